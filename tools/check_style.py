@@ -22,8 +22,8 @@ FILES_LONGER = {
     'src/store/sqlite/read.c': 864,
     'src/store/store.c': 830,
     'tests/conformance/nodes_recover_test.c': 908,
-    'tests/conformance/schedule_news_test.c': 813,
     'tests/conformance/record_test.c': 853,
+    'tests/conformance/schedule_news_test.c': 813,
     'tests/end_to_end/cli_test.py': 905,
     'tests/support/fake_temporal.c': 960,
     'tests/support/frontend.c': 872,
@@ -32,16 +32,32 @@ FILES_LONGER = {
     'tests/unit/store/sqlite/schedule_test.c': 844,
 }
 FUNCTIONS_LONGER = {
-    'tests/unit/grpc/tls_test.c': 77,
     'tests/unit/definition/definition_test.c': 72,
+    'tests/unit/grpc/tls_test.c': 77,
 }
 SQL_FUNCTIONS_LONGER = {'src/store/postgres/functions/schedule.sql': 99}
 # Lines with a comment among the lines of the .c files of a room, in percent; a number may only rise, to COMMENT_PERCENT_MIN.
 COMMENT_PERCENT = {
-    'src': 0, 'src/base': 3, 'src/cli': 2, 'src/cli/arguments': 2, 'src/cli/help': 2, 'src/cli/output': 2, 'src/cli/settings': 2,
-    'src/cli/verbs': 3, 'src/definition': 3, 'src/dispatch': 7, 'src/engine': 0, 'src/engine/in_process': 4,
-    'src/engine/temporal': 4, 'src/grpc': 3, 'src/library': 3, 'src/observe': 3,
-    'src/queue': 4, 'src/sqlite_extension': 6, 'src/store': 3, 'src/store/postgres': 5, 'src/store/sqlite': 3,
+    'src': 0,
+    'src/base': 3,
+    'src/cli': 2,
+    'src/cli/arguments': 2,
+    'src/cli/help': 2,
+    'src/cli/output': 2,
+    'src/cli/settings': 2,
+    'src/cli/verbs': 3,
+    'src/definition': 3,
+    'src/dispatch': 7,
+    'src/engine': 0,
+    'src/engine/in_process': 4,
+    'src/engine/temporal': 4,
+    'src/grpc': 3,
+    'src/library': 3,
+    'src/observe': 3,
+    'src/sqlite_extension': 6,
+    'src/store': 3,
+    'src/store/postgres': 5,
+    'src/store/sqlite': 3,
 }
 
 CODE_ENDINGS = ('.c', '.h', '.py', '.sql', '.sh', 'meson.build', 'meson_options.txt', '/dev', '.ci/run')

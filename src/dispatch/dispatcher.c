@@ -31,7 +31,7 @@ size_t dispatcher_room(struct node *node, int64_t now_us)
     size_t batch = node->tuning.claim_batch;
     room = room < batch ? room : batch;
     pthread_mutex_lock(&node->lock);
-    int64_t allowed = breaker_room(&node->breaker, (int64_t)room, now_us);
+    int64_t allowed = breaker_peek_starts(&node->breaker, (int64_t)room, now_us);
     pthread_mutex_unlock(&node->lock);
     return (size_t)allowed;
 }
@@ -44,7 +44,7 @@ size_t dispatcher_capacity(struct node *node)
     }
     size_t room = engine_room(node->engine);
     pthread_mutex_lock(&node->lock);
-    size_t capacity = node->in_flight.count + (size_t)breaker_room(&node->breaker, (int64_t)room, node_now(node));
+    size_t capacity = node->in_flight.count + (size_t)breaker_peek_starts(&node->breaker, (int64_t)room, node_now(node));
     pthread_mutex_unlock(&node->lock);
     return capacity;
 }

@@ -416,7 +416,7 @@ bool node_reaches_engine(struct node *node)
 bool node_may_reach_engine(struct node *node, int64_t now_us)
 {
     pthread_mutex_lock(&node->lock);
-    bool may = breaker_room(&node->breaker, 1, now_us) > 0;
+    bool may = breaker_peek_starts(&node->breaker, 1, now_us) > 0;
     pthread_mutex_unlock(&node->lock);
     return may;
 }

@@ -193,7 +193,7 @@ static enum weir_status learn(struct node *node, const struct schedule_call *cal
         }
     }
     for (size_t i = 0; i < call->read_count && status == WEIR_OK; i++) {
-        status = scheduler_read(s->scheduler, &call->reads[i]);
+        status = scheduler_take_heads(s->scheduler, &call->reads[i]);
     }
     if (call->load || (call->needs & NEED_DUE) != 0) {
         s->due_boot_us = answer->next_due_us == TIME_NEVER ? TIME_NEVER : answer->next_due_us - store_ahead_us;
@@ -202,7 +202,7 @@ static enum weir_status learn(struct node *node, const struct schedule_call *cal
         status = learn_facts(s, answer, store_ahead_us);
     }
     for (size_t i = 0; i < answer->news_read_count && status == WEIR_OK; i++) {
-        status = scheduler_read(s->scheduler, &answer->news_reads[i]);
+        status = scheduler_take_heads(s->scheduler, &answer->news_reads[i]);
     }
     s->has_news = s->has_news || call->load || answer->assigned > 0;
     return status;
@@ -227,7 +227,7 @@ static void plan_call(struct node *node, struct schedule_call *call, size_t own_
         call->assignment_count =
             scheduler_assign(s->scheduler, now_us, call->node_id, own_room, s->assignments, SCHEDULE_SET_MOST);
     }
-    call->read_count = scheduler_wants(s->scheduler, now_us, s->reads, SCHEDULER_READS_MOST);
+    call->read_count = scheduler_request_reads(s->scheduler, now_us, s->reads, SCHEDULER_READS_MOST);
     call->skip_locked = now_us < s->skip_locked_until_boot_us;
     call->needs = s->needs | (now_us >= s->due_boot_us ? (unsigned)NEED_DUE : 0U) |
                   (now_us >= s->nodes_boot_us ? (unsigned)NEED_STATE : 0U);

@@ -188,7 +188,8 @@ void starter_start(struct node *node, int64_t node_id, struct claim_batch *batch
         return;
     }
     pthread_mutex_lock(&node->lock);
-    (void)breaker_allows(&node->breaker, (int64_t)result->count, now_us); /* while it is not closed, this is the probe */
+    (void)breaker_take_starts(&node->breaker, (int64_t)result->count,
+                              now_us); /* while it is not closed, this is the probe */
     bool ours = atomic_load(&node->id) == node_id && !atomic_load(&node->lease_lost);
     for (; added < result->count && ours; added++) {
         const struct claimed_item *item = &result->items[added];

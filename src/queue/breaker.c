@@ -1,33 +1,48 @@
+/* The states of the circuit breaker. The node's threads call it under the lock of the node; it has no lock and no clock.
+ *
+ *             3 unreachable in a row, or the engine reports it          delay over, one start
+ *   CLOSED ------------------------------------------------> OPEN ------------------------> PROBING
+ *      ^                                                      ^ unreachable: twice the delay   |
+ *      |                                                      +--------------------------------+
+ *      +------------------------------------------- reached -----------------------------------+
+ *
+ * An answer that belongs to an earlier state changes nothing: several starts are under way when the breaker opens, and
+ * their late answers must not lengthen the delay.
+ */
 #include "queue/breaker.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 
 void breaker_init(struct breaker *breaker)
 {
+    INVARIANT(breaker != NULL);
     *breaker = (struct breaker){.state = BREAKER_CLOSED, .delay_us = BREAKER_FIRST_DELAY_US};
 }
 
-int64_t breaker_room(const struct breaker *breaker, int64_t wanted, int64_t now_us)
+int64_t breaker_peek_starts(const struct breaker *breaker, int64_t wanted, int64_t now_us)
 {
     if (breaker->state == BREAKER_CLOSED) {
         return wanted;
     }
-    /* A probe without an answer is not waited for beyond the next delay. */
+    /* A probe without an answer does not block the next one for longer than BREAKER_SILENCE_US. */
     return now_us < breaker->retry_at_us || wanted <= 0 ? 0 : 1;
 }
 
-int64_t breaker_allows(struct breaker *breaker, int64_t wanted, int64_t now_us)
+int64_t breaker_take_starts(struct breaker *breaker, int64_t wanted, int64_t now_us)
 {
-    int64_t room = breaker_room(breaker, wanted, now_us);
-    if (breaker->state != BREAKER_CLOSED && room > 0) {
+    INVARIANT(breaker != NULL);
+    int64_t starts = breaker_peek_starts(breaker, wanted, now_us);
+    if (breaker->state != BREAKER_CLOSED && starts > 0) {
         breaker->state = BREAKER_PROBING;
         breaker->retry_at_us = time_add(now_us, BREAKER_SILENCE_US);
     }
-    return room;
+    return starts;
 }
 
 bool breaker_unreachable(struct breaker *breaker, int64_t now_us, struct random *random)
 {
+    INVARIANT(breaker != NULL && random != NULL && breaker->delay_us > 0);
     bool opened = false;
     breaker->unreachable_in_a_row++;
     if (breaker->state == BREAKER_CLOSED) {
@@ -50,6 +65,7 @@ bool breaker_unreachable(struct breaker *breaker, int64_t now_us, struct random 
 
 bool breaker_open(struct breaker *breaker, int64_t now_us)
 {
+    INVARIANT(breaker != NULL);
     bool opened = breaker->state == BREAKER_CLOSED;
     if (breaker->state == BREAKER_PROBING) {
         return false; /* a start's own answer counts */
@@ -65,6 +81,7 @@ bool breaker_open(struct breaker *breaker, int64_t now_us)
 
 bool breaker_reached(struct breaker *breaker)
 {
+    INVARIANT(breaker != NULL);
     bool closed = breaker->state != BREAKER_CLOSED;
     breaker_init(breaker);
     return closed;

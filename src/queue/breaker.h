@@ -28,17 +28,17 @@ struct breaker {
 };
 
 void breaker_init(struct breaker *breaker);
-/* How many starts may go out now: `wanted`, one (the probe), or none. A probe is used up by asking. */
-int64_t breaker_allows(struct breaker *breaker, int64_t wanted, int64_t now_us);
+/* How many starts may go out now: `wanted`, one (the probe), or none. The call uses up the probe. */
+int64_t breaker_take_starts(struct breaker *breaker, int64_t wanted, int64_t now_us);
 /* The same answer without using up the probe. */
-int64_t breaker_room(const struct breaker *breaker, int64_t wanted, int64_t now_us);
+int64_t breaker_peek_starts(const struct breaker *breaker, int64_t wanted, int64_t now_us);
 /* True when this answer opened it / closed it, for the event. */
 bool breaker_unreachable(struct breaker *breaker, int64_t now_us, struct random *random);
 bool breaker_reached(struct breaker *breaker);
-/* The engine itself says that it is away: opens at once, and no start probes while its reports continue. True when that
+/* The engine itself reports that it is away: opens at once, and no start probes while its reports continue. True when that
  * opened it. */
 bool breaker_open(struct breaker *breaker, int64_t now_us);
-/* When to ask again; TIME_NEVER while closed. */
+/* When breaker_take_starts() may answer otherwise; TIME_NEVER while closed. */
 int64_t breaker_next(const struct breaker *breaker);
 
 #endif

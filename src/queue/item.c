@@ -1,3 +1,11 @@
+/* The states of an item, the legal moves, the pending reasons and the rank.
+ *
+ * All of it is data: X-macros in item.h give the enums, this file gives the names and the table of moves. Both stores write
+ * the moves as SQL; the conformance suite compares every statement with this table. A new move needs a row here, the
+ * statement in both stores, and docs/state_machine.md, which is printed from the table.
+ *
+ * Pure functions, callable in any thread. The names are on every surface (SQL, JSON, metrics) and never change.
+ */
 #include "queue/item.h"
 
 #include <string.h>
@@ -6,8 +14,8 @@
 #include "base/error.h"
 #include "queue/limits.h"
 
-/* A claim without an answer to its start stays CLAIMED and is sent again, so it has no move. DISPATCHED may be reported
- * after the end was (engines answer in any order): the end wins and "dispatch" then finds no row. */
+/* A claim whose start has no answer stays CLAIMED and is sent again, so it has no move. An engine may report the dispatch
+ * after the end, because reports come in any order. The end wins, and "dispatch" then finds no row. */
 static const struct item_move moves[] = {
     {ITEM_PENDING, ITEM_CLAIMED, "claim", COUNTS_NOTHING},
     {ITEM_PENDING, ITEM_CANCELLED, "cancel", COUNTS_NOTHING},
@@ -54,12 +62,14 @@ static const char *const reason_meanings[] = {
 
 const struct item_move *item_moves(size_t *ret_count)
 {
+    INVARIANT(ret_count != NULL);
     *ret_count = sizeof moves / sizeof moves[0];
     return moves;
 }
 
 const struct item_move *item_find_move(enum item_state from, const char *because)
 {
+    INVARIANT((unsigned)from < ITEM_STATE_COUNT && because != NULL);
     for (size_t i = 0; i < sizeof moves / sizeof moves[0]; i++) {
         if (moves[i].from == from && strcmp(moves[i].because, because) == 0) {
             return &moves[i];
@@ -70,6 +80,7 @@ const struct item_move *item_find_move(enum item_state from, const char *because
 
 bool item_may_move(enum item_state from, enum item_state to)
 {
+    INVARIANT((unsigned)from < ITEM_STATE_COUNT && (unsigned)to < ITEM_STATE_COUNT);
     for (size_t i = 0; i < sizeof moves / sizeof moves[0]; i++) {
         if (moves[i].from == from && moves[i].to == to) {
             return true;
@@ -98,6 +109,7 @@ bool item_state_is_held(const char *name)
 
 bool item_state_parse(const char *name, enum item_state *ret_state)
 {
+    INVARIANT(name != NULL && ret_state != NULL);
     for (size_t i = 0; i < ITEM_STATE_COUNT; i++) {
         if (strcasecmp(name, state_names[i]) == 0) {
             *ret_state = (enum item_state)i;
@@ -119,6 +131,8 @@ const char *pending_reason_meaning(enum pending_reason reason)
     return reason_meanings[reason];
 }
 
+/* One level of priority is worth PRIORITY_AGEING_US of waiting. The rank is fixed at enqueue, so an item that waits long
+ * passes newer ones of higher priority without any update. time_add() saturates: a rank never wraps around. */
 int64_t item_rank(int64_t run_at_us, int priority)
 {
     return time_add(run_at_us, -(int64_t)priority * PRIORITY_AGEING_US);

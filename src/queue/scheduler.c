@@ -1,19 +1,40 @@
-/* The scheduler's decisions: the next reads, the next starts and their nodes, and the meaning of an outcome.
+/* The scheduler's decisions: which item starts next and on which node, which heads to read next, and the meaning of an
+ * outcome. The dispatch thread of the node with the role calls it (dispatch/scheduling.c); one thread at a time.
  *
  * One round of the caller:
  *
- *   1. scheduler_assign()  deals items that are known to lanes that have a free slot and nodes that have room
- *   2. scheduler_wants()   names the lanes without their next heads
- *   3. the store records the assignments and answers the reads in one transaction
- *   4. scheduler_settle() for each assignment, scheduler_read() for each answer, scheduler_learn() for each fact
+ *   1. scheduler_assign() gives free slots to known items, and the items to nodes with free capacity.
+ *   2. scheduler_request_reads() names the lanes without their next heads.
+ *   3. The store records the assignments and answers the reads in one transaction.
+ *   4. scheduler_settle() for each assignment, then scheduler_take_heads() for each answer, then scheduler_learn() for each
+ *      fact. A settled set leaves memory as the rows are in the snapshot of the transaction. The reads add the items of
+ * that snapshot. A fact may only withdraw an assumption of the reads, so it comes last.
  *
- * The order of 4 matters. A settled set leaves memory as the rows are in the transaction's snapshot. The reads add the
- * items of that snapshot. A fact may only take back an assumption of the reads.
+ * How scheduler_assign() finds the assignments:
  *
- * Within a group, the lane with the smallest pass has the next turn (stride scheduling: Waldspurger and Weihl, 1995). A
- * turn costs STRIDE_ONE / weight. Groups share nothing but the limits of workspaces, so they take turns one by one.
+ *   1. Locked items count as not read, or wait again, when their delay is over. So a locked row delays its item, never
+ * loses it.
+ *   2. The capacity of the own node is set from its engine, because the row of the node is older.
+ *   3. suspects_count() counts the trials of each node and closes nodes in quarantine. The choice of nodes depends on both.
+ *   4. In each pool suspects are assigned first, then the other handed-over items. They hold their slots already, so no
+ * limit and no pause stops them. A slot that waits for a node is lost for its workspace.
+ *   5. Then the pools take turns, one item each, until the set is full or no pool has both a lane and a node. Pools share
+ *      the slots of workspaces: one item each keeps the first pool from taking all slots.
+ *   6. The lane at the top of HEAP_SERVE has the turn: the smallest pass (stride scheduling: Waldspurger and Weihl, 1995).
+ *      lane_place() keeps a lane out of this heap while its workspace is unknown, paused or full.
+ *   7. choose_node() takes the own node while it has free capacity, else the node with the most. A quarter of the capacity
+ *      of a node goes to it in a row, because each node that gets any item is woken.
+ *   8. take_turn() takes the slot in memory before the assignment is sent, so memory never holds less than the store.
+ *      It adds STRIDE_ONE / weight to the pass of the lane. When the workspace is full then, its lanes leave the heaps.
  *
- * Nothing here may hand out a slot that a limit does not have, or give one back without proof that its row is not held.
+ *   lane heaps (pass, lane_id)        nodes of the pool                    set
+ *     [7 w3][9 w1][9 w8] ...   --->   own: 4 free   b: 9 free     --->    item of w3, fence, own node
+ *
+ * Facts that change the books: scheduler_facts.c. Where a lane waits: scheduler_lanes.c. Order: scheduler_heap.c.
+ * Suspects: scheduler_suspects.c. At a takeover the caller clears the memory, takes a new epoch and learns all facts from
+ * one snapshot. Slots that the former scheduler took are held rows then, so they arrive as FACT_HELD.
+ *
+ * Nothing here may hand out a slot that a limit does not have, or return one without proof that its row is not held.
  */
 #include "queue/scheduler.h"
 
@@ -22,14 +43,15 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "queue/scheduler_parts.h"
+#include "queue/scheduler_internal.h"
 #include "queue/suspicion.h"
 
+/* All objects of the scheduler live in these tables; `bytes` counts their memory. */
 static void init_tables(struct scheduler *scheduler)
 {
     table_init(&scheduler->lanes, sizeof(struct lane), &scheduler->bytes);
     table_init(&scheduler->workspaces, sizeof(struct workspace), &scheduler->bytes);
-    table_init(&scheduler->groups, sizeof(struct group), &scheduler->bytes);
+    table_init(&scheduler->pools, sizeof(struct pool), &scheduler->bytes);
     table_init(&scheduler->nodes, sizeof(struct node), &scheduler->bytes);
     table_init(&scheduler->handed_queues, sizeof(struct handed_queue), &scheduler->bytes);
     table_init(&scheduler->handed_over, sizeof(struct handed_item), &scheduler->bytes);
@@ -51,21 +73,22 @@ enum weir_status scheduler_open(struct scheduler **ret_scheduler)
     return WEIR_OK;
 }
 
+/* Frees windows and heaps, which the tables do not own, then the tables. */
 static void free_objects(struct scheduler *scheduler)
 {
     for (struct lane *lane = table_from(&scheduler->lanes, 1); lane != NULL;
          lane = table_from(&scheduler->lanes, lane->entry.self + 1)) {
         free(lane->heads);
     }
-    for (struct group *group = table_from(&scheduler->groups, 1); group != NULL;
-         group = table_from(&scheduler->groups, group->entry.self + 1)) {
-        free(group->heaps[HEAP_SERVE].lanes);
-        free(group->heaps[HEAP_READ].lanes);
+    for (struct pool *pool = table_from(&scheduler->pools, 1); pool != NULL;
+         pool = table_from(&scheduler->pools, pool->entry.self + 1)) {
+        free(pool->heaps[HEAP_SERVE].lanes);
+        free(pool->heaps[HEAP_READ].lanes);
     }
-    free(scheduler->group_order);
+    free(scheduler->pool_order);
     table_clear(&scheduler->lanes);
     table_clear(&scheduler->workspaces);
-    table_clear(&scheduler->groups);
+    table_clear(&scheduler->pools);
     table_clear(&scheduler->nodes);
     table_clear(&scheduler->handed_queues);
     table_clear(&scheduler->handed_over);
@@ -93,69 +116,72 @@ void scheduler_clear(struct scheduler *scheduler)
 
 /* --- nodes --- */
 
-static bool group_has_room(const struct scheduler *scheduler, const struct group *group)
+static bool pool_has_free_capacity(const struct scheduler *scheduler, const struct pool *pool)
 {
-    for (const struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
-         node = next_node(scheduler, node->of_group.after)) {
-        if (node_room(node) > 0) {
+    for (const struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
+         node = next_node(scheduler, node->of_pool.after)) {
+        if (node_free_capacity(node) > 0) {
             return true;
         }
     }
     return false;
 }
 
-/* Whether the group has a node that works, even if it is full now. */
-static bool group_has_node(const struct scheduler *scheduler, const struct group *group)
+/* True also when every node is full at present. */
+static bool pool_has_working_node(const struct scheduler *scheduler, const struct pool *pool)
 {
-    for (const struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
-         node = next_node(scheduler, node->of_group.after)) {
-        if (node->accepts && node->capacity > 0) {
+    for (const struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
+         node = next_node(scheduler, node->of_pool.after)) {
+        if (node_works(node)) {
             return true;
         }
     }
     return false;
 }
 
-/* The own node while it has room: no other node has to be woken. Else the one with the most room; a tie goes to the
- * smaller id. A group has few nodes, so they are simply looked through. */
-static struct node *best_node(const struct scheduler *scheduler, const struct group *group, int64_t target_id)
+/* The own node while it has free capacity, because no other node has to be woken. Else the node with the most; a tie goes
+ * to the smaller id. Linear in the nodes of the pool, which are few. */
+static struct node *best_node(const struct scheduler *scheduler, const struct pool *pool, int64_t target_id)
 {
     struct node *best = NULL;
-    for (struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
-         node = next_node(scheduler, node->of_group.after)) {
-        int64_t room = node_room(node);
-        if (room == 0 || !has_target(node, target_id)) {
+    for (struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
+         node = next_node(scheduler, node->of_pool.after)) {
+        int64_t free_capacity = node_free_capacity(node);
+        if (free_capacity == 0 || !node_has_target(node, target_id)) {
             continue;
         }
         if (node->entry.key == scheduler->own_node_id) {
             return node;
         }
-        if (best == NULL || room > node_room(best) || (room == node_room(best) && node->entry.key < best->entry.key)) {
+        if (best == NULL || free_capacity > node_free_capacity(best) ||
+            (free_capacity == node_free_capacity(best) && node->entry.key < best->entry.key)) {
             best = node;
         }
     }
     return best;
 }
 
-/* A node gets several items of a set in a row: each node that gets any is woken, reads its inbox and records its ends in
- * transactions of its own. */
-static struct node *choose_node(const struct scheduler *scheduler, struct group *group, int64_t target_id)
+/* A node gets a chunk of items in a row. Each node that gets any item is woken, reads its inbox and records its ends in
+ * transactions of its own, so fewer nodes cost less. The chunk ends when it is used up, or when its node is full or does
+ * not fit the target; then best_node() chooses the next one. */
+static struct node *choose_node(const struct scheduler *scheduler, struct pool *pool, int64_t target_id)
 {
-    struct node *node = group->chunk_left == 0 ? NULL : table_find(&scheduler->nodes, group->chunk_node_id);
-    if (node == NULL || node_room(node) == 0 || !has_target(node, target_id)) {
-        node = best_node(scheduler, group, target_id);
+    struct node *node = pool->chunk_left == 0 ? NULL : table_find(&scheduler->nodes, pool->chunk_node_id);
+    if (node == NULL || node_free_capacity(node) == 0 || !node_has_target(node, target_id)) {
+        node = best_node(scheduler, pool, target_id);
         if (node == NULL) {
             return NULL;
         }
-        group->chunk_node_id = node->entry.key;
-        group->chunk_left = node->capacity < NODE_CHUNK_PART ? 1 : node->capacity / NODE_CHUNK_PART;
+        pool->chunk_node_id = node->entry.key;
+        pool->chunk_left = node->capacity < NODE_CHUNK_PART ? 1 : node->capacity / NODE_CHUNK_PART;
     }
-    group->chunk_left--;
+    pool->chunk_left--;
     return node;
 }
 
-/* The own node's capacity follows its engine: the items that it holds, and the room of its engine. */
-static void set_own_node(struct scheduler *scheduler, int64_t own_node_id, size_t own_room)
+/* The capacity of the own node follows its engine: the items that it holds, and the starts that the engine accepts now.
+ * When another node becomes the own one, the former gets back the capacity of its row. */
+static void set_own_node(struct scheduler *scheduler, int64_t own_node_id, size_t own_free_capacity)
 {
     struct node *node = table_find(&scheduler->nodes, scheduler->own_node_id);
     if (node != NULL && scheduler->own_node_id != own_node_id) {
@@ -164,8 +190,8 @@ static void set_own_node(struct scheduler *scheduler, int64_t own_node_id, size_
     scheduler->own_node_id = own_node_id;
     node = own_node_id == 0 ? NULL : table_find(&scheduler->nodes, own_node_id);
     if (node != NULL) {
-        int64_t room = own_room > INT32_MAX ? INT32_MAX : (int64_t)own_room;
-        node->capacity = node->held + room;
+        int64_t free_capacity = own_free_capacity > INT32_MAX ? INT32_MAX : (int64_t)own_free_capacity;
+        node->capacity = node->held + free_capacity;
     }
 }
 
@@ -189,16 +215,16 @@ struct handed_item *handed_find(const struct scheduler *scheduler, const uint8_t
 
 static const size_t handed_link = offsetof(struct handed_item, link);
 
-struct handed_queue *handed_queue_get(struct scheduler *scheduler, struct group *group, int64_t target_id)
+struct handed_queue *handed_queue_get(struct scheduler *scheduler, struct pool *pool, int64_t target_id)
 {
-    int64_t key = lane_id_of(group->entry.key, target_id);
+    int64_t key = lane_id_of(pool->entry.key, target_id);
     struct handed_queue *queue = table_find(&scheduler->handed_queues, key);
     if (queue == NULL) {
         queue = table_add(&scheduler->handed_queues, key);
         if (queue != NULL) {
-            queue->group = group->entry.self;
+            queue->pool = pool->entry.self;
             queue->target_id = target_id;
-            list_append(&scheduler->handed_queues, &group->handed_queues, offsetof(struct handed_queue, of_group),
+            list_append(&scheduler->handed_queues, &pool->handed_queues, offsetof(struct handed_queue, of_pool),
                         queue->entry.self);
         }
     }
@@ -212,39 +238,43 @@ void handed_append(struct scheduler *scheduler, struct handed_item *item)
     list_append(&scheduler->handed_over, handed_list(scheduler, item), handed_link, item->entry.self);
 }
 
-/* The item that has waited longest among those for which a node has room, or NULL. */
-static struct handed_item *next_handed_over(const struct scheduler *scheduler, const struct group *group)
+/* The item that has waited longest among those for which a node has free capacity, or NULL. Only the first item of each
+ * target's queue can be it, so the cost is the number of targets. */
+static struct handed_item *next_handed_over(const struct scheduler *scheduler, const struct pool *pool)
 {
     struct handed_item *best = NULL;
-    for (uint32_t index = group->handed_queues.first; index != 0;) {
+    for (uint32_t index = pool->handed_queues.first; index != 0;) {
         const struct handed_queue *queue = table_at(&scheduler->handed_queues, index);
         struct handed_item *item = queue->items.first == 0 ? NULL : table_at(&scheduler->handed_over, queue->items.first);
         if (item != NULL && (best == NULL || item->order < best->order) &&
-            best_node(scheduler, group, queue->target_id) != NULL) {
+            best_node(scheduler, pool, queue->target_id) != NULL) {
             best = item;
         }
-        index = queue->of_group.after;
+        index = queue->of_pool.after;
     }
     return best;
 }
 
-static size_t assign_handed_over(struct scheduler *scheduler, struct group *group, struct assignment *assignments,
+/* Handed-over items without a limit, in the order in which they began to wait. They take no slot. */
+static size_t assign_handed_over(struct scheduler *scheduler, struct pool *pool, struct assignment *assignments,
                                  size_t limit)
 {
     size_t count = 0;
     while (count < limit) {
-        struct handed_item *item = next_handed_over(scheduler, group);
+        struct handed_item *item = next_handed_over(scheduler, pool);
         if (item == NULL) {
             break;
         }
         struct handed_queue *queue = table_at(&scheduler->handed_queues, item->queue);
-        struct node *node = choose_node(scheduler, group, queue->target_id);
-        INVARIANT(node != NULL && has_target(node, queue->target_id));
+        struct node *node = choose_node(scheduler, pool, queue->target_id);
+        INVARIANT(node != NULL && node_has_target(node, queue->target_id));
         handed_assign(scheduler, item, node, &assignments[count++]);
     }
     return count;
 }
 
+/* TAKEN: the node has it; a suspect stays on record as tried. GONE: it ended. LOCKED: it waits for its retry. NO_NODE and
+ * UNDONE: it is the first of its list again, so no later item overtakes it. */
 static void settle_handed_over(struct scheduler *scheduler, int64_t now_us, const struct assignment *assignment)
 {
     struct handed_item *item = handed_find(scheduler, assignment->id);
@@ -293,7 +323,8 @@ static int64_t handed_retry_us(const struct scheduler *scheduler)
     return first == 0 ? TIME_NEVER : ((const struct handed_item *)table_at(&scheduler->handed_over, first))->retry_us;
 }
 
-/* Items that were locked, after their delay, count as not read. The lists are in the order of their times. */
+/* After their delay, locked items count as not read (lane) or wait again (handed over). Both lists are in the order of
+ * their times, so the loops end at the first one that is not due. */
 static void retry_locked(struct scheduler *scheduler, int64_t now_us)
 {
     while (lane_retry_us(scheduler) <= now_us) {
@@ -315,7 +346,9 @@ static void retry_locked(struct scheduler *scheduler, int64_t now_us)
     }
 }
 
-static void retry_later(struct lane *lane, int64_t now_us, int64_t rank)
+/* The lane is read again from the least locked rank on, after LOCKED_RETRY_US. A long run of locked items makes the lane
+ * rest until then: each of them costs a turn and a wait for the lock. */
+static void delay_locked_item(struct lane *lane, int64_t now_us, int64_t rank)
 {
     if (!lane->waits_retry) {
         lane->waits_retry = true;
@@ -332,51 +365,54 @@ static void retry_later(struct lane *lane, int64_t now_us, int64_t rank)
 
 /* --- wants --- */
 
-static struct group *group_in_order(const struct scheduler *scheduler, size_t at)
+static struct pool *pool_in_order(const struct scheduler *scheduler, size_t at)
 {
-    return table_at(&scheduler->groups, scheduler->group_order[at % scheduler->groups.count]);
+    return table_at(&scheduler->pools, scheduler->pool_order[at % scheduler->pools.count]);
 }
 
-static bool group_runs(const struct scheduler *scheduler, const struct group *group)
+static bool pool_runs(const struct scheduler *scheduler, const struct pool *pool)
 {
-    return !scheduler->queue_paused && !group->paused;
+    return !scheduler->queue_paused && !pool->paused;
 }
 
-/* The lane that should be read next, or NULL. Full nodes let a lane be read if it would have the next turn, or if turns
- * served have earned a read ahead: so windows are filled while nodes are busy, and 100,000 lanes are not read in advance.
- */
-static struct lane *lane_to_read(const struct scheduler *scheduler, const struct group *group, bool *ret_is_ahead)
+/* The lane to read next, or NULL. With free capacity it is the first lane of HEAP_READ. While all nodes are full, a lane is
+ * read only if it has the next turn, or if a served turn has earned a read ahead. So windows are filled while nodes are
+ * busy, and 100,000 lanes are not read in advance. */
+static struct lane *lane_to_read(const struct scheduler *scheduler, const struct pool *pool, bool *ret_is_ahead)
 {
-    struct lane *lane = heap_top(scheduler, group, HEAP_READ);
+    struct lane *lane = heap_top(scheduler, pool, HEAP_READ);
     *ret_is_ahead = false;
-    if (lane == NULL || !group_runs(scheduler, group) || !group_has_node(scheduler, group)) {
+    if (lane == NULL || !pool_runs(scheduler, pool) || !pool_has_working_node(scheduler, pool)) {
         return NULL;
     }
-    const struct lane *served = heap_top(scheduler, group, HEAP_SERVE);
-    if (group_has_room(scheduler, group) || served == NULL || served == lane || lane_goes_before(lane, served)) {
+    const struct lane *served = heap_top(scheduler, pool, HEAP_SERVE);
+    if (pool_has_free_capacity(scheduler, pool) || served == NULL || served == lane || lane_goes_before(lane, served)) {
         return lane;
     }
     *ret_is_ahead = true;
-    return group->read_ahead > 0 ? lane : NULL;
+    return pool->read_ahead > 0 ? lane : NULL;
 }
 
-static void ask(struct scheduler *scheduler, struct lane *lane, struct lane_read *read)
+/* Fills one request: as many heads as the lane reads at a time and its window can take. A lane with a filled window is
+ * read for its limits only. */
+static void request_heads(struct scheduler *scheduler, struct lane *lane, struct lane_read *read)
 {
-    size_t room = (size_t)(SCHEDULER_LANE_HEADS_MOST - lane->count);
-    size_t most = lane->read_size < room ? lane->read_size : room;
+    size_t places = (size_t)(SCHEDULER_LANE_HEADS_MOST - lane->count);
+    size_t most = lane->read_size < places ? lane->read_size : places;
     if (lane->list == LANE_ORPHANED || most == 0) {
-        most = 1; /* whether there is any, and the limits */
+        most = 1; /* the read shows whether an item exists, and the limits */
     } else if (!lane_is_low(lane) && most > LANE_READ_LEAST) {
         most = LANE_READ_LEAST; /* only the limits matter */
     }
     *read = (struct lane_read){.lane_id = lane->entry.key, .after_rank = lane->position.rank, .most = most};
     memcpy(read->after_id, lane->position.id, sizeof read->after_id);
-    lane->asked = true;
+    lane->is_being_read = true;
     lane_place(scheduler, lane);
 }
 
-/* Lanes of workspaces that do not exist are read until they are empty. The list turns, so that each has its turn. */
-static size_t ask_orphans(struct scheduler *scheduler, struct lane_read *reads, size_t most)
+/* Lanes of workspaces that do not exist are read until they are empty. Each request moves its lane to the end of the list,
+ * so every lane is requested in time. */
+static size_t request_orphans(struct scheduler *scheduler, struct lane_read *reads, size_t most)
 {
     struct list *list = &scheduler->lists[LANE_ORPHANED];
     size_t in_list = scheduler->list_counts[LANE_ORPHANED];
@@ -386,33 +422,33 @@ static size_t ask_orphans(struct scheduler *scheduler, struct lane_read *reads, 
         struct lane *lane = table_at(&scheduler->lanes, list->first);
         list_remove(&scheduler->lanes, list, offsetof(struct lane, in_list), lane->entry.self);
         list_append(&scheduler->lanes, list, offsetof(struct lane, in_list), lane->entry.self);
-        if (!lane->asked) {
-            ask(scheduler, lane, &reads[count++]);
+        if (!lane->is_being_read) {
+            request_heads(scheduler, lane, &reads[count++]);
         }
     }
     return count;
 }
 
-size_t scheduler_wants(struct scheduler *scheduler, int64_t now_us, struct lane_read *reads, size_t most)
+size_t scheduler_request_reads(struct scheduler *scheduler, int64_t now_us, struct lane_read *reads, size_t most)
 {
     INVARIANT(scheduler != NULL && (reads != NULL || most == 0));
     retry_locked(scheduler, now_us);
     if (scheduler->suspects_next_us <= now_us) {
-        scheduler->suspects_next_us = TIME_NEVER; /* the next call of scheduler_assign() looks at them anew */
+        scheduler->suspects_next_us = TIME_NEVER; /* the next scheduler_assign() decides again */
         scheduler->suspects_changed = true;
     }
     passes_settle(scheduler);
     lanes_forget_idle(scheduler);
-    size_t count = ask_orphans(scheduler, reads, most);
+    size_t count = request_orphans(scheduler, reads, most);
     for (bool goes_on = true; goes_on && count < most;) {
         goes_on = false;
-        for (size_t i = 0; i < scheduler->groups.count && count < most; i++) {
-            struct group *group = group_in_order(scheduler, scheduler->call + i);
+        for (size_t i = 0; i < scheduler->pools.count && count < most; i++) {
+            struct pool *pool = pool_in_order(scheduler, scheduler->call + i);
             bool is_ahead = false;
-            struct lane *lane = lane_to_read(scheduler, group, &is_ahead);
+            struct lane *lane = lane_to_read(scheduler, pool, &is_ahead);
             if (lane != NULL) {
-                group->read_ahead -= is_ahead ? 1 : 0;
-                ask(scheduler, lane, &reads[count++]);
+                pool->read_ahead -= is_ahead ? 1 : 0;
+                request_heads(scheduler, lane, &reads[count++]);
                 goes_on = true;
             }
         }
@@ -422,17 +458,19 @@ size_t scheduler_wants(struct scheduler *scheduler, int64_t now_us, struct lane_
 
 /* --- assign --- */
 
-static struct lane *lane_to_serve(const struct scheduler *scheduler, const struct group *group)
+static struct lane *lane_to_serve(const struct scheduler *scheduler, const struct pool *pool)
 {
-    return group_runs(scheduler, group) ? heap_top(scheduler, group, HEAP_SERVE) : NULL;
+    return pool_runs(scheduler, pool) ? heap_top(scheduler, pool, HEAP_SERVE) : NULL;
 }
 
-/* One turn of a lane: its first head goes to the node, its limits lose a slot, and its pass grows. */
-static void serve(struct scheduler *scheduler, struct lane *lane, struct node *node, struct assignment *assignment)
+/* One turn of a lane (steps 6 to 8 of the overview): its first head goes to the node, each of its limits loses a slot, and
+ * its pass grows. The pass of the pool is the highest pass served: a lane that comes back starts there. Each turn earns
+ * the pool a read ahead. */
+static void take_turn(struct scheduler *scheduler, struct lane *lane, struct node *node, struct assignment *assignment)
 {
-    INVARIANT(lane->active && lane->count > 0 && node_room(node) > 0);
+    INVARIANT(lane->active && lane->count > 0 && node_free_capacity(node) > 0);
     struct item_limits limits = item_limits_of(scheduler, lane);
-    struct group *group = lane_group(scheduler, lane);
+    struct pool *pool = lane_pool(scheduler, lane);
     const struct schedule_head *head = &lane->heads[lane->first];
     *assignment = (struct assignment){.rank = head->rank, .lane_id = lane->entry.key, .node_id = node->entry.key};
     memcpy(assignment->id, head->id, sizeof assignment->id);
@@ -442,8 +480,8 @@ static void serve(struct scheduler *scheduler, struct lane *lane, struct node *n
     lane->in_flight++;
     limits_take(scheduler, &limits);
     node->held++;
-    group->pass = group->pass < lane->pass ? lane->pass : group->pass;
-    group->read_ahead += group->read_ahead < SCHEDULER_READS_MOST ? 1 : 0;
+    pool->pass = pool->pass < lane->pass ? lane->pass : pool->pass;
+    pool->read_ahead += pool->read_ahead < SCHEDULER_READS_MOST ? 1 : 0;
     lane_set_pass(scheduler, lane, lane->pass + lane_stride(scheduler, lane));
     if (lane->count == 0 && !lane->is_all) {
         lane_grow_reads(scheduler, lane);
@@ -456,44 +494,45 @@ static void serve(struct scheduler *scheduler, struct lane *lane, struct node *n
     }
 }
 
-size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own_node_id, size_t own_room,
+size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own_node_id, size_t own_free_capacity,
                         struct assignment *assignments, size_t limit)
 {
     INVARIANT(scheduler != NULL && (assignments != NULL || limit == 0));
-    size_t groups = scheduler->groups.count;
+    size_t pools = scheduler->pools.count;
     size_t count = 0;
     retry_locked(scheduler, now_us);
     passes_settle(scheduler);
-    set_own_node(scheduler, own_node_id, own_room);
+    set_own_node(scheduler, own_node_id, own_free_capacity);
     suspects_count(scheduler, now_us);
     scheduler->call++;
-    for (size_t i = 0; i < groups; i++) {
-        struct group *group = group_in_order(scheduler, scheduler->call + i);
-        group->pass_before = group->pass;
-        group->chunk_left = 0;
-        count += suspects_place(scheduler, group, now_us, assignments + count, limit - count);
-        count += assign_handed_over(scheduler, group, assignments + count, limit - count);
+    for (size_t i = 0; i < pools; i++) {
+        struct pool *pool = pool_in_order(scheduler, scheduler->call + i);
+        pool->pass_before = pool->pass;
+        pool->chunk_left = 0;
+        count += suspects_place(scheduler, pool, now_us, assignments + count, limit - count);
+        count += assign_handed_over(scheduler, pool, assignments + count, limit - count);
     }
     for (bool goes_on = true; goes_on && count < limit;) {
         goes_on = false;
-        for (size_t i = 0; i < groups && count < limit; i++) {
-            struct group *group = group_in_order(scheduler, scheduler->call + i);
-            struct lane *lane = lane_to_serve(scheduler, group);
-            struct node *node = lane == NULL ? NULL : choose_node(scheduler, group, 0);
+        for (size_t i = 0; i < pools && count < limit; i++) {
+            struct pool *pool = pool_in_order(scheduler, scheduler->call + i);
+            struct lane *lane = lane_to_serve(scheduler, pool);
+            struct node *node = lane == NULL ? NULL : choose_node(scheduler, pool, 0);
             if (node != NULL) {
-                serve(scheduler, lane, node, &assignments[count++]);
+                take_turn(scheduler, lane, node, &assignments[count++]);
                 goes_on = true;
             }
         }
     }
-    scheduler->suspects_changed = count == limit; /* there may have been no place for more */
+    scheduler->suspects_changed = count == limit; /* a full set may have left suspects over */
     return count;
 }
 
 /* --- settle --- */
 
-/* The item is the lane's first head again. If the window has no place for it, it counts as not read. */
-static void put_back(struct scheduler *scheduler, struct lane *lane, const struct assignment *assignment)
+/* The item becomes the first head of the lane again. It counts as not read when the window has no free place in front, or
+ * when a fact has lowered the position of the lane below the item. */
+static void restore_head(struct scheduler *scheduler, struct lane *lane, const struct assignment *assignment)
 {
     struct schedule_head head = {.rank = assignment->rank};
     memcpy(head.id, assignment->id, sizeof head.id);
@@ -513,9 +552,9 @@ static void put_back(struct scheduler *scheduler, struct lane *lane, const struc
     }
 }
 
-/* The turn did not happen: the lane has it back, and the slot. Lanes of the same workspace in other groups come back at the
- * pass of their group; this one keeps its own. */
-static void give_back(struct scheduler *scheduler, struct lane *lane)
+/* Undoes a turn: the lane gets back its pass, and the limits get back the slot. A workspace that was full is placed again
+ * with all its lanes. Lanes of it in other pools come back at the pass of their pool; this one keeps its own pass. */
+static void return_turn(struct scheduler *scheduler, struct lane *lane)
 {
     struct item_limits limits = item_limits_of(scheduler, lane);
     bool was_full = !limits_allow(&limits);
@@ -528,6 +567,8 @@ static void give_back(struct scheduler *scheduler, struct lane *lane)
     }
 }
 
+/* The item of a lane. GONE and LOCKED return the slot. NO_NODE and UNDONE also restore the head, because the item is still
+ * the first of its lane. UNDONE restores the pass of the pool as well, as if the set had not been made. */
 static void settle_lane(struct scheduler *scheduler, int64_t now_us, const struct assignment *assignment)
 {
     struct lane *lane = table_find(&scheduler->lanes, assignment->lane_id);
@@ -538,20 +579,20 @@ static void settle_lane(struct scheduler *scheduler, int64_t now_us, const struc
         lane->locked_run = 0;
         break;
     case ASSIGNMENT_GONE:
-        give_back(scheduler, lane);
+        return_turn(scheduler, lane);
         break;
     case ASSIGNMENT_LOCKED:
-        retry_later(lane, now_us, assignment->rank);
-        give_back(scheduler, lane);
+        delay_locked_item(lane, now_us, assignment->rank);
+        return_turn(scheduler, lane);
         break;
     case ASSIGNMENT_NO_NODE:
-        put_back(scheduler, lane, assignment);
-        give_back(scheduler, lane);
+        restore_head(scheduler, lane, assignment);
+        return_turn(scheduler, lane);
         break;
     case ASSIGNMENT_UNDONE:
-        lane_group(scheduler, lane)->pass = lane_group(scheduler, lane)->pass_before;
-        put_back(scheduler, lane, assignment);
-        give_back(scheduler, lane);
+        lane_pool(scheduler, lane)->pass = lane_pool(scheduler, lane)->pass_before;
+        restore_head(scheduler, lane, assignment);
+        return_turn(scheduler, lane);
         break;
     }
     if (lane->count == 0 && lane->in_flight == 0) {
@@ -580,12 +621,12 @@ void scheduler_settle(struct scheduler *scheduler, int64_t now_us, const struct 
 
 /* --- questions of the loop --- */
 
-static bool group_has_work(const struct scheduler *scheduler, const struct group *group)
+static bool pool_has_work(const struct scheduler *scheduler, const struct pool *pool)
 {
     bool is_ahead = false;
-    return next_handed_over(scheduler, group) != NULL ||
-           (lane_to_serve(scheduler, group) != NULL && group_has_room(scheduler, group)) ||
-           lane_to_read(scheduler, group, &is_ahead) != NULL;
+    return next_handed_over(scheduler, pool) != NULL ||
+           (lane_to_serve(scheduler, pool) != NULL && pool_has_free_capacity(scheduler, pool)) ||
+           lane_to_read(scheduler, pool, &is_ahead) != NULL;
 }
 
 bool scheduler_has_work(const struct scheduler *scheduler, int64_t now_us)
@@ -595,8 +636,8 @@ bool scheduler_has_work(const struct scheduler *scheduler, int64_t now_us)
         suspects_have_work(scheduler)) {
         return true;
     }
-    for (size_t i = 0; i < scheduler->groups.count; i++) {
-        if (group_has_work(scheduler, group_in_order(scheduler, i))) {
+    for (size_t i = 0; i < scheduler->pools.count; i++) {
+        if (pool_has_work(scheduler, pool_in_order(scheduler, i))) {
             return true;
         }
     }

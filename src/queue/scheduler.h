@@ -6,7 +6,7 @@
  * or steps, and a node of the other kind can never run it. Nodes and lanes of a group that are of one kind form a pool.
  * Pools share nothing but the limits of workspaces and the pause of their group. The scheduler keeps, per lane, a window of
  * its first items (heads), the lane's pass (weighted stride), and the limits that its items count against. It learns of
- * changes as facts, says which heads it needs next, and deals slots in stride order to the nodes that have room.
+ * changes as facts, requests the heads that it needs next, and assigns items in stride order to nodes with free capacity.
  *
  * Caps are exact because of one rule: `held` in memory is never lower than the held rows of the store. scheduler_assign()
  * takes the slot before the assignment is sent. The slot returns only by a fact that the store has committed (FACT_HELD
@@ -36,6 +36,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "queue/fair_share.h"
 #include "weir/status.h"
 
 enum {
@@ -44,10 +45,6 @@ enum {
     SCHEDULER_READS_MOST = 256,         /* lanes with a request for heads at once */
     SCHEDULER_ID_BYTES = 16             /* a UUID in binary form */
 };
-
-/* The cost of a turn for a lane of weight 1. Divisible by every weight up to 16; a pass lasts for 2^63 / STRIDE_ONE = 10^13
- * turns. */
-#define STRIDE_ONE ((int64_t)720720)
 
 /* A lane's id is formed from the ids of its group and workspace, both positive and below 2^31. The bit between them is set
  * when its items need an engine of the kind `temporal`. */
@@ -161,14 +158,14 @@ struct lane_read {
 /* --- assignments --- */
 
 enum assignment_outcome {
-    ASSIGNMENT_TAKEN,   /* the row is held by the node: slot and room stay taken */
-    ASSIGNMENT_GONE,    /* the item was not pending any more (or not without a node): slot and room return, the item is
+    ASSIGNMENT_TAKEN,   /* the row is held by the node: slot and capacity stay taken */
+    ASSIGNMENT_GONE,    /* the item was not pending any more (or not without a node): slot and capacity return, the item is
                            forgotten */
-    ASSIGNMENT_LOCKED,  /* another transaction holds the row: slot and room return; the item is read again after a delay */
+    ASSIGNMENT_LOCKED,  /* another transaction holds the row: slot and capacity return; the item is read again later */
     ASSIGNMENT_NO_NODE, /* the node lives no more, or its row is locked: as UNDONE, and the node gets nothing until it is
                            listed again. Later items of the lane must not go before this one */
-    ASSIGNMENT_UNDONE   /* nothing of the set was changed (stale facts): slot and room return, the item is the lane's head
-                           again */
+    ASSIGNMENT_UNDONE /* nothing of the set was changed (stale facts): slot and capacity return, the item is the lane's head
+                         again */
 };
 
 struct assignment {
@@ -194,33 +191,34 @@ void scheduler_clear(struct scheduler *scheduler);
 WEIR_MUST_CHECK enum weir_status scheduler_learn(struct scheduler *scheduler, const struct schedule_fact *fact);
 /* The lanes with heads to read next, most urgent first: those that may be served soon, with a window that runs low, and
  * which may have more items in the store. At most `most`. */
-size_t scheduler_wants(struct scheduler *scheduler, int64_t now_us, struct lane_read *reads, size_t most);
+size_t scheduler_request_reads(struct scheduler *scheduler, int64_t now_us, struct lane_read *reads, size_t most);
 /* The store's answer to one read. Facts that the store sent with the same answer are learnt afterwards, never before. Heads
  * without a request may follow when no read of their lane is under way. */
-WEIR_MUST_CHECK enum weir_status scheduler_read(struct scheduler *scheduler, const struct lane_read *read);
+WEIR_MUST_CHECK enum weir_status scheduler_take_heads(struct scheduler *scheduler, const struct lane_read *read);
 
-/* Deals up to `limit` items in stride order and takes their slots and the nodes' room. Items that are handed over come
- * first: they need no slot, and a pause does not stop them. Suspects among them wait for a node on which they may be tried
- * (queue/suspicion.h). `own_node_id` is preferred while it has room; `own_room` is its
- * room now (its engine knows better than its row). Between two calls FACT_HELD and outcomes change this room by the slots
- * that they give back; when it grows for another reason, call again. Returns how many were written to `assignments`. No
- * allocation. Settle all of them before the next call. */
-size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own_node_id, size_t own_room,
+/* Assigns up to `limit` items in stride order and takes their slots and the capacity of the nodes. Items that are handed
+ * over come first: they need no slot, and a pause does not stop them. Suspects among them wait for a node on which they
+ * may be tried (queue/suspicion.h). `own_node_id` is preferred while it has free capacity; `own_free_capacity` is that of
+ * its engine, which is newer than its row. Between two calls FACT_HELD and outcomes change it by the slots that they give
+ * back; when it grows for another reason, call again. Returns how many were written to `assignments`. No allocation.
+ * Settle all of them before the next call. */
+size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own_node_id, size_t own_free_capacity,
                         struct assignment *assignments, size_t limit);
 /* The outcome of one assignment. For a set that was undone: in reverse order. */
 void scheduler_settle(struct scheduler *scheduler, int64_t now_us, const struct assignment *assignment);
 
 /* --- questions of the loop --- */
 
-/* Whether scheduler_assign() or scheduler_wants() may return something now. Never false while one of them would. It may be
- * true for nothing until both were called. */
+/* Whether scheduler_assign() or scheduler_request_reads() may return something now. It may have false positives until both
+ * were called, never false negatives. */
 bool scheduler_has_work(const struct scheduler *scheduler, int64_t now_us);
 /* When it may have work again without new facts (locked items that are read again, trials that end, items in quarantine
  * that have waited long enough); TIME_NEVER = only by facts. */
 int64_t scheduler_next_us(const struct scheduler *scheduler);
 /* Bits of enum schedule_need that should be read again: the end of a suspect may have been learnt. */
 unsigned scheduler_needs(const struct scheduler *scheduler);
-/* Lanes with items of a workspace that does not exist; at most `most`. scheduler_wants() reads them until they are empty.
+/* Lanes with items of a workspace that does not exist; at most `most`. scheduler_request_reads() reads them until they are
+ * empty.
  */
 size_t scheduler_orphans(const struct scheduler *scheduler, int64_t *lane_ids, size_t most);
 /* Passes of lanes that changed since the last call, for the books; at most `most`, the rest by the next call. */

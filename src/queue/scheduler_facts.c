@@ -1,16 +1,32 @@
-/* The input of the scheduler: facts and the answers to its reads.
+/* The input of the scheduler: facts and the answers to its reads. The dispatch thread brings both after each round.
  *
- * Facts about limits, nodes and groups replace the known state. Facts about held slots are deltas, and their sum must fit:
- * a count below zero proves that memory and store disagree. Then nothing is repaired here; the caller takes a new epoch and
- * loads everything anew.
+ *   fact                          effect on memory
+ *   RUNNABLE                      lowers the position of the lane: its items from that rank on count as not read
+ *   HELD                          adds to the held slots of the workspace and to the items of the node
+ *   WORKSPACE, GROUP, QUEUE       replace limits, weight and pauses; the lanes concerned are placed again
+ *   WORKSPACES                    makes all limits unknown; the next read of a lane brings them
+ *   NODES, NODE.., NODES_END      replace the list of nodes; a node that is missing gets nothing more
+ *   SUSPECTS .. SUSPECTS_END      replace the list of items without a node and of items on trial
+ *   PASS                          while loading: the stride position of a lane
+ *
+ * How the books change (learn_held()):
+ *
+ *   1. The count of the node changes first. A sum below zero proves that memory and store disagree.
+ *   2. The count of the workspace changes. A returned slot is free from here on, never before its commit was read.
+ *   3. If the workspace became full or stopped being full, all its lanes are placed again. Otherwise no lane moves.
+ *
+ * Facts about held slots are deltas, so each must be learnt exactly once and their sum must fit. Nothing is repaired here:
+ * after WEIR_STORE_CORRUPT the caller takes a new epoch and loads everything anew.
  *
  * An answer to a read is used only if it begins where the lane's window ends, or before. If a fact lowered the position
  * while the read was under way, its heads are not used, because items before them are missing.
+ *
+ * Cost: a fact is O(1), or O(lanes of the workspace * log lanes) when limits change; the end of a list walks the list.
  */
 #include <string.h>
 
 #include "base/error.h"
-#include "queue/scheduler_parts.h"
+#include "queue/scheduler_internal.h"
 
 enum { ID_MOST = INT32_MAX, WEIGHT_CEILING = 1000 };
 
@@ -25,6 +41,7 @@ static bool lane_id_is_valid(int64_t lane_id)
     return lane_group_id(lane_id) > 0 && lane_workspace_id(lane_id) > 0;
 }
 
+/* The lane may have an item of this rank. A lane that is new to memory has no item before it. */
 static enum weir_status learn_runnable(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
     bool is_new = false;
@@ -41,6 +58,7 @@ static enum weir_status learn_runnable(struct scheduler *scheduler, const struct
     return WEIR_OK;
 }
 
+/* A node that is not listed yet may hold items: it is remembered for its count alone. */
 static enum weir_status learn_held_by_node(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
     struct node *node = table_find(&scheduler->nodes, fact->node_id);
@@ -64,6 +82,7 @@ static enum weir_status learn_held_by_node(struct scheduler *scheduler, const st
     return WEIR_OK;
 }
 
+/* See the overview. A fact of several lanes has no slots and only changes the count of the node. */
 static enum weir_status learn_held(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
     if (fact->node_id != 0) {
@@ -94,7 +113,8 @@ static enum weir_status learn_held(struct scheduler *scheduler, const struct sch
     return WEIR_OK;
 }
 
-static void set_limits(struct scheduler *scheduler, struct workspace *workspace, const struct workspace *limits)
+/* Places the lanes of the workspace only if a limit changed, because most reads bring the known limits. */
+static void workspace_set_limits(struct scheduler *scheduler, struct workspace *workspace, const struct workspace *limits)
 {
     bool is_same = workspace->known && workspace->exists == limits->exists && workspace->paused == limits->paused &&
                    workspace->cap.max == limits->cap.max;
@@ -116,10 +136,11 @@ static void learn_workspace(struct scheduler *scheduler, const struct schedule_f
     if (workspace != NULL) {
         struct workspace limits = {
             .cap = {.max = fact->slots_max}, .weight = fact->weight, .exists = fact->exists, .paused = fact->paused};
-        set_limits(scheduler, workspace, &limits);
+        workspace_set_limits(scheduler, workspace, &limits);
     }
 }
 
+/* The lanes wait for a read of their limits; nothing of them is assigned before. */
 static void learn_workspaces(struct scheduler *scheduler)
 {
     for (struct workspace *workspace = table_from(&scheduler->workspaces, 1); workspace != NULL;
@@ -129,10 +150,11 @@ static void learn_workspaces(struct scheduler *scheduler)
     }
 }
 
+/* A pause of an executor group pauses both of its pools. */
 static enum weir_status learn_group(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
-    struct group *steps = group_get(scheduler, pool_id_of(fact->group_id, false));
-    struct group *temporal = steps == NULL ? NULL : group_get(scheduler, pool_id_of(fact->group_id, true));
+    struct pool *steps = pool_get(scheduler, pool_id_of(fact->group_id, false));
+    struct pool *temporal = steps == NULL ? NULL : pool_get(scheduler, pool_id_of(fact->group_id, true));
     if (temporal == NULL) {
         return WEIR_OUT_OF_MEMORY;
     }
@@ -141,12 +163,13 @@ static enum weir_status learn_group(struct scheduler *scheduler, const struct sc
     return WEIR_OK;
 }
 
-static void leave_group(struct scheduler *scheduler, struct node *node)
+/* The node gets nothing more. A quarantine for which it was emptied ends. */
+static void leave_pool(struct scheduler *scheduler, struct node *node)
 {
-    if (node->group != 0) {
-        struct group *group = table_at(&scheduler->groups, node->group);
-        list_remove(&scheduler->nodes, &group->nodes, offsetof(struct node, of_group), node->entry.self);
-        node->group = 0;
+    if (node->pool != 0) {
+        struct pool *pool = table_at(&scheduler->pools, node->pool);
+        list_remove(&scheduler->nodes, &pool->nodes, offsetof(struct node, of_pool), node->entry.self);
+        node->pool = 0;
         node->quarantine = (struct quarantine){.is_on = false};
     }
     node->accepts = false;
@@ -154,20 +177,20 @@ static void leave_group(struct scheduler *scheduler, struct node *node)
 
 static enum weir_status learn_node(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
-    struct group *group = group_get(scheduler, pool_id_of(fact->group_id, fact->on_temporal));
+    struct pool *pool = pool_get(scheduler, pool_id_of(fact->group_id, fact->on_temporal));
     struct node *node = table_find(&scheduler->nodes, fact->node_id);
-    if (group != NULL && node == NULL) {
+    if (pool != NULL && node == NULL) {
         node = table_add(&scheduler->nodes, fact->node_id);
     }
-    if (group == NULL || node == NULL) {
+    if (pool == NULL || node == NULL) {
         return WEIR_OUT_OF_MEMORY;
     }
-    if (node->group != group->entry.self) {
-        leave_group(scheduler, node);
-        node->group = group->entry.self;
-        list_append(&scheduler->nodes, &group->nodes, offsetof(struct node, of_group), node->entry.self);
+    if (node->pool != pool->entry.self) {
+        leave_pool(scheduler, node);
+        node->pool = pool->entry.self;
+        list_append(&scheduler->nodes, &pool->nodes, offsetof(struct node, of_pool), node->entry.self);
     }
-    /* The own node's capacity follows its engine, see scheduler_assign(); its row is older. */
+    /* The capacity of the own node follows its engine, see scheduler_assign(). Its row is older. */
     if (fact->node_id != scheduler->own_node_id || node->row_capacity != fact->capacity) {
         node->capacity = fact->capacity;
     }
@@ -187,17 +210,17 @@ static void sweep_nodes(struct scheduler *scheduler)
          node = table_from(&scheduler->nodes, index)) {
         index = node->entry.self + 1;
         if (node->list != scheduler->node_list) {
-            leave_group(scheduler, node);
+            leave_pool(scheduler, node);
             node_forget_unused(scheduler, node);
         }
     }
 }
 
-/* The item of the fact, in no list: one that is known comes out of its list. NULL when memory is short. */
-static struct handed_item *take_handed(struct scheduler *scheduler, const struct schedule_fact *fact)
+/* The item of the fact, in no list: a known one is taken out of its list first. NULL when memory is short. */
+static struct handed_item *handed_item_get(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
-    struct group *group = group_get(scheduler, lane_pool_id(fact->lane_id));
-    const struct handed_queue *queue = group == NULL ? NULL : handed_queue_get(scheduler, group, fact->target_id);
+    struct pool *pool = pool_get(scheduler, lane_pool_id(fact->lane_id));
+    const struct handed_queue *queue = pool == NULL ? NULL : handed_queue_get(scheduler, pool, fact->target_id);
     struct handed_item *item = handed_find(scheduler, fact->id);
     if (queue == NULL) {
         return NULL;
@@ -211,7 +234,7 @@ static struct handed_item *take_handed(struct scheduler *scheduler, const struct
         }
         memcpy(item->id, fact->id, sizeof item->id);
         item->lane_id = fact->lane_id;
-        item->group = group->entry.self;
+        item->pool = pool->entry.self;
     }
     item->queue = queue->entry.self;
     item->suspicion = fact->suspicion < 0 ? 0 : fact->suspicion;
@@ -221,7 +244,8 @@ static struct handed_item *take_handed(struct scheduler *scheduler, const struct
     return item;
 }
 
-static bool is_known_to_wait(const struct scheduler *scheduler, const struct schedule_fact *fact)
+/* A listed item that waits keeps its place. Only another suspicion moves it to another list. */
+static bool is_waiting_already(const struct scheduler *scheduler, const struct schedule_fact *fact)
 {
     struct handed_item *item = handed_find(scheduler, fact->id);
     if (item == NULL || (item->state != HANDED_WAITS && item->state != HANDED_LOCKED) ||
@@ -234,10 +258,10 @@ static bool is_known_to_wait(const struct scheduler *scheduler, const struct sch
 
 static enum weir_status learn_handed_over(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
-    if (is_known_to_wait(scheduler, fact)) {
+    if (is_waiting_already(scheduler, fact)) {
         return WEIR_OK;
     }
-    struct handed_item *item = take_handed(scheduler, fact);
+    struct handed_item *item = handed_item_get(scheduler, fact);
     if (item == NULL) {
         return WEIR_OUT_OF_MEMORY;
     }
@@ -245,9 +269,10 @@ static enum weir_status learn_handed_over(struct scheduler *scheduler, const str
     return WEIR_OK;
 }
 
+/* A node holds the suspect, so it counts as on trial from `since_us` on. */
 static enum weir_status learn_suspect(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
-    struct handed_item *item = take_handed(scheduler, fact);
+    struct handed_item *item = handed_item_get(scheduler, fact);
     if (item == NULL) {
         return WEIR_OUT_OF_MEMORY;
     }
@@ -256,6 +281,7 @@ static enum weir_status learn_suspect(struct scheduler *scheduler, const struct 
     return WEIR_OK;
 }
 
+/* An item that the list did not name has ended or runs unsuspected. An assigned one is settled first. */
 static void sweep_suspects(struct scheduler *scheduler)
 {
     uint32_t index = 1;
@@ -271,7 +297,7 @@ static void sweep_suspects(struct scheduler *scheduler)
 }
 
 /* Passes of lanes that had their turns lie within one stride of each other, and no stride is longer than STRIDE_ONE. So the
- * group stood at (highest pass - STRIDE_ONE) or above when the passes were published. A lane that is further behind had no
+ * pool stood at (highest pass - STRIDE_ONE) or above when the passes were published. A lane that is further behind had no
  * items or no free slot for long; it must not make up for it. */
 static enum weir_status learn_pass(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
@@ -283,12 +309,12 @@ static enum weir_status learn_pass(struct scheduler *scheduler, const struct sch
     if (lane == NULL) {
         return WEIR_OUT_OF_MEMORY;
     }
-    struct group *group = lane_group(scheduler, lane);
+    struct pool *pool = lane_pool(scheduler, lane);
     lane->pass = fact->pass;
     heap_move(scheduler, lane, HEAP_SERVE);
     heap_move(scheduler, lane, HEAP_READ);
-    if (group->pass < fact->pass - STRIDE_ONE) {
-        group->pass = fact->pass - STRIDE_ONE;
+    if (pool->pass < fact->pass - STRIDE_ONE) {
+        pool->pass = fact->pass - STRIDE_ONE;
     }
     scheduler->passes_loaded = true;
     lane_place(scheduler, lane);
@@ -326,6 +352,7 @@ static bool fact_is_valid(const struct schedule_fact *fact)
 enum weir_status scheduler_learn(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
     INVARIANT(scheduler != NULL && fact != NULL);
+    /* Facts come from rows: an id that cannot be one is a damaged store, not a programming error. */
     if (!fact_is_valid(fact)) {
         return WEIR_STORE_CORRUPT;
     }
@@ -385,14 +412,14 @@ static bool is_ascending(const struct schedule_head *heads, size_t count)
 }
 
 /* Takes those heads that lie behind the lane's position and fit. */
-static enum weir_status take_heads(struct scheduler *scheduler, struct lane *lane, const struct lane_read *read)
+static enum weir_status append_new_heads(struct scheduler *scheduler, struct lane *lane, const struct lane_read *read)
 {
     size_t first = 0;
     while (first < read->count && head_compare(&read->heads[first], &lane->position) <= 0) {
         first++;
     }
-    size_t room = (size_t)(SCHEDULER_LANE_HEADS_MOST - lane->count);
-    size_t count = read->count - first < room ? read->count - first : room;
+    size_t places = (size_t)(SCHEDULER_LANE_HEADS_MOST - lane->count);
+    size_t count = read->count - first < places ? read->count - first : places;
     enum weir_status status = lane_append(scheduler, lane, read->heads + first, count);
     if (status != WEIR_OK) {
         return status;
@@ -404,15 +431,17 @@ static enum weir_status take_heads(struct scheduler *scheduler, struct lane *lan
     return WEIR_OK;
 }
 
-static enum weir_status read_lane(struct scheduler *scheduler, struct lane *lane, const struct lane_read *read)
+/* Uses the heads if they begin at the position or before, adjusts the size of the reads, and lowers the position again for
+ * facts that came while the read was under way. */
+static enum weir_status apply_read(struct scheduler *scheduler, struct lane *lane, const struct lane_read *read)
 {
     struct schedule_head after = {.rank = read->after_rank};
     memcpy(after.id, read->after_id, sizeof after.id);
-    lane->asked = false;
+    lane->is_being_read = false;
     if (!read->workspace_exists) {
         lane->is_all = read->is_all && read->count == 0;
     } else if (head_compare(&after, &lane->position) <= 0) {
-        enum weir_status status = take_heads(scheduler, lane, read);
+        enum weir_status status = append_new_heads(scheduler, lane, read);
         if (status != WEIR_OK) {
             return status;
         }
@@ -430,7 +459,7 @@ static enum weir_status read_lane(struct scheduler *scheduler, struct lane *lane
     return WEIR_OK;
 }
 
-enum weir_status scheduler_read(struct scheduler *scheduler, const struct lane_read *read)
+enum weir_status scheduler_take_heads(struct scheduler *scheduler, const struct lane_read *read)
 {
     INVARIANT(scheduler != NULL && read != NULL && (read->heads != NULL || read->count == 0));
     struct lane *lane = table_find(&scheduler->lanes, read->lane_id);
@@ -440,7 +469,7 @@ enum weir_status scheduler_read(struct scheduler *scheduler, const struct lane_r
     if (!is_ascending(read->heads, read->count)) {
         return WEIR_STORE_CORRUPT;
     }
-    enum weir_status status = read_lane(scheduler, lane, read);
+    enum weir_status status = apply_read(scheduler, lane, read);
     if (status != WEIR_OK) {
         return status;
     }
@@ -448,7 +477,7 @@ enum weir_status scheduler_read(struct scheduler *scheduler, const struct lane_r
                                .weight = read->weight,
                                .exists = read->workspace_exists,
                                .paused = read->workspace_paused};
-    set_limits(scheduler, lane_workspace(scheduler, lane), &limits);
+    workspace_set_limits(scheduler, lane_workspace(scheduler, lane), &limits);
     lane_place(scheduler, lane);
     heads_fit(scheduler, lane);
     return WEIR_OK;

@@ -1,4 +1,15 @@
-/* Lanes of the scheduler: their windows, their limits, and where they wait.
+/* Lanes of the scheduler: their windows, their limits, and where they wait. Called by the other files of the scheduler, in
+ * the dispatch thread.
+ *
+ * The window of a lane is a part of its queue in the store, in the order (rank, id):
+ *
+ *    store:    a b c   d e f g   h i j ...        a b c  assigned, gone, or locked until their retry
+ *                      ^-----^                    d..g   the window: heads[first .. first + count)
+ *                            position             h...   not read; `is_all` = nothing is there
+ *
+ *    take a turn:   first + 1, count - 1
+ *    read:          append behind the window, raise position
+ *    new item x:    position = right before x; heads behind it are dropped and read again with x
  *
  * lane_place() derives from the state of a lane and its workspace in which heaps and lists the lane is:
  *
@@ -13,6 +24,10 @@
  * The list of retries (items that another transaction had locked) is apart from this. A full workspace costs nothing: its
  * lanes are in no heap until a slot returns.
  *
+ * Cost: lane_place() is O(log lanes of the pool); a change of limits places each lane of the workspace once. A window costs
+ * 24 bytes for each head.
+ *
+ * Invariants: a window is ascending and no head lies behind the position; the sum of all windows is scheduler->heads.
  * Nothing here may lose an item: whenever a head is dropped, the position goes back to right before it.
  */
 #include <stdlib.h>
@@ -20,7 +35,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "queue/scheduler_parts.h"
+#include "queue/scheduler_internal.h"
 
 int head_compare(const struct schedule_head *a, const struct schedule_head *b)
 {
@@ -53,51 +68,51 @@ struct workspace *lane_workspace(const struct scheduler *scheduler, const struct
     return table_at(&scheduler->workspaces, lane->workspace);
 }
 
-struct group *lane_group(const struct scheduler *scheduler, const struct lane *lane)
+struct pool *lane_pool(const struct scheduler *scheduler, const struct lane *lane)
 {
-    return table_at(&scheduler->groups, lane->group);
+    return table_at(&scheduler->pools, lane->pool);
 }
 
-/* Puts a new group into the order by id. */
-static bool order_group(struct scheduler *scheduler, const struct group *group)
+/* Inserts a new pool into the order by id. Linear, because pools are few and never removed. */
+static bool insert_pool_in_order(struct scheduler *scheduler, const struct pool *pool)
 {
-    size_t count = scheduler->groups.count - 1;
-    if (count == scheduler->group_order_room) {
-        size_t room = count == 0 ? 4 : 2 * count;
-        uint32_t *order = realloc(scheduler->group_order, room * sizeof *order);
+    size_t count = scheduler->pools.count - 1;
+    if (count == scheduler->pool_order_capacity) {
+        size_t capacity = count == 0 ? 4 : 2 * count;
+        uint32_t *order = realloc(scheduler->pool_order, capacity * sizeof *order);
         if (order == NULL) {
             return false;
         }
-        scheduler->bytes += (room - count) * sizeof *order;
-        scheduler->group_order = order;
-        scheduler->group_order_room = room;
+        scheduler->bytes += (capacity - count) * sizeof *order;
+        scheduler->pool_order = order;
+        scheduler->pool_order_capacity = capacity;
     }
     size_t at = count;
     while (at > 0) {
-        const struct group *before = table_at(&scheduler->groups, scheduler->group_order[at - 1]);
-        if (before->entry.key < group->entry.key) {
+        const struct pool *before = table_at(&scheduler->pools, scheduler->pool_order[at - 1]);
+        if (before->entry.key < pool->entry.key) {
             break;
         }
-        scheduler->group_order[at] = scheduler->group_order[at - 1];
+        scheduler->pool_order[at] = scheduler->pool_order[at - 1];
         at--;
     }
-    scheduler->group_order[at] = group->entry.self;
+    scheduler->pool_order[at] = pool->entry.self;
     return true;
 }
 
-struct group *group_get(struct scheduler *scheduler, int64_t pool_id)
+struct pool *pool_get(struct scheduler *scheduler, int64_t pool_id)
 {
     INVARIANT(pool_id > 0);
-    struct group *group = table_find(&scheduler->groups, pool_id);
-    if (group != NULL) {
-        return group;
+    struct pool *pool = table_find(&scheduler->pools, pool_id);
+    if (pool != NULL) {
+        return pool;
     }
-    group = table_add(&scheduler->groups, pool_id);
-    if (group != NULL && !order_group(scheduler, group)) {
-        table_remove(&scheduler->groups, group);
+    pool = table_add(&scheduler->pools, pool_id);
+    if (pool != NULL && !insert_pool_in_order(scheduler, pool)) {
+        table_remove(&scheduler->pools, pool);
         return NULL;
     }
-    return group;
+    return pool;
 }
 
 struct workspace *workspace_get(struct scheduler *scheduler, int64_t workspace_id)
@@ -115,27 +130,28 @@ struct workspace *workspace_get(struct scheduler *scheduler, int64_t workspace_i
 
 struct lane *lane_get(struct scheduler *scheduler, int64_t lane_id, bool *ret_is_new)
 {
+    INVARIANT(lane_pool_id(lane_id) > 0 && lane_workspace_id(lane_id) > 0);
     struct lane *lane = table_find(&scheduler->lanes, lane_id);
     *ret_is_new = lane == NULL;
     if (lane != NULL) {
         return lane;
     }
-    struct group *group = group_get(scheduler, lane_pool_id(lane_id));
+    struct pool *pool = pool_get(scheduler, lane_pool_id(lane_id));
     struct workspace *workspace = workspace_get(scheduler, lane_workspace_id(lane_id));
-    if (group == NULL || workspace == NULL || !heap_reserve(scheduler, group, group->lane_count + 1)) {
+    if (pool == NULL || workspace == NULL || !heap_reserve(scheduler, pool, pool->lane_count + 1)) {
         return NULL;
     }
     lane = table_add(&scheduler->lanes, lane_id);
     if (lane == NULL) {
         return NULL;
     }
-    lane->group = group->entry.self;
+    lane->pool = pool->entry.self;
     lane->workspace = workspace->entry.self;
-    lane->pass = group->pass;
+    lane->pass = pool->pass;
     lane->position = position_before_rank(INT64_MIN);
     lane->is_all = true;
     lane->read_size = LANE_READ_LEAST;
-    group->lane_count++;
+    pool->lane_count++;
     list_append(&scheduler->lanes, &workspace->lanes, offsetof(struct lane, of_workspace), lane->entry.self);
     return lane;
 }
@@ -151,11 +167,12 @@ void workspace_forget_unused(struct scheduler *scheduler, struct workspace *work
 void node_forget_unused(struct scheduler *scheduler, struct node *node)
 {
     INVARIANT(node->held >= 0);
-    if (node->group == 0 && node->held == 0) {
+    if (node->pool == 0 && node->held == 0) {
         table_remove(&scheduler->nodes, node);
     }
 }
 
+/* Moves the lane to the list, or out of every list. The counts of the lists follow. */
 static void set_list(struct scheduler *scheduler, struct lane *lane, enum lane_list list)
 {
     if (lane->list == list) {
@@ -173,9 +190,10 @@ static void set_list(struct scheduler *scheduler, struct lane *lane, enum lane_l
     }
 }
 
+/* Removes an idle lane with its window, and its workspace when nothing else refers to it. */
 static void lane_forget(struct scheduler *scheduler, struct lane *lane)
 {
-    INVARIANT(lane->count == 0 && lane->in_flight == 0 && !lane->asked);
+    INVARIANT(lane->count == 0 && lane->in_flight == 0 && !lane->is_being_read && lane->list == LANE_IDLE);
     INVARIANT(lane->at[HEAP_SERVE] == 0 && lane->at[HEAP_READ] == 0);
     struct workspace *workspace = lane_workspace(scheduler, lane);
     set_list(scheduler, lane, LANE_IN_NO_LIST);
@@ -183,13 +201,13 @@ static void lane_forget(struct scheduler *scheduler, struct lane *lane)
         list_remove(&scheduler->lanes, &scheduler->changed, offsetof(struct lane, changed), lane->entry.self);
     }
     lane_free_window(scheduler, lane);
-    lane_group(scheduler, lane)->lane_count--;
+    lane_pool(scheduler, lane)->lane_count--;
     list_remove(&scheduler->lanes, &workspace->lanes, offsetof(struct lane, of_workspace), lane->entry.self);
     table_remove(&scheduler->lanes, lane);
     workspace_forget_unused(scheduler, workspace);
 }
 
-/* A lane behind its group's pass would come back at that pass anyway, so nothing is lost with it. */
+/* A lane behind its pool's pass would come back at that pass anyway, so nothing is lost with it. */
 void lanes_forget_idle(struct scheduler *scheduler)
 {
     for (;;) {
@@ -198,7 +216,7 @@ void lanes_forget_idle(struct scheduler *scheduler)
             return;
         }
         struct lane *lane = table_at(&scheduler->lanes, first);
-        if (lane->pass > lane_group(scheduler, lane)->pass && scheduler->list_counts[LANE_IDLE] <= IDLE_LANES_MOST) {
+        if (lane->pass > lane_pool(scheduler, lane)->pass && scheduler->list_counts[LANE_IDLE] <= IDLE_LANES_MOST) {
             return;
         }
         lane_forget(scheduler, lane);
@@ -225,6 +243,7 @@ bool limits_allow(const struct item_limits *limits)
 
 void limits_take(struct scheduler *scheduler, const struct item_limits *limits)
 {
+    INVARIANT(limits->count > 0 && limits->count <= ITEM_LIMITS_MOST);
     scheduler->held++;
     for (size_t i = 0; i < limits->count; i++) {
         INVARIANT(limits->limits[i]->held < limits->limits[i]->max);
@@ -234,6 +253,7 @@ void limits_take(struct scheduler *scheduler, const struct item_limits *limits)
 
 void limits_release(struct scheduler *scheduler, const struct item_limits *limits)
 {
+    INVARIANT(scheduler->held > 0 && limits->count <= ITEM_LIMITS_MOST);
     scheduler->held--;
     for (size_t i = 0; i < limits->count; i++) {
         INVARIANT(limits->limits[i]->held > 0);
@@ -265,6 +285,8 @@ void lane_set_pass(struct scheduler *scheduler, struct lane *lane, int64_t pass)
     heap_move(scheduler, lane, HEAP_READ);
 }
 
+/* FACT_PASS changes the pass of a pool once for each lane. The lanes are raised and both heaps rebuilt once afterwards, in
+ * O(lanes), instead of in O(lanes * log lanes) with each fact. */
 void passes_settle(struct scheduler *scheduler)
 {
     if (!scheduler->passes_loaded) {
@@ -273,13 +295,13 @@ void passes_settle(struct scheduler *scheduler)
     scheduler->passes_loaded = false;
     for (struct lane *lane = table_from(&scheduler->lanes, 1); lane != NULL;
          lane = table_from(&scheduler->lanes, lane->entry.self + 1)) {
-        const struct group *group = lane_group(scheduler, lane);
-        lane->pass = lane->pass < group->pass ? group->pass : lane->pass;
+        const struct pool *pool = lane_pool(scheduler, lane);
+        lane->pass = lane->pass < pool->pass ? pool->pass : lane->pass;
     }
-    for (struct group *group = table_from(&scheduler->groups, 1); group != NULL;
-         group = table_from(&scheduler->groups, group->entry.self + 1)) {
-        heap_rebuild(scheduler, group, HEAP_SERVE);
-        heap_rebuild(scheduler, group, HEAP_READ);
+    for (struct pool *pool = table_from(&scheduler->pools, 1); pool != NULL;
+         pool = table_from(&scheduler->pools, pool->entry.self + 1)) {
+        heap_rebuild(scheduler, pool, HEAP_SERVE);
+        heap_rebuild(scheduler, pool, HEAP_READ);
     }
 }
 
@@ -297,10 +319,12 @@ void lane_free_window(struct scheduler *scheduler, struct lane *lane)
     lane->capacity = 0;
 }
 
+/* A read that is under way started behind the new position, so its answer lacks the items in between. `missed_rank` makes
+ * apply_read() lower the position once more after that answer. */
 void lane_unread(struct scheduler *scheduler, struct lane *lane, const struct schedule_head *position)
 {
     lane->is_all = false;
-    if (lane->asked && (!lane->missed || position->rank < lane->missed_rank)) {
+    if (lane->is_being_read && (!lane->missed || position->rank < lane->missed_rank)) {
         lane->missed = true;
         lane->missed_rank = position->rank;
     }
@@ -315,6 +339,7 @@ void lane_unread(struct scheduler *scheduler, struct lane *lane, const struct sc
     }
 }
 
+/* The heads count as not read: the position goes back to right before the first of them. */
 static void drop_window(struct scheduler *scheduler, struct lane *lane)
 {
     INVARIANT(lane->count > 0);
@@ -328,6 +353,8 @@ bool lane_is_low(const struct lane *lane)
     return !lane->is_all && lane->count * 2 < lane->read_size;
 }
 
+/* A window that was used up within LANE_FAST_CALLS calls of scheduler_assign() was much too small: its size grows fourfold.
+ * A slower one doubles, up to LANE_READ_SLOW_MOST. No size grows while half of all heads are in use. */
 void lane_grow_reads(struct scheduler *scheduler, struct lane *lane)
 {
     if (scheduler->heads > scheduler->heads_most / 2) {
@@ -343,6 +370,7 @@ void lane_grow_reads(struct scheduler *scheduler, struct lane *lane)
     lane->read_size = (uint16_t)size;
 }
 
+/* Moves the window to the start of its memory, or to larger memory, only when the new heads do not fit behind it. */
 enum weir_status lane_append(struct scheduler *scheduler, struct lane *lane, const struct schedule_head *heads,
                              size_t count)
 {
@@ -374,14 +402,20 @@ enum weir_status lane_append(struct scheduler *scheduler, struct lane *lane, con
     return WEIR_OK;
 }
 
-/* Whether the lane has its turn late: it is in no heap to be served, or among the leaves of it. */
+/* The lane is in no heap of turns, or among the leaves of it: its turn is far away, so its window is the cheapest to read
+ * again. */
 static bool is_served_late(const struct scheduler *scheduler, const struct lane *lane)
 {
     uint32_t at = lane->at[HEAP_SERVE];
-    return at == 0 || at > lane_group(scheduler, lane)->heaps[HEAP_SERVE].count / 2;
+    return at == 0 || at > lane_pool(scheduler, lane)->heaps[HEAP_SERVE].count / 2;
 }
 
-/* Goes round all lanes, so that no lane is hit each time. A whole round without a lane that is served late takes any. */
+/* Drops windows until the heads of all lanes fit:
+ *
+ *   1. Go round all lanes from the place where the last search ended, so that no lane is hit each time.
+ *   2. Drop the windows of lanes that are served late, since they are needed last.
+ *   3. When a whole round found none of these, drop any window but that of the lane that was just read.
+ */
 void heads_fit(struct scheduler *scheduler, const struct lane *kept)
 {
     bool takes_any = false;
@@ -404,7 +438,7 @@ void heads_fit(struct scheduler *scheduler, const struct lane *kept)
 
 /* --- place --- */
 
-/* All its items will be read anyway, those that were locked too. */
+/* The lane is read from its beginning, so its locked items need no retry of their own. */
 static void forget_retry(struct scheduler *scheduler, struct lane *lane)
 {
     if (lane->waits_retry) {
@@ -415,33 +449,43 @@ static void forget_retry(struct scheduler *scheduler, struct lane *lane)
     }
 }
 
+/* Steps:
+ *
+ *   1. A lane of a workspace that does not exist gives up its window: the store ends these items.
+ *   2. The lane is active when it has items, and its workspace has a free slot or is unknown.
+ *   3. A lane that becomes active starts at the pass of its pool, so that a rest earns no turns.
+ *   4. An active lane is in the heap of turns if a head and the limits are known. It is in the heap of reads if its window
+ *      is low or the limits are unknown, and no read is under way.
+ *   5. The lists follow from the same facts, each lane in at most one.
+ */
 void lane_place(struct scheduler *scheduler, struct lane *lane)
 {
+    INVARIANT(lane->entry.self != 0 && lane->first + lane->count <= lane->capacity);
     const struct workspace *workspace = lane_workspace(scheduler, lane);
     bool known = workspace->known;
     bool lost = known && !workspace->exists;
     if (lost && lane->count > 0) {
-        drop_window(scheduler, lane); /* the store ends these items, and the next read shows the rest */
+        drop_window(scheduler, lane); /* the store ends these items; the next read shows the rest */
     }
     struct item_limits limits = item_limits_of(scheduler, lane);
     bool has_items = lane->count > 0 || !lane->is_all;
     bool open = !known || (!lost && !workspace->paused && limits_allow(&limits));
     bool active = has_items && open && !lane->rests;
     if (active && !lane->active) {
-        const struct group *group = lane_group(scheduler, lane);
-        if (lane->pass < group->pass) {
-            lane_set_pass(scheduler, lane, group->pass);
+        const struct pool *pool = lane_pool(scheduler, lane);
+        if (lane->pass < pool->pass) {
+            lane_set_pass(scheduler, lane, pool->pass);
         }
     }
     lane->active = active;
     heap_set(scheduler, lane, HEAP_SERVE, active && known && lane->count > 0);
-    heap_set(scheduler, lane, HEAP_READ, active && !lane->asked && (!known || lane_is_low(lane)));
+    heap_set(scheduler, lane, HEAP_READ, active && !lane->is_being_read && (!known || lane_is_low(lane)));
     if (lost && has_items) {
         forget_retry(scheduler, lane);
         set_list(scheduler, lane, LANE_ORPHANED);
     } else if (lane->waits_retry) {
         set_list(scheduler, lane, LANE_RETRIES);
-    } else if (!has_items && lane->in_flight == 0 && !lane->asked) {
+    } else if (!has_items && lane->in_flight == 0 && !lane->is_being_read) {
         set_list(scheduler, lane, LANE_IDLE);
     } else {
         set_list(scheduler, lane, LANE_IN_NO_LIST);
@@ -450,6 +494,7 @@ void lane_place(struct scheduler *scheduler, struct lane *lane)
 
 void workspace_place(struct scheduler *scheduler, const struct workspace *workspace)
 {
+    INVARIANT(workspace->entry.self != 0);
     for (uint32_t index = workspace->lanes.first; index != 0;) {
         struct lane *lane = table_at(&scheduler->lanes, index);
         index = lane->of_workspace.after;

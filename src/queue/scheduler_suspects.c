@@ -1,28 +1,43 @@
-/* Suspects of the scheduler: on which node an item that may have killed its node runs again, and beside whom.
+/* Suspects of the scheduler: on which node an item that may have killed its node runs again, and beside which other items.
+ * Part of scheduler_assign(), in the dispatch thread.
  *
  * The rules and their reasons are in queue/suspicion.h. Slots stay taken all the time: a suspect is handed over, it never
  * goes back to its lane.
  *
+ *   suspicion 0, 1   queue of its target  -+
+ *   suspicion 2, 3   pool->suspects       -+--assign--> ASSIGNED --TAKEN--> TRIED (scheduler->tried) --end--> forgotten
+ *   suspicion 4..    pool->quarantined    -+                     --LOCKED-> LOCKED (handed_retries), then back
+ *
  *   1. suspects_count() counts the trials of each node. A trial that is over does not count. A node with an item in
  *      quarantine is closed: nothing else is assigned to it.
- *   2. suspects_place() first decides for its group which nodes are emptied for items in quarantine. Such a node gets
+ *   2. suspects_place() first decides for its pool which nodes are emptied for items in quarantine. Such a node gets
  *      nothing more until it holds nothing; then it gets its item.
  *   3. Then suspects with a limit are assigned in the order of their arrival. The first one that finds no node holds back
  *      those behind it, so it finds one when the trials before it are over.
  *
- * Ordinary work goes on meanwhile: at most half of a group's nodes, and of those with one target, are emptied or in
+ * How an item in quarantine gets its node (place_quarantined()):
+ *
+ *   1. End the quarantines that are over, and give up nodes that did not become empty in time.
+ *   2. For each item in order: skip it until its delay is over and no other item of its workspace is in quarantine.
+ *   3. Take a node that was emptied for its target and is free, or begin to empty one.
+ *   4. Assign the item when the node holds nothing and its distance from the trials of other items has passed.
+ *   5. Reopen each emptied node that no item wants any more, and close the remaining ones.
+ *
+ * Ordinary work goes on meanwhile: at most half of a pool's nodes, and of those with one target, are emptied or in
  * quarantine, the scheduler's own last. The only node of a target rests REST_PART times as long afterwards. A node that is
  * not empty in time is given up, rests too, and the next one gets twice as long. So both kinds of work have their turn.
  *
  * A scheduler that takes over reads all suspects. It does not know which nodes were emptied; then an item may start beside
  * one in quarantine. The death of their node is not counted then, see queue/suspicion.h.
+ *
+ * Cost: O(nodes + handed-over items) for each call while there is a suspect or a closed node, nothing otherwise.
  */
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "queue/limits.h"
-#include "queue/scheduler_parts.h"
+#include "queue/scheduler_internal.h"
 #include "queue/suspicion.h"
 
 enum { REST_PART = 4 };
@@ -36,18 +51,18 @@ enum { REST_PART = 4 };
 
 static const size_t handed_link = offsetof(struct handed_item, link);
 
-static const struct handed_queue *queue_of(const struct scheduler *scheduler, const struct handed_item *item)
+static const struct handed_queue *item_queue(const struct scheduler *scheduler, const struct handed_item *item)
 {
     return table_at(&scheduler->handed_queues, item->queue);
 }
 
 struct list *handed_list(struct scheduler *scheduler, const struct handed_item *item)
 {
-    struct group *group = table_at(&scheduler->groups, item->group);
+    struct pool *pool = table_at(&scheduler->pools, item->pool);
     struct handed_queue *queue = table_at(&scheduler->handed_queues, item->queue);
     return item->suspicion < SUSPICION_LIMITED      ? &queue->items
-           : item->suspicion < SUSPICION_QUARANTINE ? &group->suspects
-                                                    : &group->quarantined;
+           : item->suspicion < SUSPICION_QUARANTINE ? &pool->suspects
+                                                    : &pool->quarantined;
 }
 
 void handed_unlink(struct scheduler *scheduler, struct handed_item *item)
@@ -62,7 +77,8 @@ void handed_unlink(struct scheduler *scheduler, struct handed_item *item)
 
 void handed_assign(struct scheduler *scheduler, struct handed_item *item, struct node *node, struct assignment *assignment)
 {
-    INVARIANT(item->state == HANDED_WAITS);
+    INVARIANT(item->state == HANDED_WAITS && node->accepts && node->held >= 0);
+    INVARIANT(node_has_target(node, item_queue(scheduler, item)->target_id));
     handed_unlink(scheduler, item);
     item->state = HANDED_ASSIGNED;
     item->node_id = node->entry.key;
@@ -73,13 +89,15 @@ void handed_assign(struct scheduler *scheduler, struct handed_item *item, struct
 
 /* --- counting --- */
 
-static void decide_again_at(struct scheduler *scheduler, int64_t now_us, int64_t at_us)
+/* The loop calls again at the earliest of these times, even without new facts. */
+static void plan_decision(struct scheduler *scheduler, int64_t now_us, int64_t at_us)
 {
     if (at_us > now_us && at_us < scheduler->suspects_next_us) {
         scheduler->suspects_next_us = at_us;
     }
 }
 
+/* The strictest suspect on a node decides how many it may have. */
 static void add_trial(struct scheduler *scheduler, struct node *node, int64_t suspicion)
 {
     int64_t limit = suspicion_limit(suspicion);
@@ -106,7 +124,7 @@ static void count_delay(struct scheduler *scheduler, const struct handed_item *i
     }
 }
 
-/* Begins anew what suspects_count() counts. */
+/* Clears the counts of suspects_count(), which are made anew with each call. */
 static void forget_trials(struct scheduler *scheduler)
 {
     for (struct node *node = table_from(&scheduler->nodes, 1); node != NULL;
@@ -115,37 +133,39 @@ static void forget_trials(struct scheduler *scheduler)
         node->trials = 0;
         node->trials_most = INT64_MAX;
     }
-    for (struct group *group = table_from(&scheduler->groups, 1); group != NULL;
-         group = table_from(&scheduler->groups, group->entry.self + 1)) {
-        group->quarantine_began_us = group->quarantine_repeated_us = group->quarantine_held_us = INT64_MIN;
+    for (struct pool *pool = table_from(&scheduler->pools, 1); pool != NULL;
+         pool = table_from(&scheduler->pools, pool->entry.self + 1)) {
+        pool->quarantine_began_us = pool->quarantine_repeated_us = pool->quarantine_held_us = INT64_MIN;
     }
 }
 
-static void count_begin(struct group *group, int64_t suspicion, int64_t began_us)
+/* Later trials of the pool keep their distance from this one. */
+static void note_trial_begin(struct pool *pool, int64_t suspicion, int64_t began_us)
 {
-    group->quarantine_began_us = began_us > group->quarantine_began_us ? began_us : group->quarantine_began_us;
-    if (suspicion > SUSPICION_QUARANTINE && began_us > group->quarantine_repeated_us) {
-        group->quarantine_repeated_us = began_us;
+    pool->quarantine_began_us = began_us > pool->quarantine_began_us ? began_us : pool->quarantine_began_us;
+    if (suspicion > SUSPICION_QUARANTINE && began_us > pool->quarantine_repeated_us) {
+        pool->quarantine_repeated_us = began_us;
     }
 }
 
 /* The trial is under way. */
 static void count_quarantine(struct scheduler *scheduler, const struct handed_item *item)
 {
-    struct group *group = table_at(&scheduler->groups, item->group);
+    struct pool *pool = table_at(&scheduler->pools, item->pool);
     struct workspace *workspace = table_find(&scheduler->workspaces, lane_workspace_id(item->lane_id));
-    count_begin(group, item->suspicion, item->since_us);
+    note_trial_begin(pool, item->suspicion, item->since_us);
     if (workspace != NULL) {
         workspace->is_in_quarantine = true;
     }
 }
 
+/* Two passes over the waiting items: the first clears the workspaces, the second takes the maximum of the due times. */
 static void count_delays(struct scheduler *scheduler)
 {
     for (int pass = 0; pass < 2; pass++) {
-        for (struct group *group = table_from(&scheduler->groups, 1); group != NULL;
-             group = table_from(&scheduler->groups, group->entry.self + 1)) {
-            for (uint32_t index = group->quarantined.first; index != 0;) {
+        for (struct pool *pool = table_from(&scheduler->pools, 1); pool != NULL;
+             pool = table_from(&scheduler->pools, pool->entry.self + 1)) {
+            for (uint32_t index = pool->quarantined.first; index != 0;) {
                 const struct handed_item *item = table_at(&scheduler->handed_over, index);
                 count_delay(scheduler, item, pass == 0);
                 index = item->link.after;
@@ -155,7 +175,7 @@ static void count_delays(struct scheduler *scheduler)
 }
 
 /* The end of a step is no news. So suspects are read again while a node is closed for one: its suspicion may be over. */
-static void read_again(struct scheduler *scheduler, int64_t now_us)
+static void plan_suspect_read(struct scheduler *scheduler, int64_t now_us)
 {
     if (!scheduler->has_closed_nodes) {
         scheduler->suspects_read_us = TIME_NEVER;
@@ -167,11 +187,12 @@ static void read_again(struct scheduler *scheduler, int64_t now_us)
     if (scheduler->suspects_read_us <= now_us || scheduler->suspects_read_us == TIME_NEVER) {
         scheduler->suspects_read_us = time_add(now_us, READ_AGAIN_US);
     }
-    decide_again_at(scheduler, now_us, scheduler->suspects_read_us);
+    plan_decision(scheduler, now_us, scheduler->suspects_read_us);
 }
 
 void suspects_count(struct scheduler *scheduler, int64_t now_us)
 {
+    INVARIANT(scheduler != NULL);
     if (scheduler->handed_over.count == 0 && !scheduler->has_closed_nodes) {
         return;
     }
@@ -188,11 +209,11 @@ void suspects_count(struct scheduler *scheduler, int64_t now_us)
             if (item->suspicion >= SUSPICION_QUARANTINE) {
                 count_quarantine(scheduler, item);
             }
-            decide_again_at(scheduler, now_us, end_us);
+            plan_decision(scheduler, now_us, end_us);
         }
         index = item->link.after;
     }
-    read_again(scheduler, now_us);
+    plan_suspect_read(scheduler, now_us);
 }
 
 bool suspects_have_work(const struct scheduler *scheduler)
@@ -202,31 +223,29 @@ bool suspects_have_work(const struct scheduler *scheduler)
 
 /* --- nodes in quarantine --- */
 
-static bool can_be_tried(const struct node *node)
-{
-    return node->accepts && node->capacity > 0;
-}
-
-static int64_t nodes_of(const struct scheduler *scheduler, const struct group *group, int64_t target_id, bool in_quarantine)
+/* Working nodes of the pool with the target; with `in_quarantine` only those emptied for, or holding, a quarantined item.
+ */
+static int64_t count_nodes(const struct scheduler *scheduler, const struct pool *pool, int64_t target_id,
+                           bool in_quarantine)
 {
     int64_t count = 0;
-    for (const struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
-         node = next_node(scheduler, node->of_group.after)) {
+    for (const struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
+         node = next_node(scheduler, node->of_pool.after)) {
         bool counts = !in_quarantine || node->quarantine.is_on || node->is_quarantine;
-        count += can_be_tried(node) && has_target(node, target_id) && counts ? 1 : 0;
+        count += node_works(node) && node_has_target(node, target_id) && counts ? 1 : 0;
     }
     return count;
 }
 
 /* Half of the nodes stay with ordinary work, and half of those with a target: what was handed over needs that target. */
-static bool may_begin(const struct scheduler *scheduler, const struct group *group, int64_t target_id)
+static bool may_empty_node(const struct scheduler *scheduler, const struct pool *pool, int64_t target_id)
 {
-    int64_t most = nodes_of(scheduler, group, target_id, false) / 2;
-    return nodes_of(scheduler, group, target_id, true) < (most < 1 ? 1 : most);
+    int64_t most = count_nodes(scheduler, pool, target_id, false) / 2;
+    return count_nodes(scheduler, pool, target_id, true) < (most < 1 ? 1 : most);
 }
 
 /* Not the scheduler's node if there is another one, since its death ends the epoch; then the one that holds least. */
-static bool is_better(const struct scheduler *scheduler, const struct node *node, const struct node *best)
+static bool is_better_for_quarantine(const struct scheduler *scheduler, const struct node *node, const struct node *best)
 {
     bool is_own = node->entry.key == scheduler->own_node_id;
     if (best == NULL || is_own != (best->entry.key == scheduler->own_node_id)) {
@@ -237,120 +256,124 @@ static bool is_better(const struct scheduler *scheduler, const struct node *node
 
 /* The node that an item of the target should have: one that was emptied for such an item and is free, or else one that
  * may be emptied now. */
-static struct node *node_for_quarantine(const struct scheduler *scheduler, const struct group *group, int64_t target_id,
+static struct node *node_for_quarantine(const struct scheduler *scheduler, const struct pool *pool, int64_t target_id,
                                         bool is_on, int64_t now_us)
 {
     struct node *best = NULL;
-    for (struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
-         node = next_node(scheduler, node->of_group.after)) {
+    for (struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
+         node = next_node(scheduler, node->of_pool.after)) {
         const struct quarantine *quarantine = &node->quarantine;
         bool is_free = is_on ? quarantine->is_on && !quarantine->is_used && !quarantine->is_wanted
                              : !quarantine->is_on && !node->is_quarantine && quarantine->rest_until_us <= now_us;
-        if (is_free && can_be_tried(node) && has_target(node, target_id) && is_better(scheduler, node, best)) {
+        if (is_free && node_works(node) && node_has_target(node, target_id) &&
+            is_better_for_quarantine(scheduler, node, best)) {
             best = node;
         }
     }
     return best;
 }
 
-static struct node *begin_quarantine(struct scheduler *scheduler, struct group *group, int64_t target_id, int64_t now_us)
+/* Starts to empty a node, if half of the nodes stay with ordinary work. */
+static struct node *begin_quarantine(struct scheduler *scheduler, struct pool *pool, int64_t target_id, int64_t now_us)
 {
     struct node *node = NULL;
-    if (may_begin(scheduler, group, 0) && may_begin(scheduler, group, target_id)) {
-        node = node_for_quarantine(scheduler, group, target_id, false, now_us);
+    if (may_empty_node(scheduler, pool, 0) && may_empty_node(scheduler, pool, target_id)) {
+        node = node_for_quarantine(scheduler, pool, target_id, false, now_us);
     }
     if (node != NULL) {
-        group->quarantine_wait_us = group->quarantine_wait_us == 0 ? EMPTY_FIRST_US : group->quarantine_wait_us;
-        node->quarantine = (struct quarantine){.is_on = true, .since_us = now_us, .wait_us = group->quarantine_wait_us};
+        pool->quarantine_wait_us = pool->quarantine_wait_us == 0 ? EMPTY_FIRST_US : pool->quarantine_wait_us;
+        node->quarantine = (struct quarantine){.is_on = true, .since_us = now_us, .wait_us = pool->quarantine_wait_us};
     }
     return node;
 }
 
 /* The only node of its target then takes other items for REST_PART times as long as the quarantine lasted, and so does a
  * node that was emptied in vain. Else the others had a node all the time, and the next suspect follows at once. */
-static void end_quarantine(struct scheduler *scheduler, const struct group *group, struct node *node, bool in_vain,
+static void end_quarantine(struct scheduler *scheduler, const struct pool *pool, struct node *node, bool in_vain,
                            int64_t now_us)
 {
     int64_t rest_us = REST_PART * (now_us - node->quarantine.since_us);
     rest_us = rest_us < REST_LEAST_US ? REST_LEAST_US : rest_us;
-    bool rests = in_vain || nodes_of(scheduler, group, node->target_id, false) <= 1;
+    bool rests = in_vain || count_nodes(scheduler, pool, node->target_id, false) <= 1;
     node->quarantine = (struct quarantine){.rest_until_us = rests ? time_add(now_us, rest_us) : now_us};
-    decide_again_at(scheduler, now_us, node->quarantine.rest_until_us);
+    plan_decision(scheduler, now_us, node->quarantine.rest_until_us);
 }
 
-/* Ends what is over: the trial, or the time in which the node should have become empty. */
-static void check_quarantine(struct scheduler *scheduler, struct group *group, struct node *node, int64_t now_us)
+/* Ends a quarantine after its trial, or when the node did not become empty in time. */
+static void check_quarantine(struct scheduler *scheduler, struct pool *pool, struct node *node, int64_t now_us)
 {
     struct quarantine *quarantine = &node->quarantine;
     int64_t given_up_us = time_add(quarantine->since_us, quarantine->wait_us);
     quarantine->is_wanted = false;
     if (!quarantine->is_on) {
-        decide_again_at(scheduler, now_us, quarantine->rest_until_us);
+        plan_decision(scheduler, now_us, quarantine->rest_until_us);
     } else if (node->is_quarantine) {
         return;
-    } else if (!can_be_tried(node) || quarantine->is_used) {
-        end_quarantine(scheduler, group, node, false, now_us);
+    } else if (!node_works(node) || quarantine->is_used) {
+        end_quarantine(scheduler, pool, node, false, now_us);
     } else if (now_us >= given_up_us) {
         int64_t wait_us = quarantine->wait_us < EMPTY_MOST_US / 2 ? 2 * quarantine->wait_us : EMPTY_MOST_US;
-        group->quarantine_wait_us = wait_us > group->quarantine_wait_us ? wait_us : group->quarantine_wait_us;
-        end_quarantine(scheduler, group, node, true, now_us);
+        pool->quarantine_wait_us = wait_us > pool->quarantine_wait_us ? wait_us : pool->quarantine_wait_us;
+        end_quarantine(scheduler, pool, node, true, now_us);
     }
 }
 
 /* Afterwards a node that no item wants is back, and each other one gets nothing else. */
-static void close_nodes(struct scheduler *scheduler, struct group *group, int64_t now_us)
+static void close_nodes(struct scheduler *scheduler, struct pool *pool, int64_t now_us)
 {
-    group->quarantine_nodes = 0;
-    for (struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
-         node = next_node(scheduler, node->of_group.after)) {
+    pool->quarantine_nodes = 0;
+    for (struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
+         node = next_node(scheduler, node->of_pool.after)) {
         const struct quarantine *quarantine = &node->quarantine;
         if (quarantine->is_on && !quarantine->is_used && !quarantine->is_wanted) {
-            end_quarantine(scheduler, group, node, false, now_us);
+            end_quarantine(scheduler, pool, node, false, now_us);
         }
         if (quarantine->is_on) {
-            group->quarantine_nodes++;
+            pool->quarantine_nodes++;
             node->is_closed = true;
             scheduler->has_closed_nodes = true;
-            decide_again_at(scheduler, now_us,
-                            quarantine->is_used ? TIME_NEVER : time_add(quarantine->since_us, quarantine->wait_us));
+            plan_decision(scheduler, now_us,
+                          quarantine->is_used ? TIME_NEVER : time_add(quarantine->since_us, quarantine->wait_us));
         }
     }
 }
 
 /* --- items in quarantine --- */
 
-/* Its delay is over, and no other item of its workspace has a node for itself or waits for one that is emptied. */
-static bool is_due(struct scheduler *scheduler, const struct handed_item *item, int64_t now_us)
+/* The delay of the item is over, and no other item of its workspace has a node for itself or waits for one that is being
+ * emptied. */
+static bool quarantine_is_due(struct scheduler *scheduler, const struct handed_item *item, int64_t now_us)
 {
     const struct workspace *workspace = table_find(&scheduler->workspaces, lane_workspace_id(item->lane_id));
     int64_t due_us =
         workspace != NULL ? workspace->quarantine_due_us : time_add(item->since_us, suspicion_delay_us(item->suspicion));
-    decide_again_at(scheduler, now_us, due_us);
+    plan_decision(scheduler, now_us, due_us);
     return due_us <= now_us && (workspace == NULL || !workspace->is_in_quarantine);
 }
 
-/* Whether an item of any target can have a node. */
-static bool has_place(const struct scheduler *scheduler, const struct group *group, int64_t now_us)
+/* False ends the walk over the items early: no item of any target can get a node. */
+static bool quarantine_has_node(const struct scheduler *scheduler, const struct pool *pool, int64_t now_us)
 {
-    return node_for_quarantine(scheduler, group, 0, true, now_us) != NULL ||
-           (may_begin(scheduler, group, 0) && node_for_quarantine(scheduler, group, 0, false, now_us) != NULL);
+    return node_for_quarantine(scheduler, pool, 0, true, now_us) != NULL ||
+           (may_empty_node(scheduler, pool, 0) && node_for_quarantine(scheduler, pool, 0, false, now_us) != NULL);
 }
 
-/* When the trial of this item may begin: at a distance from others of the group that are under way. After its first one
+/* When the trial of this item may begin: at a distance from others of the pool that are under way. After its first one
  * alone also from those at their first, since it may have died together with another killer. */
-static int64_t begin_us(const struct group *group, const struct handed_item *item)
+static int64_t trial_begin_us(const struct pool *pool, const struct handed_item *item)
 {
-    int64_t began_us = item->suspicion > SUSPICION_QUARANTINE ? group->quarantine_began_us : group->quarantine_repeated_us;
-    began_us = group->quarantine_held_us > began_us ? group->quarantine_held_us : began_us;
+    int64_t began_us = item->suspicion > SUSPICION_QUARANTINE ? pool->quarantine_began_us : pool->quarantine_repeated_us;
+    began_us = pool->quarantine_held_us > began_us ? pool->quarantine_held_us : began_us;
     return began_us == INT64_MIN ? INT64_MIN : time_add(began_us, DISTANCE_US);
 }
 
-/* The item waits for the node, or is assigned to it; then true. `assignment` may be NULL. */
-static bool take_node(struct scheduler *scheduler, struct group *group, struct handed_item *item, struct node *node,
-                      int64_t now_us, struct assignment *assignment)
+/* Reserves the node for the item. True: the item is assigned, because the node is empty and the distance has passed.
+ * `assignment` may be NULL: the set is full. */
+static bool take_quarantine_node(struct scheduler *scheduler, struct pool *pool, struct handed_item *item,
+                                 struct node *node, int64_t now_us, struct assignment *assignment)
 {
     struct workspace *workspace = table_find(&scheduler->workspaces, lane_workspace_id(item->lane_id));
-    int64_t next_us = begin_us(group, item);
+    int64_t next_us = trial_begin_us(pool, item);
     node->quarantine.is_wanted = true;
     if (workspace != NULL) {
         workspace->is_in_quarantine = true;
@@ -359,85 +382,88 @@ static bool take_node(struct scheduler *scheduler, struct group *group, struct h
         return false;
     }
     if (now_us < next_us) {
-        group->quarantine_held_us = next_us - DISTANCE_US; /* those behind it do not begin before it */
-        decide_again_at(scheduler, now_us, next_us);
+        pool->quarantine_held_us = next_us - DISTANCE_US; /* those behind it do not begin before it */
+        plan_decision(scheduler, now_us, next_us);
         return false;
     }
     node->quarantine.is_used = true;
-    group->quarantine_wait_us = EMPTY_FIRST_US;
-    count_begin(group, item->suspicion, now_us);
+    pool->quarantine_wait_us = EMPTY_FIRST_US;
+    note_trial_begin(pool, item->suspicion, now_us);
     add_trial(scheduler, node, item->suspicion);
     handed_assign(scheduler, item, node, assignment);
     return true;
 }
 
-static size_t place_quarantined(struct scheduler *scheduler, struct group *group, int64_t now_us,
+/* The steps are in the overview. */
+static size_t place_quarantined(struct scheduler *scheduler, struct pool *pool, int64_t now_us,
                                 struct assignment *assignments, size_t limit)
 {
     size_t count = 0;
-    for (struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
-         node = next_node(scheduler, node->of_group.after)) {
-        check_quarantine(scheduler, group, node, now_us);
+    for (struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
+         node = next_node(scheduler, node->of_pool.after)) {
+        check_quarantine(scheduler, pool, node, now_us);
     }
-    bool goes_on = has_place(scheduler, group, now_us);
-    for (uint32_t index = group->quarantined.first; index != 0 && goes_on;) {
+    bool goes_on = quarantine_has_node(scheduler, pool, now_us);
+    for (uint32_t index = pool->quarantined.first; index != 0 && goes_on;) {
         struct handed_item *item = table_at(&scheduler->handed_over, index);
-        int64_t target_id = queue_of(scheduler, item)->target_id;
+        int64_t target_id = item_queue(scheduler, item)->target_id;
         index = item->link.after;
-        if (!is_due(scheduler, item, now_us)) {
+        if (!quarantine_is_due(scheduler, item, now_us)) {
             continue;
         }
-        struct node *node = node_for_quarantine(scheduler, group, target_id, true, now_us);
-        node = node != NULL ? node : begin_quarantine(scheduler, group, target_id, now_us);
+        struct node *node = node_for_quarantine(scheduler, pool, target_id, true, now_us);
+        node = node != NULL ? node : begin_quarantine(scheduler, pool, target_id, now_us);
         if (node != NULL) {
             struct assignment *assignment = count < limit ? &assignments[count] : NULL;
-            count += take_node(scheduler, group, item, node, now_us, assignment) ? 1 : 0;
-            goes_on = has_place(scheduler, group, now_us);
+            count += take_quarantine_node(scheduler, pool, item, node, now_us, assignment) ? 1 : 0;
+            goes_on = quarantine_has_node(scheduler, pool, now_us);
         }
     }
-    close_nodes(scheduler, group, now_us);
+    close_nodes(scheduler, pool, now_us);
     return count;
 }
 
 /* --- suspects with a limit --- */
 
-/* The node on which the fewest are on trial; then the one with the most room. */
-static struct node *node_for_trial(const struct scheduler *scheduler, const struct group *group,
+/* The node with the fewest suspects on trial, then the one with the most free capacity. The limit of the item and the
+ * limits of those on trial there both apply. */
+static struct node *node_for_trial(const struct scheduler *scheduler, const struct pool *pool,
                                    const struct handed_item *item)
 {
     struct node *best = NULL;
     int64_t limit = suspicion_limit(item->suspicion);
-    int64_t target_id = queue_of(scheduler, item)->target_id;
-    for (struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
-         node = next_node(scheduler, node->of_group.after)) {
+    int64_t target_id = item_queue(scheduler, item)->target_id;
+    for (struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
+         node = next_node(scheduler, node->of_pool.after)) {
         int64_t most = limit < node->trials_most ? limit : node->trials_most;
-        if (node_room(node) == 0 || node->trials >= most || !has_target(node, target_id)) {
+        if (node_free_capacity(node) == 0 || node->trials >= most || !node_has_target(node, target_id)) {
             continue;
         }
         if (best == NULL || node->trials < best->trials ||
-            (node->trials == best->trials && node_room(node) > node_room(best))) {
+            (node->trials == best->trials && node_free_capacity(node) > node_free_capacity(best))) {
             best = node;
         }
     }
     return best;
 }
 
-size_t suspects_place(struct scheduler *scheduler, struct group *group, int64_t now_us, struct assignment *assignments,
+size_t suspects_place(struct scheduler *scheduler, struct pool *pool, int64_t now_us, struct assignment *assignments,
                       size_t limit)
 {
+    INVARIANT(pool->entry.self != 0 && (assignments != NULL || limit == 0));
     size_t count = 0;
-    if (group->quarantined.first != 0 || group->quarantine_nodes > 0) {
-        count = place_quarantined(scheduler, group, now_us, assignments, limit);
+    if (pool->quarantined.first != 0 || pool->quarantine_nodes > 0) {
+        count = place_quarantined(scheduler, pool, now_us, assignments, limit);
     }
-    for (uint32_t index = group->suspects.first; index != 0 && count < limit;) {
+    for (uint32_t index = pool->suspects.first; index != 0 && count < limit;) {
         struct handed_item *item = table_at(&scheduler->handed_over, index);
-        struct node *node = node_for_trial(scheduler, group, item);
+        struct node *node = node_for_trial(scheduler, pool, item);
         index = item->link.after;
         if (node != NULL) {
             add_trial(scheduler, node, item->suspicion);
             handed_assign(scheduler, item, node, &assignments[count++]);
-        } else if (nodes_of(scheduler, group, queue_of(scheduler, item)->target_id, false) > 0) {
-            break; /* its turn comes before those behind it; one whose target no node has holds up no other */
+        } else if (count_nodes(scheduler, pool, item_queue(scheduler, item)->target_id, false) > 0) {
+            break; /* its turn comes before those behind it; an item with a target that no node has delays no other */
         }
     }
     return count;

@@ -4,6 +4,9 @@
  * and a table of 100,000 items has 1,563 of them. Buckets are chains through the items, so that an item costs 4 bytes of
  * table besides its entry. The buckets double when there are more items than buckets; chains stay short on average because
  * the keys are spread by a multiplication with the golden ratio (Knuth, volume 3, 6.4).
+ *
+ * Adding, finding and removing are O(1) on average; table_from() walks all places. table_add() alone allocates, and a
+ * failure changes nothing. Indexes are checked in every build: an index of a removed item ends the process.
  */
 #include "queue/scheduler_table.h"
 
@@ -14,12 +17,13 @@
 
 enum { CHUNK_ITEMS = 64, BUCKETS_LEAST = 16 };
 
+/* Does not check that the place is in use, unlike table_at(). */
 static struct entry *entry_at(const struct table *table, uint32_t index)
 {
     return (struct entry *)(void *)(table->chunks[index / CHUNK_ITEMS] + (index % CHUNK_ITEMS) * table->item_size);
 }
 
-static size_t bucket_of(size_t bucket_count, int64_t key)
+static size_t table_bucket(size_t bucket_count, int64_t key)
 {
     uint64_t spread = (uint64_t)key * UINT64_C(0x9e3779b97f4a7c15);
     return (size_t)(spread ^ spread >> 32) & (bucket_count - 1);
@@ -45,6 +49,7 @@ void table_clear(struct table *table)
     table_init(table, table->item_size, table->bytes);
 }
 
+/* Walks a bucket from `index` on. */
 static void *first_with_key(const struct table *table, uint32_t index, int64_t key)
 {
     while (index != 0) {
@@ -62,7 +67,7 @@ void *table_find(const struct table *table, int64_t key)
     if (table->bucket_count == 0) {
         return NULL;
     }
-    return first_with_key(table, table->buckets[bucket_of(table->bucket_count, key)], key);
+    return first_with_key(table, table->buckets[table_bucket(table->bucket_count, key)], key);
 }
 
 void *table_find_next(const struct table *table, const void *item)
@@ -72,6 +77,7 @@ void *table_find_next(const struct table *table, const void *item)
     return first_with_key(table, entry->next, entry->key);
 }
 
+/* Doubles the buckets and links every item anew. */
 static bool grow_buckets(struct table *table)
 {
     size_t bucket_count = table->bucket_count == 0 ? BUCKETS_LEAST : 2 * table->bucket_count;
@@ -80,7 +86,7 @@ static bool grow_buckets(struct table *table)
         return false;
     }
     for (struct entry *entry = table_from(table, 1); entry != NULL; entry = table_from(table, entry->self + 1)) {
-        uint32_t *bucket = &buckets[bucket_of(bucket_count, entry->key)];
+        uint32_t *bucket = &buckets[table_bucket(bucket_count, entry->key)];
         entry->next = *bucket;
         *bucket = entry->self;
     }
@@ -91,7 +97,7 @@ static bool grow_buckets(struct table *table)
     return true;
 }
 
-/* The place of the next item: one that was freed, or behind all others. */
+/* The place of the next item: a freed one, or the first that was never used. 0: memory is short. */
 static uint32_t take_place(struct table *table)
 {
     uint32_t index = table->free_first;
@@ -129,7 +135,7 @@ void *table_add(struct table *table, int64_t key)
         return NULL;
     }
     struct entry *entry = entry_at(table, index);
-    uint32_t *bucket = &table->buckets[bucket_of(table->bucket_count, key)];
+    uint32_t *bucket = &table->buckets[table_bucket(table->bucket_count, key)];
     memset(entry, 0, table->item_size);
     *entry = (struct entry){.key = key, .self = index, .next = *bucket};
     *bucket = index;
@@ -141,7 +147,7 @@ void table_remove(struct table *table, void *item)
 {
     struct entry *entry = item;
     INVARIANT(entry->self != 0 && table->count > 0);
-    uint32_t *link = &table->buckets[bucket_of(table->bucket_count, entry->key)];
+    uint32_t *link = &table->buckets[table_bucket(table->bucket_count, entry->key)];
     while (*link != entry->self) {
         INVARIANT(*link != 0);
         link = &entry_at(table, *link)->next;
@@ -171,6 +177,7 @@ void *table_from(const struct table *table, uint32_t index)
     return NULL;
 }
 
+/* The link of an item, which the caller of the list functions placed at `offset`. */
 static struct link *link_at(const struct table *table, size_t offset, uint32_t index)
 {
     return (struct link *)(void *)((unsigned char *)table_at(table, index) + offset);
@@ -178,6 +185,7 @@ static struct link *link_at(const struct table *table, size_t offset, uint32_t i
 
 void list_append(const struct table *table, struct list *list, size_t offset, uint32_t index)
 {
+    INVARIANT(offset >= sizeof(struct entry) && offset < table->item_size);
     *link_at(table, offset, index) = (struct link){.before = list->last};
     if (list->last != 0) {
         link_at(table, offset, list->last)->after = index;
@@ -189,6 +197,7 @@ void list_append(const struct table *table, struct list *list, size_t offset, ui
 
 void list_put_first(const struct table *table, struct list *list, size_t offset, uint32_t index)
 {
+    INVARIANT(offset >= sizeof(struct entry) && offset < table->item_size);
     *link_at(table, offset, index) = (struct link){.after = list->first};
     if (list->first != 0) {
         link_at(table, offset, list->first)->before = index;

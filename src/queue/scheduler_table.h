@@ -6,7 +6,7 @@
  * refer to it by a 32-bit index. Index 0 is never used and means "none". Several items may have the same key.
  *
  * A struct list chains items of one table through a struct link inside them. The caller knows the offset of the link, and
- * whether an item is in the list: a link cannot tell.
+ * whether an item is in the list: a link does not show it.
  */
 #ifndef WEIR_QUEUE_SCHEDULER_TABLE_H
 #define WEIR_QUEUE_SCHEDULER_TABLE_H

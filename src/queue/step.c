@@ -26,6 +26,7 @@ const char *step_state_name(enum step_state state)
 
 bool step_state_parse(const char *name, enum step_state *ret_state)
 {
+    INVARIANT(name != NULL && ret_state != NULL);
     for (size_t i = 0; i < STEP_STATE_COUNT; i++) {
         if (strcasecmp(name, step_state_names[i]) == 0) {
             *ret_state = (enum step_state)i;
@@ -37,6 +38,7 @@ bool step_state_parse(const char *name, enum step_state *ret_state)
 
 bool step_state_is_final(enum step_state state)
 {
+    INVARIANT((unsigned)state < STEP_STATE_COUNT);
     return state != STEP_RUNNING && state != STEP_WAITING;
 }
 
@@ -54,6 +56,7 @@ void step_record_close(struct step_record *record)
 
 const char *step_record_lost_attempt(const struct step_record *record)
 {
+    INVARIANT(record != NULL);
     if (record->state != STEP_WAITING || record->error_code[0] == '\0') {
         return NULL;
     }

@@ -1,3 +1,9 @@
+/* The figures of queue/suspicion.h: how many suspects run side by side, how long a trial lasts, and how long an item waits
+ * before its quarantine. Pure functions of the suspicion, callable in any thread; both stores and the scheduler use them.
+ *
+ * Trials and delays double with each further suspicion, so a killer that needs long is found, and a workspace that kills
+ * nodes slows itself down. DOUBLINGS_OF_TRIAL bounds the shift: the result cannot overflow.
+ */
 #include "queue/suspicion.h"
 
 #include "base/clock.h"

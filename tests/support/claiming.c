@@ -131,7 +131,7 @@ static enum weir_status take_answer(struct claimer *claimer, const struct schedu
     enum weir_status status = keep_items(claimer, &answer->claimed);
     settle(claimer, call, clock_us);
     for (size_t i = 0; status == WEIR_OK && i < call->read_count; i++) {
-        status = scheduler_read(claimer->scheduler, &call->reads[i]);
+        status = scheduler_take_heads(claimer->scheduler, &call->reads[i]);
     }
     for (size_t i = 0; status == WEIR_OK && i < answer->fact_count; i++) {
         status = learn(claimer, &answer->facts[i]);
@@ -196,7 +196,7 @@ static bool prepare(struct claimer *claimer, size_t limit, int64_t *orphan, stru
     size_t room = limit > 0 ? limit : (size_t)ROOM;
     call.assignment_count =
         scheduler_assign(claimer->scheduler, clock_us, claimer->node_id, room, claimer->assignments, most);
-    call.read_count = scheduler_wants(claimer->scheduler, clock_us, claimer->reads, SCHEDULER_READS_MOST);
+    call.read_count = scheduler_request_reads(claimer->scheduler, clock_us, claimer->reads, SCHEDULER_READS_MOST);
     call.orphan_count = scheduler_orphans(claimer->scheduler, orphan, 1);
     *ret_call = call;
     return call.assignment_count > 0 || call.read_count > 0 || call.orphan_count > 0 || claimer->needs != 0 ||

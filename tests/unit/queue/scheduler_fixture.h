@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "queue/scheduler_parts.h"
+#include "queue/scheduler_internal.h"
 #include "support/test.h"
 
 enum {
@@ -194,14 +194,14 @@ static inline void answer(struct fixture *f, struct lane_read read)
     read.workspace_paused = limits->paused;
     read.slots_max = limits->slots_max;
     read.weight = limits->weight;
-    assert_int_equal(scheduler_read(f->scheduler, &read), WEIR_OK);
+    assert_int_equal(scheduler_take_heads(f->scheduler, &read), WEIR_OK);
     check(f);
 }
 
 /* Asks which heads are wanted. */
 static inline size_t want(struct fixture *f)
 {
-    f->read_count = scheduler_wants(f->scheduler, f->now_us, f->reads, SCHEDULER_READS_MOST);
+    f->read_count = scheduler_request_reads(f->scheduler, f->now_us, f->reads, SCHEDULER_READS_MOST);
     check(f);
     return f->read_count;
 }

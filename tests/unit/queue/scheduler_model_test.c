@@ -9,7 +9,7 @@
  */
 #include <stdio.h>
 
-#include "queue/scheduler_parts.h"
+#include "queue/scheduler_internal.h"
 #include "scheduler_reference.h"
 #include "scheduler_world.h"
 #include "support/seed.h"
@@ -297,7 +297,7 @@ static void want(struct model *m)
 {
     size_t most = one_in(&m->world, 3) ? (size_t)draw(&m->world, 0, 4) : READS_MOST;
     most = m->scheduler->list_counts[LANE_ORPHANED] > 0 ? READS_MOST : most;
-    m->read_count = scheduler_wants(m->scheduler, m->now_us, m->reads, most);
+    m->read_count = scheduler_request_reads(m->scheduler, m->now_us, m->reads, most);
     m->asked += (long long)m->read_count;
     if (m->has_reference) {
         check_same_reads(m, most);
@@ -374,7 +374,7 @@ static void run_round(struct model *m)
         }
     }
     for (size_t i = 0; i < m->read_count; i++) {
-        assert_int_equal(scheduler_read(m->scheduler, &m->reads[i]), WEIR_OK);
+        assert_int_equal(scheduler_take_heads(m->scheduler, &m->reads[i]), WEIR_OK);
         if (m->has_reference) {
             ref_read(&m->reference, &m->reads[i]);
         }
@@ -418,7 +418,7 @@ static void run_everything(struct model *m)
         m->now_us += LOCKED_RETRY_US;
         w->now_us = m->now_us;
         assign(m, SET_MOST);
-        m->read_count = scheduler_wants(m->scheduler, m->now_us, m->reads, READS_MOST);
+        m->read_count = scheduler_request_reads(m->scheduler, m->now_us, m->reads, READS_MOST);
         if (m->has_reference) {
             check_same_reads(m, READS_MOST);
         }
@@ -430,7 +430,7 @@ static void run_everything(struct model *m)
             }
         }
         for (size_t i = 0; i < m->read_count; i++) {
-            assert_int_equal(scheduler_read(m->scheduler, &m->reads[i]), WEIR_OK);
+            assert_int_equal(scheduler_take_heads(m->scheduler, &m->reads[i]), WEIR_OK);
             if (m->has_reference) {
                 ref_read(&m->reference, &m->reads[i]);
             }

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "queue/scheduler_parts.h"
+#include "queue/scheduler_internal.h"
 #include "support/seed.h"
 #include "support/test.h"
 
@@ -230,7 +230,7 @@ static void decide(struct search *s, int agent)
 {
     struct agent *a = &s->world.agents[agent];
     a->set_count = scheduler_assign(s->schedulers[agent], 0, node_of(agent), 1, a->set, SET_MOST);
-    a->has_read = scheduler_wants(s->schedulers[agent], 0, &a->read, 1) == 1;
+    a->has_read = scheduler_request_reads(s->schedulers[agent], 0, &a->read, 1) == 1;
     a->stage = STAGE_DECIDED;
 }
 
@@ -336,7 +336,7 @@ static void receive(struct search *s, int agent)
         return;
     }
     settle_all(s, agent, false);
-    if (a->has_read && scheduler_read(s->schedulers[agent], &a->read) != WEIR_OK) {
+    if (a->has_read && scheduler_take_heads(s->schedulers[agent], &a->read) != WEIR_OK) {
         violate(s, "an answer was refused");
     }
     for (; a->position < a->position_after; a->position++) {
@@ -361,7 +361,7 @@ static void lose(struct search *s, int agent)
     settle_all(s, agent, true);
     if (a->has_read) {
         answer_read(s, a);
-        (void)!scheduler_read(s->schedulers[agent], &a->read);
+        (void)!scheduler_take_heads(s->schedulers[agent], &a->read);
     }
     a->has_read = false;
     a->stage = STAGE_READY;
@@ -546,7 +546,7 @@ static void mix_scheduler(uint64_t *hash, const struct scheduler *scheduler)
     }
     if (lane != NULL) {
         mix(hash, &lane->position, sizeof lane->position);
-        mix_number(hash, lane->is_all + 2 * lane->asked + 4 * lane->missed + 8 * (int64_t)lane->in_flight);
+        mix_number(hash, lane->is_all + 2 * lane->is_being_read + 4 * lane->missed + 8 * (int64_t)lane->in_flight);
     }
     if (workspace != NULL) {
         mix_number(hash, workspace->known + 2 * workspace->paused + 4 * workspace->cap.held);

@@ -143,7 +143,7 @@ static void full_nodes_let_only_the_next_lanes_be_read(void **state)
     for (int64_t id = 1; id <= 9; id++) {
         enqueue(f, lane(id), 10);
     }
-    assert_int_equal(scheduler_wants(f->scheduler, 0, f->reads, 3), 3);
+    assert_int_equal(scheduler_request_reads(f->scheduler, 0, f->reads, 3), 3);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(f->reads[i].lane_id, lane((int64_t)i + 1));
         answer(f, f->reads[i]);
@@ -262,7 +262,7 @@ static void answer_with(struct fixture *f, struct lane_read read, size_t count, 
     read.workspace_exists = true;
     read.slots_max = 1000000;
     read.weight = 1;
-    assert_int_equal(scheduler_read(f->scheduler, &read), WEIR_OK);
+    assert_int_equal(scheduler_take_heads(f->scheduler, &read), WEIR_OK);
 }
 
 static void learn_fast(struct fixture *f, struct schedule_fact fact)
@@ -281,7 +281,7 @@ static void many_lanes_and_long_lanes_fit_into_little_memory(void **state)
     }
     size_t taken = 0;
     for (int round = 0; round < 2000 && taken < MANY; round++) {
-        f->read_count = scheduler_wants(f->scheduler, 0, f->reads, SCHEDULER_READS_MOST);
+        f->read_count = scheduler_request_reads(f->scheduler, 0, f->reads, SCHEDULER_READS_MOST);
         for (size_t i = 0; i < f->read_count; i++) {
             bool is_long = lane_workspace_id(f->reads[i].lane_id) > MANY;
             answer_with(f, f->reads[i], is_long ? f->reads[i].most : 1, !is_long);
@@ -314,7 +314,7 @@ static void windows_of_many_deep_lanes_stay_within_the_bound(void **state)
         learn_fast(f, (struct schedule_fact){.kind = FACT_RUNNABLE, .lane_id = lane(id), .rank = INT64_MIN});
     }
     for (int round = 0; round < 3000; round++) {
-        f->read_count = scheduler_wants(f->scheduler, 0, f->reads, SCHEDULER_READS_MOST);
+        f->read_count = scheduler_request_reads(f->scheduler, 0, f->reads, SCHEDULER_READS_MOST);
         for (size_t i = 0; i < f->read_count; i++) {
             answer_with(f, f->reads[i], f->reads[i].most, false);
         }

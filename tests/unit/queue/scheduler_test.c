@@ -239,7 +239,7 @@ static void an_answer_out_of_order_is_refused(void **state)
     struct schedule_head heads[2] = {{.rank = 2}, {.rank = 1}};
     enqueue(f, lane(1), 1);
     struct lane_read read = {.lane_id = lane(1), .heads = heads, .count = 2, .workspace_exists = true};
-    assert_int_equal(scheduler_read(f->scheduler, &read), WEIR_STORE_CORRUPT);
+    assert_int_equal(scheduler_take_heads(f->scheduler, &read), WEIR_STORE_CORRUPT);
 }
 
 static void limits_are_read_again_after_a_change_of_any(void **state)

@@ -1,13 +1,11 @@
 /* Shared by the files of the scheduler: its objects, and the operations on lanes that facts, reads and assignments have in
- * common. For src/queue/scheduler*.c and their tests only; everybody else includes queue/scheduler.h.
+ * common. For src/queue/scheduler*.c and their tests only; other code includes queue/scheduler.h.
  *
- * A `group` here is a pool: the part of an executor group that has engines of one kind.
+ *   pool  1 --- n  lane  n --- 1  workspace (its cap is the first limit of each of its items)
+ *   pool  1 --- n  node
+ *   pool  1 --- n  handed queue (one per target)  1 --- n  handed-over item
  *
- *   group  1 --- n  lane  n --- 1  workspace (its cap is the first limit of each of its items)
- *   group  1 --- n  node
- *   group  1 --- n  handed queue (one per target)  1 --- n  handed-over item
- *
- * Each group has two heaps of lanes, both by (pass, lane_id):
+ * Each pool has two heaps of lanes, both by (pass, lane_id):
  *   HEAP_SERVE  lanes that can be served now: a head is known, and every limit has a free slot
  *   HEAP_READ   lanes with heads or limits to read, without a read under way
  * A lane is in both when its window runs low, and in none while it has no items, or its workspace is full, paused or gone.
@@ -17,8 +15,8 @@
  * `position` have not been read. `is_all`: there are none. Items before `position` that are not in the window were
  * assigned, are gone, or wait for their retry.
  */
-#ifndef WEIR_QUEUE_SCHEDULER_PARTS_H
-#define WEIR_QUEUE_SCHEDULER_PARTS_H
+#ifndef WEIR_QUEUE_SCHEDULER_INTERNAL_H
+#define WEIR_QUEUE_SCHEDULER_INTERNAL_H
 
 #include "queue/scheduler.h"
 #include "queue/scheduler_table.h"
@@ -31,7 +29,7 @@ enum {
     LANE_SLOW_CALLS = 16,      /* a window that lasted longer was too large */
     LANE_LOCKED_RUN_MOST = 20, /* locked items in a row, after which the lane rests until they are read again */
     IDLE_LANES_MOST = 1000,    /* lanes without items that are remembered for their pass */
-    ORPHAN_READS_MOST = 16,    /* lanes of workspaces that do not exist, read again per call of scheduler_wants() */
+    ORPHAN_READS_MOST = 16,    /* lanes of workspaces that do not exist, read again per call of scheduler_request_reads() */
     ITEM_LIMITS_MOST = 1       /* limits that one item counts against */
 };
 #define LOCKED_RETRY_US INT64_C(1000000)
@@ -65,10 +63,10 @@ enum heap_kind { HEAP_SERVE, HEAP_READ, HEAP_KINDS };
 struct lane_heap {
     uint32_t *lanes;
     uint32_t count;
-    uint32_t capacity; /* never below the group's number of lanes, so that no insertion allocates */
+    uint32_t capacity; /* never below the pool's number of lanes, so that no insertion allocates */
 };
 
-struct group {
+struct pool {
     struct entry entry;  /* key: pool_id_of() */
     int64_t pass;        /* of the last turn served; lanes that come back start here */
     int64_t pass_before; /* before the last call of scheduler_assign() */
@@ -77,16 +75,16 @@ struct group {
     int64_t chunk_left;
     struct list nodes;
     struct list handed_queues;
-    struct list suspects;    /* handed-over items whose number on trial is limited, in the order of their arrival */
+    struct list suspects;    /* handed-over items with a limit on trials, in the order of their arrival */
     struct list quarantined; /* those that need a node for themselves, likewise */
     /* By suspects_place(): */
     int64_t quarantine_wait_us;     /* for this long a node is emptied at most; doubles when that was in vain */
     int64_t quarantine_began_us;    /* the latest trial in quarantine that is under way; INT64_MIN = none is */
     int64_t quarantine_repeated_us; /* the latest of these that is not the first one of its item */
     int64_t quarantine_held_us;     /* an item waits for its distance from the trial that began then */
-    int64_t quarantine_nodes;       /* whose quarantine is on */
+    int64_t quarantine_nodes;       /* nodes that are emptied or have their item */
     uint32_t lane_count;
-    uint32_t read_ahead; /* reads that full nodes may still ask for: each turn served earns one */
+    uint32_t read_ahead; /* reads that are allowed while all nodes are full; each turn served earns one */
     bool paused;
 };
 
@@ -106,9 +104,9 @@ struct node {
     int64_t row_capacity; /* as FACT_NODE reported it; `capacity` of the own node follows its engine */
     int64_t held;
     int64_t target_id;
-    struct link of_group;
-    uint32_t group; /* 0 = not known: it gets nothing */
-    uint32_t list;  /* number of the last complete list of nodes that named it */
+    struct link of_pool;
+    uint32_t pool; /* 0 = not known: it gets nothing */
+    uint32_t list; /* number of the last complete list of nodes that named it */
     bool accepts;
     /* By suspects_place(), for the call of scheduler_assign() that is under way and until the next: */
     bool is_closed;      /* has an item in quarantine, or is emptied for one: it gets nothing else */
@@ -118,14 +116,14 @@ struct node {
     struct quarantine quarantine;
 };
 
-/* The items of a group that wait for a node with the same target, in their order. Never removed: groups and targets are
+/* The items of a pool that wait for a node with the same target, in their order. Never removed: pools and targets are
  * few.
  */
 struct handed_queue {
     struct entry entry; /* key: pool id << 32 | target id */
-    struct link of_group;
+    struct link of_pool;
     struct list items;
-    uint32_t group;
+    uint32_t pool;
     int64_t target_id;
 };
 
@@ -140,9 +138,9 @@ struct handed_item {
     int64_t node_id;   /* HANDED_ASSIGNED, HANDED_TRIED */
     int64_t since_us;  /* HANDED_TRIED: its assignment; else the death of its node */
     int64_t suspicion; /* queue/suspicion.h */
-    uint64_t order;    /* HANDED_WAITS without a limit: over all queues of its group */
-    struct link link;  /* HANDED_WAITS: of its queue or its group; HANDED_LOCKED, HANDED_TRIED: of the scheduler */
-    uint32_t group;
+    uint64_t order;    /* HANDED_WAITS without a limit: over all queues of its pool */
+    struct link link;  /* HANDED_WAITS: of its queue or its pool; HANDED_LOCKED, HANDED_TRIED: of the scheduler */
+    uint32_t pool;
     uint32_t queue; /* its target */
     uint32_t list;  /* number of the last complete list that named it */
     enum handed_state state;
@@ -163,7 +161,7 @@ struct lane {
     uint16_t capacity;
     uint16_t read_size; /* heads that it asks for */
     uint32_t workspace;
-    uint32_t group;
+    uint32_t pool;
     uint32_t at[HEAP_KINDS]; /* its place in the heap + 1; 0 = not in it */
     struct link of_workspace;
     struct link changed; /* pass_changed: in the list of passes for the books */
@@ -173,8 +171,8 @@ struct lane {
     uint8_t locked_run;
     uint8_t list; /* enum lane_list */
     bool is_all;
-    bool active; /* could be served or read now if its group has room */
-    bool asked;  /* its read is under way */
+    bool active;        /* can be served or read as soon as its pool has free capacity */
+    bool is_being_read; /* its read is under way */
     bool missed;
     bool waits_retry;
     bool rests;
@@ -184,12 +182,12 @@ struct lane {
 struct scheduler {
     struct table lanes;
     struct table workspaces;
-    struct table groups;
+    struct table pools;
     struct table nodes;
     struct table handed_queues;
     struct table handed_over;
-    uint32_t *group_order; /* indexes of groups, by id */
-    size_t group_order_room;
+    uint32_t *pool_order; /* indexes of pools, by id */
+    size_t pool_order_capacity;
     struct list lists[LANE_LISTS];
     size_t list_counts[LANE_LISTS];
     struct list changed;
@@ -212,7 +210,7 @@ struct scheduler {
     uint32_t call; /* of scheduler_assign() */
     uint32_t node_list;
     bool queue_paused;
-    bool passes_loaded; /* by FACT_PASS: lanes may be behind the pass of their group */
+    bool passes_loaded; /* by FACT_PASS: lanes may be behind the pass of their pool */
 };
 
 /* --- order --- */
@@ -226,15 +224,15 @@ struct schedule_head position_before(const struct schedule_head *item);
 /* --- objects (scheduler_lanes.c) --- */
 
 /* These find or create; NULL when memory is short. */
-struct group *group_get(struct scheduler *scheduler, int64_t pool_id);
+struct pool *pool_get(struct scheduler *scheduler, int64_t pool_id);
 struct workspace *workspace_get(struct scheduler *scheduler, int64_t workspace_id);
 struct lane *lane_get(struct scheduler *scheduler, int64_t lane_id, bool *ret_is_new);
 struct workspace *lane_workspace(const struct scheduler *scheduler, const struct lane *lane);
-struct group *lane_group(const struct scheduler *scheduler, const struct lane *lane);
-/* Forgets it when nothing is known of it that matters. */
+struct pool *lane_pool(const struct scheduler *scheduler, const struct lane *lane);
+/* Forget the object when it holds nothing and nothing refers to it. */
 void workspace_forget_unused(struct scheduler *scheduler, struct workspace *workspace);
 void node_forget_unused(struct scheduler *scheduler, struct node *node);
-/* Forgets lanes without items: those with a pass that the group has reached, and the oldest above IDLE_LANES_MOST. */
+/* Forgets lanes without items: those with a pass that the pool has reached, and the oldest above IDLE_LANES_MOST. */
 void lanes_forget_idle(struct scheduler *scheduler);
 
 /* --- limits --- */
@@ -248,12 +246,12 @@ void limits_release(struct scheduler *scheduler, const struct item_limits *limit
 /* --- lanes --- */
 
 int64_t lane_stride(const struct scheduler *scheduler, const struct lane *lane);
-/* Puts the lane into the heaps and lists where it belongs. A lane that was not active comes back at its group's pass. */
+/* Puts the lane into the heaps and lists where it belongs. A lane that was not active comes back at its pool's pass. */
 void lane_place(struct scheduler *scheduler, struct lane *lane);
 /* The same for all lanes of a workspace, after a change of its limits. */
 void workspace_place(struct scheduler *scheduler, const struct workspace *workspace);
 void lane_set_pass(struct scheduler *scheduler, struct lane *lane, int64_t pass);
-/* After FACT_PASS: no lane stays behind the pass of its group. */
+/* After FACT_PASS: no lane stays behind the pass of its pool. */
 void passes_settle(struct scheduler *scheduler);
 /* Items behind `position` may exist that are not in the window: heads behind it are dropped. Places nothing. */
 void lane_unread(struct scheduler *scheduler, struct lane *lane, const struct schedule_head *position);
@@ -271,25 +269,31 @@ void heads_fit(struct scheduler *scheduler, const struct lane *kept);
 
 /* --- heaps (scheduler_heap.c) --- */
 
-struct lane *heap_top(const struct scheduler *scheduler, const struct group *group, enum heap_kind kind);
+struct lane *heap_top(const struct scheduler *scheduler, const struct pool *pool, enum heap_kind kind);
 bool lane_goes_before(const struct lane *a, const struct lane *b);
 /* Puts the lane into the heap or takes it out. */
 void heap_set(struct scheduler *scheduler, struct lane *lane, enum heap_kind kind, bool is_in);
 /* Restores the order after a change of the lane's pass. */
 void heap_move(struct scheduler *scheduler, struct lane *lane, enum heap_kind kind);
 /* Restores the order after many changes. */
-void heap_rebuild(struct scheduler *scheduler, struct group *group, enum heap_kind kind);
-WEIR_MUST_CHECK bool heap_reserve(struct scheduler *scheduler, struct group *group, uint32_t lanes);
+void heap_rebuild(struct scheduler *scheduler, struct pool *pool, enum heap_kind kind);
+WEIR_MUST_CHECK bool heap_reserve(struct scheduler *scheduler, struct pool *pool, uint32_t lanes);
 
 /* --- nodes --- */
 
-static inline int64_t node_room(const struct node *node)
+/* The node is alive and willing, and its engine is reached. It may be full. */
+static inline bool node_works(const struct node *node)
+{
+    return node->accepts && node->capacity > 0;
+}
+
+static inline int64_t node_free_capacity(const struct node *node)
 {
     return node->accepts && !node->is_closed && node->capacity > node->held ? node->capacity - node->held : 0;
 }
 
 /* Whether the node can ask for items of this target; 0 = of any. */
-static inline bool has_target(const struct node *node, int64_t target_id)
+static inline bool node_has_target(const struct node *node, int64_t target_id)
 {
     return target_id == 0 || node->target_id == target_id;
 }
@@ -301,7 +305,7 @@ static inline struct node *next_node(const struct scheduler *scheduler, uint32_t
 
 /* --- suspects (scheduler_suspects.c) --- */
 
-/* The list in which the item waits: of its queue, or of its group. */
+/* The list in which the item waits: of its queue, or of its pool. */
 struct list *handed_list(struct scheduler *scheduler, const struct handed_item *item);
 /* Takes the item out of the list that its state names. */
 void handed_unlink(struct scheduler *scheduler, struct handed_item *item);
@@ -309,8 +313,8 @@ void handed_unlink(struct scheduler *scheduler, struct handed_item *item);
 void handed_assign(struct scheduler *scheduler, struct handed_item *item, struct node *node, struct assignment *assignment);
 /* The first step of scheduler_assign(): counts the trials of each node and decides which nodes get nothing else. */
 void suspects_count(struct scheduler *scheduler, int64_t now_us);
-/* Assigns suspects of the group; at most `limit`. */
-size_t suspects_place(struct scheduler *scheduler, struct group *group, int64_t now_us, struct assignment *assignments,
+/* Assigns suspects of the pool; at most `limit`. */
+size_t suspects_place(struct scheduler *scheduler, struct pool *pool, int64_t now_us, struct assignment *assignments,
                       size_t limit);
 /* Whether suspects_count() may decide otherwise than it did. */
 bool suspects_have_work(const struct scheduler *scheduler);
@@ -318,7 +322,7 @@ bool suspects_have_work(const struct scheduler *scheduler);
 /* --- handed-over items (scheduler.c) --- */
 
 /* Finds or creates; NULL when memory is short. */
-struct handed_queue *handed_queue_get(struct scheduler *scheduler, struct group *group, int64_t target_id);
+struct handed_queue *handed_queue_get(struct scheduler *scheduler, struct pool *pool, int64_t target_id);
 /* The item waits at the end of its list. */
 void handed_append(struct scheduler *scheduler, struct handed_item *item);
 struct handed_item *handed_find(const struct scheduler *scheduler, const uint8_t *id);
