@@ -51,7 +51,6 @@ COMMENT_PERCENT = {
     'src/engine': 0,
     'src/engine/in_process': 4,
     'src/engine/temporal': 4,
-    'src/grpc': 3,
     'src/library': 3,
     'src/observe': 3,
     'src/sqlite_extension': 6,

@@ -40,6 +40,16 @@ static inline int64_t clock_boot(const struct clock *clock)
     return clock->boot_us(clock->context);
 }
 
+static inline int64_t time_earlier(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
+static inline int64_t time_later(int64_t a_us, int64_t b_us)
+{
+    return a_us > b_us ? a_us : b_us;
+}
+
 /* Adds without overflow; TIME_NEVER stays TIME_NEVER. `duration_us` may be negative. */
 int64_t time_add(int64_t time_us, int64_t duration_us);
 /* A duration as poll() and epoll_wait() take it: not shorter than it is, 0 when it is negative, and INT_MAX (24 days) at

@@ -1,3 +1,15 @@
+/* One answer of a server: it takes decoded header fields, body bytes and trailers, and judges the end. Called by session.c
+ * in the thread of the client.
+ *
+ *   1. Fields: :status, content-type, grpc-status, grpc-message and grpc-status-details-bin count; others cost header bytes
+ * only.
+ *   2. End of the headers: without content type application/grpc a proxy or another server has answered.
+ *   3. Body: five bytes of prefix, then the message. Memory grows with bytes that have arrived, at most twofold, never with
+ *      the announced length alone.
+ *   4. End: a grpc-status decides. Without one, or with a broken message, the outcome is GRPC_UNKNOWN.
+ *
+ * The first fault ends the call and stays. Nothing here may trust a length, a number or a text of the peer.
+ */
 #include "grpc/answer.h"
 
 #include <stdlib.h>
@@ -15,6 +27,7 @@ void grpc_answer_init(struct answer *answer, struct answer_limits *limits)
 
 void grpc_answer_close(struct answer *answer)
 {
+    INVARIANT(answer->limits->arriving_bytes >= answer->body_capacity);
     answer->limits->arriving_bytes -= answer->body_capacity;
     free(answer->message);
     free(answer->details);
@@ -22,7 +35,8 @@ void grpc_answer_close(struct answer *answer)
     grpc_answer_init(answer, answer->limits);
 }
 
-static bool fail(struct answer *answer, enum grpc_cause cause, const char *text)
+/* The caller ends the call; the fault decides its result. */
+static bool set_fault(struct answer *answer, enum grpc_cause cause, const char *text)
 {
     answer->fault = cause;
     answer->fault_text = text;
@@ -31,7 +45,7 @@ static bool fail(struct answer *answer, enum grpc_cause cause, const char *text)
 
 /* --- header fields --- */
 
-static bool is(const char *name, size_t length, const char *wanted)
+static bool field_is(const char *name, size_t length, const char *wanted)
 {
     return strlen(wanted) == length && memcmp(name, wanted, length) == 0;
 }
@@ -41,7 +55,7 @@ static bool take_http_status(struct answer *answer, const char *value, size_t le
     int status = 0;
     for (size_t i = 0; i < length && i < 3; i++) {
         if (value[i] < '0' || value[i] > '9') {
-            return fail(answer, GRPC_CAUSE_BAD_ANSWER, "its :status is no number");
+            return set_fault(answer, GRPC_CAUSE_BAD_ANSWER, "its :status is no number");
         }
         status = status * 10 + value[i] - '0';
     }
@@ -65,7 +79,7 @@ static bool take_message(struct answer *answer, const char *value, size_t length
 {
     char *message = malloc(length + 1);
     if (message == NULL) {
-        return fail(answer, GRPC_CAUSE_OUT_OF_MEMORY, "out of memory");
+        return set_fault(answer, GRPC_CAUSE_OUT_OF_MEMORY, "out of memory");
     }
     memcpy(message, value, length);
     message[length] = '\0';
@@ -80,7 +94,7 @@ static bool take_details(struct answer *answer, const char *value, size_t length
     uint8_t *details = malloc(length / 4 * 3 + 3);
     size_t details_length = 0;
     if (details == NULL) {
-        return fail(answer, GRPC_CAUSE_OUT_OF_MEMORY, "out of memory");
+        return set_fault(answer, GRPC_CAUSE_OUT_OF_MEMORY, "out of memory");
     }
     /* Details only explain: a status with details that cannot be read is still a status. */
     if (!grpc_base64_decode(value, length, details, &details_length)) {
@@ -96,21 +110,22 @@ static bool take_details(struct answer *answer, const char *value, size_t length
 bool grpc_answer_take_field(struct answer *answer, const char *name, size_t name_length, const char *value,
                             size_t value_length)
 {
+    INVARIANT(answer->limits != NULL);
     answer->header_bytes += name_length + value_length + 32; /* the overhead that RFC 9113, 6.5.2 counts */
     if (answer->header_bytes > GRPC_ANSWER_HEADER_BYTES_MAX) {
-        return fail(answer, GRPC_CAUSE_ANSWER_TOO_LARGE, "its headers are larger than 64 KiB");
+        return set_fault(answer, GRPC_CAUSE_ANSWER_TOO_LARGE, "its headers are larger than 64 KiB");
     }
-    if (is(name, name_length, ":status")) {
+    if (field_is(name, name_length, ":status")) {
         return take_http_status(answer, value, value_length);
     }
-    if (is(name, name_length, "content-type")) {
+    if (field_is(name, name_length, "content-type")) {
         take_content_type(answer, value, value_length);
-    } else if (is(name, name_length, "grpc-status")) {
+    } else if (field_is(name, name_length, "grpc-status")) {
         answer->has_code = true;
         answer->code = grpc_status_read(value, value_length);
-    } else if (is(name, name_length, "grpc-message")) {
+    } else if (field_is(name, name_length, "grpc-message")) {
         return take_message(answer, value, value_length);
-    } else if (is(name, name_length, "grpc-status-details-bin")) {
+    } else if (field_is(name, name_length, "grpc-status-details-bin")) {
         return take_details(answer, value, value_length);
     }
     return true;
@@ -122,15 +137,16 @@ bool grpc_answer_take_headers_end(struct answer *answer)
         return true; /* trailers */
     }
     if (answer->http_status < 200) {
-        answer->is_grpc = answer->has_code = false; /* 1xx: the real one follows, and what this one said is not its word */
+        answer->is_grpc = answer->has_code = false; /* 1xx: the final headers follow, and replace this block */
         return true;
     }
     answer->has_headers = true;
     if (!answer->is_grpc) {
-        return answer->http_status != 200 ? fail(answer, GRPC_CAUSE_HTTP_STATUS, NULL)
-                                          : fail(answer, GRPC_CAUSE_BAD_ANSWER, "its content type is not application/grpc");
+        return answer->http_status != 200
+                   ? set_fault(answer, GRPC_CAUSE_HTTP_STATUS, NULL)
+                   : set_fault(answer, GRPC_CAUSE_BAD_ANSWER, "its content type is not application/grpc");
     }
-    return answer->http_status == 200 || answer->has_code || fail(answer, GRPC_CAUSE_HTTP_STATUS, NULL);
+    return answer->http_status == 200 || answer->has_code || set_fault(answer, GRPC_CAUSE_HTTP_STATUS, NULL);
 }
 
 /* --- the message --- */
@@ -138,18 +154,18 @@ bool grpc_answer_take_headers_end(struct answer *answer)
 static bool take_prefix(struct answer *answer)
 {
     if (answer->prefix[0] != 0) {
-        return fail(answer, GRPC_CAUSE_BAD_ANSWER, "its message is compressed, which was not asked for");
+        return set_fault(answer, GRPC_CAUSE_BAD_ANSWER, "its message is compressed, which was not asked for");
     }
     answer->announced = (size_t)answer->prefix[1] << 24 | (size_t)answer->prefix[2] << 16 | (size_t)answer->prefix[3] << 8 |
                         answer->prefix[4];
     if (answer->announced > answer->limits->message_bytes_max) {
-        return fail(answer, GRPC_CAUSE_ANSWER_TOO_LARGE, "its message is larger than response_bytes_max");
+        return set_fault(answer, GRPC_CAUSE_ANSWER_TOO_LARGE, "its message is larger than response_bytes_max");
     }
     return true;
 }
 
 /* At most doubles: an announced length alone must not cost memory. */
-static bool make_room(struct answer *answer, size_t wanted)
+static bool reserve_body(struct answer *answer, size_t wanted)
 {
     if (wanted <= answer->body_capacity) {
         return true;
@@ -159,12 +175,12 @@ static bool make_room(struct answer *answer, size_t wanted)
     capacity = capacity > answer->announced ? answer->announced : capacity;
     size_t more = capacity - answer->body_capacity;
     if (more > answer->limits->arriving_bytes_max - answer->limits->arriving_bytes) {
-        return fail(answer, GRPC_CAUSE_ANSWER_TOO_LARGE,
-                    "the answers that arrive together are larger than answers_bytes_max");
+        return set_fault(answer, GRPC_CAUSE_ANSWER_TOO_LARGE,
+                         "the answers that arrive together are larger than answers_bytes_max");
     }
     uint8_t *body = realloc(answer->body, capacity);
     if (body == NULL) {
-        return fail(answer, GRPC_CAUSE_OUT_OF_MEMORY, "out of memory");
+        return set_fault(answer, GRPC_CAUSE_OUT_OF_MEMORY, "out of memory");
     }
     answer->body = body;
     answer->body_capacity = capacity;
@@ -184,9 +200,9 @@ bool grpc_answer_take_body(struct answer *answer, const uint8_t *bytes, size_t l
             continue;
         }
         if (length > answer->announced - answer->body_length) {
-            return fail(answer, GRPC_CAUSE_BAD_ANSWER, "bytes follow its message");
+            return set_fault(answer, GRPC_CAUSE_BAD_ANSWER, "bytes follow its message");
         }
-        if (!make_room(answer, answer->body_length + length)) {
+        if (!reserve_body(answer, answer->body_length + length)) {
             return false;
         }
         memcpy(answer->body + answer->body_length, bytes, length);
@@ -196,7 +212,7 @@ bool grpc_answer_take_body(struct answer *answer, const uint8_t *bytes, size_t l
     return true;
 }
 
-/* --- what it says --- */
+/* --- judging --- */
 
 static const char *http_hint(int status)
 {
@@ -204,7 +220,7 @@ static const char *http_hint(int status)
     case 401:
     case 403:
     case 407:
-        return "something in front of the server wants other credentials; check the API key and the client certificate";
+        return "a proxy in front of the server requires other credentials; check the API key and the client certificate";
     case 404:
     case 405:
     case 415:
@@ -216,7 +232,7 @@ static const char *http_hint(int status)
     case 504:
         return "a proxy in front of the server cannot reach it; check that the server runs";
     default:
-        return "look into the logs of the proxy in front of the server";
+        return "read the logs of the proxy in front of the server";
     }
 }
 
@@ -243,11 +259,13 @@ static void judge_fault(const struct answer *answer, struct weir_error *error)
     }
 }
 
+/* The prefix has arrived, and exactly as many bytes as it announces. */
 static bool has_whole_message(const struct answer *answer)
 {
     return answer->prefix_length == GRPC_PREFIX_BYTES && answer->body_length == answer->announced;
 }
 
+/* The order matters: a fault first, then a missing or impossible status, then a broken message of an OK. */
 static enum grpc_cause judge_end(const struct answer *answer, struct weir_error *error)
 {
     if (answer->fault != GRPC_CAUSE_NONE) {
@@ -264,8 +282,8 @@ static enum grpc_cause judge_end(const struct answer *answer, struct weir_error 
         return GRPC_CAUSE_BAD_ANSWER;
     }
     if (answer->code == GRPC_OK && (!has_whole_message(answer) || answer->http_status != 200)) {
-        (void)error_set(error, WEIR_FAILED, "the answer says OK but %s",
-                        answer->http_status != 200 ? "its HTTP status does not" : "its message is not complete");
+        (void)error_set(error, WEIR_FAILED, "the answer has grpc-status OK but %s",
+                        answer->http_status != 200 ? "its HTTP status is an error" : "its message is not complete");
         return GRPC_CAUSE_BAD_ANSWER;
     }
     return GRPC_CAUSE_NONE;
@@ -273,6 +291,7 @@ static enum grpc_cause judge_end(const struct answer *answer, struct weir_error 
 
 void grpc_answer_judge(const struct answer *answer, struct grpc_result *result, struct weir_error *error)
 {
+    INVARIANT(result != NULL && error != NULL);
     result->http_status = answer->http_status;
     result->cause = judge_end(answer, error);
     result->outcome = result->cause == GRPC_CAUSE_NONE ? GRPC_STATUS : GRPC_UNKNOWN;

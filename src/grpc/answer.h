@@ -1,4 +1,4 @@
-/* Reading one answer: header fields, message bytes, trailers; then what it says.
+/* Reading one answer: header fields, message bytes, trailers; then its meaning.
  *
  * Knows nothing of HTTP/2 frames: the connection hands in decoded fields and body bytes, and a fault that it finds ends the
  * call. Nothing that a peer announces is believed: memory is taken for bytes that have arrived, within the call's maximum

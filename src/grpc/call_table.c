@@ -1,3 +1,18 @@
+/* All calls of a client: their memory, order, deadlines, and results. The thread of the client alone uses it; a call moves
+ * between states by the functions of this file only.
+ *
+ *   take --> WAITING (list of its class, by sequence) --begin--> UNDER_WAY (on a connection) --finish--> FINISHED
+ * --report--> freed ^                                                   |
+ *               +------------------- wait_again --------------------+
+ *
+ *   slots[i]      the call with slot i; id = generation << 32 | slot + 1, so the id of an ended call finds nothing
+ *   heap          all calls that are not finished, by deadline: the first one is the next to expire (O(log calls))
+ *   waiting[c]    calls that no connection has; one that comes back takes its former place
+ *
+ * A call is one allocation with its headers, texts and message. The table has fixed limits on calls and bytes; beyond them
+ * a call is refused with WEIR_QUEUE_FULL. Nothing here may call `done` but grpc_call_table_report_next(), so that a caller
+ * is never entered from inside its own call.
+ */
 #include "grpc/call_table.h"
 
 #include <stdlib.h>
@@ -6,40 +21,41 @@
 #include "base/error.h"
 #include "grpc/framing.h"
 
-enum weir_status grpc_call_book_open(struct call_book *book, size_t calls_max, size_t request_bytes_max,
-                                     const struct answer_limits *limits, struct weir_error *error)
+enum weir_status grpc_call_table_open(struct call_table *table, size_t calls_max, size_t request_bytes_max,
+                                      const struct answer_limits *limits, struct weir_error *error)
 {
-    *book = (struct call_book){.calls_max = calls_max,
-                               .request_bytes_max = request_bytes_max,
-                               .limits = *limits,
-                               .slots = calloc(calls_max, sizeof *book->slots),
-                               .generations = calloc(calls_max, sizeof *book->generations),
-                               .free_slots = calloc(calls_max, sizeof *book->free_slots),
-                               .heap = calloc(calls_max, sizeof *book->heap)};
-    if (book->slots == NULL || book->generations == NULL || book->free_slots == NULL || book->heap == NULL) {
-        grpc_call_book_close(book);
+    *table = (struct call_table){.calls_max = calls_max,
+                                 .request_bytes_max = request_bytes_max,
+                                 .limits = *limits,
+                                 .slots = calloc(calls_max, sizeof *table->slots),
+                                 .generations = calloc(calls_max, sizeof *table->generations),
+                                 .free_slots = calloc(calls_max, sizeof *table->free_slots),
+                                 .heap = calloc(calls_max, sizeof *table->heap)};
+    if (table->slots == NULL || table->generations == NULL || table->free_slots == NULL || table->heap == NULL) {
+        grpc_call_table_close(table);
         return error_out_of_memory(error);
     }
-    while (book->free_count < calls_max) {
-        book->free_slots[book->free_count] = (uint32_t)(calls_max - 1 - book->free_count);
-        book->free_count++;
+    while (table->free_count < calls_max) {
+        table->free_slots[table->free_count] = (uint32_t)(calls_max - 1 - table->free_count);
+        table->free_count++;
     }
     return WEIR_OK;
 }
 
-void grpc_call_book_close(struct call_book *book)
+void grpc_call_table_close(struct call_table *table)
 {
-    INVARIANT(book->heap_count == 0 && book->finished.count == 0);
-    free(book->slots);
-    free(book->generations);
-    free(book->free_slots);
-    free(book->heap);
-    *book = (struct call_book){.calls_max = 0};
+    INVARIANT(table->heap_count == 0 && table->finished.count == 0);
+    free(table->slots);
+    free(table->generations);
+    free(table->free_slots);
+    free(table->heap);
+    *table = (struct call_table){.calls_max = 0};
 }
 
 /* --- lists --- */
 
-static void append(struct call_list *list, struct call *call)
+/* The list of a state, in the order of arrival. */
+static void append_call(struct call_list *list, struct call *call)
 {
     call->next = NULL;
     call->previous = list->last;
@@ -48,7 +64,7 @@ static void append(struct call_list *list, struct call *call)
     list->count++;
 }
 
-/* What comes back was taken before nearly all that wait. */
+/* A call that comes back was taken before nearly all waiting ones, so the walk from the front is short. */
 static void insert_in_order(struct call_list *list, struct call *call)
 {
     struct call *after = list->first;
@@ -56,7 +72,7 @@ static void insert_in_order(struct call_list *list, struct call *call)
         after = after->next;
     }
     if (after == NULL) {
-        append(list, call);
+        append_call(list, call);
         return;
     }
     call->next = after;
@@ -74,67 +90,67 @@ static void unlink_call(struct call_list *list, struct call *call)
     list->count--;
 }
 
-/* --- deadlines: a binary heap whose calls know their place --- */
+/* --- deadlines: a binary heap; each call knows its place --- */
 
-static void put(struct call_book *book, size_t at, struct call *call)
+static void deadline_put(struct call_table *table, size_t at, struct call *call)
 {
-    book->heap[at] = call;
+    table->heap[at] = call;
     call->heap_at = at;
 }
 
-static void sift_up(struct call_book *book, size_t at)
+static void deadline_sift_up(struct call_table *table, size_t at)
 {
-    struct call *call = book->heap[at];
-    while (at > 0 && book->heap[(at - 1) / 2]->deadline_us > call->deadline_us) {
-        put(book, at, book->heap[(at - 1) / 2]);
+    struct call *call = table->heap[at];
+    while (at > 0 && table->heap[(at - 1) / 2]->deadline_us > call->deadline_us) {
+        deadline_put(table, at, table->heap[(at - 1) / 2]);
         at = (at - 1) / 2;
     }
-    put(book, at, call);
+    deadline_put(table, at, call);
 }
 
-static void sift_down(struct call_book *book, size_t at)
+static void deadline_sift_down(struct call_table *table, size_t at)
 {
-    struct call *call = book->heap[at];
+    struct call *call = table->heap[at];
     for (;;) {
         size_t child = at * 2 + 1;
-        if (child + 1 < book->heap_count && book->heap[child + 1]->deadline_us < book->heap[child]->deadline_us) {
+        if (child + 1 < table->heap_count && table->heap[child + 1]->deadline_us < table->heap[child]->deadline_us) {
             child++;
         }
-        if (child >= book->heap_count || book->heap[child]->deadline_us >= call->deadline_us) {
+        if (child >= table->heap_count || table->heap[child]->deadline_us >= call->deadline_us) {
             break;
         }
-        put(book, at, book->heap[child]);
+        deadline_put(table, at, table->heap[child]);
         at = child;
     }
-    put(book, at, call);
+    deadline_put(table, at, call);
 }
 
-static void heap_add(struct call_book *book, struct call *call)
+static void deadline_add(struct call_table *table, struct call *call)
 {
-    put(book, book->heap_count, call);
-    book->heap_count++;
-    sift_up(book, call->heap_at);
+    deadline_put(table, table->heap_count, call);
+    table->heap_count++;
+    deadline_sift_up(table, call->heap_at);
 }
 
-static void heap_remove(struct call_book *book, struct call *call)
+static void deadline_remove(struct call_table *table, struct call *call)
 {
     size_t at = call->heap_at;
-    struct call *last = book->heap[--book->heap_count];
+    struct call *last = table->heap[--table->heap_count];
     if (last != call) {
-        put(book, at, last);
-        sift_up(book, at);
-        sift_down(book, last->heap_at);
+        deadline_put(table, at, last);
+        deadline_sift_up(table, at);
+        deadline_sift_down(table, last->heap_at);
     }
 }
 
-int64_t grpc_call_book_next_deadline(const struct call_book *book)
+int64_t grpc_call_table_next_deadline(const struct call_table *table)
 {
-    return book->heap_count > 0 ? book->heap[0]->deadline_us : TIME_NEVER;
+    return table->heap_count > 0 ? table->heap[0]->deadline_us : TIME_NEVER;
 }
 
-struct call *grpc_call_book_next_overdue(const struct call_book *book, int64_t now_us)
+struct call *grpc_call_table_next_overdue(const struct call_table *table, int64_t now_us)
 {
-    return book->heap_count > 0 && book->heap[0]->deadline_us <= now_us ? book->heap[0] : NULL;
+    return table->heap_count > 0 && table->heap[0]->deadline_us <= now_us ? table->heap[0] : NULL;
 }
 
 /* --- taking --- */
@@ -163,8 +179,9 @@ static enum weir_status check_headers(const struct grpc_request *request, size_t
     return WEIR_OK;
 }
 
-static enum weir_status check(const struct call_book *book, const struct grpc_request *request, size_t *ret_bytes,
-                              struct weir_error *error)
+/* Refuses a request that the protocol or the limits do not allow; nothing was changed then. */
+static enum weir_status check_request(const struct call_table *table, const struct grpc_request *request, size_t *ret_bytes,
+                                      struct weir_error *error)
 {
     size_t header_bytes = 0;
     if (request->path == NULL || strlen(request->path) > GRPC_PATH_BYTES_MAX || !grpc_path_is_fine(request->path)) {
@@ -173,7 +190,8 @@ static enum weir_status check(const struct call_book *book, const struct grpc_re
     }
     if (request->timeout_us <= 0 || request->done == NULL || (unsigned)request->class >= GRPC_CLASS_COUNT ||
         (request->message == NULL && request->message_length > 0)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "a call needs a timeout, a class, a message and whom to tell");
+        return error_set(error, WEIR_INVALID_ARGUMENT,
+                         "a call needs a timeout, a class, a message and a function for its result");
     }
     if (request->message_length > GRPC_REQUEST_BYTES_MAX) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "the message has %zu bytes, %d is the most", request->message_length,
@@ -184,9 +202,9 @@ static enum weir_status check(const struct call_book *book, const struct grpc_re
         return status;
     }
     size_t bytes = header_bytes + strlen(request->path) + 1 + request->message_length;
-    if (book->free_count == 0 || bytes > book->request_bytes_max - book->request_bytes) {
+    if (table->free_count == 0 || bytes > table->request_bytes_max - table->request_bytes) {
         (void)error_set(error, WEIR_QUEUE_FULL, "there are %zu calls with %zu bytes under way or waiting, no more fit",
-                        book->calls_max - book->free_count, book->request_bytes);
+                        table->calls_max - table->free_count, table->request_bytes);
         error_hint(error, "wait until some have ended");
         return WEIR_QUEUE_FULL;
     }
@@ -194,7 +212,7 @@ static enum weir_status check(const struct call_book *book, const struct grpc_re
     return WEIR_OK;
 }
 
-static char *copy_text(char **to, const char *text)
+static char *pack_text(char **to, const char *text)
 {
     size_t size = strlen(text) + 1;
     char *copy = memcpy(*to, text, size);
@@ -213,13 +231,13 @@ static struct call *make_call(const struct grpc_request *request, size_t bytes)
     struct grpc_header *headers = (struct grpc_header *)(call + 1);
     char *to = (char *)headers + table_bytes;
     for (size_t i = 0; i < request->header_count; i++) {
-        headers[i].name = copy_text(&to, request->headers[i].name);
-        headers[i].value = copy_text(&to, request->headers[i].value);
+        headers[i].name = pack_text(&to, request->headers[i].name);
+        headers[i].value = pack_text(&to, request->headers[i].value);
         headers[i].secret = request->headers[i].secret;
     }
     call->headers = headers;
     call->header_count = request->header_count;
-    call->path = copy_text(&to, request->path);
+    call->path = pack_text(&to, request->path);
     call->message = (const uint8_t *)to;
     call->message_length = request->message_length;
     if (request->message_length > 0) {
@@ -228,6 +246,7 @@ static struct call *make_call(const struct grpc_request *request, size_t bytes)
     return call;
 }
 
+/* The bytes that a call counts against request_bytes_max, as check_request() counted them. */
 static size_t bytes_of(const struct call *call)
 {
     size_t bytes = strlen(call->path) + 1 + call->message_length;
@@ -237,11 +256,11 @@ static size_t bytes_of(const struct call *call)
     return bytes;
 }
 
-enum weir_status grpc_call_book_take(struct call_book *book, const struct grpc_request *request, int64_t now_us,
-                                     grpc_call_id *ret_id, struct weir_error *error)
+enum weir_status grpc_call_table_take(struct call_table *table, const struct grpc_request *request, int64_t now_us,
+                                      grpc_call_id *ret_id, struct weir_error *error)
 {
     size_t bytes = 0;
-    enum weir_status status = check(book, request, &bytes, error);
+    enum weir_status status = check_request(table, request, &bytes, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -256,42 +275,42 @@ enum weir_status grpc_call_book_take(struct call_book *book, const struct grpc_r
     call->done_context = request->context;
     call->written_at = CALL_NOT_WRITTEN;
     call->sent_us = TIME_NEVER;
-    grpc_answer_init(&call->answer, &book->limits);
-    call->slot = book->free_slots[--book->free_count];
-    book->slots[call->slot] = call;
-    book->request_bytes += bytes;
-    call->sequence = book->taken++;
-    heap_add(book, call);
-    append(&book->waiting[call->class], call);
+    grpc_answer_init(&call->answer, &table->limits);
+    call->slot = table->free_slots[--table->free_count];
+    table->slots[call->slot] = call;
+    table->request_bytes += bytes;
+    call->sequence = table->taken++;
+    deadline_add(table, call);
+    append_call(&table->waiting[call->class], call);
     if (ret_id != NULL) {
-        *ret_id = (grpc_call_id)book->generations[call->slot] << 32 | (call->slot + 1);
+        *ret_id = (grpc_call_id)table->generations[call->slot] << 32 | (call->slot + 1);
     }
     return WEIR_OK;
 }
 
-struct call *grpc_call_book_find(struct call_book *book, grpc_call_id id)
+struct call *grpc_call_table_find(struct call_table *table, grpc_call_id id)
 {
     uint32_t slot = (uint32_t)id - 1;
-    if ((uint32_t)id == 0 || slot >= book->calls_max || book->generations[slot] != id >> 32) {
+    if ((uint32_t)id == 0 || slot >= table->calls_max || table->generations[slot] != id >> 32) {
         return NULL;
     }
-    return book->slots[slot];
+    return table->slots[slot];
 }
 
 /* --- moves --- */
 
-void grpc_call_begin(struct call_book *book, struct call *call)
+void grpc_call_begin(struct call_table *table, struct call *call)
 {
-    INVARIANT(call->state == CALL_WAITING);
-    unlink_call(&book->waiting[call->class], call);
+    INVARIANT(call->state == CALL_WAITING && table->slots[call->slot] == call);
+    unlink_call(&table->waiting[call->class], call);
     call->state = CALL_UNDER_WAY;
-    book->under_way++;
+    table->under_way++;
 }
 
-void grpc_call_wait_again(struct call_book *book, struct call *call)
+void grpc_call_wait_again(struct call_table *table, struct call *call)
 {
-    INVARIANT(call->state == CALL_UNDER_WAY);
-    book->under_way--;
+    INVARIANT(call->state == CALL_UNDER_WAY && table->under_way > 0);
+    table->under_way--;
     call->state = CALL_WAITING;
     call->connection = NULL;
     call->stream_id = 0;
@@ -300,25 +319,26 @@ void grpc_call_wait_again(struct call_book *book, struct call *call)
     call->was_reset = false;
     call->sent_us = call->was_refused ? call->sent_us : TIME_NEVER;
     grpc_answer_close(&call->answer);
-    insert_in_order(&book->waiting[call->class], call);
+    insert_in_order(&table->waiting[call->class], call);
 }
 
-static void to_finished(struct call_book *book, struct call *call)
+/* Every end of a call goes through here: out of its list and of the heap, into the list of finished calls. */
+static void to_finished(struct call_table *table, struct call *call)
 {
-    INVARIANT(call->state != CALL_FINISHED);
+    INVARIANT(call->state != CALL_FINISHED && call->heap_at < table->heap_count);
     if (call->state == CALL_WAITING) {
-        unlink_call(&book->waiting[call->class], call);
+        unlink_call(&table->waiting[call->class], call);
     } else {
-        book->under_way--;
+        table->under_way--;
     }
-    heap_remove(book, call);
+    deadline_remove(table, call);
     call->state = CALL_FINISHED;
     call->connection = NULL;
-    book->unknown += call->result.outcome == GRPC_UNKNOWN;
-    append(&book->finished, call);
+    table->unknown += call->result.outcome == GRPC_UNKNOWN;
+    append_call(&table->finished, call);
 }
 
-/* Without memory for its words a call still ends. */
+/* Without memory for the error, the call still ends, with a static one. */
 static void keep_error(struct call *call, const struct weir_error *error)
 {
     static const struct weir_error no_memory = {.status = WEIR_OUT_OF_MEMORY, .message = "out of memory"};
@@ -329,15 +349,15 @@ static void keep_error(struct call *call, const struct weir_error *error)
     call->result.error = call->error != NULL ? call->error : &no_memory;
 }
 
-void grpc_call_finish(struct call_book *book, struct call *call, enum grpc_outcome outcome, enum grpc_cause cause,
+void grpc_call_finish(struct call_table *table, struct call *call, enum grpc_outcome outcome, enum grpc_cause cause,
                       const struct weir_error *error)
 {
     call->result = (struct grpc_result){.outcome = outcome, .cause = cause, .http_status = call->answer.http_status};
     keep_error(call, error);
-    to_finished(book, call);
+    to_finished(table, call);
 }
 
-void grpc_call_finish_by_answer(struct call_book *book, struct call *call)
+void grpc_call_finish_by_answer(struct call_table *table, struct call *call)
 {
     struct weir_error error = {.status = WEIR_OK};
     call->result = (struct grpc_result){.outcome = GRPC_UNKNOWN};
@@ -345,13 +365,13 @@ void grpc_call_finish_by_answer(struct call_book *book, struct call *call)
     if (call->result.outcome != GRPC_STATUS) {
         keep_error(call, &error);
     }
-    to_finished(book, call);
+    to_finished(table, call);
 }
 
-void grpc_call_finish_unsent(struct call_book *book, struct call *call, enum grpc_cause cause,
+void grpc_call_finish_unsent(struct call_table *table, struct call *call, enum grpc_cause cause,
                              const struct weir_error *error)
 {
-    grpc_call_finish(book, call, call->was_refused ? GRPC_REFUSED : GRPC_NOT_SENT, cause, error);
+    grpc_call_finish(table, call, call->was_refused ? GRPC_REFUSED : GRPC_NOT_SENT, cause, error);
 }
 
 void grpc_call_describe_deadline(const struct call *call, struct weir_error *error)
@@ -364,19 +384,19 @@ void grpc_call_describe_deadline(const struct call *call, struct weir_error *err
                                                   : "it may have been carried out: the server is slow, or cannot be heard");
 }
 
-/* --- telling --- */
+/* --- reporting --- */
 
-bool grpc_call_book_tell(struct call_book *book)
+bool grpc_call_table_report_next(struct call_table *table)
 {
-    struct call *call = book->finished.first;
+    struct call *call = table->finished.first;
     if (call == NULL) {
         return false;
     }
-    unlink_call(&book->finished, call);
-    book->slots[call->slot] = NULL;
-    book->generations[call->slot]++;
-    book->free_slots[book->free_count++] = call->slot;
-    book->request_bytes -= bytes_of(call);
+    unlink_call(&table->finished, call);
+    table->slots[call->slot] = NULL;
+    table->generations[call->slot]++;
+    table->free_slots[table->free_count++] = call->slot;
+    table->request_bytes -= bytes_of(call);
     call->result.sent_us = call->sent_us;
     call->result.resends = call->resends;
     if (call->result.message == NULL) {

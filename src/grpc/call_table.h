@@ -1,8 +1,8 @@
-/* All calls of a client: taking them, their order, their deadlines, and handing back how they ended.
+/* All calls of a client: their order, deadlines and results.
  *
  * A call is in one state at a time: WAITING in the queue of its class, UNDER_WAY on a connection, or FINISHED and waiting
- * to be told. Ids are slot and generation, so an id of a call that has ended finds nothing. Pure but for memory: time is
- * passed in, and what a deadline does to a call under way is the connection's affair.
+ * to be reported. Ids are slot and generation, so an id of a call that has ended finds nothing. Pure but for memory: time
+ * is passed in, and the connection ends an overdue call that is under way.
  */
 #ifndef WEIR_GRPC_CALL_TABLE_H
 #define WEIR_GRPC_CALL_TABLE_H
@@ -13,7 +13,7 @@ struct connection;
 
 enum call_state { CALL_WAITING, CALL_UNDER_WAY, CALL_FINISHED };
 
-/* "Its first byte has no place in the output yet." */
+/* The first byte of the call has no place in the output yet. */
 #define CALL_NOT_WRITTEN UINT64_MAX
 
 struct call {
@@ -58,7 +58,7 @@ struct call_list {
     size_t count;
 };
 
-struct call_book {
+struct call_table {
     size_t calls_max;
     size_t request_bytes;
     size_t request_bytes_max;
@@ -78,37 +78,37 @@ struct call_book {
 };
 
 /* WEIR_OUT_OF_MEMORY. */
-WEIR_MUST_CHECK enum weir_status grpc_call_book_open(struct call_book *book, size_t calls_max, size_t request_bytes_max,
-                                                     const struct answer_limits *limits, struct weir_error *error);
-/* Every call has been told before: grpc_client_close() sees to it. */
-void grpc_call_book_close(struct call_book *book);
+WEIR_MUST_CHECK enum weir_status grpc_call_table_open(struct call_table *table, size_t calls_max, size_t request_bytes_max,
+                                                      const struct answer_limits *limits, struct weir_error *error);
+/* Every call must have been reported before, as grpc_client_close() does. */
+void grpc_call_table_close(struct call_table *table);
 
 /* As grpc_client_call(). */
-WEIR_MUST_CHECK enum weir_status grpc_call_book_take(struct call_book *book, const struct grpc_request *request,
-                                                     int64_t now_us, grpc_call_id *ret_id, struct weir_error *error);
-/* NULL when it has been told already. */
-struct call *grpc_call_book_find(struct call_book *book, grpc_call_id id);
+WEIR_MUST_CHECK enum weir_status grpc_call_table_take(struct call_table *table, const struct grpc_request *request,
+                                                      int64_t now_us, grpc_call_id *ret_id, struct weir_error *error);
+/* NULL when its result was reported. */
+struct call *grpc_call_table_find(struct call_table *table, grpc_call_id id);
 
 /* WAITING -> UNDER_WAY. */
-void grpc_call_begin(struct call_book *book, struct call *call);
+void grpc_call_begin(struct call_table *table, struct call *call);
 /* UNDER_WAY -> WAITING, at the place in its class that it had. */
-void grpc_call_wait_again(struct call_book *book, struct call *call);
-/* -> FINISHED. `error` is copied; with GRPC_STATUS `result` is what grpc_answer_judge() filled. */
-void grpc_call_finish(struct call_book *book, struct call *call, enum grpc_outcome outcome, enum grpc_cause cause,
+void grpc_call_wait_again(struct call_table *table, struct call *call);
+/* -> FINISHED. `error` is copied; with GRPC_STATUS grpc_answer_judge() has filled `result`. */
+void grpc_call_finish(struct call_table *table, struct call *call, enum grpc_outcome outcome, enum grpc_cause cause,
                       const struct weir_error *error);
-/* The same with what the answer itself says. */
-void grpc_call_finish_by_answer(struct call_book *book, struct call *call);
+/* The same with the result of its answer. */
+void grpc_call_finish_by_answer(struct call_table *table, struct call *call);
 /* For a call that is WAITING: GRPC_REFUSED when it was refused before, else GRPC_NOT_SENT. */
-void grpc_call_finish_unsent(struct call_book *book, struct call *call, enum grpc_cause cause,
+void grpc_call_finish_unsent(struct call_table *table, struct call *call, enum grpc_cause cause,
                              const struct weir_error *error);
 
 /* TIME_NEVER when there is none. */
-int64_t grpc_call_book_next_deadline(const struct call_book *book);
-/* A call whose deadline has come, WAITING or UNDER_WAY, or NULL. It stays until it is finished. */
-struct call *grpc_call_book_next_overdue(const struct call_book *book, int64_t now_us);
+int64_t grpc_call_table_next_deadline(const struct call_table *table);
+/* An overdue call, WAITING or UNDER_WAY, or NULL. It stays until it is finished. */
+struct call *grpc_call_table_next_overdue(const struct call_table *table, int64_t now_us);
 void grpc_call_describe_deadline(const struct call *call, struct weir_error *error);
 
 /* Takes the oldest finished call out, calls `done`, and frees it. False when there is none. */
-bool grpc_call_book_tell(struct call_book *book);
+bool grpc_call_table_report_next(struct call_table *table);
 
 #endif

@@ -1,3 +1,22 @@
+/* One HTTP/2 connection: dialling, bytes in and out, timers, and the end of its calls. Part of grpc_client_step().
+ *
+ *   socket --read_socket()--> nghttp2 (session.c: frames become answers) --> call table
+ *   call table --begin_call()--> nghttp2 --fill_output()--> output buffer --write_output()--> socket
+ *
+ * The output buffer decides whether a call has left. output_total counts the bytes that nghttp2 has made; a call notes it
+ * as written_at when its HEADERS frame is made. handed_over counts the bytes that the socket took. grpc_connection_end()
+ * compares the two: a call whose first byte was not handed over waits again, any other one ends as GRPC_UNKNOWN.
+ *
+ * Timers (grpc_connection_tick()):
+ *   1. While dialling: the connect timeout.
+ *   2. Open: a PING when nothing was read for `keepalive`, or soon after a call left and nothing came since (unheard_us).
+ *   3. No answer to that PING within `patience_us`: the connection is silent and takes no more calls. When another
+ * connection is open, its calls end as GRPC_UNKNOWN; the connection itself stays until the keepalive timeout, to learn
+ * whether it lives.
+ *   4. No byte until the keepalive timeout: the connection is dead.
+ *
+ * Nothing here may block, or keep more than OUTPUT_BYTES of output: a peer that does not read stops its own answers.
+ */
 #include "grpc/connection.h"
 
 #include <stdlib.h>
@@ -19,15 +38,16 @@ enum {
 
 /* --- making and freeing --- */
 
-static struct connection *make(const struct connection_settings *settings, struct call_book *book, enum grpc_class class,
-                               const char *authorization, int64_t now_us)
+/* A connection without a socket; the caller gives it one. */
+static struct connection *allocate_connection(const struct connection_settings *settings, struct call_table *table,
+                                              enum grpc_class class, const char *authorization, int64_t now_us)
 {
     struct connection *connection = calloc(1, sizeof *connection);
     if (connection == NULL) {
         return NULL;
     }
     connection->settings = settings;
-    connection->book = book;
+    connection->table = table;
     connection->class = class;
     connection->scheme = "http";
     connection->transport.fd = -1;
@@ -48,12 +68,12 @@ static struct connection *make(const struct connection_settings *settings, struc
     return connection;
 }
 
-struct connection *grpc_connection_dial(const struct connection_settings *settings, struct call_book *book,
+struct connection *grpc_connection_dial(const struct connection_settings *settings, struct call_table *table,
                                         enum grpc_class class, const struct address *address, const char *authority,
                                         SSL_CTX *context, const char *server_name, const char *authorization,
                                         int64_t now_us, enum grpc_cause *ret_cause, struct weir_error *error)
 {
-    struct connection *connection = make(settings, book, class, authorization, now_us);
+    struct connection *connection = allocate_connection(settings, table, class, authorization, now_us);
     if (connection == NULL) {
         *ret_cause = GRPC_CAUSE_OUT_OF_MEMORY;
         (void)error_out_of_memory(error);
@@ -73,10 +93,10 @@ struct connection *grpc_connection_dial(const struct connection_settings *settin
     return connection;
 }
 
-struct connection *grpc_connection_adopt(const struct connection_settings *settings, struct call_book *book,
+struct connection *grpc_connection_adopt(const struct connection_settings *settings, struct call_table *table,
                                          enum grpc_class class, int fd, int64_t now_us)
 {
-    struct connection *connection = make(settings, book, class, NULL, now_us);
+    struct connection *connection = allocate_connection(settings, table, class, NULL, now_us);
     if (connection != NULL) {
         grpc_transport_adopt(&connection->transport, fd);
         text_copy(connection->address.text, sizeof connection->address.text, "test");
@@ -103,8 +123,10 @@ void grpc_connection_free(struct connection *connection)
 
 /* --- the end --- */
 
+/* The decision about each call is described in grpc_client.c ("When a call counts as unsent"). */
 void grpc_connection_end(struct connection *connection, enum grpc_cause cause, const struct weir_error *error)
 {
+    INVARIANT(error != NULL && (unsigned)cause < GRPC_CAUSE_COUNT);
     if (connection->state == CONNECTION_DEAD) {
         return;
     }
@@ -113,9 +135,9 @@ void grpc_connection_end(struct connection *connection, enum grpc_cause cause, c
         bool left = call->written_at != CALL_NOT_WRITTEN && connection->handed_over > call->written_at;
         grpc_session_detach(connection, call);
         if (left) {
-            grpc_call_finish(connection->book, call, GRPC_UNKNOWN, cause, error);
+            grpc_call_finish(connection->table, call, GRPC_UNKNOWN, cause, error);
         } else {
-            grpc_call_wait_again(connection->book, call);
+            grpc_call_wait_again(connection->table, call);
         }
     }
     connection->state = CONNECTION_DEAD;
@@ -125,6 +147,7 @@ void grpc_connection_end(struct connection *connection, enum grpc_cause cause, c
     grpc_transport_close(&connection->transport);
 }
 
+/* The socket or TLS failed. */
 static void end_by_transport(struct connection *connection, struct weir_error *error)
 {
     bool open = connection->state >= CONNECTION_OPEN;
@@ -132,8 +155,8 @@ static void end_by_transport(struct connection *connection, struct weir_error *e
     grpc_connection_end(connection, connection->transport.cause, error);
 }
 
-/* What a peer that has not greeted us properly seems to be. */
-static void describe_stranger(const struct connection *connection, struct weir_error *error)
+/* The first bytes of a peer without an HTTP/2 greeting show the likely mistake, which the hint names. */
+static void describe_unknown_peer(const struct connection *connection, struct weir_error *error)
 {
     const uint8_t *bytes = connection->first_bytes;
     const char *where = connection->address.text;
@@ -144,21 +167,23 @@ static void describe_stranger(const struct connection *connection, struct weir_e
         (void)error_set(error, WEIR_ENGINE_UNREACHABLE, "%s requires TLS", where);
         error_hint(error, "switch TLS on for this address");
     } else if (connection->first_bytes_count == 0) {
-        (void)error_set(error, WEIR_ENGINE_UNREACHABLE, "%s closed the connection without a word", where);
-        error_hint(error, connection->transport.tls == NULL
-                              ? "it may want TLS, or be no gRPC server; a proxy that cannot reach its server does this, too"
-                              : "it may refuse our certificate, or be no gRPC server");
+        (void)error_set(error, WEIR_ENGINE_UNREACHABLE, "%s closed the connection without an answer", where);
+        error_hint(error,
+                   connection->transport.tls == NULL
+                       ? "it may require TLS, or be no gRPC server; a proxy that cannot reach its server does this, too"
+                       : "it may refuse our certificate, or be no gRPC server");
     } else {
         (void)error_set(error, WEIR_ENGINE_UNREACHABLE, "%s does not speak HTTP/2", where);
         error_hint(error, "check that host and port are those of the gRPC server");
     }
 }
 
+/* The peer closed the connection. */
 static void end_by_peer(struct connection *connection)
 {
     struct weir_error error;
     if (connection->state <= CONNECTION_GREETING) {
-        describe_stranger(connection, &error);
+        describe_unknown_peer(connection, &error);
         grpc_connection_end(connection, connection->first_bytes_count == 0 ? GRPC_CAUSE_CONNECT : GRPC_CAUSE_NOT_HTTP2,
                             &error);
         return;
@@ -168,20 +193,22 @@ static void end_by_peer(struct connection *connection)
     grpc_connection_end(connection, GRPC_CAUSE_CONNECTION_LOST, &error);
 }
 
+/* The peer broke HTTP/2. Before its greeting it is more likely no HTTP/2 server at all. */
 static void end_by_protocol(struct connection *connection, const char *why)
 {
     struct weir_error error;
     if (connection->state <= CONNECTION_GREETING && !connection->flooded) {
-        describe_stranger(connection, &error);
+        describe_unknown_peer(connection, &error);
         grpc_connection_end(connection, GRPC_CAUSE_NOT_HTTP2, &error);
         return;
     }
     (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "%s broke the HTTP/2 protocol: %s", connection->address.text, why);
-    error_hint(&error, "check what a proxy in front of the server does; the connection was ended");
+    error_hint(&error, "check the proxy in front of the server; the connection was ended");
     grpc_connection_end(connection, GRPC_CAUSE_PROTOCOL, &error);
 }
 
-/* After frames were read or written: whether nghttp2, or we ourselves, are done with it. */
+/* Ends the connection when nghttp2 neither reads nor writes any more: after our GOAWAY for a broken protocol, after the
+ * peer closed under running calls, or in good order. */
 static void end_if_done(struct connection *connection)
 {
     if (connection->state == CONNECTION_DEAD || connection->output_start < connection->output_end) {
@@ -201,6 +228,7 @@ static void end_if_done(struct connection *connection)
 
 /* --- writing --- */
 
+/* Takes frames from nghttp2 while a whole frame fits. False: nghttp2 failed. */
 static bool fill_output(struct connection *connection)
 {
     if (connection->output_start == connection->output_end) {
@@ -242,7 +270,7 @@ static bool write_output(struct connection *connection)
         end_by_peer(connection);
         return false;
     case TRANSPORT_FAILED:
-        /* The peer may have said why before it closed: reading will tell, and finds the end. */
+        /* The peer may have sent the reason before it closed. The next read finds both. */
         if (connection->state > CONNECTION_GREETING || connection->transport.cause == GRPC_CAUSE_TLS) {
             end_by_transport(connection, &error);
         }
@@ -287,7 +315,8 @@ static void keep_first_bytes(struct connection *connection, const uint8_t *bytes
     connection->first_bytes_count += kept;
 }
 
-static void take_bytes(struct connection *connection, const uint8_t *bytes, size_t length)
+/* Any byte ends the suspicion that the peer is silent. nghttp2 calls the callbacks of session.c. */
+static void feed_session(struct connection *connection, const uint8_t *bytes, size_t length)
 {
     connection->read_us = connection->now_us;
     connection->unheard_us = TIME_NEVER;
@@ -299,12 +328,13 @@ static void take_bytes(struct connection *connection, const uint8_t *bytes, size
     ssize_t used = nghttp2_session_mem_recv(connection->session, bytes, length);
     if (used < 0) {
         end_by_protocol(connection, connection->flooded           ? "it floods us with control frames"
-                                    : used == NGHTTP2_ERR_FLOODED ? "it does not read what it asks for"
+                                    : used == NGHTTP2_ERR_FLOODED ? "it does not read the answers to its own frames"
                                                                   : nghttp2_strerror((int)used));
     }
 }
 
-static void read_input(struct connection *connection)
+/* At most READS_PER_STEP reads, so that one connection does not occupy the step. */
+static void read_socket(struct connection *connection)
 {
     uint8_t bytes[READ_BYTES];
     struct weir_error error = {.status = WEIR_OK};
@@ -317,7 +347,7 @@ static void read_input(struct connection *connection)
         }
         switch (grpc_transport_read(&connection->transport, bytes, sizeof bytes, &length, &error)) {
         case TRANSPORT_DONE:
-            take_bytes(connection, bytes, length);
+            feed_session(connection, bytes, length);
             break;
         case TRANSPORT_WAIT:
             return;
@@ -330,7 +360,7 @@ static void read_input(struct connection *connection)
         }
         if (connection->state != CONNECTION_DEAD && length < sizeof bytes &&
             !grpc_transport_holds_bytes(&connection->transport)) {
-            return; /* the socket is empty; if it is not, the fd will say so */
+            return; /* the socket is empty; if not, epoll reports the fd again */
         }
     }
 }
@@ -355,7 +385,7 @@ void grpc_connection_step(struct connection *connection, int64_t now_us)
         }
     } else {
         grpc_session_refill_frames(connection);
-        read_input(connection);
+        read_socket(connection);
     }
     grpc_connection_flush(connection, now_us);
 }
@@ -377,23 +407,14 @@ static int64_t tick_dialling(struct connection *connection)
                     (int)(connection->settings->connect_timeout_us / MICROSECONDS_PER_MS));
     error_hint(&error, "%s",
                connection->transport.connected
-                   ? "something listens there but does not speak: frozen, overloaded, or no gRPC"
+                   ? "a process listens there but does not answer: frozen, overloaded, or no gRPC server"
                    : "check the address and the way to it: route, firewall");
     grpc_connection_end(connection, GRPC_CAUSE_CONNECT, &error);
     return TIME_NEVER;
 }
 
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* When nothing was read for a while, and soon when a call waits for a sign of life; never so often that servers mind. */
+/* After `keepalive` without a byte, or after `patience_us` when a call has left and nothing came since. Never closer
+ * together than GRPC_KEEPALIVE_MIN_US: servers end connections that ping more often. */
 static int64_t next_ping(const struct connection *connection)
 {
     int64_t keepalive_us = connection->settings->keepalive_us;
@@ -402,9 +423,9 @@ static int64_t next_ping(const struct connection *connection)
         return idle_us;
     }
     int64_t unheard_us = time_add(connection->unheard_us, connection->patience_us);
-    int64_t distance_us = later(GRPC_KEEPALIVE_MIN_US, keepalive_us / (GRPC_KEEPALIVE_US / GRPC_KEEPALIVE_MIN_US));
+    int64_t distance_us = time_later(GRPC_KEEPALIVE_MIN_US, keepalive_us / (GRPC_KEEPALIVE_US / GRPC_KEEPALIVE_MIN_US));
     bool first = connection->pinged_us == TIME_NEVER;
-    return earlier(idle_us, first ? unheard_us : later(unheard_us, time_add(connection->pinged_us, distance_us)));
+    return time_earlier(idle_us, first ? unheard_us : time_later(unheard_us, time_add(connection->pinged_us, distance_us)));
 }
 
 static void describe_silence(const struct connection *connection, int64_t since_us, struct weir_error *error)
@@ -414,8 +435,9 @@ static void describe_silence(const struct connection *connection, int64_t since_
     error_hint(error, "the server is frozen, or the network in between drops everything");
 }
 
-/* Nobody waits for it any more; but whether it is dead, or was only slow, is worth knowing. */
-static void give_up(struct connection *connection, int64_t since_us)
+/* Ends the calls of a silent connection. The connection stays open without calls: if a byte comes later, the server was
+ * only slow, and the next connections to it get more patience. */
+static void give_up_calls(struct connection *connection, int64_t since_us)
 {
     struct weir_error error;
     describe_silence(connection, since_us, &error);
@@ -425,14 +447,15 @@ static void give_up(struct connection *connection, int64_t since_us)
         (void)nghttp2_submit_rst_stream(connection->session, NGHTTP2_FLAG_NONE, call->stream_id, NGHTTP2_CANCEL);
         grpc_session_detach(connection, call);
         if (left) {
-            grpc_call_finish(connection->book, call, GRPC_UNKNOWN, GRPC_CAUSE_SILENT, &error);
+            grpc_call_finish(connection->table, call, GRPC_UNKNOWN, GRPC_CAUSE_SILENT, &error);
         } else {
-            grpc_call_wait_again(connection->book, call);
+            grpc_call_wait_again(connection->table, call);
         }
     }
     connection->is_given_up = true;
 }
 
+/* Timers 2 to 4 of the overview; returns when to come again. */
 static int64_t tick_open(struct connection *connection)
 {
     if (connection->ping_us == TIME_NEVER) {
@@ -444,8 +467,8 @@ static int64_t tick_open(struct connection *connection)
         connection->ping_us = connection->pinged_us = connection->now_us;
         grpc_connection_flush(connection, connection->now_us);
     }
-    /* Any byte shows that the peer lives, but none may come without an end to it. */
-    int64_t last_us = later(connection->ping_us, connection->read_us);
+    /* Any byte shows that the peer lives. */
+    int64_t last_us = time_later(connection->ping_us, connection->read_us);
     int64_t lost_us = time_add(last_us, connection->settings->keepalive_timeout_us);
     if (connection->state == CONNECTION_DEAD) {
         return TIME_NEVER;
@@ -458,23 +481,23 @@ static int64_t tick_open(struct connection *connection)
     }
     if (connection->is_silent && !connection->is_given_up) {
         if (connection->now_us < connection->give_up_us) {
-            return earlier(lost_us, connection->give_up_us);
+            return time_earlier(lost_us, connection->give_up_us);
         }
-        give_up(connection, last_us);
+        give_up_calls(connection, last_us);
     }
     if (connection->unheard_us == TIME_NEVER || connection->is_silent) {
         return lost_us;
     }
     int64_t silent_us = time_add(last_us, connection->patience_us);
     if (connection->now_us < silent_us) {
-        return earlier(silent_us, lost_us);
+        return time_earlier(silent_us, lost_us);
     }
     connection->is_silent = true;
     grpc_connection_retire(connection);
-    return connection->now_us; /* the next one is to be dialled */
+    return connection->now_us; /* the pool dials the next one */
 }
 
-void grpc_connection_doubt(struct connection *connection, int64_t now_us)
+void grpc_connection_probe(struct connection *connection, int64_t now_us)
 {
     if (connection->state == CONNECTION_OPEN && connection->unheard_us == TIME_NEVER) {
         connection->unheard_us = now_us;
@@ -492,7 +515,7 @@ int64_t grpc_connection_tick(struct connection *connection, int64_t now_us)
 
 /* --- calls --- */
 
-size_t grpc_connection_room(const struct connection *connection)
+size_t grpc_connection_free_streams(const struct connection *connection)
 {
     if (connection->state != CONNECTION_OPEN) {
         return 0;
@@ -504,12 +527,13 @@ size_t grpc_connection_room(const struct connection *connection)
 
 bool grpc_connection_begin_call(struct connection *connection, struct call *call)
 {
+    INVARIANT(connection->state == CONNECTION_OPEN && call->state == CALL_WAITING);
     int32_t stream_id = grpc_session_submit(connection, call);
     if (stream_id < 0) {
         grpc_connection_retire(connection); /* its stream ids are used up, or memory is */
         return false;
     }
-    grpc_call_begin(connection->book, call);
+    grpc_call_begin(connection->table, call);
     call->connection = connection;
     call->stream_id = stream_id;
     call->previous_on_connection = NULL;
@@ -525,15 +549,16 @@ bool grpc_connection_begin_call(struct connection *connection, struct call *call
 void grpc_connection_drop_call(struct connection *connection, struct call *call, enum grpc_cause cause,
                                const struct weir_error *error)
 {
-    /* What is in the output will leave, so only what nghttp2 still holds can be taken back. */
+    INVARIANT(call->state == CALL_UNDER_WAY && call->connection == connection);
+    /* The bytes in the output will leave. Only a call that nghttp2 still holds can be taken back. */
     bool left = call->written_at != CALL_NOT_WRITTEN;
     (void)nghttp2_submit_rst_stream(connection->session, NGHTTP2_FLAG_NONE, call->stream_id, NGHTTP2_CANCEL);
     grpc_session_detach(connection, call);
     if (left) {
-        grpc_call_finish(connection->book, call, GRPC_UNKNOWN, cause, error);
+        grpc_call_finish(connection->table, call, GRPC_UNKNOWN, cause, error);
     } else {
-        grpc_call_wait_again(connection->book, call);
-        grpc_call_finish_unsent(connection->book, call, cause, error);
+        grpc_call_wait_again(connection->table, call);
+        grpc_call_finish_unsent(connection->table, call, cause, error);
     }
 }
 

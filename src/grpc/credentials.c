@@ -1,3 +1,13 @@
+/* The TLS context and the API key, read from files. Called when a client is opened, and every GRPC_SECRETS_INTERVAL_US by
+ * its step.
+ *
+ *   1. Note the metadata of every file before it is read. A change during the read is seen by the next check.
+ *   2. Build a new context from authorities, certificate and key; read the key file's line as "Bearer ...".
+ *   3. Replace the old ones only when all of that succeeded. Open connections hold a reference to their old context.
+ *
+ * Files must be regular and at most 1 MiB; O_NONBLOCK keeps a FIFO from blocking the thread. Contents are wiped before
+ * their memory is freed. Nothing here may put a secret into a message, or ask for a passphrase.
+ */
 #include "grpc/credentials.h"
 
 #include <errno.h>
@@ -17,7 +27,7 @@ enum { AUTHORITIES, CERTIFICATE, KEY, API_KEY };
 
 static const char *const file_options[SECRET_FILES] = {"ca_file", "certificate_file", "key_file", "api_key_file"};
 
-/* The bytes of one file, wiped when let go. */
+/* The bytes of one file, wiped before they are freed. */
 struct content {
     char *bytes; /* NUL-terminated */
     size_t length;
@@ -32,34 +42,37 @@ static void content_close(struct content *content)
     *content = (struct content){.bytes = NULL};
 }
 
-static enum weir_status refuse(const struct secrets *secrets, int which, const char *why, struct weir_error *error)
+static enum weir_status refuse_file(const struct credentials *credentials, int which, const char *why,
+                                    struct weir_error *error)
 {
-    return error_set(error, WEIR_INVALID_CONFIG, "%s \"%s\" %s", file_options[which], secrets->files[which].path, why);
+    return error_set(error, WEIR_INVALID_CONFIG, "%s \"%s\" %s", file_options[which], credentials->files[which].path, why);
 }
 
-static enum weir_status refuse_native(const struct secrets *secrets, int which, int native, struct weir_error *error)
+static enum weir_status refuse_unreadable_file(const struct credentials *credentials, int which, int native,
+                                               struct weir_error *error)
 {
     (void)error_set_native(error, WEIR_INVALID_CONFIG, native, "cannot read %s \"%s\": %s", file_options[which],
-                           secrets->files[which].path, strerror(native));
-    error_hint(error, "check that the file exists and that the user weir runs as may read it");
+                           credentials->files[which].path, strerror(native));
+    error_hint(error, "check that the file exists, and that the user of the weir process may read it");
     return WEIR_INVALID_CONFIG;
 }
 
-/* O_NONBLOCK: a FIFO in a file's place must not hold us up. */
-static enum weir_status read_file(struct secrets *secrets, int which, struct content *ret_content, struct weir_error *error)
+/* O_NONBLOCK: a FIFO in the place of a file must not block the thread. */
+static enum weir_status read_secret_file(struct credentials *credentials, int which, struct content *ret_content,
+                                         struct weir_error *error)
 {
     struct stat facts;
-    int fd = open(secrets->files[which].path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = open(credentials->files[which].path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &facts) != 0) {
         int native = errno;
         if (fd >= 0) {
             (void)close(fd);
         }
-        return refuse_native(secrets, which, native, error);
+        return refuse_unreadable_file(credentials, which, native, error);
     }
     if (!S_ISREG(facts.st_mode) || facts.st_size > GRPC_SECRET_FILE_BYTES_MAX) {
         (void)close(fd);
-        return refuse(secrets, which, "is no regular file of at most 1 MiB", error);
+        return refuse_file(credentials, which, "is no regular file of at most 1 MiB", error);
     }
     size_t size = (size_t)facts.st_size;
     struct content content = {.bytes = malloc(size + 1)};
@@ -75,10 +88,10 @@ static enum weir_status read_file(struct secrets *secrets, int which, struct con
     }
     if (got < 0) {
         content_close(&content);
-        return refuse_native(secrets, which, native, error);
+        return refuse_unreadable_file(credentials, which, native, error);
     }
     content.bytes[content.length] = '\0';
-    secrets->files[which].seen = facts;
+    credentials->files[which].seen = facts;
     *ret_content = content;
     return WEIR_OK;
 }
@@ -101,14 +114,15 @@ static BIO *read_only(const struct content *content)
     return BIO_new_mem_buf(content->bytes, (int)content->length);
 }
 
-static enum weir_status use_authorities(struct secrets *secrets, SSL_CTX *context, struct weir_error *error)
+/* Without a file, the system's list of authorities. */
+static enum weir_status use_authorities(struct credentials *credentials, SSL_CTX *context, struct weir_error *error)
 {
-    if (secrets->files[AUTHORITIES].path == NULL) {
+    if (credentials->files[AUTHORITIES].path == NULL) {
         (void)SSL_CTX_set_default_verify_paths(context);
         return WEIR_OK;
     }
     struct content content = {.bytes = NULL};
-    enum weir_status status = read_file(secrets, AUTHORITIES, &content, error);
+    enum weir_status status = read_secret_file(credentials, AUTHORITIES, &content, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -122,13 +136,14 @@ static enum weir_status use_authorities(struct secrets *secrets, SSL_CTX *contex
     }
     BIO_free(source);
     content_close(&content);
-    return count > 0 ? WEIR_OK : refuse(secrets, AUTHORITIES, "holds no certificate in PEM form", error);
+    return count > 0 ? WEIR_OK : refuse_file(credentials, AUTHORITIES, "holds no certificate in PEM form", error);
 }
 
-static enum weir_status use_certificate(struct secrets *secrets, SSL_CTX *context, struct weir_error *error)
+/* The first certificate is ours, the rest is its chain. */
+static enum weir_status use_certificate(struct credentials *credentials, SSL_CTX *context, struct weir_error *error)
 {
     struct content content = {.bytes = NULL};
-    enum weir_status status = read_file(secrets, CERTIFICATE, &content, error);
+    enum weir_status status = read_secret_file(credentials, CERTIFICATE, &content, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -144,13 +159,13 @@ static enum weir_status use_certificate(struct secrets *secrets, SSL_CTX *contex
     }
     BIO_free(source);
     content_close(&content);
-    return used ? WEIR_OK : refuse(secrets, CERTIFICATE, "holds no usable certificate in PEM form", error);
+    return used ? WEIR_OK : refuse_file(credentials, CERTIFICATE, "holds no usable certificate in PEM form", error);
 }
 
-static enum weir_status use_key(struct secrets *secrets, SSL_CTX *context, struct weir_error *error)
+static enum weir_status use_key(struct credentials *credentials, SSL_CTX *context, struct weir_error *error)
 {
     struct content content = {.bytes = NULL};
-    enum weir_status status = read_file(secrets, KEY, &content, error);
+    enum weir_status status = read_secret_file(credentials, KEY, &content, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -160,7 +175,7 @@ static enum weir_status use_key(struct secrets *secrets, SSL_CTX *context, struc
     BIO_free(source);
     content_close(&content);
     if (key == NULL) {
-        (void)refuse(secrets, KEY, encrypted ? "is encrypted" : "holds no private key in PEM form", error);
+        (void)refuse_file(credentials, KEY, encrypted ? "is encrypted" : "holds no private key in PEM form", error);
         if (encrypted) {
             error_hint(error,
                        "store it without a passphrase, readable by weir's user alone: openssl pkey -in FILE -out FILE");
@@ -170,14 +185,15 @@ static enum weir_status use_key(struct secrets *secrets, SSL_CTX *context, struc
     bool used = SSL_CTX_use_PrivateKey(context, key) == 1 && SSL_CTX_check_private_key(context) == 1;
     EVP_PKEY_free(key);
     if (!used) {
-        (void)refuse(secrets, KEY, "is not the key of the certificate", error);
+        (void)refuse_file(credentials, KEY, "is not the key of the certificate", error);
         error_hint(error, "certificate_file and key_file must be of one pair");
         return WEIR_INVALID_CONFIG;
     }
     return WEIR_OK;
 }
 
-static enum weir_status make_context(struct secrets *secrets, SSL_CTX **ret_context, struct weir_error *error)
+/* TLS 1.2 or newer, HTTP/2 by ALPN, the peer always verified. */
+static enum weir_status make_tls_context(struct credentials *credentials, SSL_CTX **ret_context, struct weir_error *error)
 {
     static const unsigned char protocols[] = {2, 'h', '2'};
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
@@ -190,10 +206,10 @@ static enum weir_status make_context(struct secrets *secrets, SSL_CTX **ret_cont
     (void)SSL_CTX_set_mode(context,
                            SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
     (void)SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
-    enum weir_status status = use_authorities(secrets, context, error);
-    if (status == WEIR_OK && secrets->files[CERTIFICATE].path != NULL) {
-        status = use_certificate(secrets, context, error);
-        status = status == WEIR_OK ? use_key(secrets, context, error) : status;
+    enum weir_status status = use_authorities(credentials, context, error);
+    if (status == WEIR_OK && credentials->files[CERTIFICATE].path != NULL) {
+        status = use_certificate(credentials, context, error);
+        status = status == WEIR_OK ? use_key(credentials, context, error) : status;
     }
     ERR_clear_error();
     if (status != WEIR_OK) {
@@ -209,25 +225,25 @@ static enum weir_status make_context(struct secrets *secrets, SSL_CTX **ret_cont
 #define VARIABLE_PREFIX "env:"
 
 /* "env:NAME": it is in the environment, where it does not change. */
-static enum weir_status read_variable(const struct secrets *secrets, const char *name, struct content *ret_content,
+static enum weir_status read_variable(const struct credentials *credentials, const char *name, struct content *ret_content,
                                       struct weir_error *error)
 {
     const char *text = getenv(name);
     if (text == NULL || text[0] == '\0') {
-        return refuse(secrets, API_KEY, "names a variable that is not set", error);
+        return refuse_file(credentials, API_KEY, "names a variable that is not set", error);
     }
     ret_content->bytes = strdup(text);
     ret_content->length = strlen(text);
     return ret_content->bytes == NULL ? error_out_of_memory(error) : WEIR_OK;
 }
 
-static enum weir_status read_api_key(struct secrets *secrets, char **ret_authorization, struct weir_error *error)
+static enum weir_status read_api_key(struct credentials *credentials, char **ret_authorization, struct weir_error *error)
 {
     struct content content = {.bytes = NULL};
-    const char *path = secrets->files[API_KEY].path;
+    const char *path = credentials->files[API_KEY].path;
     bool is_variable = strncmp(path, VARIABLE_PREFIX, sizeof VARIABLE_PREFIX - 1) == 0;
-    enum weir_status status = is_variable ? read_variable(secrets, path + sizeof VARIABLE_PREFIX - 1, &content, error)
-                                          : read_file(secrets, API_KEY, &content, error);
+    enum weir_status status = is_variable ? read_variable(credentials, path + sizeof VARIABLE_PREFIX - 1, &content, error)
+                                          : read_secret_file(credentials, API_KEY, &content, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -239,7 +255,7 @@ static enum weir_status read_api_key(struct secrets *secrets, char **ret_authori
     key[length] = '\0';
     char *authorization = NULL;
     if (length == 0 || length > GRPC_HEADER_BYTES_MAX - 16 || !grpc_header_value_is_fine(key)) {
-        status = refuse(secrets, API_KEY, "must hold one line of printable ASCII, of at most 8 kB", error);
+        status = refuse_file(credentials, API_KEY, "must hold one line of printable ASCII, of at most 8 kB", error);
     } else if (asprintf(&authorization, "Bearer %s", key) < 0) {
         status = error_out_of_memory(error);
     } else {
@@ -249,7 +265,7 @@ static enum weir_status read_api_key(struct secrets *secrets, char **ret_authori
     return status;
 }
 
-static void wipe(char *text)
+static void wipe_text(char *text)
 {
     if (text != NULL) {
         OPENSSL_cleanse(text, strlen(text));
@@ -259,31 +275,32 @@ static void wipe(char *text)
 
 /* --- opening and changing --- */
 
-enum weir_status grpc_secrets_load(struct secrets *secrets, struct weir_error *error)
+enum weir_status grpc_credentials_load(struct credentials *credentials, struct weir_error *error)
 {
     SSL_CTX *context = NULL;
     char *authorization = NULL;
     for (int i = 0; i < SECRET_FILES; i++) {
-        if (secrets->files[i].path != NULL && stat(secrets->files[i].path, &secrets->files[i].seen) != 0) {
-            secrets->files[i].seen = (struct stat){.st_size = -1};
+        if (credentials->files[i].path != NULL && stat(credentials->files[i].path, &credentials->files[i].seen) != 0) {
+            credentials->files[i].seen = (struct stat){.st_size = -1};
         }
     }
-    enum weir_status status = secrets->tls ? make_context(secrets, &context, error) : WEIR_OK;
-    if (status == WEIR_OK && secrets->files[API_KEY].path != NULL) {
-        status = read_api_key(secrets, &authorization, error);
+    enum weir_status status = credentials->tls ? make_tls_context(credentials, &context, error) : WEIR_OK;
+    if (status == WEIR_OK && credentials->files[API_KEY].path != NULL) {
+        status = read_api_key(credentials, &authorization, error);
     }
     if (status != WEIR_OK) {
         SSL_CTX_free(context);
         return status;
     }
-    SSL_CTX_free(secrets->context);
-    wipe(secrets->authorization);
-    secrets->context = context;
-    secrets->authorization = authorization;
+    SSL_CTX_free(credentials->context);
+    wipe_text(credentials->authorization);
+    credentials->context = context;
+    credentials->authorization = authorization;
     return WEIR_OK;
 }
 
-static enum weir_status check_options(const struct grpc_client_options *options, bool tls, struct weir_error *error)
+static enum weir_status check_credential_options(const struct grpc_client_options *options, bool tls,
+                                                 struct weir_error *error)
 {
     if ((options->certificate_file == NULL) != (options->key_file == NULL)) {
         return error_set(error, WEIR_INVALID_CONFIG, "certificate_file and key_file go together: %s is missing",
@@ -297,59 +314,60 @@ static enum weir_status check_options(const struct grpc_client_options *options,
     return WEIR_OK;
 }
 
-enum weir_status grpc_secrets_open(struct secrets *secrets, const struct grpc_client_options *options,
-                                   struct weir_error *error)
+enum weir_status grpc_credentials_open(struct credentials *credentials, const struct grpc_client_options *options,
+                                       struct weir_error *error)
 {
     const char *const paths[SECRET_FILES] = {options->ca_file, options->certificate_file, options->key_file,
                                              options->api_key_file};
     bool tls = options->tls || options->ca_file != NULL || options->certificate_file != NULL || options->key_file != NULL ||
                options->server_name != NULL;
-    enum weir_status status = check_options(options, tls, error);
+    enum weir_status status = check_credential_options(options, tls, error);
     if (status != WEIR_OK) {
         return status;
     }
-    struct secrets opened = {.tls = tls};
+    struct credentials opened = {.tls = tls};
     for (int i = 0; i < SECRET_FILES && status == WEIR_OK; i++) {
         opened.files[i].path = paths[i] != NULL ? strdup(paths[i]) : NULL;
         status = paths[i] != NULL && opened.files[i].path == NULL ? error_out_of_memory(error) : WEIR_OK;
     }
-    status = status == WEIR_OK ? grpc_secrets_load(&opened, error) : status;
+    status = status == WEIR_OK ? grpc_credentials_load(&opened, error) : status;
     if (status != WEIR_OK) {
-        grpc_secrets_close(&opened);
+        grpc_credentials_close(&opened);
         return status;
     }
-    *secrets = opened;
+    *credentials = opened;
     return WEIR_OK;
 }
 
-void grpc_secrets_close(struct secrets *secrets)
+void grpc_credentials_close(struct credentials *credentials)
 {
     for (int i = 0; i < SECRET_FILES; i++) {
-        free(secrets->files[i].path);
+        free(credentials->files[i].path);
     }
-    SSL_CTX_free(secrets->context);
-    wipe(secrets->authorization);
-    *secrets = (struct secrets){.tls = false};
+    SSL_CTX_free(credentials->context);
+    wipe_text(credentials->authorization);
+    *credentials = (struct credentials){.tls = false};
 }
 
-static bool differs(const struct stat *a, const struct stat *b)
+/* Also a replaced file with the same size and time has another inode. */
+static bool file_differs(const struct stat *a, const struct stat *b)
 {
     return a->st_ino != b->st_ino || a->st_dev != b->st_dev || a->st_size != b->st_size ||
            a->st_mtim.tv_sec != b->st_mtim.tv_sec || a->st_mtim.tv_nsec != b->st_mtim.tv_nsec ||
            a->st_ctim.tv_sec != b->st_ctim.tv_sec || a->st_ctim.tv_nsec != b->st_ctim.tv_nsec;
 }
 
-bool grpc_secrets_have_changed(const struct secrets *secrets)
+bool grpc_credentials_have_changed(const struct credentials *credentials)
 {
     for (int i = 0; i < SECRET_FILES; i++) {
         struct stat facts;
-        if (secrets->files[i].path == NULL) {
+        if (credentials->files[i].path == NULL) {
             continue;
         }
-        if (stat(secrets->files[i].path, &facts) != 0) {
+        if (stat(credentials->files[i].path, &facts) != 0) {
             facts = (struct stat){.st_size = -1};
         }
-        if (differs(&facts, &secrets->files[i].seen)) {
+        if (file_differs(&facts, &credentials->files[i].seen)) {
             return true;
         }
     }

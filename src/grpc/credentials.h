@@ -1,4 +1,4 @@
-/* What proves who we are and who the server is: the TLS context, and the API key as the header that carries it.
+/* The proofs of identity of both sides: the TLS context, and the API key as the header that carries it.
  *
  * Read from files when the client is opened, and again when one of the files has changed: a rotation is seen within
  * GRPC_SECRETS_INTERVAL_US and touches no connection that is open (each holds its own reference to its context). Files
@@ -20,7 +20,7 @@ struct secret_file {
     struct stat seen;
 };
 
-struct secrets {
+struct credentials {
     bool tls;
     struct secret_file files[SECRET_FILES]; /* authorities, certificate, key, API key */
     SSL_CTX *context;                       /* NULL without TLS */
@@ -29,13 +29,13 @@ struct secrets {
 
 /* Checks that the options fit together and reads the files. WEIR_INVALID_CONFIG, WEIR_OUT_OF_MEMORY. After a failure there
  * is nothing to close. */
-WEIR_MUST_CHECK enum weir_status grpc_secrets_open(struct secrets *secrets, const struct grpc_client_options *options,
-                                                   struct weir_error *error);
-void grpc_secrets_close(struct secrets *secrets);
+WEIR_MUST_CHECK enum weir_status grpc_credentials_open(struct credentials *credentials,
+                                                       const struct grpc_client_options *options, struct weir_error *error);
+void grpc_credentials_close(struct credentials *credentials);
 
-/* True when a file is not what was read last. */
-bool grpc_secrets_have_changed(const struct secrets *secrets);
-/* Reads the files anew; what they are now counts as seen in any case. On failure the old secrets stay. */
-WEIR_MUST_CHECK enum weir_status grpc_secrets_load(struct secrets *secrets, struct weir_error *error);
+/* True when a file has changed since it was read. */
+bool grpc_credentials_have_changed(const struct credentials *credentials);
+/* Reads the files anew and remembers their present state in any case. On failure the old secrets stay. */
+WEIR_MUST_CHECK enum weir_status grpc_credentials_load(struct credentials *credentials, struct weir_error *error);
 
 #endif

@@ -1,3 +1,11 @@
+/* The bytes and texts of gRPC that are neither HTTP/2 nor protobuf. Pure functions; any thread.
+ *
+ * Encoders write the shortest legal form. Decoders accept input of a peer: they check every byte, write at most the stated
+ * size, and report a bad text as such; none of them ends the process.
+ *
+ *   prefix   [0][length, 4 bytes, highest first]     then the message, never compressed
+ *   timeout  "1500m" = 1500 ms; at most 8 digits      units u m S M H
+ */
 #include "grpc/framing.h"
 
 #include <inttypes.h>
@@ -34,6 +42,7 @@ void grpc_timeout_write(int64_t timeout_us, char *to)
     (void)snprintf(to, GRPC_TIMEOUT_TEXT_MAX, "%" PRId64 "H", TIMEOUT_DIGITS_MAX);
 }
 
+/* -1: no hexadecimal digit. */
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9') {
@@ -63,6 +72,7 @@ void grpc_message_decode(char *message)
     text_make_safe(message);
 }
 
+/* -1: not in the standard alphabet. */
 static int base64_digit(char c)
 {
     if (c >= 'A' && c <= 'Z') {
@@ -126,6 +136,7 @@ int grpc_status_read(const char *text, size_t length)
     return code <= 16 ? code : -1;
 }
 
+/* Fields that the protocol or nghttp2 sets; a caller must not send a second one. */
 static bool is_own_name(const char *name)
 {
     static const char *const own[] = {

@@ -1,5 +1,5 @@
 /* The texts and bytes of gRPC over HTTP/2 that are neither HTTP/2 nor protobuf: the message prefix, the timeout, the two
- * encodings of trailers, what a header may hold. Pure; the rules are those of the gRPC project's PROTOCOL-HTTP2.
+ * encodings of trailers, the legal headers. Pure; the rules are those of the gRPC project's PROTOCOL-HTTP2.
  */
 #ifndef WEIR_GRPC_FRAMING_H
 #define WEIR_GRPC_FRAMING_H
@@ -19,7 +19,7 @@ void grpc_prefix_write(uint8_t *to, size_t length);
 /* The finest unit that takes at most 8 digits, rounded up: the server must not give up before we do. At least "1u". */
 void grpc_timeout_write(int64_t timeout_us, char *to);
 
-/* Decodes %41 in place; what is no such sequence stays as it is. Then makes it one safe line. */
+/* Decodes %41 in place; any other text stays as it is. Then makes it one safe line. */
 void grpc_message_decode(char *message);
 
 /* Standard alphabet, padded or not. `to` holds length / 4 * 3 + 3 bytes. False: no base64. */

@@ -1,3 +1,41 @@
+/* The gRPC client: opening, the step, and closing. The thread that owns the client calls everything here (the loop of the
+ * Temporal engine); a lookup of a host name has a short-lived thread of its own.
+ *
+ * Objects and threads:
+ *
+ *   owner's thread                                                               lookup thread (resolver.c)
+ *   +--------------------------------------------------------------------+       getaddrinfo(), then eventfd
+ *   | grpc_client --+-- call_table    all calls: waiting, under way,     |                   |
+ *   |   epoll fd    |                 finished; deadlines                |<------------------+
+ *   |               +-- pool[short calls]  pool[long polls]              |
+ *   |                     +-- route, one for each address                |
+ *   |                           +-- connection: current, next            |
+ *   |                                 +-- session    frames (nghttp2)    |
+ *   |                                 +-- transport  bytes (TCP, TLS)    |
+ *   +--------------------------------------------------------------------+
+ *
+ * One step (grpc_client_step()), which never waits:
+ *
+ *   1. Read from the connections that epoll reports. Answers finish calls.
+ *   2. End calls after their deadlines. The deadline is checked after the read, so an answer that has arrived wins.
+ *   3. Check the secret files for a change, at most every GRPC_SECRETS_INTERVAL_US.
+ *   4. Take the result of a lookup, or start one. Addresses become routes.
+ *   5. Let each pool dial, replace connections, and send waiting calls (pool.c).
+ *   6. Write the output of each connection, run its timers, free it when it is dead.
+ *   7. Report finished calls to their owners by `done`. Calls that `done` makes leave in the same step: steps 4 to 7 repeat
+ * up to ROUNDS_PER_STEP times. The limit keeps one client from occupying its thread.
+ *
+ * When a call counts as unsent (GRPC_NOT_SENT), so that it may be sent again without risk:
+ *
+ *   1. It waits in the table: no connection has it.
+ *   2. A connection has it, but nghttp2 has not written its HEADERS frame into the output (written_at = CALL_NOT_WRITTEN).
+ *   3. The frame is in the output, and the connection dies before the socket took the first byte of the frame
+ *      (handed_over <= written_at). With TLS all bytes passed to OpenSSL count as taken, because part of a record may
+ * leave.
+ *
+ * In every other case without a status the outcome is GRPC_UNKNOWN. A server that refuses a stream (REFUSED_STREAM) has not
+ * processed the call: GRPC_REFUSED. Nothing here may report a call as unsent on any other evidence.
+ */
 #include "grpc/grpc_client.h"
 
 #include <errno.h>
@@ -19,11 +57,12 @@ enum {
     KEEPALIVE_DOUBLINGS_MAX = 6
 };
 
-/* --- small parts that the pools use --- */
+/* --- functions that the pools share --- */
 
-void grpc_client_tell(struct grpc_client *client, enum grpc_event_kind kind, const char *address, enum grpc_cause cause,
+void grpc_client_emit(struct grpc_client *client, enum grpc_event_kind kind, const char *address, enum grpc_cause cause,
                       const struct weir_error *error)
 {
+    INVARIANT((unsigned)kind < GRPC_EVENT_COUNT && (unsigned)cause < GRPC_CAUSE_COUNT);
     struct grpc_event event = {.kind = kind, .address = address, .cause = cause, .error = error};
     if (client->event != NULL) {
         client->event(client->event_context, &event);
@@ -57,6 +96,7 @@ static int64_t or_default(int64_t value, int64_t otherwise)
     return value != 0 ? value : otherwise;
 }
 
+/* A keepalive below GRPC_KEEPALIVE_MIN_US makes servers end the connection, so it is refused. */
 static enum weir_status check_times(const struct grpc_client_options *options, struct weir_error *error)
 {
     if (options->connect_timeout_us < 0 || options->keepalive_timeout_us < 0 || options->connection_age_us < 0 ||
@@ -75,7 +115,7 @@ static enum weir_status check_times(const struct grpc_client_options *options, s
     return WEIR_OK;
 }
 
-static enum weir_status check_options(const struct grpc_client_options *options, struct weir_error *error)
+static enum weir_status check_client_options(const struct grpc_client_options *options, struct weir_error *error)
 {
     if (options->targets == NULL) {
         return error_set(error, WEIR_INVALID_CONFIG, "no address is given");
@@ -102,12 +142,13 @@ static enum weir_status check_options(const struct grpc_client_options *options,
     return check_times(options, error);
 }
 
-static bool copy_text(char **to, const char *text)
+static bool duplicate_text(char **to, const char *text)
 {
     *to = text != NULL ? strdup(text) : NULL;
     return text == NULL || *to != NULL;
 }
 
+/* Counts each header before the next one is copied, so that a failure frees exactly the copied ones. */
 static bool copy_headers(struct grpc_client *client, const struct grpc_client_options *options)
 {
     client->headers = calloc(options->header_count + 1, sizeof *client->headers);
@@ -115,8 +156,8 @@ static bool copy_headers(struct grpc_client *client, const struct grpc_client_op
     for (size_t i = 0; copied && i < options->header_count; i++) {
         char *name = NULL;
         char *value = NULL;
-        copied = copy_text(&name, options->headers[i].name);
-        copied = copy_text(&value, options->headers[i].value) && copied;
+        copied = duplicate_text(&name, options->headers[i].name);
+        copied = duplicate_text(&value, options->headers[i].value) && copied;
         client->headers[i] = (struct grpc_header){.name = name, .value = value, .secret = options->headers[i].secret};
         client->settings.header_count = i + 1;
     }
@@ -124,14 +165,15 @@ static bool copy_headers(struct grpc_client *client, const struct grpc_client_op
     return copied;
 }
 
-static bool copy_options(struct grpc_client *client, const struct grpc_client_options *options)
+static bool copy_client_options(struct grpc_client *client, const struct grpc_client_options *options)
 {
     bool copied = copy_headers(client, options);
-    copied = copy_text(&client->targets_text, options->targets) && copied;
-    copied = copy_text(&client->authority, options->authority) && copied;
-    copied = copy_text(&client->server_name, options->server_name) && copied;
+    copied = duplicate_text(&client->targets_text, options->targets) && copied;
+    copied = duplicate_text(&client->authority, options->authority) && copied;
+    copied = duplicate_text(&client->server_name, options->server_name) && copied;
     copied =
-        copy_text(&client->user_agent, options->user_agent != NULL ? options->user_agent : "weir/" WEIR_VERSION) && copied;
+        duplicate_text(&client->user_agent, options->user_agent != NULL ? options->user_agent : "weir/" WEIR_VERSION) &&
+        copied;
     client->settings.user_agent = client->user_agent;
     client->settings.connect_timeout_us = or_default(options->connect_timeout_us, GRPC_CONNECT_TIMEOUT_US);
     client->settings.keepalive_us = or_default(options->keepalive_us, GRPC_KEEPALIVE_US);
@@ -144,15 +186,15 @@ static bool copy_options(struct grpc_client *client, const struct grpc_client_op
     return copied;
 }
 
-static enum weir_status open_book(struct grpc_client *client, const struct grpc_client_options *options,
-                                  struct weir_error *error)
+static enum weir_status open_call_table(struct grpc_client *client, const struct grpc_client_options *options,
+                                        struct weir_error *error)
 {
     struct answer_limits limits = {
         .message_bytes_max = options->response_bytes_max != 0 ? options->response_bytes_max : GRPC_RESPONSE_BYTES_MAX,
         .arriving_bytes_max = options->answers_bytes_max != 0 ? options->answers_bytes_max : ANSWERS_BYTES_DEFAULT};
-    return grpc_call_book_open(&client->book, options->calls_max != 0 ? options->calls_max : GRPC_CALLS_DEFAULT,
-                               options->request_bytes_max != 0 ? options->request_bytes_max : REQUEST_BYTES_DEFAULT,
-                               &limits, error);
+    return grpc_call_table_open(&client->table, options->calls_max != 0 ? options->calls_max : GRPC_CALLS_DEFAULT,
+                                options->request_bytes_max != 0 ? options->request_bytes_max : REQUEST_BYTES_DEFAULT,
+                                &limits, error);
 }
 
 static enum weir_status open_events(struct grpc_client *client, const struct grpc_client_options *options,
@@ -175,7 +217,8 @@ static enum weir_status open_events(struct grpc_client *client, const struct grp
 enum weir_status grpc_client_open(const struct grpc_client_options *options, const struct clock *clock,
                                   struct grpc_client **ret_client, struct weir_error *error)
 {
-    enum weir_status status = check_options(options, error);
+    INVARIANT(options != NULL && clock != NULL && ret_client != NULL);
+    enum weir_status status = check_client_options(options, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -187,7 +230,7 @@ enum weir_status grpc_client_open(const struct grpc_client_options *options, con
     client->epoll_fd = -1;
     client->facts.unreachable_since_us = TIME_NEVER;
     client->now_us = clock_boot(clock);
-    client->secrets_us = time_add(client->now_us, GRPC_SECRETS_INTERVAL_US);
+    client->credentials_us = time_add(client->now_us, GRPC_SECRETS_INTERVAL_US);
     for (int i = 0; i < GRPC_CLASS_COUNT; i++) {
         client->pools[i].class = (enum grpc_class)i;
     }
@@ -196,9 +239,9 @@ enum weir_status grpc_client_open(const struct grpc_client_options *options, con
         random_seed(&client->random, options->seed);
     }
     status = grpc_targets_read(options->targets, &client->targets, error);
-    status = status != WEIR_OK ? status : copy_options(client, options) ? WEIR_OK : error_out_of_memory(error);
-    status = status != WEIR_OK ? status : open_book(client, options, error);
-    status = status != WEIR_OK ? status : grpc_secrets_open(&client->secrets, options, error);
+    status = status != WEIR_OK ? status : copy_client_options(client, options) ? WEIR_OK : error_out_of_memory(error);
+    status = status != WEIR_OK ? status : open_call_table(client, options, error);
+    status = status != WEIR_OK ? status : grpc_credentials_open(&client->credentials, options, error);
     status = status != WEIR_OK ? status : open_events(client, options, error);
     if (status != WEIR_OK) {
         grpc_client_close(client);
@@ -210,7 +253,8 @@ enum weir_status grpc_client_open(const struct grpc_client_options *options, con
 
 /* --- connections, as a list --- */
 
-static void forget(struct grpc_client *client, struct connection *connection)
+/* Takes the connection out of the list of the client and frees it. */
+static void free_connection(struct grpc_client *client, struct connection *connection)
 {
     *(connection->previous != NULL ? &connection->previous->next : &client->connections) = connection->next;
     if (connection->next != NULL) {
@@ -219,26 +263,27 @@ static void forget(struct grpc_client *client, struct connection *connection)
     grpc_connection_free(connection);
 }
 
-/* A silent connection is given up when another one is there; those of the same address that have heard nothing since,
- * either, may be as silent. */
-static void see_to_silence(struct grpc_client *client, struct connection *silent)
+/* A silent connection is given up as soon as another one is open. The connections of the same address that have received
+ * nothing since then may be silent too, so they are probed, once for each silence. */
+static void handle_silent_connection(struct grpc_client *client, struct connection *silent)
 {
     if (silent->give_up_us == TIME_NEVER && grpc_pool_has_open(&client->pools[silent->class])) {
         silent->give_up_us = time_add(client->now_us, silent->patience_us / (GRPC_UNHEARD_US / GRPC_SILENT_GRACE_US));
     }
-    if (silent->silence_told) {
+    if (silent->silence_reported) {
         return;
     }
-    silent->silence_told = true;
+    silent->silence_reported = true;
     for (struct connection *other = client->connections; other != NULL; other = other->next) {
         if (other->read_us <= silent->unheard_us && grpc_address_equals(&other->address, &silent->address)) {
-            grpc_connection_doubt(other, client->now_us);
+            grpc_connection_probe(other, client->now_us);
         }
     }
 }
 
-/* Writes what is due, frees what is dead, and tells the epoll what to watch. Returns when to come again. */
-static int64_t tend_connections(struct grpc_client *client)
+/* Writes due output, runs timers, frees dead connections, and registers the wanted epoll events. Returns when to step
+ * again. */
+static int64_t service_connections(struct grpc_client *client)
 {
     int64_t due_us = TIME_NEVER;
     struct connection *next;
@@ -247,14 +292,14 @@ static int64_t tend_connections(struct grpc_client *client)
         grpc_connection_flush(connection, client->now_us);
         int64_t tick_us = connection->has_more ? client->now_us : grpc_connection_tick(connection, client->now_us);
         if (connection->is_silent) {
-            see_to_silence(client, connection);
+            handle_silent_connection(client, connection);
         }
         if (connection->was_alive) {
             connection->was_alive = false;
             grpc_pool_note_haste(client, &client->pools[connection->class], connection);
         }
-        if (connection->was_told_to_calm) {
-            connection->was_told_to_calm = false;
+        if (connection->was_asked_to_calm) {
+            connection->was_asked_to_calm = false;
             client->settings.keepalive_us = client->settings.keepalive_us < (GRPC_KEEPALIVE_US << KEEPALIVE_DOUBLINGS_MAX)
                                                 ? client->settings.keepalive_us * 2
                                                 : client->settings.keepalive_us;
@@ -262,8 +307,8 @@ static int64_t tend_connections(struct grpc_client *client)
         if (connection->state == CONNECTION_DEAD) {
             client->facts.goaways += connection->got_goaway;
             grpc_pool_connection_ended(client, &client->pools[connection->class], connection);
-            forget(client, connection);
-            due_us = client->now_us; /* its place is to be filled */
+            free_connection(client, connection);
+            due_us = client->now_us; /* the pool dials the next one */
             continue;
         }
         uint32_t polled = EPOLLIN | (grpc_connection_wants_write(connection) ? (uint32_t)EPOLLOUT : 0);
@@ -277,6 +322,7 @@ static int64_t tend_connections(struct grpc_client *client)
     return due_us;
 }
 
+/* A connection with unread bytes of the last step is read again, although epoll does not report it. */
 static void poll_connections(struct grpc_client *client, bool *ret_lookup)
 {
     struct epoll_event events[EVENTS_PER_STEP];
@@ -297,7 +343,7 @@ static void poll_connections(struct grpc_client *client, bool *ret_lookup)
 
 /* --- lookups --- */
 
-static bool is_wanted(const struct grpc_client *client)
+static bool is_any_pool_wanted(const struct grpc_client *client)
 {
     bool wanted = false;
     for (int i = 0; i < GRPC_CLASS_COUNT; i++) {
@@ -306,6 +352,7 @@ static bool is_wanted(const struct grpc_client *client)
     return wanted;
 }
 
+/* Pools that already have addresses keep them: only a pool without any route becomes unreachable. */
 static void fail_lookup(struct grpc_client *client, const struct weir_error *error)
 {
     client->lookup_failures++;
@@ -320,12 +367,13 @@ static void fail_lookup(struct grpc_client *client, const struct weir_error *err
     if (client->pools[0].route_count == 0) {
         grpc_client_note_unreachable(client, GRPC_CAUSE_LOOKUP, error);
     }
-    if (!client->lookup_failure_told) {
-        client->lookup_failure_told = true;
-        grpc_client_tell(client, GRPC_EVENT_LOOKUP_FAILED, client->targets_text, GRPC_CAUSE_LOOKUP, error);
+    if (!client->lookup_failure_reported) {
+        client->lookup_failure_reported = true;
+        grpc_client_emit(client, GRPC_EVENT_LOOKUP_FAILED, client->targets_text, GRPC_CAUSE_LOOKUP, error);
     }
 }
 
+/* Numeric targets are never looked up again; names are, after GRPC_LOOKUP_INTERVAL_US. */
 static void take_lookup(struct grpc_client *client)
 {
     struct addresses addresses = {.count = 0};
@@ -333,7 +381,7 @@ static void take_lookup(struct grpc_client *client)
     switch (grpc_resolver_take(&client->resolver, client->now_us, &addresses, &error)) {
     case RESOLVER_FOUND:
         client->lookup_failures = 0;
-        client->lookup_failure_told = false;
+        client->lookup_failure_reported = false;
         client->lookup_us =
             grpc_targets_are_numeric(&client->targets) ? TIME_NEVER : time_add(client->now_us, GRPC_LOOKUP_INTERVAL_US);
         for (int i = 0; i < GRPC_CLASS_COUNT; i++) {
@@ -348,12 +396,13 @@ static void take_lookup(struct grpc_client *client)
     }
 }
 
+/* Starts a lookup only while a call wants a connection. Returns when to step again. */
 static int64_t step_lookup(struct grpc_client *client, bool ready)
 {
     if (ready || client->now_us >= grpc_resolver_due(&client->resolver)) {
         take_lookup(client);
     }
-    if (!is_wanted(client)) {
+    if (!is_any_pool_wanted(client)) {
         return TIME_NEVER;
     }
     if (!grpc_resolver_is_running(&client->resolver) && client->now_us >= client->lookup_us) {
@@ -369,22 +418,23 @@ static int64_t step_lookup(struct grpc_client *client, bool ready)
 
 /* --- secrets --- */
 
-static void step_secrets(struct grpc_client *client)
+/* A new round of credentials makes the pools replace their connections one by one (pool.c). */
+static void step_credentials(struct grpc_client *client)
 {
-    if (client->now_us < client->secrets_us) {
+    if (client->now_us < client->credentials_us) {
         return;
     }
-    client->secrets_us = time_add(client->now_us, GRPC_SECRETS_INTERVAL_US);
-    if (!grpc_secrets_have_changed(&client->secrets)) {
+    client->credentials_us = time_add(client->now_us, GRPC_SECRETS_INTERVAL_US);
+    if (!grpc_credentials_have_changed(&client->credentials)) {
         return;
     }
     struct weir_error error = {.status = WEIR_OK};
-    if (grpc_secrets_load(&client->secrets, &error) != WEIR_OK) {
-        grpc_client_tell(client, GRPC_EVENT_SECRETS_REFUSED, client->targets_text, GRPC_CAUSE_SECRETS, &error);
+    if (grpc_credentials_load(&client->credentials, &error) != WEIR_OK) {
+        grpc_client_emit(client, GRPC_EVENT_SECRETS_REFUSED, client->targets_text, GRPC_CAUSE_SECRETS, &error);
         return;
     }
-    client->secrets_round++;
-    grpc_client_tell(client, GRPC_EVENT_SECRETS_LOADED, client->targets_text, GRPC_CAUSE_NONE, NULL);
+    client->credentials_round++;
+    grpc_client_emit(client, GRPC_EVENT_SECRETS_LOADED, client->targets_text, GRPC_CAUSE_NONE, NULL);
 }
 
 /* --- the step --- */
@@ -392,30 +442,26 @@ static void step_secrets(struct grpc_client *client)
 static void end_overdue_calls(struct grpc_client *client)
 {
     struct call *call;
-    while ((call = grpc_call_book_next_overdue(&client->book, client->now_us)) != NULL) {
+    while ((call = grpc_call_table_next_overdue(&client->table, client->now_us)) != NULL) {
         struct weir_error error;
         grpc_call_describe_deadline(call, &error);
         if (call->state == CALL_UNDER_WAY) {
             grpc_connection_drop_call(call->connection, call, GRPC_CAUSE_DEADLINE, &error);
         } else {
-            grpc_call_finish_unsent(&client->book, call, GRPC_CAUSE_DEADLINE, &error);
+            grpc_call_finish_unsent(&client->table, call, GRPC_CAUSE_DEADLINE, &error);
         }
     }
 }
 
-/* Those that have ended by now: `done` may make new ones without end. */
-static size_t tell_finished(struct grpc_client *client)
+/* Reports the calls that are finished at this moment. `done` may make new calls without end, so these wait for the next
+ * round. */
+static size_t report_finished_calls(struct grpc_client *client)
 {
-    size_t count = client->book.finished.count;
+    size_t count = client->table.finished.count;
     for (size_t i = 0; i < count; i++) {
-        (void)grpc_call_book_tell(&client->book);
+        (void)grpc_call_table_report_next(&client->table);
     }
     return count;
-}
-
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 int64_t grpc_client_step(struct grpc_client *client)
@@ -427,26 +473,26 @@ int64_t grpc_client_step(struct grpc_client *client)
     client->now_us = clock_boot(client->clock);
     poll_connections(client, &lookup_ready);
     end_overdue_calls(client);
-    step_secrets(client);
+    step_credentials(client);
     for (int round = 0; round < ROUNDS_PER_STEP; round++) {
         due_us = step_lookup(client, lookup_ready);
         lookup_ready = false;
         for (int i = 0; i < GRPC_CLASS_COUNT; i++) {
-            due_us = earlier(due_us, grpc_pool_step(client, &client->pools[i]));
+            due_us = time_earlier(due_us, grpc_pool_step(client, &client->pools[i]));
         }
-        due_us = earlier(due_us, tend_connections(client));
-        if (tell_finished(client) == 0 && due_us > client->now_us) {
+        due_us = time_earlier(due_us, service_connections(client));
+        if (report_finished_calls(client) == 0 && due_us > client->now_us) {
             break;
         }
     }
-    if (client->book.finished.count > 0) {
+    if (client->table.finished.count > 0) {
         due_us = client->now_us;
     }
-    if (is_wanted(client) || client->connections != NULL) {
-        due_us = earlier(due_us, client->secrets_us);
+    if (is_any_pool_wanted(client) || client->connections != NULL) {
+        due_us = time_earlier(due_us, client->credentials_us);
     }
     client->in_step = false;
-    return earlier(due_us, grpc_call_book_next_deadline(&client->book));
+    return time_earlier(due_us, grpc_call_table_next_deadline(&client->table));
 }
 
 int grpc_client_fd(const struct grpc_client *client)
@@ -459,24 +505,27 @@ int grpc_client_fd(const struct grpc_client *client)
 enum weir_status grpc_client_call(struct grpc_client *client, const struct grpc_request *request, grpc_call_id *ret_id,
                                   struct weir_error *error)
 {
+    INVARIANT(client != NULL && request != NULL);
     if (client->closing) {
         return error_set(error, WEIR_STOPPED, "the client is being closed");
     }
-    return grpc_call_book_take(&client->book, request, clock_boot(client->clock), ret_id, error);
+    return grpc_call_table_take(&client->table, request, clock_boot(client->clock), ret_id, error);
 }
 
+/* A finished call keeps its result. */
 static void end_call(struct grpc_client *client, struct call *call, enum grpc_cause cause, const struct weir_error *error)
 {
     if (call->state == CALL_UNDER_WAY) {
         grpc_connection_drop_call(call->connection, call, cause, error);
     } else if (call->state == CALL_WAITING) {
-        grpc_call_finish_unsent(&client->book, call, cause, error);
+        grpc_call_finish_unsent(&client->table, call, cause, error);
     }
 }
 
 void grpc_client_cancel(struct grpc_client *client, grpc_call_id id)
 {
-    struct call *call = grpc_call_book_find(&client->book, id);
+    INVARIANT(client != NULL);
+    struct call *call = grpc_call_table_find(&client->table, id);
     if (call != NULL) {
         struct weir_error error;
         (void)error_set(&error, WEIR_INTERRUPTED, "%s was cancelled", call->path);
@@ -486,32 +535,32 @@ void grpc_client_cancel(struct grpc_client *client, grpc_call_id id)
 
 void grpc_client_dial_now(struct grpc_client *client)
 {
-    client->lookup_us = client->lookup_us == TIME_NEVER ? TIME_NEVER : earlier(client->lookup_us, client->now_us);
+    client->lookup_us = client->lookup_us == TIME_NEVER ? TIME_NEVER : time_earlier(client->lookup_us, client->now_us);
     for (int i = 0; i < GRPC_CLASS_COUNT; i++) {
         for (size_t k = 0; k < client->pools[i].route_count; k++) {
             client->pools[i].routes[k].failures = 0;
-            client->pools[i].routes[k].dial_us = earlier(client->pools[i].routes[k].dial_us, client->now_us);
+            client->pools[i].routes[k].dial_us = time_earlier(client->pools[i].routes[k].dial_us, client->now_us);
         }
     }
 }
 
 /* --- closing --- */
 
-static void end_everything(struct grpc_client *client)
+static void end_calls_and_connections(struct grpc_client *client)
 {
     struct weir_error error;
     (void)error_set(&error, WEIR_STOPPED, "the client was closed");
-    for (size_t slot = 0; slot < client->book.calls_max; slot++) {
-        if (client->book.slots[slot] != NULL) {
-            end_call(client, client->book.slots[slot], GRPC_CAUSE_CLOSED, &error);
+    for (size_t slot = 0; slot < client->table.calls_max; slot++) {
+        if (client->table.slots[slot] != NULL) {
+            end_call(client, client->table.slots[slot], GRPC_CAUSE_CLOSED, &error);
         }
     }
     while (client->connections != NULL) {
         struct connection *connection = client->connections;
-        grpc_connection_retire(connection); /* a goodbye, as far as the socket takes it now */
+        grpc_connection_retire(connection); /* GOAWAY leaves if the socket takes it at once */
         grpc_connection_flush(connection, client->now_us);
         grpc_connection_end(connection, GRPC_CAUSE_NONE, &(struct weir_error){.status = WEIR_OK});
-        forget(client, connection);
+        free_connection(client, connection);
     }
 }
 
@@ -520,13 +569,13 @@ void grpc_client_close(struct grpc_client *client)
     if (client == NULL) {
         return;
     }
-    if (client->book.slots != NULL) {
+    if (client->table.slots != NULL) {
         INVARIANT(!client->in_step);
         client->in_step = true;
         client->now_us = clock_boot(client->clock);
         client->closing = true;
-        end_everything(client);
-        (void)tell_finished(client);
+        end_calls_and_connections(client);
+        (void)report_finished_calls(client);
     }
     if (client->resolver_is_open) {
         grpc_resolver_close(&client->resolver);
@@ -542,10 +591,10 @@ void grpc_client_close(struct grpc_client *client)
             free(value);
         }
     }
-    if (client->book.slots != NULL) {
-        grpc_call_book_close(&client->book);
+    if (client->table.slots != NULL) {
+        grpc_call_table_close(&client->table);
     }
-    grpc_secrets_close(&client->secrets);
+    grpc_credentials_close(&client->credentials);
     free(client->headers);
     free(client->targets_text);
     free(client->authority);
@@ -554,7 +603,7 @@ void grpc_client_close(struct grpc_client *client)
     free(client);
 }
 
-/* --- looking --- */
+/* --- facts --- */
 
 bool grpc_client_is_silent(const struct grpc_client *client)
 {
@@ -569,8 +618,9 @@ bool grpc_client_is_silent(const struct grpc_client *client)
     return is_silent;
 }
 
-void grpc_client_look(const struct grpc_client *client, struct grpc_client_facts *ret_facts)
+void grpc_client_read_facts(const struct grpc_client *client, struct grpc_client_facts *ret_facts)
 {
+    INVARIANT(client != NULL && ret_facts != NULL);
     *ret_facts = client->facts;
     for (const struct connection *connection = client->connections; connection != NULL; connection = connection->next) {
         ret_facts->connections += connection->state == CONNECTION_OPEN;
@@ -579,10 +629,10 @@ void grpc_client_look(const struct grpc_client *client, struct grpc_client_facts
         ret_facts->goaways += connection->got_goaway;
     }
     for (int i = 0; i < GRPC_CLASS_COUNT; i++) {
-        ret_facts->calls_waiting += client->book.waiting[i].count;
+        ret_facts->calls_waiting += client->table.waiting[i].count;
     }
-    ret_facts->calls_under_way = client->book.under_way;
-    ret_facts->calls_taken = client->book.taken;
-    ret_facts->calls_resent = client->book.resent;
-    ret_facts->calls_unknown = client->book.unknown;
+    ret_facts->calls_under_way = client->table.under_way;
+    ret_facts->calls_taken = client->table.taken;
+    ret_facts->calls_resent = client->table.resent;
+    ret_facts->calls_unknown = client->table.unknown;
 }

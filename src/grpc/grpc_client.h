@@ -1,25 +1,25 @@
 /* A gRPC client for unary calls: HTTP/2 by nghttp2, TLS by OpenSSL, the five bytes of gRPC framing by ourselves.
  *
- * It knows nothing of queues or of any service. What it adds to a library's client is a sharp answer to one question: may
- * the call be sent again? Every call ends exactly once, in one of four outcomes:
+ * It knows nothing of queues or of any service. Beside the calls of a library it answers one question: may the call be
+ * sent again? Every call ends exactly once, in one of four outcomes:
  *
  *   GRPC_NOT_SENT   not one byte of it left this process
- *   GRPC_REFUSED    the server says that it did not look at it (REFUSED_STREAM, or above the last stream of a GOAWAY)
+ *   GRPC_REFUSED    the server did not process it (REFUSED_STREAM, or above the last stream of a GOAWAY)
  *   GRPC_STATUS     the server answered: code, message, details, response
- *   GRPC_UNKNOWN    it left, and what became of it is not known: it may have been carried out
+ *   GRPC_UNKNOWN    it left, and its outcome is not known: it may have been carried out
  *
  * The first two are safe to send again; the client itself does so up to GRPC_RESENDS_MAX times while the deadline lasts. It
  * never sends a call again after anything else.
  *
  * How it connects: each address that the targets resolve to gets one connection per class of call (enum grpc_class),
  * dialled when a call first wants it; calls go to the connection with the fewest of them. A connection carries calls only
- * after the server's first SETTINGS frame, so whatever speaks no HTTP/2, or refuses our certificate, never sees a call. A
- * connection that is about to age is replaced before it ends; after a GOAWAY its calls run on while the next one is
+ * after the server's first SETTINGS frame, so a server without HTTP/2, or one that refuses our certificate, never sees a
+ * call. A connection that is about to age is replaced before it ends; after a GOAWAY its calls run on while the next one is
  * dialled.
  *
  * While no address can be reached, calls end at once as GRPC_NOT_SENT with the reason (unless `wait_for_connection`), and
  * dialling goes on with a growing, random distance for as long as calls come: a dial begins at most GRPC_DIAL_EVERY_US
- * after the one before has failed, or has begun and is not answered, so that whoever comes back is found within that time.
+ * after the one before has failed, or has begun and is not answered, so that a returning server is found within that time.
  *
  * A peer that is not heard of is found out soon: where nothing came since a call left, a PING is sent; where that is not
  * answered either, the connection takes no more calls and the next one is dialled, and once that is open, or another is,
@@ -48,12 +48,12 @@
 /* --- limits and defaults --- */
 
 enum {
-    GRPC_TARGETS_MAX = 16,            /* host:port pairs */
-    GRPC_ADDRESSES_MAX = 16,          /* connected to at a time, per class of call; what else resolves is left out */
-    GRPC_HOST_MAX = 253,              /* bytes of a host name */
-    GRPC_PATH_BYTES_MAX = 1024,       /* of a method path */
-    GRPC_HEADERS_MAX = 32,            /* of a call, and as many of a client */
-    GRPC_HEADER_BYTES_MAX = 8 * 1024, /* one name or value */
+    GRPC_TARGETS_MAX = 16,                       /* host:port pairs */
+    GRPC_ADDRESSES_MAX = 16,                     /* connected to at a time, per class of call; further ones are left out */
+    GRPC_HOST_MAX = 253,                         /* bytes of a host name */
+    GRPC_PATH_BYTES_MAX = 1024,                  /* of a method path */
+    GRPC_HEADERS_MAX = 32,                       /* of a call, and as many of a client */
+    GRPC_HEADER_BYTES_MAX = 8 * 1024,            /* one name or value */
     GRPC_REQUEST_HEADER_BYTES_MAX = 32 * 1024,   /* all of one call */
     GRPC_ANSWER_HEADER_BYTES_MAX = 64 * 1024,    /* all of one answer, trailers included, unpacked */
     GRPC_REQUEST_BYTES_MAX = 16 * 1024 * 1024,   /* one message out */
@@ -76,7 +76,7 @@ enum {
 #define GRPC_SILENT_GRACE_US (500 * MICROSECONDS_PER_MS)
 /* All of these twice as long, up to GRPC_UNHEARD_MAX_US, for an address of which a connection was given up and then heard
  * less than GRPC_HASTE_FORGOTTEN_US ago: a server that has hardly any CPU must not be sent everything again and again. A
- * network that swallows is found out as soon each time, because of what it has swallowed nothing is heard. */
+ * network that swallows is found out as soon each time, because no answer to the lost bytes ever comes. */
 #define GRPC_UNHEARD_MAX_US (8 * MICROSECONDS_PER_SECOND)
 #define GRPC_HASTE_FORGOTTEN_US (60 * MICROSECONDS_PER_SECOND)
 #define GRPC_BACKOFF_FIRST_US (200 * MICROSECONDS_PER_MS)
@@ -86,7 +86,7 @@ enum {
 #define GRPC_DIAL_EVERY_US (1 * MICROSECONDS_PER_SECOND)
 #define GRPC_SECRETS_INTERVAL_US (10 * MICROSECONDS_PER_SECOND) /* secret files are looked at for a change */
 
-/* --- words --- */
+/* --- outcomes, causes and codes --- */
 
 enum grpc_outcome { GRPC_NOT_SENT, GRPC_REFUSED, GRPC_STATUS, GRPC_UNKNOWN };
 /* "not_sent", "refused", "status", "unknown". */
@@ -161,10 +161,10 @@ struct grpc_header {
     bool secret;       /* kept out of the header compression's memory; "authorization" always is */
 };
 
-/* Something that a person may want to know; told as it happens, at most once per change. */
+/* Changes for an operator, reported as they happen, at most once for each change. */
 enum grpc_event_kind {
     GRPC_EVENT_CONNECTED,        /* to `address` */
-    GRPC_EVENT_CONNECT_FAILED,   /* `error` says why; dialled again after a while */
+    GRPC_EVENT_CONNECT_FAILED,   /* `error` has the reason; dialled again after a while */
     GRPC_EVENT_CONNECTION_LOST,  /* while calls were under way on it, or by a fault of the peer */
     GRPC_EVENT_CONNECTION_ENDED, /* in good order: aged, idle, or the server stops */
     GRPC_EVENT_LOOKUP_FAILED,
@@ -214,30 +214,30 @@ struct grpc_client_options {
 
     void (*event)(void *context, const struct grpc_event *event); /* may be NULL */
     void *event_context;
-    grpc_lookup *lookup; /* with lookup_free for what it returned; both or none */
+    grpc_lookup *lookup; /* with lookup_free for its result; both or none */
     void (*lookup_free)(struct addrinfo *addresses);
     uint64_t seed; /* of the jitter; 0: from the system */
 };
 
 /* Checks and copies the options and reads the secret files; connects to nothing yet. `clock` is borrowed: its boot time is
- * that of every deadline. WEIR_INVALID_CONFIG (which option, and what is wrong with it), WEIR_OUT_OF_MEMORY, WEIR_SYSTEM.
+ * that of every deadline. WEIR_INVALID_CONFIG (the option and its fault), WEIR_OUT_OF_MEMORY, WEIR_SYSTEM.
  */
 WEIR_MUST_CHECK enum weir_status grpc_client_open(const struct grpc_client_options *options, const struct clock *clock,
                                                   struct grpc_client **ret_client, struct weir_error *error);
-/* Ends what is under way (`done` is called: GRPC_NOT_SENT or GRPC_UNKNOWN, GRPC_CAUSE_CLOSED), then frees. Takes NULL.
+/* Ends the calls under way (`done` is called: GRPC_NOT_SENT or GRPC_UNKNOWN, GRPC_CAUSE_CLOSED), then frees. Takes NULL.
  * Never waits; a name lookup that is still running ends by itself and touches nothing of the client. */
 void grpc_client_close(struct grpc_client *client);
 
 /* For poll() or epoll: readable when step() has something to do. Owned by the client, the same for all its life. */
 int grpc_client_fd(const struct grpc_client *client);
-/* Does what can be done without waiting. Returns when it wants to be called again (boot clock; may be in the past: at once;
- * TIME_NEVER: only when the fd is readable). */
+/* Makes all progress that is possible without waiting. Returns when to call it again (boot clock; may be in the past: at
+ * once; TIME_NEVER: only when the fd is readable). */
 int64_t grpc_client_step(struct grpc_client *client);
 
 /* --- calls --- */
 
-/* Which connections a call uses: a poll that waits for minutes must not hold up, or count against the limits of, the
- * others.
+/* Which connections a call uses: a poll that waits for minutes must not delay short calls, or count
+ * against their limits.
  */
 enum grpc_class { GRPC_SHORT_CALL, GRPC_LONG_POLL, GRPC_CLASS_COUNT };
 
@@ -245,7 +245,7 @@ enum grpc_class { GRPC_SHORT_CALL, GRPC_LONG_POLL, GRPC_CLASS_COUNT };
 struct grpc_result {
     enum grpc_outcome outcome;
     enum grpc_cause cause;          /* GRPC_CAUSE_NONE with GRPC_STATUS */
-    const struct weir_error *error; /* what happened and what to do; NULL with GRPC_STATUS. WEIR_ENGINE_UNREACHABLE,
+    const struct weir_error *error; /* the event and the remedy; NULL with GRPC_STATUS. WEIR_ENGINE_UNREACHABLE,
                                        WEIR_TIMED_OUT, WEIR_INTERRUPTED, WEIR_STOPPED, WEIR_OUT_OF_MEMORY, WEIR_FAILED */
     int http_status;                /* of the answer; 0 when none came */
 
@@ -267,7 +267,7 @@ struct grpc_request {
     const char *path;    /* "/package.Service/Method" */
     const void *message; /* encoded protobuf; NULL with length 0 is an empty message */
     size_t message_length;
-    int64_t timeout_us; /* from now to its end, waiting included; also told to the server. Needed, greater than 0 */
+    int64_t timeout_us; /* from now to its end, waiting included; also sent to the server. Needed, greater than 0 */
     enum grpc_class class;
     bool wait_for_connection; /* while nothing can be reached: wait for the deadline instead of ending at once */
     const struct grpc_header *headers;
@@ -284,14 +284,14 @@ typedef uint64_t grpc_call_id;
  * request_bytes_max), WEIR_STOPPED (from inside grpc_client_close()), WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status grpc_client_call(struct grpc_client *client, const struct grpc_request *request,
                                                   grpc_call_id *ret_id, struct weir_error *error);
-/* Ends the call with GRPC_CAUSE_CANCELLED, in the next step: GRPC_NOT_SENT, GRPC_REFUSED or GRPC_UNKNOWN. The server is
- * told. No effect on a call that has ended; one whose answer is already here keeps it. */
+/* Ends the call with GRPC_CAUSE_CANCELLED, in the next step: GRPC_NOT_SENT, GRPC_REFUSED or GRPC_UNKNOWN. The stream
+ * is reset. No effect on a call that has ended; one whose answer is already here keeps it. */
 void grpc_client_cancel(struct grpc_client *client, grpc_call_id id);
 
 /* Forgets the distance to the next dial, so that a call that follows tries every address at once: for probes. */
 void grpc_client_dial_now(struct grpc_client *client);
 
-/* --- looking at it --- */
+/* --- facts --- */
 
 struct grpc_client_facts {
     size_t connections; /* that carry new calls */
@@ -312,9 +312,10 @@ struct grpc_client_facts {
     enum grpc_cause unreachable_cause;
     struct weir_error unreachable;
 };
-void grpc_client_look(const struct grpc_client *client, struct grpc_client_facts *ret_facts);
-/* What short calls wait on answers neither them nor a PING, and no other connection is open: frozen, or cut off by a
- * network that tells nobody. Known about 2 * GRPC_UNHEARD_US after a call was sent, long before that call's own deadline.
+void grpc_client_read_facts(const struct grpc_client *client, struct grpc_client_facts *ret_facts);
+/* Short calls wait on a connection that answers neither them nor a PING, and no other one is open: the server is frozen, or
+ * the network drops its packets. Known about 2 * GRPC_UNHEARD_US after a call was sent, long before that call's own
+ * deadline.
  */
 bool grpc_client_is_silent(const struct grpc_client *client);
 

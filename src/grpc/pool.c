@@ -1,3 +1,21 @@
+/* The pools of a client: which addresses have a connection, and which connection carries a call. Part of
+ * grpc_client_step().
+ *
+ * A route goes through these states for its `current` and `next` connection:
+ *
+ *   none --dial--> current dialling --opened--> current open --GOAWAY, age, new credentials--> next dialling
+ *    ^                   |    every second a `next` is dialled beside it                            | opened
+ *    +-----failed, or ended-------+                                                current := next, the old one drains
+ *
+ *   1. update_route() promotes an open `next` and lets go of draining connections.
+ *   2. step_route() dials when no connection exists and the distance to the last failure has passed. The distance grows
+ *      with each failure and has a random part, so that a fleet does not dial a returning server at one moment.
+ *   3. send_waiting_calls() gives each waiting call to the open connection with the fewest calls.
+ *   4. end_unreachable_calls() ends the waiting calls when no route can come up soon. A call with `wait_for_connection`
+ *      stays until its deadline.
+ *
+ * Nothing here may dial more than two connections for one route at a time.
+ */
 #include "grpc/pool.h"
 
 #include <errno.h>
@@ -8,17 +26,18 @@
 
 /* For so long after the last call a lost connection is dialled again by itself. */
 #define WANTED_FOR_US (60 * MICROSECONDS_PER_SECOND)
-/* A connection that ends younger than this, with no call answered, counts as a failure to connect. */
+/* A connection that ends younger than this, without an answered call, counts as a failure to connect. */
 #define STABLE_AFTER_US (5 * MICROSECONDS_PER_SECOND)
-/* An address that fails while others work is not urgent. */
+/* The longest distance for an address that fails while another one works: it is not urgent. */
 #define BACKOFF_BESIDE_OTHERS_US (10 * MICROSECONDS_PER_SECOND)
 
 bool grpc_pool_is_wanted(const struct grpc_client *client, const struct pool *pool)
 {
-    return client->book.waiting[pool->class].count > 0 ||
+    return client->table.waiting[pool->class].count > 0 ||
            (pool->was_wanted && client->now_us - pool->wanted_us < WANTED_FOR_US);
 }
 
+/* Connecting, shaking hands, or waiting for the first SETTINGS. */
 static bool is_dialling(const struct connection *connection)
 {
     return connection != NULL && connection->state <= CONNECTION_GREETING;
@@ -41,34 +60,38 @@ bool grpc_pool_has_open(const struct pool *pool)
 
 /* --- failing --- */
 
+/* The pool keeps the reason for calls that end without a connection. */
 static void count_failure(struct grpc_client *client, struct pool *pool, struct route *route, enum grpc_cause cause,
                           const struct weir_error *error)
 {
-    bool others = grpc_pool_has_open(pool);
+    bool has_open = grpc_pool_has_open(pool);
     route->failures++;
     route->dial_us =
-        time_add(client->now_us,
-                 grpc_client_backoff(client, route->failures, others ? BACKOFF_BESIDE_OTHERS_US : client->backoff_max_us));
+        time_add(client->now_us, grpc_client_backoff(client, route->failures,
+                                                     has_open ? BACKOFF_BESIDE_OTHERS_US : client->backoff_max_us));
     pool->cause = cause;
     pool->error = *error;
-    if (!others) {
+    if (!has_open) {
         grpc_client_note_unreachable(client, cause, error);
     }
 }
 
+/* Emits one event for each cause in a row, not one for each dial. */
 static void fail_to_connect(struct grpc_client *client, struct pool *pool, struct route *route, enum grpc_cause cause,
                             const struct weir_error *error)
 {
     client->facts.connects_failed++;
     count_failure(client, pool, route, cause, error);
-    if (route->told != cause) {
-        route->told = cause;
-        grpc_client_tell(client, GRPC_EVENT_CONNECT_FAILED, route->address.text, cause, error);
+    if (route->reported_cause != cause) {
+        route->reported_cause = cause;
+        grpc_client_emit(client, GRPC_EVENT_CONNECT_FAILED, route->address.text, cause, error);
     }
 }
 
-/* An open connection takes no more calls, or is gone: dial the next one at once, unless it was of no use. */
-static void leave(struct grpc_client *client, struct pool *pool, struct route *route, const struct connection *connection)
+/* An open connection takes no more calls, or has ended. The next one is dialled at once. But a connection that ended young
+ * and without an answered call counts as a failure to connect: else a broken server would be dialled in a loop. */
+static void plan_next_dial(struct grpc_client *client, struct pool *pool, struct route *route,
+                           const struct connection *connection)
 {
     bool useful = connection->answered > 0 || client->now_us - connection->opened_us >= STABLE_AFTER_US;
     if (useful) {
@@ -108,13 +131,14 @@ static struct route *route_of(struct pool *pool, const struct connection *connec
 
 void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, struct connection *connection)
 {
+    INVARIANT(connection->state == CONNECTION_DEAD && connection->class == pool->class);
     struct route *route = route_of(pool, connection);
     bool was_open = connection->opened_us != TIME_NEVER;
     bool was_current = route != NULL && route->current == connection;
     if (was_open) {
         bool fine = connection->cause == GRPC_CAUSE_NONE;
         client->facts.connections_lost += !fine;
-        grpc_client_tell(client, fine ? GRPC_EVENT_CONNECTION_ENDED : GRPC_EVENT_CONNECTION_LOST, connection->address.text,
+        grpc_client_emit(client, fine ? GRPC_EVENT_CONNECTION_ENDED : GRPC_EVENT_CONNECTION_LOST, connection->address.text,
                          connection->cause, fine ? NULL : &connection->error);
     }
     if (route == NULL) {
@@ -122,7 +146,7 @@ void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, s
     }
     *(was_current ? &route->current : &route->next) = NULL;
     if (was_open) {
-        leave(client, pool, route, connection);
+        plan_next_dial(client, pool, route, connection);
     } else if (connection->cause != GRPC_CAUSE_NONE) {
         pool->gave_up = pool->gave_up || was_current;
         fail_to_connect(client, pool, route, connection->cause, &connection->error);
@@ -131,6 +155,7 @@ void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, s
 
 /* --- dialling --- */
 
+/* An address has more patience for a while after one of its connections was given up too early. */
 static int64_t patience_with(const struct grpc_client *client, const struct route *route)
 {
     bool is_forgotten = client->now_us - route->hasty_us >= GRPC_HASTE_FORGOTTEN_US;
@@ -156,10 +181,10 @@ static struct connection *dial(struct grpc_client *client, struct pool *pool, st
     enum grpc_cause cause = GRPC_CAUSE_NONE;
     route->dialled_us = client->now_us;
     struct connection *connection =
-        grpc_connection_dial(&client->settings, &client->book, pool->class, &route->address,
-                             client->authority != NULL ? client->authority : target->text, client->secrets.context,
+        grpc_connection_dial(&client->settings, &client->table, pool->class, &route->address,
+                             client->authority != NULL ? client->authority : target->text, client->credentials.context,
                              client->server_name != NULL ? client->server_name : target->host,
-                             client->secrets.authorization, client->now_us, &cause, &error);
+                             client->credentials.authorization, client->now_us, &cause, &error);
     if (connection == NULL) {
         fail_to_connect(client, pool, route, cause, &error);
         return NULL;
@@ -174,7 +199,7 @@ static struct connection *dial(struct grpc_client *client, struct pool *pool, st
     }
     connection->polled = event.events;
     connection->patience_us = patience_with(client, route);
-    connection->secrets_round = client->secrets_round;
+    connection->credentials_round = client->credentials_round;
     connection->next = client->connections;
     if (connection->next != NULL) {
         connection->next->previous = connection;
@@ -185,26 +210,27 @@ static struct connection *dial(struct grpc_client *client, struct pool *pool, st
 
 static void note_opened(struct grpc_client *client, struct route *route)
 {
-    /* Not all connections of all nodes at the same moment. */
+    /* The random part spreads the replacements: the connections of all nodes do not end at one moment. */
     int64_t age_us = client->connection_age_us;
     if (age_us != TIME_NEVER) {
         age_us -= (int64_t)random_below(&client->random, (uint64_t)(age_us / 10) + 1);
     }
     route->replace_us = time_add(client->now_us, age_us);
-    route->told = GRPC_CAUSE_NONE;
+    route->reported_cause = GRPC_CAUSE_NONE;
     client->facts.connects++;
     client->facts.unreachable_since_us = TIME_NEVER;
     client->facts.unreachable_cause = GRPC_CAUSE_NONE;
     error_clear(&client->facts.unreachable);
-    grpc_client_tell(client, GRPC_EVENT_CONNECTED, route->address.text, GRPC_CAUSE_NONE, NULL);
+    grpc_client_emit(client, GRPC_EVENT_CONNECTED, route->address.text, GRPC_CAUSE_NONE, NULL);
 }
 
-static void settle(struct grpc_client *client, struct pool *pool, struct route *route)
+/* Draining connections leave the route; an open `next` becomes `current`. */
+static void update_route(struct grpc_client *client, struct pool *pool, struct route *route)
 {
     if (route->current != NULL && route->current->state == CONNECTION_DRAINING) {
         struct connection *draining = route->current;
         route->current = NULL;
-        leave(client, pool, route, draining);
+        plan_next_dial(client, pool, route, draining);
     }
     if (route->next != NULL && route->next->state == CONNECTION_DRAINING) {
         route->next = NULL;
@@ -222,7 +248,7 @@ static void settle(struct grpc_client *client, struct pool *pool, struct route *
     }
 }
 
-/* See pool.h: `current` is not answered yet. */
+/* `current` has no answer yet; pool.h gives the reason for a second one. */
 static int64_t dial_beside(struct grpc_client *client, struct pool *pool, struct route *route)
 {
     int64_t due_us = time_add(route->dialled_us, GRPC_DIAL_EVERY_US);
@@ -236,9 +262,11 @@ static int64_t dial_beside(struct grpc_client *client, struct pool *pool, struct
     return time_add(client->now_us, GRPC_DIAL_EVERY_US);
 }
 
+/* Returns when to step again. Steps 1 and 2 of the overview, and the replacement of an old connection: the old one carries
+ * calls until the new one is open. An idle old one just ends. */
 static int64_t step_route(struct grpc_client *client, struct pool *pool, struct route *route, bool wanted)
 {
-    settle(client, pool, route);
+    update_route(client, pool, route);
     if (route->current == NULL) {
         if (wanted && route->next == NULL && client->now_us >= route->dial_us) {
             route->current = dial(client, pool, route);
@@ -249,7 +277,7 @@ static int64_t step_route(struct grpc_client *client, struct pool *pool, struct 
         return dial_beside(client, pool, route);
     }
     bool replace = is_open(route->current) &&
-                   (client->now_us >= route->replace_us || route->current->secrets_round != client->secrets_round);
+                   (client->now_us >= route->replace_us || route->current->credentials_round != client->credentials_round);
     if (replace && !wanted && route->current->call_count == 0) {
         grpc_connection_retire(route->current);
         return client->now_us;
@@ -265,13 +293,13 @@ static int64_t step_route(struct grpc_client *client, struct pool *pool, struct 
 
 /* --- calls --- */
 
-/* The one with the fewest calls, of those with room. */
-static struct connection *choose(const struct pool *pool)
+/* The open connection with the fewest calls, among those with a free stream. NULL: none. */
+static struct connection *choose_connection(const struct pool *pool)
 {
     struct connection *best = NULL;
     for (size_t i = 0; i < pool->route_count; i++) {
         struct connection *connection = pool->routes[i].current;
-        if (is_open(connection) && grpc_connection_room(connection) > 0 &&
+        if (is_open(connection) && grpc_connection_free_streams(connection) > 0 &&
             (best == NULL || connection->call_count < best->call_count)) {
             best = connection;
         }
@@ -279,20 +307,22 @@ static struct connection *choose(const struct pool *pool)
     return best;
 }
 
-static void hand_out(struct grpc_client *client, struct pool *pool)
+static void send_waiting_calls(struct grpc_client *client, struct pool *pool)
 {
-    struct call_list *waiting = &client->book.waiting[pool->class];
+    struct call_list *waiting = &client->table.waiting[pool->class];
     while (waiting->first != NULL) {
-        struct connection *connection = choose(pool);
+        struct connection *connection = choose_connection(pool);
         if (connection == NULL) {
             return;
         }
         connection->now_us = client->now_us;
-        grpc_connection_begin_call(connection, waiting->first); /* false: it takes none any more; another is chosen */
+        grpc_connection_begin_call(connection,
+                                   waiting->first); /* false: the connection takes no more calls, another one is chosen */
     }
 }
 
-static bool may_come_up(const struct grpc_client *client, const struct pool *pool)
+/* A route that is open, that is dialled, or that has not failed yet gives hope to waiting calls. */
+static bool may_become_reachable(const struct grpc_client *client, const struct pool *pool)
 {
     if (pool->route_count == 0) {
         return grpc_resolver_is_running(&client->resolver) && !client->resolver.overdue;
@@ -307,26 +337,27 @@ static bool may_come_up(const struct grpc_client *client, const struct pool *poo
     return false;
 }
 
-static void end_hopeless(struct grpc_client *client, struct pool *pool)
+static void end_unreachable_calls(struct grpc_client *client, struct pool *pool)
 {
-    bool may = may_come_up(client, pool);
+    bool may = may_become_reachable(client, pool);
     pool->gave_up = false;
     if (may) {
         return;
     }
     struct call *next;
-    for (struct call *call = client->book.waiting[pool->class].first; call != NULL; call = next) {
+    for (struct call *call = client->table.waiting[pool->class].first; call != NULL; call = next) {
         next = call->next;
         if (!call->wait_for_connection) {
-            grpc_call_finish_unsent(&client->book, call, pool->cause, &pool->error);
+            grpc_call_finish_unsent(&client->table, call, pool->cause, &pool->error);
         }
     }
 }
 
 int64_t grpc_pool_step(struct grpc_client *client, struct pool *pool)
 {
+    INVARIANT(client->in_step && pool->route_count <= GRPC_ADDRESSES_MAX);
     int64_t due_us = TIME_NEVER;
-    if (client->book.waiting[pool->class].count > 0) {
+    if (client->table.waiting[pool->class].count > 0) {
         pool->wanted_us = client->now_us;
         pool->was_wanted = true;
     }
@@ -335,8 +366,8 @@ int64_t grpc_pool_step(struct grpc_client *client, struct pool *pool)
         int64_t route_us = step_route(client, pool, &pool->routes[i], wanted);
         due_us = route_us < due_us ? route_us : due_us;
     }
-    hand_out(client, pool);
-    end_hopeless(client, pool);
+    send_waiting_calls(client, pool);
+    end_unreachable_calls(client, pool);
     return due_us;
 }
 
@@ -344,6 +375,7 @@ int64_t grpc_pool_step(struct grpc_client *client, struct pool *pool)
 
 void grpc_pool_set_addresses(struct pool *pool, const struct addresses *addresses)
 {
+    INVARIANT(addresses->count <= GRPC_ADDRESSES_MAX);
     struct route routes[GRPC_ADDRESSES_MAX];
     for (size_t i = 0; i < addresses->count; i++) {
         routes[i] = (struct route){.address = addresses->list[i]};

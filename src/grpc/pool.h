@@ -1,4 +1,4 @@
-/* The client's inside, and its pools: which connections there are, and which call goes to which.
+/* The internals of the client, and its pools: which connections there are, and which call goes to which.
  *
  * A pool is the connections of one class of call. It has a route for each address; a route has at most one connection that
  * takes calls (`current`) and one that is dialled to replace it (`next`). Connections that drain belong to no route any
@@ -20,13 +20,13 @@ struct route {
     struct address address;
     struct connection *current;
     struct connection *next;
-    int failures;         /* in a row */
-    int64_t dial_us;      /* not dialled before */
-    int64_t dialled_us;   /* when it was dialled last */
-    int64_t hasty_us;     /* when one of its connections was last found alive after it had been given up */
-    int64_t patience_us;  /* of the next connection; 0 = GRPC_UNHEARD_US */
-    int64_t replace_us;   /* when `current` has its age */
-    enum grpc_cause told; /* the failure that was told of last, so that it is told once */
+    int failures;                   /* in a row */
+    int64_t dial_us;                /* not dialled before */
+    int64_t dialled_us;             /* when it was dialled last */
+    int64_t hasty_us;               /* when one of its connections was last found alive after it had been given up */
+    int64_t patience_us;            /* of the next connection; 0 = GRPC_UNHEARD_US */
+    int64_t replace_us;             /* when `current` has its age */
+    enum grpc_cause reported_cause; /* the failure of the last event, so that one event is emitted for it */
 };
 
 struct pool {
@@ -35,7 +35,8 @@ struct pool {
     size_t route_count;
     int64_t wanted_us; /* when a call last wanted it */
     bool was_wanted;
-    bool gave_up; /* on an address, after all the patience there is: what waits is told, though others may be dialled */
+    bool
+        gave_up; /* on an address, after its full connect timeout: waiting calls end, though another one is being dialled */
     enum grpc_cause cause; /* why it has no connection */
     struct weir_error error;
 };
@@ -46,7 +47,7 @@ struct grpc_client {
     int epoll_fd;
     bool in_step;
     bool closing;
-    struct call_book book;
+    struct call_table table;
     struct pool pools[GRPC_CLASS_COUNT];
     struct connection *connections; /* all of them */
 
@@ -56,11 +57,11 @@ struct grpc_client {
     bool resolver_is_open;
     int64_t lookup_us; /* the next one, when one is wanted */
     int lookup_failures;
-    bool lookup_failure_told;
+    bool lookup_failure_reported;
 
-    struct secrets secrets;
-    unsigned secrets_round; /* counts changes */
-    int64_t secrets_us;     /* when to look for a change */
+    struct credentials credentials;
+    unsigned credentials_round; /* counts changes */
+    int64_t credentials_us;     /* when to look for a change */
 
     struct connection_settings settings; /* owns its texts */
     struct grpc_header *headers;
@@ -76,16 +77,16 @@ struct grpc_client {
     struct grpc_client_facts facts; /* its counters */
 };
 
-void grpc_client_tell(struct grpc_client *client, enum grpc_event_kind kind, const char *address, enum grpc_cause cause,
+void grpc_client_emit(struct grpc_client *client, enum grpc_event_kind kind, const char *address, enum grpc_cause cause,
                       const struct weir_error *error);
 /* The distance to the next try after so many failures in a row, with jitter. */
 int64_t grpc_client_backoff(struct grpc_client *client, int failures, int64_t max_us);
 /* Notes that nothing can be reached. */
 void grpc_client_note_unreachable(struct grpc_client *client, enum grpc_cause cause, const struct weir_error *error);
 
-/* Dials, replaces, hands out waiting calls, and ends those that nobody will ever take. Returns when to come again. */
+/* Dials, replaces, sends waiting calls, and ends those that no connection can take. Returns when to come again. */
 int64_t grpc_pool_step(struct grpc_client *client, struct pool *pool);
-/* A connection is dead: what that means for its route. It is freed by the caller. */
+/* Its route loses the dead connection, which the caller frees. */
 void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, struct connection *connection);
 /* The addresses are these now. */
 void grpc_pool_set_addresses(struct pool *pool, const struct addresses *addresses);

@@ -1,3 +1,14 @@
+/* Name lookups in a thread each, because getaddrinfo() may block for minutes and cannot be stopped.
+ *
+ *   thread of the client                     lookup thread
+ *   start: job with 2 holders  ----------->  getaddrinfo() for each target
+ *                                            ended = true, write the eventfd
+ *   take: read the result      <-----------
+ *   release                                  release: the last holder frees the job
+ *
+ * The job has its own copy of the targets and of the eventfd, so the client may be closed while the thread still runs. The
+ * thread touches the job alone. Numeric targets are resolved at once in the thread of the client, without waiting.
+ */
 #include "grpc/resolver.h"
 
 #include <errno.h>
@@ -13,7 +24,7 @@
 
 #include "base/error.h"
 
-/* Shared by the thread and the resolver: whoever lets go last frees it. `ended` is set when the rest may be read. */
+/* Shared by the thread and the resolver; the last holder frees it. The resolver reads the result after `ended` was set. */
 struct lookup_job {
     atomic_int holders;
     atomic_bool ended;
@@ -27,7 +38,8 @@ struct lookup_job {
     size_t failed_target;
 };
 
-static void let_go(struct lookup_job *job)
+/* The thread and the resolver each hold the job once. */
+static void release_job(struct lookup_job *job)
 {
     if (atomic_fetch_sub(&job->holders, 1) == 1) {
         (void)close(job->fd);
@@ -35,6 +47,7 @@ static void let_go(struct lookup_job *job)
     }
 }
 
+/* Names that are not found are left out; the first failure is kept for the message. */
 static void look_up(struct lookup_job *job)
 {
     for (size_t i = 0; i < job->targets.count; i++) {
@@ -55,7 +68,7 @@ static void look_up(struct lookup_job *job)
     }
 }
 
-static void *run(void *context)
+static void *run_lookup(void *context)
 {
     struct lookup_job *job = context;
     uint64_t one = 1;
@@ -63,7 +76,7 @@ static void *run(void *context)
     atomic_store(&job->ended, true);
     ssize_t written = write(job->fd, &one, sizeof one);
     (void)written; /* the counter of an eventfd cannot be full here */
-    let_go(job);
+    release_job(job);
     return NULL;
 }
 
@@ -85,7 +98,7 @@ enum weir_status grpc_resolver_open(struct resolver *resolver, const struct targ
 void grpc_resolver_close(struct resolver *resolver)
 {
     if (resolver->job != NULL) {
-        let_go(resolver->job);
+        release_job(resolver->job);
     }
     (void)close(resolver->fd);
     *resolver = (struct resolver){.fd = -1};
@@ -96,7 +109,7 @@ bool grpc_resolver_is_running(const struct resolver *resolver)
     return resolver->job != NULL;
 }
 
-/* Signals are for the threads that expect them. */
+/* The thread blocks all signals, so that the threads that handle them get them. */
 static int begin_thread(struct lookup_job *job)
 {
     pthread_attr_t attributes;
@@ -110,7 +123,7 @@ static int begin_thread(struct lookup_job *job)
     (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    failure = pthread_create(&thread, &attributes, run, job);
+    failure = pthread_create(&thread, &attributes, run_lookup, job);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attributes);
     return failure;
@@ -138,7 +151,7 @@ enum weir_status grpc_resolver_start(struct resolver *resolver, int64_t now_us, 
     job->lookup_free = resolver->lookup_free;
     int failure = 0;
     if (grpc_targets_are_numeric(&job->targets)) {
-        (void)run(job); /* nothing to wait for */
+        (void)run_lookup(job); /* a numeric address needs no lookup */
     } else {
         failure = begin_thread(job);
     }
@@ -154,7 +167,7 @@ enum weir_status grpc_resolver_start(struct resolver *resolver, int64_t now_us, 
     return WEIR_OK;
 }
 
-static void describe_failure(const struct lookup_job *job, struct weir_error *error)
+static void describe_lookup_failure(const struct lookup_job *job, struct weir_error *error)
 {
     const struct target *target = &job->targets.list[job->failed_target];
     (void)error_set_native(error, WEIR_ENGINE_UNREACHABLE, job->failure, "the host \"%s\" has no address: %s", target->host,
@@ -168,8 +181,9 @@ static void describe_failure(const struct lookup_job *job, struct weir_error *er
 enum resolver_news grpc_resolver_take(struct resolver *resolver, int64_t now_us, struct addresses *ret_addresses,
                                       struct weir_error *error)
 {
+    INVARIANT(ret_addresses != NULL && error != NULL);
     struct lookup_job *job = resolver->job;
-    /* Also without a job: the last thread may have written after its result was taken. */
+    /* Also without a job: a thread that was released may have written later. */
     uint64_t count = 0;
     ssize_t got = read(resolver->fd, &count, sizeof count);
     (void)got;
@@ -193,9 +207,9 @@ enum resolver_news grpc_resolver_take(struct resolver *resolver, int64_t now_us,
     if (found) {
         *ret_addresses = job->found;
     } else {
-        describe_failure(job, error);
+        describe_lookup_failure(job, error);
     }
-    let_go(job);
+    release_job(job);
     return found ? RESOLVER_FOUND : RESOLVER_FAILED;
 }
 

@@ -1,7 +1,7 @@
 /* Looking up host names without blocking: a thread per lookup, which ends with it.
  *
  * getaddrinfo() can take minutes and cannot be stopped. So a lookup that takes longer than its deadline is reported as
- * failed and goes on; no second one is begun while it runs, and what it finds in the end is taken. Closing leaves a running
+ * failed and goes on; no second one is begun while it runs, and its late result is taken. Closing leaves a running
  * thread to itself: it owns its half of the job and touches nothing else.
  */
 #ifndef WEIR_GRPC_RESOLVER_H
@@ -36,7 +36,7 @@ WEIR_MUST_CHECK enum weir_status grpc_resolver_start(struct resolver *resolver, 
 enum resolver_news {
     RESOLVER_NOTHING,
     RESOLVER_FOUND, /* at least one address; names that were not found are left out */
-    RESOLVER_FAILED /* `error` says which name and why, or that it takes too long (said once) */
+    RESOLVER_FAILED /* `error` names the host and the reason, or that it takes too long (reported once) */
 };
 enum resolver_news grpc_resolver_take(struct resolver *resolver, int64_t now_us, struct addresses *ret_addresses,
                                       struct weir_error *error);

@@ -1,3 +1,18 @@
+/* The HTTP/2 side of a connection: the callbacks of nghttp2, and the meaning of each frame for a call. Called from inside
+ * connection.c, in the thread of the client.
+ *
+ *   frame                        meaning for its call
+ *   HEADERS, DATA                a part of the answer (answer.c); END_STREAM ends the call by it
+ *   RST_STREAM REFUSED_STREAM    not processed: sent again up to GRPC_RESENDS_MAX times, then GRPC_REFUSED
+ *   RST_STREAM NO_ERROR          after a full status: an answer, as some servers end early
+ *   RST_STREAM, any other        GRPC_UNKNOWN
+ *   GOAWAY                       no new call; nghttp2 closes the streams above the last one as refused
+ *   SETTINGS                     the first one opens the connection
+ *
+ * Each control frame costs a token of a budget (CONTROL_FRAMES_*), which time and calls refill. A peer that floods us with
+ * frames empties it and loses the connection. Nothing here may touch a call after it was detached: the stream of a detached
+ * call has no user data, so late frames find no call.
+ */
 #include "grpc/session.h"
 
 #include <stdio.h>
@@ -9,7 +24,7 @@
 enum {
     STREAM_WINDOW_BYTES = 4 * 1024 * 1024, /* the default of 64 KiB stalls answers of some size */
     CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024,
-    OUTBOUND_ACKNOWLEDGEMENTS_MAX = 256, /* a peer that does not read what it asks for */
+    OUTBOUND_ACKNOWLEDGEMENTS_MAX = 256, /* a peer that does not read the acknowledgements of its frames */
     SETTINGS_ENTRIES_MAX = 32,
     FIELDS_MAX = 9 + 2 * GRPC_HEADERS_MAX,
     /* A server that works sends a PING, a WINDOW_UPDATE and two HEADERS for each call; more than that has a rate. */
@@ -20,6 +35,7 @@ enum {
 
 /* --- calls and streams --- */
 
+/* NULL for the connection itself, and for a stream whose call has ended. */
 static struct call *call_of(const struct connection *connection, int32_t stream_id)
 {
     return stream_id == 0 ? NULL : nghttp2_session_get_stream_user_data(connection->session, stream_id);
@@ -27,6 +43,7 @@ static struct call *call_of(const struct connection *connection, int32_t stream_
 
 void grpc_session_detach(struct connection *connection, struct call *call)
 {
+    INVARIANT(connection->call_count > 0 && call->connection == connection);
     *(call->previous_on_connection != NULL ? &call->previous_on_connection->next_on_connection : &connection->calls) =
         call->next_on_connection;
     if (call->next_on_connection != NULL) {
@@ -38,7 +55,7 @@ void grpc_session_detach(struct connection *connection, struct call *call)
     (void)nghttp2_session_set_stream_user_data(connection->session, call->stream_id, NULL);
 }
 
-/* The answer is whole, or bad: either way nothing more is wanted of the stream. */
+/* The answer is complete or faulty. A stream that goes on is reset, because no more of it is needed. */
 static void end_by_answer(struct connection *connection, struct call *call, bool stream_goes_on)
 {
     bool request_is_out = call->body_sent == GRPC_PREFIX_BYTES + call->message_length;
@@ -46,25 +63,26 @@ static void end_by_answer(struct connection *connection, struct call *call, bool
         (void)nghttp2_submit_rst_stream(connection->session, NGHTTP2_FLAG_NONE, call->stream_id, NGHTTP2_CANCEL);
     }
     grpc_session_detach(connection, call);
-    grpc_call_finish_by_answer(connection->book, call);
+    grpc_call_finish_by_answer(connection->table, call);
     connection->answered += call->result.outcome == GRPC_STATUS;
 }
 
+/* REFUSED_STREAM proves that the server did not process the call, so it may be sent again. */
 static void end_by_refusal(struct connection *connection, struct call *call)
 {
     grpc_session_detach(connection, call);
     call->was_refused = true;
     if (call->resends < GRPC_RESENDS_MAX) {
         call->resends++;
-        connection->book->resent++;
-        grpc_call_wait_again(connection->book, call);
+        connection->table->resent++;
+        grpc_call_wait_again(connection->table, call);
         return;
     }
     struct weir_error error;
-    (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "%s refused the call %d times without looking at it",
+    (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "%s refused the call %d times without processing it",
                     connection->address.text, call->resends + 1);
     error_hint(&error, "the server is overloaded or stops; it is safe to send the call again later");
-    grpc_call_finish(connection->book, call, GRPC_REFUSED, GRPC_CAUSE_STREAM_REFUSED, &error);
+    grpc_call_finish(connection->table, call, GRPC_REFUSED, GRPC_CAUSE_STREAM_REFUSED, &error);
 }
 
 static void end_by_reset(struct connection *connection, struct call *call, uint32_t code)
@@ -74,18 +92,19 @@ static void end_by_reset(struct connection *connection, struct call *call, uint3
     if (call->was_reset) {
         (void)error_set_native(&error, WEIR_ENGINE_UNREACHABLE, (int)code, "%s reset the call: %s",
                                connection->address.text, nghttp2_http2_strerror(code));
-        error_hint(&error, "it may have been carried out; the server's logs may say more");
+        error_hint(&error, "it may have been carried out; the server's logs may show more");
     } else {
         (void)error_set_native(&error, WEIR_FAILED, (int)code, "the answer of %s breaks the rules of HTTP/2",
                                connection->address.text);
-        error_hint(&error, "check that the address is that of a gRPC server, and what a proxy in front does");
+        error_hint(&error, "check that the address is that of a gRPC server, and the proxy in front of it");
     }
     grpc_session_detach(connection, call);
-    grpc_call_finish(connection->book, call, GRPC_UNKNOWN, cause, &error);
+    grpc_call_finish(connection->table, call, GRPC_UNKNOWN, cause, &error);
 }
 
-/* --- what arrives --- */
+/* --- input --- */
 
+/* Counts control frames; DATA with content is free of charge, since limits on answers bound it. */
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *header, void *context)
 {
     (void)session;
@@ -161,7 +180,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         break;
     case NGHTTP2_GOAWAY:
         connection->got_goaway = true;
-        connection->was_told_to_calm |= frame->goaway.error_code == NGHTTP2_ENHANCE_YOUR_CALM;
+        connection->was_asked_to_calm |= frame->goaway.error_code == NGHTTP2_ENHANCE_YOUR_CALM;
         if (connection->state == CONNECTION_OPEN || connection->state == CONNECTION_GREETING) {
             connection->state = CONNECTION_DRAINING;
         }
@@ -177,6 +196,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     return 0;
 }
 
+/* The last event of a stream, also after a GOAWAY of the peer and after our own reset. */
 static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t code, void *context)
 {
     (void)session;
@@ -188,11 +208,11 @@ static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t
     bool answered = call->answer.http_status != 0;
     if (call->written_at == CALL_NOT_WRITTEN) {
         grpc_session_detach(connection, call);
-        grpc_call_wait_again(connection->book, call);
+        grpc_call_wait_again(connection->table, call);
     } else if (code == NGHTTP2_REFUSED_STREAM && !answered) {
         end_by_refusal(connection, call);
     } else if (code == NGHTTP2_NO_ERROR && call->answer.has_headers && call->answer.has_code) {
-        /* Some servers answer an error with all in one block and a reset in place of the end. */
+        /* Some servers answer an error with one block of headers and a reset in place of END_STREAM. */
         end_by_answer(connection, call, false);
     } else {
         end_by_reset(connection, call, code);
@@ -200,8 +220,9 @@ static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t
     return 0;
 }
 
-/* --- what leaves --- */
+/* --- output --- */
 
+/* Notes the place of a call in the output: from here on the call may leave. */
 static int before_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *context)
 {
     (void)session;
@@ -219,6 +240,7 @@ static int before_frame_send(nghttp2_session *session, const nghttp2_frame *fram
     return 0;
 }
 
+/* Hands nghttp2 the five bytes of the prefix, then the message. */
 static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *to, size_t size, uint32_t *flags,
                          nghttp2_data_source *source, void *context)
 {
@@ -226,7 +248,7 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *t
     (void)source;
     struct call *call = call_of(context, stream_id);
     if (call == NULL) {
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* has ended meanwhile: a reset of its stream is under way */
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* the call has ended: a reset of its stream is under way */
     }
     size_t total = GRPC_PREFIX_BYTES + call->message_length;
     size_t used = 0;
@@ -279,6 +301,7 @@ static void add_headers(struct fields *fields, const struct grpc_header *headers
 
 int32_t grpc_session_submit(struct connection *connection, const struct call *call)
 {
+    INVARIANT(connection->state == CONNECTION_OPEN && call->state == CALL_WAITING);
     char timeout[GRPC_TIMEOUT_TEXT_MAX];
     struct fields fields = {.count = 0};
     nghttp2_data_provider body = {.read_callback = read_body};
@@ -288,7 +311,8 @@ int32_t grpc_session_submit(struct connection *connection, const struct call *ca
     add_field(&fields, ":path", call->path, NGHTTP2_NV_FLAG_NONE);
     add_field(&fields, ":authority", connection->authority, NGHTTP2_NV_FLAG_NONE);
     add_field(&fields, "te", "trailers", NGHTTP2_NV_FLAG_NONE);
-    add_field(&fields, "grpc-timeout", timeout, NGHTTP2_NV_FLAG_NO_INDEX); /* differs each time: not worth remembering */
+    add_field(&fields, "grpc-timeout", timeout,
+              NGHTTP2_NV_FLAG_NO_INDEX); /* differs each time: not worth a place in the compression table */
     add_field(&fields, "content-type", "application/grpc", NGHTTP2_NV_FLAG_NONE);
     add_field(&fields, "user-agent", connection->settings->user_agent, NGHTTP2_NV_FLAG_NONE);
     if (connection->authorization != NULL) {

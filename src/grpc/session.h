@@ -1,5 +1,5 @@
-/* The HTTP/2 side of a connection: nghttp2's session, its callbacks, and what each frame means for a call. For connection.c
- * alone.
+/* The HTTP/2 side of a connection: the session of nghttp2, its callbacks, and the meaning of each frame for a call. For
+ * connection.c alone.
  */
 #ifndef WEIR_GRPC_SESSION_H
 #define WEIR_GRPC_SESSION_H
@@ -10,9 +10,9 @@
 WEIR_MUST_CHECK bool grpc_session_open(struct connection *connection);
 /* Submits the call's request. The stream's id, or a negative error of nghttp2. */
 int32_t grpc_session_submit(struct connection *connection, const struct call *call);
-/* Gives the call back to the book: its stream, if it has one, means nothing any more. */
+/* Takes the call off the connection. Later frames of its stream find no call. */
 void grpc_session_detach(struct connection *connection, struct call *call);
-/* Adds what time has brought to the budget of control frames. */
+/* Refills the budget of control frames for the time that has passed. */
 void grpc_session_refill_frames(struct connection *connection);
 
 #endif

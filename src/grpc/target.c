@@ -1,3 +1,10 @@
+/* Targets ("host:port, [::1]:7233") and the addresses behind them. Pure functions; any thread.
+ *
+ * grpc_targets_read() checks the setting of a user: every refusal names the part and the reason, and the hint shows a
+ * correct target. Hosts are names or numeric addresses; IPv6 needs brackets, because a port follows a colon.
+ * grpc_addresses_add() merges the results of lookups: two names of one server lead to one connection. The address text is
+ * numeric, for events.
+ */
 #include "grpc/target.h"
 
 #include <arpa/inet.h>
@@ -9,7 +16,8 @@
 #include "base/error.h"
 #include "base/text.h"
 
-static enum weir_status refuse(const char *part, size_t length, const char *why, struct weir_error *error)
+/* Bounded: the part comes from a setting of any length. */
+static enum weir_status refuse_target(const char *part, size_t length, const char *why, struct weir_error *error)
 {
     (void)error_set(error, WEIR_INVALID_CONFIG, "the address \"%.*s\" %s", length > 200 ? 200 : (int)length, part, why);
     error_hint(error,
@@ -17,6 +25,7 @@ static enum weir_status refuse(const char *part, size_t length, const char *why,
     return WEIR_INVALID_CONFIG;
 }
 
+/* 1 to 65535, without a leading zero. */
 static bool port_is_fine(const char *port, size_t length)
 {
     unsigned value = 0;
@@ -35,15 +44,16 @@ static bool is_numeric(const char *host)
     return inet_pton(AF_INET, host, &bytes) == 1 || inet_pton(AF_INET6, host, &bytes) == 1;
 }
 
-static enum weir_status read_one(const char *part, size_t length, struct target *target, struct weir_error *error)
+/* The last colon separates the port, so that brackets may hold more of them. */
+static enum weir_status read_target(const char *part, size_t length, struct target *target, struct weir_error *error)
 {
     const char *host = part;
     const char *colon = memrchr(part, ':', length);
     if (memmem(part, length, "://", 3) != NULL) {
-        return refuse(part, length, "has a scheme; TLS is chosen by the TLS options", error);
+        return refuse_target(part, length, "has a scheme; TLS is chosen by the TLS options", error);
     }
     if (colon == NULL) {
-        return refuse(part, length, "has no port", error);
+        return refuse_target(part, length, "has no port", error);
     }
     size_t host_length = (size_t)(colon - part);
     size_t port_length = length - host_length - 1;
@@ -53,10 +63,10 @@ static enum weir_status read_one(const char *part, size_t length, struct target 
         host_length -= 2;
     }
     if (!port_is_fine(colon + 1, port_length)) {
-        return refuse(part, length, "has a port that is no number from 1 to 65535", error);
+        return refuse_target(part, length, "has a port that is no number from 1 to 65535", error);
     }
     if (host_length == 0 || host_length > GRPC_HOST_MAX) {
-        return refuse(part, length, host_length == 0 ? "has no host" : "has a host of more than 253 bytes", error);
+        return refuse_target(part, length, host_length == 0 ? "has no host" : "has a host of more than 253 bytes", error);
     }
     memcpy(target->host, host, host_length);
     target->host[host_length] = '\0';
@@ -65,8 +75,8 @@ static enum weir_status read_one(const char *part, size_t length, struct target 
     target->is_numeric = is_numeric(target->host);
     bool is_name = strspn(target->host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == host_length;
     if (bracketed ? !target->is_numeric || strchr(target->host, ':') == NULL : !is_name) {
-        return refuse(part, length, bracketed ? "has no IPv6 address in its brackets" : "has a host that is no host name",
-                      error);
+        return refuse_target(part, length,
+                             bracketed ? "has no IPv6 address in its brackets" : "has a host that is no host name", error);
     }
     (void)snprintf(target->text, sizeof target->text, bracketed ? "[%s]:%s" : "%s:%s", target->host, target->port);
     return WEIR_OK;
@@ -86,7 +96,7 @@ enum weir_status grpc_targets_read(const char *text, struct targets *ret_targets
         if (targets.count == GRPC_TARGETS_MAX) {
             return error_set(error, WEIR_INVALID_CONFIG, "there are more than %d addresses", GRPC_TARGETS_MAX);
         }
-        enum weir_status status = read_one(part, trimmed, &targets.list[targets.count], error);
+        enum weir_status status = read_target(part, trimmed, &targets.list[targets.count], error);
         if (status != WEIR_OK) {
             return status;
         }
@@ -116,7 +126,7 @@ bool grpc_address_equals(const struct address *a, const struct address *b)
            memcmp(&a->socket_address, &b->socket_address, a->length) == 0;
 }
 
-static void describe(struct address *address)
+static void write_address_text(struct address *address)
 {
     char host[NI_MAXHOST];
     char port[NI_MAXSERV];
@@ -145,7 +155,7 @@ void grpc_addresses_add(struct addresses *addresses, const struct addrinfo *foun
                     memcmp(&addresses->list[i].socket_address, &address.socket_address, address.length) == 0;
         }
         if (!known) {
-            describe(&address);
+            write_address_text(&address);
             addresses->list[addresses->count++] = address;
         }
     }

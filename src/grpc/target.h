@@ -23,7 +23,7 @@ struct targets {
     struct target list[GRPC_TARGETS_MAX];
 };
 
-/* Reads "host:port,[::1]:7233". WEIR_INVALID_CONFIG says which part is wrong and how one looks. */
+/* Reads "host:port,[::1]:7233". WEIR_INVALID_CONFIG names the wrong part and shows the form. */
 WEIR_MUST_CHECK enum weir_status grpc_targets_read(const char *text, struct targets *ret_targets, struct weir_error *error);
 
 /* Nothing to look up. */

@@ -1,3 +1,15 @@
+/* One TCP connection, with TLS by OpenSSL or without. Called by connection.c; never blocks and never raises SIGPIPE.
+ *
+ *   open: socket, connect() in progress --> establish: connected --> handshake, ALPN "h2" --> read and write bytes
+ *
+ * Each operation returns how far it came (enum transport_progress); with WAIT, wants_write shows which readiness is
+ * missing. A TLS connection counts as established only after the certificate was verified and the server chose HTTP/2, so
+ * no byte of a call reaches a server that was not verified.
+ *
+ * Errors of OpenSSL become messages with a hint for the usual mistakes: TLS on one side only, a certificate for another
+ * name, an unknown authority, a certificate of ours that the server refuses. The error queue of OpenSSL is per thread and
+ * is cleared before and after each use.
+ */
 #include "grpc/transport.h"
 
 #include <errno.h>
@@ -15,7 +27,7 @@
 
 /* --- OpenSSL over a socket without SIGPIPE --- */
 
-/* OpenSSL's own socket BIO writes with write(), which ends the process when the peer has gone. */
+/* The socket BIO of OpenSSL uses write(), which raises SIGPIPE when the peer has closed. */
 static int bio_write(BIO *bio, const char *bytes, size_t length, size_t *ret_written)
 {
     int fd = (int)(intptr_t)BIO_get_data(bio);
@@ -49,6 +61,7 @@ static int bio_read(BIO *bio, char *to, size_t size, size_t *ret_length)
     return 1;
 }
 
+/* OpenSSL asks for a flush, which a socket needs not, and for the end of input. */
 static long bio_control(BIO *bio, int command, long number, void *pointer)
 {
     (void)number;
@@ -96,7 +109,7 @@ static enum weir_status begin_tls(struct transport *transport, SSL_CTX *context,
     }
     SSL_set_bio(tls, bio, bio);
     SSL_set_connect_state(tls);
-    /* An IP address is verified as one, and is no name to be asked for (RFC 6066, 3). */
+    /* An IP address is verified as one, and is not sent as a server name (RFC 6066, 3). */
     X509_VERIFY_PARAM *rules = SSL_get0_param(tls);
     bool set = X509_VERIFY_PARAM_set1_ip_asc(rules, server_name) == 1 ||
                (SSL_set_tlsext_host_name(tls, server_name) == 1 && SSL_set1_host(tls, server_name) == 1);
@@ -152,7 +165,7 @@ void grpc_transport_close(struct transport *transport)
 {
     if (transport->tls != NULL) {
         if (transport->handshaken && transport->cause != GRPC_CAUSE_TLS) {
-            (void)SSL_shutdown(transport->tls); /* says goodbye when the socket takes it at once */
+            (void)SSL_shutdown(transport->tls); /* close_notify leaves if the socket takes it at once */
         }
         SSL_free(transport->tls);
         ERR_clear_error();
@@ -165,12 +178,13 @@ void grpc_transport_close(struct transport *transport)
 
 /* --- connecting and shaking hands --- */
 
-static enum transport_progress fail(struct transport *transport, enum grpc_cause cause)
+static enum transport_progress fail_with(struct transport *transport, enum grpc_cause cause)
 {
     transport->cause = cause;
     return TRANSPORT_FAILED;
 }
 
+/* The fd is ready: either the connection is there, or SO_ERROR has the reason. */
 static enum transport_progress finish_connecting(struct transport *transport, struct weir_error *error)
 {
     int native = 0;
@@ -179,7 +193,7 @@ static enum transport_progress finish_connecting(struct transport *transport, st
     (void)getsockopt(transport->fd, SOL_SOCKET, SO_ERROR, &native, &length);
     if (native != 0) {
         describe_connect(native, error);
-        return fail(transport, GRPC_CAUSE_CONNECT);
+        return fail_with(transport, GRPC_CAUSE_CONNECT);
     }
     if (getpeername(transport->fd, (struct sockaddr *)&peer.socket_address, &peer.length) != 0) {
         transport->wants_write = true;
@@ -220,6 +234,7 @@ static bool is_about_our_certificate(int reason)
            reason == SSL_R_TLSV1_ALERT_DECRYPT_ERROR || reason == SSL_R_TLSV1_ALERT_ACCESS_DENIED;
 }
 
+/* Turns an error of OpenSSL into a message and the hint for the usual mistake. */
 static enum transport_progress describe_tls(struct transport *transport, unsigned long code, struct weir_error *error)
 {
     int reason = ERR_GET_REASON(code);
@@ -227,7 +242,7 @@ static enum transport_progress describe_tls(struct transport *transport, unsigne
     const char *text = ERR_reason_error_string(code);
     if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK) {
         describe_certificate(transport->tls, verified, error);
-        return fail(transport, GRPC_CAUSE_TLS);
+        return fail_with(transport, GRPC_CAUSE_TLS);
     }
     (void)error_set_native(error, WEIR_ENGINE_UNREACHABLE, (int)(code & 0x7fffffff), "TLS failed: %s",
                            text != NULL ? text : "the connection ended during the handshake");
@@ -235,16 +250,18 @@ static enum transport_progress describe_tls(struct transport *transport, unsigne
         error_hint(error, "the server answers without TLS: switch TLS off for it, or use its TLS port");
     } else if (reason == SSL_R_NO_APPLICATION_PROTOCOL || reason == SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL) {
         error_hint(error, "the server offers no HTTP/2 (ALPN \"h2\") on this port: use its gRPC port");
-        return fail(transport, GRPC_CAUSE_NOT_HTTP2);
+        return fail_with(transport, GRPC_CAUSE_NOT_HTTP2);
     } else if (is_about_our_certificate(reason)) {
-        error_hint(error,
-                   "the server does not accept us: check certificate_file and key_file, and that it trusts who signed");
+        error_hint(
+            error,
+            "the server refuses our certificate: check certificate_file and key_file, and that it trusts their authority");
     } else {
         error_hint(error, "check that the port speaks TLS 1.2 or newer");
     }
-    return fail(transport, GRPC_CAUSE_TLS);
+    return fail_with(transport, GRPC_CAUSE_TLS);
 }
 
+/* The meaning of a result of SSL_read_ex(), SSL_write_ex() or SSL_do_handshake(). */
 static enum transport_progress tls_progress(struct transport *transport, int result, struct weir_error *error)
 {
     int native = errno;
@@ -262,17 +279,18 @@ static enum transport_progress tls_progress(struct transport *transport, int res
             return TRANSPORT_ENDED;
         }
         (void)error_set_native(error, WEIR_ENGINE_UNREACHABLE, native, "the connection broke: %s", strerror(native));
-        return fail(transport, GRPC_CAUSE_CONNECTION_LOST);
+        return fail_with(transport, GRPC_CAUSE_CONNECTION_LOST);
     default: {
         unsigned long code = ERR_get_error();
         ERR_clear_error();
-        /* A peer that is killed closes without TLS's goodbye. */
+        /* A killed peer closes without close_notify. */
         return ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING ? TRANSPORT_ENDED
                                                                           : describe_tls(transport, code, error);
     }
     }
 }
 
+/* A server without ALPN "h2" would not understand the first byte of ours. */
 static enum transport_progress check_protocol(struct transport *transport, struct weir_error *error)
 {
     const unsigned char *chosen = NULL;
@@ -284,7 +302,7 @@ static enum transport_progress check_protocol(struct transport *transport, struc
     }
     (void)error_set(error, WEIR_ENGINE_UNREACHABLE, "the server did not choose HTTP/2 (ALPN \"h2\")");
     error_hint(error, "use its gRPC port; a proxy in front must pass HTTP/2 on");
-    return fail(transport, GRPC_CAUSE_NOT_HTTP2);
+    return fail_with(transport, GRPC_CAUSE_NOT_HTTP2);
 }
 
 enum transport_progress grpc_transport_establish(struct transport *transport, struct weir_error *error)
@@ -313,13 +331,14 @@ enum transport_progress grpc_transport_establish(struct transport *transport, st
     if (progress == TRANSPORT_ENDED) {
         (void)error_set(error, WEIR_ENGINE_UNREACHABLE, "the server closed the connection during the TLS handshake");
         error_hint(error, "check that the port speaks TLS; a proxy that cannot reach its server does this, too");
-        return fail(transport, GRPC_CAUSE_TLS);
+        return fail_with(transport, GRPC_CAUSE_TLS);
     }
     return progress;
 }
 
 /* --- bytes --- */
 
+/* The meaning of a negative result of recv() or send(). */
 static enum transport_progress socket_progress(struct transport *transport, bool writing, struct weir_error *error)
 {
     int native = errno;
@@ -328,7 +347,7 @@ static enum transport_progress socket_progress(struct transport *transport, bool
         return TRANSPORT_WAIT;
     }
     (void)error_set_native(error, WEIR_ENGINE_UNREACHABLE, native, "the connection broke: %s", strerror(native));
-    return fail(transport, GRPC_CAUSE_CONNECTION_LOST);
+    return fail_with(transport, GRPC_CAUSE_CONNECTION_LOST);
 }
 
 enum transport_progress grpc_transport_read(struct transport *transport, uint8_t *to, size_t size, size_t *ret_length,
@@ -340,6 +359,7 @@ enum transport_progress grpc_transport_read(struct transport *transport, uint8_t
         int result = SSL_read_ex(transport->tls, to, size, ret_length);
         return result == 1 ? TRANSPORT_DONE : tls_progress(transport, result, error);
     }
+    INVARIANT(transport->fd >= 0);
     ssize_t got = recv(transport->fd, to, size, 0);
     if (got > 0) {
         *ret_length = (size_t)got;
@@ -357,6 +377,7 @@ enum transport_progress grpc_transport_write(struct transport *transport, const 
         int result = SSL_write_ex(transport->tls, bytes, length, ret_written);
         return result == 1 ? TRANSPORT_DONE : tls_progress(transport, result, error);
     }
+    INVARIANT(transport->fd >= 0);
     ssize_t sent = send(transport->fd, bytes, length, MSG_NOSIGNAL);
     if (sent >= 0) {
         *ret_written = (size_t)sent;

@@ -14,14 +14,14 @@ enum transport_progress {
     TRANSPORT_DONE,  /* bytes moved, or the step was finished */
     TRANSPORT_WAIT,  /* nothing moves until the fd is ready, see wants_write */
     TRANSPORT_ENDED, /* the peer has closed */
-    TRANSPORT_FAILED /* `cause` and `error` say why */
+    TRANSPORT_FAILED /* `cause` and `error` have the reason */
 };
 
 struct transport {
     int fd;
     bool connected;
     bool handshaken;  /* at once without TLS */
-    bool wants_write; /* what waits needs the fd to be writable */
+    bool wants_write; /* the waiting operation needs the fd to be writable */
     SSL *tls;         /* NULL without */
     enum grpc_cause cause;
 };
@@ -42,7 +42,7 @@ enum transport_progress grpc_transport_read(struct transport *transport, uint8_t
                                             struct weir_error *error);
 enum transport_progress grpc_transport_write(struct transport *transport, const uint8_t *bytes, size_t length,
                                              size_t *ret_written, struct weir_error *error);
-/* Bytes that were received and decrypted lie here unread: the fd will not tell. */
+/* Decrypted bytes are unread in memory; epoll does not report them. */
 bool grpc_transport_holds_bytes(const struct transport *transport);
 
 #endif

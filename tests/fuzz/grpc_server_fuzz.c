@@ -26,10 +26,10 @@ static void check_result(void *context, const struct grpc_result *result)
     }
 }
 
-static void begin_calls(struct connection *connection, struct call_book *book)
+static void begin_calls(struct connection *connection, struct call_table *table)
 {
-    while (grpc_connection_room(connection) > 0 && book->waiting[GRPC_SHORT_CALL].first != NULL) {
-        if (!grpc_connection_begin_call(connection, book->waiting[GRPC_SHORT_CALL].first)) {
+    while (grpc_connection_free_streams(connection) > 0 && table->waiting[GRPC_SHORT_CALL].first != NULL) {
+        if (!grpc_connection_begin_call(connection, table->waiting[GRPC_SHORT_CALL].first)) {
             break;
         }
     }
@@ -43,7 +43,7 @@ static void drain(int fd)
     }
 }
 
-static void play(struct connection *connection, struct call_book *book, int fd, const uint8_t *data, size_t size)
+static void play(struct connection *connection, struct call_table *table, int fd, const uint8_t *data, size_t size)
 {
     size_t step = (size_t)data[0] * 16 + 1;
     size_t at = 1;
@@ -58,7 +58,7 @@ static void play(struct connection *connection, struct call_book *book, int fd, 
         }
         grpc_connection_step(connection, now_us += 1000);
         (void)grpc_connection_tick(connection, now_us);
-        begin_calls(connection, book);
+        begin_calls(connection, table);
         grpc_connection_flush(connection, now_us);
         drain(fd);
     }
@@ -71,16 +71,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                         .keepalive_us = GRPC_KEEPALIVE_US,
                                                         .keepalive_timeout_us = GRPC_KEEPALIVE_TIMEOUT_US};
     const struct answer_limits limits = {.message_bytes_max = 10000, .arriving_bytes_max = 20000};
-    struct call_book book;
+    struct call_table table;
     struct weir_error error;
     int fds[2];
     int told = 0;
     if (size < 1 || size > INPUT_MAX) {
         return 0;
     }
-    INVARIANT(grpc_call_book_open(&book, CALLS, INPUT_MAX, &limits, &error) == WEIR_OK);
+    INVARIANT(grpc_call_table_open(&table, CALLS, INPUT_MAX, &limits, &error) == WEIR_OK);
     INVARIANT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
-    struct connection *connection = grpc_connection_adopt(&settings, &book, GRPC_SHORT_CALL, fds[0], 1);
+    struct connection *connection = grpc_connection_adopt(&settings, &table, GRPC_SHORT_CALL, fds[0], 1);
     INVARIANT(connection != NULL);
     for (int i = 0; i < CALLS; i++) {
         struct grpc_request request = {.path = "/a.B/C",
@@ -89,20 +89,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                        .timeout_us = 1000000,
                                        .done = check_result,
                                        .context = &told};
-        INVARIANT(grpc_call_book_take(&book, &request, 1, NULL, &error) == WEIR_OK);
+        INVARIANT(grpc_call_table_take(&table, &request, 1, NULL, &error) == WEIR_OK);
     }
-    play(connection, &book, fds[1], data, size);
+    play(connection, &table, fds[1], data, size);
     (void)error_set(&error, WEIR_STOPPED, "the end of the input");
     grpc_connection_end(connection, GRPC_CAUSE_CLOSED, &error);
-    while (book.waiting[GRPC_SHORT_CALL].first != NULL) {
-        grpc_call_finish_unsent(&book, book.waiting[GRPC_SHORT_CALL].first, GRPC_CAUSE_CLOSED, &error);
+    while (table.waiting[GRPC_SHORT_CALL].first != NULL) {
+        grpc_call_finish_unsent(&table, table.waiting[GRPC_SHORT_CALL].first, GRPC_CAUSE_CLOSED, &error);
     }
-    while (grpc_call_book_tell(&book)) {
+    while (grpc_call_table_report_next(&table)) {
     }
     INVARIANT(told == CALLS);
-    INVARIANT(book.limits.arriving_bytes == 0 && book.request_bytes == 0 && book.under_way == 0);
+    INVARIANT(table.limits.arriving_bytes == 0 && table.request_bytes == 0 && table.under_way == 0);
     grpc_connection_free(connection);
-    grpc_call_book_close(&book);
+    grpc_call_table_close(&table);
     (void)close(fds[1]);
     return 0;
 }

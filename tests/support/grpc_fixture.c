@@ -191,6 +191,6 @@ struct grpc_ended *grpc_fixture_run(struct grpc_fixture *fixture)
 struct grpc_client_facts grpc_fixture_facts(const struct grpc_fixture *fixture)
 {
     struct grpc_client_facts facts;
-    grpc_client_look(fixture->client, &facts);
+    grpc_client_read_facts(fixture->client, &facts);
     return facts;
 }

@@ -26,7 +26,7 @@ static size_t drain(int fd)
     return total;
 }
 
-static void take_calls(struct call_book *book, int *unknown)
+static void take_calls(struct call_table *table, int *unknown)
 {
     static char value[VALUE + 1];
     struct grpc_header headers[HEADERS];
@@ -41,7 +41,7 @@ static void take_calls(struct call_book *book, int *unknown)
                                        .header_count = HEADERS,
                                        .done = note,
                                        .context = unknown};
-        assert_int_equal(grpc_call_book_take(book, &request, 1, NULL, NULL), WEIR_OK);
+        assert_int_equal(grpc_call_table_take(table, &request, 1, NULL, NULL), WEIR_OK);
     }
 }
 
@@ -53,25 +53,25 @@ static int run_with_buffer(int buffer_bytes)
                                                         .keepalive_us = GRPC_KEEPALIVE_US,
                                                         .keepalive_timeout_us = GRPC_KEEPALIVE_TIMEOUT_US};
     const struct answer_limits limits = {.message_bytes_max = 1000, .arriving_bytes_max = 1000};
-    struct call_book book;
+    struct call_table table;
     struct weir_error error;
     uint8_t greeting[9];
     uint64_t written_at[CALLS];
     int fds[2];
     int unknown = 0;
-    assert_int_equal(grpc_call_book_open(&book, CALLS, 10000000, &limits, NULL), WEIR_OK);
+    assert_int_equal(grpc_call_table_open(&table, CALLS, 10000000, &limits, NULL), WEIR_OK);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     assert_int_equal(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes), 0);
-    struct connection *connection = grpc_connection_adopt(&settings, &book, GRPC_SHORT_CALL, fds[0], 1);
+    struct connection *connection = grpc_connection_adopt(&settings, &table, GRPC_SHORT_CALL, fds[0], 1);
     assert_non_null(connection);
     size_t length = frontend_frame(greeting, 4, 0, 0, NULL, 0);
     assert_int_equal(send(fds[1], greeting, length, 0), (ssize_t)length);
     grpc_connection_step(connection, 2);
     assert_int_equal(connection->state, CONNECTION_OPEN);
-    take_calls(&book, &unknown);
+    take_calls(&table, &unknown);
     struct call *calls[CALLS];
     for (int i = 0; i < CALLS; i++) {
-        calls[i] = book.waiting[GRPC_SHORT_CALL].first;
+        calls[i] = table.waiting[GRPC_SHORT_CALL].first;
         assert_true(grpc_connection_begin_call(connection, calls[i]));
     }
     grpc_connection_flush(connection, 3);
@@ -91,14 +91,14 @@ static int run_with_buffer(int buffer_bytes)
         assert_int_equal(calls[i]->state, left ? CALL_FINISHED : CALL_WAITING);
     }
     assert_in_range(expected_unknown, 1, CALLS - 1);
-    while (book.waiting[GRPC_SHORT_CALL].first != NULL) {
-        grpc_call_finish_unsent(&book, book.waiting[GRPC_SHORT_CALL].first, GRPC_CAUSE_CLOSED, &error);
+    while (table.waiting[GRPC_SHORT_CALL].first != NULL) {
+        grpc_call_finish_unsent(&table, table.waiting[GRPC_SHORT_CALL].first, GRPC_CAUSE_CLOSED, &error);
     }
-    while (grpc_call_book_tell(&book)) {
+    while (grpc_call_table_report_next(&table)) {
     }
     assert_int_equal(unknown, expected_unknown);
     grpc_connection_free(connection);
-    grpc_call_book_close(&book);
+    grpc_call_table_close(&table);
     (void)close(fds[1]);
     return made_but_not_sent;
 }

@@ -258,7 +258,7 @@ static void strangers_are_recognised_and_get_no_call(void **state)
         const char *hint;
     } rows[] = {
         {{.kind = FRONTEND_HTTP1}, GRPC_CAUSE_NOT_HTTP2, "HTTP/1", "gRPC port"},
-        {{.kind = FRONTEND_CLOSES}, GRPC_CAUSE_CONNECT, "without a word", "TLS"},
+        {{.kind = FRONTEND_CLOSES}, GRPC_CAUSE_CONNECT, "without an answer", "TLS"},
         {{.kind = FRONTEND_RAW_GREETING, .greeting = noise, .greeting_length = sizeof noise},
          GRPC_CAUSE_NOT_HTTP2,
          "does not speak HTTP/2",
@@ -645,7 +645,7 @@ static void a_slow_greeting_is_waited_for_beside_the_other_dials(void **state)
     grpc_fixture_close(&fixture);
 }
 
-static void a_probe_dials_at_once_when_told(void **state)
+static void dial_now_dials_every_address_at_once(void **state)
 {
     (void)state;
     struct grpc_fixture fixture;
@@ -671,7 +671,7 @@ static bool ten_came(struct grpc_fixture *fixture)
     return frontend_counts(fixture->frontend).calls == 10;
 }
 
-static void a_cut_makes_what_was_sent_unknown_and_what_was_not_goes_on(void **state)
+static void a_cut_makes_sent_calls_unknown_and_unsent_calls_go_on(void **state)
 {
     (void)state;
     int seen = 0;
@@ -713,7 +713,7 @@ static void freeze_first(void *context, const struct frontend_call *call, struct
     census->came[number]++;
 }
 
-static void what_never_left_a_broken_connection_is_sent_on_the_next(void **state)
+static void an_unsent_call_of_a_broken_connection_leaves_on_the_next(void **state)
 {
     (void)state;
     enum { CALLS = 800, VALUE = 7 * 1024, HEADERS = 4 };
@@ -781,9 +781,9 @@ int main(void)
         cmocka_unit_test(a_patient_call_waits_for_the_servers_return),
         cmocka_unit_test(whoever_comes_back_is_found_within_a_second),
         cmocka_unit_test(a_slow_greeting_is_waited_for_beside_the_other_dials),
-        cmocka_unit_test(a_probe_dials_at_once_when_told),
-        cmocka_unit_test(what_never_left_a_broken_connection_is_sent_on_the_next),
-        cmocka_unit_test(a_cut_makes_what_was_sent_unknown_and_what_was_not_goes_on),
+        cmocka_unit_test(dial_now_dials_every_address_at_once),
+        cmocka_unit_test(an_unsent_call_of_a_broken_connection_leaves_on_the_next),
+        cmocka_unit_test(a_cut_makes_sent_calls_unknown_and_unsent_calls_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

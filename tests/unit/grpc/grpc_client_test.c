@@ -253,7 +253,7 @@ static void step_says_when_the_next_deadline_is(void **state)
     grpc_fixture_close(&fixture);
 }
 
-static void cancelling_tells_the_server_and_is_harmless_later(void **state)
+static void cancelling_resets_the_stream_and_is_harmless_after_the_end(void **state)
 {
     (void)state;
     struct grpc_fixture fixture;
@@ -588,7 +588,7 @@ static void calls_may_be_made_from_inside_done(void **state)
     grpc_fixture_close(&fixture);
 }
 
-static void closing_tells_every_call(void **state)
+static void closing_reports_every_call(void **state)
 {
     (void)state;
     struct grpc_fixture fixture;
@@ -657,7 +657,7 @@ int main(void)
         cmocka_unit_test(a_deadline_under_way_leaves_the_outcome_unknown),
         cmocka_unit_test(a_deadline_in_the_queue_means_not_sent),
         cmocka_unit_test(step_says_when_the_next_deadline_is),
-        cmocka_unit_test(cancelling_tells_the_server_and_is_harmless_later),
+        cmocka_unit_test(cancelling_resets_the_stream_and_is_harmless_after_the_end),
         cmocka_unit_test(too_many_calls_are_refused_at_once),
         cmocka_unit_test(bad_calls_are_refused_at_once),
         cmocka_unit_test(bad_options_are_refused_with_a_reason),
@@ -669,7 +669,7 @@ int main(void)
         cmocka_unit_test(long_polls_have_connections_of_their_own),
         cmocka_unit_test(a_dead_address_beside_a_live_one_costs_no_call),
         cmocka_unit_test(calls_may_be_made_from_inside_done),
-        cmocka_unit_test(closing_tells_every_call),
+        cmocka_unit_test(closing_reports_every_call),
         cmocka_unit_test(a_loop_of_poll_and_step_is_all_it_needs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

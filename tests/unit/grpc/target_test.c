@@ -24,7 +24,7 @@ static void targets_are_read_as_people_write_them(void **state)
     assert_string_equal(targets.list[2].text, "a-b_c:80");
 }
 
-static void wrong_targets_say_what_is_wrong(void **state)
+static void a_wrong_target_is_refused_with_its_fault(void **state)
 {
     (void)state;
     static const char *const rows[][2] = {
@@ -89,7 +89,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(targets_are_read_as_people_write_them),
-        cmocka_unit_test(wrong_targets_say_what_is_wrong),
+        cmocka_unit_test(a_wrong_target_is_refused_with_its_fault),
         cmocka_unit_test(there_is_a_maximum_of_both_length_and_number),
         cmocka_unit_test(an_address_is_taken_once),
     };

@@ -101,7 +101,7 @@ static void expect_failure(const struct frontend_options *served, const struct g
     grpc_fixture_close(&fixture);
 }
 
-static void each_failure_says_what_to_do_and_sends_no_call(void **state)
+static void each_failure_has_a_hint_and_sends_no_call(void **state)
 {
     (void)state;
     const struct {
@@ -167,8 +167,8 @@ static void each_failure_says_what_to_do_and_sends_no_call(void **state)
         {{.certificate_file = certificates[SERVER], .key_file = keys[SERVER]},
          {.targets = NULL}, /* no TLS of ours: OpenSSL's server hangs up; others answer with an alert, see faults_test.c */
          GRPC_CAUSE_CONNECT,
-         "without a word",
-         "may want TLS"},
+         "without an answer",
+         "may require TLS"},
         {{.kind = FRONTEND_HTTP1, .certificate_file = certificates[SERVER], .key_file = keys[SERVER]},
          {.ca_file = certificates[CA]},
          GRPC_CAUSE_NOT_HTTP2,
@@ -391,7 +391,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trusted_server_is_spoken_to),
-        cmocka_unit_test(each_failure_says_what_to_do_and_sends_no_call),
+        cmocka_unit_test(each_failure_has_a_hint_and_sends_no_call),
         cmocka_unit_test(a_name_may_be_given_instead_of_the_hosts),
         cmocka_unit_test(a_client_certificate_is_shown_to_a_server_that_wants_one),
         cmocka_unit_test(files_that_cannot_be_used_are_refused_with_their_name),
