@@ -46,7 +46,6 @@ COMMENT_PERCENT = {
     'src/cli/output': 2,
     'src/cli/settings': 2,
     'src/cli/verbs': 3,
-    'src/definition': 3,
     'src/dispatch': 7,
     'src/engine': 0,
     'src/engine/in_process': 4,

@@ -1,3 +1,9 @@
+/* The list of environment variables that make a program run code. Pure; any thread.
+ *
+ * A value in one of these variables is run, or names a file to run, so an expression in it is refused (step_reader.c). The
+ * list is grouped by the kind of program; a new widespread program adds its variables here. Names are compared exactly,
+ * because variables of the environment are case-sensitive.
+ */
 #include "definition/code_variable.h"
 
 #include <stddef.h>

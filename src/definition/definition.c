@@ -1,3 +1,9 @@
+/* A definition after it was read: questions about it, and its canonical text. Any thread may read a finished definition.
+ *
+ * definition_write() gives the text that stores keep: compact JSON, fields in a fixed order, defaults left out. Two files
+ * with the same meaning give the same bytes, so a store recognises an unchanged workflow. definition_load() reads
+ * it back. A field that is new must be left out at its default, or every stored workflow would look changed.
+ */
 #include "definition/definition.h"
 
 #include <stdlib.h>
@@ -49,7 +55,7 @@ bool name_is_valid(const char *name)
 /* --- the canonical text --- */
 
 /* Takes `value`; false when memory ran out. */
-static bool put(json_t *object, const char *key, json_t *value)
+static bool put_value(json_t *object, const char *key, json_t *value)
 {
     return json_object_set_new(object, key, value) == 0;
 }
@@ -58,7 +64,7 @@ static bool put_duration(json_t *object, const char *key, int64_t us, int64_t us
 {
     char text[DURATION_TEXT_MAX];
     duration_format(us, text);
-    return us == us_default || put(object, key, json_string(text));
+    return us == us_default || put_value(object, key, json_string(text));
 }
 
 static json_t *write_template(const struct template *template)
@@ -75,8 +81,8 @@ static json_t *write_template(const struct template *template)
     bool is_fine = tree != NULL;
     for (size_t i = 0; i < template->child_count && is_fine; i++) {
         json_t *child = write_template(template->children[i]);
-        is_fine =
-            template->shape == TEMPLATE_MAP ? put(tree, template->keys[i], child) : json_array_append_new(tree, child) == 0;
+        is_fine = template->shape == TEMPLATE_MAP ? put_value(tree, template->keys[i], child)
+                                                  : json_array_append_new(tree, child) == 0;
     }
     if (!is_fine) {
         json_decref(tree);
@@ -87,7 +93,7 @@ static json_t *write_template(const struct template *template)
 
 static bool put_template(json_t *object, const char *key, const struct template *template)
 {
-    return template == NULL || put(object, key, write_template(template));
+    return template == NULL || put_value(object, key, write_template(template));
 }
 
 /* A list of texts under `key`, nothing when it is empty. */
@@ -100,7 +106,7 @@ static bool put_needs(json_t *object, const struct definition *definition, const
             return false;
         }
     }
-    return step->needs_count == 0 || put(object, "needs", list);
+    return step->needs_count == 0 || put_value(object, "needs", list);
 }
 
 struct step_retry step_retry_default(enum step_kind kind)
@@ -119,9 +125,9 @@ static bool put_retry(json_t *object, const struct step_retry *retry, enum step_
     json_t *codes = json_array();
     bool is_default = !always && retry->attempts == plain.attempts && retry->backoff_us == plain.backoff_us &&
                       retry->max_us == plain.max_us && retry->factor == plain.factor && retry->not_on_count == 0;
-    bool is_fine = put(value, "attempts", json_integer(retry->attempts)) &&
+    bool is_fine = put_value(value, "attempts", json_integer(retry->attempts)) &&
                    put_duration(value, "backoff", retry->backoff_us, plain.backoff_us) &&
-                   (retry->factor == plain.factor || put(value, "factor", json_real(retry->factor))) &&
+                   (retry->factor == plain.factor || put_value(value, "factor", json_real(retry->factor))) &&
                    put_duration(value, "max", retry->max_us, plain.max_us);
     for (size_t i = 0; i < retry->not_on_count && is_fine; i++) {
         is_fine = json_array_append_new(codes, json_string(retry->not_on[i])) == 0;
@@ -136,20 +142,20 @@ static bool put_retry(json_t *object, const struct step_retry *retry, enum step_
 static bool put_exec(json_t *object, const struct step_exec *exec)
 {
     json_t *argv = json_array();
-    bool is_fine = put(object, "exec", argv); /* which now owns it */
+    bool is_fine = put_value(object, "exec", argv); /* which now owns it */
     for (size_t i = 0; i < exec->argc && is_fine; i++) {
         is_fine = json_array_append_new(argv, write_template(exec->argv[i])) == 0;
     }
     if (exec->env_count > 0 && is_fine) {
         json_t *env = json_object();
-        is_fine = put(object, "env", env);
+        is_fine = put_value(object, "env", env);
         for (size_t i = 0; i < exec->env_count && is_fine; i++) {
             is_fine = put_template(env, exec->env[i].name, exec->env[i].value);
         }
     }
     return is_fine && put_template(object, "cwd", exec->cwd) && put_template(object, "stdin", exec->stdin_template) &&
            (exec->output_max == STEP_OUTPUT_BYTES_MAX ||
-            put(object, "output_max", json_integer((json_int_t)exec->output_max)));
+            put_value(object, "output_max", json_integer((json_int_t)exec->output_max)));
 }
 
 static bool put_sleep(json_t *object, const struct step_sleep *sleep)
@@ -158,13 +164,13 @@ static bool put_sleep(json_t *object, const struct step_sleep *sleep)
         return put_template(object, "sleep", sleep->duration);
     }
     json_t *value = json_object();
-    return put(object, "sleep", value) && put_template(value, "until", sleep->until);
+    return put_value(object, "sleep", value) && put_template(value, "until", sleep->until);
 }
 
-static bool put_step(json_t *steps, const struct definition *definition, const struct step *step)
+static bool put_canonical_step(json_t *steps, const struct definition *definition, const struct step *step)
 {
     json_t *object = json_object();
-    if (!put(steps, step->id, object) || !put_needs(object, definition, step) ||
+    if (!put_value(steps, step->id, object) || !put_needs(object, definition, step) ||
         !put_template(object, "when", step->when) || !put_duration(object, "timeout", step->timeout_us, 0) ||
         !put_retry(object, &step->retry, step->kind, false)) {
         return false;
@@ -175,7 +181,7 @@ static bool put_step(json_t *steps, const struct definition *definition, const s
     case STEP_SLEEP:
         return put_sleep(object, &step->sleep);
     case STEP_HANDLER:
-        return put(object, "handler", json_string(step->handler.name)) &&
+        return put_value(object, "handler", json_string(step->handler.name)) &&
                put_template(object, "input", step->handler.input);
     }
     return false;
@@ -183,13 +189,13 @@ static bool put_step(json_t *steps, const struct definition *definition, const s
 
 static bool put_name(json_t *object, const char *key, const char *name)
 {
-    return name == NULL || put(object, key, json_string(name));
+    return name == NULL || put_value(object, key, json_string(name));
 }
 
 static bool put_temporal(json_t *root, const struct definition_temporal *temporal)
 {
     json_t *object = json_object();
-    return put(root, "temporal", object) && put_name(object, "workflow_type", temporal->workflow_type) &&
+    return put_value(root, "temporal", object) && put_name(object, "workflow_type", temporal->workflow_type) &&
            put_template(object, "workflow_id", temporal->workflow_id) &&
            put_template(object, "task_queue", temporal->task_queue) && put_template(object, "args", temporal->arguments) &&
            put_template(object, "execution_timeout", temporal->execution_timeout) &&
@@ -205,18 +211,19 @@ static bool put_temporal(json_t *root, const struct definition_temporal *tempora
 
 static bool put_all(json_t *root, const struct definition *definition)
 {
-    bool is_fine = put(root, "name", json_string(definition->name)) && put_name(root, "workspace", definition->workspace) &&
+    bool is_fine = put_value(root, "name", json_string(definition->name)) &&
+                   put_name(root, "workspace", definition->workspace) &&
                    put_name(root, "executor_group", definition->executor_group) &&
                    put_duration(root, "timeout", definition->timeout_us, 0) &&
                    put_duration(root, "stuck_after", definition->stuck_after_us, 0) &&
-                   (definition->attempts_max == 0 || put(root, "attempts", json_integer(definition->attempts_max)));
+                   (definition->attempts_max == 0 || put_value(root, "attempts", json_integer(definition->attempts_max)));
     if (definition->temporal != NULL) {
         return is_fine && put_temporal(root, definition->temporal);
     }
     json_t *steps = json_object();
-    is_fine = put(root, "steps", steps) && is_fine;
+    is_fine = put_value(root, "steps", steps) && is_fine;
     for (size_t i = 0; i < definition->count && is_fine; i++) {
-        is_fine = put_step(steps, definition, &definition->steps[i]);
+        is_fine = put_canonical_step(steps, definition, &definition->steps[i]);
     }
     return is_fine;
 }

@@ -1,4 +1,20 @@
-#include "definition/definition_reader.h"
+/* Reading a definition: from bytes to a struct definition that is checked completely. Runs in the caller's thread; jq
+ * programs are compiled in a child process.
+ *
+ *   1. The bytes become a tree with lines and columns (base/yaml.c). JSON that YAML forbids is read as JSON.
+ *   2. Unknown keys are refused first, because a misspelt key would otherwise be ignored without a message.
+ *   3. The head: name, workspace, group, times.
+ *   4. Each step (step_reader.c), or the section `temporal` (temporal_reader.c). Templates are parsed and listed with their
+ *      places, but their references are not checked: steps may refer to later ones.
+ *   5. The graph of needs: an order, or the circle in the message.
+ *   6. The references of all templates (expression_check.c), which need the graph.
+ *
+ * The first fault ends the reading. Each message begins with name:line:column and names the field; a hint shows the remedy.
+ * The definition owns its arena; the tree lives in a scratch arena that ends with the call.
+ *
+ * A text of a store (is_from_people = false) takes the same way without the checks that a later version of weir may change.
+ */
+#include "definition/definition_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,6 +126,7 @@ void reader_hint_step(struct definition_reader *reader, const char *id)
 
 /* --- the graph --- */
 
+/* Points at the need that closes the circle, and shows the whole circle. */
 static enum weir_status refuse_cycle(struct definition_reader *reader, const struct definition *definition,
                                      const uint16_t *cycle, size_t length)
 {
@@ -132,6 +149,7 @@ static enum weir_status refuse_cycle(struct definition_reader *reader, const str
     return reader->source.status;
 }
 
+/* Step 5. */
 static enum weir_status build_graph(struct definition_reader *reader, struct definition *definition)
 {
     struct graph_node nodes[DEFINITION_STEPS_MAX];
@@ -157,7 +175,7 @@ static enum weir_status build_graph(struct definition_reader *reader, struct def
 
 /* --- the file as a whole --- */
 
-/* Names that are made elsewhere: of workspaces and executor groups. */
+/* Names of workspaces and executor groups, which have no syntax here. */
 static enum weir_status read_label(struct definition_reader *reader, const struct yaml_node *node, const char *what,
                                    int bytes_max, const char **ret_name)
 {
@@ -178,6 +196,7 @@ static enum weir_status read_slot_rule(struct definition_reader *reader, const s
     return node->boolean ? FAIL(reader, node, "\"release_slot_while_waiting\" is not supported yet") : WEIR_OK;
 }
 
+/* Step 3: every field but the steps. */
 static enum weir_status read_head(struct definition_reader *reader, const struct yaml_node *root,
                                   struct definition *definition)
 {
@@ -214,14 +233,15 @@ static enum weir_status read_head(struct definition_reader *reader, const struct
     return status == WEIR_OK && release != NULL ? read_slot_rule(reader, release) : status;
 }
 
-static enum weir_status read_steps(struct definition_reader *reader, const struct yaml_node *root,
-                                   struct definition *definition)
+/* Step 4. */
+static enum weir_status read_all_steps(struct definition_reader *reader, const struct yaml_node *root,
+                                       struct definition *definition)
 {
     const struct yaml_node *nodes = yaml_get(root, "steps");
     const struct yaml_node *temporal = yaml_get(root, "temporal");
     if (temporal != NULL && nodes != NULL) {
         FAIL(reader, temporal, "a definition has \"steps\" or \"temporal\", not both");
-        error_hint(reader->error, "what a Temporal worker runs has its steps in the worker's code");
+        error_hint(reader->error, "a workflow on Temporal has its steps in the code of its worker");
         return reader->source.status;
     }
     if (temporal != NULL) {
@@ -257,7 +277,7 @@ static enum weir_status read_steps(struct definition_reader *reader, const struc
     return WEIR_OK;
 }
 
-/* JSON may hold characters that YAML forbids (raw DEL); the YAML reader goes first, because it knows the places. */
+/* JSON may hold characters that YAML forbids (raw DEL). The YAML reader goes first, because its nodes have places. */
 static enum weir_status read_tree(struct definition_reader *reader, const char *bytes, size_t length, bool is_from_people,
                                   const struct yaml_node **ret_root)
 {
@@ -288,9 +308,9 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
         status = yaml_check_keys(&reader->source, root, "a definition", keys, sizeof keys / sizeof keys[0], reader->error);
     }
     status = status == WEIR_OK ? read_head(reader, root, definition) : status;
-    status = status == WEIR_OK ? read_steps(reader, root, definition) : status;
+    status = status == WEIR_OK ? read_all_steps(reader, root, definition) : status;
     if (status == WEIR_OK && definition->temporal != NULL && yaml_get(root, "attempts") != NULL) {
-        status = FAIL(reader, yaml_get(root, "attempts"), "\"attempts\" means nothing beside \"temporal\"");
+        status = FAIL(reader, yaml_get(root, "attempts"), "\"attempts\" has no effect beside \"temporal\"");
         error_hint(reader->error, "Temporal repeats a workflow that fails: temporal: {retry: {attempts: 3}}");
     }
     if (status != WEIR_OK || definition->temporal != NULL) {
@@ -300,8 +320,9 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
     return status == WEIR_OK ? expressions_check(reader, definition, is_from_people) : status;
 }
 
-static enum weir_status read_any(const char *bytes, size_t length, const char *source_name, bool is_from_people,
-                                 struct definition **ret_definition, struct weir_error *error)
+static enum weir_status definition_read_bytes(const char *bytes, size_t length, const char *source_name,
+                                              bool is_from_people, struct definition **ret_definition,
+                                              struct weir_error *error)
 {
     size_t length_max = is_from_people ? DEFINITION_BYTES_MAX : CANONICAL_BYTES_MAX;
     if (length > length_max) {
@@ -331,11 +352,11 @@ static enum weir_status read_any(const char *bytes, size_t length, const char *s
 enum weir_status definition_read(const char *bytes, size_t length, const char *source_name,
                                  struct definition **ret_definition, struct weir_error *error)
 {
-    return read_any(bytes, length, source_name, true, ret_definition, error);
+    return definition_read_bytes(bytes, length, source_name, true, ret_definition, error);
 }
 
 enum weir_status definition_load(const char *bytes, size_t length, const char *source_name,
                                  struct definition **ret_definition, struct weir_error *error)
 {
-    return read_any(bytes, length, source_name, false, ret_definition, error);
+    return definition_read_bytes(bytes, length, source_name, false, ret_definition, error);
 }

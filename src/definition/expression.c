@@ -1,3 +1,25 @@
+/* Templates: texts with `${ ... }` are read once and evaluated for each run of a step. Pure functions over the caller's
+ * arena and context; any thread.
+ *
+ * Reading (template_parse()):
+ *
+ *   1. A text without `${` is one literal.
+ *   2. `$${` becomes a literal `${`, and `${NAME}` without a dot stays as it is for shells. A name that is a key of the
+ * context is refused instead, because `${.input}` was meant.
+ *   3. The end of an expression is found by its brackets and strings alone (expression_scan.c). jq is not needed for that,
+ * and a bracket inside a string does not count.
+ *   4. An expression that is a plain path is kept as its steps; any other text is a jq program.
+ *
+ * Evaluation (template_evaluate()):
+ *
+ *   1. A path is followed in the context directly, with jq's meaning: most expressions never need jq.
+ *   2. A program goes to the callback of the caller, which asks an evaluator process. Nothing here may run libjq: it can
+ * neither be interrupted nor trusted with memory.
+ *   3. A template that is exactly one expression gives its value as it is. Otherwise the parts are joined to a text; null
+ * is an error there, because a missing value must not become the text "null" in a command.
+ *
+ * Every size has a maximum, so that an expression cannot use up the memory of the node.
+ */
 #include "definition/expression.h"
 
 #include <string.h>
@@ -25,6 +47,7 @@ struct template_reader {
     struct weir_error *error;
 };
 
+/* Notes the place of the fault, from which the caller makes line and column. */
 static enum weir_status fault_at(struct template_reader *reader, size_t offset, const char *message, const char *hint)
 {
     reader->fault = offset;
@@ -35,7 +58,7 @@ static enum weir_status fault_at(struct template_reader *reader, size_t offset, 
     return WEIR_INVALID_DEFINITION;
 }
 
-static enum weir_status add_part(struct template_reader *reader, const struct template_part *part)
+static enum weir_status add_template_part(struct template_reader *reader, const struct template_part *part)
 {
     if (reader->count == TEMPLATE_PARTS_MAX) {
         return fault_at(reader, part->offset, "too many expressions in one text", NULL);
@@ -50,6 +73,7 @@ static void add_literal_bytes(struct template_reader *reader, const char *bytes,
     reader->literals_used += length;
 }
 
+/* The literal that was collected so far becomes a part, unless it is empty. */
 static enum weir_status end_literal(struct template_reader *reader)
 {
     size_t length = reader->literals_used - reader->literal_start;
@@ -62,7 +86,7 @@ static enum weir_status end_literal(struct template_reader *reader)
                                  .offset = reader->literal_offset};
     reader->literals[reader->literals_used++] = '\0';
     reader->literal_start = reader->literals_used;
-    return add_part(reader, &part);
+    return add_template_part(reader, &part);
 }
 
 /* The length of `${NAME}` at `text`, or 0. */
@@ -72,7 +96,8 @@ static size_t shell_name_length(const char *text, size_t length)
     return name > 0 && name + 2 < length && text[name + 2] == '}' ? name + 3 : 0;
 }
 
-static bool is_forgotten_dot(const char *name, size_t length)
+/* `input`, `steps` and `execution`: the dot before it was forgotten. */
+static bool lacks_leading_dot(const char *name, size_t length)
 {
     size_t count = 0;
     const char *const *words = expression_keys(CONTEXT_ITSELF, &count);
@@ -85,7 +110,7 @@ static bool is_forgotten_dot(const char *name, size_t length)
 }
 
 /* Finds the bracket that ends the expression whose text starts at `from`. */
-static enum weir_status find_end(struct template_reader *reader, size_t from, size_t *ret_end)
+static enum weir_status find_expression_end(struct template_reader *reader, size_t from, size_t *ret_end)
 {
     struct scanner scanner = {.depth = 0};
     size_t at = from;
@@ -98,7 +123,7 @@ static enum weir_status find_end(struct template_reader *reader, size_t from, si
             *ret_end = at;
             return WEIR_OK;
         case SCAN_MISMATCH:
-            return fault_at(reader, before, "a bracket in the expression closes nothing", NULL);
+            return fault_at(reader, before, "a closing bracket in the expression has no opening one", NULL);
         case SCAN_TOO_DEEP:
             return fault_at(reader, before, "brackets in the expression are nested too deep", NULL);
         }
@@ -106,13 +131,14 @@ static enum weir_status find_end(struct template_reader *reader, size_t from, si
     return fault_at(reader, from - 2, "the expression has no closing \"}\"", "write $${ for a literal ${");
 }
 
+/* Steps 3 and 4 of reading. */
 static enum weir_status read_expression(struct template_reader *reader)
 {
     size_t start = reader->at + 2;
     size_t end = start;
     enum weir_status status = end_literal(reader);
     if (status == WEIR_OK) {
-        status = find_end(reader, start, &end);
+        status = find_expression_end(reader, start, &end);
     }
     if (status != WEIR_OK) {
         return status;
@@ -139,12 +165,13 @@ static enum weir_status read_expression(struct template_reader *reader)
     }
     if (path_parse(part.text, part.length, reader->arena, &part.path, &part.path_count)) {
         part.kind = PART_PATH;
-    } else if (is_forgotten_dot(part.text, scan_identifier(part.text, part.length))) {
+    } else if (lacks_leading_dot(part.text, scan_identifier(part.text, part.length))) {
         return fault_at(reader, start, "an expression starts with a dot here", "write ${.input...}, not ${input...}");
     }
-    return add_part(reader, &part);
+    return add_template_part(reader, &part);
 }
 
+/* Takes one byte of a literal, one escape, or one expression. */
 static enum weir_status read_piece(struct template_reader *reader)
 {
     const char *text = reader->source + reader->at;
@@ -166,7 +193,7 @@ static enum weir_status read_piece(struct template_reader *reader)
     if (shell == 0) {
         return read_expression(reader);
     }
-    if (is_forgotten_dot(text + 2, shell - 3)) {
+    if (lacks_leading_dot(text + 2, shell - 3)) {
         return fault_at(reader, reader->at + 2, "an expression starts with a dot here",
                         "write ${.input}, not ${input}; $${input} is the literal text");
     }
@@ -175,7 +202,7 @@ static enum weir_status read_piece(struct template_reader *reader)
     return WEIR_OK;
 }
 
-static enum weir_status finish(struct template_reader *reader, const struct template **ret_template)
+static enum weir_status make_template(struct template_reader *reader, const struct template **ret_template)
 {
     struct template *made = arena_allocate(reader->arena, sizeof *made);
     struct template_part *parts = arena_allocate(reader->arena, (reader->count + 1) * sizeof *parts);
@@ -211,7 +238,7 @@ static enum weir_status read_template(struct template_reader *reader, const stru
         }
     }
     enum weir_status status = end_literal(reader);
-    return status == WEIR_OK ? finish(reader, ret_template) : status;
+    return status == WEIR_OK ? make_template(reader, ret_template) : status;
 }
 
 enum weir_status template_parse(const char *source, size_t length, struct arena *arena,
@@ -221,6 +248,7 @@ enum weir_status template_parse(const char *source, size_t length, struct arena 
     if (memmem(source, length, "${", 2) == NULL) {
         return template_make_verbatim(source, length, arena, ret_template, error);
     }
+    INVARIANT(source != NULL && arena != NULL && ret_template != NULL);
     struct template_reader reader = {.source = source, .length = length, .arena = arena, .error = error};
     enum weir_status status = read_template(&reader, ret_template);
     if (status != WEIR_OK && ret_fault != NULL) {
@@ -274,6 +302,7 @@ struct evaluation {
     struct weir_error *error;
 };
 
+/* Prefixes the error with the expression, so that a user finds it in the file. */
 static void name_expression(const struct evaluation *evaluation, const struct template_part *part)
 {
     error_prefix(evaluation->error, "${%.*s%s}", EXPRESSION_SHOWN_MAX, part->text,
@@ -292,7 +321,7 @@ static enum weir_status evaluate_part(const struct evaluation *evaluation, const
             *ret_value = found == NULL ? json_null() : json_incref((json_t *)(uintptr_t)found);
         }
     } else if (evaluation->evaluate == NULL) {
-        return error_set(evaluation->error, WEIR_MISUSE, "there is nobody to ask about a jq program");
+        return error_set(evaluation->error, WEIR_MISUSE, "a jq program needs an evaluator, and the caller gave none");
     } else {
         status = evaluation->evaluate(evaluation->evaluate_context, part->text, evaluation->context, ret_value,
                                       evaluation->error);
@@ -310,6 +339,7 @@ static enum weir_status too_large(const struct evaluation *evaluation, enum weir
                                           : status;
 }
 
+/* Strings raw, numbers as jq prints them, other values as compact JSON. */
 static enum weir_status add_value(const struct evaluation *evaluation, const struct template_part *part,
                                   const json_t *value, struct text *to)
 {
@@ -411,6 +441,7 @@ static enum weir_status evaluate_tree(const struct evaluation *evaluation, const
 enum weir_status template_evaluate(const struct template *template, const json_t *context, expression_evaluate evaluate,
                                    void *evaluate_context, json_t **ret_value, struct weir_error *error)
 {
+    INVARIANT(template != NULL && ret_value != NULL);
     const struct evaluation evaluation = {context, evaluate, evaluate_context, error};
     return evaluate_tree(&evaluation, template, ret_value);
 }

@@ -28,7 +28,7 @@
 enum {
     TEMPLATE_BYTES_MAX = 64 * 1024,              /* source of one template */
     TEMPLATE_PARTS_MAX = 256,                    /* literals and expressions in one template */
-    EXPRESSION_PATH_TOLD_MAX = 3,                /* first steps of a path that expression_paths() reports */
+    EXPRESSION_PATH_STEPS_MAX = 3,               /* first steps of a path that expression_paths() reports */
     EXPRESSION_NESTING_MAX = 64,                 /* brackets inside each other in one expression */
     TEMPLATE_RESULT_BYTES_MAX = 4 * 1024 * 1024, /* text that one evaluation may give */
 };
@@ -137,7 +137,7 @@ enum expression_object { CONTEXT_ITSELF, CONTEXT_STEP, CONTEXT_EXECUTION };
 const char *const *expression_keys(enum expression_object object, size_t *ret_count);
 
 /* Calls `visit` for each path of the template that begins at the context for certain, with its first steps, at most
- * EXPRESSION_PATH_TOLD_MAX (1 or more; their keys end with key_length) and where it begins in the source of the
+ * EXPRESSION_PATH_STEPS_MAX (1 or more; their keys end with key_length) and where it begins in the source of the
  * (sub)template. In jq programs it looks no further than `.` keeps its meaning, and at none that assigns: a text that it
  * does not report may be a path all the same. Stops at the first status that is not WEIR_OK and returns it. */
 typedef enum weir_status (*expression_visit_path)(void *context, const struct path_step *steps, size_t count,

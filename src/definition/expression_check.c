@@ -1,9 +1,20 @@
-/* Checks the references of expressions when all steps are known. */
+/* Checks the references of expressions, after all steps of a definition were read. Runs in the caller's thread; programs
+ * are compiled in a child process.
+ *
+ *   1. Each step that an expression refers to must exist and precede the step of the expression in the graph of needs. Else
+ * its value would depend on timing.
+ *   2. In definitions of users, paths that begin at the context must name existing keys. A wrong key is always null, and jq
+ * does not report it.
+ *   3. In definitions of users, all jq programs are compiled at once (jq_check()).
+ *
+ * A definition of a store skips 2 and 3: it was checked when it was written, and a later version may know more keys. Every
+ * error has the line and column of the expression, and a hint with the likely spelling.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "definition/definition_reader.h"
+#include "definition/definition_internal.h"
 #include "definition/graph.h"
 #include "definition/jq.h"
 
@@ -34,6 +45,7 @@ static bool is_subtraction(const struct reference_check *check, const struct tem
     return false;
 }
 
+/* Step 1 of the overview. */
 static enum weir_status check_reference(void *context, const struct template *template, const char *word, size_t length,
                                         size_t offset)
 {
@@ -65,7 +77,7 @@ static enum weir_status check_reference(void *context, const struct template *te
     return reader->source.status;
 }
 
-/* --- keys that nothing has --- */
+/* --- keys that do not exist --- */
 
 /* "a, b and c". */
 static void list_keys(const char *const *keys, size_t count, char *to, size_t size)
@@ -76,10 +88,10 @@ static void list_keys(const char *const *keys, size_t count, char *to, size_t si
     }
 }
 
-/* Refuses `step` when its key is none of the object's: its value is always null. `whose` names the object;
- * `instead` is the path behind which people's own names are. */
+/* Refuses `step` when the object has no such key, because its value would always be null. `owner` names the object;
+ * `instead` is the path that holds the names of users. */
 static enum weir_status check_key(const struct reference_check *check, const struct path_step *step, size_t offset,
-                                  enum expression_object object, const char *whose, const char *instead)
+                                  enum expression_object object, const char *owner, const char *instead)
 {
     struct definition_reader *reader = check->reader;
     char word[STEP_ID_MAX + 1] = "";
@@ -94,7 +106,7 @@ static enum weir_status check_key(const struct reference_check *check, const str
     list_keys(keys, count, list, sizeof list);
     memcpy(word, step->key, step->key_length > STEP_ID_MAX ? STEP_ID_MAX : step->key_length);
     yaml_error_inside(&reader->source, check->use->node, offset, reader->error,
-                      "the expression reads \"%s\", which is always null: %s has %s", word, whose, list);
+                      "the expression reads \"%s\", which is always null: %s has %s", word, owner, list);
     const char *nearest = text_nearest(word, keys, count);
     if (nearest != NULL) {
         error_hint(reader->error, "did you mean \"%s\"?", nearest);
@@ -104,7 +116,8 @@ static enum weir_status check_key(const struct reference_check *check, const str
     return reader->source.status;
 }
 
-static enum weir_status check_path(void *context, const struct path_step *steps, size_t count, size_t offset)
+/* Step 2 of the overview. */
+static enum weir_status check_context_path(void *context, const struct path_step *steps, size_t count, size_t offset)
 {
     const struct reference_check *check = context;
     if (steps[0].key == NULL) {
@@ -137,6 +150,7 @@ struct program_list {
     size_t count;
 };
 
+/* Each different program once, with the place of its first use. */
 static enum weir_status collect_program(void *context, const struct template *template, const char *word, size_t length,
                                         size_t offset)
 {
@@ -159,6 +173,7 @@ static enum weir_status collect_program(void *context, const struct template *te
     return WEIR_OK;
 }
 
+/* Step 3 of the overview; without a child process the definition is refused, not accepted unchecked. */
 static enum weir_status check_programs(struct definition_reader *reader, bool is_from_people)
 {
     struct program_list list = {.reader = reader};
@@ -195,7 +210,7 @@ enum weir_status expressions_check(struct definition_reader *reader, const struc
         struct reference_check check = {reader, definition, use};
         enum weir_status status = expression_references(use->template, check_reference, &check);
         if (status == WEIR_OK && is_from_people) {
-            status = expression_paths(use->template, check_path, &check);
+            status = expression_paths(use->template, check_context_path, &check);
         }
         if (status != WEIR_OK) {
             return status;

@@ -1,4 +1,12 @@
-/* The references of a template, as far as its text shows them. */
+/* The references of a template, as far as its text shows them. Pure; any thread.
+ *
+ * A jq program is not parsed. The scanner of expression_scan.h walks over its text and knows strings and brackets; that is
+ * enough to find `.steps.<id>` and paths at the start of a term.
+ *
+ *   steps     `.steps` where no value stands before it, followed by a key. May report too many, never too few.
+ *   paths     only before the first place where `.` may change its meaning (a pipe, a function call, `as`, `reduce`, ...),
+ * and in no program that assigns. May report too few, never too many, because each report can refuse a definition.
+ */
 #include <string.h>
 
 #include "definition/expression.h"
@@ -116,18 +124,18 @@ const char *const *expression_keys(enum expression_object object, size_t *ret_co
     return of_context;
 }
 
-/* --- paths that certainly begin at the context as a whole --- */
+/* --- paths that certainly begin at the context --- */
 
 /* In a program `.` is the context until something gives it another meaning: a pipe, the call of a function with arguments,
  * or one of these names. The text before the first of them is certain, and this reads no further. */
-static const char *const words_that_end_it[] = {"as",      "catch", "def",    "foreach", "import",
-                                                "include", "label", "module", "reduce"};
+static const char *const words_ending_certainty[] = {"as",      "catch", "def",    "foreach", "import",
+                                                     "include", "label", "module", "reduce"};
 /* The names that a term may stand behind. */
 static const char *const words_before_terms[] = {"and", "elif", "else", "if", "or", "then", "try"};
 
 enum { WORD_BYTES_MAX = 16 };
 
-static bool is_one_of(const char *word, size_t length, const char *const *words, size_t count)
+static bool word_is_one_of(const char *word, size_t length, const char *const *words, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (strlen(words[i]) == length && memcmp(words[i], word, length) == 0) {
@@ -137,7 +145,7 @@ static bool is_one_of(const char *word, size_t length, const char *const *words,
     return false;
 }
 
-#define IS_ONE_OF(word, length, words) is_one_of(word, length, words, sizeof(words) / sizeof(words)[0])
+#define IS_ONE_OF(word, length, words) word_is_one_of(word, length, words, sizeof(words) / sizeof(words)[0])
 
 /* The identifier that ends before text[at], blanks between them left out; gives its length, 0 for none. One that is a key
  * or a variable (`.if`, `$if`) has its sign in front; one that is longer than any of these is cut. */
@@ -167,7 +175,7 @@ static bool begins_term(const char *text, size_t at)
     return before == 0 || strchr("([{,:;+-*/%<>=", text[before - 1]) != NULL || IS_ONE_OF(word, length, words_before_terms);
 }
 
-/* True where `.` may become something else. */
+/* True where `.` may get another meaning. */
 static bool ends_certainty(const char *text, size_t length, size_t at)
 {
     const char *word = NULL;
@@ -181,11 +189,11 @@ static bool ends_certainty(const char *text, size_t length, size_t at)
         return before > 0 && scan_is_in_identifier(word[before - 1]) && !IS_ONE_OF(word, before, words_before_terms);
     default:
         return (at == 0 || (!scan_is_in_identifier(text[at - 1]) && strchr(".$@", text[at - 1]) == NULL)) &&
-               IS_ONE_OF(text + at, scan_identifier(text + at, length - at), words_that_end_it);
+               IS_ONE_OF(text + at, scan_identifier(text + at, length - at), words_ending_certainty);
     }
 }
 
-/* `.a = 1` makes what is not there. */
+/* `.a = 1` creates a key, so an unknown key is no mistake there. */
 static bool has_assignment(const char *text, size_t length)
 {
     struct scanner scanner = {.depth = 0};
@@ -208,7 +216,7 @@ static size_t read_path(const char *text, size_t length, struct path_step *steps
 {
     size_t count = 0;
     size_t at = length > 1 && text[1] == '[' ? 1 : 0;
-    while (at < length && count < EXPRESSION_PATH_TOLD_MAX) {
+    while (at < length && count < EXPRESSION_PATH_STEPS_MAX) {
         struct path_step *step = &steps[count];
         *step = (struct path_step){.key = NULL};
         size_t used = text[at] == '.'   ? scan_dot(text + at, length - at, step)
@@ -237,7 +245,7 @@ static enum weir_status visit_paths(const struct template_part *part, expression
             break;
         }
         if (is_code && text[at] == '.' && begins_term(text, at)) {
-            struct path_step steps[EXPRESSION_PATH_TOLD_MAX];
+            struct path_step steps[EXPRESSION_PATH_STEPS_MAX];
             size_t count = read_path(text + at, part->length - at, steps);
             enum weir_status status = count > 0 ? visit(context, steps, count, part->offset + at) : WEIR_OK;
             if (status != WEIR_OK) {

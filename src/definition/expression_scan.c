@@ -1,3 +1,12 @@
+/* The text of a jq program, byte by byte: open brackets and strings, identifiers, and the parts of plain paths. Pure; any
+ * thread.
+ *
+ * The stack of the scanner holds the closing byte of each open bracket; a '"' on top means inside a string. `\(` in a
+ * string opens an interpolation, which is code again until its `)`. A comment ends at its line.
+ *
+ * path_parse() accepts only the subset of jq's paths whose meaning path_follow() repeats exactly: keys, quoted keys without
+ * escapes, and indexes. It refuses any other text, which then goes to jq. So a wrong guess costs time, never a wrong value.
+ */
 #include "definition/expression_scan.h"
 
 #include <string.h>
@@ -14,7 +23,7 @@ bool scanner_is_in_string(const struct scanner *scanner)
     return scanner->depth > 0 && scanner->closers[scanner->depth - 1] == '"';
 }
 
-static enum scan_result push(struct scanner *scanner, char closer)
+static enum scan_result open_bracket(struct scanner *scanner, char closer)
 {
     if (scanner->depth == EXPRESSION_NESTING_MAX) {
         return SCAN_TOO_DEEP;
@@ -23,7 +32,7 @@ static enum scan_result push(struct scanner *scanner, char closer)
     return SCAN_ON;
 }
 
-static enum scan_result pop(struct scanner *scanner, char closer)
+static enum scan_result close_bracket(struct scanner *scanner, char closer)
 {
     if (scanner->depth == 0) {
         return closer == '}' ? SCAN_END : SCAN_MISMATCH;
@@ -31,29 +40,29 @@ static enum scan_result pop(struct scanner *scanner, char closer)
     return scanner->closers[--scanner->depth] == closer ? SCAN_ON : SCAN_MISMATCH;
 }
 
-/* Takes the next one or two bytes; SCAN_END at the bracket that closes the expression, which is not taken. */
+/* The bracket that ends the expression is the one that no open bracket needs. */
 enum scan_result scanner_step(struct scanner *scanner, const char *text, size_t length, size_t *at)
 {
     char c = text[(*at)++];
     if (scanner_is_in_string(scanner)) {
         if (c == '\\' && *at < length) {
-            return text[(*at)++] == '(' ? push(scanner, ')') : SCAN_ON;
+            return text[(*at)++] == '(' ? open_bracket(scanner, ')') : SCAN_ON;
         }
-        return c == '"' ? pop(scanner, '"') : SCAN_ON;
+        return c == '"' ? close_bracket(scanner, '"') : SCAN_ON;
     }
     switch (c) {
     case '"':
-        return push(scanner, '"');
+        return open_bracket(scanner, '"');
     case '(':
-        return push(scanner, ')');
+        return open_bracket(scanner, ')');
     case '[':
-        return push(scanner, ']');
+        return open_bracket(scanner, ']');
     case '{':
-        return push(scanner, '}');
+        return open_bracket(scanner, '}');
     case ')':
     case ']':
     case '}': {
-        enum scan_result result = pop(scanner, c);
+        enum scan_result result = close_bracket(scanner, c);
         *at -= result == SCAN_END;
         return result;
     }
@@ -192,11 +201,13 @@ bool path_parse(const char *text, size_t length, struct arena *arena, const stru
     return steps != NULL;
 }
 
+/* jq has one type of numbers. */
 static const char *jq_type_name(const json_t *value)
 {
     return json_is_integer(value) ? "number" : json_type_name(value);
 }
 
+/* The messages are jq's own, so that a path and a program fail alike. */
 enum weir_status path_follow(const struct path_step *steps, size_t count, const json_t *context, const json_t **ret_value,
                              struct weir_error *error)
 {

@@ -1,6 +1,5 @@
-/* The inside of expression.c and expression_references.c: reading the text of a jq program without understanding all of it.
- * Where its strings and brackets begin and end, and the parts of its paths. Pure; any thread. No other file includes
- * this.
+/* Private to expression.c and expression_references.c: scanning the text of a jq program without parsing it.
+ * It finds strings, brackets and the parts of paths. Pure; any thread. No other file includes this.
  */
 #ifndef WEIR_DEFINITION_EXPRESSION_SCAN_H
 #define WEIR_DEFINITION_EXPRESSION_SCAN_H

@@ -1,10 +1,19 @@
+/* The graph of needs of a definition: an order, a circle, and the set of predecessors of each step. Pure; any thread; at
+ * most GRAPH_NODES_MAX nodes, on the stack.
+ *
+ *   graph_order()         repeatedly places the nodes whose needs are placed, in index order. When a pass places none,
+ * every remaining node needs another remaining one, so a walk along the needs ends in a circle. graph_predecessors()  in
+ * that order, the set of a node is the union of its needs and their sets; 64 nodes in a word.
+ *
+ * Both are at most quadratic in the nodes, that is 40,000 steps for the largest definition.
+ */
 #include "definition/graph.h"
 
 #include <string.h>
 
 #include "base/error.h"
 
-/* Every node that is left needs another one that is left, so walking along the needs must come back to where it was. */
+/* Every remaining node needs another remaining one, so a walk along the needs must meet a node twice. */
 static size_t find_cycle(const struct graph_node *nodes, const bool *is_placed, size_t start, uint16_t *cycle)
 {
     size_t seen_at[GRAPH_NODES_MAX] = {0}; /* position in `cycle`, from 1 */
@@ -27,7 +36,7 @@ static size_t find_cycle(const struct graph_node *nodes, const bool *is_placed, 
     return length - first;
 }
 
-static bool is_ready(const struct graph_node *node, const bool *is_placed)
+static bool needs_are_placed(const struct graph_node *node, const bool *is_placed)
 {
     for (size_t i = 0; i < node->needs_count; i++) {
         if (!is_placed[node->needs[i]]) {
@@ -45,7 +54,7 @@ bool graph_order(const struct graph_node *nodes, size_t count, uint16_t *order, 
     while (placed < count) {
         size_t before = placed;
         for (size_t i = 0; i < count; i++) {
-            if (!is_placed[i] && is_ready(&nodes[i], is_placed)) {
+            if (!is_placed[i] && needs_are_placed(&nodes[i], is_placed)) {
                 order[placed++] = (uint16_t)i;
                 is_placed[i] = true;
             }
@@ -64,6 +73,7 @@ bool graph_order(const struct graph_node *nodes, size_t count, uint16_t *order, 
 
 void graph_predecessors(const struct graph_node *nodes, size_t count, const uint16_t *order, uint64_t *sets)
 {
+    INVARIANT(count <= GRAPH_NODES_MAX && order != NULL && sets != NULL);
     memset(sets, 0, count * GRAPH_WORDS_PER_NODE * sizeof *sets);
     for (size_t i = 0; i < count; i++) {
         uint64_t *own = sets + (size_t)order[i] * GRAPH_WORDS_PER_NODE;
@@ -80,5 +90,6 @@ void graph_predecessors(const struct graph_node *nodes, size_t count, const uint
 
 bool graph_precedes(const uint64_t *sets, size_t before, size_t after)
 {
+    INVARIANT(before < GRAPH_NODES_MAX && after < GRAPH_NODES_MAX);
     return (sets[after * GRAPH_WORDS_PER_NODE + before / 64] >> (before % 64) & 1) != 0;
 }

@@ -1,5 +1,5 @@
-/* The graph of needs between the steps of a definition: an order to run in, or the circle that forbids one; and which step
- * comes before whom. Pure; at most GRAPH_NODES_MAX nodes. Any thread. */
+/* The graph of needs between the steps of a definition: an order to run in, or the circle that forbids one; and the
+ * steps before each step. Pure; at most GRAPH_NODES_MAX nodes. Any thread. */
 #ifndef WEIR_DEFINITION_GRAPH_H
 #define WEIR_DEFINITION_GRAPH_H
 

@@ -1,3 +1,24 @@
+/* libjq, and the confinement of the processes that run it. jq.h gives the reasons.
+ *
+ * Confinement (jq_confine_process()), in a child process before it sees a program:
+ *
+ *   1. Default signal handlers, nothing blocked: a handler of the parent must not run with the child's descriptors.
+ *   2. An empty environment: jq's `env` and ~/.jq find nothing.
+ *   3. Standard streams on /dev/null, all other descriptors closed but the kept ones.
+ *   4. Limits: memory beyond the present size, no core file, no further descriptor. With RLIMIT_NOFILE 0 no file can be
+ * opened.
+ *   5. A system call filter as the last step, because the steps before need calls that it forbids.
+ *
+ * Checking the programs of a definition (jq_check()):
+ *
+ *   1. Fork a child with all programs; it confines itself and limits its CPU time.
+ *   2. Compile all programs as one, since a compilation costs 40 ms at any size. If that succeeds, all are right.
+ *   3. Otherwise find the first wrong one by halves, and compile it alone for jq's message.
+ *   4. A child that dies was killed by one of them: each program then gets a child of its own, so the culprit is named.
+ *   5. The parent waits until a deadline, then kills the child.
+ *
+ * Nothing here may run libjq in the caller's process, except a struct jq_program in a confined child.
+ */
 #include "definition/jq.h"
 
 #include <errno.h>
@@ -26,11 +47,12 @@ enum { JQ_MESSAGE_MAX = 300, JQ_COMBINED_BYTES_MAX = 8 * 1024 * 1024 };
 
 struct jq_program {
     jq_state *state;
-    char message[JQ_MESSAGE_MAX]; /* the first complaint */
+    char message[JQ_MESSAGE_MAX]; /* the first error of jq */
 };
 
 /* --- confinement --- */
 
+/* Soft and hard limit, so that the process cannot raise it again. */
 static void set_limit(__rlimit_resource_t resource, rlim_t value)
 {
     struct rlimit limit = {.rlim_cur = value, .rlim_max = value};
@@ -47,7 +69,7 @@ static bool is_kept(int fd, const int *keep_fds, size_t keep_count)
     return false;
 }
 
-static void close_others(const int *keep_fds, size_t keep_count)
+static void close_other_fds(const int *keep_fds, size_t keep_count)
 {
     unsigned first = 3;
     for (;;) { /* the gaps between the kept ones, each in one call */
@@ -66,7 +88,7 @@ static void close_others(const int *keep_fds, size_t keep_count)
     }
 }
 
-/* A child starts with all that its parent had mapped, so the limit is for further memory. */
+/* A child starts with the mappings of its parent, so the limit is for further memory. */
 static void limit_memory(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -107,10 +129,10 @@ void jq_confine_process(const int *keep_fds, size_t keep_count)
         }
     }
     limit_memory();
-    close_others(keep_fds, keep_count);
+    close_other_fds(keep_fds, keep_count);
     set_limit(RLIMIT_CORE, 0);
     set_limit(RLIMIT_NOFILE, 0);
-    (void)syscall_filter_install(); /* where there is none, the limits above are left */
+    (void)syscall_filter_install(); /* without a filter on this machine, the limits above remain */
 }
 
 void jq_confine_cpu(unsigned seconds)
@@ -125,6 +147,7 @@ void jq_confine_cpu(unsigned seconds)
 
 /* --- values --- */
 
+/* jq has doubles alone: integers beyond 2^53 lose digits here. */
 static jv to_jv(const json_t *value)
 {
     switch (json_typeof(value)) {
@@ -253,9 +276,9 @@ static json_t *from_jv(jv value, int depth)
 
 /* --- programs --- */
 
-static void cut_before(char *text, const char *what)
+static void cut_before(char *text, const char *suffix)
 {
-    char *found = strstr(text, what);
+    char *found = strstr(text, suffix);
     if (found != NULL) {
         *found = '\0';
     }
@@ -284,7 +307,7 @@ static void ignore_message(void *context, jv message)
 }
 
 /* Imports stand at the very start of a program or not at all; they would read files. */
-static bool starts_with_module_word(const char *text)
+static bool starts_with_module_keyword(const char *text)
 {
     for (;;) {
         text += strspn(text, " \t\r\n");
@@ -293,10 +316,10 @@ static bool starts_with_module_word(const char *text)
         }
         text += strcspn(text, "\n");
     }
-    static const char *const words[] = {"import", "include", "module"};
+    static const char *const keywords[] = {"import", "include", "module"};
     size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:");
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strlen(words[i]) == length && memcmp(words[i], text, length) == 0) {
+    for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++) {
+        if (strlen(keywords[i]) == length && memcmp(keywords[i], text, length) == 0) {
             return true;
         }
     }
@@ -305,7 +328,7 @@ static bool starts_with_module_word(const char *text)
 
 enum weir_status jq_program_open(const char *text, struct jq_program **ret_program, struct weir_error *error)
 {
-    if (starts_with_module_word(text)) {
+    if (starts_with_module_keyword(text)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "jq modules are not available");
     }
     struct jq_program *program = calloc(1, sizeof *program);
@@ -318,7 +341,7 @@ enum weir_status jq_program_open(const char *text, struct jq_program **ret_progr
         return error_out_of_memory(error);
     }
     jq_set_error_cb(program->state, keep_message, program);
-    /* jq_init() leaves these as the memory was: `debug` and `input` would jump into the void. */
+    /* jq_init() leaves these uninitialised: `debug` and `input` would call a random address. */
     jq_set_debug_cb(program->state, ignore_message, NULL);
     jq_set_input_cb(program->state, NULL, NULL);
     if (!jq_compile(program->state, text)) {
@@ -396,7 +419,7 @@ static bool compiles_together(const char *const *programs, size_t count)
     struct text text = {.max = JQ_COMBINED_BYTES_MAX};
     bool is_fine = true;
     for (size_t i = 0; i < count && is_fine; i++) {
-        is_fine = !starts_with_module_word(programs[i]) &&
+        is_fine = !starts_with_module_keyword(programs[i]) &&
                   text_format(&text, "%s(%s\n)", i == 0 ? "" : ",", programs[i]) == WEIR_OK;
     }
     struct jq_program *program = NULL;
@@ -422,7 +445,7 @@ static size_t find_wrong(const char *const *programs, size_t count)
     return fine;
 }
 
-static void check_all(const char *const *programs, size_t count, struct check_answer *answer)
+static void check_programs_in_child(const char *const *programs, size_t count, struct check_answer *answer)
 {
     answer->is_finished = true;
     answer->wrong = count;
@@ -441,12 +464,13 @@ static void check_all(const char *const *programs, size_t count, struct check_an
     text_copy(answer->message, sizeof answer->message, error.message);
 }
 
+/* The child: steps 1 to 4 of the check in its own memory, one write to the pipe. */
 _Noreturn static void check_main(const char *const *programs, size_t count, int out_fd)
 {
     struct check_answer answer = {.wrong = 0};
     jq_confine_process(&out_fd, 1);
     jq_confine_cpu(JQ_CHECK_CPU_SECONDS_MAX);
-    check_all(programs, count, &answer);
+    check_programs_in_child(programs, count, &answer);
     _exit(write(out_fd, &answer, sizeof answer) == (ssize_t)sizeof answer ? 0 : 1);
 }
 
@@ -457,8 +481,8 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* The answer is smaller than PIPE_BUF and so comes whole or not at all. */
-static bool read_answer(int in_fd, struct check_answer *ret_answer, bool *ret_is_late)
+/* The answer is smaller than PIPE_BUF, so it arrives completely or not at all. */
+static bool read_check_answer(int in_fd, struct check_answer *ret_answer, bool *ret_is_late)
 {
     int64_t deadline_ms = now_ms() + JQ_CHECK_DEADLINE_MS;
     for (;;) {
@@ -483,7 +507,7 @@ static bool read_answer(int in_fd, struct check_answer *ret_answer, bool *ret_is
 
 /* Signals stay blocked until the child has put its handlers back to the default: a handler of ours would run in it, with
  * our pipes. */
-static pid_t fork_child(const char *const *programs, size_t count, int out_fd)
+static pid_t fork_checker(const char *const *programs, size_t count, int out_fd)
 {
     sigset_t all;
     sigset_t before;
@@ -508,7 +532,7 @@ enum weir_status jq_check(const char *const *programs, size_t count, size_t *ret
     if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
         return error_set_native(error, WEIR_SYSTEM, errno, "no pipe for checking expressions: %s", strerror(errno));
     }
-    pid_t child = fork_child(programs, count, pipe_fds[1]);
+    pid_t child = fork_checker(programs, count, pipe_fds[1]);
     int native = errno;
     (void)close(pipe_fds[1]);
     if (child < 0) {
@@ -517,7 +541,7 @@ enum weir_status jq_check(const char *const *programs, size_t count, size_t *ret
     }
     struct check_answer answer = {.wrong = 0};
     bool is_late = false;
-    bool has_answer = read_answer(pipe_fds[0], &answer, &is_late);
+    bool has_answer = read_check_answer(pipe_fds[0], &answer, &is_late);
     (void)close(pipe_fds[0]);
     if (is_late) {
         (void)kill(child, SIGKILL);
@@ -528,12 +552,12 @@ enum weir_status jq_check(const char *const *programs, size_t count, size_t *ret
         return error_set(error, WEIR_SYSTEM, "checking the expressions took longer than %d ms", JQ_CHECK_DEADLINE_MS);
     }
     if (!has_answer && count == 1) {
-        /* jq itself died of it. */
+        /* jq itself died while it compiled this program. */
         *ret_wrong = 0;
         return error_set(error, WEIR_INVALID_ARGUMENT, "jq cannot compile this");
     }
     if (!has_answer) {
-        /* One of them kills the compiler: a child of its own for each finds out which. */
+        /* Step 4: one of them kills the compiler. */
         for (size_t i = 0; i < count; i++) {
             size_t wrong = 0;
             enum weir_status status = jq_check(programs + i, 1, &wrong, error);

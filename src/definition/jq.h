@@ -43,8 +43,8 @@ WEIR_MUST_CHECK enum weir_status jq_program_run(struct jq_program *program, cons
 void jq_program_close(struct jq_program *program);
 
 /* Compiles all programs in a child process, one compilation when all are right. WEIR_INVALID_ARGUMENT: *ret_wrong is the
- * index of the first wrong one and the message is jq's; WEIR_SYSTEM: no child could be had, or it was too slow. Brackets in
- * each program must be balanced (expression.c sees to it). Forks: safe in a program with threads; the child only uses
+ * index of the first wrong one and the message is jq's; WEIR_SYSTEM: no child could be made, or it was too slow. Brackets
+ * in each program must be balanced, as expression.c checks. Forks: safe in a program with threads; the child only uses
  * memory and a pipe. Any thread. */
 WEIR_MUST_CHECK enum weir_status jq_check(const char *const *programs, size_t count, size_t *ret_wrong,
                                           struct weir_error *error);

@@ -1,3 +1,14 @@
+/* The role of each argument of a command for a shell. Pure; any thread.
+ *
+ *   1. Find a shell by its last path component anywhere in the command, or a first argument that is itself an expression.
+ *   2. From there read options as a shell does, with the values that belong to them ("-o pipefail").
+ *   3. With -c the next argument is the script: SHELL_SCRIPT, in which no expression is allowed.
+ *   4. A command that the node runs directly, or by a wrapper such as `env`, has SHELL_OPTION where an expression could
+ * become an option.
+ *   5. `env -S` splits a text into a command, so that text is a script too.
+ *
+ * In doubt an argument counts as code: a refused honest definition has a hint, a missed one would run input.
+ */
 #include "definition/shell_rule.h"
 
 #include <string.h>
@@ -79,6 +90,7 @@ static void find_script(const char *const *arguments, size_t count, size_t from,
 }
 
 /* `from` is the argument behind the shell's name. */
+/* True when the shell has neither script nor file: it runs its standard input. `from` is the argument behind its name. */
 static bool reads_script_from_input(const char *const *arguments, size_t count, size_t from)
 {
     static const char *const inputs[] = {"/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"};

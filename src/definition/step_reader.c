@@ -1,9 +1,22 @@
+/* Reading one step, and the pieces that steps share: templates, needs, retries. Part of definition_read()
+ * (definition_reader.c).
+ *
+ *   1. Unknown keys are refused, then the kind is found: exactly one of `exec`, `sleep`, `handler`.
+ *   2. Keys of another kind are refused by name ("`stdin` belongs to exec"), instead of as unknown.
+ *   3. Common fields: needs, when, timeout, retry. A step may need each other step once, and not itself.
+ *   4. The fields of the kind. For `exec` every argument and variable that a shell or program would run as code must be
+ * free of expressions (shell_rule.h, code_variable.h): input must never become code.
+ *   5. Each text with `${` becomes a template and is listed in reader->uses with its place, for the check of references.
+ *
+ * Constants are checked now, expressions when their value is known. Nothing here may keep a pointer into the tree of the
+ * file, which ends before the definition; only template_use does, and lives as long as the tree.
+ */
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "definition/code_variable.h"
-#include "definition/definition_reader.h"
+#include "definition/definition_internal.h"
 #include "definition/shell_rule.h"
 
 /* In the order of the canonical text. `owner` is the kind of step that the key belongs to, NULL for every step. */
@@ -21,8 +34,9 @@ enum { STEP_KEYS = sizeof step_keys / sizeof step_keys[0] };
 
 /* --- templates --- */
 
-static enum weir_status remember(struct definition_reader *reader, size_t step, const struct yaml_node *node,
-                                 const struct template *template)
+/* The references of the template are checked when all steps are known. */
+static enum weir_status note_template_use(struct definition_reader *reader, size_t step, const struct yaml_node *node,
+                                          const struct template *template)
 {
     struct template_use *use = arena_allocate(reader->scratch, sizeof *use);
     if (use == NULL) {
@@ -34,7 +48,7 @@ static enum weir_status remember(struct definition_reader *reader, size_t step, 
     return WEIR_OK;
 }
 
-/* Any scalar but null: `[sleep, 5]` and `FLAG: true` mean the text that stands there. */
+/* Any scalar but null: `[sleep, 5]` and `FLAG: true` mean the text as written. */
 enum weir_status reader_take_template(struct definition_reader *reader, size_t step, const struct yaml_node *node,
                                       const char *what, const struct template **ret_template)
 {
@@ -52,7 +66,7 @@ enum weir_status reader_take_template(struct definition_reader *reader, size_t s
         error_hint(reader->error, "%s", inner.hint);
         return status;
     }
-    return status == WEIR_OK ? remember(reader, step, node, *ret_template) : error_out_of_memory(reader->error);
+    return status == WEIR_OK ? note_template_use(reader, step, node, *ret_template) : error_out_of_memory(reader->error);
 }
 
 static enum weir_status take_constant(struct definition_reader *reader, const struct yaml_node *node,
@@ -152,8 +166,8 @@ static enum weir_status read_need(struct definition_reader *reader, size_t index
     return WEIR_OK;
 }
 
-static enum weir_status read_needs(struct definition_reader *reader, size_t index, const struct yaml_node *node,
-                                   struct step *step)
+static enum weir_status read_step_needs(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                        struct step *step)
 {
     if (node->kind != YAML_LIST) {
         FAIL(reader, node, "\"needs\" must be a list of steps, not %s", yaml_kind_name(node->kind));
@@ -275,6 +289,7 @@ static const char *id_of(const struct definition_reader *reader, size_t index)
     return reader->step_nodes->keys[index]->text;
 }
 
+/* The hint shows the safe form: the value as an argument behind the script. */
 static enum weir_status refuse_code(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                     size_t offset)
 {
@@ -303,6 +318,7 @@ static enum weir_status read_argument(struct definition_reader *reader, size_t i
     return status;
 }
 
+/* Applies the rule for shells to the whole command, since a role depends on the arguments before it. */
 static enum weir_status check_argv(struct definition_reader *reader, const struct yaml_node *node)
 {
     if (node->kind != YAML_LIST || node->count == 0) {
@@ -362,6 +378,7 @@ static bool is_environment_name(const char *name)
     return name[0] != '\0' && (name[0] < '0' || name[0] > '9') && name[strspn(name, letters)] == '\0';
 }
 
+/* A variable that makes a program run code may not hold an expression. */
 static enum weir_status read_environment(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                          struct step_exec *exec)
 {
@@ -472,7 +489,7 @@ static enum weir_status read_exec(struct definition_reader *reader, size_t index
 
 /* --- sleep and handler --- */
 
-/* A constant is checked now and kept in its shortest form; an expression's text is checked when it is known. */
+/* A constant is checked and kept in its shortest form. The value of an expression is checked when the step runs. */
 static enum weir_status read_sleep_duration(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                             const struct template **ret_template)
 {
@@ -549,6 +566,7 @@ static enum weir_status check_step_keys(struct definition_reader *reader, const 
     return yaml_check_keys(&reader->source, node, "a step", keys, STEP_KEYS, reader->error);
 }
 
+/* Step 1: exactly one kind, and a message that lists them. */
 static enum weir_status find_kind(struct definition_reader *reader, const struct yaml_node *node, const char *id,
                                   const char **ret_kind)
 {
@@ -578,6 +596,7 @@ static enum weir_status find_kind(struct definition_reader *reader, const struct
     return WEIR_OK;
 }
 
+/* Step 2. */
 static enum weir_status refuse_foreign_keys(struct definition_reader *reader, const struct yaml_node *node,
                                             const char *kind)
 {
@@ -598,6 +617,7 @@ static enum weir_status refuse_foreign_keys(struct definition_reader *reader, co
     return WEIR_OK;
 }
 
+/* Step 3. */
 static enum weir_status read_common(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                     struct step *step)
 {
@@ -605,7 +625,7 @@ static enum weir_status read_common(struct definition_reader *reader, size_t ind
     const struct yaml_node *when = yaml_get(node, "when");
     const struct yaml_node *timeout = yaml_get(node, "timeout");
     const struct yaml_node *retry = yaml_get(node, "retry");
-    enum weir_status status = needs == NULL ? WEIR_OK : read_needs(reader, index, needs, step);
+    enum weir_status status = needs == NULL ? WEIR_OK : read_step_needs(reader, index, needs, step);
     if (status == WEIR_OK && when != NULL) {
         status = read_when(reader, index, when, step);
     }

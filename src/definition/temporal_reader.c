@@ -1,4 +1,5 @@
-/* The section `temporal` of a definition: how its workflow is started on Temporal instead of as steps here.
+/* The section `temporal` of a definition: how its workflow is started on Temporal instead of as steps of a node. Part of
+ * definition_read(), in the thread of its caller.
  *
  * Its values are templates over the params. A constant is checked when the definition is read; the value of an expression
  * is checked at the start (engine/temporal/fields.c). A start must be the same each time it is sent, from each node. So an
@@ -8,11 +9,11 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "definition/definition_reader.h"
+#include "definition/definition_internal.h"
 
 #define FAIL(reader, node, ...) yaml_error(&(reader)->source, node, (reader)->error, __VA_ARGS__)
 
-static enum weir_status take_outer_name(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+static enum weir_status read_outer_name(struct definition_reader *reader, const struct yaml_node *node, const char *what,
                                         const char **ret_name)
 {
     enum weir_status status = reader_take_text(reader, node, what, ret_name);
@@ -24,20 +25,20 @@ static enum weir_status take_outer_name(struct definition_reader *reader, const 
 
 /* --- one field each --- */
 
-static enum weir_status take_queue(struct definition_reader *reader, const struct yaml_node *node,
-                                   const struct template **ret_template)
+static enum weir_status read_task_queue(struct definition_reader *reader, const struct yaml_node *node,
+                                        const struct template **ret_template)
 {
     const char *name = NULL;
     enum weir_status status = reader_take_template(reader, 0, node, "\"task_queue\"", ret_template);
     if (status == WEIR_OK && template_is_constant(*ret_template)) {
-        return take_outer_name(reader, node, "\"task_queue\"", &name);
+        return read_outer_name(reader, node, "\"task_queue\"", &name);
     }
     return status;
 }
 
 /* A constant id would serve one execution only. */
-static enum weir_status take_workflow_id(struct definition_reader *reader, const struct yaml_node *node,
-                                         const struct template **ret_template)
+static enum weir_status read_workflow_id_template(struct definition_reader *reader, const struct yaml_node *node,
+                                                  const struct template **ret_template)
 {
     enum weir_status status = reader_take_template(reader, 0, node, "\"workflow_id\"", ret_template);
     if (status == WEIR_OK && template_is_constant(*ret_template)) {
@@ -49,8 +50,8 @@ static enum weir_status take_workflow_id(struct definition_reader *reader, const
 }
 
 /* Zero is no time-out and no delay: the field is left out. */
-static enum weir_status take_duration(struct definition_reader *reader, const struct yaml_node *node, const char *what,
-                                      const struct template **ret_template)
+static enum weir_status read_start_duration(struct definition_reader *reader, const struct yaml_node *node,
+                                            const char *what, const struct template **ret_template)
 {
     int64_t us = 0;
     char shortest[DURATION_TEXT_MAX];
@@ -67,8 +68,8 @@ static enum weir_status take_duration(struct definition_reader *reader, const st
     return template_make_verbatim(shortest, strlen(shortest), reader->arena, ret_template, reader->error);
 }
 
-static enum weir_status take_priority(struct definition_reader *reader, const struct yaml_node *node,
-                                      const struct template **ret_template)
+static enum weir_status read_start_priority(struct definition_reader *reader, const struct yaml_node *node,
+                                            const struct template **ret_template)
 {
     int64_t priority = 0;
     enum weir_status status = reader_take_tree(reader, 0, node, "\"priority\"", ret_template);
@@ -96,8 +97,8 @@ static enum weir_status check_size(struct definition_reader *reader, const struc
     return status == WEIR_OK ? WEIR_OK : FAIL(reader, node, "%s is larger than %d bytes", what, TEMPORAL_MAP_BYTES_MAX);
 }
 
-static enum weir_status take_fields(struct definition_reader *reader, const struct yaml_node *node, const char *what,
-                                    enum yaml_kind kind, const struct template **ret_template)
+static enum weir_status read_payload_fields(struct definition_reader *reader, const struct yaml_node *node,
+                                            const char *what, enum yaml_kind kind, const struct template **ret_template)
 {
     if (node->kind != kind) {
         return FAIL(reader, node, "%s must be a %s, not %s", what, yaml_kind_name(kind), yaml_kind_name(node->kind));
@@ -146,7 +147,7 @@ static enum weir_status refuse_program(void *context, const struct template *tem
     yaml_error_inside(&rule->reader->source, rule->use->node, offset, rule->reader->error,
                       "${%.*s} is more than a path: in \"temporal\" an expression is a path, as ${.input.order}",
                       length > 80 ? 80 : (int)length, word);
-    error_hint(rule->reader->error, "put the value that you want into the params, where the execution is enqueued");
+    error_hint(rule->reader->error, "put the wanted value into the params when the execution is enqueued");
     return rule->reader->source.status;
 }
 
@@ -155,7 +156,7 @@ static bool is_key(const struct path_step *step, const char *key)
     return step->key != NULL && strlen(key) == step->key_length && memcmp(step->key, key, step->key_length) == 0;
 }
 
-static enum weir_status check_path(void *context, const struct path_step *steps, size_t count, size_t offset)
+static enum weir_status check_start_path(void *context, const struct path_step *steps, size_t count, size_t offset)
 {
     static const char *const keys[] = {"id", "workspace", "workflow", "version"};
     const struct expression_rule *rule = context;
@@ -175,7 +176,7 @@ static enum weir_status check_path(void *context, const struct path_step *steps,
     return rule->reader->source.status;
 }
 
-/* Also of a definition that comes from a store: nobody evaluates a jq program at a start. */
+/* Also for a definition of a store: no evaluator runs at a start. */
 static enum weir_status check_expressions(struct definition_reader *reader, struct definition_temporal *temporal)
 {
     enum weir_status status = WEIR_OK;
@@ -183,7 +184,7 @@ static enum weir_status check_expressions(struct definition_reader *reader, stru
         struct expression_rule rule = {reader, use};
         temporal->has_expressions = temporal->has_expressions || !template_is_constant(use->template);
         status = template_each_program(use->template, refuse_program, &rule);
-        status = status == WEIR_OK ? expression_paths(use->template, check_path, &rule) : status;
+        status = status == WEIR_OK ? expression_paths(use->template, check_start_path, &rule) : status;
     }
     return status;
 }
@@ -199,15 +200,15 @@ static enum weir_status read_ids(struct definition_reader *reader, const struct 
     const struct yaml_node *priority = yaml_get(node, "priority");
     enum weir_status status = WEIR_OK;
     if (type != NULL) {
-        status = take_outer_name(reader, type, "\"workflow_type\"", &temporal->workflow_type);
+        status = read_outer_name(reader, type, "\"workflow_type\"", &temporal->workflow_type);
     }
     if (status == WEIR_OK && id != NULL) {
-        status = take_workflow_id(reader, id, &temporal->workflow_id);
+        status = read_workflow_id_template(reader, id, &temporal->workflow_id);
     }
     if (status == WEIR_OK && queue != NULL) {
-        status = take_queue(reader, queue, &temporal->task_queue);
+        status = read_task_queue(reader, queue, &temporal->task_queue);
     }
-    return status == WEIR_OK && priority != NULL ? take_priority(reader, priority, &temporal->priority) : status;
+    return status == WEIR_OK && priority != NULL ? read_start_priority(reader, priority, &temporal->priority) : status;
 }
 
 static enum weir_status read_times(struct definition_reader *reader, const struct yaml_node *node,
@@ -225,7 +226,7 @@ static enum weir_status read_times(struct definition_reader *reader, const struc
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < sizeof times / sizeof times[0] && status == WEIR_OK; i++) {
         const struct yaml_node *time = yaml_get(node, times[i].key);
-        status = time == NULL ? WEIR_OK : take_duration(reader, time, times[i].what, times[i].place);
+        status = time == NULL ? WEIR_OK : read_start_duration(reader, time, times[i].what, times[i].place);
     }
     if (status == WEIR_OK && temporal->execution_timeout != NULL && definition->timeout_us > 0) {
         return FAIL(reader, yaml_get(node, "execution_timeout"),
@@ -248,18 +249,18 @@ static enum weir_status read_payloads(struct definition_reader *reader, const st
     const struct yaml_node *headers = yaml_get(node, "headers");
     enum weir_status status = WEIR_OK;
     if (arguments != NULL) {
-        status = take_fields(reader, arguments, "\"args\"", YAML_LIST, &temporal->arguments);
+        status = read_payload_fields(reader, arguments, "\"args\"", YAML_LIST, &temporal->arguments);
     }
     if (status == WEIR_OK && memo != NULL) {
-        status = take_fields(reader, memo, "\"memo\"", YAML_MAP, &temporal->memo);
+        status = read_payload_fields(reader, memo, "\"memo\"", YAML_MAP, &temporal->memo);
         status = status == WEIR_OK ? refuse_own_memo(reader, memo) : status;
     }
     if (status == WEIR_OK && attributes != NULL) {
-        status = take_fields(reader, attributes, "\"search_attributes\"", YAML_MAP, &temporal->search_attributes);
+        status = read_payload_fields(reader, attributes, "\"search_attributes\"", YAML_MAP, &temporal->search_attributes);
         status = status == WEIR_OK ? refuse_own_attribute(reader, attributes) : status;
     }
     if (status == WEIR_OK && headers != NULL) {
-        status = take_fields(reader, headers, "\"headers\"", YAML_MAP, &temporal->headers);
+        status = read_payload_fields(reader, headers, "\"headers\"", YAML_MAP, &temporal->headers);
     }
     return status;
 }

@@ -35,7 +35,7 @@ static enum weir_status look(void *context, const struct template *template, con
 static enum weir_status look_at_path(void *context, const struct path_step *steps, size_t count, size_t offset)
 {
     size_t size = *(size_t *)context;
-    INVARIANT(count > 0 && count <= EXPRESSION_PATH_TOLD_MAX && offset < size);
+    INVARIANT(count > 0 && count <= EXPRESSION_PATH_STEPS_MAX && offset < size);
     for (size_t i = 0; i < count; i++) {
         INVARIANT(steps[i].key == NULL || steps[i].key_length < size);
     }

@@ -123,7 +123,7 @@ static void faults_of_a_workflow_on_temporal_are_named(void **state)
 {
     static const struct wrong table[] = {
         {"name: a\ntemporal: {}\nsteps: {}\n", "f.yaml:2:11: a definition has \"steps\" or \"temporal\", not both", NULL},
-        {"name: a\nattempts: 5\ntemporal: {}\n", "f.yaml:2:11: \"attempts\" means nothing beside \"temporal\"",
+        {"name: a\nattempts: 5\ntemporal: {}\n", "f.yaml:2:11: \"attempts\" has no effect beside \"temporal\"",
          "Temporal repeats a workflow that fails: temporal: {retry: {attempts: 3}}"},
         {"name: a\ntemporal: q\n", "f.yaml:2:11: \"temporal\" must be a map, not text", NULL},
         {"name: a\ntemporal: {task_que: q}\n", "f.yaml:2:12: unknown key \"task_que\" in \"temporal\"",
@@ -141,7 +141,7 @@ static void faults_of_a_workflow_on_temporal_are_named(void **state)
         {"name: a\ntemporal: {workflow_id: '${.input.order | tostring}'}\n",
          "f.yaml:2:28: ${.input.order | tostring} is more than a path: in \"temporal\" an expression is a path, as "
          "${.input.order}",
-         "put the value that you want into the params, where the execution is enqueued"},
+         "put the wanted value into the params when the execution is enqueued"},
         {"name: a\ntemporal: {memo: {x: ['${.order}']}}\n",
          "f.yaml:2:26: an expression in \"temporal\" reads .input, or .execution with id, workspace, workflow and version",
          "did you mean \".input.order\"?"},

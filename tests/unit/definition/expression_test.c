@@ -151,8 +151,8 @@ static void a_broken_expression_is_told_with_its_place(void **state)
     (void)state;
     expect_fault("ab ${.input", 3, "the expression has no closing \"}\"");
     expect_fault("ab ${}", 5, "the expression is empty");
-    expect_fault("${ (.a] }", 6, "a bracket in the expression closes nothing");
-    expect_fault("${ .a) }", 5, "a bracket in the expression closes nothing");
+    expect_fault("${ (.a] }", 6, "a closing bracket in the expression has no opening one");
+    expect_fault("${ .a) }", 5, "a closing bracket in the expression has no opening one");
     expect_fault("x${ \"abc }", 1, "the expression has no closing \"}\"");
     expect_fault("x${input}", 3, "an expression starts with a dot here");
     expect_fault("x${input.a}", 3, "an expression starts with a dot here");

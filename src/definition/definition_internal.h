@@ -1,9 +1,9 @@
-/* The inside of definition_read(): the tree of a file becomes a struct definition. Split over definition_reader.c (the file
+/* Private to definition_read(): the tree of a file becomes a struct definition. Split over definition_reader.c (the file
  * as a whole), step_reader.c (one step), temporal_reader.c (its section) and expression_check.c. No other file includes
  * this.
  */
-#ifndef WEIR_DEFINITION_DEFINITION_READER_H
-#define WEIR_DEFINITION_DEFINITION_READER_H
+#ifndef WEIR_DEFINITION_DEFINITION_INTERNAL_H
+#define WEIR_DEFINITION_DEFINITION_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
