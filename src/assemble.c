@@ -1,3 +1,9 @@
+/* The only file that names concrete stores and engines. The command line and the library call it in their own threads.
+ *
+ * A new driver is added to store_drivers, a new engine to assemble_engine(). Operations that one engine alone has (signals,
+ * terminations, questions to a workflow) are opened here by the name of the engine; another engine is refused with a hint.
+ * Nothing here may hold state.
+ */
 #include "assemble.h"
 
 #include <string.h>
@@ -20,7 +26,7 @@ enum weir_status assemble_engine(const char *name, const struct engine_options *
         return temporal_open(options->temporal, ret_engine, error);
     }
     error_set(error, WEIR_INVALID_ARGUMENT, "there is no engine \"%s\"", name);
-    error_hint(error, "this build knows: in_process, temporal");
+    error_hint(error, "the engines are in_process and temporal");
     return WEIR_INVALID_ARGUMENT;
 }
 
@@ -30,7 +36,7 @@ enum weir_status assemble_require_operator(const char *name, const char *what, s
         return WEIR_OK;
     }
     error_set(error, WEIR_INVALID_ARGUMENT, "engine %s has no %s", name, what);
-    error_hint(error, "where executions run on Temporal, weir.yaml says `engine: temporal`");
+    error_hint(error, "for executions on Temporal, set `engine: temporal` in weir.yaml");
     return WEIR_INVALID_ARGUMENT;
 }
 

@@ -1,3 +1,10 @@
+/* Memory in blocks that is freed as a whole. One thread at a time.
+ *
+ *   first -> [block 16 KiB | used ....] -> [block] -> ...      a larger request gets a block of its own size
+ *
+ * Every allocation is zeroed and aligned for any type. The ceiling counts requested bytes, so input cannot make an arena
+ * grow without limit: NULL then, as when memory is short. arena_reset() keeps one block of ordinary size for the next use.
+ */
 #include "base/arena.h"
 
 #include <stdalign.h>
@@ -19,7 +26,7 @@ void arena_init(struct arena *arena, size_t max_bytes)
     *arena = (struct arena){.max_bytes = max_bytes};
 }
 
-static struct arena_block *add_block(struct arena *arena, size_t bytes)
+static struct arena_block *arena_add_block(struct arena *arena, size_t bytes)
 {
     size_t size = bytes > ARENA_BLOCK_BYTES ? bytes : ARENA_BLOCK_BYTES;
     struct arena_block *block = malloc(sizeof *block + size);
@@ -40,7 +47,7 @@ void *arena_allocate(struct arena *arena, size_t bytes)
     size_t rounded = (bytes + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
     struct arena_block *block = arena->first;
     if (block == NULL || block->size - block->used < rounded) {
-        block = add_block(arena, rounded);
+        block = arena_add_block(arena, rounded);
         if (block == NULL) {
             return NULL;
         }

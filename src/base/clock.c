@@ -1,3 +1,12 @@
+/* The clocks of the machine, and times and durations as text. Pure but for the two clocks; any thread.
+ *
+ *   wall clock   may jump; for people alone
+ *   boot clock   never goes back and counts during sleep; for leases, deadlines and durations
+ *
+ * Calendar dates are computed, not taken from the C library: its functions depend on the time zone and the locale. Years
+ * are counted from March, so that the leap day is the last of its year (days_from_date()). Sums saturate at TIME_NEVER: a
+ * deadline never wraps around into the past. Parsers accept only exact values, and the hint of an error shows the form.
+ */
 #include "base/clock.h"
 
 #include <inttypes.h>
@@ -67,6 +76,7 @@ static int64_t days_from_date(int64_t year, int month, int day)
     return era * 146097 + day_of_era - 719468;
 }
 
+/* The inverse of days_from_date(). */
 static void date_from_days(int64_t days, int64_t *year, int *month, int *day)
 {
     int64_t z = days + 719468;
@@ -110,7 +120,8 @@ static const char *read_digits(const char *at, int digits, int *ret_value)
     return at + digits;
 }
 
-static const char *expect(const char *at, const char *one_of)
+/* Also passes a NULL of a former step on, so that one check at the end is enough. */
+static const char *skip_one_of(const char *at, const char *one_of)
 {
     return at != NULL && *at != '\0' && strchr(one_of, *at) != NULL ? at + 1 : NULL;
 }
@@ -138,8 +149,8 @@ static const char *read_zone(const char *at, int64_t *ret_offset_us)
     int sign = at != NULL && *at == '-' ? -1 : 1;
     int hours;
     int minutes;
-    at = read_digits(expect(at, "+-"), 2, &hours);
-    at = read_digits(expect(at, ":"), 2, &minutes);
+    at = read_digits(skip_one_of(at, "+-"), 2, &hours);
+    at = read_digits(skip_one_of(at, ":"), 2, &minutes);
     if (at == NULL || hours > 23 || minutes > 59) {
         return NULL;
     }
@@ -165,11 +176,11 @@ static bool read_rfc3339(const char *text, int64_t *ret_time_us)
     int64_t fraction_us = 0;
     int64_t offset_us = 0;
     const char *at = read_digits(text, 4, &year);
-    at = read_digits(expect(at, "-"), 2, &month);
-    at = read_digits(expect(at, "-"), 2, &day);
-    at = read_digits(expect(at, "Tt "), 2, &hour);
-    at = read_digits(expect(at, ":"), 2, &minute);
-    at = read_digits(expect(at, ":"), 2, &second);
+    at = read_digits(skip_one_of(at, "-"), 2, &month);
+    at = read_digits(skip_one_of(at, "-"), 2, &day);
+    at = read_digits(skip_one_of(at, "Tt "), 2, &hour);
+    at = read_digits(skip_one_of(at, ":"), 2, &minute);
+    at = read_digits(skip_one_of(at, ":"), 2, &second);
     if (at != NULL && *at == '.') {
         at = read_fraction(at + 1, &fraction_us);
     }
@@ -225,7 +236,8 @@ static size_t read_unit(const char *at, size_t *ret_index)
     return 0;
 }
 
-static bool read_duration(const char *at, int64_t *ret_us)
+/* Units must fall: "1h30m", never "30m1h" or "1m1m". */
+static bool scan_duration(const char *at, int64_t *ret_us)
 {
     int64_t total = 0;
     size_t next_unit = 0;
@@ -256,7 +268,7 @@ static bool read_duration(const char *at, int64_t *ret_us)
 
 enum weir_status duration_parse(const char *text, int64_t *ret_duration_us, struct weir_error *error)
 {
-    if (read_duration(text, ret_duration_us)) {
+    if (scan_duration(text, ret_duration_us)) {
         return WEIR_OK;
     }
     error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a duration", text);

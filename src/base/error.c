@@ -1,3 +1,13 @@
+/* Filling struct weir_error, the facts of each status, and the end of a broken invariant. Any thread; the caller owns the
+ * struct.
+ *
+ * Every message is built in a buffer aside, because its arguments may point into the old message. It then becomes one safe
+ * line: control characters and invalid UTF-8 become '?', since texts of users and servers go into it. Messages that are too
+ * long are cut at a character.
+ *
+ * The list of statuses in weir/status.h gives name, kind, HTTP status and exit code; a number outside of it counts as
+ * misuse.
+ */
 #include "base/error.h"
 
 #include <stdio.h>
@@ -19,7 +29,7 @@ static const struct status_facts status_facts[] = {
 #undef STATUS_FACTS
 };
 
-static const struct status_facts *facts_of(enum weir_status status)
+static const struct status_facts *status_facts_of(enum weir_status status)
 {
     if ((unsigned)status >= WEIR_STATUS_COUNT) {
         return &status_facts[WEIR_MISUSE];
@@ -29,39 +39,39 @@ static const struct status_facts *facts_of(enum weir_status status)
 
 const char *weir_status_name(enum weir_status status)
 {
-    return facts_of(status)->name;
+    return status_facts_of(status)->name;
 }
 
 enum weir_error_kind weir_status_kind(enum weir_status status)
 {
-    return facts_of(status)->kind;
+    return status_facts_of(status)->kind;
 }
 
 int weir_status_http(enum weir_status status)
 {
-    return facts_of(status)->http;
+    return status_facts_of(status)->http;
 }
 
 int weir_status_exit(enum weir_status status)
 {
-    return facts_of(status)->exit;
+    return status_facts_of(status)->exit;
 }
 
 WEIR_PRINTF(3, 0)
-static void fill(char *to, size_t size, const char *format, va_list arguments)
+static void format_safe_line(char *to, size_t size, const char *format, va_list arguments)
 {
     (void)vsnprintf(to, size, format, arguments);
     text_make_safe(to);
 }
 
 WEIR_PRINTF(4, 0)
-static enum weir_status set(struct weir_error *error, enum weir_status status, int native, const char *format,
-                            va_list arguments)
+static enum weir_status fill_error(struct weir_error *error, enum weir_status status, int native, const char *format,
+                                   va_list arguments)
 {
     if (error != NULL) {
-        /* The message may quote the old one, so it is built aside. */
+        /* The message may quote the old one, so it is built in a buffer of its own. */
         char message[WEIR_ERROR_MESSAGE_MAX];
-        fill(message, sizeof message, format, arguments);
+        format_safe_line(message, sizeof message, format, arguments);
         error->status = status;
         error->native = native;
         error->hint[0] = '\0';
@@ -74,7 +84,7 @@ enum weir_status error_set(struct weir_error *error, enum weir_status status, co
 {
     va_list arguments;
     va_start(arguments, format);
-    set(error, status, 0, format, arguments);
+    fill_error(error, status, 0, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -83,7 +93,7 @@ enum weir_status error_set_native(struct weir_error *error, enum weir_status sta
 {
     va_list arguments;
     va_start(arguments, format);
-    set(error, status, native, format, arguments);
+    fill_error(error, status, native, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -95,7 +105,7 @@ void error_hint(struct weir_error *error, const char *format, ...)
     }
     va_list arguments;
     va_start(arguments, format);
-    fill(error->hint, sizeof error->hint, format, arguments);
+    format_safe_line(error->hint, sizeof error->hint, format, arguments);
     va_end(arguments);
 }
 
@@ -108,7 +118,7 @@ void error_prefix(struct weir_error *error, const char *format, ...)
     char message[WEIR_ERROR_MESSAGE_MAX];
     va_list arguments;
     va_start(arguments, format);
-    fill(prefix, sizeof prefix, format, arguments);
+    format_safe_line(prefix, sizeof prefix, format, arguments);
     va_end(arguments);
     memcpy(message, error->message, sizeof message);
     size_t used = strlen(prefix);

@@ -1,3 +1,9 @@
+/* Failpoints: the variable WEIR_FAILPOINT ends or stops the process at a named place, for tests of crashes. Only in builds
+ * with failpoints; others contain no trace of them. Any thread; the variable is read once.
+ *
+ * The list of names is complete: a name that is not in it ends the process at once, so that a test with a misspelt name
+ * fails.
+ */
 #include "base/failpoint.h"
 
 #ifdef WEIR_FAILPOINTS
@@ -64,7 +70,7 @@ void failpoint_pass(const char *name)
         (void)kill(getpid(), SIGKILL);
         (void)pause();
     } else if (strcmp(armed_action, "stop") == 0) {
-        /* To this thread: a signal to the process may reach another thread, and this one goes on until then. */
+        /* To this thread: a signal to the process may reach another thread first, and this one would go on until then. */
         (void)raise(SIGSTOP);
     } else {
         _exit(70);

@@ -1,3 +1,13 @@
+/* A mutex that is handed over in the order of arrival, with a deadline. Any thread.
+ *
+ *   guard       protects the fields below, held for a few instructions
+ *   held        a thread has the lock
+ *   first ...   waiting threads, each with a condition of its own on its stack
+ *
+ * A release does not free the lock while a thread waits: it stays held and goes to the first waiter. So no later thread can
+ * take it in between, and a waiter waits at most for those before it. A waiter whose deadline passes leaves the queue under
+ * the guard, so a release never signals a condition that is gone.
+ */
 #include "base/fifo_mutex.h"
 
 #include <time.h>
@@ -37,7 +47,7 @@ static struct timespec monotonic_in(int64_t us)
     return at;
 }
 
-static void leave_queue(struct fifo_mutex *lock, struct turn_waiter *me)
+static void fifo_mutex_leave(struct fifo_mutex *lock, struct turn_waiter *me)
 {
     struct turn_waiter **at = &lock->first;
     while (*at != me) {
@@ -49,7 +59,7 @@ static void leave_queue(struct fifo_mutex *lock, struct turn_waiter *me)
     }
 }
 
-static bool wait_turn(struct fifo_mutex *lock, int64_t deadline_us)
+static bool wait_in_queue(struct fifo_mutex *lock, int64_t deadline_us)
 {
     struct turn_waiter me = {.next = NULL, .has_it = false};
     struct timespec until = monotonic_in(deadline_us);
@@ -61,7 +71,7 @@ static bool wait_turn(struct fifo_mutex *lock, int64_t deadline_us)
         failed = pthread_cond_clockwait(&me.given_to_me, &lock->guard, CLOCK_MONOTONIC, &until);
     }
     if (!me.has_it) {
-        leave_queue(lock, &me);
+        fifo_mutex_leave(lock, &me);
     }
     (void)pthread_cond_destroy(&me.given_to_me);
     return me.has_it;
@@ -74,7 +84,7 @@ bool fifo_mutex_take(struct fifo_mutex *lock, int64_t deadline_us)
     if (taken) {
         lock->held = true;
     } else {
-        taken = wait_turn(lock, deadline_us);
+        taken = wait_in_queue(lock, deadline_us);
     }
     (void)pthread_mutex_unlock(&lock->guard);
     return taken;
@@ -88,7 +98,7 @@ void fifo_mutex_release(struct fifo_mutex *lock)
     if (next == NULL) {
         lock->held = false;
     } else {
-        /* It stays held and changes hands: no other thread can come in between. */
+        /* It stays held and goes to the next waiter: no other thread can take it in between. */
         lock->first = next->next;
         if (lock->first == NULL) {
             lock->last = &lock->first;

@@ -1,3 +1,7 @@
+/* The soft limit of open files. main() raises it before any thread starts; a child restores it before it runs a program,
+ * because some programs close or scan all descriptors up to the limit. The static value is written once, so children may
+ * read it.
+ */
 #include "base/file_limit.h"
 
 #include <stdbool.h>

@@ -1,3 +1,13 @@
+/* Reading and writing JSON by jansson, with the limits that it lacks. Any thread.
+ *
+ *   1. Reading counts brackets first and refuses a text that is nested too deep. jansson allows 2048 levels, which
+ * recursive walkers over the value would have to survive.
+ *   2. A NUL byte outside of a string is refused, because jansson drops it silently after a number.
+ *   3. Duplicate keys are refused. Memory that runs out during the parsing is survived by base/json_load.c.
+ *   4. Writing is compact and goes into a struct text with a maximum; on failure the text is as before.
+ *
+ * Errors have line and column, counted in characters. Nothing here depends on the locale.
+ */
 #include "base/json.h"
 
 #include <stdio.h>
@@ -30,7 +40,7 @@ static size_t find_too_deep(const char *bytes, size_t length, int depth_max)
 }
 
 /* Counted as jansson does: lines and, in the line, characters. */
-static enum weir_status fail_at(const char *bytes, size_t at, const char *what, struct weir_error *error)
+static enum weir_status json_fail_at(const char *bytes, size_t at, const char *fault, struct weir_error *error)
 {
     size_t line = 1;
     size_t column = 1;
@@ -39,7 +49,7 @@ static enum weir_status fail_at(const char *bytes, size_t at, const char *what, 
         line += ends_line;
         column = ends_line ? 1 : column + (((unsigned char)bytes[i] & 0xC0) != 0x80);
     }
-    return error_set(error, WEIR_INVALID_ARGUMENT, "%s at line %zu column %zu", what, line, column);
+    return error_set(error, WEIR_INVALID_ARGUMENT, "%s at line %zu column %zu", fault, line, column);
 }
 
 enum weir_status json_read(const char *bytes, size_t length, json_t **ret_value, struct weir_error *error)
@@ -53,12 +63,12 @@ enum weir_status json_read_below(const char *bytes, size_t length, int levels, j
     size_t at = find_too_deep(bytes, length, JSON_DEPTH_MAX + levels);
     if (at < length) {
         (void)snprintf(too_deep, sizeof too_deep, "JSON is nested deeper than %d levels", JSON_DEPTH_MAX);
-        return fail_at(bytes, at, too_deep, error);
+        return json_fail_at(bytes, at, too_deep, error);
     }
-    /* jansson drops a NUL that follows a number or a word, and would accept texts that other readers refuse. */
+    /* jansson drops a NUL that follows a number or a literal, and would accept texts that other readers refuse. */
     const char *nul = length == 0 ? NULL : memchr(bytes, '\0', length);
     if (nul != NULL) {
-        return fail_at(bytes, (size_t)(nul - bytes), "not JSON: a NUL byte", error);
+        return json_fail_at(bytes, (size_t)(nul - bytes), "not JSON: a NUL byte", error);
     }
     json_error_t native = {.text = ""};
     bool ran_out = false;
@@ -78,7 +88,7 @@ enum weir_status json_read_below(const char *bytes, size_t length, int levels, j
 
 struct dump {
     struct text *to;
-    enum weir_status status; /* of the first piece that was not taken: jansson passes over some */
+    enum weir_status status; /* of the first piece that did not fit: jansson ignores the failure of some */
 };
 
 static int add_to_text(const char *bytes, size_t length, void *context)

@@ -1,4 +1,4 @@
-/* Parsing that survives a refused allocation.
+/* Parsing that survives a refused allocation. Any thread; each has its own reserve.
  *
  * jansson collects a token in a buffer that grows. When the growth is refused it drops bytes of the token and goes on: it
  * then ends the process by an assertion (a number) or reads behind the buffer (a string). So the growth must not fail.
@@ -7,7 +7,7 @@
  * 2. jansson allocates by our functions, which pass on to those that were set before. Only a refused allocation of a thread
  *    that parses here is served from the reserve of that thread.
  * 3. From then on the reader delivers no more bytes. At most CHUNK_BYTES are parsed after the refusal, which the reserve
- * covers.
+ *    covers.
  * 4. The result is dropped and the answer is "out of memory". Nothing from the reserve outlives the call. */
 #include <pthread.h>
 #include <stdint.h>
@@ -37,7 +37,7 @@ static _Thread_local struct load *current;
 static json_malloc_t outer_malloc;
 static json_free_t outer_free;
 
-static void *take(size_t size)
+static void *load_malloc(size_t size)
 {
     void *memory = outer_malloc(size);
     if (memory != NULL || current == NULL) {
@@ -54,7 +54,7 @@ static void *take(size_t size)
     return memory;
 }
 
-static void give_back(void *memory)
+static void load_free(void *memory)
 {
     uintptr_t at = (uintptr_t)memory;
     uintptr_t from = current == NULL ? 0 : (uintptr_t)current->reserve;
@@ -66,10 +66,10 @@ static void give_back(void *memory)
 static void set_functions(void)
 {
     json_get_alloc_funcs(&outer_malloc, &outer_free);
-    json_set_alloc_funcs(take, give_back);
+    json_set_alloc_funcs(load_malloc, load_free);
 }
 
-static size_t read_on(void *to, size_t room, void *context)
+static size_t read_chunk(void *to, size_t room, void *context)
 {
     struct load *load = context;
     size_t left = load->ran_out ? 0 : load->length - load->at;
@@ -89,7 +89,7 @@ json_t *json_load_bytes(const char *bytes, size_t length, size_t flags, json_err
     load.reserve = malloc(load.reserve_size);
     if (load.reserve != NULL) {
         current = &load;
-        value = json_load_callback(read_on, &load, flags, ret_error);
+        value = json_load_callback(read_chunk, &load, flags, ret_error);
         if (load.ran_out) {
             json_decref(value);
             value = NULL;

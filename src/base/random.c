@@ -1,3 +1,9 @@
+/* Pseudo-random numbers for jitter, not for secrets. The owner of a struct random is one thread at a time.
+ *
+ * SplitMix64 has 64 bits of state, so a seed replays a whole test run. random_below() multiplies instead of dividing: its
+ * bias is below 2^-64 * `below`, which does not matter for delays. The seed of the system falls back to the clock, never
+ * waits.
+ */
 #include "base/random.h"
 
 #include <sys/random.h>

@@ -1,3 +1,6 @@
+/* Checks at start that the stack limit of the process suffices for the threads of a node. New threads take the soft limit
+ * as their size; below STACK_LEAST_KIB a deep expression or definition would end the process in the middle of its work.
+ */
 #include "base/stack.h"
 
 #include <sys/resource.h>

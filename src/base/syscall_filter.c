@@ -1,3 +1,15 @@
+/* A seccomp filter for processes that only compute: the evaluator of expressions and the checker of jq programs.
+ *
+ * The program of the filter compares the architecture first (another one ends the process, because its call numbers
+ * differ), then the number of the call:
+ *
+ *   allowed[]       memory, reading and writing of open descriptors, time, signals to itself, exit
+ *   conditions[]    allowed with a certain argument: mmap and mprotect without PROT_EXEC, prlimit64 and tgkill of itself
+ *   any other       fails with EPERM, so that a library can handle it
+ *
+ * On an architecture without a filter the function returns false; rlimits and closed descriptors remain. Irrevocable, for
+ * the process alone. Nothing here may allow a call that opens a file, a socket or a process.
+ */
 #include "base/syscall_filter.h"
 
 #include <errno.h>
@@ -46,7 +58,7 @@ struct condition {
 enum { ALLOWED = sizeof allowed / sizeof allowed[0], CONDITIONS = 4, PROGRAM_MAX = 8 + 2 * ALLOWED + 6 * CONDITIONS };
 
 #define LOAD(field) (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(field))
-#define RETURN(what) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, (uint32_t)(what))
+#define RETURN(action) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, (uint32_t)(action))
 /* Skips `otherwise` instructions when the value is not `k`. */
 #define UNLESS(k, otherwise) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(k), 0, otherwise)
 

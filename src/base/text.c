@@ -1,3 +1,10 @@
+/* Text in bytes: growing buffers, UTF-8, columns of a terminal, and the nearest name for hints. Any thread; a struct text
+ * has one owner.
+ *
+ * A struct text never exceeds its maximum: an addition that does not fit changes nothing. All walks over text go by
+ * text_read_character(), which accepts exactly the UTF-8 of RFC 3629 (no overlong forms, no surrogates), so a broken byte
+ * never shifts the next character. text_make_safe() replaces characters that change a terminal's state or direction.
+ */
 #include "base/text.h"
 
 #include <stdarg.h>
@@ -9,6 +16,7 @@
 
 enum { TEXT_FIRST_CAPACITY = 64, NEAREST_WORD_MAX = 64, CHARACTER_BYTES_MAX = 4 };
 
+/* Capacity doubles, so that adding n bytes costs O(n) in all. WEIR_FAILED: over the maximum. */
 static enum weir_status reserve(struct text *text, size_t more)
 {
     if (more > text->max || text->length > text->max - more) {
@@ -89,7 +97,7 @@ void text_close(struct text *text)
 }
 
 /* Length of the UTF-8 character at `at` (of `left` bytes), or 0 when there is none; the code point goes to `ret_point`. */
-static size_t read_character(const unsigned char *at, size_t left, uint32_t *ret_point)
+static size_t text_read_character(const unsigned char *at, size_t left, uint32_t *ret_point)
 {
     size_t length = at[0] < 0x80                    ? 1
                     : at[0] >= 0xC2 && at[0] < 0xE0 ? 2
@@ -114,6 +122,7 @@ static size_t read_character(const unsigned char *at, size_t left, uint32_t *ret
     return length;
 }
 
+/* Control characters, and those that reorder or hide text. */
 static bool is_unsafe(uint32_t point)
 {
     return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x061C || (point >= 0x200E && point <= 0x200F) ||
@@ -131,7 +140,7 @@ static bool is_split_character(const unsigned char *at, size_t left)
     }
     memcpy(least, at, left);
     memcpy(most, at, left);
-    return read_character(least, sizeof least, &point) > left || read_character(most, sizeof most, &point) > left;
+    return text_read_character(least, sizeof least, &point) > left || text_read_character(most, sizeof most, &point) > left;
 }
 
 void text_make_safe(char *string)
@@ -141,7 +150,7 @@ void text_make_safe(char *string)
     size_t left = strlen(string);
     while (left > 0) {
         uint32_t point = 0;
-        size_t length = read_character(from, left, &point);
+        size_t length = text_read_character(from, left, &point);
         if (length == 0 || is_unsafe(point)) {
             if (length == 0 && is_split_character(from, left)) {
                 break; /* by the end of a buffer */
@@ -170,7 +179,7 @@ bool text_is_blank(const char *string)
     const unsigned char *at = (const unsigned char *)string;
     for (size_t left = strlen(string); left > 0;) {
         uint32_t point = 0;
-        size_t length = read_character(at, left, &point);
+        size_t length = text_read_character(at, left, &point);
         if (length == 0 || !is_blank(point)) {
             return false;
         }
@@ -185,7 +194,7 @@ bool text_is_utf8(const char *bytes, size_t length)
     const unsigned char *at = (const unsigned char *)bytes;
     while (length > 0) {
         uint32_t point;
-        size_t step = read_character(at, length, &point);
+        size_t step = text_read_character(at, length, &point);
         if (step == 0) {
             return false;
         }
@@ -200,7 +209,7 @@ bool text_is_utf8(const char *bytes, size_t length)
 static size_t character_columns(const char *string, size_t *ret_length)
 {
     uint32_t point = 0;
-    size_t length = read_character((const unsigned char *)string, strnlen(string, CHARACTER_BYTES_MAX), &point);
+    size_t length = text_read_character((const unsigned char *)string, strnlen(string, CHARACTER_BYTES_MAX), &point);
     int columns = length == 0 ? 1 : wcwidth((wchar_t)point);
     *ret_length = length == 0 ? 1 : length;
     return columns < 0 ? 1 : (size_t)columns;
@@ -267,7 +276,7 @@ const char *text_nearest(const char *word, const char *const *candidates, size_t
 {
     size_t length = strlen(word);
     const char *nearest = NULL;
-    size_t nearest_distance = length / 3 + 2; /* one more than a slip */
+    size_t nearest_distance = length / 3 + 2; /* one more than a typing error */
     if (length == 0 || length >= NEAREST_WORD_MAX) {
         return NULL;
     }

@@ -1,3 +1,9 @@
+/* UUIDs of version 7 (RFC 9562): 48 bits of milliseconds, 12 bits that count within one, 62 random bits.
+ *
+ * Ids of one process ascend strictly, also when the clock goes back: the time part is at least the last one plus one. So
+ * ids of one producer sort by time, which keeps inserts at one end of an index. One lock protects the source of the
+ * process; a seeded source, for tests, belongs to its owner. Random bits come from the kernel, 256 ids at a time.
+ */
 #include "base/uuid.h"
 
 #include <pthread.h>
@@ -11,7 +17,7 @@ enum { POOL_BYTES = 2048 };
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct uuid_source process_source;
 
-/* One call to the kernel fills the pool for 256 ids: a call per id would cost more than the rest of the id. */
+/* A call to the kernel for each id would cost more than the rest of the id. Used values are wiped. */
 static uint64_t pooled_random(void)
 {
     static uint64_t pool[POOL_BYTES / sizeof(uint64_t)];

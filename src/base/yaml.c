@@ -1,3 +1,17 @@
+/* One document of YAML 1.2 as a tree of nodes with line and column. libfyaml parses; this file builds the tree and adds the
+ * limits and checks that the library lacks. Runs in the caller's thread; the arena of the caller owns the tree.
+ *
+ *   1. check_bytes() refuses bytes that are not UTF-8 and control characters, because the messages of the library for them
+ * are obscure.
+ *   2. The events of the parser become nodes (read_yaml_node()). Depth and number of nodes are limited, so that a small
+ * file cannot use up memory or the stack. Anchors, aliases and tags are refused.
+ *   3. A plain scalar gets its type by the core schema. A number must be one that JSON can hold.
+ *   4. The end of a map sorts a copy of its keys to find duplicates, in O(n log n).
+ *
+ * The marks of the library are inside of quotes, and count columns from 0; nodes count as an editor does. The library
+ * writes to stderr without a diagnostics object, so there is always one. Nothing here may print, or depend on the locale.
+ * JSON of stores: base/yaml_json.c.
+ */
 #include "base/yaml.h"
 
 #include <errno.h>
@@ -10,7 +24,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/text.h"
 
 enum { YAML_MESSAGE_MAX = WEIR_ERROR_MESSAGE_MAX, YAML_WORDS_MAX = WEIR_ERROR_HINT_MAX };
@@ -43,8 +56,8 @@ static void ignore_output(struct fy_diag *diag, void *user, const char *bytes, s
     (void)length;
 }
 
-static enum weir_status fail_at(const struct yaml_source *source, int line, int column, struct weir_error *error,
-                                const char *message)
+static enum weir_status yaml_fail_at(const struct yaml_source *source, int line, int column, struct weir_error *error,
+                                     const char *message)
 {
     return error_set(error, source->status, "%s:%d:%d: %s", source->name, line, column, message);
 }
@@ -57,7 +70,7 @@ enum weir_status yaml_error(const struct yaml_source *source, const struct yaml_
     va_start(arguments, format);
     (void)vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    return fail_at(source, node->line, node->column, error, message);
+    return yaml_fail_at(source, node->line, node->column, error, message);
 }
 
 enum weir_status yaml_error_inside(const struct yaml_source *source, const struct yaml_node *node, size_t offset,
@@ -83,7 +96,7 @@ enum weir_status yaml_error_inside(const struct yaml_source *source, const struc
         }
         column += node->is_quoted;
     }
-    return fail_at(source, line, column, error, message);
+    return yaml_fail_at(source, line, column, error, message);
 }
 
 const char *yaml_kind_name(enum yaml_kind kind)
@@ -109,7 +122,7 @@ const char *yaml_kind_name(enum yaml_kind kind)
 
 /* --- scalars: the core schema of YAML 1.2 (section 10.3.2) --- */
 
-static bool is_one_of(const char *text, const char *a, const char *b, const char *c)
+static bool scalar_is_one_of(const char *text, const char *a, const char *b, const char *c)
 {
     return strcmp(text, a) == 0 || strcmp(text, b) == 0 || strcmp(text, c) == 0;
 }
@@ -151,7 +164,7 @@ static bool is_number(const char *text)
 static bool is_infinite_or_nan(const char *text)
 {
     const char *at = text + (*text == '-' || *text == '+');
-    return is_one_of(at, ".inf", ".Inf", ".INF") || is_one_of(text, ".nan", ".NaN", ".NAN");
+    return scalar_is_one_of(at, ".inf", ".Inf", ".INF") || scalar_is_one_of(text, ".nan", ".NaN", ".NAN");
 }
 
 /* strtod() reads "1.5" as 1 in a program that has set a locale with a decimal comma. */
@@ -165,7 +178,7 @@ static double read_double(const char *text)
     return number;
 }
 
-static enum weir_status read_integer(struct yaml_reader *reader, struct yaml_node *node, int base)
+static enum weir_status read_yaml_integer(struct yaml_reader *reader, struct yaml_node *node, int base)
 {
     char *end = NULL;
     errno = 0;
@@ -184,13 +197,13 @@ static enum weir_status resolve_plain(struct yaml_reader *reader, struct yaml_no
     const char *text = node->text;
     int base = 10;
     node->kind = YAML_STRING;
-    if (*text == '\0' || strcmp(text, "~") == 0 || is_one_of(text, "null", "Null", "NULL")) {
+    if (*text == '\0' || strcmp(text, "~") == 0 || scalar_is_one_of(text, "null", "Null", "NULL")) {
         node->kind = YAML_NULL;
-    } else if (is_one_of(text, "true", "True", "TRUE") || is_one_of(text, "false", "False", "FALSE")) {
+    } else if (scalar_is_one_of(text, "true", "True", "TRUE") || scalar_is_one_of(text, "false", "False", "FALSE")) {
         node->kind = YAML_BOOLEAN;
         node->boolean = text[0] == 't' || text[0] == 'T';
     } else if (is_integer(text, &base)) {
-        return read_integer(reader, node, base);
+        return read_yaml_integer(reader, node, base);
     } else if (is_number(text) || is_infinite_or_nan(text)) {
         node->kind = YAML_NUMBER;
         node->number = is_infinite_or_nan(text) ? NAN : read_double(text);
@@ -203,6 +216,7 @@ static enum weir_status resolve_plain(struct yaml_reader *reader, struct yaml_no
 
 /* --- the tree --- */
 
+/* An empty value has no mark; it gets the place of the node before it. */
 static enum weir_status new_node(struct yaml_reader *reader, struct fy_event *event, struct yaml_node **ret_node)
 {
     if (++reader->nodes > YAML_NODES_MAX) {
@@ -276,7 +290,7 @@ static int compare_keys(const void *a, const void *b)
     return order != 0 ? order : (left->line != right->line ? left->line - right->line : left->column - right->column);
 }
 
-/* Sorted aside, so that a map of fifty thousand keys is no trap. */
+/* Sorts a copy, so that a map of fifty thousand keys costs no quadratic time. */
 static enum weir_status refuse_duplicate_keys(struct yaml_reader *reader, const struct yaml_node *map)
 {
     if (map->count < 2) {
@@ -305,6 +319,7 @@ static enum weir_status refuse_duplicate_keys(struct yaml_reader *reader, const 
     return reader->source->status;
 }
 
+/* The number of children is known at the end, so the list of cells becomes two arrays. */
 static enum weir_status close_collection(struct yaml_reader *reader, struct yaml_node *node, const struct yaml_cell *cells)
 {
     const struct yaml_node **values = arena_allocate(reader->arena, (node->count + 1) * sizeof *values);
@@ -322,20 +337,21 @@ static enum weir_status close_collection(struct yaml_reader *reader, struct yaml
     return node->kind == YAML_MAP ? refuse_duplicate_keys(reader, node) : WEIR_OK;
 }
 
-/* The parser gave up: its first complaint, with its place, in the form of our messages. */
+/* The parser has stopped: its first error, with its place, in the form of our messages. */
 static enum weir_status syntax_error(struct yaml_reader *reader)
 {
     void *iterator = NULL;
     const struct fy_diag_error *found = fy_diag_errors_iterate(reader->diag, &iterator);
     if (found == NULL || found->msg == NULL) {
-        return fail_at(reader->source, 1, 1, reader->error, "not valid YAML or JSON");
+        return yaml_fail_at(reader->source, 1, 1, reader->error, "not valid YAML or JSON");
     }
     char message[YAML_MESSAGE_MAX];
     (void)snprintf(message, sizeof message, "not valid YAML or JSON: %s", found->msg);
-    return fail_at(reader->source, found->line > 0 ? found->line : 1, found->column > 0 ? found->column : 1, reader->error,
-                   message);
+    return yaml_fail_at(reader->source, found->line > 0 ? found->line : 1, found->column > 0 ? found->column : 1,
+                        reader->error, message);
 }
 
+/* NULL at the end and after an error of the stream. */
 static struct fy_event *next_event(struct yaml_reader *reader)
 {
     struct fy_event *event = fy_parser_parse(reader->parser);
@@ -346,15 +362,15 @@ static struct fy_event *next_event(struct yaml_reader *reader)
     return event;
 }
 
-static enum weir_status read_node(struct yaml_reader *reader, struct fy_event *event, int depth,
-                                  struct yaml_node **ret_node);
+static enum weir_status read_yaml_node(struct yaml_reader *reader, struct fy_event *event, int depth,
+                                       struct yaml_node **ret_node);
 
 static enum weir_status read_key(struct yaml_reader *reader, struct fy_event *event, int depth,
                                  const struct yaml_node **ret_key)
 {
     struct yaml_node *key = NULL;
     bool is_scalar = event->type == FYET_SCALAR;
-    enum weir_status status = read_node(reader, event, depth, &key);
+    enum weir_status status = read_yaml_node(reader, event, depth, &key);
     if (status != WEIR_OK) {
         return status;
     }
@@ -367,7 +383,8 @@ static enum weir_status read_key(struct yaml_reader *reader, struct fy_event *ev
     return WEIR_OK;
 }
 
-static enum weir_status read_items(struct yaml_reader *reader, struct yaml_node *node, int depth)
+/* Reads keys and values until the end of the list or map. */
+static enum weir_status read_children(struct yaml_reader *reader, struct yaml_node *node, int depth)
 {
     enum fy_event_type end = node->kind == YAML_MAP ? FYET_MAPPING_END : FYET_SEQUENCE_END;
     struct yaml_cell *first = NULL;
@@ -395,7 +412,7 @@ static enum weir_status read_items(struct yaml_reader *reader, struct yaml_node 
             }
         }
         struct yaml_node *value = NULL;
-        status = status == WEIR_OK ? read_node(reader, event, depth, &value) : status;
+        status = status == WEIR_OK ? read_yaml_node(reader, event, depth, &value) : status;
         if (status != WEIR_OK) {
             return status;
         }
@@ -407,8 +424,8 @@ static enum weir_status read_items(struct yaml_reader *reader, struct yaml_node 
 }
 
 /* Takes the event and frees it. Recursion ends at YAML_DEPTH_MAX. */
-static enum weir_status read_node(struct yaml_reader *reader, struct fy_event *event, int depth,
-                                  struct yaml_node **ret_node)
+static enum weir_status read_yaml_node(struct yaml_reader *reader, struct fy_event *event, int depth,
+                                       struct yaml_node **ret_node)
 {
     struct yaml_node *node = NULL;
     bool has_items = false;
@@ -440,7 +457,7 @@ static enum weir_status read_node(struct yaml_reader *reader, struct fy_event *e
                             YAML_DEPTH_MAX);
     }
     if (status == WEIR_OK && has_items) {
-        status = read_items(reader, node, depth + 1);
+        status = read_children(reader, node, depth + 1);
     }
     if (status == WEIR_OK) {
         *ret_node = node;
@@ -451,8 +468,8 @@ static enum weir_status read_node(struct yaml_reader *reader, struct fy_event *e
 static enum weir_status refuse_second_document(struct yaml_reader *reader, struct fy_event *event)
 {
     const struct fy_mark *mark = fy_event_start_mark(event);
-    return fail_at(reader->source, mark == NULL ? 1 : mark->line + 1, mark == NULL ? 1 : mark->column + 1, reader->error,
-                   "a file holds one document, this is a second one");
+    return yaml_fail_at(reader->source, mark == NULL ? 1 : mark->line + 1, mark == NULL ? 1 : mark->column + 1,
+                        reader->error, "a file holds one document, this is a second one");
 }
 
 static enum weir_status read_stream(struct yaml_reader *reader, const struct yaml_node **ret_root)
@@ -472,7 +489,7 @@ static enum weir_status read_stream(struct yaml_reader *reader, const struct yam
             type == FYET_DOCUMENT_END) {
             fy_parser_event_free(reader->parser, event);
         } else {
-            status = read_node(reader, event, 0, &root);
+            status = read_yaml_node(reader, event, 0, &root);
         }
         if (status != WEIR_OK) {
             return status;
@@ -482,7 +499,7 @@ static enum weir_status read_stream(struct yaml_reader *reader, const struct yam
         }
     }
     if (root == NULL) {
-        return fail_at(reader->source, 1, 1, reader->error, "the file is empty");
+        return yaml_fail_at(reader->source, 1, 1, reader->error, "the file is empty");
     }
     *ret_root = root;
     return WEIR_OK;
@@ -503,7 +520,7 @@ static enum weir_status check_bytes(const char *bytes, size_t length, const stru
         if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F) {
             char message[64];
             (void)snprintf(message, sizeof message, "the control character 0x%02x is not allowed", c);
-            return fail_at(source, line, column, error, message);
+            return yaml_fail_at(source, line, column, error, message);
         }
         column = c == '\n' ? 1 : column + ((c & 0xC0) != 0x80);
         line += c == '\n';
@@ -519,7 +536,7 @@ enum weir_status yaml_read(const char *bytes, size_t length, const struct yaml_s
         return status;
     }
     if (length == 0) {
-        return fail_at(source, 1, 1, error, "the file is empty");
+        return yaml_fail_at(source, 1, 1, error, "the file is empty");
     }
     struct yaml_reader reader = {
         .source = source, .arena = arena, .bytes = bytes, .length = length, .line = 1, .column = 1, .error = error};
@@ -545,117 +562,7 @@ enum weir_status yaml_read(const char *bytes, size_t length, const struct yaml_s
     return status;
 }
 
-/* --- JSON --- */
-
-static struct yaml_node *node_from_json(const json_t *value, struct arena *arena);
-
-static const char *copy_scalar_text(const json_t *value, struct arena *arena, size_t *ret_length)
-{
-    char number[JSON_NUMBER_TEXT_MAX] = "null";
-    const char *text = number;
-    switch (json_typeof(value)) {
-    case JSON_STRING:
-        *ret_length = json_string_length(value);
-        return arena_copy(arena, json_string_value(value), *ret_length);
-    case JSON_INTEGER:
-        (void)snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
-        break;
-    case JSON_REAL:
-        if (json_format_number(json_real_value(value), number) != WEIR_OK) {
-            return NULL;
-        }
-        break;
-    case JSON_TRUE:
-        text = "true";
-        break;
-    case JSON_FALSE:
-        text = "false";
-        break;
-    default:
-        break;
-    }
-    *ret_length = strlen(text);
-    return arena_copy_string(arena, text);
-}
-
-static bool fill_items(struct yaml_node *node, const json_t *value, struct arena *arena)
-{
-    node->count = node->kind == YAML_MAP ? json_object_size(value) : json_array_size(value);
-    const struct yaml_node **values = arena_allocate(arena, (node->count + 1) * sizeof *values);
-    const struct yaml_node **keys = arena_allocate(arena, (node->count + 1) * sizeof *keys);
-    if (values == NULL || keys == NULL) {
-        return false;
-    }
-    node->values = values;
-    node->keys = node->kind == YAML_MAP ? keys : NULL;
-    void *at = node->kind == YAML_MAP ? json_object_iter((json_t *)(uintptr_t)value) : NULL;
-    for (size_t i = 0; i < node->count; i++) {
-        const json_t *item = at == NULL ? json_array_get(value, i) : json_object_iter_value(at);
-        values[i] = node_from_json(item, arena);
-        if (at != NULL) {
-            struct yaml_node *key = arena_allocate(arena, sizeof *key);
-            const char *text = arena_copy_string(arena, json_object_iter_key(at));
-            if (key == NULL || text == NULL) {
-                return false;
-            }
-            *key = (struct yaml_node){
-                .kind = YAML_STRING, .line = 1, .column = 1, .is_quoted = true, .text = text, .length = strlen(text)};
-            keys[i] = key;
-            at = json_object_iter_next((json_t *)(uintptr_t)value, at);
-        }
-        if (values[i] == NULL) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* NULL when memory ran out. The depth was bounded by json_read(). */
-static struct yaml_node *node_from_json(const json_t *value, struct arena *arena)
-{
-    static const enum yaml_kind kinds[] = {
-        [JSON_OBJECT] = YAML_MAP,  [JSON_ARRAY] = YAML_LIST,   [JSON_STRING] = YAML_STRING, [JSON_INTEGER] = YAML_INTEGER,
-        [JSON_REAL] = YAML_NUMBER, [JSON_TRUE] = YAML_BOOLEAN, [JSON_FALSE] = YAML_BOOLEAN, [JSON_NULL] = YAML_NULL};
-    struct yaml_node *node = arena_allocate(arena, sizeof *node);
-    if (node == NULL) {
-        return NULL;
-    }
-    node->kind = kinds[json_typeof(value)];
-    node->line = 1;
-    node->column = 1;
-    if (node->kind == YAML_LIST || node->kind == YAML_MAP) {
-        return fill_items(node, value, arena) ? node : NULL;
-    }
-    node->text = copy_scalar_text(value, arena, &node->length);
-    node->is_quoted = node->kind == YAML_STRING;
-    node->boolean = json_is_true(value);
-    node->integer = json_integer_value(value);
-    node->number = json_number_value(value);
-    return node->text == NULL ? NULL : node;
-}
-
-enum weir_status yaml_read_json(const char *bytes, size_t length, const struct yaml_source *source, struct arena *arena,
-                                const struct yaml_node **ret_root, struct weir_error *error)
-{
-    json_t *value = NULL;
-    enum weir_status status = json_read(bytes, length, &value, error);
-    if (status == WEIR_INVALID_ARGUMENT) {
-        error_prefix(error, "%s", source->name);
-        if (error != NULL) {
-            error->status = source->status;
-        }
-        return source->status;
-    }
-    if (status == WEIR_OK) {
-        const struct yaml_node *root = node_from_json(value, arena);
-        status = root == NULL ? error_out_of_memory(error) : WEIR_OK;
-        *ret_root = root == NULL ? *ret_root : root;
-        json_decref(value);
-    }
-    return status;
-}
-
-/* --- looking at it --- */
+/* --- reading a tree --- */
 
 const struct yaml_node *yaml_get(const struct yaml_node *map, const char *key)
 {
@@ -669,7 +576,7 @@ const struct yaml_node *yaml_get(const struct yaml_node *map, const char *key)
     return NULL;
 }
 
-static void hint_words(struct weir_error *error, const char *const *known, size_t count)
+static void hint_known_keys(struct weir_error *error, const char *const *known, size_t count)
 {
     char words[YAML_WORDS_MAX];
     size_t used = 0;
@@ -697,7 +604,7 @@ enum weir_status yaml_check_keys(const struct yaml_source *source, const struct 
             if (nearest != NULL) {
                 error_hint(error, "did you mean \"%s\"?", nearest);
             } else {
-                hint_words(error, known, count);
+                hint_known_keys(error, known, count);
             }
             return source->status;
         }

@@ -52,12 +52,6 @@ WEIR_MUST_CHECK enum weir_status yaml_read(const char *bytes, size_t length, con
                                            struct arena *arena, const struct yaml_node **ret_root,
                                            struct weir_error *error);
 
-/* The same for strict JSON, through jansson: for text that a program wrote, which may hold any character. Nodes have no
- * place (1:1); only the fault of the text itself has line and column. */
-WEIR_MUST_CHECK enum weir_status yaml_read_json(const char *bytes, size_t length, const struct yaml_source *source,
-                                                struct arena *arena, const struct yaml_node **ret_root,
-                                                struct weir_error *error);
-
 /* The value of a key in a map; NULL when it is not there or `map` is no map. */
 const struct yaml_node *yaml_get(const struct yaml_node *map, const char *key);
 /* "map", "list", "text", "integer", "number", "boolean", "null": for messages. */

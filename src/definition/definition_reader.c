@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/yaml_json.h"
 #include "definition/graph.h"
 
 _Static_assert((int)DEFINITION_STEPS_MAX <= (int)GRAPH_NODES_MAX, "every step is a node");

@@ -1,4 +1,4 @@
-#include "base/yaml.h"
+#include "base/yaml_json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
