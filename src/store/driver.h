@@ -1,4 +1,5 @@
-/* The functions of a store driver. Only store.c and the drivers include this; all other code sees store.h. */
+/* The functions of a store driver. Only the verbs in src/store/ and the drivers include this; all other code sees store.h.
+ */
 #ifndef WEIR_STORE_DRIVER_H
 #define WEIR_STORE_DRIVER_H
 
@@ -15,7 +16,8 @@ struct named_migration {
     const char *sql;
 };
 
-/* The verbs of store.h with the same contracts; arguments are already checked. Events are store.c's business. */
+/* The verbs of store.h with the same contracts; arguments are already checked. Events are emitted by the callers in
+ * src/store/. */
 struct store_driver {
     const char *scheme;       /* "sqlite" */
     const char *other_scheme; /* another name for it in URLs, or NULL */
@@ -91,15 +93,11 @@ WEIR_MUST_CHECK enum weir_status store_tell_progress(const struct store *store, 
                                                      struct weir_error *error);
 void store_tell_migrated(const struct store *store, int64_t done, int64_t total);
 
-/* Lists of events. A cursor is the number of events before the page: a story grows at its end only. */
-WEIR_MUST_CHECK enum weir_status events_offset(const char *cursor, int64_t *ret_offset, struct weir_error *error);
-/* A page of at most `limit` events from `offset` on. `rows`: one row more if the list continues; the page takes them over.
- */
-WEIR_MUST_CHECK enum weir_status events_page(json_t *rows, int64_t offset, size_t limit, json_t **ret_page,
-                                             struct weir_error *error);
-/* Adds "events" and "earlier_events" to an execution. Takes the events over. */
-WEIR_MUST_CHECK enum weir_status events_show(json_t *execution, json_t *events, int64_t earlier, struct weir_error *error);
-
+/* Checks each request of a set and begins its result: store_enqueue() calls it, and a driver for requests that do not come
+ * through store_enqueue(). A driver leaves a result with a status other than WEIR_OK as it is. WEIR_OUT_OF_MEMORY only. */
+WEIR_MUST_CHECK enum weir_status enqueue_requests_check(const struct enqueue_request *requests, size_t count,
+                                                        struct enqueue_result *results, size_t *ret_valid,
+                                                        struct weir_error *error);
 /* No params and {} are the same, and nothing is kept of them. */
 bool enqueue_has_no_params(const struct enqueue_request *request);
 

@@ -1,6 +1,4 @@
 /* The parts that both stores share: checks of requests to enqueue, the stored form of a definition, pages of events. */
-#include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,43 +34,6 @@ enum weir_status group_refuse(const char *name, const char *const *groups, size_
               count > GROUPS_NAMED ? " and others" : "");
     group_hint(name, groups, count, error);
     return WEIR_NOT_FOUND;
-}
-
-enum weir_status events_offset(const char *cursor, int64_t *ret_offset, struct weir_error *error)
-{
-    char *end = NULL;
-    errno = 0;
-    long long offset = cursor == NULL || cursor[0] == '\0' ? 0 : strtoll(cursor, &end, 10);
-    if (errno != 0 || offset < 0 || (end != NULL && (*end != '\0' || !isdigit((unsigned char)cursor[0])))) {
-        error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is not a cursor", cursor);
-        error_hint(error, "a cursor is the next_cursor of the page before");
-        return WEIR_INVALID_ARGUMENT;
-    }
-    *ret_offset = offset;
-    return WEIR_OK;
-}
-
-enum weir_status events_page(json_t *rows, int64_t offset, size_t limit, json_t **ret_page, struct weir_error *error)
-{
-    bool more = json_array_size(rows) > limit;
-    if (more) {
-        (void)json_array_remove(rows, limit);
-    }
-    json_t *next = more ? json_sprintf("%lld", (long long)offset + (long long)limit) : json_null();
-    json_t *page = json_pack("{s:o, s:o, s:I, s:b}", "items", rows, "next_cursor", next, "count",
-                             (json_int_t)json_array_size(rows), "count_is_exact", (int)(!more && offset == 0));
-    if (page == NULL) {
-        return error_out_of_memory(error);
-    }
-    *ret_page = page;
-    return WEIR_OK;
-}
-
-enum weir_status events_show(json_t *execution, json_t *events, int64_t earlier, struct weir_error *error)
-{
-    bool is_set = json_object_set_new(execution, "events", events) == 0 &&
-                  json_object_set_new(execution, "earlier_events", json_integer(earlier)) == 0;
-    return is_set ? WEIR_OK : error_out_of_memory(error);
 }
 
 static enum weir_status check_params(const struct enqueue_request *request, struct weir_error *error)
@@ -154,6 +115,22 @@ enum weir_status enqueue_request_check(const struct enqueue_request *request, st
         status = error_set(error, WEIR_INVALID_ARGUMENT, "run_at is after the year 9999");
     }
     return status == WEIR_OK ? check_params(request, error) : status;
+}
+
+enum weir_status enqueue_requests_check(const struct enqueue_request *requests, size_t count,
+                                        struct enqueue_result *results, size_t *ret_valid, struct weir_error *error)
+{
+    size_t valid = 0;
+    for (size_t i = 0; i < count; i++) {
+        results[i] = (struct enqueue_result){.status = WEIR_OK};
+        results[i].status = enqueue_request_check(&requests[i], &results[i].error);
+        if (results[i].status == WEIR_OUT_OF_MEMORY) {
+            return error_out_of_memory(error);
+        }
+        valid += results[i].status == WEIR_OK;
+    }
+    *ret_valid = valid;
+    return WEIR_OK;
 }
 
 void definition_facts_read(const char *text, struct definition_facts *ret_facts)

@@ -2,8 +2,9 @@
  *
  * Every write is one transaction of its own, short, with a deadline; every write to a claimed item is conditional on its
  * fence; slots are counted in a guarded row in the same transaction as the state change. Time is the
- * store's own: no caller passes "now". store.c wraps each verb once: checks arguments, measures, emits one event, calls the
- * driver; so all drivers behave, log and count alike. One conformance suite (tests/conformance) runs on every driver.
+ * store's own: no caller passes "now". The files of src/store/ wrap each verb once: check arguments, measure, emit one
+ * event, call the driver; so all drivers behave, log and count alike. One conformance suite (tests/conformance) runs on
+ * every driver.
  *
  * Threads: a struct store is a handle for one thread at a time; open one per thread (cheap: handles on the same file share
  * the writer). Memory: the results of a verb live in the arena that the caller passes, until he resets it.

@@ -9,6 +9,7 @@
 #include "store/postgres/libpq.h"
 #include "store/postgres/postgres_store.h"
 #include "store/postgres/result_json.h"
+#include "store/reading.h"
 
 enum { BACKING_OFF_MOST = 10000, PREFIX_LEAST = 6, ALL_STATES = 63 };
 
@@ -258,11 +259,11 @@ static enum weir_status list_events(struct link *link, const struct list_options
     size_t limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
     int64_t offset = 0;
     json_t *rows = NULL;
-    enum weir_status status = events_offset(options->cursor, &offset, error);
+    enum weir_status status = reading_event_offset(options->cursor, &offset, error);
     if (status == WEIR_OK) {
         status = read_events(link, id, offset, limit + 1, &rows, error);
     }
-    return status == WEIR_OK ? events_page(rows, offset, limit, ret_page, error) : status;
+    return status == WEIR_OK ? reading_page_events(rows, offset, limit, ret_page, error) : status;
 }
 
 static enum weir_status list_story(struct link *link, const void *what, json_t **ret_page, struct weir_error *error)
@@ -416,7 +417,7 @@ static enum weir_status add_events(struct link *link, json_t *execution, const c
     if (status == WEIR_OK) {
         status = read_events(link, id, earlier, SHOW_EVENTS_MOST, &events, error);
     }
-    return status == WEIR_OK ? events_show(execution, events, earlier, error) : status;
+    return status == WEIR_OK ? reading_add_events(execution, events, earlier, error) : status;
 }
 
 static enum weir_status show_one(struct link *link, const void *what, json_t **ret_execution, struct weir_error *error)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/refusal.h"
 #include "store/sqlite/enqueue.h"
 #include "store/sqlite/filter_query.h"
 
@@ -71,7 +72,7 @@ static enum weir_status cancel_one(struct bulk *bulk, const char *id, struct wei
     struct ending item = {.id = id};
     enum weir_status status = read_living(bulk, id, &item, error);
     if (status == WEIR_NOT_FOUND) {
-        return refuse_ended(bulk, id, "it has ended and cannot be cancelled", error);
+        return refuse_ended(bulk, id, REFUSAL_CANCEL_ENDED, error);
     }
     if (status != WEIR_OK) {
         return status;
@@ -90,14 +91,13 @@ static enum weir_status release_one(struct bulk *bulk, const char *id, struct we
     struct ending item = {.id = id};
     enum weir_status status = read_living(bulk, id, &item, error);
     if (status == WEIR_NOT_FOUND) {
-        return refuse_ended(bulk, id, "it has ended, so nothing can be released", error);
+        return refuse_ended(bulk, id, REFUSAL_RELEASE_ENDED, error);
     }
     if (status != WEIR_OK) {
         return status;
     }
     if (item.phase != 1) {
-        return refuse(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(item.state),
-                      "only one that waits for a time can be released");
+        return refuse(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(item.state), REFUSAL_RELEASE_NOT_WAITING);
     }
     status = connection_run(bulk->write.connection, error, NULL, QUERY_RELEASE_ITEM, "t", id);
     struct lane_delta *delta =
@@ -175,13 +175,13 @@ static enum weir_status retry_one(struct bulk *bulk, const char *id, struct weir
     }
     if (!connection_step(bulk->write.connection, statement, &status, error)) {
         if (status == WEIR_OK && read_living(bulk, id, &living, error) == WEIR_OK) {
-            return refuse(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(living.state), "it has not ended");
+            return refuse(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(living.state), REFUSAL_RETRY_LIVE);
         }
         return status;
     }
     const char *state = column_text(statement, 0);
     if (strcmp(state, "COMPLETED") == 0) {
-        status = refuse(bulk, WEIR_ILLEGAL_STATE, id, state, "only a FAILED or CANCELLED one can be retried");
+        status = refuse(bulk, WEIR_ILLEGAL_STATE, id, state, REFUSAL_RETRY_COMPLETED);
     } else {
         status = copy_ended(bulk, statement, id, error);
     }
@@ -200,8 +200,7 @@ static enum weir_status purge_one(struct bulk *bulk, const char *id, struct weir
         return statement_failure(error);
     }
     if (!connection_step(connection, statement, &status, error)) {
-        return status == WEIR_OK ? refuse(bulk, WEIR_ILLEGAL_STATE, id, "live", "only ended executions can be purged")
-                                 : status;
+        return status == WEIR_OK ? refuse(bulk, WEIR_ILLEGAL_STATE, id, "live", REFUSAL_PURGE_LIVE) : status;
     }
     const char *key = column_text(statement, 1);
     if (key != NULL) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/shell_quote.h"
 #include "base/text.h"
+#include "store/refusal.h"
 #include "store/sqlite/borrowed_store.h"
 
 enum { NAMES_MAX = 1000 };
@@ -45,10 +46,7 @@ static void suggest(struct connection *connection, sqlite3_stmt *statement, cons
 {
     struct names names;
     names_read(&names, connection, statement);
-    const char *nearest = text_nearest(wanted, (const char *const *)names.all, names.count);
-    if (nearest != NULL) {
-        error_hint(error, "did you mean \"%s\"?", nearest);
-    }
+    refusal_suggest_name(wanted, (const char *const *)names.all, names.count, error);
     names_free(&names);
 }
 
@@ -285,11 +283,7 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
     struct weir_error own = {.status = WEIR_OK};
     int64_t workspace_id = 0;
     const struct kept_workflow *workflow = NULL;
-    *result = (struct enqueue_result){.status = WEIR_OK};
-    enum weir_status status = enqueue_request_check(request, &own);
-    if (status == WEIR_OK) {
-        status = find_workspace(context, request->workspace, &workspace_id, &own);
-    }
+    enum weir_status status = find_workspace(context, request->workspace, &workspace_id, &own);
     if (status == WEIR_OK) {
         status = find_workflow(context, request->workspace, workspace_id, request->workflow, &workflow, &own);
     }
@@ -344,7 +338,9 @@ static enum weir_status enqueue_all(struct enqueue_context *context, const struc
 {
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        status = enqueue_request(context, &requests[i], &results[i], error);
+        if (results[i].status == WEIR_OK) {
+            status = enqueue_request(context, &requests[i], &results[i], error);
+        }
     }
     return status;
 }

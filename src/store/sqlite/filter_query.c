@@ -1,20 +1,15 @@
 #include "store/sqlite/filter_query.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "store/reading.h"
 
 /* Behind every hex digit and dash. */
 #define LAST_ID "~"
 
-enum { PREFIX_LEAST = 6, ALL_STATES = 63, LIVE_STATES = 7, ENDED_STATES = 56 };
-
-struct arm {
-    enum sqlite_query query;
-    unsigned states;
-};
+enum { LIVE_STATES = 7, ENDED_STATES = 56 };
 
 static enum weir_status read_arm(struct connection *connection, enum sqlite_query query,
                                  const struct execution_filter *filter, int64_t workspace_id, unsigned states,
@@ -80,7 +75,7 @@ enum weir_status select_ids(struct connection *connection, const struct executio
 {
     int64_t workspace_id = 0;
     enum weir_status status = WEIR_OK;
-    unsigned states = filter->states == 0 ? ALL_STATES : filter->states;
+    unsigned states = filter->states == 0 ? ITEM_STATES_ALL : filter->states;
     struct selection selection = {0};
     if (filter->workspace != NULL) {
         status = connection_read_integer(connection, error, &workspace_id, QUERY_FIND_WORKSPACE, "t", filter->workspace);
@@ -125,33 +120,20 @@ enum weir_status select_ids(struct connection *connection, const struct executio
 
 enum weir_status select_one(struct connection *connection, const char *prefix, char *ret_id, struct weir_error *error)
 {
-    size_t length = strlen(prefix);
-    char lower[UUID_TEXT_MAX] = "";
-    bool plausible = length >= PREFIX_LEAST && length <= UUID_TEXT_LENGTH;
-    for (size_t i = 0; plausible && i < length; i++) {
-        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-        plausible = dash ? prefix[i] == '-' : isxdigit((unsigned char)prefix[i]) != 0;
-        lower[i] = (char)tolower((unsigned char)prefix[i]);
-    }
-    if (!plausible) {
-        error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", prefix);
-        error_hint(error, "give the whole id or its first %d or more characters, as weir list shows them", PREFIX_LEAST);
-        return WEIR_INVALID_ARGUMENT;
-    }
-    struct execution_filter filter = {.id = lower};
-    struct selection selection;
-    enum weir_status status = select_ids(connection, &filter, "", false, 2, &selection, error);
+    char lower[UUID_TEXT_MAX];
+    enum weir_status status = reading_check_id(prefix, lower, error);
     if (status != WEIR_OK) {
         return status;
     }
-    if (selection.count == 1) {
+    struct execution_filter filter = {.id = lower};
+    struct selection selection;
+    status = select_ids(connection, &filter, "", false, 2, &selection, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = reading_check_matches(selection.count, lower, error);
+    if (status == WEIR_OK) {
         memcpy(ret_id, selection.ids[0], UUID_TEXT_MAX);
-    } else if (selection.count == 0) {
-        status = error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", lower);
-        error_hint(error, "weir list shows the executions; ended ones are removed after the retention time");
-    } else {
-        status = error_set(error, WEIR_INVALID_ARGUMENT, "more than one execution begins with %s", lower);
-        error_hint(error, "give more characters of the id");
     }
     free(selection.ids);
     return status;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/refusal.h"
 #include "store/sqlite/claimed.h"
 
 static enum weir_status read_numbers(struct connection *connection, int64_t node_id, const struct inbox_position *position,
@@ -105,9 +106,7 @@ enum weir_status sqlite_read_definition(struct store *store, int64_t definition_
         return statement_failure(error);
     }
     if (!connection_step(connection, statement, &status, error)) {
-        return status != WEIR_OK ? status
-                                 : error_set(error, WEIR_WORKFLOW_NOT_FOUND, "the workflow definition %lld is gone",
-                                             (long long)definition_id);
+        return status != WEIR_OK ? status : refusal_definition_missing(definition_id, error);
     }
     bool failed = false;
     struct definition_text definition = {

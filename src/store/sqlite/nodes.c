@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/sqlite/event_history.h"
+#include "store/refusal.h"
+#include "store/sqlite/sqlite_store.h"
 
 /* --- nodes --- */
 
@@ -17,7 +18,7 @@ static enum weir_status set_target(struct write *write, int64_t node_id, const s
     enum weir_status status =
         connection_read_integer(write->connection, error, &before, QUERY_TARGET_OF_NODE, "i", node_id);
     if (status == WEIR_NOT_FOUND) {
-        return error_set(error, WEIR_STALE_FENCE, "node %lld is dead or stopped", (long long)node_id);
+        return refusal_node_ended(node_id, error);
     }
     if (status == WEIR_OK) {
         status = connection_read_integer(write->connection, error, &target_id, QUERY_KEEP_TARGET, "tttt", target->engine,
@@ -100,14 +101,11 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
     return status;
 }
 
-static const char *const desired_state_names[] = {
-    [NODE_RUN] = "run", [NODE_PAUSE] = "pause", [NODE_DRAIN] = "drain", [NODE_STOP] = "stop"};
-
-static enum desired_state parse_desired_state(const char *name)
+static enum desired_state desired_state_of(const char *name)
 {
-    for (size_t i = 0; i < sizeof desired_state_names / sizeof desired_state_names[0]; i++) {
-        if (name != NULL && strcmp(name, desired_state_names[i]) == 0) {
-            return (enum desired_state)i;
+    for (enum desired_state state = NODE_RUN; name != NULL && state <= NODE_STOP; state++) {
+        if (strcmp(name, desired_state_name(state)) == 0) {
+            return state;
         }
     }
     return NODE_RUN;
@@ -151,10 +149,9 @@ static enum weir_status beat(struct write *write, int64_t node_id, struct node_b
         return statement_failure(error);
     }
     if (!connection_step(write->connection, statement, &status, error)) {
-        return status == WEIR_OK ? error_set(error, WEIR_STALE_FENCE, "the lease of node %lld is lost", (long long)node_id)
-                                 : status;
+        return status == WEIR_OK ? refusal_lease_lost(node_id, error) : status;
     }
-    beat->desired_state = parse_desired_state(column_text(statement, 0));
+    beat->desired_state = desired_state_of(column_text(statement, 0));
     beat->queue_paused = sqlite3_column_int(statement, 1) != 0;
     beat->now_us = write->now_us;
     (void)sqlite3_reset(statement);
@@ -182,8 +179,8 @@ enum weir_status sqlite_node_beat(struct store *store, int64_t node_id, struct n
     return status;
 }
 
-/* Names the live nodes in the hint. */
-static void name_live_nodes(struct connection *connection, struct weir_error *error)
+/* The refusal names the live nodes in its hint. */
+static enum weir_status refuse_node(struct connection *connection, const char *name, struct weir_error *error)
 {
     char names[WEIR_ERROR_HINT_MAX / 2] = "";
     size_t used = 0;
@@ -196,11 +193,7 @@ static void name_live_nodes(struct connection *connection, struct weir_error *er
     if (statement != NULL) {
         (void)sqlite3_reset(statement);
     }
-    if (used == 0) {
-        error_hint(error, "no node is alive");
-    } else {
-        error_hint(error, "alive are: %s%s", names, used >= sizeof names ? " ..." : "");
-    }
+    return refusal_no_live_node(name, names, used >= sizeof names, error);
 }
 
 enum weir_status sqlite_set_desired_state(struct store *store, const char *name, enum desired_state desired_state,
@@ -213,10 +206,9 @@ enum weir_status sqlite_set_desired_state(struct store *store, const char *name,
         return status;
     }
     status = connection_run(write.connection, error, &changes, QUERY_SET_DESIRED_STATE, "tt", name,
-                            desired_state_names[desired_state]);
+                            desired_state_name(desired_state));
     if (status == WEIR_OK && changes == 0) {
-        status = error_set(error, WEIR_NOT_FOUND, "there is no live node \"%s\"", name);
-        name_live_nodes(write.connection, error);
+        status = refuse_node(write.connection, name, error);
     }
     if (status != WEIR_OK) {
         write_undo(&write);
@@ -230,360 +222,6 @@ enum weir_status sqlite_set_desired_state(struct store *store, const char *name,
     return write_finish(&write, error);
 }
 
-/* --- recovery --- */
-
-struct lost_item {
-    char id[UUID_TEXT_MAX];
-    int64_t fence;             /* of the claim that is lost */
-    int64_t handovers_counted; /* so far */
-    int64_t steps_ended;       /* at the last handover */
-    bool may_count;
-    bool is_alone; /* its node held nothing else */
-    int64_t suspicion;
-    int64_t node_id;
-    int64_t lane_id;
-};
-
-/* Fills `items` from a statement with their columns; leaves out the items of `but` (may be NULL). */
-static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *statement, const struct recover_options *but,
-                                  struct lost_item *items, size_t most, size_t *ret_count, struct weir_error *error)
-{
-    enum weir_status status = WEIR_OK;
-    size_t count = 0;
-    if (statement == NULL) {
-        return statement_failure(error);
-    }
-    while (count < most && connection_step(connection, statement, &status, error)) {
-        const char *id = column_text(statement, 0);
-        if (but != NULL && but->knows != NULL && but->knows(but->knows_context, id, sqlite3_column_int64(statement, 1))) {
-            continue;
-        }
-        text_copy(items[count].id, sizeof items[count].id, id);
-        items[count].fence = sqlite3_column_int64(statement, 1);
-        items[count].handovers_counted = sqlite3_column_int64(statement, 2);
-        items[count].steps_ended = sqlite3_column_int64(statement, 3);
-        items[count].may_count = sqlite3_column_int(statement, 4) != 0;
-        items[count].node_id = sqlite3_column_int64(statement, 5);
-        items[count].lane_id = sqlite3_column_int64(statement, 6);
-        items[count].suspicion = sqlite3_column_int64(statement, 7);
-        items[count].is_alone = sqlite3_column_int(statement, 8) != 0;
-        count++;
-    }
-    (void)sqlite3_reset(statement);
-    *ret_count = count;
-    return status;
-}
-
-/* The counters of a handover for one item (store.h, recover_options; queue/suspicion.h). */
-struct handover_count {
-    bool is_suspect;
-    int64_t counted;   /* with this one */
-    int64_t suspicion; /* with this one */
-    int64_t steps_ended;
-    char detail[300]; /* of its event; "" when it does not count */
-};
-
-static enum weir_status count_handover(struct write *write, const struct lost_item *item, int handovers_max,
-                                       struct handover_count *ret_count, struct weir_error *error)
-{
-    enum weir_status status = WEIR_OK;
-    sqlite3_stmt *statement =
-        connection_bind(write->connection, error, QUERY_STEPS_AT_HANDOVER, "ti", item->id, item->fence);
-    if (statement == NULL) {
-        return statement_failure(error);
-    }
-    if (connection_step(write->connection, statement, &status, error)) {
-        int64_t ended = sqlite3_column_int64(statement, 0);
-        const char *running = column_text(statement, 1);
-        bool has_progress = ended > item->steps_ended;
-        bool is_suspect = item->may_count && running != NULL;
-        *ret_count = (struct handover_count){.is_suspect = is_suspect, .steps_ended = ended};
-        ret_count->counted = (has_progress ? 0 : item->handovers_counted) + (is_suspect && item->is_alone ? 1 : 0);
-        ret_count->suspicion = (has_progress ? 0 : item->suspicion) + (is_suspect ? 1 : 0);
-        if (is_suspect) {
-            (void)snprintf(ret_count->detail, sizeof ret_count->detail, "%lld of %d while it ran %s; suspicion %lld",
-                           (long long)ret_count->counted, handovers_max, running, (long long)ret_count->suspicion);
-        }
-        (void)sqlite3_reset(statement);
-    }
-    return status;
-}
-
-static enum weir_status end_as_poison(struct write *write, const struct lost_item *item, int handovers_max,
-                                      struct weir_error *error)
-{
-    char text[128];
-    (void)snprintf(text, sizeof text,
-                   "its node died %d times while it ran alone, and no step of it ended in between; it is not tried again",
-                   handovers_max);
-    struct ending ending = {.id = item->id, .state = ITEM_FAILED, .error_code = "poison", .error = text};
-    return item_end(write, &ending, error);
-}
-
-static enum weir_status hand_over(struct write *write, const struct lost_item *item, const char *reason,
-                                  const struct recover_options *options, int64_t fence, struct recover_result *result,
-                                  struct weir_error *error)
-{
-    struct handover_count count = {.is_suspect = false};
-    enum weir_status status = count_handover(write, item, options->handovers_max, &count, error);
-    bool poison = count.is_suspect && count.counted >= options->handovers_max;
-    if (status == WEIR_OK) {
-        status = story_tell_claim(write, item->id, item->fence, error);
-    }
-    if (status == WEIR_OK) {
-        status =
-            connection_run(write->connection, error, NULL, QUERY_HAND_OVER_ITEM, "tiiiii", item->id, fence, count.counted,
-                           count.steps_ended, count.suspicion, count.is_suspect ? write->now_us : (int64_t)0);
-    }
-    if (status == WEIR_OK) {
-        status = event_add(write->connection, item->id, write->now_us, poison ? "poison" : "hand_over", item->node_id,
-                           fence, NULL, reason, count.is_suspect ? count.detail : NULL, error);
-    }
-    if (status == WEIR_OK) {
-        status = news_hand_over(&write->news, write->connection, item->node_id, item->lane_id, error);
-    }
-    if (status == WEIR_OK && poison) {
-        status = end_as_poison(write, item, options->handovers_max, error);
-        result->poisoned++;
-    } else {
-        result->handed_over++;
-    }
-    return status;
-}
-
-enum weir_status recover_from_keeper(struct write *write, const char *id, int64_t fence, bool is_alone, size_t *poisoned,
-                                     struct weir_error *error)
-{
-    static const struct recover_options options = {.handovers_max = HANDOVERS_MAX_DEFAULT};
-    struct lost_item item;
-    struct recover_result result = {0};
-    int64_t next_fence = 0;
-    size_t count = 0;
-    sqlite3_stmt *statement =
-        connection_bind(write->connection, error, QUERY_ITEM_OF_KEEPER, "tid", id, fence, is_alone ? 1 : 0);
-    enum weir_status status = read_lost(write->connection, statement, NULL, &item, 1, &count, error);
-    if (status == WEIR_OK && count > 0) {
-        status = fence_next(write->connection, &next_fence, error);
-    }
-    if (status == WEIR_OK && count > 0) {
-        status = hand_over(write, &item, "its keeper was killed", &options, next_fence, &result, error);
-    }
-    *poisoned += result.poisoned;
-    return status;
-}
-
-static enum weir_status recover_items(struct write *write, sqlite3_stmt *statement, int64_t old_node, const char *reason,
-                                      const struct recover_options *options, size_t most, size_t *ret_count,
-                                      struct recover_result *result, struct weir_error *error)
-{
-    struct lost_item *items = calloc(most, sizeof *items);
-    int64_t fence = 0;
-    if (items == NULL) {
-        if (statement != NULL) {
-            (void)sqlite3_reset(statement);
-        }
-        return error_out_of_memory(error);
-    }
-    enum weir_status status =
-        read_lost(write->connection, statement, old_node == 0 ? options : NULL, items, most, ret_count, error);
-    if (status == WEIR_OK && *ret_count > 0) {
-        status = fence_next(write->connection, &fence, error);
-    }
-    for (size_t i = 0; i < *ret_count && status == WEIR_OK; i++) {
-        status = hand_over(write, &items[i], reason, options, fence, result, error);
-    }
-    free(items);
-    return status;
-}
-
-enum { NODES_PER_CALL = 100 };
-
-/* Nodes of this machine with dead processes need not be waited for until their lease ends. */
-static enum weir_status find_gone(struct connection *connection, const struct recover_options *options, int64_t *nodes,
-                                  size_t *ret_count, struct weir_error *error)
-{
-    enum weir_status status = WEIR_OK;
-    size_t count = 0;
-    *ret_count = 0;
-    if (options->boot_id == NULL || options->is_gone == NULL) {
-        return WEIR_OK;
-    }
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_NODES_OF_MACHINE, "tit", options->boot_id,
-                                              options->node_id, options->group);
-    if (statement == NULL) {
-        return statement_failure(error);
-    }
-    while (count < NODES_PER_CALL && connection_step(connection, statement, &status, error)) {
-        struct node_neighbour node = {.id = sqlite3_column_int64(statement, 0),
-                                      .pid = (long)sqlite3_column_int64(statement, 1),
-                                      .keeper_pid = (long)sqlite3_column_int64(statement, 2)};
-        text_copy(node.life, sizeof node.life, column_text(statement, 3));
-        if (options->is_gone(&node)) {
-            nodes[count++] = node.id;
-        }
-    }
-    (void)sqlite3_reset(statement);
-    *ret_count = count;
-    return status;
-}
-
-static enum weir_status mark_dead(struct write *write, const struct recover_options *options, struct recover_result *result,
-                                  struct weir_error *error)
-{
-    int64_t gone[NODES_PER_CALL];
-    size_t count = 0;
-    enum weir_status status = find_gone(write->connection, options, gone, &count, error);
-    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        int64_t changes = 0;
-        status = connection_run(write->connection, error, &changes, QUERY_MARK_GONE, "ii", gone[i], write->now_us);
-        result->nodes += (size_t)changes;
-    }
-    if (status != WEIR_OK) {
-        return status;
-    }
-    sqlite3_stmt *statement =
-        connection_bind(write->connection, error, QUERY_FIND_DEAD, "it", write->now_us, options->group);
-    if (statement == NULL) {
-        return statement_failure(error);
-    }
-    while (connection_step(write->connection, statement, &status, error)) {
-        result->nodes++;
-    }
-    if (result->nodes > 0) {
-        news_act(&write->news);
-    }
-    if (status == WEIR_OK && result->nodes > 0) {
-        status = connection_run(write->connection, error, NULL, QUERY_FREE_LOCKS_OF_DEAD, "i", write->now_us);
-    }
-    return status;
-}
-
-static enum weir_status recover_nodes(struct write *write, const struct recover_options *options,
-                                      struct recover_result *result, struct weir_error *error)
-{
-    int64_t nodes[NODES_PER_CALL];
-    size_t node_count = 0;
-    size_t left = options->limit;
-    enum weir_status status = WEIR_OK;
-    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_UNRECOVERED_NODES, "t", options->group);
-    if (statement == NULL) {
-        return statement_failure(error);
-    }
-    while (node_count < NODES_PER_CALL && connection_step(write->connection, statement, &status, error)) {
-        nodes[node_count++] = sqlite3_column_int64(statement, 0);
-    }
-    (void)sqlite3_reset(statement);
-    for (size_t i = 0; i < node_count && status == WEIR_OK && left > 0; i++) {
-        size_t count = 0;
-        sqlite3_stmt *items = connection_bind(write->connection, error, QUERY_ITEMS_OF_NODE, "ii", nodes[i], (int64_t)left);
-        status = recover_items(write, items, nodes[i], "its node is gone", options, left, &count, result, error);
-        left -= count;
-        if (status == WEIR_OK && left > 0) {
-            status = connection_run(write->connection, error, NULL, QUERY_NODE_RECOVERED, "ii", nodes[i], write->now_us);
-        }
-    }
-    result->more = left == 0 || node_count == NODES_PER_CALL;
-    return status;
-}
-
-/* Nothing to recover must cost no write: a look first. */
-static enum weir_status needs_recovery(struct store *store, const struct recover_options *options, bool *ret_needed,
-                                       struct weir_error *error)
-{
-    struct connection *connection;
-    int64_t now_us = 0;
-    int64_t found = 0;
-    int64_t gone[NODES_PER_CALL];
-    size_t gone_count = 0;
-    enum weir_status status = reader_of(store, &connection, error);
-    if (status == WEIR_OK) {
-        status = connection_store_time(connection, &now_us, error);
-    }
-    if (status == WEIR_OK) {
-        status = connection_read_integer(connection, error, &found, QUERY_NEEDS_RECOVERY, "itii", now_us, options->group,
-                                         options->stale_claim_us > 0 ? now_us - options->stale_claim_us : INT64_MIN,
-                                         options->node_id);
-    }
-    if (status == WEIR_OK && found == 0) {
-        status = find_gone(connection, options, gone, &gone_count, error);
-    }
-    *ret_needed = found != 0 || gone_count > 0;
-    return status;
-}
-
-enum weir_status sqlite_recover(struct store *store, const struct recover_options *options,
-                                struct recover_result *ret_result, struct weir_error *error)
-{
-    struct write write;
-    struct recover_result result = {0};
-    bool needed = false;
-    size_t stale = 0;
-    enum weir_status status = needs_recovery(store, options, &needed, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    if (!needed || options->look_only) {
-        result.more = needed;
-        *ret_result = result;
-        return WEIR_OK;
-    }
-    status = write_open(store, &write, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    status = mark_dead(&write, options, &result, error);
-    if (status == WEIR_OK) {
-        status = recover_nodes(&write, options, &result, error);
-    }
-    if (status == WEIR_OK && options->stale_claim_us > 0 && !result.more) {
-        sqlite3_stmt *items =
-            connection_bind(write.connection, error, QUERY_STALE_ITEMS, "iiti", write.now_us - options->stale_claim_us,
-                            (int64_t)options->limit, options->group, options->node_id);
-        status = recover_items(&write, items, 0, "claimed for too long", options, options->limit, &stale, &result, error);
-        result.more = stale == options->limit;
-    }
-    if (status != WEIR_OK) {
-        write_undo(&write);
-        return status;
-    }
-    status = write_finish(&write, error);
-    if (status == WEIR_OK) {
-        *ret_result = result;
-    }
-    return status;
-}
-
-/* A node that leaves: items that it never started are put back, running ones are handed over; neither is its fault. */
-static enum weir_status give_back_all(struct write *write, int64_t node_id, size_t *ret_count, struct weir_error *error)
-{
-    struct lost_item *items = calloc(RECOVER_BATCH, sizeof *items);
-    if (items == NULL) {
-        return error_out_of_memory(error);
-    }
-    sqlite3_stmt *statement =
-        connection_bind(write->connection, error, QUERY_ITEMS_OF_NODE, "ii", node_id, (int64_t)RECOVER_BATCH);
-    enum weir_status status = read_lost(write->connection, statement, NULL, items, RECOVER_BATCH, ret_count, error);
-    for (size_t i = 0; i < *ret_count && status == WEIR_OK; i++) {
-        int64_t fence;
-        status = fence_next(write->connection, &fence, error);
-        if (status == WEIR_OK) {
-            status = story_tell_claim(write, items[i].id, items[i].fence, error);
-        }
-        if (status == WEIR_OK) {
-            status = connection_run(write->connection, error, NULL, QUERY_GIVE_BACK_HELD, "ti", items[i].id, fence);
-        }
-        if (status == WEIR_OK) {
-            status = event_add(write->connection, items[i].id, write->now_us, "give_back", node_id, fence, NULL,
-                               "its node stops", NULL, error);
-        }
-        if (status == WEIR_OK) {
-            status = news_hand_over(&write->news, write->connection, node_id, items[i].lane_id, error);
-        }
-    }
-    free(items);
-    return status;
-}
-
 enum weir_status sqlite_node_stop(struct store *store, int64_t node_id, bool graceful, struct weir_error *error)
 {
     size_t count = RECOVER_BATCH;
@@ -594,7 +232,7 @@ enum weir_status sqlite_node_stop(struct store *store, int64_t node_id, bool gra
         if (status != WEIR_OK) {
             return status;
         }
-        status = give_back_all(&write, node_id, &count, error);
+        status = recover_give_back_all(&write, node_id, &count, error);
         if (status == WEIR_OK && count < RECOVER_BATCH) {
             news_act(&write.news);
             status = connection_run(write.connection, error, NULL, QUERY_STOP_NODE, "iid", node_id, write.now_us,
@@ -610,68 +248,4 @@ enum weir_status sqlite_node_stop(struct store *store, int64_t node_id, bool gra
         }
     }
     return status;
-}
-
-/* --- locks --- */
-
-static enum weir_status change_lock(struct store *store, const struct lock_request *request, enum sqlite_query query,
-                                    int64_t duration_us, struct weir_error *error)
-{
-    struct write write;
-    int64_t changes = 0;
-    enum weir_status status = write_open(store, &write, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    if (query == QUERY_FREE_LOCK) {
-        status = connection_run(write.connection, error, &changes, query, "ti", request->name, write.now_us);
-    } else {
-        status = connection_run(write.connection, error, &changes, query, "tiit", request->name, write.now_us, duration_us,
-                                request->holder);
-    }
-    if (status == WEIR_OK && changes == 0) {
-        status = error_set(error, WEIR_CONFLICT, "the lock %s is not ours", request->name);
-    }
-    if (status != WEIR_OK) {
-        write_undo(&write);
-        if (sqlite3_errcode(write.connection->database) == SQLITE_ERROR) {
-            error_hint(error, "the table shedlock is missing or damaged: weir store check");
-        }
-        return status;
-    }
-    return write_finish(&write, error);
-}
-
-/* A lock that is held must cost no write: a look first. */
-enum weir_status sqlite_lock(struct store *store, const struct lock_request *request, struct weir_error *error)
-{
-    struct connection *connection;
-    int64_t now_us = 0;
-    int64_t held = 0;
-    enum weir_status status = reader_of(store, &connection, error);
-    if (status == WEIR_OK) {
-        status = connection_store_time(connection, &now_us, error);
-    }
-    if (status == WEIR_OK) {
-        status = connection_read_integer(connection, error, &held, QUERY_LOCK_IS_HELD, "tit", request->name, now_us,
-                                         request->holder);
-        status = status == WEIR_NOT_FOUND ? WEIR_OK : status;
-    }
-    if (status == WEIR_OK && held != 0) {
-        return error_set(error, WEIR_CONFLICT, "the lock %s is held by another", request->name);
-    }
-    return status == WEIR_OK ? change_lock(store, request, QUERY_TAKE_LOCK, request->at_most_us, error) : status;
-}
-
-enum weir_status sqlite_lock_extend(struct store *store, const struct lock_request *request, struct weir_error *error)
-{
-    return change_lock(store, request, QUERY_EXTEND_LOCK, request->at_most_us, error);
-}
-
-enum weir_status sqlite_unlock(struct store *store, const struct lock_request *request, struct weir_error *error)
-{
-    if (request->holder == NULL) {
-        return change_lock(store, request, QUERY_FREE_LOCK, 0, error);
-    }
-    return change_lock(store, request, QUERY_RELEASE_LOCK, request->at_least_us, error);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/sqlite/sqlite_store.h"
+#include "store/sqlite/row_json.h"
 
 enum weir_status role_check(struct connection *connection, int64_t epoch, int64_t *cookie, struct weir_error *error)
 {
@@ -52,6 +52,23 @@ enum weir_status role_read(struct connection *connection, int64_t now_us, struct
     text_copy(ret_state->node, sizeof ret_state->node, column_text(statement, 2));
     (void)sqlite3_reset(statement);
     return WEIR_OK;
+}
+
+/* Why the role changed hands last, and since when its holder awaits the lock of dispatch.exclusive (0: it does not). */
+enum weir_status role_add_reason(struct connection *connection, json_t *scheduler, int64_t *ret_lock_awaited_us,
+                                 struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_WHY_OF_ROLE, "");
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(connection, statement, &status, error)) {
+        (void)json_object_set_new(scheduler, "why", column_json(statement, 0));
+        *ret_lock_awaited_us = sqlite3_column_int64(statement, 1);
+        (void)sqlite3_reset(statement);
+    }
+    return status;
 }
 
 static enum weir_status take(struct write *write, const struct role_request *request, struct weir_error *error)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/shell_quote.h"
+#include "store/refusal.h"
 #include "store/sqlite/sqlite_store.h"
 
 static enum weir_status read_version(struct connection *connection, int *ret_version, struct weir_error *error)
@@ -28,10 +28,7 @@ static enum weir_status read_version(struct connection *connection, int *ret_ver
 
 static enum weir_status refuse_newer(const struct store *store, int version, struct weir_error *error)
 {
-    error_set(error, WEIR_SCHEMA_NEWER, "the store %s has schema %d, this program knows up to %d", store->url, version,
-              SQLITE_MIGRATION_COUNT);
-    error_hint(error, "it was used by a newer weir: install that version; nothing was changed");
-    return WEIR_SCHEMA_NEWER;
+    return refusal_schema_newer(store->url, version, SQLITE_MIGRATION_COUNT, error);
 }
 
 /* Whether the views in the file are those of this program. */
@@ -53,21 +50,15 @@ static enum weir_status are_views_ours(struct connection *connection, bool *ret_
 
 static enum weir_status refuse_older(const struct store *store, int version, struct weir_error *error)
 {
-    char word[SHELL_WORD_MAX];
     if (version == 0) {
-        error_set(error, WEIR_SCHEMA_MISSING, "the store %s has no tables yet", store->url);
-        error_hint(error, "make them with: weir store init --store %s", shell_quote(store->url, word));
-        return WEIR_SCHEMA_MISSING;
+        return refusal_schema_missing(store->url, error);
     }
     if (version == SQLITE_MIGRATION_COUNT) {
         error_set(error, WEIR_SCHEMA_OLDER, "the store %s does not have the views of this program", store->url);
         error_hint(error, "make them with: weir store migrate");
         return WEIR_SCHEMA_OLDER;
     }
-    error_set(error, WEIR_SCHEMA_OLDER, "the store %s has schema %d, this program needs %d", store->url, version,
-              SQLITE_MIGRATION_COUNT);
-    error_hint(error, "see what will change with: weir store plan; then: weir store migrate");
-    return WEIR_SCHEMA_OLDER;
+    return refusal_schema_older(store->url, version, SQLITE_MIGRATION_COUNT, error);
 }
 
 /* Asked of the writer, which is there: a handle that is only there to open others needs no reader of its own. */

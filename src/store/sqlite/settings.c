@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "store/refusal.h"
 #include "store/sqlite/sqlite_store.h"
 
 /* Ends a verb: commit when all went well, else undo. */
@@ -66,8 +67,7 @@ static enum weir_status change_plan(struct write *write, const struct plan_chang
         weight = weight == 0 ? sqlite3_column_int(statement, 1) : weight;
         (void)sqlite3_reset(statement);
     } else if (status == WEIR_OK && max_concurrent == 0) {
-        status = error_set(error, WEIR_PLAN_NOT_FOUND, "there is no plan \"%s\"", change->name);
-        error_hint(error, "a new plan needs its limit: weir plan set %s --max-concurrent 5", change->name);
+        status = refusal_plan_without_limit(change->name, error);
     }
     if (status == WEIR_OK) {
         status = connection_run(write->connection, error, NULL, QUERY_UPSERT_PLAN, "tid", change->name, max_concurrent,
@@ -108,13 +108,7 @@ static enum weir_status refuse_name(struct write *write, enum sqlite_query names
     if (statement != NULL) {
         (void)sqlite3_reset(statement);
     }
-    error_set(error, refusal, "there is no %s \"%s\"", what, name);
-    const char *nearest = text_nearest(name, (const char *const *)candidates, count);
-    if (nearest != NULL) {
-        error_hint(error, "did you mean \"%s\"?", nearest);
-    } else {
-        error_hint(error, "%s", how);
-    }
+    (void)refusal_unknown_name(refusal, what, name, (const char *const *)candidates, count, how, error);
     for (size_t i = 0; i < count; i++) {
         free(candidates[i]);
     }

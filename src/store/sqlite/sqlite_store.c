@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "store/refusal.h"
 #include "store/sqlite/borrowed_store.h"
 
 enum { BACKUP_STEP_PAGES = 1024 };
@@ -165,7 +166,7 @@ enum weir_status write_open(struct store *store, struct write *write, struct wei
 {
     write->store = sqlite_of(store);
     if (write->store->read_only) {
-        return error_set(error, WEIR_NOT_PERMITTED, "the store %s was opened for reading only", store->url);
+        return refusal_read_only(store->url, error);
     }
     write->now_us = 0;
     write->connection = &write->store->reader;

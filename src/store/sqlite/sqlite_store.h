@@ -66,6 +66,10 @@ enum weir_status fence_next(struct connection *connection, int64_t *ret_fence, s
 enum weir_status role_check(struct connection *connection, int64_t epoch, int64_t *cookie, struct weir_error *error);
 enum weir_status role_read(struct connection *connection, int64_t now_us, struct role_state *ret_state,
                            struct weir_error *error);
+/* Adds "why", the reason of the last change of the role. *ret_lock_awaited_us: since when the scheduler waits for the lock
+ * of dispatch.exclusive; 0 when it does not wait. */
+enum weir_status role_add_reason(struct connection *connection, json_t *scheduler, int64_t *ret_lock_awaited_us,
+                                 struct weir_error *error);
 
 /* The verbs of store.h, by their names there. */
 enum weir_status sqlite_require_schema(struct store *, struct weir_error *);
@@ -128,11 +132,13 @@ struct ending {
 };
 enum weir_status item_end(struct write *write, const struct ending *ending, struct weir_error *error);
 
-/* --- recovery (nodes.c) --- */
+/* --- recovery (recover.c) --- */
 
 /* Hands an item over that its node holds under this fence, because the keeper of its steps was killed. It counts as the
  * death of its node; is_alone: the keeper had steps of no other item. *poisoned grows by one when it ends as poison. */
 enum weir_status recover_from_keeper(struct write *write, const char *id, int64_t fence, bool is_alone, size_t *poisoned,
                                      struct weir_error *error);
+/* Gives back the items of a node that stops, at most RECOVER_BATCH; *ret_count: their number. None counts as a death. */
+enum weir_status recover_give_back_all(struct write *write, int64_t node_id, size_t *ret_count, struct weir_error *error);
 
 #endif

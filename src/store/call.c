@@ -1,0 +1,70 @@
+/* The measure and the events of one call of a verb.
+ *
+ * Every verb of store.h passes through here, so that all drivers are measured, logged and counted alike. A refusal that
+ * answers a question (a busy lock, an unknown name) is not a failure of the store and is not logged as one: the caller
+ * handles it. Runs in the caller's thread, and never blocks beyond the listeners of the event bus.
+ */
+#include "store/call.h"
+
+#include "base/error.h"
+#include "observe/event.h"
+
+struct call call_begin(struct store *store, const char *verb, struct weir_error *error)
+{
+    INVARIANT(store != NULL && store->driver != NULL);
+    struct call call = {.store = store, .verb = verb, .began_us = clock_boot(clock_system()), .callers = error};
+    return call;
+}
+
+/* A refusal that is an answer (busy lock, unknown name) is not a failure of the store. A missing right is one: a
+ * node that tries again and again must log it. */
+static bool is_store_failure(enum weir_status status)
+{
+    return (weir_status_exit(status) == 6 && status != WEIR_ENGINE_UNREACHABLE) || status == WEIR_FAILED ||
+           status == WEIR_OUT_OF_MEMORY || status == WEIR_SYSTEM || status == WEIR_NOT_PERMITTED;
+}
+
+enum weir_status call_end(struct call *call, enum weir_status status)
+{
+    INVARIANT(call->store != NULL && call->verb != NULL);
+    struct event event = {
+        .type = EVENT_STORE_CALLED, .reason = call->verb, .duration_us = clock_boot(clock_system()) - call->began_us};
+    event_emit(call->store->events, &event);
+    if (status != WEIR_OK) {
+        if (is_store_failure(status)) {
+            event.type = EVENT_STORE_FAILED;
+            event.code = weir_status_name(status);
+            event.error = call->own.message;
+            event_emit(call->store->events, &event);
+        }
+        if (call->callers != NULL) {
+            *call->callers = call->own;
+        }
+    }
+    return status;
+}
+
+void call_emit_claimed(const struct call *call, size_t count)
+{
+    if (count > 0) {
+        struct event event = {.type = EVENT_BATCH_CLAIMED,
+                              .count = (int64_t)count,
+                              .duration_us = clock_boot(clock_system()) - call->began_us};
+        event_emit(call->store->events, &event);
+    }
+}
+
+void call_emit_poisoned(const struct call *call, size_t count)
+{
+    if (count > 0) {
+        struct event poisoned = {.type = EVENT_EXECUTION_POISONED, .count = (int64_t)count};
+        event_emit(call->store->events, &poisoned);
+    }
+}
+
+enum weir_status call_refuse_blank(const char *kind, struct weir_error *error)
+{
+    error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name is nothing but blanks", kind);
+    error_hint(error, "give it a name that can be seen");
+    return WEIR_INVALID_ARGUMENT;
+}

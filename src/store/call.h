@@ -1,0 +1,40 @@
+/* One call of a verb of the store: its duration, its failure and its events. Only the files of src/store/ that hold verbs
+ * include this.
+ *
+ * A verb checks its arguments, begins a call, calls the driver with `own` as the error, and ends the call. Drivers rely on
+ * having an error of their own; the caller's error is written at the end, and only on a failure.
+ */
+#ifndef WEIR_STORE_CALL_H
+#define WEIR_STORE_CALL_H
+
+#include "store/driver.h"
+
+struct call {
+    struct store *store;
+    const char *verb;
+    int64_t began_us;
+    struct weir_error own; /* drivers rely on having one */
+    struct weir_error *error;
+    struct weir_error *callers;
+};
+
+struct call call_begin(struct store *store, const char *verb, struct weir_error *error);
+/* Emits EVENT_STORE_CALLED, and EVENT_STORE_FAILED for a failure of the store itself. Returns `status`. */
+enum weir_status call_end(struct call *call, enum weir_status status);
+/* For each assignment that the call has made or read. */
+void call_emit_claimed(const struct call *call, size_t count);
+/* For items that ended as poison. */
+void call_emit_poisoned(const struct call *call, size_t count);
+/* WEIR_INVALID_ARGUMENT: a new name of a `kind` of thing consists of blanks. */
+enum weir_status call_refuse_blank(const char *kind, struct weir_error *error);
+
+/* A verb that does nothing but call the driver; `invocation` names the error `detail`. */
+#define CALL(store, verb, error, invocation)                                                                               \
+    do {                                                                                                                   \
+        struct call call = call_begin((store), (verb), (error));                                                           \
+        struct weir_error *detail = &call.own;                                                                             \
+        enum weir_status outcome = (invocation);                                                                           \
+        return call_end(&call, outcome);                                                                                   \
+    } while (0)
+
+#endif

@@ -1,0 +1,280 @@
+/* Reading for people, the part that both drivers share: pages, cursors, ids given in part, and pieces of JSON answers.
+ *
+ * A list of executions is sorted by id, newest first, and a page continues below the last id that was read. With a filter
+ * by reason the page is filled from several reads, because the reason is computed from the row and no index has it. The
+ * other lists continue after a name. Events continue after a number, because an event history grows at its end only.
+ *
+ * Nothing here reads a database or keeps state; every function runs in the thread of the caller.
+ */
+#include "store/reading.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+
+enum weir_status reading_return_json(json_t *value, json_t **ret_value, struct weir_error *error)
+{
+    INVARIANT(ret_value != NULL);
+    if (value == NULL) {
+        return error_out_of_memory(error);
+    }
+    *ret_value = value;
+    return WEIR_OK;
+}
+
+/* --- ids --- */
+
+bool reading_complete_id(const char *prefix, const char *rest, char ret_id[UUID_TEXT_MAX])
+{
+    INVARIANT(prefix != NULL && rest != NULL);
+    size_t length = strlen(prefix);
+    if (length > UUID_TEXT_LENGTH) {
+        return false;
+    }
+    memcpy(ret_id, rest, UUID_TEXT_MAX);
+    for (size_t i = 0; i < length; i++) {
+        bool is_dash = i == 8 || i == 13 || i == 18 || i == 23;
+        if (is_dash ? prefix[i] != '-' : isxdigit((unsigned char)prefix[i]) == 0) {
+            return false;
+        }
+        ret_id[i] = (char)tolower((unsigned char)prefix[i]);
+    }
+    return true;
+}
+
+enum weir_status reading_check_id(const char *given, char ret_lower[UUID_TEXT_MAX], struct weir_error *error)
+{
+    static const char zeros[UUID_TEXT_MAX] = "00000000-0000-0000-0000-000000000000";
+    INVARIANT(given != NULL);
+    if (strlen(given) < EXECUTION_ID_PREFIX_LEAST || !reading_complete_id(given, zeros, ret_lower)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", given);
+        error_hint(error, "give the whole id or its first %d or more characters, as weir list shows them",
+                   EXECUTION_ID_PREFIX_LEAST);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    ret_lower[strlen(given)] = '\0';
+    return WEIR_OK;
+}
+
+enum weir_status reading_check_matches(size_t matches, const char *lower, struct weir_error *error)
+{
+    if (matches == 1) {
+        return WEIR_OK;
+    }
+    if (matches == 0) {
+        (void)reading_refuse_missing(lower, error);
+        error_hint(error, "weir list shows the executions; ended ones are removed after the retention time");
+        return WEIR_EXECUTION_NOT_FOUND;
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "more than one execution begins with %s", lower);
+    error_hint(error, "give more characters of the id");
+    return WEIR_INVALID_ARGUMENT;
+}
+
+enum weir_status reading_refuse_missing(const char *id, struct weir_error *error)
+{
+    return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
+}
+
+static enum weir_status refuse_cursor(const char *cursor, struct weir_error *error)
+{
+    error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is not a cursor", cursor);
+    error_hint(error, "a cursor is the next_cursor of the page before");
+    return WEIR_INVALID_ARGUMENT;
+}
+
+/* --- lists of executions --- */
+
+bool reading_has_reason(const json_t *row, const char *reason)
+{
+    const char *its = json_string_value(json_object_get(row, "pending_reason"));
+    return reason == NULL || (its != NULL && strcmp(its, reason) == 0);
+}
+
+/* Adds the rows that have the reason to the page until it is full; the cursor follows the last row that was examined. */
+static enum weir_status add_rows(const json_t *rows, const char *reason, size_t limit, json_t *items, char *cursor,
+                                 bool *ret_more, struct weir_error *error)
+{
+    size_t count = json_array_size(rows);
+    for (size_t i = 0; i < count; i++) {
+        json_t *row = json_array_get(rows, i);
+        if (reading_has_reason(row, reason) && json_array_append(items, row) != 0) {
+            return error_out_of_memory(error);
+        }
+        const char *id = json_string_value(json_object_get(row, "id"));
+        text_copy(cursor, UUID_TEXT_MAX, id == NULL ? "" : id);
+        if (json_array_size(items) == limit) {
+            *ret_more = *ret_more || i + 1 < count;
+            break;
+        }
+    }
+    return WEIR_OK;
+}
+
+/* Fills one page. A filter by reason may need several reads, each of `limit` rows, until the page is full or the list ends.
+ */
+static enum weir_status fill_execution_page(const struct execution_rows *rows, const struct list_options *options,
+                                            size_t limit, json_t *items, char *cursor, bool *ret_more,
+                                            struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    *ret_more = true;
+    while (status == WEIR_OK && *ret_more && json_array_size(items) < limit) {
+        json_t *read = NULL;
+        status = rows->read(rows->context, &options->filter, cursor, limit, &read, ret_more, error);
+        if (status == WEIR_OK) {
+            status = add_rows(read, options->filter.reason, limit, items, cursor, ret_more, error);
+        }
+        json_decref(read);
+    }
+    return status;
+}
+
+/* The id below which the page begins, in small letters, as the stores keep ids. */
+static enum weir_status read_execution_cursor(const struct execution_rows *rows, const char *given, char *ret_cursor,
+                                              struct weir_error *error)
+{
+    if (given == NULL || given[0] == '\0') {
+        text_copy(ret_cursor, UUID_TEXT_MAX, rows->newest_bound);
+        return WEIR_OK;
+    }
+    return uuid_is_valid(given) && reading_complete_id(given, given, ret_cursor) ? WEIR_OK : refuse_cursor(given, error);
+}
+
+enum weir_status reading_list_executions(const struct execution_rows *rows, const struct list_options *options,
+                                         json_t **ret_page, struct weir_error *error)
+{
+    INVARIANT(rows->read != NULL && rows->count != NULL && rows->newest_bound != NULL && ret_page != NULL);
+    size_t limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
+    char cursor[UUID_TEXT_MAX];
+    bool more = false;
+    bool exact = false;
+    json_int_t count = 0;
+    json_t *items = json_array();
+    enum weir_status status = items == NULL ? error_out_of_memory(error) : WEIR_OK;
+    if (status == WEIR_OK) {
+        status = read_execution_cursor(rows, options->cursor, cursor, error);
+    }
+    if (status == WEIR_OK) {
+        status = fill_execution_page(rows, options, limit, items, cursor, &more, error);
+    }
+    if (status == WEIR_OK && options->count) {
+        status = rows->count(rows->context, &options->filter, &count, &exact, error);
+    }
+    if (status != WEIR_OK) {
+        json_decref(items);
+        return status;
+    }
+    return reading_return_json(json_pack("{s:o, s:o, s:o, s:b}", "items", items, "next_cursor",
+                                         more ? json_string(cursor) : json_null(), "count",
+                                         options->count ? json_integer(count) : json_null(), "count_is_exact", (int)exact),
+                               ret_page, error);
+}
+
+/* --- other lists --- */
+
+enum weir_status reading_page_names(json_t *rows, const char *cursor, size_t limit, json_t **ret_page,
+                                    struct weir_error *error)
+{
+    INVARIANT(cursor != NULL && limit > 0);
+    bool more = json_array_size(rows) > limit;
+    if (more) {
+        (void)json_array_remove(rows, limit);
+    }
+    const json_t *last = json_array_get(rows, json_array_size(rows) - 1);
+    const json_t *cursor_key = json_object_get(last, "cursor_key");
+    const char *key = json_string_value(cursor_key != NULL ? cursor_key : json_object_get(last, "name"));
+    json_t *next = more && key != NULL ? json_string(key) : json_null();
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        (void)json_object_del(row, "cursor_key");
+    }
+    return reading_return_json(json_pack("{s:o, s:o, s:I, s:b}", "items", rows, "next_cursor", next, "count",
+                                         (json_int_t)json_array_size(rows), "count_is_exact", !more && cursor[0] == '\0'),
+                               ret_page, error);
+}
+
+enum weir_status reading_page_steps(json_t *rows, json_t **ret_page, struct weir_error *error)
+{
+    return reading_return_json(json_pack("{s:o, s:n, s:I, s:b}", "items", rows, "next_cursor", "count",
+                                         (json_int_t)json_array_size(rows), "count_is_exact", 1),
+                               ret_page, error);
+}
+
+enum weir_status reading_event_offset(const char *cursor, int64_t *ret_offset, struct weir_error *error)
+{
+    INVARIANT(ret_offset != NULL);
+    char *end = NULL;
+    errno = 0;
+    long long offset = cursor == NULL || cursor[0] == '\0' ? 0 : strtoll(cursor, &end, 10);
+    if (errno != 0 || offset < 0 || (end != NULL && (*end != '\0' || !isdigit((unsigned char)cursor[0])))) {
+        return refuse_cursor(cursor, error);
+    }
+    *ret_offset = offset;
+    return WEIR_OK;
+}
+
+enum weir_status reading_page_events(json_t *rows, int64_t offset, size_t limit, json_t **ret_page,
+                                     struct weir_error *error)
+{
+    INVARIANT(offset >= 0 && limit > 0);
+    bool more = json_array_size(rows) > limit;
+    if (more) {
+        (void)json_array_remove(rows, limit);
+    }
+    json_t *next = more ? json_sprintf("%lld", (long long)offset + (long long)limit) : json_null();
+    return reading_return_json(json_pack("{s:o, s:o, s:I, s:b}", "items", rows, "next_cursor", next, "count",
+                                         (json_int_t)json_array_size(rows), "count_is_exact", (int)(!more && offset == 0)),
+                               ret_page, error);
+}
+
+/* --- parts of an answer --- */
+
+int64_t reading_earlier_events(int64_t count)
+{
+    return count > SHOW_EVENTS_MOST ? count - SHOW_EVENTS_MOST : 0;
+}
+
+enum weir_status reading_add_events(json_t *execution, json_t *events, int64_t earlier, struct weir_error *error)
+{
+    bool is_set = json_object_set_new(execution, "events", events) == 0 &&
+                  json_object_set_new(execution, "earlier_events", json_integer(earlier)) == 0;
+    return is_set ? WEIR_OK : error_out_of_memory(error);
+}
+
+enum weir_status reading_add_params(json_t *execution, const char *text, size_t length, struct weir_error *error)
+{
+    json_t *params = NULL;
+    enum weir_status status = WEIR_OK;
+    if (text == NULL) {
+        params = json_object();
+    } else {
+        status = json_read(text, length, &params, error);
+    }
+    if (status == WEIR_OK && json_object_set_new(execution, "params", params) != 0) {
+        status = error_out_of_memory(error);
+    }
+    return status;
+}
+
+void reading_explain_end(json_t *execution)
+{
+    (void)json_object_set_new(execution, "because", json_string("it has ended"));
+}
+
+enum weir_status reading_add_reasons(json_t *status_json, const json_t *counted, struct weir_error *error)
+{
+    json_t *reasons = json_object();
+    for (unsigned i = 0; i < PENDING_REASON_COUNT; i++) {
+        const char *name = pending_reason_name((enum pending_reason)i);
+        json_t *count = json_object_get(counted, name);
+        (void)json_object_set_new(reasons, name, count == NULL ? json_integer(0) : json_incref(count));
+    }
+    return json_object_set_new(status_json, "pending_reasons", reasons) == 0 ? WEIR_OK : error_out_of_memory(error);
+}

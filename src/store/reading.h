@@ -1,0 +1,91 @@
+/* Reading for people, the part that does not depend on the database: pages and their cursors, ids that are given in part,
+ * and the parts of an execution that become JSON. A driver reads rows; the functions here make of them what store.h
+ * promises.
+ *
+ * Ownership: a function that "takes over" a JSON value frees it on failure too, unless its comment gives the exception.
+ * All functions may be called from any thread; they hold no state.
+ */
+#ifndef WEIR_STORE_READING_H
+#define WEIR_STORE_READING_H
+
+#include "store/store.h"
+
+enum {
+    EXECUTION_ID_PREFIX_LEAST = 6, /* the shortest beginning of an id that names an execution */
+    ITEM_STATES_ALL = 63,          /* a set of all states, as in execution_filter.states */
+    BACKING_OFF_COUNT_MOST = 10000 /* store_status() counts items that back off up to here */
+};
+
+/* Sets *ret_value. WEIR_OUT_OF_MEMORY when `value` is NULL, as jansson reports a failed allocation. */
+WEIR_MUST_CHECK enum weir_status reading_return_json(json_t *value, json_t **ret_value, struct weir_error *error);
+
+/* --- ids --- */
+
+/* Completes the beginning of an id with the end of `rest`, a whole id, and writes it in small letters. False: `prefix` is
+ * not the beginning of any id; `ret_id` is then undefined. */
+bool reading_complete_id(const char *prefix, const char *rest, char ret_id[UUID_TEXT_MAX]);
+/* Checks an id that a person gave whole or in part, and writes it in small letters. WEIR_INVALID_ARGUMENT: it is too short,
+ * or not the beginning of any id. */
+WEIR_MUST_CHECK enum weir_status reading_check_id(const char *given, char ret_lower[UUID_TEXT_MAX],
+                                                  struct weir_error *error);
+/* Checks how many executions have an id that begins with `lower` (0, 1, or more, given as 2). WEIR_EXECUTION_NOT_FOUND for
+ * 0, WEIR_INVALID_ARGUMENT for more than one. */
+WEIR_MUST_CHECK enum weir_status reading_check_matches(size_t matches, const char *lower, struct weir_error *error);
+/* Fills `error` for a whole id that no row has. Returns WEIR_EXECUTION_NOT_FOUND. */
+enum weir_status reading_refuse_missing(const char *id, struct weir_error *error);
+
+/* --- lists of executions --- */
+
+/* The rows of a driver for a list of executions. Both functions run inside one state of the store. */
+struct execution_rows {
+    /* Rows of the view `executions` with ids less than `below`, newest first, at most `limit`; *ret_more: there are others.
+     * The filter's reason is not applied. `below` is `newest_bound` for the first page. */
+    enum weir_status (*read)(void *context, const struct execution_filter *filter, const char *below, size_t limit,
+                             json_t **ret_rows, bool *ret_more, struct weir_error *error);
+    /* Counts the executions of the whole filter, up to LIST_COUNT_MOST. */
+    enum weir_status (*count)(void *context, const struct execution_filter *filter, json_int_t *ret_count, bool *ret_exact,
+                              struct weir_error *error);
+    void *context;
+    const char *newest_bound; /* a text that is greater than every id */
+};
+
+/* Whether a row of the view `executions` has the pending reason; true for a reason of NULL. */
+bool reading_has_reason(const json_t *row, const char *reason);
+/* One page of a list of executions. WEIR_INVALID_ARGUMENT: the cursor is not one. */
+WEIR_MUST_CHECK enum weir_status reading_list_executions(const struct execution_rows *rows,
+                                                         const struct list_options *options, json_t **ret_page,
+                                                         struct weir_error *error);
+
+/* --- other lists --- */
+
+/* A page of a list that is sorted by `name`, or by a column `cursor_key`, which the page does not show. `rows`: one row
+ * more than `limit` if the list continues; the page takes them over. `cursor`: of this page, "" for the first. */
+WEIR_MUST_CHECK enum weir_status reading_page_names(json_t *rows, const char *cursor, size_t limit, json_t **ret_page,
+                                                    struct weir_error *error);
+/* All steps of an execution as one page; takes the rows over. */
+WEIR_MUST_CHECK enum weir_status reading_page_steps(json_t *rows, json_t **ret_page, struct weir_error *error);
+/* The number of events before a page of events. Its cursor is that number in decimal: an event history grows at its end
+ * only. */
+WEIR_MUST_CHECK enum weir_status reading_event_offset(const char *cursor, int64_t *ret_offset, struct weir_error *error);
+/* A page of at most `limit` events from `offset` on. `rows`: one row more if the list continues; the page takes them over.
+ */
+WEIR_MUST_CHECK enum weir_status reading_page_events(json_t *rows, int64_t offset, size_t limit, json_t **ret_page,
+                                                     struct weir_error *error);
+
+/* --- parts of an answer --- */
+
+/* The number of events that `weir show` leaves out, of an execution that has `count`. */
+int64_t reading_earlier_events(int64_t count);
+/* Adds "events" and "earlier_events" to an execution. Takes the events over. */
+WEIR_MUST_CHECK enum weir_status reading_add_events(json_t *execution, json_t *events, int64_t earlier,
+                                                    struct weir_error *error);
+/* Adds "params", given as JSON text of `length` bytes; NULL: the execution has none, which is {}. */
+WEIR_MUST_CHECK enum weir_status reading_add_params(json_t *execution, const char *text, size_t length,
+                                                    struct weir_error *error);
+/* Makes the row of an ended execution the answer to `weir why`. */
+void reading_explain_end(json_t *execution);
+/* Adds "pending_reasons": a number for each reason of the closed list, 0 for those that `counted` (reason -> number; may be
+ * NULL, stays the caller's) does not have. */
+WEIR_MUST_CHECK enum weir_status reading_add_reasons(json_t *status_json, const json_t *counted, struct weir_error *error);
+
+#endif

@@ -1,0 +1,139 @@
+/* The verbs that read for people: list, show, why, status.
+ *
+ * A driver returns rows and JSON; the parts that need no database are added here once: the default length of a page, JSON
+ * values in place of the texts in which outputs are stored, and the holder of the lock that may stop a node. Nothing here
+ * writes. A failure to read an addition leaves it out, because the answer is useful without it. Runs in the caller's
+ * thread.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "store/call.h"
+
+/* Drivers give the output of a step as the JSON text that they keep; people and programs get the value. */
+static void open_value(json_t *step, const char *key)
+{
+    const json_t *text = json_object_get(step, key);
+    json_t *value = NULL;
+    if (json_is_string(text) && json_read(json_string_value(text), json_string_length(text), &value, NULL) == WEIR_OK) {
+        (void)json_object_set_new(step, key, value);
+    }
+}
+
+static void open_outputs(json_t *steps)
+{
+    size_t i;
+    json_t *step;
+    json_array_foreach(steps, i, step)
+    {
+        open_value(step, "output");
+        open_value(step, "variables");
+    }
+}
+
+enum weir_status store_list(struct store *store, const struct list_options *options, json_t **ret_page,
+                            struct weir_error *error)
+{
+    if (options->limit > LIST_LIMIT_MOST) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "a page has at most %d items", LIST_LIMIT_MOST);
+        error_hint(error, "go on with the cursor of the page before");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if ((options->kind == LIST_EVENTS || options->kind == LIST_STEPS) && options->filter.id == NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "events and steps are listed of one execution: give its id");
+    }
+    struct list_options checked = *options;
+    checked.limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
+    struct call call = call_begin(store, "list", error);
+    enum weir_status status = store->driver->list(store, &checked, ret_page, &call.own);
+    if (status == WEIR_OK && options->kind == LIST_STEPS) {
+        open_outputs(json_object_get(*ret_page, "items"));
+    }
+    return call_end(&call, status);
+}
+
+enum weir_status store_list_each(struct store *store, const struct list_options *options,
+                                 bool (*visit)(void *context, const json_t *row), void *context, struct weir_error *error)
+{
+    struct list_options page_options = *options;
+    enum weir_status status;
+    json_t *page = NULL;
+    bool goes_on = true;
+    do {
+        json_t *next = NULL;
+        const json_t *row;
+        size_t i;
+        status = store_list(store, &page_options, &next, error);
+        json_decref(page); /* the cursor was its text */
+        page = next;
+        json_array_foreach(json_object_get(page, "items"), i, row)
+        {
+            goes_on = goes_on && visit(context, row);
+        }
+        page_options.cursor = json_string_value(json_object_get(page, "next_cursor"));
+    } while (goes_on && page_options.cursor != NULL);
+    json_decref(page);
+    return status;
+}
+
+/* A workflow id of Temporal names its execution as well. */
+static const char *id_of_workflow(const char *id)
+{
+    static const char prefix[] = "execution-";
+    return strncmp(id, prefix, sizeof prefix - 1) == 0 ? id + sizeof prefix - 1 : id;
+}
+
+enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution, struct weir_error *error)
+{
+    struct call call = call_begin(store, "show", error);
+    enum weir_status status = store->driver->show(store, id_of_workflow(id), ret_execution, &call.own);
+    if (status == WEIR_OK) {
+        open_outputs(json_object_get(*ret_execution, "steps"));
+    }
+    return call_end(&call, status);
+}
+
+/* Nodes with dispatch.exclusive start nothing while another program holds the lock; only the nodes know which of them have
+ * the setting. The verbs for locks report a table that cannot be read. */
+static void add_lock(struct store *store, json_t *why)
+{
+    const char *reason = json_string_value(json_object_get(why, "pending_reason"));
+    struct list_options options = {.kind = LIST_LOCKS, .name = "processExecutionQueue", .limit = 1};
+    struct weir_error ignored = {.status = WEIR_OK};
+    json_t *page = NULL;
+    bool waits_for_node = reason != NULL && (strcmp(reason, "ready") == 0 || strcmp(reason, "no_scheduler") == 0);
+    if (!waits_for_node || store->driver->list(store, &options, &page, &ignored) != WEIR_OK) {
+        return;
+    }
+    const json_t *lock = json_array_get(json_object_get(page, "items"), 0);
+    if (json_is_true(json_object_get(lock, "held"))) {
+        (void)json_object_set(why, "lock_holder", json_object_get(lock, "holder"));
+        (void)json_object_set(why, "lock_until", json_object_get(lock, "lock_until"));
+    }
+    json_decref(page);
+}
+
+/* A held item is not due: that time was of the wait before its claim. */
+static void drop_past_wait(json_t *why)
+{
+    if (item_state_is_held(json_string_value(json_object_get(why, "status")))) {
+        (void)json_object_set_new(why, "due_at", json_null());
+    }
+}
+
+enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)
+{
+    struct call call = call_begin(store, "why", error);
+    enum weir_status status = store->driver->why(store, id_of_workflow(id), ret_why, &call.own);
+    if (status == WEIR_OK) {
+        add_lock(store, *ret_why);
+        drop_past_wait(*ret_why);
+    }
+    return call_end(&call, status);
+}
+
+enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
+{
+    CALL(store, "status", error, store->driver->status(store, workspaces_max, ret_status, detail));
+}

@@ -1,0 +1,142 @@
+/* The verb `record`: it bounds the texts of errors and isolates a record that the database refuses.
+ *
+ * 1. Check the set: its size, its kinds, and that a step record has a step. These are errors of the calling program.
+ * 2. Cut each error text to ERROR_TEXT_MAX bytes, at a boundary between characters. The copies stand in for the records, so
+ * that the caller's records keep the whole text.
+ * 3. Give the set to the driver as one transaction: one commit for many reports is the reason why sets exist.
+ * 4. If the database refuses a value (WEIR_INVALID_ARGUMENT, for example a NUL in a text on PostgreSQL), split the set and
+ * repeat both halves. After log2(n) splits the bad record is alone and has its own outcome; all other records are written.
+ *
+ * A failure of any other kind ends the call: nothing was changed, and the caller repeats the whole set. Runs in the record
+ * thread of a node, or in the thread of a program that calls store_complete().
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/call.h"
+
+/* A set that fails for a reason that lies in one of its values is split until the bad record is alone. */
+static enum weir_status record_split(struct store *store, int64_t node_id, struct record *records, size_t count,
+                                     struct record_summary *summary, struct weir_error *error)
+{
+    struct record_summary part = {0};
+    enum weir_status status = store->driver->record(store, node_id, records, count, &part, error);
+    if (status == WEIR_OK) {
+        summary->changed += part.changed;
+        summary->slots_freed += part.slots_freed;
+        summary->poisoned += part.poisoned;
+        summary->work_waits = summary->work_waits || part.work_waits;
+        return WEIR_OK;
+    }
+    if (status != WEIR_INVALID_ARGUMENT) {
+        return status;
+    }
+    if (count == 1) {
+        records[0].status = WEIR_INVALID_ARGUMENT;
+        return WEIR_OK;
+    }
+    status = record_split(store, node_id, records, count / 2, summary, error);
+    return status == WEIR_OK ? record_split(store, node_id, records + count / 2, count - count / 2, summary, error)
+                             : status;
+}
+
+/* The stored text of an error is bounded: at most ERROR_TEXT_MAX bytes, cut between two characters. */
+static bool is_too_long(const char *error)
+{
+    return error != NULL && strnlen(error, ERROR_TEXT_MAX + 1) > ERROR_TEXT_MAX;
+}
+
+static char *cut_error(const char *error)
+{
+    size_t length = ERROR_TEXT_MAX;
+    while (length > 0 && ((unsigned char)error[length] & 0xC0) == 0x80) {
+        length--;
+    }
+    return strndup(error, length);
+}
+
+/* The copies that stand in for records with long errors, while the driver works. */
+struct shortened {
+    struct record *records;
+    struct step_record *steps;
+    char **texts;
+    size_t text_count;
+};
+
+static void shortened_close(struct shortened *shortened)
+{
+    for (size_t i = 0; i < shortened->text_count; i++) {
+        free(shortened->texts[i]);
+    }
+    free(shortened->texts);
+    free(shortened->steps);
+    free(shortened->records);
+}
+
+static bool shorten(struct shortened *shortened, const struct record *records, size_t count)
+{
+    shortened->records = calloc(count, sizeof *shortened->records);
+    shortened->steps = calloc(count, sizeof *shortened->steps);
+    shortened->texts = calloc(2 * count, sizeof *shortened->texts);
+    bool fine = shortened->records != NULL && shortened->steps != NULL && shortened->texts != NULL;
+    for (size_t i = 0; i < count && fine; i++) {
+        struct record *record = &shortened->records[i];
+        *record = records[i];
+        if (is_too_long(record->error)) {
+            record->error = shortened->texts[shortened->text_count++] = cut_error(record->error);
+            fine = record->error != NULL;
+        }
+        if (fine && record->step != NULL && is_too_long(record->step->error)) {
+            shortened->steps[i] = *record->step;
+            shortened->steps[i].error = shortened->texts[shortened->text_count++] = cut_error(record->step->error);
+            record->step = &shortened->steps[i];
+            fine = record->step->error != NULL;
+        }
+    }
+    return fine;
+}
+
+/* Records as they are, or with their errors cut. */
+static enum weir_status record_bounded(struct store *store, int64_t node_id, struct record *records, size_t count,
+                                       struct record_summary *summary, struct weir_error *error)
+{
+    bool too_long = false;
+    for (size_t i = 0; i < count; i++) {
+        too_long =
+            too_long || is_too_long(records[i].error) || (records[i].step != NULL && is_too_long(records[i].step->error));
+    }
+    if (!too_long) {
+        return record_split(store, node_id, records, count, summary, error);
+    }
+    struct shortened shortened = {0};
+    enum weir_status status = shorten(&shortened, records, count)
+                                  ? record_split(store, node_id, shortened.records, count, summary, error)
+                                  : error_out_of_memory(error);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        records[i].status = shortened.records[i].status;
+    }
+    shortened_close(&shortened);
+    return status;
+}
+
+enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
+                              struct record_summary *ret_summary, struct weir_error *error)
+{
+    if (count > RECORD_BATCH_MOST || (count > 0 && records == NULL)) {
+        return error_set(error, WEIR_MISUSE, "a set has at most %d records", RECORD_BATCH_MOST);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if ((records[i].kind == RECORD_STEP && records[i].step == NULL) || (unsigned)records[i].kind >= RECORD_KIND_COUNT) {
+            return error_set(error, WEIR_MISUSE, "record %zu is not whole", i);
+        }
+    }
+    struct call call = call_begin(store, "record", error);
+    struct record_summary summary = {0};
+    enum weir_status status = count == 0 ? WEIR_OK : record_bounded(store, node_id, records, count, &summary, &call.own);
+    if (status == WEIR_OK) {
+        *ret_summary = summary;
+        call_emit_poisoned(&call, summary.poisoned);
+    }
+    return call_end(&call, status);
+}

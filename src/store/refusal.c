@@ -1,0 +1,104 @@
+/* The texts of refusals that both drivers give, each with the hint that names the next command.
+ *
+ * A driver finds out that it must refuse; the text comes from here, so that a user reads the same sentence on every store.
+ * The functions fill the caller's error and return its status. They hold no state and run in the thread of the caller.
+ */
+#include "store/refusal.h"
+
+#include "base/error.h"
+#include "base/shell_quote.h"
+
+enum weir_status refusal_read_only(const char *url, struct weir_error *error)
+{
+    return error_set(error, WEIR_NOT_PERMITTED, "the store %s was opened for reading only", url);
+}
+
+/* --- the schema --- */
+
+enum weir_status refusal_schema_missing(const char *url, struct weir_error *error)
+{
+    char word[SHELL_WORD_MAX];
+    error_set(error, WEIR_SCHEMA_MISSING, "the store %s has no tables yet", url);
+    error_hint(error, "make them with: weir store init --store %s", shell_quote(url, word));
+    return WEIR_SCHEMA_MISSING;
+}
+
+enum weir_status refusal_schema_older(const char *url, int version, int needed, struct weir_error *error)
+{
+    error_set(error, WEIR_SCHEMA_OLDER, "the store %s has schema %d, this program needs %d", url, version, needed);
+    error_hint(error, "see what will change with: weir store plan; then: weir store migrate");
+    return WEIR_SCHEMA_OLDER;
+}
+
+enum weir_status refusal_schema_newer(const char *url, int version, int known, struct weir_error *error)
+{
+    error_set(error, WEIR_SCHEMA_NEWER, "the store %s has schema %d, this program knows up to %d", url, version, known);
+    error_hint(error, "it was used by a newer weir: install that version; nothing was changed");
+    return WEIR_SCHEMA_NEWER;
+}
+
+/* --- names --- */
+
+void refusal_suggest_name(const char *wanted, const char *const *names, size_t count, struct weir_error *error)
+{
+    INVARIANT(names != NULL || count == 0);
+    const char *nearest = count == 0 ? NULL : text_nearest(wanted, names, count);
+    if (nearest != NULL) {
+        error_hint(error, "did you mean \"%s\"?", nearest);
+    }
+}
+
+enum weir_status refusal_unknown_name(enum weir_status refusal, const char *kind, const char *name,
+                                      const char *const *names, size_t count, const char *how, struct weir_error *error)
+{
+    INVARIANT(refusal != WEIR_OK);
+    error_set(error, refusal, "there is no %s \"%s\"", kind, name);
+    error_hint(error, "%s", how);
+    refusal_suggest_name(name, names, count, error);
+    return refusal;
+}
+
+enum weir_status refusal_plan_without_limit(const char *name, struct weir_error *error)
+{
+    error_set(error, WEIR_PLAN_NOT_FOUND, "there is no plan \"%s\"", name);
+    error_hint(error, "a new plan needs its limit: weir plan set %s --max-concurrent 5", name);
+    return WEIR_PLAN_NOT_FOUND;
+}
+
+enum weir_status refusal_definition_missing(int64_t definition_id, struct weir_error *error)
+{
+    return error_set(error, WEIR_WORKFLOW_NOT_FOUND, "the workflow definition %lld is gone", (long long)definition_id);
+}
+
+/* --- nodes and locks --- */
+
+enum weir_status refusal_node_ended(int64_t node_id, struct weir_error *error)
+{
+    return error_set(error, WEIR_STALE_FENCE, "node %lld is dead or stopped", (long long)node_id);
+}
+
+enum weir_status refusal_lease_lost(int64_t node_id, struct weir_error *error)
+{
+    return error_set(error, WEIR_STALE_FENCE, "the lease of node %lld is lost", (long long)node_id);
+}
+
+enum weir_status refusal_no_live_node(const char *name, const char *names, bool is_cut, struct weir_error *error)
+{
+    error_set(error, WEIR_NOT_FOUND, "there is no live node \"%s\"", name);
+    if (names[0] == '\0') {
+        error_hint(error, "no node is alive");
+    } else {
+        error_hint(error, "alive are: %s%s", names, is_cut ? " ..." : "");
+    }
+    return WEIR_NOT_FOUND;
+}
+
+enum weir_status refusal_lock_held(const char *name, struct weir_error *error)
+{
+    return error_set(error, WEIR_CONFLICT, "the lock %s is held by another", name);
+}
+
+enum weir_status refusal_lock_not_held(const char *name, struct weir_error *error)
+{
+    return error_set(error, WEIR_CONFLICT, "the lock %s is not ours", name);
+}

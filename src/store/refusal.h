@@ -1,0 +1,50 @@
+/* Refusals that both drivers give. Each text and its hint stands here once, so that a user reads the same sentence on every
+ * store. Each function fills `error` (may be NULL) and returns its status. */
+#ifndef WEIR_STORE_REFUSAL_H
+#define WEIR_STORE_REFUSAL_H
+
+#include "store/store.h"
+
+/* The reasons for which a bulk act leaves an execution as it is. */
+#define REFUSAL_CANCEL_ENDED "it has ended and cannot be cancelled"
+#define REFUSAL_RELEASE_ENDED "it has ended, so nothing can be released"
+#define REFUSAL_RELEASE_NOT_WAITING "only one that waits for a time can be released"
+#define REFUSAL_RETRY_LIVE "it has not ended"
+#define REFUSAL_RETRY_COMPLETED "only a FAILED or CANCELLED one can be retried"
+#define REFUSAL_PURGE_LIVE "only ended executions can be purged"
+
+/* WEIR_NOT_PERMITTED: the handle is for reading only. */
+enum weir_status refusal_read_only(const char *url, struct weir_error *error);
+
+/* WEIR_SCHEMA_MISSING: `url` has no tables. */
+enum weir_status refusal_schema_missing(const char *url, struct weir_error *error);
+/* WEIR_SCHEMA_OLDER: the store has the schema `version`, this program needs `needed`. */
+enum weir_status refusal_schema_older(const char *url, int version, int needed, struct weir_error *error);
+/* WEIR_SCHEMA_NEWER: this program knows schemas up to `known`. */
+enum weir_status refusal_schema_newer(const char *url, int version, int known, struct weir_error *error);
+
+/* `refusal`, a "not found" status: there is no `kind` "name". The hint is the nearest of `names`, or `how` when none is
+ * near. */
+enum weir_status refusal_unknown_name(enum weir_status refusal, const char *kind, const char *name,
+                                      const char *const *names, size_t count, const char *how, struct weir_error *error);
+/* Replaces the hint by the nearest of `names`, if one is near to `wanted`. */
+void refusal_suggest_name(const char *wanted, const char *const *names, size_t count, struct weir_error *error);
+/* WEIR_PLAN_NOT_FOUND: a plan that does not exist was to be changed without a limit. */
+enum weir_status refusal_plan_without_limit(const char *name, struct weir_error *error);
+/* WEIR_WORKFLOW_NOT_FOUND: a definition was deleted. */
+enum weir_status refusal_definition_missing(int64_t definition_id, struct weir_error *error);
+
+/* WEIR_STALE_FENCE: the row of the node is dead or stopped. */
+enum weir_status refusal_node_ended(int64_t node_id, struct weir_error *error);
+/* WEIR_STALE_FENCE: the node has lost its lease. */
+enum weir_status refusal_lease_lost(int64_t node_id, struct weir_error *error);
+/* WEIR_NOT_FOUND: no live node has the name. `names`: the live ones, with commas, "" for none; is_cut: the list is longer.
+ */
+enum weir_status refusal_no_live_node(const char *name, const char *names, bool is_cut, struct weir_error *error);
+
+/* WEIR_CONFLICT: another holder has the lock. */
+enum weir_status refusal_lock_held(const char *name, struct weir_error *error);
+/* WEIR_CONFLICT: the caller does not hold the lock that it extends or frees. */
+enum weir_status refusal_lock_not_held(const char *name, struct weir_error *error);
+
+#endif

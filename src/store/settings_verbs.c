@@ -1,0 +1,157 @@
+/* The verbs of operators and of locks: bulk acts, plans, workspaces, pauses, definitions, locks.
+ *
+ * Each verb checks its arguments and calls the driver. The checks stand here, not in the drivers, so that a name that one
+ * store refuses is refused by all. A verb that makes nothing new accepts blank names: rows with such names can exist in
+ * stores that were made by older versions, and their settings must stay changeable. Runs in the caller's thread.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "observe/event.h"
+#include "store/call.h"
+
+enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
+                            const char *after, size_t limit, const char *actor, const char *why,
+                            struct bulk_result *ret_result, struct weir_error *error)
+{
+    if (limit == 0 || limit > LIST_LIMIT_MOST || filter == NULL || after == NULL) {
+        return error_set(error, WEIR_MISUSE, "a bulk act takes 1 to %d executions at a time", LIST_LIMIT_MOST);
+    }
+    if (why != NULL && strlen(why) > REASON_MAX) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the reason is too long");
+        error_hint(error, "at most %d bytes", REASON_MAX);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    CALL(store, bulk_act_name(act), error,
+         store->driver->bulk(store, act, filter, after, limit, actor, why, ret_result, detail));
+}
+
+static enum weir_status check_name(const char *what, const char *name, size_t most, struct weir_error *error)
+{
+    size_t length = name == NULL ? 0 : strlen(name);
+    if (length == 0 || length > most || !text_is_utf8(name, length)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name must have 1 to %zu bytes of UTF-8", what, most);
+    }
+    char safe[WORKSPACE_NAME_MAX + 1];
+    text_copy(safe, sizeof safe, name);
+    text_make_safe(safe);
+    if (strcmp(safe, name) != 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name has control characters", what);
+    }
+    return WEIR_OK;
+}
+
+enum weir_status store_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error)
+{
+    enum weir_status status = check_name("plan", change->name, PLAN_NAME_MAX, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (text_is_blank(change->name)) {
+        return call_refuse_blank("plan", error);
+    }
+    if (change->max_concurrent < 0 || change->max_concurrent > MAX_CONCURRENT_MOST) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "max_concurrent must be 1 to %d", MAX_CONCURRENT_MOST);
+    }
+    if (change->weight < 0 || change->weight > WEIGHT_MOST) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "weight must be 1 to %d", WEIGHT_MOST);
+    }
+    CALL(store, "set_plan", error, store->driver->set_plan(store, change, detail));
+}
+
+/* One of an older version goes on; no more are made. */
+static enum weir_status change_blank_workspace(struct store *store, const struct workspace_change *change,
+                                               struct weir_error *error)
+{
+    struct workspace_change only_change = *change;
+    only_change.create = false;
+    struct call call = call_begin(store, "set_workspace", error);
+    enum weir_status status = call_end(&call, store->driver->set_workspace(store, &only_change, &call.own));
+    return status == WEIR_WORKSPACE_NOT_FOUND && change->create ? call_refuse_blank("workspace", error) : status;
+}
+
+enum weir_status store_set_workspace(struct store *store, const struct workspace_change *change, struct weir_error *error)
+{
+    enum weir_status status = check_name("workspace", change->name, WORKSPACE_NAME_MAX, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (change->max_concurrent < -1 || change->max_concurrent > MAX_CONCURRENT_MOST) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "max_concurrent must be 1 to %d", MAX_CONCURRENT_MOST);
+    }
+    if (text_is_blank(change->name)) {
+        return change_blank_workspace(store, change, error);
+    }
+    CALL(store, "set_workspace", error, store->driver->set_workspace(store, change, detail));
+}
+
+enum weir_status store_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error)
+{
+    CALL(store, paused ? "pause" : "resume", error, store->driver->set_paused(store, group, paused, detail));
+}
+
+enum weir_status store_publish(struct store *store, const char *name, const char *workspace, const char *text,
+                               struct published *ret_published, struct weir_error *error)
+{
+    enum weir_status status = check_name("workflow", name, WORKFLOW_NAME_MAX, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-")] != '\0' || name[0] == '_' || name[0] == '-') {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not the name of a workflow", name);
+        error_hint(error, "a name has small letters, digits, _ and -, and begins with a letter or digit");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    CALL(store, "publish", error, store->driver->publish(store, name, workspace, text, ret_published, detail));
+}
+
+/* --- locks --- */
+
+static enum weir_status check_lock(const struct lock_request *request, bool needs_holder, struct weir_error *error)
+{
+    size_t length = request->name == NULL ? 0 : strlen(request->name);
+    if (length == 0 || length > LOCK_NAME_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a lock's name has 1 to %d bytes", LOCK_NAME_MAX);
+    }
+    if (needs_holder && (request->holder == NULL || request->holder[0] == '\0' || strlen(request->holder) > 255)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a lock needs a holder of at most 255 bytes");
+    }
+    if (request->at_most_us < 0 || request->at_least_us < 0 ||
+        (needs_holder && request->at_least_us > request->at_most_us)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the at-least time of a lock must not exceed its at-most time");
+    }
+    return WEIR_OK;
+}
+
+enum weir_status store_lock(struct store *store, const struct lock_request *request, struct weir_error *error)
+{
+    enum weir_status status = check_lock(request, true, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct call call = call_begin(store, "lock", error);
+    status = store->driver->lock(store, request, &call.own);
+    struct event event = {.type = status == WEIR_OK ? EVENT_LOCK_ACQUIRED : EVENT_LOCK_BUSY, .reason = request->name};
+    if (status == WEIR_OK || status == WEIR_CONFLICT) {
+        event_emit(store->events, &event);
+    }
+    return call_end(&call, status);
+}
+
+enum weir_status store_lock_extend(struct store *store, const struct lock_request *request, struct weir_error *error)
+{
+    enum weir_status status = check_lock(request, true, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    CALL(store, "lock_extend", error, store->driver->lock_extend(store, request, detail));
+}
+
+enum weir_status store_unlock(struct store *store, const struct lock_request *request, struct weir_error *error)
+{
+    enum weir_status status = check_lock(request, false, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    CALL(store, "unlock", error, store->driver->unlock(store, request, detail));
+}

@@ -1,0 +1,356 @@
+/* `weir why`: the one reason why an execution does not run, and the facts that explain it.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "queue/item.h"
+#include "queue/suspicion.h"
+#include "store/reading.h"
+#include "store/sqlite/filter_query.h"
+#include "store/sqlite/row_json.h"
+
+enum { PLACE_MOST = 10000, HOLDERS_MOST = 20 };
+
+/* --- why --- */
+
+/* The columns of the query why_item, in its order. */
+enum why_column {
+    WHY_STATUS,
+    WHY_PHASE,
+    WHY_NODE_ID,
+    WHY_RANK,
+    WHY_LANE_ID,
+    WHY_RUN_AT,
+    WHY_DUE_AT,
+    WHY_ATTEMPTS,
+    WHY_DEFERRALS,
+    WHY_HANDOVERS,
+    WHY_CLAIMED_AT,
+    WHY_DISPATCHED_AT,
+    WHY_CREATED_AT,
+    WHY_WORKSPACE,
+    WHY_PLAN,
+    WHY_SLOTS_USED,
+    WHY_SLOTS_MAX,
+    WHY_WORKSPACE_PAUSED,
+    WHY_QUEUE_PAUSED,
+    WHY_GROUP_HAS_NODE,
+    WHY_ENGINE_REACHED,
+    WHY_NODE,
+    WHY_GROUP,
+    WHY_WORKSPACE_ID,
+    WHY_CANCEL_AT,
+    WHY_ERROR_CODE,
+    WHY_ERROR,
+    WHY_WORKFLOW,
+    WHY_VERSION,
+    WHY_RUNNABLE,
+    WHY_ATTEMPTS_MAX,
+    WHY_GROUP_ENGINE_ERROR,
+    WHY_NODES_LIVE,
+    WHY_PAUSED_NODE,
+    WHY_GROUP_UNREACHABLE_AT,
+    WHY_NODE_ENGINE_ERROR,
+    WHY_NODE_UNREACHABLE_AT,
+    WHY_NODE_SILENT_AT,
+    WHY_HAS_SCHEDULER,
+    WHY_NODE_IMPAIRED_AT,
+    WHY_SUSPICION,
+    WHY_SUSPECTED_AT,
+    WHY_TARGET_UNSERVED,
+    WHY_TARGET, /* engine, service, namespace, address */
+    WHY_TARGET_SERVICE,
+    WHY_TARGET_NAMESPACE,
+    WHY_TARGET_ADDRESS,
+    WHY_UNSERVED_SINCE,
+    WHY_ENGINE_HAS_NODE
+};
+
+struct why {
+    struct connection *connection;
+    sqlite3_stmt *item; /* the row of why_item, stepped on */
+    const char *id;
+    int64_t now_us;
+    json_t *answer;
+};
+
+static enum pending_reason reason_of(sqlite3_stmt *item)
+{
+    int phase = sqlite3_column_int(item, WHY_PHASE);
+    if (phase == 2) {
+        return sqlite3_column_int(item, WHY_TARGET_UNSERVED) != 0                  ? REASON_NO_NODE_FOR_ENGINE
+               : sqlite3_column_int64(item, WHY_SUSPICION) >= SUSPICION_QUARANTINE ? REASON_QUARANTINED
+                                                                                   : REASON_HANDED_OVER;
+    }
+    if (phase == 1) {
+        return sqlite3_column_int64(item, WHY_DUE_AT) > sqlite3_column_int64(item, WHY_RUN_AT) ? REASON_BACKING_OFF
+                                                                                               : REASON_SCHEDULED;
+    }
+    if (sqlite3_column_int(item, WHY_WORKSPACE_PAUSED) != 0) {
+        return REASON_WORKSPACE_PAUSED;
+    }
+    if (sqlite3_column_int(item, WHY_QUEUE_PAUSED) != 0) {
+        return REASON_QUEUE_PAUSED;
+    }
+    if (sqlite3_column_int(item, WHY_GROUP_HAS_NODE) == 0) {
+        return REASON_NO_NODE_IN_GROUP;
+    }
+    if (sqlite3_column_int(item, WHY_ENGINE_HAS_NODE) == 0) {
+        return REASON_NO_NODE_FOR_ENGINE;
+    }
+    if (sqlite3_column_int(item, WHY_ENGINE_REACHED) == 0) {
+        return REASON_ENGINE_UNREACHABLE;
+    }
+    if (sqlite3_column_int(item, WHY_HAS_SCHEDULER) == 0) {
+        return REASON_NO_SCHEDULER;
+    }
+    bool has_workspace = sqlite3_column_type(item, WHY_SLOTS_MAX) != SQLITE_NULL;
+    return has_workspace && sqlite3_column_int(item, WHY_SLOTS_USED) >= sqlite3_column_int(item, WHY_SLOTS_MAX)
+               ? REASON_WORKSPACE_AT_CAPACITY
+               : REASON_READY;
+}
+
+static enum weir_status add_holders(struct why *why, int64_t workspace_id, struct weir_error *error)
+{
+    json_t *holders = json_array();
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement =
+        connection_bind(why->connection, error, QUERY_SLOT_HOLDERS, "ii", workspace_id, (int64_t)HOLDERS_MOST);
+    if (statement == NULL) {
+        json_decref(holders);
+        return statement_failure(error);
+    }
+    while (connection_step(why->connection, statement, &status, error)) {
+        int64_t since_us = sqlite3_column_type(statement, 4) != SQLITE_NULL ? sqlite3_column_int64(statement, 4)
+                                                                            : sqlite3_column_int64(statement, 3);
+        json_t *holder = json_pack("{s:s, s:s, s:s?, s:s?, s:I}", "id", column_text(statement, 0), "status",
+                                   column_text(statement, 1), "node", column_text(statement, 2), "steps",
+                                   column_text(statement, 5), "running_us", (json_int_t)(why->now_us - since_us));
+        (void)json_array_append_new(holders, holder);
+    }
+    return json_object_set_new(why->answer, "slot_holders", holders) == 0 ? status : error_out_of_memory(error);
+}
+
+static enum weir_status add_place(struct why *why, int64_t lane_id, int64_t rank, int64_t runnable,
+                                  struct weir_error *error)
+{
+    int64_t ahead = 0;
+    enum weir_status status = connection_read_integer(why->connection, error, &ahead, QUERY_PLACE_IN_LANE, "iiti", lane_id,
+                                                      rank, why->id, (int64_t)PLACE_MOST);
+    if (status == WEIR_OK) {
+        (void)json_object_set_new(why->answer, "place", json_integer(ahead + 1));
+        (void)json_object_set_new(why->answer, "place_is_exact", json_boolean(ahead < PLACE_MOST));
+        (void)json_object_set_new(why->answer, "waiting_in_lane", json_integer(runnable));
+    }
+    return status;
+}
+
+static const char *what_its_node_does(sqlite3_stmt *item, bool is_silent)
+{
+    if (is_silent) {
+        return "its node is silent; the next node of its executor group that lives takes it over";
+    }
+    return sqlite3_column_type(item, WHY_DISPATCHED_AT) == SQLITE_NULL ? "its node has claimed it and starts it"
+                                                                       : "it is running";
+}
+
+static json_t *target_json(sqlite3_stmt *statement, int column)
+{
+    struct engine_target target = {.engine = ""};
+    char text[TARGET_TEXT_MAX];
+    if (sqlite3_column_type(statement, column) == SQLITE_NULL) {
+        return json_null();
+    }
+    text_copy(target.engine, sizeof target.engine, column_text(statement, column));
+    text_copy(target.service, sizeof target.service, column_text(statement, column + 1));
+    text_copy(target.namespace_name, sizeof target.namespace_name, column_text(statement, column + 2));
+    text_copy(target.address, sizeof target.address, column_text(statement, column + 3));
+    engine_target_text(&target, text);
+    return json_string(text);
+}
+
+/* Where its start may have arrived; and when no live node can ask there, since when, and where they are instead. */
+static enum weir_status add_targets(struct why *why, const char *group, bool is_unasked, struct weir_error *error)
+{
+    json_t *targets = json_array();
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(why->connection, error, QUERY_TARGETS_OF_GROUP, "ti", group, why->now_us);
+    if (statement == NULL) {
+        json_decref(targets);
+        return statement_failure(error);
+    }
+    while (connection_step(why->connection, statement, &status, error)) {
+        (void)json_array_append_new(targets, target_json(statement, 0));
+    }
+    if (!is_unasked) {
+        json_decref(targets);
+        targets = json_null();
+    }
+    return json_object_set_new(why->answer, "group_targets", targets) == 0 ? status : error_out_of_memory(error);
+}
+
+static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
+{
+    int phase = sqlite3_column_int(item, WHY_PHASE);
+    bool waits = phase != 2 || sqlite3_column_int64(item, WHY_NODE_ID) == 0;
+    bool is_silent = !waits && sqlite3_column_type(item, WHY_NODE_SILENT_AT) != SQLITE_NULL;
+    enum pending_reason reason = reason_of(item);
+    bool is_unserved = waits && reason == REASON_NO_NODE_IN_GROUP;
+    bool is_away = waits && reason == REASON_ENGINE_UNREACHABLE;
+    return json_pack(
+        "{s:s, s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s?, s:b, s:s?, "
+        "s:s?, s:s?, s:o, s:o, s:o, s:o, s:s?, s:I, s:I, s:o}",
+        "id", id, "status", column_text(item, WHY_STATUS), "pending_reason", waits ? pending_reason_name(reason) : NULL,
+        "because", waits ? pending_reason_meaning(reason) : what_its_node_does(item, is_silent), "workspace",
+        column_text(item, WHY_WORKSPACE), "plan", column_text(item, WHY_PLAN), "workflow", column_text(item, WHY_WORKFLOW),
+        "version", sqlite3_column_int(item, WHY_VERSION), "slots_used",
+        (json_int_t)sqlite3_column_int64(item, WHY_SLOTS_USED), "slots_max",
+        (json_int_t)sqlite3_column_int64(item, WHY_SLOTS_MAX), "attempts", sqlite3_column_int(item, WHY_ATTEMPTS),
+        "deferrals", sqlite3_column_int(item, WHY_DEFERRALS), "handovers", sqlite3_column_int(item, WHY_HANDOVERS),
+        "run_at", column_time_json(item, WHY_RUN_AT), "due_at", column_time_json(item, WHY_DUE_AT), "claimed_at",
+        column_time_json(item, WHY_CLAIMED_AT), "dispatched_at", column_time_json(item, WHY_DISPATCHED_AT), "node",
+        column_text(item, WHY_NODE), "executor_group", column_text(item, WHY_GROUP), "cancel_requested",
+        sqlite3_column_type(item, WHY_CANCEL_AT) != SQLITE_NULL, "error_code", column_text(item, WHY_ERROR_CODE), "error",
+        column_text(item, WHY_ERROR), "engine_error",
+        is_away ? column_text(item, WHY_GROUP_ENGINE_ERROR)
+        : waits ? NULL
+                : column_text(item, WHY_NODE_ENGINE_ERROR),
+        "engine_unreachable_since",
+        is_away ? column_time_json(item, WHY_GROUP_UNREACHABLE_AT)
+        : waits ? json_null()
+                : column_time_json(item, WHY_NODE_UNREACHABLE_AT),
+        "engine_impaired_since", waits ? json_null() : column_time_json(item, WHY_NODE_IMPAIRED_AT), "node_silent_since",
+        is_silent ? column_time_json(item, WHY_NODE_SILENT_AT) : json_null(), "nodes_live",
+        is_unserved || is_silent ? json_integer(sqlite3_column_int64(item, WHY_NODES_LIVE)) : json_null(), "paused_node",
+        is_unserved ? column_text(item, WHY_PAUSED_NODE) : NULL, "waiting_us",
+        (json_int_t)(now_us - sqlite3_column_int64(item, WHY_CREATED_AT)), "suspicion",
+        (json_int_t)sqlite3_column_int64(item, WHY_SUSPICION), "suspected_at", column_time_json(item, WHY_SUSPECTED_AT));
+}
+
+/* Of an item without a scheduler: since when, the last one, and why it stopped. */
+static enum weir_status add_no_scheduler(struct why *why, struct weir_error *error)
+{
+    struct role_state role;
+    const char *reason = json_string_value(json_object_get(why->answer, "pending_reason"));
+    bool is_told = reason != NULL && strcmp(reason, pending_reason_name(REASON_NO_SCHEDULER)) == 0;
+    enum weir_status status = role_read(why->connection, why->now_us, &role, error);
+    json_t *last = json_object();
+    int64_t lock_awaited_us = 0;
+    if (status == WEIR_OK && is_told) {
+        status =
+            last == NULL ? error_out_of_memory(error) : role_add_reason(why->connection, last, &lock_awaited_us, error);
+    }
+    if (status == WEIR_OK) {
+        bool is_held = is_told && role.node_id != 0;
+        const char *told = json_string_value(json_object_get(last, "why"));
+        int64_t since_us = lock_awaited_us > 0 ? lock_awaited_us : is_held ? role.expires_us : role.since_us;
+        char since[TIME_TEXT_MAX];
+        time_format(since_us, since);
+        (void)json_object_set_new(why->answer, "scheduler_since",
+                                  is_told && since_us > 0 ? json_string(since) : json_null());
+        (void)json_object_set_new(why->answer, "scheduler_node", is_held ? json_string(role.node) : json_null());
+        (void)json_object_set_new(why->answer, "scheduler_why",
+                                  !is_told              ? json_null()
+                                  : lock_awaited_us > 0 ? json_string("awaits the lock")
+                                  : is_held             ? json_string("lease over")
+                                                        : json_string(told == NULL ? "free" : told));
+    }
+    json_decref(last);
+    return status;
+}
+
+static enum weir_status why_living(struct why *why, struct weir_error *error)
+{
+    sqlite3_stmt *item = why->item;
+    int phase = sqlite3_column_int(item, WHY_PHASE);
+    int64_t lane_id = sqlite3_column_int64(item, WHY_LANE_ID);
+    int64_t rank = sqlite3_column_int64(item, WHY_RANK);
+    int64_t runnable = sqlite3_column_int64(item, WHY_RUNNABLE);
+    int64_t workspace_id = sqlite3_column_int64(item, WHY_WORKSPACE_ID);
+    int64_t attempts_max = sqlite3_column_int64(item, WHY_ATTEMPTS_MAX); /* of the definition; 0 = as its node says */
+    bool waits = phase != 2 || sqlite3_column_int64(item, WHY_NODE_ID) == 0;
+    bool is_unasked = waits && reason_of(item) == REASON_NO_NODE_FOR_ENGINE;
+    char group[GROUP_NAME_MAX + 1] = "";
+    text_copy(group, sizeof group, column_text(item, WHY_GROUP) == NULL ? "" : column_text(item, WHY_GROUP));
+    why->answer = facts_of(item, why->id, why->now_us);
+    if (why->answer != NULL) {
+        (void)json_object_set_new(why->answer, "target", phase == 2 ? target_json(item, WHY_TARGET) : json_null());
+        (void)json_object_set_new(why->answer, "engine_needed",
+                                  is_unasked ? json_string(lane_is_on_temporal(lane_id) ? "temporal" : "in_process")
+                                             : json_null());
+        (void)json_object_set_new(why->answer, "no_node_since",
+                                  is_unasked ? column_time_json(item, WHY_UNSERVED_SINCE) : json_null());
+    }
+    (void)sqlite3_reset(item);
+    if (why->answer == NULL) {
+        return error_out_of_memory(error);
+    }
+    (void)json_object_set_new(why->answer, "attempts_max",
+                              json_integer(attempts_max > 0 ? attempts_max : ATTEMPTS_MAX_DEFAULT));
+    enum weir_status status = add_holders(why, workspace_id, error);
+    if (status == WEIR_OK) {
+        status = add_targets(why, group, is_unasked, error);
+    }
+    if (status == WEIR_OK) {
+        status = add_no_scheduler(why, error);
+    }
+    if (status == WEIR_OK && phase == 0) {
+        status = add_place(why, lane_id, rank, runnable, error);
+    }
+    return status;
+}
+
+static enum weir_status why_ended(struct why *why, struct weir_error *error)
+{
+    json_t *rows = NULL;
+    enum weir_status status = statement_rows_json(
+        why->connection, connection_bind(why->connection, error, QUERY_READ_EXECUTION, "t", why->id), &rows, error);
+    if (status == WEIR_OK) {
+        why->answer = json_incref(json_array_get(rows, 0));
+        json_decref(rows);
+        if (why->answer == NULL) {
+            return reading_refuse_missing(why->id, error);
+        }
+        reading_explain_end(why->answer);
+    }
+    return status;
+}
+
+static enum weir_status why_one(struct connection *connection, const char *id, json_t **ret_why, struct weir_error *error)
+{
+    char whole[UUID_TEXT_MAX];
+    struct why why = {.connection = connection, .id = whole};
+    enum weir_status status = select_one(connection, id, whole, error);
+    if (status == WEIR_OK) {
+        status = connection_store_time(why.connection, &why.now_us, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    why.item = connection_bind(why.connection, error, QUERY_WHY_ITEM, "ti", whole, why.now_us);
+    if (why.item == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(why.connection, why.item, &status, error)) {
+        status = why_living(&why, error);
+    } else if (status == WEIR_OK) {
+        status = why_ended(&why, error);
+    }
+    if (status != WEIR_OK) {
+        json_decref(why.answer);
+        return status;
+    }
+    *ret_why = why.answer;
+    return WEIR_OK;
+}
+
+enum weir_status sqlite_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)
+{
+    struct connection *connection;
+    enum weir_status status = look_begin(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = why_one(connection, id, ret_why, error);
+        look_end(connection);
+    }
+    return status;
+}
