@@ -84,7 +84,7 @@ static double claim_once(struct scene *scene, struct record *records, size_t *re
     BENCH_OK(claimer_claim(scene->claimer, CLAIM_ITEMS, &arena, &result, &fault), &fault);
     double seconds = bench_now() - began;
     for (size_t i = 0; i < result.count; i++) {
-        records[i] = (struct record){.kind = RECORD_RELEASED, .fence = result.items[i].fence};
+        records[i] = (struct record){.kind = RECORD_PUT_BACK, .fence = result.items[i].fence};
         memcpy(records[i].id, result.items[i].id, sizeof records[i].id);
     }
     *ret_count = result.count;

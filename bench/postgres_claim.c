@@ -167,7 +167,7 @@ static void claim_and_release(const struct postgres_claim *claim)
     BENCH_OK(claimer_claim(claim->claimer, CLAIM_ITEMS, &arena, &result, &fault), &fault);
     BENCH_CHECK(result.count == CLAIM_ITEMS);
     for (size_t i = 0; i < result.count; i++) {
-        records[i] = (struct record){.kind = RECORD_RELEASED, .fence = result.items[i].fence};
+        records[i] = (struct record){.kind = RECORD_PUT_BACK, .fence = result.items[i].fence};
         text_copy(records[i].id, sizeof records[i].id, result.items[i].id);
     }
     BENCH_OK(store_record(claim->scene->store, claim->node_id, records, result.count, &summary, &fault), &fault);

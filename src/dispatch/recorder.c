@@ -243,7 +243,7 @@ static bool plan_unreachable(struct node *node, struct in_flight *entry, const s
         note_unknown(node, entry);
         return false;
     }
-    record->kind = RECORD_RELEASED;
+    record->kind = RECORD_PUT_BACK;
     return true;
 }
 

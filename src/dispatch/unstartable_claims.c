@@ -37,7 +37,7 @@ void unkept_drop(struct node *node)
 /* What a dead node may have started keeps its slot and is handed over once more. */
 static void plan(const struct node *node, const struct claimed_item *item, struct record *record)
 {
-    *record = (struct record){.kind = item_may_run_elsewhere(node, item) ? RECORD_GIVEN_BACK : RECORD_RELEASED,
+    *record = (struct record){.kind = item_may_run_elsewhere(node, item) ? RECORD_GIVEN_BACK : RECORD_PUT_BACK,
                               .fence = item->fence,
                               .taken_over = item->interruptions > 0,
                               .error_code = reasons[node->unkept.reason].code,

@@ -207,8 +207,8 @@ enum weir_status store_enqueue(struct store *store, const struct enqueue_request
 enum weir_status store_role(struct store *store, const struct role_request *request, struct role_state *ret_state,
                             struct weir_error *error)
 {
-    if (request == NULL || ret_state == NULL || (request->act != ROLE_LOOK && request->node_id <= 0) ||
-        (request->act != ROLE_LOOK && request->act != ROLE_LEAVE && request->lease_us <= 0)) {
+    if (request == NULL || ret_state == NULL || (request->act != ROLE_READ && request->node_id <= 0) ||
+        (request->act != ROLE_READ && request->act != ROLE_LEAVE && request->lease_us <= 0)) {
         return error_set(error, WEIR_MISUSE, "the scheduler's role needs a node and a lease");
     }
     struct role_state state = {0};

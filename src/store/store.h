@@ -178,14 +178,14 @@ struct claim_result {
  * goes on changes nothing (docs: ARCHITECTURE.md). The lease decides when another node may take the role; nothing depends
  * on its time. */
 enum role_act {
-    ROLE_LOOK, /* changes nothing */
+    ROLE_READ, /* changes nothing */
     ROLE_TAKE, /* takes the role when it is free or already the caller's: a new epoch. Else WEIR_CONFLICT */
     ROLE_LEAVE /* gives it up, so that the next one need not wait for the lease. WEIR_OK also when it was lost before */
 };
 
 struct role_request {
     enum role_act act;
-    int64_t node_id; /* 0 with ROLE_LOOK */
+    int64_t node_id; /* 0 with ROLE_READ */
     int64_t epoch;   /* LEAVE */
     int64_t lease_us;
     /* TAKE: a node without its processes, as the caller has seen on its machine: its lease is not awaited. 0 = none */
@@ -296,7 +296,7 @@ WEIR_MUST_CHECK enum weir_status store_read_definition(struct store *store, int6
     X(RECORD_DISPATCHED, "dispatch")  /* CLAIMED -> DISPATCHED */                                                          \
     X(RECORD_RETRY, "retry")          /* CLAIMED -> PENDING after delay_us, attempts + 1 */                                \
     X(RECORD_DEFERRED, "defer")       /* CLAIMED -> PENDING after delay_us, deferrals + 1 (unknown handler ...) */         \
-    X(RECORD_RELEASED, "release")     /* CLAIMED -> PENDING at once, no counter (unreachable, graceful stop) */            \
+    X(RECORD_PUT_BACK, "put_back")    /* CLAIMED -> PENDING at once, no counter (unreachable, graceful stop) */            \
     X(RECORD_REFUSED, "refuse")       /* CLAIMED -> FAILED, attempts + 1 */                                                \
     X(RECORD_STEP, "step")            /* a step execution changed */                                                       \
     X(RECORD_COMPLETED, "complete")   /* -> COMPLETED, moved to the history */                                             \
@@ -440,7 +440,7 @@ struct node_beat {
 WEIR_MUST_CHECK enum weir_status store_node_beat(struct store *store, int64_t node_id, struct node_beat *beat,
                                                  struct weir_error *error);
 /* The node leaves: the items that it still holds are handed over at once, claimed or running: the store cannot know whether
- * a start has left. Items that were surely never started the node puts back before, by RECORD_RELEASED. */
+ * a start has left. Items that were surely never started the node puts back before, by RECORD_PUT_BACK. */
 WEIR_MUST_CHECK enum weir_status store_node_stop(struct store *store, int64_t node_id, bool graceful,
                                                  struct weir_error *error);
 /* Sets the desired state; WEIR_NOT_FOUND names the live nodes. `name` may be an id in digits. */

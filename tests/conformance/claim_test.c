@@ -150,9 +150,9 @@ static void fences_only_grow(void **state)
         struct claimed_item item = scene_claim_one(scene);
         assert_true(item.fence > last);
         last = item.fence;
-        enum record_kind kind = i % 2 == 0 ? RECORD_RELEASED : RECORD_COMPLETED;
+        enum record_kind kind = i % 2 == 0 ? RECORD_PUT_BACK : RECORD_COMPLETED;
         assert_int_equal(scene_record(scene, kind, &item), WEIR_OK);
-        if (kind == RECORD_RELEASED) {
+        if (kind == RECORD_PUT_BACK) {
             struct claimed_item again = scene_claim_one(scene);
             assert_true(again.fence > last);
             last = again.fence;

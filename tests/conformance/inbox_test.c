@@ -204,7 +204,7 @@ static void ended_and_released_items_leave_the_inbox(void **state)
     struct scene *scene = *state;
     scene_enqueue_many(scene, "big-co", 5);
     struct claim_result claim = scene_claim(scene, 5);
-    static const enum record_kind kinds[] = {RECORD_COMPLETED, RECORD_RELEASED, RECORD_GIVEN_BACK};
+    static const enum record_kind kinds[] = {RECORD_COMPLETED, RECORD_PUT_BACK, RECORD_GIVEN_BACK};
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(scene_record(scene, kinds[i], &claim.items[i]), WEIR_OK);
     }

@@ -850,7 +850,7 @@ static void a_cancel_that_comes_after_a_handover_reaches_the_new_node(void **sta
 static void a_cancelled_item_that_is_put_back_ends_cancelled(void **state)
 {
     struct scene *scene = *state;
-    static const enum record_kind kinds[] = {RECORD_RETRY, RECORD_DEFERRED, RECORD_RELEASED};
+    static const enum record_kind kinds[] = {RECORD_RETRY, RECORD_DEFERRED, RECORD_PUT_BACK};
     for (size_t i = 0; i < 3; i++) {
         const char *id = scene_enqueue(scene, "free-co");
         struct claimed_item item = scene_claim_one(scene);

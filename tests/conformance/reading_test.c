@@ -302,7 +302,7 @@ static void a_long_story_is_read_by_pages(void **state)
     const char *id = scene_enqueue(scene, "pro-co");
     for (int i = 0; i < RELEASES; i++) {
         struct claimed_item item = scene_claim_one(scene);
-        assert_int_equal(scene_record(scene, RECORD_RELEASED, &item), WEIR_OK);
+        assert_int_equal(scene_record(scene, RECORD_PUT_BACK, &item), WEIR_OK);
     }
     struct list_options all = {.kind = LIST_EVENTS, .filter = {.id = id}, .limit = LIST_LIMIT_MOST};
     json_t *whole = list(scene, &all);
@@ -388,7 +388,7 @@ static void counters_follow_every_move(void **state)
     assert_status(scene, 6, 0, 0, 0, 0);
     struct claim_result claim = scene_claim(scene, 5);
     assert_status(scene, 1, 5, 0, 0, 0);
-    assert_int_equal(scene_record(scene, RECORD_RELEASED, &claim.items[0]), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_PUT_BACK, &claim.items[0]), WEIR_OK);
     assert_status(scene, 2, 4, 0, 0, 0);
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &claim.items[1]), WEIR_OK);
     assert_int_equal(scene_record(scene, RECORD_FAILED, &claim.items[2]), WEIR_OK);

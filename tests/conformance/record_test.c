@@ -137,7 +137,7 @@ static void a_stale_fence_changes_nothing(void **state)
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "pro-co");
     struct claimed_item old = scene_claim_one(scene);
-    assert_int_equal(scene_record(scene, RECORD_RELEASED, &old), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_PUT_BACK, &old), WEIR_OK);
     struct claimed_item held = scene_claim_one(scene);
     assert_true(held.fence > old.fence);
     json_t *before = row_of(scene, id);
@@ -202,7 +202,7 @@ static void only_what_took_effect_is_counted(void **state)
         scene_record_of(RECORD_DISPATCHED, &claim.items[0]), /* again */
         scene_record_of(RECORD_COMPLETED, &claim.items[1]),
         scene_record_of(RECORD_COMPLETED, &claim.items[1]), /* again */
-        scene_record_of(RECORD_RELEASED, &claim.items[2]),
+        scene_record_of(RECORD_PUT_BACK, &claim.items[2]),
     };
     struct record_summary summary = {0};
     scene_ok(scene, store_record(scene->store, scene->node, records, 4, &summary, &scene->error));
@@ -282,7 +282,7 @@ static void assert_put_back(struct scene *scene, enum record_kind kind, int atte
     const char *id = scene_enqueue(scene, "pro-co");
     struct claimed_item item = scene_claim_one(scene);
     struct record record = scene_record_of(kind, &item);
-    record.delay_us = kind == RECORD_RELEASED ? 0 : SECONDS(2);
+    record.delay_us = kind == RECORD_PUT_BACK ? 0 : SECONDS(2);
     assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
     assert_string_equal(scene_status_of(scene, id), "PENDING");
     assert_string_equal(scene_reason_of(scene, id), reason);
@@ -304,7 +304,7 @@ static void each_way_back_spends_its_own_counter(void **state)
     struct scene *scene = *state;
     assert_put_back(scene, RECORD_RETRY, 1, 0, "backing_off");
     assert_put_back(scene, RECORD_DEFERRED, 0, 1, "backing_off");
-    assert_put_back(scene, RECORD_RELEASED, 0, 0, "ready");
+    assert_put_back(scene, RECORD_PUT_BACK, 0, 0, "ready");
 }
 
 static void every_error_of_an_attempt_is_kept(void **state)
@@ -599,7 +599,7 @@ static void what_the_time_stamps_cannot_tell_is_an_event(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "free-co");
-    static const enum record_kind kinds[] = {RECORD_RETRY, RECORD_DEFERRED, RECORD_RELEASED, RECORD_GIVEN_BACK};
+    static const enum record_kind kinds[] = {RECORD_RETRY, RECORD_DEFERRED, RECORD_PUT_BACK, RECORD_GIVEN_BACK};
     for (size_t i = 0; i < 4; i++) {
         struct claimed_item item = scene_claim_one(scene);
         assert_int_equal(scene_record(scene, kinds[i], &item), WEIR_OK);
@@ -701,7 +701,7 @@ static const json_t *only_event(const json_t *execution, const char *name)
 static void a_worker_ends_what_runs_and_nothing_said_later_changes_it(void **state)
 {
     static const enum record_kind late[] = {RECORD_DISPATCHED, RECORD_STEP, RECORD_FAILED, RECORD_COMPLETED,
-                                            RECORD_RELEASED};
+                                            RECORD_PUT_BACK};
     struct scene *scene = *state;
     for (int before_the_start = 0; before_the_start < 2; before_the_start++) {
         struct claimed_item item = claimed_outside(scene);
@@ -721,7 +721,7 @@ static void a_worker_ends_what_runs_and_nothing_said_later_changes_it(void **sta
         const json_t *step = json_array_get(json_object_get(execution, "steps"), 0);
         assert_string_equal(json_text_at(step, "step"), "workflow");
         assert_int_equal(json_number_at(json_object_get(step, "output"), "invoice"), 7);
-        const json_t *told = only_event(execution, "tell_end"); /* of the one that took effect */
+        const json_t *told = only_event(execution, "report_end"); /* of the one that took effect */
         assert_string_equal(json_text_at(told, "actor"), "eve");
         assert_string_equal(json_text_at(told, "detail"), "COMPLETED");
         json_decref(execution);

@@ -310,7 +310,7 @@ static void a_put_back_item_is_news_of_its_slot_and_its_lane(void **state)
 {
     struct scene *scene = *state;
     struct seat seat;
-    static const enum record_kind kinds[] = {RECORD_RETRY, RECORD_DEFERRED, RECORD_RELEASED, RECORD_RETRY};
+    static const enum record_kind kinds[] = {RECORD_RETRY, RECORD_DEFERRED, RECORD_PUT_BACK, RECORD_RETRY};
     int64_t lane = lane_of(scene, "free-co", "default");
     for (size_t i = 0; i < 4; i++) {
         bool waits = i == 3;
@@ -461,7 +461,7 @@ static void acts_on_items_are_news(void **state)
     seat_take(&seat, scene, scene->node);
     act_on(scene, BULK_CANCEL, item.id);
     assert_int_equal(sum_slots(seat_news(&seat), 0), 0);
-    assert_int_equal(scene_record(scene, RECORD_RELEASED, &item), WEIR_OK); /* ends CANCELLED */
+    assert_int_equal(scene_record(scene, RECORD_PUT_BACK, &item), WEIR_OK); /* ends CANCELLED */
     answer = seat_news(&seat);
     assert_int_equal(sum_slots(answer, lane), -1);
     assert_int_equal(sum_node_held(answer, scene->node), -1);

@@ -20,7 +20,7 @@ static enum weir_status ask_role(struct scene *scene, struct role_request reques
 static struct role_state look(struct scene *scene)
 {
     struct role_state state;
-    scene_ok(scene, ask_role(scene, (struct role_request){.act = ROLE_LOOK}, &state));
+    scene_ok(scene, ask_role(scene, (struct role_request){.act = ROLE_READ}, &state));
     assert_int_equal(state.now_us, scene_now(scene));
     return state;
 }
@@ -61,7 +61,7 @@ static void a_new_store_has_no_scheduler(void **state)
     driver_make_migrated(&driver);
     struct store *store = driver_open(&driver, NULL);
     assert_int_equal(store_migrate(store, NULL, &error), WEIR_OK);
-    assert_int_equal(store_role(store, &(struct role_request){.act = ROLE_LOOK}, &role, &error), WEIR_OK);
+    assert_int_equal(store_role(store, &(struct role_request){.act = ROLE_READ}, &role, &error), WEIR_OK);
     assert_int_equal(role.epoch, 0);
     assert_int_equal(role.node_id, 0);
     assert_true(role.is_free);

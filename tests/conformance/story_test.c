@@ -107,7 +107,7 @@ static void put_back_as(struct scene *scene, int64_t node, enum record_kind kind
                         const char *code)
 {
     struct record record = scene_record_of(kind, item);
-    record.delay_us = kind == RECORD_RELEASED ? 0 : SECONDS(1);
+    record.delay_us = kind == RECORD_PUT_BACK ? 0 : SECONDS(1);
     record.error_code = code;
     record.error = NULL;
     assert_int_equal(scene_record_full(scene, node, record), WEIR_OK);
@@ -387,14 +387,14 @@ static void an_engine_that_is_away_is_told_once(void **state)
     for (int i = 0; i < 4; i++) {
         struct claimed_item item = claim_as(scene, scene->node);
         scene_pass(scene, SECONDS(1));
-        put_back_as(scene, scene->node, RECORD_RELEASED, &item, i < 3 ? "unreachable" : "overloaded");
+        put_back_as(scene, scene->node, RECORD_PUT_BACK, &item, i < 3 ? "unreachable" : "overloaded");
     }
     assert_story(scene, id,
                  "0 enqueue - f0 |\n"
                  "0 claim node-1 f1 |\n"
-                 "1 release node-1 f1 unreachable|\n"
+                 "1 put_back node-1 f1 unreachable|\n"
                  "3 claim node-1 f2 |\n" /* two were no news */
-                 "4 release node-1 f2 overloaded|\n");
+                 "4 put_back node-1 f2 overloaded|\n");
 }
 
 static void a_put_back_after_a_handover_is_told_though_it_repeats_the_last_one(void **state)
@@ -408,17 +408,17 @@ static void a_put_back_after_a_handover_is_told_though_it_repeats_the_last_one(v
         if (i == 1) {
             scene_ok(scene, store_node_stop(scene->store, node, true, &scene->error));
         } else {
-            put_back_as(scene, node, RECORD_RELEASED, &item, "node_not_starting");
+            put_back_as(scene, node, RECORD_PUT_BACK, &item, "node_not_starting");
         }
     }
     assert_story(scene, id,
                  "0 enqueue - f0 |\n"
                  "0 claim node-1 f1 |\n"
-                 "1 release node-1 f1 node_not_starting|\n"
+                 "1 put_back node-1 f1 node_not_starting|\n"
                  "1 claim second f2 |\n"
                  "2 give_back second f3 its node stops|\n"
                  "2 claim node-1 f4 |\n"
-                 "3 release node-1 f4 node_not_starting|\n"); /* the last two were no news */
+                 "3 put_back node-1 f4 node_not_starting|\n"); /* the last two were no news */
 }
 
 static struct bulk_result act_on(struct scene *scene, enum bulk_act act, const char *id)

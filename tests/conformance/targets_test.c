@@ -139,7 +139,7 @@ static void what_is_put_back_has_no_target(void **state)
     const char *id = scene_enqueue(scene, "free-co");
     seat_take(&seat, scene, first);
     assert_int_equal(seat_assign(&seat, id, first), ASSIGNMENT_TAKEN);
-    struct record record = scene_record_of(RECORD_RELEASED, &seat.answer.claimed.items[0]);
+    struct record record = scene_record_of(RECORD_PUT_BACK, &seat.answer.claimed.items[0]);
     assert_int_equal(scene_record_full(scene, first, record), WEIR_OK);
     assert_string_equal(scene_status_of(scene, id), "PENDING");
     assert_int_equal(target_of(scene, id), 0);

@@ -46,7 +46,7 @@ NOT_STARTED = 'it had not started'  # the detail of a cancel that ended its exec
 SLACK_US = 1000000       # between the clocks of steps and store: both belong to one machine, but one may be set meanwhile
 END_EVENTS = {'COMPLETED': 'complete', 'FAILED': 'fail', 'CANCELLED': 'cancelled'}
 AFTER_THE_END = {'cancel', 'retry'}                           # acts that may be recorded after the end of an execution
-PUT_BACKS = {'retry', 'defer', 'release'}                     # events that free the slot; hand_over and give_back keep it
+PUT_BACKS = {'retry', 'defer', 'put_back'}                     # events that free the slot; hand_over and give_back keep it
 
 # One run of a step. `last`: the last moment at which it is known to have lived, in microseconds. `ended`: it came to its
 # end.

@@ -204,7 +204,7 @@ static enum weir_status schedule_under_any_epoch(struct simulation *simulation, 
                                                  struct schedule_answer *answer, struct weir_error *error)
 {
     struct role_state role;
-    struct role_request request = {.act = ROLE_LOOK};
+    struct role_request request = {.act = ROLE_READ};
     int64_t epoch = call->epoch;
     enum weir_status status = real_driver(simulation)->role(store, &request, &role, error);
     if (status != WEIR_OK) {

@@ -337,7 +337,7 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
         story_note(item,
                    counted                               ? "retry"
                    : change->deferrals > item->deferrals ? "defer"
-                                                         : "release",
+                                                         : "put_back",
                    item->node_id, item->fence);
         const struct scripted_entry *entry = world_engine_entry(simulation, item->id);
         if (entry != NULL && entry->runs_open > 0) {
@@ -491,7 +491,7 @@ static void event_appeared(struct simulation *simulation, const struct change *c
     }
     item->recorded_put_backs += strcmp(change->extra, "retry") == 0 && strcmp(simulation->verb, "record") == 0;
     item->recorded_releases += strcmp(change->extra, "defer") == 0;
-    item->recorded_releases += strcmp(change->extra, "release") == 0 && strcmp(simulation->verb, "bulk") != 0;
+    item->recorded_releases += strcmp(change->extra, "put_back") == 0;
     item->recorded_hand_overs += strcmp(change->extra, "hand_over") == 0 || strcmp(change->extra, "poison") == 0;
     item->recorded_give_backs += strcmp(change->extra, "give_back") == 0;
 }

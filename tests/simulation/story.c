@@ -117,13 +117,13 @@ static bool is_next(const struct reading *reading)
     return strcmp(reading->event, next->event) == 0 && reading->fence == next->fence && is_node(reading, next->node_id);
 }
 
-/* A release or a deferral for the same reason as the one before is no news: neither it nor its claim is told. */
+/* A put-back or a deferral for the same reason as the one before is no news: neither it nor its claim is told. */
 static void pass_over_no_news(struct reading *reading)
 {
     const struct story *story = reading->item->story;
     while (reading->tells_way_back && story != NULL && reading->at + 1 < story->count &&
            strcmp(story->events[reading->at].event, "claim") == 0 &&
-           (strcmp(story->events[reading->at + 1].event, "release") == 0 ||
+           (strcmp(story->events[reading->at + 1].event, "put_back") == 0 ||
             strcmp(story->events[reading->at + 1].event, "defer") == 0) &&
            (reading->event == NULL || strcmp(reading->event, "claim") != 0 ||
             reading->fence != story->events[reading->at].fence)) {
@@ -138,7 +138,7 @@ static void check_next(struct reading *reading)
         wrong(reading, "which is not what happened next");
         return;
     }
-    reading->tells_way_back = reading->tells_way_back || strcmp(reading->event, "release") == 0 ||
+    reading->tells_way_back = reading->tells_way_back || strcmp(reading->event, "put_back") == 0 ||
                               strcmp(reading->event, "retry") == 0 || strcmp(reading->event, "defer") == 0;
     reading->at++;
 }
@@ -170,7 +170,7 @@ static bool is_one_of(const char *event, const char *const *names, size_t count)
 static void check_event(struct reading *reading)
 {
     static const char *const ends[] = {"complete", "fail", "cancelled"};
-    static const char *const moves[] = {"claim",     "dispatch", "retry",    "defer", "release",  "give_back",
+    static const char *const moves[] = {"claim",     "dispatch", "retry",    "defer", "put_back", "give_back",
                                         "hand_over", "poison",   "complete", "fail",  "cancelled"};
     if (reading->actor != NULL) {
         return; /* an operator's act: no move of the item */

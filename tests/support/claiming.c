@@ -55,7 +55,7 @@ struct claimer {
 enum weir_status take_role(struct store *store, int64_t node_id, int64_t *ret_epoch, struct weir_error *error)
 {
     struct role_request take = {.act = ROLE_TAKE, .node_id = node_id, .lease_us = ROLE_LEASE_US, .why = "test"};
-    struct role_request look = {.act = ROLE_LOOK};
+    struct role_request look = {.act = ROLE_READ};
     struct role_state state = {0};
     enum weir_status status = store_role(store, &take, &state, error);
     for (int i = 0; status == WEIR_CONFLICT && i < TAKEOVERS_MOST; i++) {

@@ -364,7 +364,7 @@ static void add_attempt(struct arena *arena, const struct step_record *step, int
 /* A claim that is over though its execution is not. */
 static bool ends_claim(enum record_kind kind)
 {
-    return kind == RECORD_RETRY || kind == RECORD_DEFERRED || kind == RECORD_RELEASED || kind == RECORD_GIVEN_BACK;
+    return kind == RECORD_RETRY || kind == RECORD_DEFERRED || kind == RECORD_PUT_BACK || kind == RECORD_GIVEN_BACK;
 }
 
 static void add_record(struct set *set, struct entry *entry, struct arrays *to, bool *ret_failed)

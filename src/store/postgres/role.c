@@ -18,7 +18,7 @@ enum {
     STATE_TAKEOVERS
 };
 
-static const char *const act_names[] = {[ROLE_LOOK] = "look", [ROLE_TAKE] = "take", [ROLE_LEAVE] = "leave"};
+static const char *const act_names[] = {[ROLE_READ] = "look", [ROLE_TAKE] = "take", [ROLE_LEAVE] = "leave"};
 
 static struct role_state read_state(const PGresult *result)
 {
@@ -52,7 +52,7 @@ enum weir_status postgres_role(struct store *store, const struct role_request *r
 {
     struct link *link = link_of(store);
     PGresult *result = NULL;
-    enum weir_status status = request->act == ROLE_LOOK ? WEIR_OK : require_writable(store, error);
+    enum weir_status status = request->act == ROLE_READ ? WEIR_OK : require_writable(store, error);
     if (status == WEIR_OK) {
         status = link_connect(link, error); /* finds a pooler out */
     }

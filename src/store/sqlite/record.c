@@ -69,7 +69,7 @@ static enum weir_status explain(struct write *write, struct record *record, stru
     if (status != WEIR_OK && status != WEIR_EXECUTION_NOT_FOUND) {
         return status;
     }
-    bool put_back = record->kind == RECORD_RETRY || record->kind == RECORD_DEFERRED || record->kind == RECORD_RELEASED;
+    bool put_back = record->kind == RECORD_RETRY || record->kind == RECORD_DEFERRED || record->kind == RECORD_PUT_BACK;
     bool done = status == WEIR_OK && ((record->kind == RECORD_DISPATCHED && item.state == ITEM_DISPATCHED) ||
                                       (put_back && item.state == ITEM_PENDING));
     if (status == WEIR_EXECUTION_NOT_FOUND) {
@@ -158,8 +158,8 @@ static enum weir_status complete_end(struct write *write, int64_t node_id, const
                            record->error_code, record->error, error);
     }
     if (status == WEIR_OK && record->actor != NULL) {
-        status = event_add(write->connection, record->id, write->now_us, "tell_end", node_id, record->fence, record->actor,
-                           record->error_code, item_state_name(end->state), error);
+        status = event_add(write->connection, record->id, write->now_us, "report_end", node_id, record->fence,
+                           record->actor, record->error_code, item_state_name(end->state), error);
     }
     return status;
 }
@@ -203,7 +203,7 @@ static enum weir_status is_repeated(struct write *write, const struct record *re
                                     bool *ret_is_repeated, struct weir_error *error)
 {
     int64_t was_put_back = 1;
-    bool may_repeat = record->kind == RECORD_RELEASED || (record->kind == RECORD_DEFERRED && item->deferrals > 0);
+    bool may_repeat = record->kind == RECORD_PUT_BACK || (record->kind == RECORD_DEFERRED && item->deferrals > 0);
     *ret_is_repeated = may_repeat && record->error_code != NULL && strcmp(record->error_code, item->error_code) == 0;
     if (!*ret_is_repeated || !item->taken_over) {
         return WEIR_OK;
@@ -344,7 +344,7 @@ static enum weir_status record_one(struct recording *recording, struct record *r
         return record_dispatched(&recording->write, record, error);
     case RECORD_RETRY:
     case RECORD_DEFERRED:
-    case RECORD_RELEASED:
+    case RECORD_PUT_BACK:
         return record_put_back(recording, record, error);
     case RECORD_STEP:
         return record_step(&recording->write, recording->node_id, record, error);

@@ -131,7 +131,7 @@ enum weir_status sqlite_role(struct store *store, const struct role_request *req
 {
     struct write write;
     struct role_state state;
-    if (request->act == ROLE_LOOK) {
+    if (request->act == ROLE_READ) {
         return look(store, ret_state, error);
     }
     enum weir_status status = write_open(store, &write, error);

@@ -81,7 +81,7 @@ static void start_noting_node(struct bench *bench)
 
 static struct role_state role_of(struct bench *bench)
 {
-    struct role_request request = {.act = ROLE_LOOK};
+    struct role_request request = {.act = ROLE_READ};
     struct role_state role;
     assert_int_equal(store_role(bench->store, &request, &role, NULL), WEIR_OK);
     return role;

@@ -55,7 +55,7 @@ BEGIN
         PERFORM :schema.refuse_act(item, held.status, answer.outcome);
     END LOOP;
     INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, actor, reason, detail)
-    VALUES (item, :schema.store_time(), 'tell_end', 0, held.fence, session_user, error_code, error);
+    VALUES (item, :schema.store_time(), 'report_end', 0, held.fence, session_user, error_code, error);
 END
 $$;
 

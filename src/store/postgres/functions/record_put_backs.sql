@@ -1,4 +1,4 @@
--- RETRY, DEFERRED, RELEASED: CLAIMED items become PENDING again, with one event each and one row of news. Items with a cancel that was
+-- RETRY, DEFERRED, PUT_BACK: CLAIMED items become PENDING again, with one event each and one row of news. Items with a cancel that was
 -- requested are left to record_ends(). An event is left out when it would repeat the last one, see put_back_is_repeated(). Returns the
 -- places of the records that took effect. Locks: their rows. Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_put_backs(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],
@@ -22,7 +22,7 @@ BEGIN
                   :schema.put_back_is_repeated(o.id, r.kind, o.deferrals, o.interruptions, r.code, o.error_code) AS is_repeated
     ), event AS (
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
-        SELECT b.id, now_us, (ARRAY['retry', 'defer', 'release'])[b.kind], recorder, b.fence, b.code, b.error
+        SELECT b.id, now_us, (ARRAY['retry', 'defer', 'put_back'])[b.kind], recorder, b.fence, b.code, b.error
         FROM put_back b WHERE b.is_repeated IS NOT TRUE ORDER BY b.n
     ), left_set AS (
         SELECT f.node_id, array_agg(f.fence) AS fences, array_agg(f.items) AS items

@@ -3,7 +3,7 @@
 -- The event of an end that its worker reported and that took effect, in the same transaction.
 -- name: note_teller
 INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, actor, reason, detail)
-VALUES ($1, (SELECT :schema.store_time()), 'tell_end', $2, $3, $4, $5, $6);
+VALUES ($1, (SELECT :schema.store_time()), 'report_end', $2, $3, $4, $5, $6);
 
 -- name: record_set
 SELECT r.place, r.outcome, r.slots_freed

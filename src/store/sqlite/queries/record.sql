@@ -75,8 +75,8 @@ WHERE workflow_node_executions.finished_at IS NULL;
 
 -- Whether the last put-back or handover on record is a put-back.
 -- name: was_put_back
-SELECT coalesce((SELECT event IN ('retry', 'defer', 'release') FROM workflow_execution_events
-                 WHERE execution_id = ?1 AND event IN ('retry', 'defer', 'release', 'hand_over', 'give_back')
+SELECT coalesce((SELECT event IN ('retry', 'defer', 'put_back') FROM workflow_execution_events
+                 WHERE execution_id = ?1 AND event IN ('retry', 'defer', 'put_back', 'hand_over', 'give_back')
                  ORDER BY seq DESC LIMIT 1), 0);
 
 -- name: insert_event

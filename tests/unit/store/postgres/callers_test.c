@@ -556,7 +556,7 @@ static void a_worker_ends_its_own_run_in_sql_and_no_other(void **state)
     (void)run(scene->a, of_run, id, "now"); /* the same end again */
     assert_string_equal(refusal(scene->a, of_run, id, "another"), "WR013");
     assert_string_equal(refusal(scene->a, "SELECT weir.complete('%s', error_code => 'Declined')", id), "WR014");
-    static const char *const told = "SELECT count(*) FROM weir.workflow_execution_events WHERE event = 'tell_end'";
+    static const char *const told = "SELECT count(*) FROM weir.workflow_execution_events WHERE event = 'report_end'";
     assert_string_equal(run(scene->b, "%s", told), "1");
     assert_string_equal(
         run(scene->b, "SELECT convert_from(output, 'UTF8') FROM weir.execution_steps WHERE execution_id = '%s'", id),

@@ -64,7 +64,7 @@ static void what_is_put_back_given_back_or_handed_over_leaves_its_set(void **sta
     enqueue_items(scene, 6);
     struct claim_result held = claim(scene, 6);
     assert_int_equal(held.count, 6);
-    record_all(scene, RECORD_RELEASED, &held.items[0], 2);
+    record_all(scene, RECORD_PUT_BACK, &held.items[0], 2);
     record_all(scene, RECORD_GIVEN_BACK, &held.items[2], 2);
     fold(scene);
     assert_int_equal(held_by(scene, scene->node), 2);

@@ -462,13 +462,13 @@ static void the_role_is_free_once_the_session_that_took_it_has_ended(void **stat
     struct store *other = open_again(scene);
     int64_t epoch = 0;
     ok(take_role(other, scene->node, &epoch, &scene->error));
-    ok(store_role(scene->store, &(struct role_request){.act = ROLE_LOOK}, &role, &scene->error));
+    ok(store_role(scene->store, &(struct role_request){.act = ROLE_READ}, &role, &scene->error));
     assert_false(role.is_free);
     store_close(other);
     int64_t end_us = clock_boot(clock_system()) + WAIT_US;
     while (!role.is_free) {
         assert_true(clock_boot(clock_system()) < end_us);
-        ok(store_role(scene->store, &(struct role_request){.act = ROLE_LOOK}, &role, &scene->error));
+        ok(store_role(scene->store, &(struct role_request){.act = ROLE_READ}, &role, &scene->error));
     }
 }
 

@@ -160,7 +160,7 @@ static void the_role_of_a_dead_stopped_or_gone_node_is_free_at_once(void **state
     int64_t third = scene_add_node(scene, "node-3", "default");
     scene_ok(scene, ask_role(scene, ROLE_TAKE, second, 0, scene->node, &role));
     scene_ok(scene, store_node_stop(scene->store, second, true, &scene->error));
-    scene_ok(scene, ask_role(scene, ROLE_LOOK, 0, 0, 0, &role));
+    scene_ok(scene, ask_role(scene, ROLE_READ, 0, 0, 0, &role));
     assert_true(role.is_free);
     assert_int_equal(ask_role(scene, ROLE_TAKE, second, 0, 0, &role), WEIR_STALE_FENCE);
     scene_ok(scene, ask_role(scene, ROLE_TAKE, third, 0, 0, &role));
@@ -358,7 +358,7 @@ static void news_of_ends_and_put_backs_return_slots_once(void **state)
     struct learnt learnt = learn_all(&caller, lane_id); /* of its own assignments: nothing */
     assert_int_equal(learnt.slots, 0);
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &claimed.items[0]), WEIR_OK);
-    assert_int_equal(scene_record(scene, RECORD_RELEASED, &claimed.items[1]), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_PUT_BACK, &claimed.items[1]), WEIR_OK);
     struct record later = scene_record_of(RECORD_RETRY, &claimed.items[2]);
     later.delay_us = SECONDS(7);
     assert_int_equal(scene_record_full(scene, scene->node, later), WEIR_OK);
@@ -744,7 +744,7 @@ static void an_altered_row_is_named(void **state)
     static const struct {
         const char *change;
         enum record_kind kind;
-    } cases[] = {{"status = 'SLEEPING'", RECORD_DISPATCHED}, {"lane_id = 0", RECORD_RELEASED}};
+    } cases[] = {{"status = 'SLEEPING'", RECORD_DISPATCHED}, {"lane_id = 0", RECORD_PUT_BACK}};
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "pro-co");
     struct claimed_item item = scene_claim_one(scene);
