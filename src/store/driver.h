@@ -89,9 +89,9 @@ struct store {
 /* --- shared by the drivers --- */
 
 /* Reports the progress of a call to its listener. WEIR_INTERRUPTED: the listener stops the call. */
-WEIR_MUST_CHECK enum weir_status store_tell_progress(const struct store *store, int64_t done, int64_t total,
-                                                     struct weir_error *error);
-void store_tell_migrated(const struct store *store, int64_t done, int64_t total);
+WEIR_MUST_CHECK enum weir_status store_report_progress(const struct store *store, int64_t done, int64_t total,
+                                                       struct weir_error *error);
+void store_report_migrated(const struct store *store, int64_t done, int64_t total);
 
 /* Checks each request of a set and begins its result: store_enqueue() calls it, and a driver for requests that do not come
  * through store_enqueue(). A driver leaves a result with a status other than WEIR_OK as it is. WEIR_OUT_OF_MEMORY only. */

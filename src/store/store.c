@@ -137,7 +137,7 @@ void store_set_progress(struct store *store, store_progress *progress, void *con
     store->progress_context = context;
 }
 
-enum weir_status store_tell_progress(const struct store *store, int64_t done, int64_t total, struct weir_error *error)
+enum weir_status store_report_progress(const struct store *store, int64_t done, int64_t total, struct weir_error *error)
 {
     if (store->progress != NULL) {
         FAILPOINT("in_progress");
@@ -148,9 +148,9 @@ enum weir_status store_tell_progress(const struct store *store, int64_t done, in
     return WEIR_OK;
 }
 
-void store_tell_migrated(const struct store *store, int64_t done, int64_t total)
+void store_report_migrated(const struct store *store, int64_t done, int64_t total)
 {
-    (void)(store_tell_progress(store, done, total, NULL) == WEIR_OK); /* a migration goes on to its end */
+    (void)(store_report_progress(store, done, total, NULL) == WEIR_OK); /* a migration goes on to its end */
 }
 
 enum weir_status store_migrate(struct store *store, int *ret_applied, struct weir_error *error)

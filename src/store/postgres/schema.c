@@ -304,7 +304,7 @@ static enum weir_status migrate_next(const struct store *store, struct link *lin
     }
     status = read_and_lock(link, &applied, ret_race, error);
     if (status == WEIR_OK) {
-        store_tell_migrated(store, applied.count + is_complete(&applied), ALL_COUNT);
+        store_report_migrated(store, applied.count + is_complete(&applied), ALL_COUNT);
     }
     if (status == WEIR_OK && applied.count < POSTGRES_MIGRATION_COUNT) {
         status = apply(link, &postgres_migrations[applied.count], error);

@@ -29,7 +29,8 @@ static enum weir_status note(struct bulk *bulk, const char *id, const char *even
                              struct weir_error *error)
 {
     bulk->result->changed++;
-    return event_add(bulk->write.connection, id, bulk->write.now_us, event, 0, 0, bulk->actor, bulk->why, detail, error);
+    return event_history_add(bulk->write.connection, id, bulk->write.now_us, event, 0, 0, bulk->actor, bulk->why, detail,
+                             error);
 }
 
 /* Reads status, lane, workspace and phase of a living item; WEIR_NOT_FOUND when it has ended. */
@@ -44,7 +45,7 @@ static enum weir_status read_living(struct bulk *bulk, const char *id, struct en
         return status == WEIR_OK ? WEIR_NOT_FOUND : status;
     }
     ret_item->lane_id = sqlite3_column_int64(statement, 2);
-    status = select_state(id, column_text(statement, 0), ret_item->lane_id, &ret_item->state, error);
+    status = filter_parse_state(id, column_text(statement, 0), ret_item->lane_id, &ret_item->state, error);
     ret_item->workspace_id = sqlite3_column_int64(statement, 3);
     ret_item->phase = sqlite3_column_int(statement, 4);
     ret_item->rank = sqlite3_column_int64(statement, 9);
@@ -284,11 +285,11 @@ enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struc
     }
     /* An act on one must not become an act on all with the same beginning of their ids. */
     if (filter->id != NULL) {
-        status = select_one(bulk.write.connection, filter->id, whole, error);
+        status = filter_find_id(bulk.write.connection, filter->id, whole, error);
         exact.id = whole;
     }
     if (status == WEIR_OK) {
-        status = select_ids(bulk.write.connection, &exact, after, false, limit, &selection, error);
+        status = filter_select_ids(bulk.write.connection, &exact, after, false, limit, &selection, error);
     }
     if (status == WEIR_OK) {
         status = act_on_all(&bulk, &selection, filter, error);

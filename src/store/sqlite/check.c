@@ -5,7 +5,7 @@
 #include "store/sqlite/sqlite_store.h"
 #include "store/sqlite/wal_damage.h"
 
-enum { PROBLEMS_MOST = 1000, CHECK_TELL_STEPS = 1000000 }; /* some 10 ms of SQLite's machine */
+enum { PROBLEMS_MOST = 1000, CHECK_PROGRESS_STEPS = 1000000 }; /* some 10 ms of SQLite's machine */
 
 struct check_progress {
     const struct store *store;
@@ -16,10 +16,10 @@ struct check_progress {
 };
 
 /* While one check runs: the listener may draw again, or stop it. */
-static int tell_check(void *context)
+static int report_check_progress(void *context)
 {
     struct check_progress *progress = context;
-    progress->stopped = store_tell_progress(progress->store, progress->done, progress->total, progress->error) != WEIR_OK;
+    progress->stopped = store_report_progress(progress->store, progress->done, progress->total, progress->error) != WEIR_OK;
     return progress->stopped;
 }
 
@@ -48,9 +48,9 @@ static enum weir_status check_all(const struct store *store, struct connection *
                                                QUERY_CHECK_ORPHANS, QUERY_CHECK_INTEGRITY};
     struct check_progress progress = {.store = store, .total = sizeof checks / sizeof checks[0], .error = error};
     enum weir_status status = WEIR_OK;
-    sqlite3_progress_handler(connection->database, CHECK_TELL_STEPS, tell_check, &progress);
+    sqlite3_progress_handler(connection->database, CHECK_PROGRESS_STEPS, report_check_progress, &progress);
     while (status == WEIR_OK && progress.done < progress.total) {
-        status = store_tell_progress(store, progress.done, progress.total, error);
+        status = store_report_progress(store, progress.done, progress.total, error);
         if (status == WEIR_OK) {
             status = run_check(connection, checks[progress.done++], problems, error);
         }
@@ -59,19 +59,19 @@ static enum weir_status check_all(const struct store *store, struct connection *
     if (progress.stopped) {
         return error_set(error, WEIR_INTERRUPTED, "interrupted: nothing was changed"); /* in SQLite's text before */
     }
-    return status == WEIR_OK ? store_tell_progress(store, progress.total, progress.total, error) : status;
+    return status == WEIR_OK ? store_report_progress(store, progress.total, progress.total, error) : status;
 }
 
 enum weir_status sqlite_check(struct store *store, json_t **ret_problems, struct weir_error *error)
 {
     struct connection *connection;
     json_t *problems = json_array();
-    enum weir_status status = problems == NULL ? error_out_of_memory(error) : reader_of(store, &connection, error);
+    enum weir_status status = problems == NULL ? error_out_of_memory(error) : store_reader(store, &connection, error);
     if (status == WEIR_OK) {
         status = connection_begin(connection, QUERY_BEGIN_READ, error);
     }
     if (status == WEIR_OK) {
-        log_damage_list(sqlite_of(store)->path, problems);
+        wal_damage_list(sqlite_of(store)->path, problems);
         status = check_all(store, connection, problems, error);
         connection_rollback(connection);
         if (status == WEIR_SCHEMA_MISSING && json_array_size(problems) > 0) {

@@ -134,14 +134,14 @@ static enum weir_status read_rows(struct claimed *claimed, const int64_t *number
     enum weir_status status = WEIR_OK;
     size_t found = 0;
     bool failed = false;
-    struct given_row *rows = arena_allocate(claimed->arena, count * sizeof *rows);
+    struct parameter_row *rows = arena_allocate(claimed->arena, count * sizeof *rows);
     if (rows == NULL) {
         return error_out_of_memory(error);
     }
     for (size_t i = 0; i < count; i++) {
-        rows[i] = (struct given_row){.number = numbers[i]};
+        rows[i] = (struct parameter_row){.number = numbers[i]};
     }
-    connection->given = (struct given){.rows = rows, .count = count};
+    connection->parameter_rows = (struct parameter_rows){.rows = rows, .count = count};
     sqlite3_stmt *statement = connection_bind(connection, error, QUERY_CLAIMED_ITEMS, "");
     if (statement == NULL) {
         status = statement_failure(error);
@@ -152,7 +152,7 @@ static enum weir_status read_rows(struct claimed *claimed, const int64_t *number
     if (statement != NULL) {
         (void)sqlite3_reset(statement);
     }
-    connection->given = (struct given){.count = 0};
+    connection->parameter_rows = (struct parameter_rows){.count = 0};
     if (status == WEIR_OK && !failed && found < count) {
         status = error_set(error, WEIR_STORE_CORRUPT, "a row of the queue vanished");
     }

@@ -297,7 +297,7 @@ enum weir_status connection_open(const struct connection_options *options, struc
     (void)sqlite3_busy_handler(connection->database, wait_while_busy, connection);
     (void)sqlite3_db_config(connection->database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     if (lane_counters_register(connection->database) != SQLITE_OK ||
-        given_register(connection->database, &connection->given) != SQLITE_OK) {
+        parameter_rows_register(connection->database, &connection->parameter_rows) != SQLITE_OK) {
         status = opening_failure(connection, options->path, error);
         connection_close(connection);
         return status;
@@ -323,7 +323,7 @@ void connection_close(struct connection *connection)
         connection->statements[i] = NULL;
     }
     if (connection->borrowed) {
-        given_unregister(connection->database);
+        parameter_rows_unregister(connection->database);
     } else if (connection->database != NULL) {
         (void)sqlite3_close_v2(connection->database);
     }

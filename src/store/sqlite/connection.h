@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "sqlite_queries.h"
 #include "store/driver.h"
-#include "store/sqlite/given.h"
+#include "store/sqlite/parameter_rows.h"
 
 enum {
     APPLICATION_ID = 0x77656972, /* "weir": marks our files */
@@ -29,14 +29,14 @@ struct connection {
     sqlite3 *database;
     sqlite3_stmt *statements[QUERY_COUNT];
     const struct clock *clock;
-    int64_t deadline_boot_us; /* of the call that runs now; the busy handler obeys it */
-    int64_t clock_marked_us;  /* the last store time that this connection has noted in the file */
-    int64_t clock_marking_us; /* noted by the transaction that is open; 0 = not */
-    int64_t log_bytes;        /* of the writer: where the log ended at its last commit (wal_preallocate.h) */
-    int64_t frame_bytes;      /* of the writer: a page in the log */
-    struct given given;       /* the rows of the table `given`, while a statement needs them */
-    bool borrowed;            /* the caller's own database: never closed (borrowed_store.h) */
-    bool is_own_transaction;  /* borrowed: the open transaction was begun by this call, not by the caller */
+    int64_t deadline_boot_us;             /* of the call that runs now; the busy handler obeys it */
+    int64_t clock_marked_us;              /* the last store time that this connection has noted in the file */
+    int64_t clock_marking_us;             /* noted by the transaction that is open; 0 = not */
+    int64_t log_bytes;                    /* of the writer: where the log ended at its last commit (wal_preallocate.h) */
+    int64_t frame_bytes;                  /* of the writer: a page in the log */
+    struct parameter_rows parameter_rows; /* the rows of the table `parameter_rows`, while a statement needs them */
+    bool borrowed;                        /* the caller's own database: never closed (borrowed_store.h) */
+    bool is_own_transaction;              /* borrowed: the open transaction was begun by this call, not by the caller */
 };
 
 /* --- life --- */

@@ -74,9 +74,9 @@ static enum weir_status find_rows(struct ends *ends, struct write *write, struct
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < ends->count; i++) {
         const struct record *record = ends->items[i].record;
-        ends->rows[i] = (struct given_row){.id = record->id, .fence = record->fence, .step = record->step};
+        ends->rows[i] = (struct parameter_row){.id = record->id, .fence = record->fence, .step = record->step};
     }
-    connection->given = (struct given){.rows = ends->rows, .count = ends->count};
+    connection->parameter_rows = (struct parameter_rows){.rows = ends->rows, .count = ends->count};
     sqlite3_stmt *statement = connection_bind(connection, error, QUERY_FIND_ENDS, "");
     if (statement == NULL) {
         status = statement_failure(error);
@@ -91,7 +91,7 @@ static enum weir_status find_rows(struct ends *ends, struct write *write, struct
         end->step_has_row = sqlite3_column_int(statement, 6) != 0;
         end->number = fits && take(&taken, number) ? number : 0;
     }
-    connection->given = (struct given){.count = 0};
+    connection->parameter_rows = (struct parameter_rows){.count = 0};
     return status;
 }
 
@@ -117,13 +117,13 @@ static enum weir_status collect(struct ends *ends, struct write *write, size_t *
     for (size_t i = 0; i < ends->count && status == WEIR_OK; i++) {
         const struct end *end = &ends->items[i];
         if (end->number > 0) {
-            ends->rows[count++] = (struct given_row){.number = end->number,
-                                                     .status = item_state_name(end->state),
-                                                     .error_code = end->record->error_code,
-                                                     .error = end->record->error,
-                                                     .step = ends_keeps_step(end) ? end->record->step : NULL,
-                                                     .dispatched = end->record->dispatched_first,
-                                                     .refused = end->record->kind == RECORD_REFUSED};
+            ends->rows[count++] = (struct parameter_row){.number = end->number,
+                                                         .status = item_state_name(end->state),
+                                                         .error_code = end->record->error_code,
+                                                         .error = end->record->error,
+                                                         .step = ends_keeps_step(end) ? end->record->step : NULL,
+                                                         .dispatched = end->record->dispatched_first,
+                                                         .refused = end->record->kind == RECORD_REFUSED};
             status = note_end(write, end, error);
         }
     }
@@ -139,13 +139,13 @@ enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_e
     if (status == WEIR_OK) {
         status = collect(ends, write, &count, error);
     }
-    connection->given = (struct given){.rows = ends->rows, .count = count};
+    connection->parameter_rows = (struct parameter_rows){.rows = ends->rows, .count = count};
     if (status == WEIR_OK && count > 0) {
         status = connection_run(connection, error, NULL, QUERY_END_ITEMS, "i", write->now_us);
     }
     if (status == WEIR_OK && count > 0) {
         status = connection_run(connection, error, NULL, QUERY_DELETE_ITEMS, "");
     }
-    connection->given = (struct given){.count = 0};
+    connection->parameter_rows = (struct parameter_rows){.count = 0};
     return status;
 }

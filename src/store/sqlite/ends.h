@@ -7,7 +7,7 @@
 #ifndef WEIR_STORE_SQLITE_ENDS_H
 #define WEIR_STORE_SQLITE_ENDS_H
 
-#include "store/sqlite/given.h"
+#include "store/sqlite/parameter_rows.h"
 #include "store/sqlite/sqlite_store.h"
 
 /* The state that a row must have to be ended. */
@@ -29,7 +29,7 @@ enum { ENDS_SLOTS = 4096 }; /* a power of two, at least twice RECORD_BATCH_MOST 
 
 struct ends {
     struct end *items;
-    struct given_row *rows;
+    struct parameter_row *rows;
     size_t count;
     size_t capacity;
 };

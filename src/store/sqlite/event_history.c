@@ -2,17 +2,17 @@
 
 #include "base/error.h"
 
-enum weir_status story_tell_claim(struct write *write, const char *id, int64_t fence, struct weir_error *error)
+enum weir_status event_history_add_claim(struct write *write, const char *id, int64_t fence, struct weir_error *error)
 {
-    return connection_run(write->connection, error, NULL, QUERY_TELL_CLAIM, "ti", id, fence);
+    return connection_run(write->connection, error, NULL, QUERY_ADD_CLAIM_EVENTS, "ti", id, fence);
 }
 
-enum weir_status story_tell_dispatch(struct write *write, const char *id, int64_t fence, struct weir_error *error)
+enum weir_status event_history_add_dispatch(struct write *write, const char *id, int64_t fence, struct weir_error *error)
 {
-    return connection_run(write->connection, error, NULL, QUERY_TELL_DISPATCH, "tii", id, fence, write->now_us);
+    return connection_run(write->connection, error, NULL, QUERY_ADD_DISPATCH_EVENT, "tii", id, fence, write->now_us);
 }
 
-enum weir_status story_before_step(struct write *write, const struct record *record, struct weir_error *error)
+enum weir_status event_history_before_step(struct write *write, const struct record *record, struct weir_error *error)
 {
     const struct step_record *step = record->step;
     if (step->attempt < 2) {
@@ -22,7 +22,7 @@ enum weir_status story_before_step(struct write *write, const struct record *rec
                           step->attempt, write->now_us);
 }
 
-enum weir_status story_after_step(struct write *write, const struct record *record, struct weir_error *error)
+enum weir_status event_history_after_step(struct write *write, const struct record *record, struct weir_error *error)
 {
     const char *state = step_record_lost_attempt(record->step);
     if (state == NULL) {
@@ -32,7 +32,7 @@ enum weir_status story_after_step(struct write *write, const struct record *reco
                           state, write->now_us);
 }
 
-enum weir_status story_close_steps(struct write *write, const char *id, int64_t fence, struct weir_error *error)
+enum weir_status event_history_close_steps(struct write *write, const char *id, int64_t fence, struct weir_error *error)
 {
     return connection_run(write->connection, error, NULL, QUERY_CLOSE_STEPS, "tii", id, write->now_us, fence);
 }

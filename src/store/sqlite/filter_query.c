@@ -70,8 +70,8 @@ static const char *before_prefix(const char *prefix, bool descending, char *to, 
     return to;
 }
 
-enum weir_status select_ids(struct connection *connection, const struct execution_filter *filter, const char *after,
-                            bool descending, size_t limit, struct selection *ret_selection, struct weir_error *error)
+enum weir_status filter_select_ids(struct connection *connection, const struct execution_filter *filter, const char *after,
+                                   bool descending, size_t limit, struct selection *ret_selection, struct weir_error *error)
 {
     int64_t workspace_id = 0;
     enum weir_status status = WEIR_OK;
@@ -118,7 +118,7 @@ enum weir_status select_ids(struct connection *connection, const struct executio
     return status;
 }
 
-enum weir_status select_one(struct connection *connection, const char *prefix, char *ret_id, struct weir_error *error)
+enum weir_status filter_find_id(struct connection *connection, const char *prefix, char *ret_id, struct weir_error *error)
 {
     char lower[UUID_TEXT_MAX];
     enum weir_status status = reading_check_id(prefix, lower, error);
@@ -127,7 +127,7 @@ enum weir_status select_one(struct connection *connection, const char *prefix, c
     }
     struct execution_filter filter = {.id = lower};
     struct selection selection;
-    status = select_ids(connection, &filter, "", false, 2, &selection, error);
+    status = filter_select_ids(connection, &filter, "", false, 2, &selection, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -139,8 +139,8 @@ enum weir_status select_one(struct connection *connection, const char *prefix, c
     return status;
 }
 
-enum weir_status select_state(const char *id, const char *status_text, int64_t lane_id, enum item_state *ret_state,
-                              struct weir_error *error)
+enum weir_status filter_parse_state(const char *id, const char *status_text, int64_t lane_id, enum item_state *ret_state,
+                                    struct weir_error *error)
 {
     if (status_text != NULL && item_state_parse(status_text, ret_state) && lane_id > 0) {
         return WEIR_OK;

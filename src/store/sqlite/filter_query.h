@@ -5,21 +5,22 @@
 #include "store/sqlite/sqlite_store.h"
 
 struct selection {
-    char (*ids)[UUID_TEXT_MAX]; /* malloc'ed by select_ids(), freed by the caller */
+    char (*ids)[UUID_TEXT_MAX]; /* malloc'ed by filter_select_ids(), freed by the caller */
     size_t count;
     bool more; /* the limit cut it off */
 };
 
 /* At most `limit` ids behind `after` ("" = from the start), newest first or oldest first. An unknown workspace or workflow
  * gives none. A filter by reason is not looked at here: the caller looks at the rows. */
-enum weir_status select_ids(struct connection *connection, const struct execution_filter *filter, const char *after,
-                            bool descending, size_t limit, struct selection *ret_selection, struct weir_error *error);
+enum weir_status filter_select_ids(struct connection *connection, const struct execution_filter *filter, const char *after,
+                                   bool descending, size_t limit, struct selection *ret_selection,
+                                   struct weir_error *error);
 /* The whole id that begins with `prefix`; WEIR_EXECUTION_NOT_FOUND, or WEIR_INVALID_ARGUMENT when several do or it is no
  * id. */
-enum weir_status select_one(struct connection *connection, const char *prefix, char *ret_id, struct weir_error *error);
+enum weir_status filter_find_id(struct connection *connection, const char *prefix, char *ret_id, struct weir_error *error);
 
 /* The state and lane of a row of the queue. WEIR_STORE_CORRUPT names the row when they cannot have been written by weir. */
-enum weir_status select_state(const char *id, const char *status_text, int64_t lane_id, enum item_state *ret_state,
-                              struct weir_error *error);
+enum weir_status filter_parse_state(const char *id, const char *status_text, int64_t lane_id, enum item_state *ret_state,
+                                    struct weir_error *error);
 
 #endif

@@ -80,12 +80,12 @@ enum weir_status sqlite_inbox(struct store *store, int64_t node_id, struct inbox
     struct connection *connection;
     struct inbox inbox = {0};
     struct inbox_position moved = *position;
-    enum weir_status status = look_begin(store, &connection, error);
+    enum weir_status status = snapshot_begin(store, &connection, error);
     if (status != WEIR_OK) {
         return status;
     }
     status = read_inbox(connection, node_id, &moved, limit, arena, &inbox, error);
-    look_end(connection);
+    snapshot_end(connection);
     if (status == WEIR_OK) {
         *position = moved;
         *ret_inbox = inbox;
@@ -97,7 +97,7 @@ enum weir_status sqlite_read_definition(struct store *store, int64_t definition_
                                         struct definition_text *ret_definition, struct weir_error *error)
 {
     struct connection *connection;
-    enum weir_status status = reader_of(store, &connection, error);
+    enum weir_status status = store_reader(store, &connection, error);
     if (status != WEIR_OK) {
         return status;
     }

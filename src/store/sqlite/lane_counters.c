@@ -19,13 +19,13 @@ struct counters_cursor {
     size_t at;
 };
 
-static int code_of(enum weir_status status)
+static int sqlite_code_of(enum weir_status status)
 {
     return status == WEIR_OK ? SQLITE_OK : status == WEIR_OUT_OF_MEMORY ? SQLITE_NOMEM : SQLITE_CORRUPT;
 }
 
-static int connect_table(sqlite3 *database, void *context, int count, const char *const *arguments,
-                         sqlite3_vtab **ret_table, char **ret_message)
+static int counters_connect(sqlite3 *database, void *context, int count, const char *const *arguments,
+                            sqlite3_vtab **ret_table, char **ret_message)
 {
     (void)context;
     (void)count;
@@ -41,13 +41,13 @@ static int connect_table(sqlite3 *database, void *context, int count, const char
     return SQLITE_OK;
 }
 
-static int disconnect_table(sqlite3_vtab *table)
+static int counters_disconnect(sqlite3_vtab *table)
 {
     sqlite3_free(table);
     return SQLITE_OK;
 }
 
-static int choose_index(sqlite3_vtab *table, sqlite3_index_info *info)
+static int counters_choose_index(sqlite3_vtab *table, sqlite3_index_info *info)
 {
     (void)table;
     info->idxNum = ALL_LANES;
@@ -66,7 +66,7 @@ static int choose_index(sqlite3_vtab *table, sqlite3_index_info *info)
     return SQLITE_OK;
 }
 
-static int open_cursor(sqlite3_vtab *table, sqlite3_vtab_cursor **ret_cursor)
+static int counters_open_cursor(sqlite3_vtab *table, sqlite3_vtab_cursor **ret_cursor)
 {
     (void)table;
     struct counters_cursor *cursor = calloc(1, sizeof *cursor);
@@ -77,7 +77,7 @@ static int open_cursor(sqlite3_vtab *table, sqlite3_vtab_cursor **ret_cursor)
     return SQLITE_OK;
 }
 
-static int close_cursor(sqlite3_vtab_cursor *base)
+static int counters_close_cursor(sqlite3_vtab_cursor *base)
 {
     struct counters_cursor *cursor = (struct counters_cursor *)base;
     lane_sums_close(&cursor->sums);
@@ -85,7 +85,7 @@ static int close_cursor(sqlite3_vtab_cursor *base)
     return SQLITE_OK;
 }
 
-static int add_books(struct lane_sums *sums, sqlite3 *database)
+static int counters_add_books(struct lane_sums *sums, sqlite3 *database)
 {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(database, sqlite_queries[QUERY_READ_BOOKS].sql, -1, &statement, NULL);
@@ -100,24 +100,24 @@ static int add_books(struct lane_sums *sums, sqlite3 *database)
                                   .completed = sqlite3_column_int64(statement, 4),
                                   .failed = sqlite3_column_int64(statement, 5),
                                   .cancelled = sqlite3_column_int64(statement, 6)};
-        code = code_of(lane_sums_add(sums, &lane));
+        code = sqlite_code_of(lane_sums_add(sums, &lane));
     }
     (void)sqlite3_finalize(statement);
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-static int add_news(struct lane_sums *sums, sqlite3 *database)
+static int counters_add_news(struct lane_sums *sums, sqlite3 *database)
 {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(database, sqlite_queries[QUERY_ALL_NEWS].sql, -1, &statement, NULL);
     while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        code = code_of(lane_sums_add_text(sums, (const char *)sqlite3_column_text(statement, 0)));
+        code = sqlite_code_of(lane_sums_add_text(sums, (const char *)sqlite3_column_text(statement, 0)));
     }
     (void)sqlite3_finalize(statement);
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-static int filter(sqlite3_vtab_cursor *base, int index, const char *name, int count, sqlite3_value **values)
+static int counters_rewind(sqlite3_vtab_cursor *base, int index, const char *name, int count, sqlite3_value **values)
 {
     struct counters_cursor *cursor = (struct counters_cursor *)base;
     sqlite3 *database = ((struct counters_table *)base->pVtab)->database;
@@ -131,23 +131,23 @@ static int filter(sqlite3_vtab_cursor *base, int index, const char *name, int co
             return SQLITE_OK; /* no such lane */
         }
     }
-    int code = add_books(&cursor->sums, database);
-    return code == SQLITE_OK ? add_news(&cursor->sums, database) : code;
+    int code = counters_add_books(&cursor->sums, database);
+    return code == SQLITE_OK ? counters_add_news(&cursor->sums, database) : code;
 }
 
-static int next(sqlite3_vtab_cursor *base)
+static int counters_next_row(sqlite3_vtab_cursor *base)
 {
     ((struct counters_cursor *)base)->at++;
     return SQLITE_OK;
 }
 
-static int is_at_end(sqlite3_vtab_cursor *base)
+static int counters_is_at_end(sqlite3_vtab_cursor *base)
 {
     const struct counters_cursor *cursor = (const struct counters_cursor *)base;
     return cursor->at >= cursor->sums.count;
 }
 
-static int give_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
+static int counters_read_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
 {
     const struct counters_cursor *cursor = (const struct counters_cursor *)base;
     const struct lane_delta *lane = &cursor->sums.items[cursor->at];
@@ -165,7 +165,7 @@ static int give_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
     return SQLITE_OK;
 }
 
-static int give_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_rowid)
+static int counters_read_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_rowid)
 {
     const struct counters_cursor *cursor = (const struct counters_cursor *)base;
     *ret_rowid = cursor->sums.items[cursor->at].lane_id;
@@ -174,15 +174,15 @@ static int give_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_rowid)
 
 int lane_counters_register(sqlite3 *database)
 {
-    static const sqlite3_module module = {.xConnect = connect_table,
-                                          .xBestIndex = choose_index,
-                                          .xDisconnect = disconnect_table,
-                                          .xOpen = open_cursor,
-                                          .xClose = close_cursor,
-                                          .xFilter = filter,
-                                          .xNext = next,
-                                          .xEof = is_at_end,
-                                          .xColumn = give_column,
-                                          .xRowid = give_rowid};
+    static const sqlite3_module module = {.xConnect = counters_connect,
+                                          .xBestIndex = counters_choose_index,
+                                          .xDisconnect = counters_disconnect,
+                                          .xOpen = counters_open_cursor,
+                                          .xClose = counters_close_cursor,
+                                          .xFilter = counters_rewind,
+                                          .xNext = counters_next_row,
+                                          .xEof = counters_is_at_end,
+                                          .xColumn = counters_read_column,
+                                          .xRowid = counters_read_rowid};
     return sqlite3_create_module(database, "lane_counters", &module, NULL);
 }

@@ -40,7 +40,7 @@ enum weir_status sqlite_lock(struct store *store, const struct lock_request *req
     struct connection *connection;
     int64_t now_us = 0;
     int64_t held = 0;
-    enum weir_status status = reader_of(store, &connection, error);
+    enum weir_status status = store_reader(store, &connection, error);
     if (status == WEIR_OK) {
         status = connection_store_time(connection, &now_us, error);
     }

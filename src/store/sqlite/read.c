@@ -50,7 +50,7 @@ static enum weir_status read_execution_rows(void *context, const struct executio
     json_t *rows = json_array();
     enum weir_status status = rows == NULL ? error_out_of_memory(error) : WEIR_OK;
     if (status == WEIR_OK) {
-        status = select_ids(connection, filter, below, true, limit, &selection, error);
+        status = filter_select_ids(connection, filter, below, true, limit, &selection, error);
     }
     for (size_t i = 0; i < selection.count && status == WEIR_OK; i++) {
         status = append_execution(connection, selection.ids[i], NULL, rows, error);
@@ -71,7 +71,7 @@ static enum weir_status count_execution_rows(void *context, const struct executi
 {
     struct connection *connection = context;
     struct selection selection = {0};
-    enum weir_status status = select_ids(connection, filter, NEWEST_BOUND, true, LIST_COUNT_MOST, &selection, error);
+    enum weir_status status = filter_select_ids(connection, filter, NEWEST_BOUND, true, LIST_COUNT_MOST, &selection, error);
     size_t count = selection.count;
     if (status == WEIR_OK && filter->reason != NULL) {
         json_t *items = json_array();
@@ -124,7 +124,7 @@ static enum weir_status list_history(struct connection *connection, const struct
 {
     char id[UUID_TEXT_MAX];
     json_t *rows = NULL;
-    enum weir_status status = select_one(connection, options->filter.id, id, error);
+    enum weir_status status = filter_find_id(connection, options->filter.id, id, error);
     if (status == WEIR_OK && options->kind == LIST_EVENTS) {
         return list_event_rows(connection, options, id, ret_page, error);
     }
@@ -183,10 +183,10 @@ enum weir_status sqlite_list(struct store *store, const struct list_options *opt
                              struct weir_error *error)
 {
     struct connection *connection;
-    enum weir_status status = look_begin(store, &connection, error);
+    enum weir_status status = snapshot_begin(store, &connection, error);
     if (status == WEIR_OK) {
         status = list_kind(connection, options, ret_page, error);
-        look_end(connection);
+        snapshot_end(connection);
     }
     return status;
 }
@@ -242,7 +242,7 @@ static enum weir_status show_one(struct connection *connection, const char *id, 
 {
     char whole[UUID_TEXT_MAX];
     json_t *rows = NULL;
-    enum weir_status status = select_one(connection, id, whole, error);
+    enum weir_status status = filter_find_id(connection, id, whole, error);
     if (status == WEIR_OK) {
         status = statement_rows_json(connection, connection_bind(connection, error, QUERY_READ_EXECUTION, "t", whole),
                                      &rows, error);
@@ -276,10 +276,10 @@ static enum weir_status show_one(struct connection *connection, const char *id, 
 enum weir_status sqlite_show(struct store *store, const char *id, json_t **ret_execution, struct weir_error *error)
 {
     struct connection *connection;
-    enum weir_status status = look_begin(store, &connection, error);
+    enum weir_status status = snapshot_begin(store, &connection, error);
     if (status == WEIR_OK) {
         status = show_one(connection, id, ret_execution, error);
-        look_end(connection);
+        snapshot_end(connection);
     }
     return status;
 }
@@ -432,10 +432,10 @@ static enum weir_status read_status(struct store *store, struct connection *conn
 enum weir_status sqlite_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
 {
     struct connection *connection;
-    enum weir_status status = look_begin(store, &connection, error);
+    enum weir_status status = snapshot_begin(store, &connection, error);
     if (status == WEIR_OK) {
         status = read_status(store, connection, workspaces_max, ret_status, error);
-        look_end(connection);
+        snapshot_end(connection);
     }
     return status;
 }

@@ -47,7 +47,7 @@ static enum weir_status find_item(struct connection *connection, const char *id,
     }
     ret_item->fence = sqlite3_column_int64(statement, 1);
     ret_item->lane_id = sqlite3_column_int64(statement, 2);
-    status = select_state(id, column_text(statement, 0), ret_item->lane_id, &ret_item->state, error);
+    status = filter_parse_state(id, column_text(statement, 0), ret_item->lane_id, &ret_item->state, error);
     ret_item->workspace_id = sqlite3_column_int64(statement, 3);
     ret_item->phase = sqlite3_column_int(statement, 4);
     ret_item->cancel_requested = sqlite3_column_type(statement, 5) != SQLITE_NULL;
@@ -111,11 +111,11 @@ static enum weir_status write_step_row(struct write *write, int64_t node_id, con
 static enum weir_status write_step(struct write *write, int64_t node_id, const struct record *record,
                                    struct weir_error *error)
 {
-    enum weir_status status = story_before_step(write, record, error);
+    enum weir_status status = event_history_before_step(write, record, error);
     if (status == WEIR_OK) {
         status = write_step_row(write, node_id, record, error);
     }
-    return status == WEIR_OK ? story_after_step(write, record, error) : status;
+    return status == WEIR_OK ? event_history_after_step(write, record, error) : status;
 }
 
 enum weir_status item_end(struct write *write, const struct ending *ending, struct weir_error *error)
@@ -132,12 +132,12 @@ enum weir_status item_end(struct write *write, const struct ending *ending, stru
                             .error = ending->error};
     text_copy(record.id, sizeof record.id, ending->id);
     struct end end;
-    struct given_row row;
+    struct parameter_row row;
     struct ends ends = {.items = &end, .rows = &row, .capacity = 1};
     ends_add(&ends, &record, ending->state, item.phase == 2 ? MUST_BE_HELD : MUST_BE_PENDING);
     status = ends_move(&ends, write, error);
     if (status == WEIR_OK && end.number > 0 && item.taken_over) {
-        status = story_close_steps(write, ending->id, item.fence, error);
+        status = event_history_close_steps(write, ending->id, item.fence, error);
     }
     return status;
 }
@@ -151,15 +151,15 @@ static enum weir_status complete_end(struct write *write, int64_t node_id, const
         status = write_step(write, node_id, record, error);
     }
     if (status == WEIR_OK && record->taken_over) {
-        status = story_close_steps(write, record->id, record->fence, error);
+        status = event_history_close_steps(write, record->id, record->fence, error);
     }
     if (status == WEIR_OK && record->kind == RECORD_REFUSED) {
-        status = event_add(write->connection, record->id, write->now_us, "refuse", node_id, record->fence, NULL,
-                           record->error_code, record->error, error);
+        status = event_history_add(write->connection, record->id, write->now_us, "refuse", node_id, record->fence, NULL,
+                                   record->error_code, record->error, error);
     }
     if (status == WEIR_OK && record->actor != NULL) {
-        status = event_add(write->connection, record->id, write->now_us, "report_end", node_id, record->fence,
-                           record->actor, record->error_code, item_state_name(end->state), error);
+        status = event_history_add(write->connection, record->id, write->now_us, "report_end", node_id, record->fence,
+                                   record->actor, record->error_code, item_state_name(end->state), error);
     }
     return status;
 }
@@ -173,7 +173,7 @@ static enum weir_status flush_ends(struct recording *recording, struct weir_erro
     for (size_t i = 0; i < ends->count && status == WEIR_OK; i++) {
         const struct record *record = ends->items[i].record;
         if (record->taken_over && record->dispatched_first) {
-            status = story_tell_dispatch(write, record->id, record->fence, error);
+            status = event_history_add_dispatch(write, record->id, record->fence, error);
         }
     }
     if (status == WEIR_OK && ends->count > 0) {
@@ -251,7 +251,7 @@ static enum weir_status record_put_back(struct recording *recording, struct reco
     int64_t changes = 0;
     status = is_repeated(write, record, &item, &repeated, error);
     if (status == WEIR_OK && !repeated) {
-        status = story_tell_claim(write, record->id, record->fence, error);
+        status = event_history_add_claim(write, record->id, record->fence, error);
     }
     if (status != WEIR_OK) {
         return status;
@@ -260,8 +260,8 @@ static enum weir_status record_put_back(struct recording *recording, struct reco
                             waits ? 1 : 0, due_us, record->kind == RECORD_RETRY ? 1 : 0,
                             record->kind == RECORD_DEFERRED ? 1 : 0, record->error_code, record->error);
     if (status == WEIR_OK && !repeated) {
-        status = event_add(write->connection, record->id, write->now_us, record_kind_name(record->kind), recording->node_id,
-                           record->fence, NULL, record->error_code, record->error, error);
+        status = event_history_add(write->connection, record->id, write->now_us, record_kind_name(record->kind),
+                                   recording->node_id, record->fence, NULL, record->error_code, record->error, error);
     }
     return status == WEIR_OK ? note_put_back(write, &item, due_us, waits, error) : status;
 }
@@ -269,7 +269,8 @@ static enum weir_status record_put_back(struct recording *recording, struct reco
 static enum weir_status record_dispatched(struct write *write, struct record *record, struct weir_error *error)
 {
     int64_t changes = 0;
-    enum weir_status status = record->taken_over ? story_tell_dispatch(write, record->id, record->fence, error) : WEIR_OK;
+    enum weir_status status =
+        record->taken_over ? event_history_add_dispatch(write, record->id, record->fence, error) : WEIR_OK;
     if (status == WEIR_OK) {
         status = connection_run(write->connection, error, &changes, QUERY_DISPATCH_ITEM, "tii", record->id, record->fence,
                                 write->now_us);
@@ -303,18 +304,18 @@ static enum weir_status record_given_back(struct recording *recording, struct re
         return recover_from_keeper(write, record->id, record->fence, is_alone, &recording->poisoned, error);
     }
     if (status == WEIR_OK) {
-        status = fence_next(write->connection, &fence, error);
+        status = fence_take_next(write->connection, &fence, error);
     }
     if (status == WEIR_OK) {
-        status = story_tell_claim(write, record->id, record->fence, error);
+        status = event_history_add_claim(write, record->id, record->fence, error);
     }
     if (status == WEIR_OK) {
         status =
             connection_run(write->connection, error, NULL, QUERY_GIVE_BACK_ITEM, "tii", record->id, record->fence, fence);
     }
     if (status == WEIR_OK) {
-        status = event_add(write->connection, record->id, write->now_us, "give_back", recording->node_id, record->fence,
-                           NULL, record->error_code, record->error, error);
+        status = event_history_add(write->connection, record->id, write->now_us, "give_back", recording->node_id,
+                                   record->fence, NULL, record->error_code, record->error, error);
     }
     return status == WEIR_OK ? news_hand_over(&write->news, write->connection, item.node_id, item.lane_id, error) : status;
 }

@@ -105,7 +105,7 @@ static enum weir_status hand_over(struct write *write, const struct lost_item *i
     enum weir_status status = count_handover(write, item, options->handovers_max, &count, error);
     bool poison = count.is_suspect && count.counted >= options->handovers_max;
     if (status == WEIR_OK) {
-        status = story_tell_claim(write, item->id, item->fence, error);
+        status = event_history_add_claim(write, item->id, item->fence, error);
     }
     if (status == WEIR_OK) {
         status =
@@ -113,8 +113,8 @@ static enum weir_status hand_over(struct write *write, const struct lost_item *i
                            count.steps_ended, count.suspicion, count.is_suspect ? write->now_us : (int64_t)0);
     }
     if (status == WEIR_OK) {
-        status = event_add(write->connection, item->id, write->now_us, poison ? "poison" : "hand_over", item->node_id,
-                           fence, NULL, reason, count.is_suspect ? count.detail : NULL, error);
+        status = event_history_add(write->connection, item->id, write->now_us, poison ? "poison" : "hand_over",
+                                   item->node_id, fence, NULL, reason, count.is_suspect ? count.detail : NULL, error);
     }
     if (status == WEIR_OK) {
         status = news_hand_over(&write->news, write->connection, item->node_id, item->lane_id, error);
@@ -140,7 +140,7 @@ enum weir_status recover_from_keeper(struct write *write, const char *id, int64_
         connection_bind(write->connection, error, QUERY_ITEM_OF_KEEPER, "tid", id, fence, is_alone ? 1 : 0);
     enum weir_status status = read_lost(write->connection, statement, NULL, &item, 1, &count, error);
     if (status == WEIR_OK && count > 0) {
-        status = fence_next(write->connection, &next_fence, error);
+        status = fence_take_next(write->connection, &next_fence, error);
     }
     if (status == WEIR_OK && count > 0) {
         status = hand_over(write, &item, "its keeper was killed", &options, next_fence, &result, error);
@@ -164,7 +164,7 @@ static enum weir_status recover_items(struct write *write, sqlite3_stmt *stateme
     enum weir_status status =
         read_lost(write->connection, statement, old_node == 0 ? options : NULL, items, most, ret_count, error);
     if (status == WEIR_OK && *ret_count > 0) {
-        status = fence_next(write->connection, &fence, error);
+        status = fence_take_next(write->connection, &fence, error);
     }
     for (size_t i = 0; i < *ret_count && status == WEIR_OK; i++) {
         status = hand_over(write, &items[i], reason, options, fence, result, error);
@@ -270,7 +270,7 @@ static enum weir_status needs_recovery(struct store *store, const struct recover
     int64_t found = 0;
     int64_t gone[NODES_PER_CALL];
     size_t gone_count = 0;
-    enum weir_status status = reader_of(store, &connection, error);
+    enum weir_status status = store_reader(store, &connection, error);
     if (status == WEIR_OK) {
         status = connection_store_time(connection, &now_us, error);
     }
@@ -340,16 +340,16 @@ enum weir_status recover_give_back_all(struct write *write, int64_t node_id, siz
     enum weir_status status = read_lost(write->connection, statement, NULL, items, RECOVER_BATCH, ret_count, error);
     for (size_t i = 0; i < *ret_count && status == WEIR_OK; i++) {
         int64_t fence;
-        status = fence_next(write->connection, &fence, error);
+        status = fence_take_next(write->connection, &fence, error);
         if (status == WEIR_OK) {
-            status = story_tell_claim(write, items[i].id, items[i].fence, error);
+            status = event_history_add_claim(write, items[i].id, items[i].fence, error);
         }
         if (status == WEIR_OK) {
             status = connection_run(write->connection, error, NULL, QUERY_GIVE_BACK_HELD, "ti", items[i].id, fence);
         }
         if (status == WEIR_OK) {
-            status = event_add(write->connection, items[i].id, write->now_us, "give_back", node_id, fence, NULL,
-                               "its node stops", NULL, error);
+            status = event_history_add(write->connection, items[i].id, write->now_us, "give_back", node_id, fence, NULL,
+                                       "its node stops", NULL, error);
         }
         if (status == WEIR_OK) {
             status = news_hand_over(&write->news, write->connection, node_id, items[i].lane_id, error);

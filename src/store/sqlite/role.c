@@ -119,7 +119,7 @@ static enum weir_status look(struct store *store, struct role_state *ret_state, 
 {
     struct connection *connection;
     int64_t now_us = 0;
-    enum weir_status status = reader_of(store, &connection, error);
+    enum weir_status status = store_reader(store, &connection, error);
     if (status == WEIR_OK) {
         status = connection_store_time(connection, &now_us, error);
     }

@@ -77,7 +77,7 @@ static enum weir_status assign_one(struct round *round, struct assignment *assig
         return status;
     }
     if (round->fence == 0) {
-        status = fence_next(round->connection, &round->fence, error);
+        status = fence_take_next(round->connection, &round->fence, error);
     }
     if (status == WEIR_OK) {
         int64_t number = facts_read_id(assignment->id);
@@ -204,8 +204,8 @@ static enum weir_status end_orphan(struct round *round, const char *id, int64_t 
     (void)snprintf(text, sizeof text, "its workspace (number %lld) does not exist", (long long)lane_workspace_id(lane_id));
     struct ending ending = {
         .id = id, .state = ITEM_FAILED, .error_code = weir_status_name(WEIR_WORKSPACE_NOT_FOUND), .error = text};
-    enum weir_status status = event_add(round->connection, id, round->now_us, "refuse", round->call->node_id, 0, NULL,
-                                        ending.error_code, text, error);
+    enum weir_status status = event_history_add(round->connection, id, round->now_us, "refuse", round->call->node_id, 0,
+                                                NULL, ending.error_code, text, error);
     round->changed = true;
     return status == WEIR_OK ? item_end(round->write, &ending, error) : status;
 }
@@ -439,7 +439,7 @@ static enum weir_status run_as_read(struct round *round, bool *ret_must_write, s
 {
     struct connection *connection;
     int64_t now_us = 0;
-    enum weir_status status = look_begin(&round->store->store, &connection, error);
+    enum weir_status status = snapshot_begin(&round->store->store, &connection, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -452,7 +452,7 @@ static enum weir_status run_as_read(struct round *round, bool *ret_must_write, s
     if (status == WEIR_OK && !*ret_must_write) {
         status = run(round, error);
     }
-    look_end(connection);
+    snapshot_end(connection);
     return status;
 }
 

@@ -106,7 +106,7 @@ static char *text_of_views(struct arena *arena)
 static enum weir_status read_state(struct store *store, int *ret_version, bool *ret_are_ours, struct weir_error *error)
 {
     struct connection *connection;
-    enum weir_status status = reader_of(store, &connection, error);
+    enum weir_status status = store_reader(store, &connection, error);
     if (status == WEIR_OK) {
         status = read_version(connection, ret_version, error);
     }
@@ -196,7 +196,7 @@ static enum weir_status migrate_step(struct connection *connection, const struct
     }
     bool is_last = version == SQLITE_MIGRATION_COUNT;
     *ret_done = is_last && are_ours;
-    store_tell_migrated(store, version + *ret_done, SQLITE_MIGRATION_COUNT + 1);
+    store_report_migrated(store, version + *ret_done, SQLITE_MIGRATION_COUNT + 1);
     if (*ret_done) {
         return WEIR_OK;
     }

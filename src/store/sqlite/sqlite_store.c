@@ -115,7 +115,7 @@ static void sqlite_close(struct store *store)
     free(self);
 }
 
-enum weir_status reader_of(struct store *store, struct connection **ret_connection, struct weir_error *error)
+enum weir_status store_reader(struct store *store, struct connection **ret_connection, struct weir_error *error)
 {
     struct sqlite_store *self = sqlite_of(store);
     if (self->reader.borrowed) {
@@ -134,19 +134,19 @@ enum weir_status reader_of(struct store *store, struct connection **ret_connecti
     return WEIR_OK;
 }
 
-enum weir_status look_begin(struct store *store, struct connection **ret_connection, struct weir_error *error)
+enum weir_status snapshot_begin(struct store *store, struct connection **ret_connection, struct weir_error *error)
 {
     if (sqlite_of(store)->reader.borrowed) {
         return reader_of(store, ret_connection, error); /* the statement that reads through it has a snapshot already */
     }
     enum weir_status status = sqlite_file_check(sqlite_of(store)->file, error);
     if (status == WEIR_OK) {
-        status = reader_of(store, ret_connection, error);
+        status = store_reader(store, ret_connection, error);
     }
     return status == WEIR_OK ? connection_begin(*ret_connection, QUERY_BEGIN_READ, error) : status;
 }
 
-void look_end(struct connection *connection)
+void snapshot_end(struct connection *connection)
 {
     if (!connection->borrowed) {
         connection_rollback(connection);
@@ -200,15 +200,15 @@ void write_undo(struct write *write)
     }
 }
 
-enum weir_status event_add(struct connection *connection, const char *id, int64_t at_us, const char *event, int64_t node_id,
-                           int64_t fence, const char *actor, const char *reason, const char *detail,
-                           struct weir_error *error)
+enum weir_status event_history_add(struct connection *connection, const char *id, int64_t at_us, const char *event,
+                                   int64_t node_id, int64_t fence, const char *actor, const char *reason,
+                                   const char *detail, struct weir_error *error)
 {
     return connection_run(connection, error, NULL, QUERY_INSERT_EVENT, "titiittt", id, at_us, event, node_id, fence, actor,
                           reason, detail);
 }
 
-enum weir_status fence_next(struct connection *connection, int64_t *ret_fence, struct weir_error *error)
+enum weir_status fence_take_next(struct connection *connection, int64_t *ret_fence, struct weir_error *error)
 {
     return connection_read_integer(connection, error, ret_fence, QUERY_NEXT_FENCE, "");
 }
@@ -216,7 +216,7 @@ enum weir_status fence_next(struct connection *connection, int64_t *ret_fence, s
 static enum weir_status sqlite_time(struct store *store, int64_t *ret_now_us, struct weir_error *error)
 {
     struct connection *connection;
-    enum weir_status status = reader_of(store, &connection, error);
+    enum weir_status status = store_reader(store, &connection, error);
     return status == WEIR_OK ? connection_store_time(connection, ret_now_us, error) : status;
 }
 
@@ -234,7 +234,7 @@ static enum weir_status copy_pages(const struct store *store, sqlite3 *from, sql
     enum weir_status status = WEIR_OK;
     while (status == WEIR_OK && (code == SQLITE_OK || code == SQLITE_BUSY || code == SQLITE_LOCKED)) {
         int total = sqlite3_backup_pagecount(backup);
-        status = store_tell_progress(store, total - sqlite3_backup_remaining(backup), total, error);
+        status = store_report_progress(store, total - sqlite3_backup_remaining(backup), total, error);
         if (status == WEIR_OK) {
             code = sqlite3_backup_step(backup, BACKUP_STEP_PAGES);
         }
@@ -249,7 +249,7 @@ static enum weir_status copy_pages(const struct store *store, sqlite3 *from, sql
         }
         return status;
     }
-    return status == WEIR_OK ? store_tell_progress(store, total, total, error) : status;
+    return status == WEIR_OK ? store_report_progress(store, total, total, error) : status;
 }
 
 /* A name that is taken, also by a symbolic link to nothing. */
@@ -279,7 +279,7 @@ static enum weir_status copy_to(struct store *store, const char *path, struct we
 {
     struct connection *connection;
     sqlite3 *target = NULL;
-    enum weir_status status = reader_of(store, &connection, error);
+    enum weir_status status = store_reader(store, &connection, error);
     if (status != WEIR_OK) {
         return status;
     }

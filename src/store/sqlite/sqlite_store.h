@@ -50,17 +50,18 @@ enum weir_status write_open(struct store *store, struct write *write, struct wei
 enum weir_status write_finish(struct write *write, struct weir_error *error);
 void write_undo(struct write *write);
 /* The handle's own reading connection, with its deadline set. */
-enum weir_status reader_of(struct store *store, struct connection **ret_connection, struct weir_error *error);
-/* One state of the store for all that is read until look_end(): foreign changes are seen before or after it, never half.
+enum weir_status store_reader(struct store *store, struct connection **ret_connection, struct weir_error *error);
+/* One state of the store for all that is read until snapshot_end(): foreign changes are seen before or after it, never
+ * half.
  */
-enum weir_status look_begin(struct store *store, struct connection **ret_connection, struct weir_error *error);
-void look_end(struct connection *connection);
+enum weir_status snapshot_begin(struct store *store, struct connection **ret_connection, struct weir_error *error);
+void snapshot_end(struct connection *connection);
 
 /* Adds an event row (workflow_execution_events). */
-enum weir_status event_add(struct connection *connection, const char *id, int64_t at_us, const char *event, int64_t node_id,
-                           int64_t fence, const char *actor, const char *reason, const char *detail,
-                           struct weir_error *error);
-enum weir_status fence_next(struct connection *connection, int64_t *ret_fence, struct weir_error *error);
+enum weir_status event_history_add(struct connection *connection, const char *id, int64_t at_us, const char *event,
+                                   int64_t node_id, int64_t fence, const char *actor, const char *reason,
+                                   const char *detail, struct weir_error *error);
+enum weir_status fence_take_next(struct connection *connection, int64_t *ret_fence, struct weir_error *error);
 /* WEIR_STALE_FENCE when the scheduler's epoch is another, or the schema's cookie: then a backup was loaded into the file,
  * or the schema changed. A cookie of 0 gets the present one. */
 enum weir_status role_check(struct connection *connection, int64_t epoch, int64_t *cookie, struct weir_error *error);

@@ -241,7 +241,7 @@ void log_damage_look(struct connection *writer, const char *path, struct event_b
     }
 }
 
-void log_damage_list(const char *path, json_t *problems)
+void wal_damage_list(const char *path, json_t *problems)
 {
     char folder_path[PATH_MAX];
     char prefix[NAME_MAX + 1];

@@ -22,6 +22,6 @@ bool log_is_in_use(const char *path);
 /* Looks, copies, reports. Called once, by the first one that opens the file for writing. Best effort. */
 void log_damage_look(struct connection *writer, const char *path, struct event_bus *events);
 /* Adds a line for each copy beside the file. */
-void log_damage_list(const char *path, json_t *problems);
+void wal_damage_list(const char *path, json_t *problems);
 
 #endif

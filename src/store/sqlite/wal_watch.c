@@ -102,7 +102,7 @@ int sqlite_wake_fd(struct store *store)
 {
     struct connection *connection;
     /* The log exists after the first open and read of the file. */
-    if (reader_of(store, &connection, NULL) != WEIR_OK) {
+    if (store_reader(store, &connection, NULL) != WEIR_OK) {
         return -1;
     }
     struct wake *wake = wake_of(sqlite_of(store), connection);
@@ -124,7 +124,7 @@ bool sqlite_wake_drain(struct store *store, int64_t *ret_again_us)
     struct connection *connection;
     int64_t version = 0;
     *ret_again_us = TIME_NEVER;
-    if (reader_of(store, &connection, NULL) != WEIR_OK) {
+    if (store_reader(store, &connection, NULL) != WEIR_OK) {
         return true;
     }
     struct wake *wake = wake_of(sqlite_of(store), connection);

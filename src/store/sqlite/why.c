@@ -320,7 +320,7 @@ static enum weir_status why_one(struct connection *connection, const char *id, j
 {
     char whole[UUID_TEXT_MAX];
     struct why why = {.connection = connection, .id = whole};
-    enum weir_status status = select_one(connection, id, whole, error);
+    enum weir_status status = filter_find_id(connection, id, whole, error);
     if (status == WEIR_OK) {
         status = connection_store_time(why.connection, &why.now_us, error);
     }
@@ -347,10 +347,10 @@ static enum weir_status why_one(struct connection *connection, const char *id, j
 enum weir_status sqlite_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)
 {
     struct connection *connection;
-    enum weir_status status = look_begin(store, &connection, error);
+    enum weir_status status = snapshot_begin(store, &connection, error);
     if (status == WEIR_OK) {
         status = why_one(connection, id, ret_why, error);
-        look_end(connection);
+        snapshot_end(connection);
     }
     return status;
 }

@@ -4,7 +4,7 @@
 -- The row's times of the present claim, before they are replaced: after this the claim is over, but not the execution. A dispatch
 -- under a claim that followed a handover is on record already.
 -- ?1 id, ?2 fence of that claim
--- name: tell_claim
+-- name: add_claim_events
 INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence)
 SELECT q.id, s.seq + 1, q.claimed_at, 'claim', q.node_id, q.fence
 FROM workflow_execution_queue q, (SELECT coalesce(max(seq), 0) AS seq FROM workflow_execution_events WHERE execution_id = ?1) s
@@ -17,7 +17,7 @@ WHERE q.id = ?1 AND q.fence = ?2 AND q.status = 'DISPATCHED' AND q.node_id <> 0 
 
 -- A dispatch that the row's stamp, which keeps the first one, does not show; once, though a set may bring an end twice. ?1 id, ?2 fence,
 -- ?3 now
--- name: tell_dispatch
+-- name: add_dispatch_event
 INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence)
 SELECT q.id, (SELECT coalesce(max(seq), 0) + 1 FROM workflow_execution_events WHERE execution_id = ?1), ?3, 'dispatch', q.node_id,
        q.fence

@@ -25,14 +25,14 @@ UPDATE workflow_execution_queue
 SET status = 'CLAIMED', node_id = 0, fence = ?3, interruptions = interruptions + 1
 WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
--- Ends of a set (ends.h); `given` has their ids, fences and steps. The last column: whether the step has a row of its own.
+-- Ends of a set (ends.h); `parameter_rows` has their ids, fences and steps. The last column: whether the step has a row of its own.
 -- name: find_ends
 SELECT g.at, q.number, q.lane_id, q.node_id, q.phase, q.status = 'CLAIMED',
        g.step IS NOT NULL
        AND EXISTS (SELECT 1 FROM workflow_node_executions e WHERE e.execution_id = q.id AND e.step = g.step)
-FROM given g CROSS JOIN workflow_execution_queue q ON q.id = g.id AND q.fence = g.fence;
+FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.id = g.id AND q.fence = g.fence;
 
--- `given` has the numbers of the rows, their ends, and steps that have no rows of their own. ?1 now
+-- `parameter_rows` has the numbers of the rows, their ends, and steps that have no rows of their own. ?1 now
 -- name: end_items
 INSERT INTO workflow_executions
     (id, lane_id, workspace_id, definition_id, status, priority, run_at, attempts, deferrals, handovers, interruptions, fence,
@@ -46,10 +46,10 @@ SELECT q.id, q.lane_id, q.workspace_id, q.definition_id, g.status, q.priority, q
        CASE WHEN g.status <> 'COMPLETED' THEN coalesce(g.error, q.error) END,
        g.step, g.step_status, g.step_attempt, g.step_failures, g.step_exit_code, CASE WHEN g.step IS NOT NULL THEN ?1 END,
        g.step_output, g.step_variables, g.step_error_code, g.step_error
-FROM given g CROSS JOIN workflow_execution_queue q ON q.number = g.number;
+FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number;
 
 -- name: delete_items
-DELETE FROM workflow_execution_queue WHERE number IN (SELECT g.number FROM given g);
+DELETE FROM workflow_execution_queue WHERE number IN (SELECT g.number FROM parameter_rows g);
 
 -- name: holds_item
 SELECT 1 FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 2;
@@ -83,8 +83,8 @@ SELECT coalesce((SELECT event IN ('retry', 'defer', 'put_back') FROM workflow_ex
 INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence, actor, reason, detail)
 VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM workflow_execution_events WHERE execution_id = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8);
 
--- The columns of the virtual table given (given.c).
--- name: declare_given
-CREATE TABLE given (at INTEGER, id TEXT, fence INTEGER, number INTEGER, status TEXT, dispatched INTEGER, refused INTEGER,
+-- The columns of the virtual table parameter_rows (parameter_rows.c).
+-- name: declare_parameter_rows
+CREATE TABLE parameter_rows (at INTEGER, id TEXT, fence INTEGER, number INTEGER, status TEXT, dispatched INTEGER, refused INTEGER,
                     error_code TEXT, error TEXT, step TEXT, step_status TEXT, step_attempt INTEGER, step_failures INTEGER,
                     step_exit_code INTEGER, step_output BLOB, step_variables BLOB, step_error_code TEXT, step_error TEXT);

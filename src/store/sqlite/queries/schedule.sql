@@ -21,11 +21,11 @@ WHERE number = ?1 AND phase = 2 AND node_id = 0 AND lane_id = ?5 AND (target_id 
 SELECT 2 * target_id + (engine = 'temporal') FROM nodes WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL
   AND recovered_at IS NULL AND desired_state = 'run';
 
--- Items of a claim for their node, in the order of their numbers in `given`.
+-- Items of a claim for their node, in the order of their numbers in `parameter_rows`.
 -- name: claimed_items
 SELECT q.id, q.definition_id, q.attempts, q.interruptions, q.has_params, q.cancel_at, q.created_at, q.run_at, q.dispatched_at,
        q.priority, q.fence, q.claimed_at, w.name, q.deferrals, w.weight
-FROM given g CROSS JOIN workflow_execution_queue q ON q.number = g.number LEFT JOIN workspaces w ON w.id = q.workspace_id;
+FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number LEFT JOIN workspaces w ON w.id = q.workspace_id;
 
 -- name: read_params
 SELECT params FROM execution_params WHERE id = ?1;

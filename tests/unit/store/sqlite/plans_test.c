@@ -5,8 +5,8 @@
 
 #include "conformance/scene.h"
 #include "sqlite_queries.h"
-#include "store/sqlite/given.h"
 #include "store/sqlite/lane_counters.h"
+#include "store/sqlite/parameter_rows.h"
 #include "store/sqlite/sqlite_store.h"
 
 /* Statements that may, and why. A name that ends with '*' stands for all that begin so. */
@@ -60,9 +60,9 @@ static sqlite3 *migrated_database(void)
 {
     sqlite3 *database = NULL;
     assert_int_equal(sqlite3_open(":memory:", &database), SQLITE_OK);
-    static const struct given none;
+    static const struct parameter_rows none;
     assert_int_equal(lane_counters_register(database), SQLITE_OK);
-    assert_int_equal(given_register(database, &none), SQLITE_OK);
+    assert_int_equal(parameter_rows_register(database, &none), SQLITE_OK);
     for (int i = 0; i < SQLITE_MIGRATION_COUNT; i++) {
         assert_int_equal(sqlite3_exec(database, sqlite_migrations[i].sql, NULL, NULL, NULL), SQLITE_OK);
     }

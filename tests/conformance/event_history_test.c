@@ -1,10 +1,10 @@
-/* The story of an execution: every claim and dispatch with the node that had it, and every run of a step. */
+/* The event history of an execution: every claim and dispatch with the node that had it, and every run of a step. */
 #include "conformance/scene.h"
 #include "queue/suspicion.h"
 
-enum { STORY_MAX = 4000, FENCES_MOST = 32 };
+enum { EVENTS_TEXT_MAX = 4000, FENCES_MOST = 32 };
 
-/* --- reading a story --- */
+/* --- reading the events --- */
 
 static json_t *events_of(struct scene *scene, const char *id)
 {
@@ -54,38 +54,39 @@ static const char *text_or(const json_t *event, const char *key, const char *ins
 }
 
 /* A line per event: seconds since the enqueue, the event, its node, its fence by rank, attempt, reason, detail. */
-static const char *story_of(struct scene *scene, const char *id)
+static const char *event_lines_of(struct scene *scene, const char *id)
 {
-    char *story = arena_allocate(&scene->arena, STORY_MAX);
+    char *events_text = arena_allocate(&scene->arena, EVENTS_TEXT_MAX);
     json_t *events = events_of(scene, id);
     size_t length = 0;
     size_t i;
     json_t *event;
-    assert_non_null(story);
-    story[0] = '\0';
+    assert_non_null(events_text);
+    events_text[0] = '\0';
     json_array_foreach(events, i, event)
     {
         int64_t after_us = time_of(event, "at") - time_of(json_array_get(events, 0), "at");
         const json_t *attempt = json_object_get(event, "attempt");
         assert_int_equal(after_us % SECONDS(1), 0);
         assert_true(attempt != NULL);
-        length += (size_t)snprintf(story + length, STORY_MAX - length, "%lld %s %s f%d", (long long)(after_us / SECONDS(1)),
-                                   json_text_at(event, "event"), text_or(event, "node", "-"), rank_of(events, event));
+        length += (size_t)snprintf(events_text + length, EVENTS_TEXT_MAX - length, "%lld %s %s f%d",
+                                   (long long)(after_us / SECONDS(1)), json_text_at(event, "event"),
+                                   text_or(event, "node", "-"), rank_of(events, event));
         if (!json_is_null(attempt)) {
-            length +=
-                (size_t)snprintf(story + length, STORY_MAX - length, " #%lld", (long long)json_integer_value(attempt));
+            length += (size_t)snprintf(events_text + length, EVENTS_TEXT_MAX - length, " #%lld",
+                                       (long long)json_integer_value(attempt));
         }
-        length += (size_t)snprintf(story + length, STORY_MAX - length, " %s|%s\n", text_or(event, "reason", ""),
+        length += (size_t)snprintf(events_text + length, EVENTS_TEXT_MAX - length, " %s|%s\n", text_or(event, "reason", ""),
                                    text_or(event, "detail", ""));
-        assert_true(length < STORY_MAX);
+        assert_true(length < EVENTS_TEXT_MAX);
     }
     json_decref(events);
-    return story;
+    return events_text;
 }
 
-static void assert_story(struct scene *scene, const char *id, const char *expected)
+static void assert_events(struct scene *scene, const char *id, const char *expected)
 {
-    assert_string_equal(story_of(scene, id), expected);
+    assert_string_equal(event_lines_of(scene, id), expected);
 }
 
 /* --- what happens in it --- */
@@ -140,7 +141,7 @@ static void record_step_as(struct scene *scene, int64_t node, const struct claim
     assert_int_equal(scene_record_full(scene, node, record), WEIR_OK);
 }
 
-static int64_t told_rows(struct scene *scene)
+static int64_t count_event_rows(struct scene *scene)
 {
     return scene_number(scene, "SELECT (SELECT count(*) FROM workflow_execution_events)"
                                " + (SELECT count(*) FROM workflow_node_attempts)");
@@ -148,7 +149,7 @@ static int64_t told_rows(struct scene *scene)
 
 /* --- claims and dispatches --- */
 
-static void every_claim_is_told_with_its_node_and_times(void **state)
+static void every_claim_is_listed_with_its_node_and_times(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "free-co");
@@ -180,11 +181,11 @@ static void every_claim_is_told_with_its_node_and_times(void **state)
                          "67 retry node-2 f4 refused|\n"
                          "69 claim node-2 f5 |\n"
                          "70 dispatch node-2 f5 |\n";
-    assert_story(scene, id, so_far);
+    assert_events(scene, id, so_far);
     record_as(scene, other, RECORD_COMPLETED, &fourth); /* 71 */
-    char whole[STORY_MAX];
+    char whole[EVENTS_TEXT_MAX];
     (void)snprintf(whole, sizeof whole, "%s71 complete node-2 f5 |\n", so_far);
-    assert_story(scene, id, whole);
+    assert_events(scene, id, whole);
     json_t *events = events_of(scene, id);
     static const size_t claims[] = {1, 4, 6, 8};
     const struct claimed_item *items[] = {&first, &second, &third, &fourth};
@@ -195,7 +196,7 @@ static void every_claim_is_told_with_its_node_and_times(void **state)
 }
 
 /* As engines report them: a start and an end, or a start and a give-back, may come in one set. */
-static void what_is_recorded_in_one_set_is_told_as_well(void **state)
+static void records_of_one_set_are_listed_as_well(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "free-co");
@@ -212,17 +213,17 @@ static void what_is_recorded_in_one_set_is_told_as_well(void **state)
     end[1].dispatched_first = true;
     scene_ok(scene, store_record(scene->store, scene->node, end, 2, &summary, &scene->error));
     assert_int_equal(summary.changed, 2);
-    assert_story(scene, id,
-                 "0 enqueue - f0 |\n"
-                 "0 claim node-1 f1 |\n"
-                 "1 dispatch node-1 f1 |\n"
-                 "1 give_back node-1 f1 |\n"
-                 "2 claim node-1 f2 |\n" /* the fence of the give-back is nobody's */
-                 "3 dispatch node-1 f2 |\n"
-                 "3 complete node-1 f2 |\n");
+    assert_events(scene, id,
+                  "0 enqueue - f0 |\n"
+                  "0 claim node-1 f1 |\n"
+                  "1 dispatch node-1 f1 |\n"
+                  "1 give_back node-1 f1 |\n"
+                  "2 claim node-1 f2 |\n" /* the fence of the give-back is nobody's */
+                  "3 dispatch node-1 f2 |\n"
+                  "3 complete node-1 f2 |\n");
 }
 
-static void an_end_that_overtakes_its_start_is_told_as_dispatched_by_its_own_node(void **state)
+static void an_end_that_overtakes_its_start_is_listed_as_dispatched_by_its_own_node(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "free-co");
@@ -234,17 +235,17 @@ static void an_end_that_overtakes_its_start_is_told_as_dispatched_by_its_own_nod
     end.dispatched_first = true;
     scene_pass(scene, SECONDS(1));
     assert_int_equal(scene_record_full(scene, other, end), WEIR_OK);
-    assert_story(scene, id,
-                 "0 enqueue - f0 |\n"
-                 "0 claim node-1 f1 |\n"
-                 "0 dispatch node-1 f1 |\n"
-                 "60 hand_over node-1 f2 its node is gone|\n"
-                 "60 claim node-2 f3 |\n"
-                 "61 dispatch node-2 f3 |\n"
-                 "61 complete node-2 f3 |\n");
+    assert_events(scene, id,
+                  "0 enqueue - f0 |\n"
+                  "0 claim node-1 f1 |\n"
+                  "0 dispatch node-1 f1 |\n"
+                  "60 hand_over node-1 f2 its node is gone|\n"
+                  "60 claim node-2 f3 |\n"
+                  "61 dispatch node-2 f3 |\n"
+                  "61 complete node-2 f3 |\n");
 }
 
-static void an_end_that_comes_twice_in_a_set_is_told_once(void **state)
+static void an_end_that_comes_twice_in_a_set_is_listed_once(void **state)
 {
     struct scene *scene = *state;
     struct record_summary summary;
@@ -259,17 +260,17 @@ static void an_end_that_comes_twice_in_a_set_is_told_once(void **state)
     }
     scene_ok(scene, store_record(scene->store, other, ends, 2, &summary, &scene->error));
     assert_int_equal(ends[0].status, WEIR_OK);
-    assert_story(scene, id,
-                 "0 enqueue - f0 |\n"
-                 "0 claim node-1 f1 |\n"
-                 "60 hand_over node-1 f2 its node is gone|\n"
-                 "60 claim node-2 f3 |\n"
-                 "60 dispatch node-2 f3 |\n"
-                 "60 complete node-2 f3 |\n");
+    assert_events(scene, id,
+                  "0 enqueue - f0 |\n"
+                  "0 claim node-1 f1 |\n"
+                  "60 hand_over node-1 f2 its node is gone|\n"
+                  "60 claim node-2 f3 |\n"
+                  "60 dispatch node-2 f3 |\n"
+                  "60 complete node-2 f3 |\n");
 }
 
 /* The first dispatch stays in the row, for the execution's own timeout; it is not the last node's. */
-static void an_end_without_a_dispatch_of_its_own_tells_none(void **state)
+static void an_end_without_a_dispatch_of_its_own_lists_none(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "free-co");
@@ -278,17 +279,17 @@ static void an_end_without_a_dispatch_of_its_own_tells_none(void **state)
     int64_t other = let_nodes_die(scene, "node-2");
     struct claimed_item second = claim_as(scene, other);
     record_as(scene, other, RECORD_REFUSED, &second);
-    assert_story(scene, id,
-                 "0 enqueue - f0 |\n"
-                 "0 claim node-1 f1 |\n"
-                 "0 dispatch node-1 f1 |\n"
-                 "60 hand_over node-1 f2 its node is gone|\n"
-                 "60 claim node-2 f3 |\n"
-                 "60 refuse node-2 f3 test_error|it did not work\n"
-                 "60 fail node-2 f3 test_error|it did not work\n");
+    assert_events(scene, id,
+                  "0 enqueue - f0 |\n"
+                  "0 claim node-1 f1 |\n"
+                  "0 dispatch node-1 f1 |\n"
+                  "60 hand_over node-1 f2 its node is gone|\n"
+                  "60 claim node-2 f3 |\n"
+                  "60 refuse node-2 f3 test_error|it did not work\n"
+                  "60 fail node-2 f3 test_error|it did not work\n");
 }
 
-static void a_node_that_stops_is_told_of_with_its_claim(void **state)
+static void a_node_that_stops_is_listed_with_its_claim(void **state)
 {
     struct scene *scene = *state;
     const char *started = scene_enqueue(scene, "pro-co");
@@ -299,15 +300,15 @@ static void a_node_that_stops_is_told_of_with_its_claim(void **state)
     (void)claim_as(scene, scene->node);
     scene_pass(scene, SECONDS(1));
     scene_ok(scene, store_node_stop(scene->store, scene->node, true, &scene->error));
-    assert_story(scene, started,
-                 "0 enqueue - f0 |\n"
-                 "1 claim node-1 f1 |\n"
-                 "1 dispatch node-1 f1 |\n"
-                 "2 give_back node-1 f2 its node stops|\n");
-    assert_story(scene, claimed,
-                 "0 enqueue - f0 |\n"
-                 "0 claim node-1 f1 |\n"
-                 "1 give_back node-1 f2 its node stops|\n");
+    assert_events(scene, started,
+                  "0 enqueue - f0 |\n"
+                  "1 claim node-1 f1 |\n"
+                  "1 dispatch node-1 f1 |\n"
+                  "2 give_back node-1 f2 its node stops|\n");
+    assert_events(scene, claimed,
+                  "0 enqueue - f0 |\n"
+                  "0 claim node-1 f1 |\n"
+                  "1 give_back node-1 f2 its node stops|\n");
 }
 
 static void poison_names_every_node_that_died(void **state)
@@ -329,31 +330,31 @@ static void poison_names_every_node_that_died(void **state)
         node = let_nodes_die(scene, name);
     }
     assert_int_equal(HANDOVERS_MAX_DEFAULT, 5);
-    assert_story(scene, id,
-                 "0 enqueue - f0 |\n"
-                 "0 claim node-1 f1 |\n"
-                 "0 step_start node-1 f1 #1 one|\n"
-                 "60 step_end node-1 f1 #1 one|INTERRUPTED\n"
-                 "60 hand_over node-1 f2 its node is gone|1 of 5 while it ran one; suspicion 1\n"
-                 "60 claim node-2 f3 |\n"
-                 "60 step_start node-2 f3 #2 one|\n"
-                 "120 step_end node-2 f3 #2 one|INTERRUPTED\n"
-                 "120 hand_over node-2 f4 its node is gone|2 of 5 while it ran one; suspicion 2\n"
-                 "120 claim node-3 f5 |\n"
-                 "120 step_start node-3 f5 #3 one|\n"
-                 "180 step_end node-3 f5 #3 one|INTERRUPTED\n"
-                 "180 hand_over node-3 f6 its node is gone|3 of 5 while it ran one; suspicion 3\n"
-                 "180 claim node-4 f7 |\n"
-                 "180 step_start node-4 f7 #4 one|\n"
-                 "240 step_end node-4 f7 #4 one|INTERRUPTED\n"
-                 "240 hand_over node-4 f8 its node is gone|4 of 5 while it ran one; suspicion 4\n"
-                 "241 claim node-5 f9 |\n"
-                 "241 dispatch node-5 f9 |\n"
-                 "241 step_start node-5 f9 #5 one|\n"
-                 "301 step_end - f10 #5 one|CANCELLED\n"
-                 "301 poison node-5 f10 its node is gone|5 of 5 while it ran one; suspicion 5\n"
-                 "301 fail - f10 poison|its node died 5 times while it ran alone, and no step of it ended in between; "
-                 "it is not tried again\n");
+    assert_events(scene, id,
+                  "0 enqueue - f0 |\n"
+                  "0 claim node-1 f1 |\n"
+                  "0 step_start node-1 f1 #1 one|\n"
+                  "60 step_end node-1 f1 #1 one|INTERRUPTED\n"
+                  "60 hand_over node-1 f2 its node is gone|1 of 5 while it ran one; suspicion 1\n"
+                  "60 claim node-2 f3 |\n"
+                  "60 step_start node-2 f3 #2 one|\n"
+                  "120 step_end node-2 f3 #2 one|INTERRUPTED\n"
+                  "120 hand_over node-2 f4 its node is gone|2 of 5 while it ran one; suspicion 2\n"
+                  "120 claim node-3 f5 |\n"
+                  "120 step_start node-3 f5 #3 one|\n"
+                  "180 step_end node-3 f5 #3 one|INTERRUPTED\n"
+                  "180 hand_over node-3 f6 its node is gone|3 of 5 while it ran one; suspicion 3\n"
+                  "180 claim node-4 f7 |\n"
+                  "180 step_start node-4 f7 #4 one|\n"
+                  "240 step_end node-4 f7 #4 one|INTERRUPTED\n"
+                  "240 hand_over node-4 f8 its node is gone|4 of 5 while it ran one; suspicion 4\n"
+                  "241 claim node-5 f9 |\n"
+                  "241 dispatch node-5 f9 |\n"
+                  "241 step_start node-5 f9 #5 one|\n"
+                  "301 step_end - f10 #5 one|CANCELLED\n"
+                  "301 poison node-5 f10 its node is gone|5 of 5 while it ran one; suspicion 5\n"
+                  "301 fail - f10 poison|its node died 5 times while it ran alone, and no step of it ended in between; "
+                  "it is not tried again\n");
 }
 
 static void the_safety_net_names_who_held_it(void **state)
@@ -374,13 +375,13 @@ static void the_safety_net_names_who_held_it(void **state)
     scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
     assert_int_equal(result.handed_over, 1);
     assert_int_equal(STALE_CLAIM_US, SECONDS(300));
-    assert_story(scene, id,
-                 "0 enqueue - f0 |\n"
-                 "0 claim node-1 f1 |\n"
-                 "300 hand_over node-1 f2 claimed for too long|\n");
+    assert_events(scene, id,
+                  "0 enqueue - f0 |\n"
+                  "0 claim node-1 f1 |\n"
+                  "300 hand_over node-1 f2 claimed for too long|\n");
 }
 
-static void an_engine_that_is_away_is_told_once(void **state)
+static void an_engine_that_is_away_is_listed_once(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "free-co");
@@ -389,15 +390,15 @@ static void an_engine_that_is_away_is_told_once(void **state)
         scene_pass(scene, SECONDS(1));
         put_back_as(scene, scene->node, RECORD_PUT_BACK, &item, i < 3 ? "unreachable" : "overloaded");
     }
-    assert_story(scene, id,
-                 "0 enqueue - f0 |\n"
-                 "0 claim node-1 f1 |\n"
-                 "1 put_back node-1 f1 unreachable|\n"
-                 "3 claim node-1 f2 |\n" /* two were no news */
-                 "4 put_back node-1 f2 overloaded|\n");
+    assert_events(scene, id,
+                  "0 enqueue - f0 |\n"
+                  "0 claim node-1 f1 |\n"
+                  "1 put_back node-1 f1 unreachable|\n"
+                  "3 claim node-1 f2 |\n" /* two were no news */
+                  "4 put_back node-1 f2 overloaded|\n");
 }
 
-static void a_put_back_after_a_handover_is_told_though_it_repeats_the_last_one(void **state)
+static void a_put_back_after_a_handover_is_listed_though_it_repeats_the_last_one(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "free-co");
@@ -411,14 +412,14 @@ static void a_put_back_after_a_handover_is_told_though_it_repeats_the_last_one(v
             put_back_as(scene, node, RECORD_PUT_BACK, &item, "node_not_starting");
         }
     }
-    assert_story(scene, id,
-                 "0 enqueue - f0 |\n"
-                 "0 claim node-1 f1 |\n"
-                 "1 put_back node-1 f1 node_not_starting|\n"
-                 "1 claim second f2 |\n"
-                 "2 give_back second f3 its node stops|\n"
-                 "2 claim node-1 f4 |\n"
-                 "3 put_back node-1 f4 node_not_starting|\n"); /* the last two were no news */
+    assert_events(scene, id,
+                  "0 enqueue - f0 |\n"
+                  "0 claim node-1 f1 |\n"
+                  "1 put_back node-1 f1 node_not_starting|\n"
+                  "1 claim second f2 |\n"
+                  "2 give_back second f3 its node stops|\n"
+                  "2 claim node-1 f4 |\n"
+                  "3 put_back node-1 f4 node_not_starting|\n"); /* the last two were no news */
 }
 
 static struct bulk_result act_on(struct scene *scene, enum bulk_act act, const char *id)
@@ -430,7 +431,7 @@ static struct bulk_result act_on(struct scene *scene, enum bulk_act act, const c
     return result;
 }
 
-static void a_cancel_while_it_is_put_back_ends_the_story_of_that_claim(void **state)
+static void a_cancel_while_it_is_put_back_ends_the_events_of_that_claim(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "free-co");
@@ -443,21 +444,21 @@ static void a_cancel_while_it_is_put_back_ends_the_story_of_that_claim(void **st
     (void)act_on(scene, BULK_CANCEL, id);
     scene_pass(scene, SECONDS(1));
     put_back_as(scene, scene->node, RECORD_RETRY, &second, "refused");
-    assert_story(scene, id,
-                 "0 enqueue - f0 |\n"
-                 "0 claim node-1 f1 |\n"
-                 "1 retry node-1 f1 refused|\n"
-                 "2 release - f0 because|\n"
-                 "2 cancel - f0 because|passed on to its engine\n"
-                 "2 claim node-1 f2 |\n"
-                 "3 cancelled node-1 f2 refused|\n");
+    assert_events(scene, id,
+                  "0 enqueue - f0 |\n"
+                  "0 claim node-1 f1 |\n"
+                  "1 retry node-1 f1 refused|\n"
+                  "2 release - f0 because|\n"
+                  "2 cancel - f0 because|passed on to its engine\n"
+                  "2 claim node-1 f2 |\n"
+                  "3 cancelled node-1 f2 refused|\n");
 }
 
-static void a_retry_of_the_ended_tells_of_both(void **state)
+static void a_retry_of_the_ended_lists_both(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "free-co");
-    char expected[STORY_MAX];
+    char expected[EVENTS_TEXT_MAX];
     struct claimed_item item = claim_as(scene, scene->node);
     record_as(scene, scene->node, RECORD_FAILED, &item);
     scene_pass(scene, SECONDS(1));
@@ -468,9 +469,9 @@ static void a_retry_of_the_ended_tells_of_both(void **state)
                    "0 fail node-1 f1 test_error|it did not work\n"
                    "1 retry - f0 because|%s\n",
                    retried.new_id);
-    assert_story(scene, id, expected);
+    assert_events(scene, id, expected);
     (void)snprintf(expected, sizeof expected, "0 enqueue - f0 retry_of|%s\n", id);
-    assert_story(scene, retried.new_id, expected);
+    assert_events(scene, retried.new_id, expected);
 }
 
 static void what_goes_well_writes_no_further_row(void **state)
@@ -484,20 +485,20 @@ static void what_goes_well_writes_no_further_row(void **state)
     scene_pass(scene, SECONDS(1));
     record_step_as(scene, scene->node, &item, step_of(STEP_COMPLETED, 1, NULL));
     record_as(scene, scene->node, RECORD_COMPLETED, &item);
-    assert_int_equal(told_rows(scene), 0);
-    assert_story(scene, id,
-                 "0 enqueue - f0 |\n"
-                 "1 claim node-1 f1 |\n"
-                 "1 dispatch node-1 f1 |\n"
-                 "1 step_start node-1 f1 #1 one|\n"
-                 "2 step_end node-1 f1 #1 one|COMPLETED\n"
-                 "2 complete node-1 f1 |\n");
+    assert_int_equal(count_event_rows(scene), 0);
+    assert_events(scene, id,
+                  "0 enqueue - f0 |\n"
+                  "1 claim node-1 f1 |\n"
+                  "1 dispatch node-1 f1 |\n"
+                  "1 step_start node-1 f1 #1 one|\n"
+                  "2 step_end node-1 f1 #1 one|COMPLETED\n"
+                  "2 complete node-1 f1 |\n");
 }
 
 /* --- runs of steps --- */
 
 /* The second one in a single set: nothing of it is on record before. */
-static void every_attempt_of_a_step_is_told(void **state)
+static void every_attempt_of_a_step_is_listed(void **state)
 {
     struct scene *scene = *state;
     for (int in_one_set = 0; in_one_set < 2; in_one_set++) {
@@ -523,25 +524,25 @@ static void every_attempt_of_a_step_is_told(void **state)
             scene_ok(scene, store_record(scene->store, scene->node, records, 6, &summary, &scene->error));
             assert_int_equal(summary.changed, 6);
         }
-        assert_story(scene, id,
-                     in_one_set ? "0 enqueue - f0 |\n"
-                                  "0 claim node-1 f1 |\n"
-                                  "1 step_start node-1 f1 #1 one|\n"
-                                  "1 step_end node-1 f1 #1 one|FAILED: exit code 3: no such customer\n"
-                                  "1 step_start node-1 f1 #2 one|\n"
-                                  "1 step_end node-1 f1 #2 one|FAILED: timeout\n"
-                                  "1 step_start node-1 f1 #3 one|\n"
-                                  "1 step_end node-1 f1 #3 one|COMPLETED\n"
-                                  "1 complete node-1 f1 |\n"
-                                : "0 enqueue - f0 |\n"
-                                  "0 claim node-1 f1 |\n"
-                                  "1 step_start node-1 f1 #1 one|\n"
-                                  "2 step_end node-1 f1 #1 one|FAILED: exit code 3: no such customer\n"
-                                  "3 step_start node-1 f1 #2 one|\n"
-                                  "4 step_end node-1 f1 #2 one|FAILED: timeout\n"
-                                  "5 step_start node-1 f1 #3 one|\n"
-                                  "5 step_end node-1 f1 #3 one|COMPLETED\n"
-                                  "6 complete node-1 f1 |\n");
+        assert_events(scene, id,
+                      in_one_set ? "0 enqueue - f0 |\n"
+                                   "0 claim node-1 f1 |\n"
+                                   "1 step_start node-1 f1 #1 one|\n"
+                                   "1 step_end node-1 f1 #1 one|FAILED: exit code 3: no such customer\n"
+                                   "1 step_start node-1 f1 #2 one|\n"
+                                   "1 step_end node-1 f1 #2 one|FAILED: timeout\n"
+                                   "1 step_start node-1 f1 #3 one|\n"
+                                   "1 step_end node-1 f1 #3 one|COMPLETED\n"
+                                   "1 complete node-1 f1 |\n"
+                                 : "0 enqueue - f0 |\n"
+                                   "0 claim node-1 f1 |\n"
+                                   "1 step_start node-1 f1 #1 one|\n"
+                                   "2 step_end node-1 f1 #1 one|FAILED: exit code 3: no such customer\n"
+                                   "3 step_start node-1 f1 #2 one|\n"
+                                   "4 step_end node-1 f1 #2 one|FAILED: timeout\n"
+                                   "5 step_start node-1 f1 #3 one|\n"
+                                   "5 step_end node-1 f1 #3 one|COMPLETED\n"
+                                   "6 complete node-1 f1 |\n");
         json_t *shown = NULL;
         scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
         const json_t *earlier = json_object_get(shown, "earlier_attempts");
@@ -559,8 +560,8 @@ static void every_attempt_of_a_step_is_told(void **state)
     }
 }
 
-/* While it waits for its next attempt the last one is told once. */
-static void a_step_that_backs_off_tells_of_the_attempt_that_failed(void **state)
+/* While it waits for its next attempt the last one is listed once. */
+static void a_step_that_backs_off_lists_the_attempt_that_failed(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "free-co");
@@ -569,15 +570,15 @@ static void a_step_that_backs_off_tells_of_the_attempt_that_failed(void **state)
     scene_pass(scene, SECONDS(1));
     record_step_as(scene, scene->node, &item, step_of(STEP_WAITING, 1, "exit_3"));
     record_step_as(scene, scene->node, &item, step_of(STEP_WAITING, 1, "exit_3")); /* its answer was lost */
-    assert_story(scene, id,
-                 "0 enqueue - f0 |\n"
-                 "0 claim node-1 f1 |\n"
-                 "0 step_start node-1 f1 #1 one|\n"
-                 "1 step_end node-1 f1 #1 one|FAILED: exit_3\n");
+    assert_events(scene, id,
+                  "0 enqueue - f0 |\n"
+                  "0 claim node-1 f1 |\n"
+                  "0 step_start node-1 f1 #1 one|\n"
+                  "1 step_end node-1 f1 #1 one|FAILED: exit_3\n");
     record_as(scene, scene->node, RECORD_CANCELLED, &item);
 }
 
-static void an_attempt_that_died_with_its_node_is_told_as_interrupted(void **state)
+static void an_attempt_that_died_with_its_node_is_listed_as_interrupted(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "free-co");
@@ -591,20 +592,20 @@ static void an_attempt_that_died_with_its_node_is_told_as_interrupted(void **sta
     scene_pass(scene, SECONDS(1));
     record_step_as(scene, other, &second, step_of(STEP_COMPLETED, 2, NULL));
     record_as(scene, other, RECORD_COMPLETED, &second);
-    assert_story(scene, id,
-                 "0 enqueue - f0 |\n"
-                 "0 claim node-1 f1 |\n"
-                 "1 step_start node-1 f1 #1 one|\n"
-                 "61 step_end node-1 f1 #1 one|INTERRUPTED\n"
-                 "61 hand_over node-1 f2 its node is gone|1 of 5 while it ran one; suspicion 1\n"
-                 "61 claim node-2 f3 |\n"
-                 "62 step_start node-2 f3 #2 one|\n"
-                 "63 step_end node-2 f3 #2 one|COMPLETED\n"
-                 "63 complete node-2 f3 |\n");
+    assert_events(scene, id,
+                  "0 enqueue - f0 |\n"
+                  "0 claim node-1 f1 |\n"
+                  "1 step_start node-1 f1 #1 one|\n"
+                  "61 step_end node-1 f1 #1 one|INTERRUPTED\n"
+                  "61 hand_over node-1 f2 its node is gone|1 of 5 while it ran one; suspicion 1\n"
+                  "61 claim node-2 f3 |\n"
+                  "62 step_start node-2 f3 #2 one|\n"
+                  "63 step_end node-2 f3 #2 one|COMPLETED\n"
+                  "63 complete node-2 f3 |\n");
 }
 
 /* Of a handler, which is not on record before it ends: its node says so when it stops. */
-static void an_attempt_that_its_node_gave_up_is_told_as_interrupted(void **state)
+static void an_attempt_that_its_node_gave_up_is_listed_as_interrupted(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "free-co");
@@ -618,16 +619,16 @@ static void an_attempt_that_its_node_gave_up_is_told_as_interrupted(void **state
     struct record end = scene_record_of(RECORD_COMPLETED, &second);
     end.step = &done;
     assert_int_equal(scene_record_full(scene, scene->node, end), WEIR_OK);
-    assert_story(scene, id,
-                 "0 enqueue - f0 |\n"
-                 "0 claim node-1 f1 |\n"
-                 "1 step_start node-1 f1 #1 one|\n"
-                 "1 step_end node-1 f1 #1 one|INTERRUPTED: interrupted\n"
-                 "1 give_back node-1 f1 |\n"
-                 "1 claim node-1 f2 |\n"
-                 "2 step_start node-1 f2 #2 one|\n"
-                 "2 step_end node-1 f2 #2 one|COMPLETED\n"
-                 "2 complete node-1 f2 |\n");
+    assert_events(scene, id,
+                  "0 enqueue - f0 |\n"
+                  "0 claim node-1 f1 |\n"
+                  "1 step_start node-1 f1 #1 one|\n"
+                  "1 step_end node-1 f1 #1 one|INTERRUPTED: interrupted\n"
+                  "1 give_back node-1 f1 |\n"
+                  "1 claim node-1 f2 |\n"
+                  "2 step_start node-1 f2 #2 one|\n"
+                  "2 step_end node-1 f2 #2 one|COMPLETED\n"
+                  "2 complete node-1 f2 |\n");
 }
 
 static void a_step_that_another_node_ends_was_started_by_the_first(void **state)
@@ -640,13 +641,13 @@ static void a_step_that_another_node_ends_was_started_by_the_first(void **state)
     struct claimed_item second = claim_as(scene, other);
     scene_pass(scene, SECONDS(1));
     record_step_as(scene, other, &second, step_of(STEP_COMPLETED, 1, NULL));
-    assert_story(scene, id,
-                 "0 enqueue - f0 |\n"
-                 "0 claim node-1 f1 |\n"
-                 "0 step_start node-1 f1 #1 one|\n"
-                 "60 hand_over node-1 f2 its node is gone|\n"
-                 "60 claim node-2 f3 |\n"
-                 "61 step_end node-2 f3 #1 one|COMPLETED\n");
+    assert_events(scene, id,
+                  "0 enqueue - f0 |\n"
+                  "0 claim node-1 f1 |\n"
+                  "0 step_start node-1 f1 #1 one|\n"
+                  "60 hand_over node-1 f2 its node is gone|\n"
+                  "60 claim node-2 f3 |\n"
+                  "61 step_end node-2 f3 #1 one|COMPLETED\n");
     record_as(scene, other, RECORD_COMPLETED, &second);
 }
 
@@ -676,8 +677,8 @@ static void a_step_ends_with_its_execution(void **state)
         }
         assert_string_equal(scene_text(scene, "SELECT status FROM workflow_node_executions WHERE execution_id = '%s'", id),
                             "CANCELLED");
-        assert_non_null(strstr(story_of(scene, id), "\n60 step_end - f"));
-        assert_non_null(strstr(story_of(scene, id), "\n0 step_start n"));
+        assert_non_null(strstr(event_lines_of(scene, id), "\n60 step_end - f"));
+        assert_non_null(strstr(event_lines_of(scene, id), "\n0 step_start n"));
     }
 }
 
@@ -691,12 +692,12 @@ static void a_stale_word_of_a_step_is_not_kept(void **state)
     struct step_record late = step_of(STEP_WAITING, 1, "exit_3");
     struct record record = scene_record_of(RECORD_STEP, &first);
     record.step = &late;
-    const char *before = story_of(scene, id);
+    const char *before = event_lines_of(scene, id);
     assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_STALE_FENCE);
     assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &first), WEIR_STALE_FENCE);
     assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &first), WEIR_STALE_FENCE);
     assert_int_equal(scene_record(scene, RECORD_RETRY, &first), WEIR_STALE_FENCE);
-    assert_string_equal(story_of(scene, id), before);
+    assert_string_equal(event_lines_of(scene, id), before);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_node_attempts"), 0);
     record_as(scene, other, RECORD_COMPLETED, &second);
 }
@@ -708,31 +709,31 @@ static void a_purge_leaves_no_attempt_behind(void **state)
     struct claimed_item item = claim_as(scene, scene->node);
     record_step_as(scene, scene->node, &item, step_of(STEP_WAITING, 1, "exit_3"));
     record_as(scene, scene->node, RECORD_FAILED, &item);
-    assert_int_equal(told_rows(scene), 1);
+    assert_int_equal(count_event_rows(scene), 1);
     (void)act_on(scene, BULK_PURGE, id);
-    assert_int_equal(told_rows(scene), 0);
+    assert_int_equal(count_event_rows(scene), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCENE_TEST(every_claim_is_told_with_its_node_and_times),
-        SCENE_TEST(what_is_recorded_in_one_set_is_told_as_well),
-        SCENE_TEST(an_end_that_overtakes_its_start_is_told_as_dispatched_by_its_own_node),
-        SCENE_TEST(an_end_that_comes_twice_in_a_set_is_told_once),
-        SCENE_TEST(an_end_without_a_dispatch_of_its_own_tells_none),
-        SCENE_TEST(a_node_that_stops_is_told_of_with_its_claim),
+        SCENE_TEST(every_claim_is_listed_with_its_node_and_times),
+        SCENE_TEST(records_of_one_set_are_listed_as_well),
+        SCENE_TEST(an_end_that_overtakes_its_start_is_listed_as_dispatched_by_its_own_node),
+        SCENE_TEST(an_end_that_comes_twice_in_a_set_is_listed_once),
+        SCENE_TEST(an_end_without_a_dispatch_of_its_own_lists_none),
+        SCENE_TEST(a_node_that_stops_is_listed_with_its_claim),
         SCENE_TEST(poison_names_every_node_that_died),
         SCENE_TEST(the_safety_net_names_who_held_it),
-        SCENE_TEST(an_engine_that_is_away_is_told_once),
-        SCENE_TEST(a_put_back_after_a_handover_is_told_though_it_repeats_the_last_one),
-        SCENE_TEST(a_cancel_while_it_is_put_back_ends_the_story_of_that_claim),
-        SCENE_TEST(a_retry_of_the_ended_tells_of_both),
+        SCENE_TEST(an_engine_that_is_away_is_listed_once),
+        SCENE_TEST(a_put_back_after_a_handover_is_listed_though_it_repeats_the_last_one),
+        SCENE_TEST(a_cancel_while_it_is_put_back_ends_the_events_of_that_claim),
+        SCENE_TEST(a_retry_of_the_ended_lists_both),
         SCENE_TEST(what_goes_well_writes_no_further_row),
-        SCENE_TEST(every_attempt_of_a_step_is_told),
-        SCENE_TEST(a_step_that_backs_off_tells_of_the_attempt_that_failed),
-        SCENE_TEST(an_attempt_that_died_with_its_node_is_told_as_interrupted),
-        SCENE_TEST(an_attempt_that_its_node_gave_up_is_told_as_interrupted),
+        SCENE_TEST(every_attempt_of_a_step_is_listed),
+        SCENE_TEST(a_step_that_backs_off_lists_the_attempt_that_failed),
+        SCENE_TEST(an_attempt_that_died_with_its_node_is_listed_as_interrupted),
+        SCENE_TEST(an_attempt_that_its_node_gave_up_is_listed_as_interrupted),
         SCENE_TEST(a_step_that_another_node_ends_was_started_by_the_first),
         SCENE_TEST(a_step_ends_with_its_execution),
         SCENE_TEST(a_stale_word_of_a_step_is_not_kept),

@@ -1,14 +1,14 @@
-/* The table `given` of our connections: a set of rows in memory, so that one statement handles a whole set.
+/* The table `parameter_rows` of our connections: a set of rows in memory, so that one statement handles a whole set.
  *
  * A statement that runs once per item opens the cursors of all indexes each time, which costs as much as the change itself.
- * With this virtual table the ends of a set are one INSERT and one DELETE. The caller fills connection->given, runs the
- * statement and takes the rows away again; without rows the table is empty. Read only.
+ * With this virtual table the ends of a set are one INSERT and one DELETE. The caller fills connection->parameter_rows,
+ * runs the statement and takes the rows away again; without rows the table is empty. Read only.
  *
  * Columns: at (the index), id, fence, number, status, dispatched, refused, error_code, error; and of the step: step,
  * step_status, step_attempt, step_failures, step_exit_code, step_output, step_variables, step_error_code, step_error.
  */
-#ifndef WEIR_STORE_SQLITE_GIVEN_H
-#define WEIR_STORE_SQLITE_GIVEN_H
+#ifndef WEIR_STORE_SQLITE_PARAMETER_ROWS_H
+#define WEIR_STORE_SQLITE_PARAMETER_ROWS_H
 
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 struct step_record;
 
 /* Text is borrowed until the statement has run. */
-struct given_row {
+struct parameter_row {
     const char *id;
     int64_t fence;
     int64_t number;
@@ -30,15 +30,15 @@ struct given_row {
     bool refused;
 };
 
-struct given {
-    const struct given_row *rows;
+struct parameter_rows {
+    const struct parameter_row *rows;
     size_t count;
 };
 
-/* `given` must stay where it is until the database is closed or given_unregister() is called. SQLITE_OK, or the code of the
- * failure. */
-int given_register(sqlite3 *database, const struct given *given);
+/* `rows` must stay where it is until the database is closed or parameter_rows_unregister() is called. SQLITE_OK, or the
+ * code of the failure. */
+int parameter_rows_register(sqlite3 *database, const struct parameter_rows *rows);
 /* No statement that uses the table may be left. */
-void given_unregister(sqlite3 *database);
+void parameter_rows_unregister(sqlite3 *database);
 
 #endif
