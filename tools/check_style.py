@@ -51,9 +51,9 @@ COMMENT_PERCENT = {
     'src/library': 3,
     'src/observe': 3,
     'src/sqlite_extension': 6,
-    'src/store': 3,
+    'src/store': 6,
     'src/store/postgres': 5,
-    'src/store/sqlite': 3,
+    'src/store/sqlite': 8,
 }
 
 CODE_ENDINGS = ('.c', '.h', '.py', '.sql', '.sh', 'meson.build', 'meson_options.txt', '/dev', '.ci/run')

@@ -1,18 +1,30 @@
-/* The books: counters per lane, folded from the news once the scheduler has read them (table books).
+/* The books: counters per lane, moved there from the news after the scheduler has read them (table books).
  *
- * Folding moves sums from one table to the other in one transaction, so books + news never change by it. Only rows that the
- * scheduler has read are folded; the rest stays.
+ * Every transaction of the queue inserts news instead of updating counters, because a counter per lane would be
+ * written twice per item. This file moves the sums over:
+ *
+ *   1. Check the epoch, as every write of a scheduler does.
+ *   2. Read at most BOOKS_BATCH rows of the news, only up to the position that this handle has read. A later row must
+ *      stay, because the scheduler learns of the change from it.
+ *   3. Add the rows up per lane in memory (lane_sums.c). Many rows change one lane, so that few rows of books are
+ *      written.
+ *   4. Add the sums to the books and delete the rows of the news, in one transaction. So books + news does not change,
+ *      and every reader of lane_counters sees the same totals before and after.
+ *   5. Store the passes of the lanes, so that a scheduler that takes over continues in the same stride order.
+ *
+ * It never changes a row of the queue. The scheduler's node calls it in its dispatch thread, between rounds.
  */
 #include "store/sqlite/sqlite_store.h"
 
 #include "base/error.h"
 #include "store/sqlite/lane_sums.h"
 
+/* Sums the news up to the position per lane. *ret_last: the last row that was summed. */
 static enum weir_status sum_rows(struct connection *connection, struct lane_sums *sums, int64_t position, size_t limit,
                                  int64_t *ret_last, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_FOLDED_NEWS, "ii", position, (int64_t)limit);
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_NEWS_TO_MOVE, "ii", position, (int64_t)limit);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -29,6 +41,7 @@ static enum weir_status sum_rows(struct connection *connection, struct lane_sums
     return status;
 }
 
+/* Adds the sums to the rows of books, one statement per lane. */
 static enum weir_status add_sums(struct connection *connection, const struct lane_sums *sums, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
@@ -41,8 +54,8 @@ static enum weir_status add_sums(struct connection *connection, const struct lan
 }
 
 /* Folds at most `limit` rows up to `position`; *ret_more: some are left. In the caller's write transaction. */
-static enum weir_status books_fold(struct connection *connection, int64_t position, size_t limit, bool *ret_more,
-                                   struct weir_error *error)
+static enum weir_status move_news_to_books(struct connection *connection, int64_t position, size_t limit, bool *ret_more,
+                                           struct weir_error *error)
 {
     int64_t last = 0;
     int64_t left = 0;
@@ -62,8 +75,9 @@ static enum weir_status books_fold(struct connection *connection, int64_t positi
     return status;
 }
 
-static enum weir_status publish(struct write *write, int64_t epoch, const struct lane_pass *passes, size_t count,
-                                bool *ret_changed, bool *ret_more, struct weir_error *error)
+/* Checks the epoch, moves sums and stores passes. *ret_changed: there was something to write. */
+static enum weir_status publish_sums(struct write *write, int64_t epoch, const struct lane_pass *passes, size_t count,
+                                     bool *ret_changed, bool *ret_more, struct weir_error *error)
 {
     int64_t unread = 0;
     int64_t cookie = write->store->news_cookie;
@@ -77,7 +91,7 @@ static enum weir_status publish(struct write *write, int64_t epoch, const struct
     }
     *ret_changed = unread != 0 || count > 0;
     if (status == WEIR_OK && unread != 0) {
-        status = books_fold(write->connection, write->store->news_position, BOOKS_BATCH, ret_more, error);
+        status = move_news_to_books(write->connection, write->store->news_position, BOOKS_BATCH, ret_more, error);
     }
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         status = connection_run(write->connection, error, NULL, QUERY_SET_PASS, "ii", passes[i].lane_id, passes[i].pass);
@@ -88,6 +102,7 @@ static enum weir_status publish(struct write *write, int64_t epoch, const struct
 enum weir_status sqlite_publish_books(struct store *store, int64_t node_id, int64_t epoch, const struct lane_pass *passes,
                                       size_t count, bool *ret_more, struct weir_error *error)
 {
+    INVARIANT(store != NULL && epoch > 0 && (passes != NULL || count == 0));
     struct write write;
     bool more = false;
     bool changed = false;
@@ -96,7 +111,7 @@ enum weir_status sqlite_publish_books(struct store *store, int64_t node_id, int6
     if (status != WEIR_OK) {
         return status;
     }
-    status = publish(&write, epoch, passes, count, &changed, &more, error);
+    status = publish_sums(&write, epoch, passes, count, &changed, &more, error);
     if (status == WEIR_OK && changed) {
         status = write_finish(&write, error);
     } else {

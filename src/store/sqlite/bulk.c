@@ -1,4 +1,13 @@
-/* Operators' acts: cancel, retry, release, purge; by filter, in chunks. */
+/* Acts of operators on executions: cancel, retry, release, purge; by id or by filter, in chunks.
+ *
+ * A chunk is one write transaction: it selects ids in their order, acts on each, and returns the last id as the cursor
+ * of the next chunk. So nodes get the writer between two chunks, and an interrupted act continues where it ended. A
+ * refusal of one execution is counted and does not stop the chunk. A retry is a new execution: the ended row is never
+ * rewritten. Each act is an event with the actor and the reason.
+ *
+ * It never changes a held item except to request its cancel, because its node alone can end it. Runs in the caller's
+ * thread.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +24,9 @@ struct bulk {
     struct bulk_result *result;
 };
 
-static enum weir_status refuse(struct bulk *bulk, enum weir_status status, const char *id, const char *state,
-                               const char *what)
+/* Counts a refusal; the act goes on with the next execution. */
+static enum weir_status refuse_item(struct bulk *bulk, enum weir_status status, const char *id, const char *state,
+                                    const char *what)
 {
     bulk->result->refused++;
     if (bulk->result->first_refusal == WEIR_OK) {
@@ -25,8 +35,9 @@ static enum weir_status refuse(struct bulk *bulk, enum weir_status status, const
     return WEIR_OK;
 }
 
-static enum weir_status note(struct bulk *bulk, const char *id, const char *event, const char *detail,
-                             struct weir_error *error)
+/* Puts the act on record with its actor and reason. */
+static enum weir_status add_act_event(struct bulk *bulk, const char *id, const char *event, const char *detail,
+                                      struct weir_error *error)
 {
     bulk->result->changed++;
     return event_history_add(bulk->write.connection, id, bulk->write.now_us, event, 0, 0, bulk->actor, bulk->why, detail,
@@ -53,6 +64,7 @@ static enum weir_status read_living(struct bulk *bulk, const char *id, struct en
     return status;
 }
 
+/* Refuses an item that has no live row: it has ended, or it does not exist. */
 static enum weir_status refuse_ended(struct bulk *bulk, const char *id, const char *what, struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(bulk->write.connection, error, QUERY_ENDED_STATUS, "t", id);
@@ -65,9 +77,10 @@ static enum weir_status refuse_ended(struct bulk *bulk, const char *id, const ch
         text_copy(state, sizeof state, column_text(statement, 0));
         (void)sqlite3_reset(statement);
     }
-    return status == WEIR_OK ? refuse(bulk, WEIR_ILLEGAL_STATE, id, state, what) : status;
+    return status == WEIR_OK ? refuse_item(bulk, WEIR_ILLEGAL_STATE, id, state, what) : status;
 }
 
+/* A waiting item ends at once; of a held one the cancel is requested, and its node ends it. */
 static enum weir_status cancel_one(struct bulk *bulk, const char *id, struct weir_error *error)
 {
     struct ending item = {.id = id};
@@ -80,13 +93,14 @@ static enum weir_status cancel_one(struct bulk *bulk, const char *id, struct wei
     }
     if (item.phase == 2) {
         status = connection_run(bulk->write.connection, error, NULL, QUERY_ASK_CANCEL, "ti", id, bulk->write.now_us);
-        return status == WEIR_OK ? note(bulk, id, "cancel", "passed on to its engine", error) : status;
+        return status == WEIR_OK ? add_act_event(bulk, id, "cancel", "passed on to its engine", error) : status;
     }
-    status = note(bulk, id, "cancel", "it had not started", error);
+    status = add_act_event(bulk, id, "cancel", "it had not started", error);
     item.state = ITEM_CANCELLED;
     return status == WEIR_OK ? item_end(&bulk->write, &item, error) : status;
 }
 
+/* Makes a waiting item runnable and notes it in the news. */
 static enum weir_status release_one(struct bulk *bulk, const char *id, struct weir_error *error)
 {
     struct ending item = {.id = id};
@@ -98,18 +112,19 @@ static enum weir_status release_one(struct bulk *bulk, const char *id, struct we
         return status;
     }
     if (item.phase != 1) {
-        return refuse(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(item.state), REFUSAL_RELEASE_NOT_WAITING);
+        return refuse_item(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(item.state), REFUSAL_RELEASE_NOT_WAITING);
     }
     status = connection_run(bulk->write.connection, error, NULL, QUERY_RELEASE_ITEM, "t", id);
     struct lane_delta *delta =
         news_lane(&bulk->write.news, bulk->write.connection, NEWS_ENQUEUED, 0, item.lane_id, &status, error);
     delta->waiting--;
     news_add_runnable(delta, item.rank);
-    return status == WEIR_OK ? note(bulk, id, "release", NULL, error) : status;
+    return status == WEIR_OK ? add_act_event(bulk, id, "release", NULL, error) : status;
 }
 
 /* --- retry: a new execution; the ended row is never rewritten --- */
 
+/* Refuses a second retry of one execution, and names the first. */
 static enum weir_status find_retry(struct bulk *bulk, const char *id, bool *ret_refused, struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(bulk->write.connection, error, QUERY_FIND_RETRY, "t", id);
@@ -123,11 +138,12 @@ static enum weir_status find_retry(struct bulk *bulk, const char *id, bool *ret_
         (void)snprintf(what, sizeof what, "it was retried already, as %s", column_text(statement, 0));
         (void)sqlite3_reset(statement);
         *ret_refused = true;
-        return refuse(bulk, WEIR_CONFLICT, id, "retried", what);
+        return refuse_item(bulk, WEIR_CONFLICT, id, "retried", what);
     }
     return status;
 }
 
+/* Enqueues the request of an ended execution again, under a new id. */
 static enum weir_status copy_ended(struct bulk *bulk, sqlite3_stmt *statement, const char *id, struct weir_error *error)
 {
     char new_id[UUID_TEXT_MAX];
@@ -157,11 +173,12 @@ static enum weir_status copy_ended(struct bulk *bulk, sqlite3_stmt *statement, c
     enum weir_status status = enqueue_item(&context, &item, error);
     if (status == WEIR_OK) {
         text_copy(bulk->result->new_id, sizeof bulk->result->new_id, new_id);
-        status = note(bulk, id, "retry", new_id, error);
+        status = add_act_event(bulk, id, "retry", new_id, error);
     }
     return status;
 }
 
+/* Retries an execution that has failed or was cancelled. */
 static enum weir_status retry_one(struct bulk *bulk, const char *id, struct weir_error *error)
 {
     bool refused = false;
@@ -176,13 +193,13 @@ static enum weir_status retry_one(struct bulk *bulk, const char *id, struct weir
     }
     if (!connection_step(bulk->write.connection, statement, &status, error)) {
         if (status == WEIR_OK && read_living(bulk, id, &living, error) == WEIR_OK) {
-            return refuse(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(living.state), REFUSAL_RETRY_LIVE);
+            return refuse_item(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(living.state), REFUSAL_RETRY_LIVE);
         }
         return status;
     }
     const char *state = column_text(statement, 0);
     if (strcmp(state, "COMPLETED") == 0) {
-        status = refuse(bulk, WEIR_ILLEGAL_STATE, id, state, REFUSAL_RETRY_COMPLETED);
+        status = refuse_item(bulk, WEIR_ILLEGAL_STATE, id, state, REFUSAL_RETRY_COMPLETED);
     } else {
         status = copy_ended(bulk, statement, id, error);
     }
@@ -192,6 +209,7 @@ static enum weir_status retry_one(struct bulk *bulk, const char *id, struct weir
 
 /* --- purge --- */
 
+/* Deletes an ended execution with all rows that belong to it. */
 static enum weir_status purge_one(struct bulk *bulk, const char *id, struct weir_error *error)
 {
     struct connection *connection = bulk->write.connection;
@@ -201,7 +219,7 @@ static enum weir_status purge_one(struct bulk *bulk, const char *id, struct weir
         return statement_failure(error);
     }
     if (!connection_step(connection, statement, &status, error)) {
-        return status == WEIR_OK ? refuse(bulk, WEIR_ILLEGAL_STATE, id, "live", REFUSAL_PURGE_LIVE) : status;
+        return status == WEIR_OK ? refuse_item(bulk, WEIR_ILLEGAL_STATE, id, "live", REFUSAL_PURGE_LIVE) : status;
     }
     const char *key = column_text(statement, 1);
     if (key != NULL) {
@@ -252,6 +270,7 @@ static enum weir_status act_on(struct bulk *bulk, const char *id, struct weir_er
     return error_set(error, WEIR_MISUSE, "no such act");
 }
 
+/* Acts on each selected execution until one of them fails for a reason of the store. */
 static enum weir_status act_on_all(struct bulk *bulk, const struct selection *selection,
                                    const struct execution_filter *filter, struct weir_error *error)
 {
@@ -274,6 +293,7 @@ enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struc
                              const char *after, size_t limit, const char *actor, const char *why,
                              struct bulk_result *ret_result, struct weir_error *error)
 {
+    INVARIANT(store != NULL && filter != NULL && after != NULL && limit > 0);
     struct bulk_result result = {.first_refusal = WEIR_OK};
     struct bulk bulk = {.act = act, .actor = actor, .why = why, .result = &result};
     struct selection selection = {0};

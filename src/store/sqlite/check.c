@@ -1,4 +1,12 @@
-/* The invariants, read from the file: the queries of check.sql one after the other. */
+/* `weir store check`: runs the queries of check.sql, each of which returns the violations of one invariant as texts.
+ *
+ * All queries read one snapshot, so that books, news and rows are compared at one commit. The file is checked as well:
+ * SQLite's own integrity check, and copies of a damaged log beside the file (wal_damage.c). A progress handler lets
+ * the caller draw and stop a long check. At most PROBLEMS_MOST problems are listed, because the first ones name the
+ * cause.
+ *
+ * It only reads and repairs nothing. Runs in the caller's thread on the reading connection of the handle.
+ */
 #include <string.h>
 
 #include "base/error.h"
@@ -23,6 +31,7 @@ static int report_check_progress(void *context)
     return progress->stopped;
 }
 
+/* Appends each row of one query as a problem. */
 static enum weir_status run_check(struct connection *connection, enum sqlite_query query, json_t *problems,
                                   struct weir_error *error)
 {
@@ -40,6 +49,7 @@ static enum weir_status run_check(struct connection *connection, enum sqlite_que
     return status;
 }
 
+/* Runs all checks, with a progress handler that may stop them. */
 static enum weir_status check_all(const struct store *store, struct connection *connection, json_t *problems,
                                   struct weir_error *error)
 {
@@ -64,6 +74,7 @@ static enum weir_status check_all(const struct store *store, struct connection *
 
 enum weir_status sqlite_check(struct store *store, json_t **ret_problems, struct weir_error *error)
 {
+    INVARIANT(store != NULL && ret_problems != NULL);
     struct connection *connection;
     json_t *problems = json_array();
     enum weir_status status = problems == NULL ? error_out_of_memory(error) : store_reader(store, &connection, error);

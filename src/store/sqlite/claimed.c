@@ -1,3 +1,13 @@
+/* Reads assigned items as an engine needs them: row, definition, params, and the steps on record.
+ *
+ * One statement reads the rows of a set through the table parameter_rows. Params and steps are read only for items
+ * that have them: most items have no params beyond {}, and only an item that was interrupted has steps on record
+ * before it starts. Names of definitions are cached for the call, because the items of a set share few of them.
+ * Everything is copied into the arena of the caller.
+ *
+ * It only reads, inside the transaction of the caller, and never returns a part of a set. Runs in the dispatch thread
+ * of a node.
+ */
 #include "store/sqlite/claimed.h"
 
 #include <string.h>
@@ -6,6 +16,7 @@
 
 enum { STEPS_FIRST = 8 };
 
+/* Fills name and version of the definition, from the cache or from its row. */
 static enum weir_status read_definition(struct claimed *claimed, struct claimed_item *item, struct weir_error *error)
 {
     size_t at = (size_t)item->definition_id % CLAIMED_DEFINITIONS;
@@ -34,6 +45,7 @@ static enum weir_status read_definition(struct claimed *claimed, struct claimed_
     return WEIR_OK;
 }
 
+/* Reads the params of an item that has any. */
 static enum weir_status read_params(struct claimed *claimed, struct claimed_item *item, struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(claimed->connection, error, QUERY_READ_PARAMS, "t", item->id);
@@ -51,6 +63,7 @@ static enum weir_status read_params(struct claimed *claimed, struct claimed_item
     return failed ? error_out_of_memory(error) : status;
 }
 
+/* Copies one row of a step into the arena. */
 static void read_step(const struct claimed *claimed, sqlite3_stmt *statement, struct step_record *step, bool *ret_failed)
 {
     text_copy(step->step, sizeof step->step, column_text(statement, 0));
@@ -71,6 +84,7 @@ static void read_step(const struct claimed *claimed, sqlite3_stmt *statement, st
     step->error = (char *)(uintptr_t)column_copy(statement, 9, claimed->arena, ret_failed);
 }
 
+/* Reads the steps that an earlier claim has left on record. */
 static enum weir_status read_steps(struct claimed *claimed, struct claimed_item *item, struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(claimed->connection, error, QUERY_READ_STEPS, "t", item->id);
@@ -103,6 +117,7 @@ static enum weir_status read_steps(struct claimed *claimed, struct claimed_item 
     return failed ? error_out_of_memory(error) : status;
 }
 
+/* Fills an item from the present row. */
 static void read_row(const struct claimed *claimed, sqlite3_stmt *statement, struct claimed_item *item, bool *ret_failed)
 {
     *item = (struct claimed_item){.definition_id = sqlite3_column_int64(statement, 1),
@@ -127,6 +142,7 @@ static void read_row(const struct claimed *claimed, sqlite3_stmt *statement, str
     item->workspace = workspace == NULL ? "" : workspace;
 }
 
+/* Reads the rows of all numbers with one statement, in their order. */
 static enum weir_status read_rows(struct claimed *claimed, const int64_t *numbers, size_t count, struct claimed_item *items,
                                   struct weir_error *error)
 {
@@ -162,6 +178,7 @@ static enum weir_status read_rows(struct claimed *claimed, const int64_t *number
 enum weir_status claimed_read(struct claimed *claimed, const int64_t *numbers, size_t count, struct claimed_item *items,
                               struct weir_error *error)
 {
+    INVARIANT(claimed->connection != NULL && claimed->arena != NULL && (items != NULL || count == 0));
     enum weir_status status = count == 0 ? WEIR_OK : read_rows(claimed, numbers, count, items, error);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         status = read_definition(claimed, &items[i], error);

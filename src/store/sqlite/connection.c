@@ -1,3 +1,19 @@
+/* A connection to the SQLite file: opening, prepared statements, failures, and the clock of the store.
+ *
+ * The order of writes that makes a commit durable, and its reasons:
+ *
+ *   1. The file is opened in WAL mode with synchronous=FULL, and both are read back: a file system without shared
+ *      memory would silently give another mode.
+ *   2. A commit appends its pages to the log and syncs the log before it returns. Only then is it acknowledged.
+ *   3. The database file is written by checkpoints alone, after the log is on disk. A crash between the two replays
+ *      the log.
+ *   4. The clock is noted at most once a second, inside a transaction that happens anyway, so that time does not go
+ *      back over a boot.
+ *
+ * Waiting for another process's transaction ends at the deadline of the call. Failures become a status with a message
+ * and a hint; a full disk is recognised also where SQLite reports a plain I/O error. It never prints, and never uses a
+ * statement in two threads: a connection belongs to one thread at a time.
+ */
 #include "store/sqlite/connection.h"
 
 #include <errno.h>
@@ -22,6 +38,7 @@ enum { BUSY_FIRST_US = 100, BUSY_MOST_US = 5000, BOOT_ID_MAX = 64 };
 
 /* --- errors --- */
 
+/* The status of a result code of SQLite; the kind of failure decides whether a caller repeats. */
 static enum weir_status status_of_code(int code)
 {
     switch (code & 0xFF) {
@@ -53,6 +70,7 @@ static enum weir_status status_of_code(int code)
     }
 }
 
+/* The next step for a user whose file cannot be opened or written. */
 static const char *hint_of_unreachable(int code)
 {
     switch (code) {
@@ -87,7 +105,7 @@ static const char *hint_of_status(enum weir_status status, int code)
 
 /* Whether the last write failed for want of room. SQLite reports some of these as a plain I/O error (a quota, a file size
  * limit), and only the file itself remembers why: the log in most cases, else the database. */
-static bool is_out_of_room(sqlite3 *database)
+static bool is_disk_full(sqlite3 *database)
 {
     int codes[3] = {sqlite3_system_errno(database), 0, 0};
     sqlite3_file *log = NULL;
@@ -116,7 +134,7 @@ enum weir_status connection_failure(const struct connection *connection, const c
     int code = sqlite3_extended_errcode(connection->database);
     enum weir_status status = status_of_code(code);
     bool wrote = code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE || code == SQLITE_IOERR_TRUNCATE;
-    if (wrote && is_out_of_room(connection->database)) {
+    if (wrote && is_disk_full(connection->database)) {
         status = WEIR_STORE_FULL;
     }
     if ((code & 0xFF) == SQLITE_ERROR && strncmp(sqlite3_errmsg(connection->database), "no such ", 8) == 0) {
@@ -149,7 +167,7 @@ static int wait_while_busy(void *context, int tries)
     return 1;
 }
 
-static enum weir_status look_at_path(const struct connection_options *options, struct weir_error *error)
+static enum weir_status check_store_file(const struct connection_options *options, struct weir_error *error)
 {
     struct stat facts;
     if (stat(options->path, &facts) != 0) {
@@ -181,6 +199,7 @@ static enum weir_status look_at_path(const struct connection_options *options, s
     return WEIR_OK;
 }
 
+/* The failure of an opening, with the path in its message. */
 static enum weir_status opening_failure(const struct connection *connection, const char *path, struct weir_error *error)
 {
     enum weir_status status = connection_failure(connection, "cannot open the store", error);
@@ -188,6 +207,7 @@ static enum weir_status opening_failure(const struct connection *connection, con
     return status;
 }
 
+/* Reads one value of a pragma as text. */
 static enum weir_status read_pragma(struct connection *connection, const char *sql, char *to, size_t size,
                                     struct weir_error *error)
 {
@@ -236,6 +256,7 @@ static enum weir_status check_identity(struct connection *connection, const stru
     return WEIR_OK;
 }
 
+/* Sets WAL, synchronous=FULL and the cache, and reads the first two back. */
 static enum weir_status set_pragmas(struct connection *connection, const struct connection_options *options,
                                     struct weir_error *error)
 {
@@ -278,9 +299,10 @@ static enum weir_status set_pragmas(struct connection *connection, const struct 
 enum weir_status connection_open(const struct connection_options *options, struct connection *connection,
                                  struct weir_error *error)
 {
+    INVARIANT(options->path != NULL && options->clock != NULL);
     memset(connection, 0, sizeof *connection);
     connection->clock = options->clock;
-    enum weir_status status = look_at_path(options, error);
+    enum weir_status status = check_store_file(options, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -349,6 +371,7 @@ static sqlite3_stmt *connection_statement(struct connection *connection, enum sq
     return *statement;
 }
 
+/* Binds the arguments by their letters (connection.h). */
 static void bind_values(sqlite3_stmt *statement, const char *types, va_list values)
 {
     for (int i = 1; types[i - 1] != '\0'; i++) {
@@ -382,6 +405,7 @@ static void bind_values(sqlite3_stmt *statement, const char *types, va_list valu
 sqlite3_stmt *connection_bind(struct connection *connection, struct weir_error *error, enum sqlite_query query,
                               const char *types, ...)
 {
+    INVARIANT(connection->database != NULL && (unsigned)query < QUERY_COUNT);
     sqlite3_stmt *statement = connection_statement(connection, query, error);
     if (statement != NULL) {
         INVARIANT((size_t)sqlite3_bind_parameter_count(statement) == strlen(types));
@@ -405,8 +429,9 @@ bool connection_step(struct connection *connection, sqlite3_stmt *statement, enu
     return false;
 }
 
-static enum weir_status finish(struct connection *connection, sqlite3_stmt *statement, int64_t *ret_changes,
-                               struct weir_error *error)
+/* Steps a statement to its end and resets it. */
+static enum weir_status finish_statement(struct connection *connection, sqlite3_stmt *statement, int64_t *ret_changes,
+                                         struct weir_error *error)
 {
     enum weir_status status;
     if (connection_step(connection, statement, &status, error)) {
@@ -433,7 +458,7 @@ enum weir_status connection_run(struct connection *connection, struct weir_error
     va_start(values, types);
     bind_values(statement, types, values);
     va_end(values);
-    return finish(connection, statement, ret_changes, error);
+    return finish_statement(connection, statement, ret_changes, error);
 }
 
 enum weir_status connection_read_integer(struct connection *connection, struct weir_error *error, int64_t *ret_value,
@@ -475,6 +500,7 @@ void connection_rollback(struct connection *connection)
 
 enum weir_status connection_begin(struct connection *connection, enum sqlite_query begin, struct weir_error *error)
 {
+    INVARIANT(begin == QUERY_BEGIN_READ || begin == QUERY_BEGIN_IMMEDIATE);
     connection_rollback(connection);
     return connection_run(connection, error, NULL, begin, "");
 }
@@ -524,6 +550,7 @@ static const char *connection_boot_id(const struct clock *clock)
 
 enum weir_status connection_store_time(struct connection *connection, int64_t *ret_now_us, struct weir_error *error)
 {
+    INVARIANT(ret_now_us != NULL && connection->clock != NULL);
     struct weir_error local = {.status = WEIR_FAILED};
     struct weir_error *detail = error == NULL ? &local : error;
     sqlite3_stmt *statement = connection_bind(connection, detail, QUERY_READ_CLOCK, "");

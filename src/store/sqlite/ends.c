@@ -1,3 +1,16 @@
+/* Ends of a set: rows of the queue move to the history, all of them with one INSERT and one DELETE.
+ *
+ *   1. Find the rows of all ends with one statement, by id and fence. A row that an earlier end of the set has taken
+ *      is not found again, so that the second of two ends of one item finds no row.
+ *   2. Keep the ends whose row may end so: a put-back row keeps its fence, and only its phase shows that it may no
+ *      longer end.
+ *   3. Note each end in the news: its lane loses a counter, its node a held item.
+ *   4. Insert the history rows and delete the queue rows. Both statements read the virtual table parameter_rows, which
+ *      costs less than a statement for each item, because each run of a statement opens the cursors of all indexes.
+ *
+ * Steps with rows of their own and events are written by the caller. Runs inside the caller's write transaction; it
+ * never commits.
+ */
 #include "store/sqlite/ends.h"
 
 #include <stdlib.h>
@@ -7,6 +20,7 @@
 
 enum weir_status ends_open(struct ends *ends, size_t capacity, struct weir_error *error)
 {
+    INVARIANT(capacity > 0);
     *ends = (struct ends){.capacity = capacity};
     ends->items = calloc(capacity, sizeof *ends->items);
     ends->rows = calloc(capacity, sizeof *ends->rows);
@@ -36,6 +50,7 @@ bool ends_keeps_step(const struct end *end)
     return step != NULL && !end->step_has_row && step_state_is_final(step->state);
 }
 
+/* Whether a row in this phase may be ended under the condition of its record. */
 static bool may_end(enum must_be must_be, int phase, bool is_claimed)
 {
     switch (must_be) {
@@ -54,7 +69,7 @@ struct taken {
     int64_t numbers[ENDS_SLOTS];
 };
 
-static bool take(struct taken *taken, int64_t number)
+static bool mark_taken(struct taken *taken, int64_t number)
 {
     size_t at = (size_t)number % ENDS_SLOTS;
     while (taken->numbers[at] != 0) {
@@ -67,6 +82,7 @@ static bool take(struct taken *taken, int64_t number)
     return true;
 }
 
+/* Finds the rows of all ends with one statement, and decides which of them may end. */
 static enum weir_status find_rows(struct ends *ends, struct write *write, struct weir_error *error)
 {
     struct connection *connection = write->connection;
@@ -89,12 +105,13 @@ static enum weir_status find_rows(struct ends *ends, struct write *write, struct
         end->phase = sqlite3_column_int(statement, 4);
         bool fits = may_end(end->must_be, end->phase, sqlite3_column_int(statement, 5) != 0);
         end->step_has_row = sqlite3_column_int(statement, 6) != 0;
-        end->number = fits && take(&taken, number) ? number : 0;
+        end->number = fits && mark_taken(&taken, number) ? number : 0;
     }
     connection->parameter_rows = (struct parameter_rows){.count = 0};
     return status;
 }
 
+/* Notes an end in the news. */
 static enum weir_status note_end(struct write *write, const struct end *end, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
@@ -110,7 +127,7 @@ static enum weir_status note_end(struct write *write, const struct end *end, str
 }
 
 /* The rows of those that end, and their news. */
-static enum weir_status collect(struct ends *ends, struct write *write, size_t *ret_count, struct weir_error *error)
+static enum weir_status collect_rows(struct ends *ends, struct write *write, size_t *ret_count, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     size_t count = 0;
@@ -133,11 +150,12 @@ static enum weir_status collect(struct ends *ends, struct write *write, size_t *
 
 enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_error *error)
 {
+    INVARIANT(ends->count <= ends->capacity && write->connection != NULL);
     struct connection *connection = write->connection;
     size_t count = 0;
     enum weir_status status = find_rows(ends, write, error);
     if (status == WEIR_OK) {
-        status = collect(ends, write, &count, error);
+        status = collect_rows(ends, write, &count, error);
     }
     connection->parameter_rows = (struct parameter_rows){.rows = ends->rows, .count = count};
     if (status == WEIR_OK && count > 0) {

@@ -1,3 +1,18 @@
+/* Enqueue: finds workspace, workflow and group of a request, answers known keys and ids, and inserts the item.
+ *
+ *   1. Find the workspace, the newest workflow that it may run, and the group. Rows that were found are cached for the
+ *      set, because sets go round a few workspaces. An unknown name refuses this request alone.
+ *   2. With an idempotency key: if the workspace has used it for the same request, answer with the first id. So a
+ *      repetition is safe.
+ *   3. With an id of the caller: if the execution exists in this workspace, answer with it. An id of another workspace
+ *      is refused without a hint, because its existence is no business of this one.
+ *   4. Insert the row, its params and its key. The rank is fixed here, so that the order of starts does not depend on
+ *      later changes.
+ *   5. Note the row in the news, one row per set.
+ *
+ * store_enqueue() has checked the requests; an invalid one has a status already and is passed over. It never commits:
+ * the caller owns the transaction, which may be that of the embedding program. Runs in the caller's thread.
+ */
 #include "store/sqlite/enqueue.h"
 
 #include <ctype.h>
@@ -34,6 +49,7 @@ static void names_read(struct names *names, struct connection *connection, sqlit
     }
 }
 
+/* Frees names that names_read() has copied. */
 static void names_free(struct names *names)
 {
     for (size_t i = 0; i < names->count; i++) {
@@ -42,7 +58,8 @@ static void names_free(struct names *names)
 }
 
 /* "did you mean": the nearest of the names that a query returns. */
-static void suggest(struct connection *connection, sqlite3_stmt *statement, const char *wanted, struct weir_error *error)
+static void suggest_name(struct connection *connection, sqlite3_stmt *statement, const char *wanted,
+                         struct weir_error *error)
 {
     struct names names;
     names_read(&names, connection, statement);
@@ -50,12 +67,13 @@ static void suggest(struct connection *connection, sqlite3_stmt *statement, cons
     names_free(&names);
 }
 
+/* The id of a workspace, from the cache of the set or from its row. */
 static enum weir_status find_workspace(struct enqueue_context *context, const char *name, int64_t *ret_id,
                                        struct weir_error *error)
 {
-    struct kept_workspace *kept = &context->workspaces[text_hash(name) % ENQUEUE_KEPT];
-    if (strcmp(kept->name, name) == 0) {
-        *ret_id = kept->id;
+    struct cached_workspace *cached = &context->workspaces[text_hash(name) % ENQUEUE_CACHED];
+    if (strcmp(cached->name, name) == 0) {
+        *ret_id = cached->id;
         return WEIR_OK;
     }
     enum weir_status status = connection_read_integer(context->connection, error, ret_id, QUERY_FIND_WORKSPACE, "t", name);
@@ -63,16 +81,18 @@ static enum weir_status find_workspace(struct enqueue_context *context, const ch
         error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", name);
         char word[SHELL_WORD_MAX];
         error_hint(error, "make it with: weir workspace set %s --plan free", shell_quote(name, word));
-        suggest(context->connection, connection_bind(context->connection, NULL, QUERY_WORKSPACE_NAMES, ""), name, error);
+        suggest_name(context->connection, connection_bind(context->connection, NULL, QUERY_WORKSPACE_NAMES, ""), name,
+                     error);
         return WEIR_WORKSPACE_NOT_FOUND;
     }
     if (status == WEIR_OK) {
-        text_copy(kept->name, sizeof kept->name, name);
-        kept->id = *ret_id;
+        text_copy(cached->name, sizeof cached->name, name);
+        cached->id = *ret_id;
     }
     return status;
 }
 
+/* Refuses a workflow that does not exist, or that belongs to another workspace. */
 static enum weir_status refuse_workflow(struct enqueue_context *context, const char *workspace, int64_t workspace_id,
                                         const char *name, struct weir_error *error)
 {
@@ -85,19 +105,20 @@ static enum weir_status refuse_workflow(struct enqueue_context *context, const c
     }
     error_set(error, WEIR_WORKFLOW_NOT_FOUND, "workspace \"%s\" has no workflow \"%s\"", workspace, name);
     error_hint(error, "publish it with: weir workflow apply FILE");
-    suggest(context->connection, connection_bind(context->connection, NULL, QUERY_WORKFLOW_NAMES, "i", workspace_id), name,
-            error);
+    suggest_name(context->connection, connection_bind(context->connection, NULL, QUERY_WORKFLOW_NAMES, "i", workspace_id),
+                 name, error);
     return WEIR_WORKFLOW_NOT_FOUND;
 }
 
 /* *ret_workflow points into the context and holds until the next look-up. */
 static enum weir_status find_workflow(struct enqueue_context *context, const char *workspace, int64_t workspace_id,
-                                      const char *name, const struct kept_workflow **ret_workflow, struct weir_error *error)
+                                      const char *name, const struct cached_workflow **ret_workflow,
+                                      struct weir_error *error)
 {
-    struct kept_workflow *kept = &context->workflows[(text_hash(name) + (uint64_t)workspace_id) % ENQUEUE_KEPT];
+    struct cached_workflow *cached = &context->workflows[(text_hash(name) + (uint64_t)workspace_id) % ENQUEUE_CACHED];
     enum weir_status status = WEIR_OK;
-    *ret_workflow = kept;
-    if (kept->workspace_id == workspace_id && strcmp(kept->name, name) == 0) {
+    *ret_workflow = cached;
+    if (cached->workspace_id == workspace_id && strcmp(cached->name, name) == 0) {
         return WEIR_OK;
     }
     sqlite3_stmt *find = connection_bind(context->connection, error, QUERY_FIND_DEFINITION, "ti", name, workspace_id);
@@ -108,15 +129,16 @@ static enum weir_status find_workflow(struct enqueue_context *context, const cha
         return status == WEIR_OK ? refuse_workflow(context, workspace, workspace_id, name, error) : status;
     }
     const char *group = column_text(find, 1);
-    text_copy(kept->name, sizeof kept->name, name);
-    text_copy(kept->group, sizeof kept->group, group != NULL ? group : "");
-    kept->workspace_id = workspace_id;
-    kept->id = sqlite3_column_int64(find, 0);
-    kept->on_temporal = sqlite3_column_int(find, 2) != 0;
+    text_copy(cached->name, sizeof cached->name, name);
+    text_copy(cached->group, sizeof cached->group, group != NULL ? group : "");
+    cached->workspace_id = workspace_id;
+    cached->id = sqlite3_column_int64(find, 0);
+    cached->on_temporal = sqlite3_column_int(find, 2) != 0;
     (void)sqlite3_reset(find);
     return WEIR_OK;
 }
 
+/* Refuses an unknown group and names those that exist. */
 static enum weir_status refuse_group(struct enqueue_context *context, const char *name, struct weir_error *error)
 {
     struct names names;
@@ -131,9 +153,9 @@ static enum weir_status refuse_group(struct enqueue_context *context, const char
 static enum weir_status find_group(struct enqueue_context *context, const char *name, bool makes, int64_t *ret_id,
                                    struct weir_error *error)
 {
-    struct kept_group *kept = &context->groups[text_hash(name) % ENQUEUE_KEPT];
-    if (kept->id != 0 && strcmp(kept->name, name) == 0) {
-        *ret_id = kept->id;
+    struct cached_group *cached = &context->groups[text_hash(name) % ENQUEUE_CACHED];
+    if (cached->id != 0 && strcmp(cached->name, name) == 0) {
+        *ret_id = cached->id;
         return WEIR_OK;
     }
     enum weir_status status = connection_read_integer(context->connection, error, ret_id, QUERY_FIND_GROUP, "t", name);
@@ -148,8 +170,8 @@ static enum weir_status find_group(struct enqueue_context *context, const char *
         }
     }
     if (status == WEIR_OK) {
-        text_copy(kept->name, sizeof kept->name, name);
-        kept->id = *ret_id;
+        text_copy(cached->name, sizeof cached->name, name);
+        cached->id = *ret_id;
     }
     return status;
 }
@@ -158,6 +180,7 @@ static enum weir_status find_group(struct enqueue_context *context, const char *
 
 enum weir_status enqueue_item(struct enqueue_context *context, const struct new_item *item, struct weir_error *error)
 {
+    INVARIANT(context->connection != NULL && item->id != NULL);
     int64_t group_id;
     enum weir_status status = find_group(context, item->group, true, &group_id, error);
     if (status != WEIR_OK) {
@@ -233,8 +256,8 @@ static enum weir_status answer_known_key(struct enqueue_context *context, const 
 }
 
 /* A failure that is the request's own fault stays with its result; the set goes on. */
-static enum weir_status refuse(struct enqueue_result *result, enum weir_status status, const struct weir_error *own,
-                               struct weir_error *error)
+static enum weir_status keep_refusal(struct enqueue_result *result, enum weir_status status, const struct weir_error *own,
+                                     struct weir_error *error)
 {
     enum weir_error_kind kind = weir_status_kind(status);
     if (kind == WEIR_KIND_PERMANENT && status != WEIR_STORE_CORRUPT && status != WEIR_FAILED) {
@@ -266,7 +289,7 @@ static enum weir_status answer_known_id(struct enqueue_context *context, const c
 }
 
 /* The request's own, the definition's, the caller's default, and at last everybody's. */
-static const char *group_of(const struct enqueue_request *request, const struct kept_workflow *workflow)
+static const char *group_of(const struct enqueue_request *request, const struct cached_workflow *workflow)
 {
     if (request->group != NULL) {
         return request->group;
@@ -280,9 +303,10 @@ static const char *group_of(const struct enqueue_request *request, const struct 
 enum weir_status enqueue_request(struct enqueue_context *context, const struct enqueue_request *request,
                                  struct enqueue_result *result, struct weir_error *error)
 {
+    INVARIANT(request != NULL && result->status == WEIR_OK);
     struct weir_error own = {.status = WEIR_OK};
     int64_t workspace_id = 0;
-    const struct kept_workflow *workflow = NULL;
+    const struct cached_workflow *workflow = NULL;
     enum weir_status status = find_workspace(context, request->workspace, &workspace_id, &own);
     if (status == WEIR_OK) {
         status = find_workflow(context, request->workspace, workspace_id, request->workflow, &workflow, &own);
@@ -292,7 +316,7 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
         status = find_group(context, request->group, false, &group_id, &own);
     }
     if (status != WEIR_OK) {
-        return refuse(result, status, &own, error);
+        return keep_refusal(result, status, &own, error);
     }
     char given_id[UUID_TEXT_MAX] = "";
     for (size_t i = 0; request->id != NULL && i < UUID_TEXT_LENGTH; i++) {
@@ -333,6 +357,7 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
 
 /* --- sets --- */
 
+/* Enqueues the valid requests of a set. */
 static enum weir_status enqueue_all(struct enqueue_context *context, const struct enqueue_request *requests, size_t count,
                                     struct enqueue_result *results, struct weir_error *error)
 {
@@ -348,6 +373,7 @@ static enum weir_status enqueue_all(struct enqueue_context *context, const struc
 enum weir_status sqlite_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
                                 struct enqueue_result *results, struct weir_error *error)
 {
+    INVARIANT(store != NULL && (count == 0 || (requests != NULL && results != NULL)));
     struct write write;
     enum weir_status status = write_open(store, &write, error);
     if (status != WEIR_OK) {

@@ -6,20 +6,20 @@
 
 /* Sets often go round a few workspaces: the found rows are kept for the requests that follow, each in the place that its
  * key points to; a newer one takes the place of an older one. */
-enum { ENQUEUE_KEPT = 128 };
+enum { ENQUEUE_CACHED = 128 };
 
-struct kept_workspace {
+struct cached_workspace {
     char name[WORKSPACE_NAME_MAX + 1];
     int64_t id;
 };
-struct kept_workflow {
+struct cached_workflow {
     char name[WORKFLOW_NAME_MAX + 1];
     int64_t workspace_id;
     int64_t id;
     char group[GROUP_NAME_MAX + 1]; /* of the definition; "" = it names none */
     bool on_temporal;
 };
-struct kept_group {
+struct cached_group {
     char name[GROUP_NAME_MAX + 1];
     int64_t id;
 };
@@ -30,9 +30,9 @@ struct enqueue_context {
     struct uuid_source *uuids;
     int64_t now_us;
     int64_t wall_us;
-    struct kept_workspace workspaces[ENQUEUE_KEPT];
-    struct kept_workflow workflows[ENQUEUE_KEPT];
-    struct kept_group groups[ENQUEUE_KEPT];
+    struct cached_workspace workspaces[ENQUEUE_CACHED];
+    struct cached_workflow workflows[ENQUEUE_CACHED];
+    struct cached_group groups[ENQUEUE_CACHED];
 };
 
 /* A row that is ready to go in: from a request, or the copy of a retry. */

@@ -1,3 +1,13 @@
+/* Facts for the scheduler: what the tables hold, in the form in which the scheduler learns of it.
+ *
+ * News becomes facts in the order of the rows. An act is not decoded: it makes the facts re-read the limits of the
+ * workspaces that it names, or of all, because the present limits are the truth and several acts may have followed
+ * each other. The first round of an epoch reads everything. A failed allocation is noted and reported once, at the
+ * end, so that the readers need no check after each fact.
+ *
+ * It never writes and never decides. It runs inside the transaction of the round, in the dispatch thread of the
+ * scheduler's node.
+ */
 #include "store/sqlite/facts.h"
 
 #include <stdlib.h>
@@ -28,6 +38,7 @@ int64_t facts_read_id(const uint8_t *id)
 
 struct schedule_fact *facts_add(struct facts *facts, enum schedule_fact_kind kind)
 {
+    INVARIANT(facts->count <= facts->capacity);
     if (facts->count == facts->capacity && !facts->failed) {
         size_t capacity = facts->capacity == 0 ? FACTS_FIRST : facts->capacity * 2;
         struct schedule_fact *items = arena_allocate(facts->arena, capacity * sizeof *items);
@@ -52,6 +63,7 @@ enum weir_status facts_end(const struct facts *facts, enum weir_status status, s
 
 /* --- news --- */
 
+/* A change of the slots of a workspace, and of the items that a node holds. */
 static void add_held(struct facts *facts, const struct lane_delta *delta, int64_t node_id, int64_t node_held)
 {
     struct schedule_fact *fact = facts_add(facts, FACT_HELD);
@@ -63,6 +75,7 @@ static void add_held(struct facts *facts, const struct lane_delta *delta, int64_
     fact->node_held = node_id == 0 ? 0 : node_held;
 }
 
+/* The facts of one lane in a row of the news. */
 static void add_lane(struct facts *facts, enum news_kind kind, int64_t node_id, const struct lane_delta *delta)
 {
     if (delta->runnable > 0) {
@@ -78,6 +91,7 @@ static void add_lane(struct facts *facts, enum news_kind kind, int64_t node_id, 
     }
 }
 
+/* The facts of all lanes in a row of the news. */
 static enum weir_status add_lanes(struct facts *facts, enum news_kind kind, int64_t node_id, const char *lanes,
                                   struct weir_error *error)
 {
@@ -89,6 +103,7 @@ static enum weir_status add_lanes(struct facts *facts, enum news_kind kind, int6
     return bad ? error_set(error, WEIR_STORE_CORRUPT, "a row of the news is damaged") : WEIR_OK;
 }
 
+/* Names the facts that the scheduler must read again. */
 static void add_needs(struct facts *facts, unsigned needs, int64_t due_us)
 {
     struct schedule_fact *fact = facts_add(facts, FACT_NEWS);
@@ -104,6 +119,7 @@ struct acts {
     size_t count;
 };
 
+/* Collects the workspaces that an act names. */
 static void note_act(struct acts *acts, const char *workspaces)
 {
     acts->found = true;
@@ -123,6 +139,7 @@ static void note_act(struct acts *acts, const char *workspaces)
     }
 }
 
+/* The present limits of a workspace. */
 static enum weir_status add_workspace(struct facts *facts, int64_t workspace_id, struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(facts->connection, error, QUERY_WORKSPACE_LIMITS, "i", workspace_id);

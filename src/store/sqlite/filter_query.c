@@ -1,3 +1,13 @@
+/* Selects executions by a filter, in the order of their ids, from the queue and from the history.
+ *
+ *   1. Read at most limit + 1 ids from each of the two tables, in the direction of the walk, behind the cursor.
+ *   2. Merge the two sorted runs and cut them at the limit. One id more than the limit proves that the list continues.
+ *   3. A filter by the beginning of an id moves the cursor next to that beginning, because SQLite starts its walk at
+ *      the first bound of the key that a statement has; otherwise one look-up would pass over all older executions.
+ *
+ * An execution is in one of the two tables within a snapshot, so that no id appears twice. It only reads, in the
+ * caller's transaction and thread.
+ */
 #include "store/sqlite/filter_query.h"
 
 #include <stdlib.h>
@@ -11,6 +21,7 @@
 
 enum { LIVE_STATES = 7, ENDED_STATES = 56 };
 
+/* Reads ids of one table, queue or history. */
 static enum weir_status read_arm(struct connection *connection, enum sqlite_query query,
                                  const struct execution_filter *filter, int64_t workspace_id, unsigned states,
                                  const char *after, size_t limit, char (*ids)[UUID_TEXT_MAX], size_t *ret_count,
@@ -73,6 +84,7 @@ static const char *before_prefix(const char *prefix, bool descending, char *to, 
 enum weir_status filter_select_ids(struct connection *connection, const struct execution_filter *filter, const char *after,
                                    bool descending, size_t limit, struct selection *ret_selection, struct weir_error *error)
 {
+    INVARIANT(filter != NULL && after != NULL && limit > 0 && ret_selection != NULL);
     int64_t workspace_id = 0;
     enum weir_status status = WEIR_OK;
     unsigned states = filter->states == 0 ? ITEM_STATES_ALL : filter->states;
@@ -120,6 +132,7 @@ enum weir_status filter_select_ids(struct connection *connection, const struct e
 
 enum weir_status filter_find_id(struct connection *connection, const char *prefix, char *ret_id, struct weir_error *error)
 {
+    INVARIANT(prefix != NULL && ret_id != NULL);
     char lower[UUID_TEXT_MAX];
     enum weir_status status = reading_check_id(prefix, lower, error);
     if (status != WEIR_OK) {

@@ -1,7 +1,12 @@
-/* The inbox of a node: the assignments of the scheduler to it, and whether any node schedules. Reads only.
+/* The inbox of a node: the assignments of the scheduler to it, and whether any node schedules.
  *
  * The position holds the number of a row, in decimal digits: within one fence, items are delivered in the order of
- * enqueueing. A position that a caller has made of an item's id is understood too.
+ * enqueueing. A position that a caller has made of an item's id is understood too. The read asks for one row more than
+ * the limit, and so knows whether more are left. Definitions are read by their id; they never change, so that callers
+ * may cache them. take_requests marks the requests that it returns as sent, in one write transaction.
+ *
+ * Reading the inbox never writes, so that polling nodes do not compete for the writer. The dispatch thread of a node
+ * runs it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +17,7 @@
 #include "store/refusal.h"
 #include "store/sqlite/claimed.h"
 
+/* Row numbers of the node behind the position, in the order of fence and number. */
 static enum weir_status read_numbers(struct connection *connection, int64_t node_id, const struct inbox_position *position,
                                      size_t limit, int64_t *numbers, size_t *ret_count, struct weir_error *error)
 {
@@ -30,6 +36,7 @@ static enum weir_status read_numbers(struct connection *connection, int64_t node
     return status;
 }
 
+/* Reads the items of the inbox and moves the position behind the last one. */
 static enum weir_status read_items(struct claimed *claimed, int64_t node_id, struct inbox_position *position, size_t limit,
                                    struct inbox *inbox, struct weir_error *error)
 {
@@ -57,6 +64,7 @@ static enum weir_status read_items(struct claimed *claimed, int64_t node_id, str
     return status;
 }
 
+/* Items, requests and the role, from one snapshot. */
 static enum weir_status read_inbox(struct connection *connection, int64_t node_id, struct inbox_position *position,
                                    size_t limit, struct arena *arena, struct inbox *inbox, struct weir_error *error)
 {
@@ -77,6 +85,7 @@ static enum weir_status read_inbox(struct connection *connection, int64_t node_i
 enum weir_status sqlite_inbox(struct store *store, int64_t node_id, struct inbox_position *position, size_t limit,
                               struct arena *arena, struct inbox *ret_inbox, struct weir_error *error)
 {
+    INVARIANT(node_id > 0 && position != NULL && arena != NULL && limit <= CLAIM_BATCH_MOST);
     struct connection *connection;
     struct inbox inbox = {0};
     struct inbox_position moved = *position;
@@ -96,6 +105,7 @@ enum weir_status sqlite_inbox(struct store *store, int64_t node_id, struct inbox
 enum weir_status sqlite_read_definition(struct store *store, int64_t definition_id, struct arena *arena,
                                         struct definition_text *ret_definition, struct weir_error *error)
 {
+    INVARIANT(arena != NULL && ret_definition != NULL);
     struct connection *connection;
     enum weir_status status = store_reader(store, &connection, error);
     if (status != WEIR_OK) {
@@ -124,6 +134,7 @@ enum weir_status sqlite_read_definition(struct store *store, int64_t definition_
     return WEIR_OK;
 }
 
+/* Marks the requests for the node as sent and returns them. */
 static enum weir_status read_requests(struct connection *connection, int64_t node_id, struct arena *arena,
                                       struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
 {
@@ -158,6 +169,7 @@ static enum weir_status read_requests(struct connection *connection, int64_t nod
 enum weir_status sqlite_take_requests(struct store *store, int64_t node_id, struct arena *arena,
                                       struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
 {
+    INVARIANT(arena != NULL && ret_requests != NULL && ret_count != NULL);
     struct write write;
     struct node_request *requests = NULL;
     size_t count = 0;

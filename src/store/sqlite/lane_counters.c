@@ -1,3 +1,13 @@
+/* The virtual table lane_counters: the counters of each lane as books + news, for lists, status and checks.
+ *
+ *   1. A query opens a cursor. The sums start with the rows of books, all of them or one lane (the index ONE_LANE).
+ *   2. The cursor adds the lanes of every row of the news. Books and news are read in the transaction of the query, so
+ *      that rows which are moved from one table to the other are counted once.
+ *   3. The cursor then walks over the sums in memory.
+ *
+ * The table is computed at each use, because a stored counter would have to be written by every change of the queue.
+ * It never writes. Runs in the thread of the connection.
+ */
 #include "store/sqlite/lane_counters.h"
 
 #include <stdlib.h>
@@ -19,11 +29,13 @@ struct counters_cursor {
     size_t at;
 };
 
+/* A status as a result code of SQLite. */
 static int sqlite_code_of(enum weir_status status)
 {
     return status == WEIR_OK ? SQLITE_OK : status == WEIR_OUT_OF_MEMORY ? SQLITE_NOMEM : SQLITE_CORRUPT;
 }
 
+/* Declares the columns; `context` is not used. */
 static int counters_connect(sqlite3 *database, void *context, int count, const char *const *arguments,
                             sqlite3_vtab **ret_table, char **ret_message)
 {
@@ -47,6 +59,7 @@ static int counters_disconnect(sqlite3_vtab *table)
     return SQLITE_OK;
 }
 
+/* ONE_LANE when the query names the lane, else ALL_LANES. */
 static int counters_choose_index(sqlite3_vtab *table, sqlite3_index_info *info)
 {
     (void)table;
@@ -85,6 +98,7 @@ static int counters_close_cursor(sqlite3_vtab_cursor *base)
     return SQLITE_OK;
 }
 
+/* Adds the rows of books to the sums. */
 static int counters_add_books(struct lane_sums *sums, sqlite3 *database)
 {
     sqlite3_stmt *statement = NULL;
@@ -106,6 +120,7 @@ static int counters_add_books(struct lane_sums *sums, sqlite3 *database)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
+/* Adds the lanes of every row of the news to the sums. */
 static int counters_add_news(struct lane_sums *sums, sqlite3 *database)
 {
     sqlite3_stmt *statement = NULL;
@@ -117,6 +132,7 @@ static int counters_add_news(struct lane_sums *sums, sqlite3 *database)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
+/* Sums books and news for the query. */
 static int counters_rewind(sqlite3_vtab_cursor *base, int index, const char *name, int count, sqlite3_value **values)
 {
     struct counters_cursor *cursor = (struct counters_cursor *)base;

@@ -1,3 +1,10 @@
+/* Sums of lane changes in memory: a hash table with open addressing that doubles when it is full.
+ *
+ * The table holds indexes into an array of sums; it has twice as many slots as the array has places, so that a search
+ * ends at a free slot. Growing places the indexes anew and keeps the order of the array. With `only_lane` set, changes
+ * of other lanes are ignored. It fails only for want of memory or for a text that weir did not write. It belongs to
+ * the caller and runs in its thread.
+ */
 #include "store/sqlite/lane_sums.h"
 
 #include <stdlib.h>
@@ -26,6 +33,7 @@ static uint32_t *slot_of(uint32_t *slots, const struct lane_delta *items, size_t
     return &slots[at];
 }
 
+/* Doubles the array and the slots. */
 static enum weir_status grow(struct lane_sums *sums)
 {
     size_t capacity = sums->capacity == 0 ? LANE_SUMS_FIRST : sums->capacity * 2;
@@ -50,6 +58,7 @@ static enum weir_status grow(struct lane_sums *sums)
 
 enum weir_status lane_sums_add(struct lane_sums *sums, const struct lane_delta *delta)
 {
+    INVARIANT(sums->count <= sums->capacity);
     if (sums->only_lane != 0 && sums->only_lane != delta->lane_id) {
         return WEIR_OK;
     }

@@ -1,4 +1,11 @@
-/* Locks in the table `shedlock`, which Java programs with ShedLock share.
+/* Locks in the table `shedlock`, which Java programs share.
+ *
+ * Each change is one UPDATE or INSERT, conditional on the holder and on the end of the lock in store time. A lock that
+ * is held is found by a read first, because many nodes ask for the same lock and a refusal must not wait for the
+ * writer. A lock that ends by its time needs no clean-up: the next holder overwrites the row.
+ *
+ * It never waits for a lock, and never frees a lock of another holder except by an operator's order (no holder given).
+ * Runs in the caller's thread: the duties thread of a node, or a command.
  */
 #include <string.h>
 
@@ -6,6 +13,7 @@
 #include "store/refusal.h"
 #include "store/sqlite/sqlite_store.h"
 
+/* Runs one conditional change of the lock; no row changed means that it has another holder. */
 static enum weir_status change_lock(struct store *store, const struct lock_request *request, enum sqlite_query query,
                                     int64_t duration_us, struct weir_error *error)
 {
@@ -37,6 +45,7 @@ static enum weir_status change_lock(struct store *store, const struct lock_reque
 /* A lock that is held must cost no write: a look first. */
 enum weir_status sqlite_lock(struct store *store, const struct lock_request *request, struct weir_error *error)
 {
+    INVARIANT(request->name != NULL && request->holder != NULL);
     struct connection *connection;
     int64_t now_us = 0;
     int64_t held = 0;
@@ -57,11 +66,13 @@ enum weir_status sqlite_lock(struct store *store, const struct lock_request *req
 
 enum weir_status sqlite_lock_extend(struct store *store, const struct lock_request *request, struct weir_error *error)
 {
+    INVARIANT(request->name != NULL && request->holder != NULL);
     return change_lock(store, request, QUERY_EXTEND_LOCK, request->at_most_us, error);
 }
 
 enum weir_status sqlite_unlock(struct store *store, const struct lock_request *request, struct weir_error *error)
 {
+    INVARIANT(request->name != NULL);
     if (request->holder == NULL) {
         return change_lock(store, request, QUERY_FREE_LOCK, 0, error);
     }

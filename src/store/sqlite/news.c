@@ -1,3 +1,17 @@
+/* The news: the changes of a transaction per lane, collected in memory and inserted as few rows before the commit.
+ *
+ *   1. A verb notes each change of a row (news_lane()). A hash table finds the entry of kind, node and lane; all
+ *      changes of one lane in a transaction are one entry.
+ *   2. When the entries are full, they are inserted early and the collection starts empty. So a large set needs no
+ *      more memory.
+ *   3. news_write() inserts one row for each kind and node, with the lanes as JSON. A sum of zero is left out.
+ *   4. Acts and states follow as rows of their own kind. An act stops assignments until the scheduler has read it.
+ *   5. The rows become visible with the commit of the change itself. So the scheduler cannot learn of a change that is
+ *      undone, and cannot miss one that is durable.
+ *
+ * news_next_lane() reads the same form. It never reads the queue. The struct belongs to the verb that runs, and to its
+ * thread.
+ */
 #include "store/sqlite/news.h"
 
 #include <stdio.h>
@@ -11,7 +25,8 @@ enum { LANE_TEXT_MOST = LANE_DELTA_FIELDS * DIGITS_MOST + 3 };
 
 /* --- collecting --- */
 
-static void empty(struct news *news)
+/* Forgets the entries after their rows were inserted. */
+static void clear_entries(struct news *news)
 {
     if (news->count > 0) {
         memset(news->slots, 0, sizeof news->slots);
@@ -30,7 +45,7 @@ void news_init(struct news *news, int64_t now_us)
     news->count = 0;
     news->slots_freed = 0;
     news->now_us = now_us;
-    empty(news);
+    clear_entries(news);
 }
 
 /* Workspaces are numbered in a row: their lanes fill the table without meeting each other. */
@@ -111,6 +126,7 @@ void news_state(struct news *news)
 
 /* --- writing --- */
 
+/* Writes a number in decimal; snprintf() takes several times as long. */
 static char *put_number(char *to, int64_t value)
 {
     char digits[DIGITS_MOST];
@@ -154,8 +170,10 @@ static char *put_lane(char *to, const struct lane_delta *delta, bool is_first)
     return to;
 }
 
-static enum weir_status insert(const struct news *news, struct connection *connection, enum news_kind kind, int64_t node_id,
-                               const char *lanes, int64_t due_us, const char *workspaces, struct weir_error *error)
+/* Inserts one row of the news. */
+static enum weir_status insert_row(const struct news *news, struct connection *connection, enum news_kind kind,
+                                   int64_t node_id, const char *lanes, int64_t due_us, const char *workspaces,
+                                   struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(connection, error, QUERY_INSERT_NEWS, "diitit", (int)kind, node_id,
                                               news->now_us, lanes, due_us, workspaces);
@@ -193,9 +211,10 @@ static enum weir_status insert_kind(struct news *news, struct connection *connec
     if (end == text + 2) {
         return WEIR_OK; /* the changes cancel each other out */
     }
-    return insert(news, connection, kind, node_id, text, waits ? news->due_us : TIME_NEVER, NULL, error);
+    return insert_row(news, connection, kind, node_id, text, waits ? news->due_us : TIME_NEVER, NULL, error);
 }
 
+/* Inserts the act or the change of state, with the workspaces that it names. */
 static enum weir_status insert_act(const struct news *news, struct connection *connection, struct weir_error *error)
 {
     char text[NEWS_WORKSPACES_MOST * DIGITS_MOST + 3];
@@ -209,11 +228,12 @@ static enum weir_status insert_act(const struct news *news, struct connection *c
     }
     *end++ = ']';
     *end = '\0';
-    return insert(news, connection, NEWS_ACT, 0, "[]", TIME_NEVER, news->any_workspace ? NULL : text, error);
+    return insert_row(news, connection, NEWS_ACT, 0, "[]", TIME_NEVER, news->any_workspace ? NULL : text, error);
 }
 
 enum weir_status news_write(struct news *news, struct connection *connection, struct weir_error *error)
 {
+    INVARIANT(news->count <= NEWS_ENTRIES_MOST);
     enum weir_status status = WEIR_OK;
     char *text = news->count == 0 ? NULL : malloc(news->count * LANE_TEXT_MOST + 3);
     if (news->count > 0 && text == NULL) {
@@ -229,9 +249,9 @@ enum weir_status news_write(struct news *news, struct connection *connection, st
         status = insert_act(news, connection, error);
     }
     if (status == WEIR_OK && news->has_state) {
-        status = insert(news, connection, NEWS_STATE, 0, "[]", TIME_NEVER, NULL, error);
+        status = insert_row(news, connection, NEWS_STATE, 0, "[]", TIME_NEVER, NULL, error);
     }
-    empty(news);
+    clear_entries(news);
     return status;
 }
 

@@ -1,4 +1,13 @@
-/* Nodes, leases, recovery, locks. */
+/* Nodes: start, target, heartbeat, orders of operators, stop.
+ *
+ * A heartbeat renews the lease and returns the orders that an operator has left. It inserts news only when it changes
+ * the facts of the scheduler: an act when the node can do less, a state when it can do more. The first live node sets
+ * the clock of the store from its wall clock; all others follow the store, so that a wrong wall clock of one node
+ * changes no lease. A node that stops gives its items back in bounded sets, then ends its row.
+ *
+ * It never takes items from another node: recover.c does that. The heartbeat thread of a node runs it, and programs of
+ * operators.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +47,7 @@ static enum weir_status set_target(struct write *write, int64_t node_id, const s
 enum weir_status sqlite_node_target(struct store *store, int64_t node_id, const struct engine_target *target,
                                     struct weir_error *error)
 {
+    INVARIANT(node_id > 0 && target != NULL);
     struct write write;
     enum weir_status status = write_open(store, &write, error);
     if (status != WEIR_OK) {
@@ -54,6 +64,7 @@ enum weir_status sqlite_node_target(struct store *store, int64_t node_id, const 
 enum weir_status sqlite_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
                                    struct weir_error *error)
 {
+    INVARIANT(options->name != NULL && options->group != NULL && options->lease_us > 0);
     struct write write;
     int64_t one;
     int64_t node_id = 0;
@@ -101,6 +112,7 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
     return status;
 }
 
+/* The order of a name in the row; an unknown name of a newer program counts as run. */
 static enum desired_state desired_state_of(const char *name)
 {
     for (enum desired_state state = NODE_RUN; name != NULL && state <= NODE_STOP; state++) {
@@ -112,11 +124,11 @@ static enum desired_state desired_state_of(const char *name)
 }
 
 /* The scheduler must learn of a heartbeat that changes the capacity of the node. */
-static enum weir_status note_room(struct write *write, int64_t node_id, const struct node_beat *beat,
-                                  struct weir_error *error)
+static enum weir_status note_capacity(struct write *write, int64_t node_id, const struct node_beat *beat,
+                                      struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
-    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_ROOM_OF_NODE, "i", node_id);
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_CAPACITY_OF_NODE, "i", node_id);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -134,9 +146,10 @@ static enum weir_status note_room(struct write *write, int64_t node_id, const st
     return status;
 }
 
-static enum weir_status beat(struct write *write, int64_t node_id, struct node_beat *beat, struct weir_error *error)
+/* Renews the lease and reads the order of the operator. */
+static enum weir_status write_beat(struct write *write, int64_t node_id, struct node_beat *beat, struct weir_error *error)
 {
-    enum weir_status status = note_room(write, node_id, beat, error);
+    enum weir_status status = note_capacity(write, node_id, beat, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -161,13 +174,14 @@ static enum weir_status beat(struct write *write, int64_t node_id, struct node_b
 enum weir_status sqlite_node_beat(struct store *store, int64_t node_id, struct node_beat *ret_beat,
                                   struct weir_error *error)
 {
+    INVARIANT(node_id > 0 && ret_beat != NULL);
     struct write write;
     struct node_beat answer = *ret_beat;
     enum weir_status status = write_open(store, &write, error);
     if (status != WEIR_OK) {
         return status;
     }
-    status = beat(&write, node_id, &answer, error);
+    status = write_beat(&write, node_id, &answer, error);
     if (status != WEIR_OK) {
         write_undo(&write);
         return status;
@@ -199,6 +213,7 @@ static enum weir_status refuse_node(struct connection *connection, const char *n
 enum weir_status sqlite_set_desired_state(struct store *store, const char *name, enum desired_state desired_state,
                                           struct weir_error *error)
 {
+    INVARIANT(name != NULL && (unsigned)desired_state <= NODE_STOP);
     struct write write;
     int64_t changes = 0;
     enum weir_status status = write_open(store, &write, error);
@@ -224,6 +239,7 @@ enum weir_status sqlite_set_desired_state(struct store *store, const char *name,
 
 enum weir_status sqlite_node_stop(struct store *store, int64_t node_id, bool graceful, struct weir_error *error)
 {
+    INVARIANT(node_id > 0);
     size_t count = RECOVER_BATCH;
     enum weir_status status = WEIR_OK;
     while (status == WEIR_OK && count == RECOVER_BATCH) {

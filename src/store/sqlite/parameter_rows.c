@@ -1,3 +1,12 @@
+/* The virtual table parameter_rows: rows in memory as the parameter of one statement.
+ *
+ * SQLite calls the functions of the module. A cursor is an index into the rows of the connection; the table has no
+ * index of its own, and its estimated cost is low, so that the planner reads it first and finds the rows of the queue
+ * by their key. Texts are passed without a copy, because the caller keeps them until the statement has run.
+ *
+ * The rows must stay in place while a statement runs, and the caller takes them away afterwards. Read only. Runs in
+ * the thread of the connection.
+ */
 #include "store/sqlite/parameter_rows.h"
 
 #include <stdlib.h>
@@ -39,6 +48,7 @@ enum parameter_column {
     PARAMETER_STEP_ERROR
 };
 
+/* Declares the columns; `context` holds the rows. */
 static int parameters_connect(sqlite3 *database, void *context, int count, const char *const *arguments,
                               sqlite3_vtab **ret_table, char **ret_message)
 {
@@ -61,6 +71,7 @@ static int parameters_disconnect(sqlite3_vtab *table)
     return SQLITE_OK;
 }
 
+/* The table has no index and is always read as a whole. */
 static int parameters_choose_index(sqlite3_vtab *table, sqlite3_index_info *info)
 {
     (void)table;
@@ -108,6 +119,7 @@ static int parameters_is_at_end(sqlite3_vtab_cursor *base)
     return cursor->at >= cursor->rows->count;
 }
 
+/* An empty text becomes NULL. */
 static void return_text(sqlite3_context *context, const char *text)
 {
     if (text != NULL && text[0] != '\0') {
@@ -122,6 +134,7 @@ static void return_bytes(sqlite3_context *context, const char *bytes, size_t len
     }
 }
 
+/* A column of the step that ends together with its execution. */
 static void return_step(sqlite3_context *context, const struct step_record *step, enum parameter_column column)
 {
     switch (column) {
@@ -159,6 +172,7 @@ static void return_step(sqlite3_context *context, const struct step_record *step
     }
 }
 
+/* A column of one row. */
 static void return_row(sqlite3_context *context, const struct parameter_row *row, enum parameter_column column)
 {
     switch (column) {
@@ -217,6 +231,7 @@ static int parameters_read_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_r
 
 int parameter_rows_register(sqlite3 *database, const struct parameter_rows *rows)
 {
+    INVARIANT(database != NULL && rows != NULL);
     static const sqlite3_module module = {.xConnect = parameters_connect,
                                           .xBestIndex = parameters_choose_index,
                                           .xDisconnect = parameters_disconnect,

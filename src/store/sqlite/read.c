@@ -182,6 +182,7 @@ static enum weir_status list_kind(struct connection *connection, const struct li
 enum weir_status sqlite_list(struct store *store, const struct list_options *options, json_t **ret_page,
                              struct weir_error *error)
 {
+    INVARIANT(options->limit > 0 && options->limit <= LIST_LIMIT_MOST && ret_page != NULL);
     struct connection *connection;
     enum weir_status status = snapshot_begin(store, &connection, error);
     if (status == WEIR_OK) {
@@ -206,6 +207,7 @@ static enum weir_status add_rows_of(struct connection *connection, json_t *execu
     return status;
 }
 
+/* Adds the params, which are stored as JSON text. */
 static enum weir_status add_params(struct connection *connection, json_t *execution, const char *id,
                                    struct weir_error *error)
 {
@@ -224,6 +226,7 @@ static enum weir_status add_params(struct connection *connection, json_t *execut
     return status == WEIR_OK ? reading_add_params(execution, NULL, 0, error) : status;
 }
 
+/* Adds the last events, and the number of those before them. */
 static enum weir_status add_events(struct connection *connection, json_t *execution, const char *id,
                                    struct weir_error *error)
 {
@@ -237,6 +240,7 @@ static enum weir_status add_events(struct connection *connection, json_t *execut
     return status == WEIR_OK ? reading_add_events(execution, events, earlier, error) : status;
 }
 
+/* Reads an execution with its params, steps, attempts and events. */
 static enum weir_status show_one(struct connection *connection, const char *id, json_t **ret_execution,
                                  struct weir_error *error)
 {
@@ -275,6 +279,7 @@ static enum weir_status show_one(struct connection *connection, const char *id, 
 
 enum weir_status sqlite_show(struct store *store, const char *id, json_t **ret_execution, struct weir_error *error)
 {
+    INVARIANT(id != NULL && ret_execution != NULL);
     struct connection *connection;
     enum weir_status status = snapshot_begin(store, &connection, error);
     if (status == WEIR_OK) {
@@ -318,6 +323,7 @@ static enum weir_status add_scheduler(struct connection *connection, int64_t now
     return role_add_reason(connection, scheduler, &lock_awaited_us, error);
 }
 
+/* The sums over all lanes, and whether the queue is paused. */
 static enum weir_status read_totals(struct connection *connection, json_t *status_json, struct weir_error *error)
 {
     static const char *const keys[] = {"pending",   "slots_used",      "completed",   "failed",
@@ -337,6 +343,7 @@ static enum weir_status read_totals(struct connection *connection, json_t *statu
     return status;
 }
 
+/* The sums over the live nodes. */
 static enum weir_status read_node_totals(struct connection *connection, int64_t now_us, json_t *status_json,
                                          struct weir_error *error)
 {
@@ -360,6 +367,7 @@ static enum weir_status read_node_totals(struct connection *connection, int64_t 
     return status;
 }
 
+/* Counts the waiting items by the reason that holds them back. */
 static enum weir_status read_reasons(struct connection *connection, int64_t now_us, json_t *status_json,
                                      struct weir_error *error)
 {
@@ -378,6 +386,7 @@ static enum weir_status read_reasons(struct connection *connection, int64_t now_
     return status;
 }
 
+/* Reads all parts of the status from one snapshot. */
 static enum weir_status read_status(struct store *store, struct connection *connection, size_t workspaces_max,
                                     json_t **ret_status, struct weir_error *error)
 {
@@ -431,6 +440,7 @@ static enum weir_status read_status(struct store *store, struct connection *conn
 
 enum weir_status sqlite_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
 {
+    INVARIANT(ret_status != NULL);
     struct connection *connection;
     enum weir_status status = snapshot_begin(store, &connection, error);
     if (status == WEIR_OK) {

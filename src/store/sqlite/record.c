@@ -1,7 +1,22 @@
-/* Record: writes the reports of engines, a set in one transaction, each record with its own outcome.
+/* Record: writes the reports of engines. A set is one transaction, and each record has its own outcome.
  *
- * Ends that follow each other are collected and written together (ends.h); any other record writes them first, so the set
- * takes effect in its order.
+ *   1. Begin one write transaction for the whole set, because a commit costs a sync of the disk and a record costs
+ *      almost nothing.
+ *   2. Refuse a record with an output that is too long. Its outcome says so; the other records go on.
+ *   3. Collect ends that follow each other (ends.h). Many ends are moved to the history by one INSERT and one DELETE.
+ *   4. Before any other kind of record, move the collected ends, so that the set takes effect in its order.
+ *   5. Write each record with a condition on id and fence. When no row matches, explain() finds out why and sets the
+ *      outcome: unknown, stale fence, illegal state, or a repetition, which counts as done because reports may arrive
+ *      twice.
+ *   6. A put-back for the same reason as the one before writes no event: an engine that is away for hours would fill
+ *      the history.
+ *   7. Before a claim ends, write its times as events, because the row keeps only the last claim.
+ *   8. Note each change in the news, and insert the news before the commit. So the scheduler sees the change exactly
+ *      when it is durable.
+ *   9. Commit. Until then no outcome is reported, and a failure of the store undoes the whole set.
+ *
+ * It never writes to a row with another fence and never rewrites an ended execution. The record thread of a node runs
+ * it.
  */
 #include <string.h>
 
@@ -62,7 +77,7 @@ static enum weir_status find_item(struct connection *connection, const char *id,
 }
 
 /* A conditional write changed no row: why is the outcome of the record. Only a failure of the store itself is returned. */
-static enum weir_status explain(struct write *write, struct record *record, struct weir_error *error)
+static enum weir_status set_outcome_of_no_row(struct write *write, struct record *record, struct weir_error *error)
 {
     struct found_item item;
     enum weir_status status = find_item(write->connection, record->id, &item, error);
@@ -83,6 +98,7 @@ static enum weir_status explain(struct write *write, struct record *record, stru
     return WEIR_OK;
 }
 
+/* Inserts or updates the row of a step. */
 static enum weir_status write_step_row(struct write *write, int64_t node_id, const struct record *record,
                                        struct weir_error *error)
 {
@@ -108,6 +124,7 @@ static enum weir_status write_step_row(struct write *write, int64_t node_id, con
     return status;
 }
 
+/* Writes a step, and before it the attempt that the step replaces. */
 static enum weir_status write_step(struct write *write, int64_t node_id, const struct record *record,
                                    struct weir_error *error)
 {
@@ -120,6 +137,7 @@ static enum weir_status write_step(struct write *write, int64_t node_id, const s
 
 enum weir_status item_end(struct write *write, const struct ending *ending, struct weir_error *error)
 {
+    INVARIANT(item_is_terminal(ending->state));
     struct found_item item;
     enum weir_status status = find_item(write->connection, ending->id, &item, error);
     if (status != WEIR_OK) {
@@ -181,7 +199,8 @@ static enum weir_status flush_ends(struct recording *recording, struct weir_erro
     }
     for (size_t i = 0; i < ends->count && status == WEIR_OK; i++) {
         const struct end *end = &ends->items[i];
-        status = end->number > 0 ? complete_end(write, recording->node_id, end, error) : explain(write, end->record, error);
+        status = end->number > 0 ? complete_end(write, recording->node_id, end, error)
+                                 : set_outcome_of_no_row(write, end->record, error);
     }
     ends->count = 0;
     return status;
@@ -214,6 +233,7 @@ static enum weir_status is_repeated(struct write *write, const struct record *re
     return status;
 }
 
+/* Notes in the news that the item uses no slot and waits or is runnable. */
 static enum weir_status note_put_back(struct write *write, const struct found_item *item, int64_t due_us, bool waits,
                                       struct weir_error *error)
 {
@@ -229,6 +249,7 @@ static enum weir_status note_put_back(struct write *write, const struct found_it
     return status;
 }
 
+/* CLAIMED -> PENDING. A requested cancel ends the item instead. */
 static enum weir_status record_put_back(struct recording *recording, struct record *record, struct weir_error *error)
 {
     struct write *write = &recording->write;
@@ -236,7 +257,7 @@ static enum weir_status record_put_back(struct recording *recording, struct reco
     enum weir_status status = find_item(write->connection, record->id, &item, error);
     if (status == WEIR_EXECUTION_NOT_FOUND ||
         (status == WEIR_OK && (item.fence != record->fence || item.state != ITEM_CLAIMED))) {
-        return explain(write, record, error);
+        return set_outcome_of_no_row(write, record, error);
     }
     if (status != WEIR_OK) {
         return status;
@@ -266,6 +287,7 @@ static enum weir_status record_put_back(struct recording *recording, struct reco
     return status == WEIR_OK ? note_put_back(write, &item, due_us, waits, error) : status;
 }
 
+/* CLAIMED -> DISPATCHED. */
 static enum weir_status record_dispatched(struct write *write, struct record *record, struct weir_error *error)
 {
     int64_t changes = 0;
@@ -275,20 +297,22 @@ static enum weir_status record_dispatched(struct write *write, struct record *re
         status = connection_run(write->connection, error, &changes, QUERY_DISPATCH_ITEM, "tii", record->id, record->fence,
                                 write->now_us);
     }
-    return status == WEIR_OK && changes == 0 ? explain(write, record, error) : status;
+    return status == WEIR_OK && changes == 0 ? set_outcome_of_no_row(write, record, error) : status;
 }
 
+/* Writes the change of a step of a held item. */
 static enum weir_status record_step(struct write *write, int64_t node_id, struct record *record, struct weir_error *error)
 {
     int64_t one;
     enum weir_status status =
         connection_read_integer(write->connection, error, &one, QUERY_HOLDS_ITEM, "ti", record->id, record->fence);
     if (status == WEIR_NOT_FOUND) {
-        return explain(write, record, error);
+        return set_outcome_of_no_row(write, record, error);
     }
     return status == WEIR_OK ? write_step(write, node_id, record, error) : status;
 }
 
+/* A held item loses its node and stays CLAIMED; after the death of its keeper it is recovered. */
 static enum weir_status record_given_back(struct recording *recording, struct record *record, struct weir_error *error)
 {
     struct write *write = &recording->write;
@@ -296,7 +320,7 @@ static enum weir_status record_given_back(struct recording *recording, struct re
     struct found_item item;
     enum weir_status status = find_item(write->connection, record->id, &item, error);
     if (status == WEIR_EXECUTION_NOT_FOUND || (status == WEIR_OK && (item.fence != record->fence || item.phase != 2))) {
-        return explain(write, record, error);
+        return set_outcome_of_no_row(write, record, error);
     }
     bool is_alone = record->error_code != NULL && strcmp(record->error_code, SUSPICION_KEEPER_LOST_ALONE) == 0;
     if (status == WEIR_OK &&
@@ -325,6 +349,7 @@ static bool is_end(enum record_kind kind)
     return kind == RECORD_REFUSED || kind == RECORD_COMPLETED || kind == RECORD_FAILED || kind == RECORD_CANCELLED;
 }
 
+/* Writes one record, or collects it as an end. */
 static enum weir_status record_one(struct recording *recording, struct record *record, struct weir_error *error)
 {
     record->status = WEIR_OK;
@@ -356,6 +381,7 @@ static enum weir_status record_one(struct recording *recording, struct record *r
     }
 }
 
+/* Writes the records of a set in their order. */
 static enum weir_status record_all(struct recording *recording, struct record *records, size_t count,
                                    struct weir_error *error)
 {
@@ -373,6 +399,7 @@ static enum weir_status record_all(struct recording *recording, struct record *r
 enum weir_status sqlite_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                struct record_summary *ret_summary, struct weir_error *error)
 {
+    INVARIANT(count > 0 && count <= RECORD_BATCH_MOST && records != NULL && ret_summary != NULL);
     struct recording recording = {.node_id = node_id};
     struct record_summary summary = {0};
     enum weir_status status = write_open(store, &recording.write, error);

@@ -1,4 +1,22 @@
-/* Recovery: the items of dead nodes, and claims that are too old, are handed over.
+/* Recovery: the items of dead nodes, and claims that are too old, are handed over to other nodes.
+ *
+ *   1. Read without a write whether there is anything to recover: an expired lease, a process of this machine that is
+ *      gone, a claim that is too old. Most calls end here, and an idle fleet must not write.
+ *   2. Mark nodes as dead whose lease is over, or whose process is gone on this machine. The same transaction frees
+ *      their locks and inserts an act into the news, so that the scheduler assigns nothing more to them.
+ *   3. For each dead node, read its items. The number per call is bounded, so that other writers get their turn
+ *      between two calls.
+ *   4. Take one new fence for the items of the node, and write it to each. From here on every report of the dead node
+ *      is refused.
+ *   5. Count the handover. An item is a suspect when a step of it ran while its node died. A step that ended since the
+ *      last handover is progress and sets the counters back. A suspect that was alone on its node for `handovers_max`
+ *      deaths ends as poison.
+ *   6. The row stays CLAIMED without a node: its slot stays taken, and the scheduler assigns the item before all
+ *      others.
+ *   7. When a node has no item left, mark it as recovered.
+ *
+ * It never gives an item to a node, and never takes an item that the caller still knows to run. The duties thread of
+ * each node runs it; two nodes that recover at once take turns, because SQLite has one writer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +78,7 @@ struct handover_count {
     char detail[300]; /* of its event; "" when it does not count */
 };
 
+/* Computes the counters of a handover, and whether the item was a suspect. */
 static enum weir_status count_handover(struct write *write, const struct lost_item *item, int handovers_max,
                                        struct handover_count *ret_count, struct weir_error *error)
 {
@@ -86,6 +105,7 @@ static enum weir_status count_handover(struct write *write, const struct lost_it
     return status;
 }
 
+/* Ends an item that killed its node too often. */
 static enum weir_status end_as_poison(struct write *write, const struct lost_item *item, int handovers_max,
                                       struct weir_error *error)
 {
@@ -97,6 +117,7 @@ static enum weir_status end_as_poison(struct write *write, const struct lost_ite
     return item_end(write, &ending, error);
 }
 
+/* Hands one item over: event, new fence, no node, news. */
 static enum weir_status hand_over(struct write *write, const struct lost_item *item, const char *reason,
                                   const struct recover_options *options, int64_t fence, struct recover_result *result,
                                   struct weir_error *error)
@@ -131,6 +152,7 @@ static enum weir_status hand_over(struct write *write, const struct lost_item *i
 enum weir_status recover_from_keeper(struct write *write, const char *id, int64_t fence, bool is_alone, size_t *poisoned,
                                      struct weir_error *error)
 {
+    INVARIANT(id != NULL && poisoned != NULL);
     static const struct recover_options options = {.handovers_max = HANDOVERS_MAX_DEFAULT};
     struct lost_item item;
     struct recover_result result = {0};
@@ -149,6 +171,7 @@ enum weir_status recover_from_keeper(struct write *write, const char *id, int64_
     return status;
 }
 
+/* Hands over the items that a statement returns, under one new fence. */
 static enum weir_status recover_items(struct write *write, sqlite3_stmt *statement, int64_t old_node, const char *reason,
                                       const struct recover_options *options, size_t most, size_t *ret_count,
                                       struct recover_result *result, struct weir_error *error)
@@ -202,6 +225,7 @@ static enum weir_status find_gone(struct connection *connection, const struct re
     return status;
 }
 
+/* Marks nodes as dead whose process is gone or whose lease is over, and frees their locks. */
 static enum weir_status mark_dead(struct write *write, const struct recover_options *options, struct recover_result *result,
                                   struct weir_error *error)
 {
@@ -233,6 +257,7 @@ static enum weir_status mark_dead(struct write *write, const struct recover_opti
     return status;
 }
 
+/* Recovers the items of dead nodes until the limit of the call. */
 static enum weir_status recover_nodes(struct write *write, const struct recover_options *options,
                                       struct recover_result *result, struct weir_error *error)
 {
@@ -289,6 +314,7 @@ static enum weir_status needs_recovery(struct store *store, const struct recover
 enum weir_status sqlite_recover(struct store *store, const struct recover_options *options,
                                 struct recover_result *ret_result, struct weir_error *error)
 {
+    INVARIANT(options->limit > 0 && options->limit <= RECOVER_BATCH && options->handovers_max > 0);
     struct write write;
     struct recover_result result = {0};
     bool needed = false;
@@ -331,6 +357,7 @@ enum weir_status sqlite_recover(struct store *store, const struct recover_option
 /* A node that leaves: items that it never started are put back, running ones are handed over; neither is its fault. */
 enum weir_status recover_give_back_all(struct write *write, int64_t node_id, size_t *ret_count, struct weir_error *error)
 {
+    INVARIANT(node_id > 0 && ret_count != NULL);
     struct lost_item *items = calloc(RECOVER_BATCH, sizeof *items);
     if (items == NULL) {
         return error_out_of_memory(error);

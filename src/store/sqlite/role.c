@@ -1,8 +1,14 @@
 /* The role of the scheduler: one row with epoch, node and lease.
  *
- * A write transaction is alone on SQLite, so that reading the row and changing it cannot be interleaved with another node.
- * TAKE increments the epoch; every write of a scheduler checks it (role_check()) inside its own transaction. The lease
- * decides only when another node may take the role; it protects nothing.
+ *   1. TAKE reads the row and changes it in one write transaction, which is alone on SQLite. It is refused while
+ *      another live node has the role.
+ *   2. TAKE increments the epoch. Every write of a scheduler checks the epoch in its own transaction (role_check()),
+ *      so that a scheduler that was replaced writes nothing.
+ *   3. TAKE also raises the fence, so that the claims of the new epoch are greater than all before.
+ *   4. LEAVE ends the lease. READ changes nothing and needs no writer.
+ *
+ * The lease decides only when another node may take the role; it protects nothing. The dispatch thread of a node runs
+ * it.
  */
 #include <string.h>
 
@@ -11,6 +17,7 @@
 
 enum weir_status role_check(struct connection *connection, int64_t epoch, int64_t *cookie, struct weir_error *error)
 {
+    INVARIANT(epoch > 0 && cookie != NULL);
     int64_t present = 0;
     int64_t present_cookie = 0;
     enum weir_status status = connection_read_integer(connection, error, &present_cookie, QUERY_SCHEMA_COOKIE, "");
@@ -34,6 +41,7 @@ enum weir_status role_check(struct connection *connection, int64_t epoch, int64_
 enum weir_status role_read(struct connection *connection, int64_t now_us, struct role_state *ret_state,
                            struct weir_error *error)
 {
+    INVARIANT(ret_state != NULL);
     sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_ROLE, "i", now_us);
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
@@ -71,7 +79,8 @@ enum weir_status role_add_reason(struct connection *connection, json_t *schedule
     return status;
 }
 
-static enum weir_status take(struct write *write, const struct role_request *request, struct weir_error *error)
+/* Takes the role if it is free, and increments the epoch. */
+static enum weir_status take_role(struct write *write, const struct role_request *request, struct weir_error *error)
 {
     struct role_state state;
     int64_t one;
@@ -102,12 +111,13 @@ static enum weir_status take(struct write *write, const struct role_request *req
     return status == WEIR_OK ? connection_run(connection, error, NULL, QUERY_FORGET_TAKEOVERS, "") : status;
 }
 
-static enum weir_status act(struct write *write, const struct role_request *request, struct role_state *state,
-                            struct weir_error *error)
+/* Takes or leaves the role, then reads it. */
+static enum weir_status change_role(struct write *write, const struct role_request *request, struct role_state *state,
+                                    struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     if (request->act == ROLE_TAKE) {
-        status = take(write, request, error);
+        status = take_role(write, request, error);
     } else {
         status = connection_run(write->connection, error, NULL, QUERY_LEAVE_ROLE, "iii", request->node_id, request->epoch,
                                 write->now_us);
@@ -115,7 +125,8 @@ static enum weir_status act(struct write *write, const struct role_request *requ
     return status == WEIR_OK ? role_read(write->connection, write->now_us, state, error) : status;
 }
 
-static enum weir_status look(struct store *store, struct role_state *ret_state, struct weir_error *error)
+/* Reads the role without a write. */
+static enum weir_status read_role_state(struct store *store, struct role_state *ret_state, struct weir_error *error)
 {
     struct connection *connection;
     int64_t now_us = 0;
@@ -129,16 +140,17 @@ static enum weir_status look(struct store *store, struct role_state *ret_state, 
 enum weir_status sqlite_role(struct store *store, const struct role_request *request, struct role_state *ret_state,
                              struct weir_error *error)
 {
+    INVARIANT(request->act == ROLE_READ || request->node_id > 0);
     struct write write;
     struct role_state state;
     if (request->act == ROLE_READ) {
-        return look(store, ret_state, error);
+        return read_role_state(store, ret_state, error);
     }
     enum weir_status status = write_open(store, &write, error);
     if (status != WEIR_OK) {
         return status;
     }
-    status = act(&write, request, &state, error);
+    status = change_role(&write, request, &state, error);
     if (status != WEIR_OK) {
         write_undo(&write);
         return status;

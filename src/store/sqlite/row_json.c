@@ -44,6 +44,7 @@ json_t *column_time_json(sqlite3_stmt *statement, int column)
     return json_string(text);
 }
 
+/* The present row as an object; NULL: out of memory. */
 static json_t *row_json(sqlite3_stmt *statement)
 {
     json_t *row = json_object();
@@ -59,6 +60,7 @@ static json_t *row_json(sqlite3_stmt *statement)
 enum weir_status statement_rows_json(struct connection *connection, sqlite3_stmt *statement, json_t **ret_rows,
                                      struct weir_error *error)
 {
+    INVARIANT(ret_rows != NULL);
     json_t *rows = json_array();
     enum weir_status status = WEIR_OK;
     if (statement == NULL || rows == NULL) {

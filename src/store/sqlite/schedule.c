@@ -1,17 +1,26 @@
-/* One round of the scheduler: assigns, promotes due items, reads the news and the heads of lanes.
+/* One round of the scheduler: it records assignments, promotes due items, and reads news and heads of lanes.
  *
- * A write transaction is alone on SQLite. So the round reads the epoch and the news first, and nothing can change before
- * its commit. With nothing to write it is a read transaction, which waits for no other one. The steps:
+ * A write transaction is alone on SQLite: between its first read and its commit no other process can change a row. A
+ * round with nothing to write is a read transaction, so that an idle scheduler never waits for the writer. The steps
+ * of a round:
  *
- *   1. The epoch must be the caller's.
- *   2. News behind the handle's position. With an act among them nothing is assigned.
- *   3. Each assignment is an UPDATE of one row by its number, conditional on its phase and lane. Rows of nodes that take no
- *      items stay pending, and those of a node whose engine is not of the kind that the lane needs.
- *   4. Waiting items that are due become runnable. Items of lanes without a workspace end.
- *   5. Heads of lanes, with the limits of their workspaces.
- *   6. The handle's position moves when the transaction has committed, and only then.
+ *   1. Check the epoch. Another epoch means that another node has taken the role, and this round must write nothing.
+ *   2. Read the news behind the position of the handle, before any assignment. If an act is among them (a pause, a
+ *      lower cap), the round assigns nothing: the scheduler decided before it knew of the act.
+ *   3. Renew the lease of the role, if the caller asks for it. The lease decides only when another node may take over.
+ *   4. Assign. Each assignment is an UPDATE of one row by its number, conditional on phase, lane and rank, because the
+ *      row may have ended since the scheduler read its head. A node that takes no items leaves the row pending. All
+ *      assignments of a round have one fence: a fence orders the claims of an item, and an item is assigned at most
+ *      once in a round.
+ *   5. Read the rows of the caller's own node, so that its items need no second round trip through the inbox.
+ *   6. Promote waiting items that are due, at most PROMOTE_BATCH, so that a round stays short. End items without a
+ *      workspace.
+ *   7. Read the state, the handed-over items and the heads that the scheduler asks for. They are read after the
+ *      writes, so that they include the effect of this round.
+ *   8. Commit. Only then does the position of the handle move: after a failed round the same news is read again.
  *
- * It never decides which item goes to which node, and never assigns an item that it was not given.
+ * It never decides which item goes to which node, and never assigns an item that the caller did not name. The dispatch
+ * thread of the node that has the role runs it.
  */
 #include <string.h>
 
@@ -19,7 +28,7 @@
 #include "store/sqlite/claimed.h"
 #include "store/sqlite/facts.h"
 
-enum { NODES_KEPT = 64 };
+enum { NODES_CACHED = 64 };
 
 struct round {
     struct sqlite_store *store;
@@ -39,7 +48,7 @@ struct round {
         int64_t target_id;
         bool takes;
         bool on_temporal;
-    } nodes[NODES_KEPT]; /* direct-mapped cache */
+    } nodes[NODES_CACHED]; /* direct-mapped cache */
 };
 
 /* --- assigning --- */
@@ -48,7 +57,7 @@ struct round {
 static enum weir_status node_takes(struct round *round, int64_t node_id, int64_t lane_id, bool *ret_takes,
                                    int64_t *ret_target_id, struct weir_error *error)
 {
-    size_t at = (size_t)node_id % NODES_KEPT;
+    size_t at = (size_t)node_id % NODES_CACHED;
     if (round->nodes[at].id != node_id) {
         int64_t target = 0;
         enum weir_status status =
@@ -66,6 +75,7 @@ static enum weir_status node_takes(struct round *round, int64_t node_id, int64_t
     return WEIR_OK;
 }
 
+/* Records one assignment and sets its outcome. */
 static enum weir_status assign_one(struct round *round, struct assignment *assignment, struct weir_error *error)
 {
     bool takes = false;
@@ -104,6 +114,7 @@ static enum weir_status assign_one(struct round *round, struct assignment *assig
     return status;
 }
 
+/* Whether the assignment went to the node of the caller. */
 static bool is_own(const struct schedule_call *call, const struct assignment *assignment)
 {
     return assignment->outcome == ASSIGNMENT_TAKEN && assignment->node_id == call->node_id;
@@ -139,6 +150,7 @@ static enum weir_status read_claimed(struct round *round, struct weir_error *err
     return status;
 }
 
+/* Records all assignments, then reads the items of the own node. */
 static enum weir_status assign_all(struct round *round, struct weir_error *error)
 {
     struct schedule_call *call = round->call;
@@ -157,6 +169,7 @@ struct due_item {
     int64_t rank;
 };
 
+/* Reads waiting items that are due. */
 static enum weir_status read_due(struct round *round, struct due_item *due, size_t *ret_count, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
@@ -176,7 +189,8 @@ static enum weir_status read_due(struct round *round, struct due_item *due, size
     return status;
 }
 
-static enum weir_status promote(struct round *round, struct weir_error *error)
+/* Makes due items runnable, and reports each as a fact. */
+static enum weir_status promote_due_items(struct round *round, struct weir_error *error)
 {
     size_t count = 0;
     struct due_item *due = arena_allocate(round->arena, PROMOTE_BATCH * sizeof *due);
@@ -198,6 +212,7 @@ static enum weir_status promote(struct round *round, struct weir_error *error)
     return status;
 }
 
+/* Ends one item without a workspace. */
 static enum weir_status end_orphan(struct round *round, const char *id, int64_t lane_id, struct weir_error *error)
 {
     char text[96];
@@ -210,6 +225,7 @@ static enum weir_status end_orphan(struct round *round, const char *id, int64_t 
     return status == WEIR_OK ? item_end(round->write, &ending, error) : status;
 }
 
+/* Ends items of one lane, at most *left. */
 static enum weir_status end_orphans_of(struct round *round, int64_t lane_id, size_t *left, struct weir_error *error)
 {
     size_t count = 0;
@@ -252,6 +268,7 @@ static enum weir_status end_orphans(struct round *round, struct weir_error *erro
 
 /* --- heads --- */
 
+/* Reads the limits of the workspace of a lane. */
 static enum weir_status read_limits(struct round *round, struct lane_read *read, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
@@ -270,6 +287,7 @@ static enum weir_status read_limits(struct round *round, struct lane_read *read,
     return status;
 }
 
+/* Reads the first runnable items of a lane behind the given rank. */
 static enum weir_status read_heads(struct round *round, struct lane_read *read, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
@@ -295,6 +313,7 @@ static enum weir_status read_heads(struct round *round, struct lane_read *read, 
     return status;
 }
 
+/* Reads limits and heads of all lanes that the caller names. */
 static enum weir_status read_all_heads(struct round *round, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
@@ -309,6 +328,7 @@ static enum weir_status read_all_heads(struct round *round, struct weir_error *e
 
 /* --- the round --- */
 
+/* Reads news as facts; the first round of an epoch takes the last position instead. */
 static enum weir_status read_news(struct round *round, bool *ret_stale, struct weir_error *error)
 {
     if (round->call->load) {
@@ -318,7 +338,8 @@ static enum weir_status read_news(struct round *round, bool *ret_stale, struct w
     return facts_of_news(&round->facts, &round->position, ret_stale, &round->answer.more_news, error);
 }
 
-static enum weir_status read_needs(struct round *round, struct weir_error *error)
+/* Reads the facts that the caller needs, or all of them at a load. */
+static enum weir_status read_needed_facts(struct round *round, struct weir_error *error)
 {
     bool load = round->call->load;
     unsigned needs = round->call->needs;
@@ -335,6 +356,7 @@ static enum weir_status read_needs(struct round *round, struct weir_error *error
     return status;
 }
 
+/* Reads when the next waiting item is due. */
 static enum weir_status read_next_due(struct round *round, struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(round->connection, error, QUERY_NEXT_DUE, "");
@@ -350,6 +372,7 @@ static enum weir_status read_next_due(struct round *round, struct weir_error *er
     return status;
 }
 
+/* Reads whether operators have requests for the node. */
 static enum weir_status read_requests(struct round *round, struct weir_error *error)
 {
     int64_t requests = 0;
@@ -359,12 +382,14 @@ static enum weir_status read_requests(struct round *round, struct weir_error *er
     return status;
 }
 
+/* Whether the round looks at waiting items. */
 static bool needs_due(const struct round *round)
 {
     return round->call->load || (round->call->needs & NEED_DUE) != 0;
 }
 
-static enum weir_status renew(struct round *round, struct weir_error *error)
+/* Extends the lease of the role. */
+static enum weir_status renew_lease(struct round *round, struct weir_error *error)
 {
     const struct schedule_call *call = round->call;
     int64_t changes = 0;
@@ -374,19 +399,21 @@ static enum weir_status renew(struct round *round, struct weir_error *error)
     return status == WEIR_OK && changes == 0 ? error_set(error, WEIR_STALE_FENCE, "this node has left the role") : status;
 }
 
-static enum weir_status write_all(struct round *round, struct weir_error *error)
+/* The writes of the round, in the order of the steps above. */
+static enum weir_status write_round_changes(struct round *round, struct weir_error *error)
 {
-    enum weir_status status = round->call->lease_us > 0 ? renew(round, error) : WEIR_OK;
+    enum weir_status status = round->call->lease_us > 0 ? renew_lease(round, error) : WEIR_OK;
     if (status == WEIR_OK && round->call->assignment_count > 0 && !round->answer.is_stale) {
         status = assign_all(round, error);
     }
     if (status == WEIR_OK && needs_due(round)) {
-        status = promote(round, error);
+        status = promote_due_items(round, error);
     }
     return status == WEIR_OK ? end_orphans(round, error) : status;
 }
 
-static enum weir_status run(struct round *round, struct weir_error *error)
+/* The whole round inside a transaction. */
+static enum weir_status run_scheduler_round(struct round *round, struct weir_error *error)
 {
     bool has_acts = false;
     enum weir_status status = role_check(round->connection, round->call->epoch, &round->cookie, error);
@@ -398,10 +425,10 @@ static enum weir_status run(struct round *round, struct weir_error *error)
     }
     round->answer.is_stale = has_acts && round->call->assignment_count > 0;
     if (status == WEIR_OK && round->write != NULL) {
-        status = write_all(round, error);
+        status = write_round_changes(round, error);
     }
     if (status == WEIR_OK) {
-        status = read_needs(round, error);
+        status = read_needed_facts(round, error);
     }
     if (status == WEIR_OK && needs_due(round)) {
         status = read_next_due(round, error);
@@ -419,7 +446,8 @@ static enum weir_status run(struct round *round, struct weir_error *error)
     return facts_end(&round->facts, status, error);
 }
 
-static void begin(struct round *round, struct connection *connection, struct write *write, int64_t now_us)
+/* Prepares the round; it may run a second time, as a write. */
+static void begin_round(struct round *round, struct connection *connection, struct write *write, int64_t now_us)
 {
     size_t count = round->call->assignment_count;
     round->connection = connection;
@@ -444,18 +472,19 @@ static enum weir_status run_as_read(struct round *round, bool *ret_must_write, s
         return status;
     }
     status = connection_store_time(connection, &now_us, error);
-    begin(round, connection, NULL, now_us);
+    begin_round(round, connection, NULL, now_us);
     if (status == WEIR_OK && needs_due(round)) {
         status = read_next_due(round, error);
         *ret_must_write = status == WEIR_OK && round->answer.next_due_us <= now_us;
     }
     if (status == WEIR_OK && !*ret_must_write) {
-        status = run(round, error);
+        status = run_scheduler_round(round, error);
     }
     snapshot_end(connection);
     return status;
 }
 
+/* Runs the round as a write; without a change it is undone. */
 static enum weir_status run_as_write(struct round *round, struct weir_error *error)
 {
     struct write write;
@@ -463,8 +492,8 @@ static enum weir_status run_as_write(struct round *round, struct weir_error *err
     if (status != WEIR_OK) {
         return status;
     }
-    begin(round, write.connection, &write, write.now_us);
-    status = run(round, error);
+    begin_round(round, write.connection, &write, write.now_us);
+    status = run_scheduler_round(round, error);
     if (status == WEIR_OK && round->changed) {
         status = write_finish(&write, error);
     } else {
@@ -477,6 +506,7 @@ static enum weir_status run_as_write(struct round *round, struct weir_error *err
 enum weir_status sqlite_schedule(struct store *store, struct schedule_call *call, struct arena *arena,
                                  struct schedule_answer *ret_answer, struct weir_error *error)
 {
+    INVARIANT(call->epoch > 0 && call->node_id > 0 && call->assignment_count <= CLAIM_BATCH_MOST && arena != NULL);
     struct sqlite_store *self = sqlite_of(store);
     struct round round = {.store = self, .call = call, .arena = arena};
     bool must_write = call->assignment_count > 0 || call->orphan_count > 0 || call->lease_us > 0;

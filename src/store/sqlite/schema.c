@@ -1,8 +1,12 @@
-/* The schema of the file: its number, the missing files, and the migration.
+/* The schema of the file: its number, the missing schema files, and the migration.
  *
- * Numbered schema files make the tables, each in a transaction of its own together with its number (PRAGMA user_version).
- * Views hold no data: all of them are made anew in one transaction when their checksum is another than the one on record. A
- * migration never changes a file with a newer schema.
+ *   1. Numbered schema files make the tables. Each runs in a transaction of its own together with its number (PRAGMA
+ *      user_version), so that a crash leaves it done or not begun, and a migration can be repeated.
+ *   2. Views hold no data. All of them are made anew in one transaction when their checksum differs from the one on
+ *      record.
+ *   3. Each step reads the number again under the write lock, because another process may have migrated meanwhile.
+ *
+ * A migration never changes a file with a newer schema. Runs in the caller's thread.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +15,7 @@
 #include "store/refusal.h"
 #include "store/sqlite/sqlite_store.h"
 
+/* The number of the schema in the file. */
 static enum weir_status read_version(struct connection *connection, int *ret_version, struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_SCHEMA_VERSION, "");
@@ -26,6 +31,7 @@ static enum weir_status read_version(struct connection *connection, int *ret_ver
     return status;
 }
 
+/* The file was migrated by a newer program. */
 static enum weir_status refuse_newer(const struct store *store, int version, struct weir_error *error)
 {
     return refusal_schema_newer(store->url, version, SQLITE_MIGRATION_COUNT, error);
@@ -48,6 +54,7 @@ static enum weir_status are_views_ours(struct connection *connection, bool *ret_
     return status;
 }
 
+/* The file needs a migration, or only new views. */
 static enum weir_status refuse_older(const struct store *store, int version, struct weir_error *error)
 {
     if (version == 0) {
@@ -64,6 +71,7 @@ static enum weir_status refuse_older(const struct store *store, int version, str
 /* Asked of the writer, which is there: a handle that is only there to open others needs no reader of its own. */
 enum weir_status sqlite_require_schema(struct store *store, struct weir_error *error)
 {
+    INVARIANT(store != NULL);
     struct connection *connection;
     struct sqlite_store *self = sqlite_of(store);
     int version = 0;
@@ -103,6 +111,7 @@ static char *text_of_views(struct arena *arena)
     return text;
 }
 
+/* The number of the schema, and whether the views are those of this program. */
 static enum weir_status read_state(struct store *store, int *ret_version, bool *ret_are_ours, struct weir_error *error)
 {
     struct connection *connection;
@@ -121,6 +130,7 @@ static enum weir_status read_state(struct store *store, int *ret_version, bool *
 enum weir_status sqlite_plan(struct store *store, struct arena *arena, const struct store_migration **ret_migrations,
                              size_t *ret_count, struct weir_error *error)
 {
+    INVARIANT(arena != NULL && ret_migrations != NULL && ret_count != NULL);
     int version = 0;
     bool are_ours = false;
     enum weir_status status = read_state(store, &version, &are_ours, error);
@@ -146,8 +156,8 @@ enum weir_status sqlite_plan(struct store *store, struct arena *arena, const str
 }
 
 /* One migration and its number in one transaction: a crash leaves it done or not begun. */
-static enum weir_status apply(struct connection *connection, const struct named_migration *migration,
-                              struct weir_error *error)
+static enum weir_status apply_migration(struct connection *connection, const struct named_migration *migration,
+                                        struct weir_error *error)
 {
     char mark[96];
     (void)snprintf(mark, sizeof mark, "PRAGMA user_version=%d; PRAGMA application_id=%d;", migration->version,
@@ -165,6 +175,7 @@ static enum weir_status apply(struct connection *connection, const struct named_
     return status;
 }
 
+/* Drops and makes all views, and stores their checksum. */
 static enum weir_status make_views(struct connection *connection, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
@@ -200,9 +211,10 @@ static enum weir_status migrate_step(struct connection *connection, const struct
     if (*ret_done) {
         return WEIR_OK;
     }
-    return is_last ? make_views(connection, error) : apply(connection, &sqlite_migrations[version], error);
+    return is_last ? make_views(connection, error) : apply_migration(connection, &sqlite_migrations[version], error);
 }
 
+/* Runs the next step in a transaction of its own. */
 static enum weir_status migrate_next(struct connection *connection, const struct store *store, bool *ret_done,
                                      struct weir_error *error)
 {

@@ -1,4 +1,12 @@
-/* Plans, workspaces, pauses and published definitions. */
+/* Plans, workspaces, pauses and published definitions.
+ *
+ * A change of a plan resolves the limits of its workspaces in the same transaction, so that a reader never sees a cap
+ * that belongs to neither the old nor the new plan. A change that may take capacity away inserts an act into the news:
+ * the scheduler assigns nothing until it has read it. A published text that equals the newest version makes no new
+ * version, so that publishing may be repeated.
+ *
+ * It never changes a row of the queue. Runs in the caller's thread.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +16,7 @@
 #include "store/sqlite/sqlite_store.h"
 
 /* Ends a verb: commit when all went well, else undo. */
-static enum weir_status finish(struct write *write, enum weir_status status, struct weir_error *error)
+static enum weir_status finish_write(struct write *write, enum weir_status status, struct weir_error *error)
 {
     if (status != WEIR_OK) {
         write_undo(write);
@@ -18,14 +26,15 @@ static enum weir_status finish(struct write *write, enum weir_status status, str
 }
 
 /* The workspace's limits follow its plan. */
-static enum weir_status resolve(struct write *write, int64_t workspace_id, struct weir_error *error)
+static enum weir_status resolve_limits(struct write *write, int64_t workspace_id, struct weir_error *error)
 {
     return connection_run(write->connection, error, NULL, QUERY_RESOLVE_WORKSPACE, "i", workspace_id);
 }
 
 /* --- plans --- */
 
-static enum weir_status resolve_workspaces_of(struct write *write, const char *plan, struct weir_error *error)
+/* Resolves the limits of all workspaces of a plan. */
+static enum weir_status resolve_plan_limits(struct write *write, const char *plan, struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_WORKSPACES_OF_PLAN, "t", plan);
     enum weir_status status = WEIR_OK;
@@ -47,12 +56,13 @@ static enum weir_status resolve_workspaces_of(struct write *write, const char *p
         ids[count++] = sqlite3_column_int64(statement, 0);
     }
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        status = resolve(write, ids[i], error);
+        status = resolve_limits(write, ids[i], error);
     }
     free(ids);
     return status;
 }
 
+/* Changes or makes a plan. */
 static enum weir_status change_plan(struct write *write, const struct plan_change *change, struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_FIND_PLAN, "t", change->name);
@@ -74,14 +84,15 @@ static enum weir_status change_plan(struct write *write, const struct plan_chang
                                 weight == 0 ? 1 : weight);
     }
     news_act_any(&write->news);
-    return status == WEIR_OK ? resolve_workspaces_of(write, change->name, error) : status;
+    return status == WEIR_OK ? resolve_plan_limits(write, change->name, error) : status;
 }
 
 enum weir_status sqlite_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error)
 {
+    INVARIANT(change->name != NULL);
     struct write write;
     enum weir_status status = write_open(store, &write, error);
-    return status == WEIR_OK ? finish(&write, change_plan(&write, change, error), error) : status;
+    return status == WEIR_OK ? finish_write(&write, change_plan(&write, change, error), error) : status;
 }
 
 /* --- workspaces --- */
@@ -93,6 +104,7 @@ struct workspace_row {
     int paused;
 };
 
+/* Refuses an unknown name and suggests the nearest one. */
 static enum weir_status refuse_name(struct write *write, enum sqlite_query names, enum weir_status refusal,
                                     const char *what, const char *name, const char *how, struct weir_error *error)
 {
@@ -115,6 +127,7 @@ static enum weir_status refuse_name(struct write *write, enum sqlite_query names
     return refusal;
 }
 
+/* Reads the row of a workspace, or makes it when the caller asks for that. */
 static enum weir_status read_workspace(struct write *write, const struct workspace_change *change,
                                        struct workspace_row *row, struct weir_error *error)
 {
@@ -143,6 +156,7 @@ static enum weir_status read_workspace(struct write *write, const struct workspa
     return status;
 }
 
+/* Changes a workspace and resolves its limits. */
 static enum weir_status change_workspace(struct write *write, const struct workspace_change *change,
                                          struct weir_error *error)
 {
@@ -175,14 +189,15 @@ static enum weir_status change_workspace(struct write *write, const struct works
     }
     (void)connection_step(write->connection, statement, &status, error);
     news_act_workspace(&write->news, row.id);
-    return status == WEIR_OK ? resolve(write, row.id, error) : status;
+    return status == WEIR_OK ? resolve_limits(write, row.id, error) : status;
 }
 
 enum weir_status sqlite_set_workspace(struct store *store, const struct workspace_change *change, struct weir_error *error)
 {
+    INVARIANT(change->name != NULL);
     struct write write;
     enum weir_status status = write_open(store, &write, error);
-    return status == WEIR_OK ? finish(&write, change_workspace(&write, change, error), error) : status;
+    return status == WEIR_OK ? finish_write(&write, change_workspace(&write, change, error), error) : status;
 }
 
 enum weir_status sqlite_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error)
@@ -206,11 +221,12 @@ enum weir_status sqlite_set_paused(struct store *store, const char *group, bool 
             status = refuse_name(&write, QUERY_GROUP_NAMES, WEIR_NOT_FOUND, "executor group", group, GROUP_HOW, error);
         }
     }
-    return finish(&write, status, error);
+    return finish_write(&write, status, error);
 }
 
 /* --- definitions --- */
 
+/* Reads the newest version of a workflow, and whether it has the same text. */
 static enum weir_status find_newest(struct write *write, const char *name, int64_t workspace_id, const char *text,
                                     struct published *published, struct weir_error *error)
 {
@@ -229,8 +245,9 @@ static enum weir_status find_newest(struct write *write, const char *name, int64
     return status;
 }
 
-static enum weir_status publish(struct write *write, const char *name, const char *workspace, const char *text,
-                                struct published *published, struct weir_error *error)
+/* Inserts the next version, unless the newest one has the same text. */
+static enum weir_status publish_version(struct write *write, const char *name, const char *workspace, const char *text,
+                                        struct published *published, struct weir_error *error)
 {
     int64_t workspace_id = 0;
     enum weir_status status = WEIR_OK;
@@ -268,13 +285,14 @@ static enum weir_status publish(struct write *write, const char *name, const cha
 enum weir_status sqlite_publish(struct store *store, const char *name, const char *workspace, const char *text,
                                 struct published *ret_published, struct weir_error *error)
 {
+    INVARIANT(name != NULL && text != NULL && ret_published != NULL);
     struct write write;
     struct published published = {0};
     enum weir_status status = write_open(store, &write, error);
     if (status != WEIR_OK) {
         return status;
     }
-    status = finish(&write, publish(&write, name, workspace, text, &published, error), error);
+    status = finish_write(&write, publish_version(&write, name, workspace, text, &published, error), error);
     if (status == WEIR_OK) {
         *ret_published = published;
     }

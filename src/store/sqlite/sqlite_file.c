@@ -1,3 +1,23 @@
+/* A SQLite file that is open in this process, with its one writer.
+ *
+ * All handles of a process share one writer connection, behind a mutex that serves threads in their order. The order
+ * of a transaction:
+ *
+ *   1. Take the mutex, at most until the deadline.
+ *   2. BEGIN IMMEDIATE takes the write lock of the file at once. A transaction that reads first and writes later could
+ *      fail in between.
+ *   3. Check that the three files are still those that were opened (file_identity.c), under the lock: then no process
+ *      can replace them in the ordinary way.
+ *   4. Read the store time, once for the whole transaction.
+ *   5. Before the commit, extend the log with zeros when it is near its end (wal_preallocate.c), so that the sync does
+ *      not have to write a new file length.
+ *   6. Commit. A failed sync leaves the commit unknown: the pages may be in the log. The writer is given back in each
+ *      case.
+ *
+ * A child of fork() never uses the files of its parent, because SQLite's locks do not survive the fork. The first
+ * opener looks for damage in the log before SQLite overwrites it. Any thread may call these functions; the list of
+ * files has a lock of its own.
+ */
 #include "store/sqlite/sqlite_file.h"
 
 #include <errno.h>
@@ -61,11 +81,13 @@ static enum weir_status require_not_inherited(const char *path, struct weir_erro
     return WEIR_MISUSE;
 }
 
+/* Registers the handler for children of fork(). */
 static void watch_forks(void)
 {
     (void)pthread_atfork(NULL, NULL, forget_files_in_child);
 }
 
+/* The open file of this path, by device and inode. */
 static struct sqlite_file *find_file(const struct connection_options *options)
 {
     struct stat facts;
@@ -93,6 +115,7 @@ static enum weir_status check_files(struct sqlite_file *file, struct weir_error 
     return status;
 }
 
+/* Opens the writer and checks the log for damage. */
 static enum weir_status open_file(const struct connection_options *options, struct sqlite_file **ret_file,
                                   struct weir_error *error)
 {
@@ -102,10 +125,10 @@ static enum weir_status open_file(const struct connection_options *options, stru
         return error_out_of_memory(error);
     }
     memcpy(file->path, options->path, length);
-    bool is_first = !options->read_only && !log_is_in_use(options->path);
+    bool is_first = !options->read_only && !wal_is_in_use(options->path);
     enum weir_status status = connection_open(options, &file->writer, error);
     struct stat facts;
-    if (status == WEIR_OK && !options->read_only && (status = log_room_watch(&file->writer, error)) != WEIR_OK) {
+    if (status == WEIR_OK && !options->read_only && (status = wal_preallocate_init(&file->writer, error)) != WEIR_OK) {
         connection_close(&file->writer);
     }
     if (status == WEIR_OK && stat(options->path, &facts) != 0) {
@@ -117,7 +140,7 @@ static enum weir_status open_file(const struct connection_options *options, stru
         return status;
     }
     if (is_first) {
-        log_damage_look(&file->writer, options->path, options->events);
+        wal_damage_check(&file->writer, options->path, options->events);
     }
     file->read_only = options->read_only;
     file->device = facts.st_dev;
@@ -172,6 +195,7 @@ enum weir_status sqlite_file_open(const struct connection_options *options, stru
 
 struct sqlite_file *sqlite_file_share(struct sqlite_file *file)
 {
+    INVARIANT(file->references > 0);
     (void)pthread_mutex_lock(&files_lock);
     file->references++;
     (void)pthread_mutex_unlock(&files_lock);
@@ -219,6 +243,7 @@ enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, st
 enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
                              int64_t *ret_now_us, struct weir_error *error)
 {
+    INVARIANT(file->references > 0 && deadline_us > 0);
     struct connection *connection;
     enum weir_status status = write_reserve(file, deadline_us, &connection, error);
     if (status != WEIR_OK) {
@@ -244,7 +269,7 @@ enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error
 {
     INVARIANT(file->in_transaction);
     FAILPOINT("before_commit");
-    log_room_make(&file->writer);
+    wal_preallocate_extend(&file->writer);
     enum weir_status status = connection_run(&file->writer, error, NULL, QUERY_COMMIT, "");
     if (status == WEIR_OK) {
         FAILPOINT("after_commit");

@@ -1,4 +1,12 @@
-/* The SQLite driver: opening, transactions, backup, and the table of its verbs. */
+/* The SQLite driver: handles, their transactions, backup, and the table of verbs.
+ *
+ * A handle has a reading connection of its own, opened on first use, and shares the writer of its file with all
+ * handles of the process (sqlite_file.c). write_finish() inserts the news and notes the clock before it commits, so
+ * that no verb can forget either. A backup copies pages from a read transaction into a new file under another name,
+ * and renames it when it is whole; it never overwrites a file.
+ *
+ * A handle belongs to one thread at a time. It never keeps a transaction open between two calls.
+ */
 #include "store/sqlite/sqlite_store.h"
 
 #include <errno.h>
@@ -18,6 +26,7 @@ enum { BACKUP_STEP_PAGES = 1024 };
 
 /* --- opening --- */
 
+/* The options of a connection of this handle. */
 static struct connection_options options_of(const struct sqlite_store *store, int cache_kib)
 {
     return (struct connection_options){.path = store->path,
@@ -28,6 +37,7 @@ static struct connection_options options_of(const struct sqlite_store *store, in
                                        .clock = store->store.clock};
 }
 
+/* Allocates a handle with its path. */
 static struct sqlite_store *new_store(const char *path)
 {
     struct sqlite_store *store = calloc(1, sizeof *store + strlen(path) + 1);
@@ -117,6 +127,7 @@ static void sqlite_close(struct store *store)
 
 enum weir_status store_reader(struct store *store, struct connection **ret_connection, struct weir_error *error)
 {
+    INVARIANT(ret_connection != NULL);
     struct sqlite_store *self = sqlite_of(store);
     if (self->reader.borrowed) {
         *ret_connection = &self->reader;
@@ -164,6 +175,7 @@ void sqlite_store_tune_process(void)
 
 enum weir_status write_open(struct store *store, struct write *write, struct weir_error *error)
 {
+    INVARIANT(store != NULL && store->driver == &sqlite_store_driver);
     write->store = sqlite_of(store);
     if (write->store->read_only) {
         return refusal_read_only(store->url, error);
@@ -179,6 +191,7 @@ enum weir_status write_open(struct store *store, struct write *write, struct wei
 
 enum weir_status write_finish(struct write *write, struct weir_error *error)
 {
+    INVARIANT(write->connection != NULL);
     enum weir_status status = news_write(&write->news, write->connection, error);
     if (status == WEIR_OK) {
         status = connection_mark_clock(write->connection, write->now_us, error);
@@ -204,6 +217,7 @@ enum weir_status event_history_add(struct connection *connection, const char *id
                                    int64_t node_id, int64_t fence, const char *actor, const char *reason,
                                    const char *detail, struct weir_error *error)
 {
+    INVARIANT(id != NULL && event != NULL);
     return connection_run(connection, error, NULL, QUERY_INSERT_EVENT, "titiittt", id, at_us, event, node_id, fence, actor,
                           reason, detail);
 }
@@ -222,6 +236,7 @@ static enum weir_status sqlite_time(struct store *store, int64_t *ret_now_us, st
 
 /* --- backup --- */
 
+/* Copies the pages in steps, with progress. */
 static enum weir_status copy_pages(const struct store *store, sqlite3 *from, sqlite3 *to, struct weir_error *error)
 {
     sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");
@@ -275,6 +290,7 @@ static enum weir_status give_name(const char *from, const char *to, struct weir_
                             "the backup cannot be named %s: %s", to, strerror(native));
 }
 
+/* Copies the store into a new file, from one read transaction. */
 static enum weir_status copy_to(struct store *store, const char *path, struct weir_error *error)
 {
     struct connection *connection;

@@ -53,6 +53,7 @@ struct log_reader {
     uint8_t *frame;
 };
 
+/* Four bytes of the log as a number. */
 static uint32_t big_endian(const uint8_t *at)
 {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
@@ -82,6 +83,7 @@ static bool equal_sums(struct sum a, struct sum b)
     return a.first == b.first && a.second == b.second;
 }
 
+/* Reads one frame of the log; false at the end of the file. */
 static bool read_frame(struct log_reader *log, int64_t index)
 {
     sqlite3_int64 bytes = FRAME_HEADER_BYTES + (sqlite3_int64)log->page_bytes;
@@ -89,6 +91,7 @@ static bool read_frame(struct log_reader *log, int64_t index)
     return at + bytes <= log->size && log->file->pMethods->xRead(log->file, log->frame, (int)bytes, at) == SQLITE_OK;
 }
 
+/* The checksum that the frame must have, continued from the one before. */
 static struct sum frame_sum(const struct log_reader *log, struct sum before)
 {
     before = sum_of(log, before, log->frame, SUMMED_BYTES);
@@ -145,7 +148,7 @@ static int64_t count_commits(struct log_reader *log, const uint8_t salts[8], int
     return commits;
 }
 
-static sqlite3_file *log_of(const struct connection *connection)
+static sqlite3_file *damaged_log_of(const struct connection *connection)
 {
     sqlite3_file *log = NULL;
     (void)sqlite3_file_control(connection->database, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
@@ -153,9 +156,9 @@ static sqlite3_file *log_of(const struct connection *connection)
 }
 
 /* Commits that follow a damaged place of the log and were not replayed; 0 = none. `writer` must hold the write lock. */
-static int64_t log_damage_count(const struct connection *writer)
+static int64_t count_lost_commits(const struct connection *writer)
 {
-    struct log_reader log = {.file = log_of(writer)};
+    struct log_reader log = {.file = damaged_log_of(writer)};
     uint8_t salts[8];
     bool ends = true;
     int64_t commits = 0;
@@ -182,6 +185,7 @@ static int64_t log_damage_count(const struct connection *writer)
 
 /* --- the copy --- */
 
+/* Copies the whole log to a new file. */
 static bool copy_log(sqlite3_file *log, const char *to)
 {
     sqlite3_int64 size = 0;
@@ -203,7 +207,8 @@ static bool copy_log(sqlite3_file *log, const char *to)
     return fine;
 }
 
-static void report(struct event_bus *events, int64_t commits, const char *copy)
+/* Reports the damage as an event. */
+static void emit_damage(struct event_bus *events, int64_t commits, const char *copy)
 {
     char text[WEIR_ERROR_MESSAGE_MAX];
     (void)snprintf(
@@ -215,25 +220,25 @@ static void report(struct event_bus *events, int64_t commits, const char *copy)
     event_emit(events, &event);
 }
 
-void log_damage_look(struct connection *writer, const char *path, struct event_bus *events)
+void wal_damage_check(struct connection *writer, const char *path, struct event_bus *events)
 {
     char copy[PATH_MAX];
     char at[32];
     time_t now = time(NULL);
     struct tm parts;
-    sqlite3_file *log = log_of(writer);
+    sqlite3_file *log = damaged_log_of(writer);
     sqlite3_int64 size = 0;
     if (log == NULL || log->pMethods->xFileSize(log, &size) != SQLITE_OK || size <= HEADER_BYTES ||
         connection_begin(writer, QUERY_BEGIN_IMMEDIATE, NULL) != WEIR_OK) {
         return;
     }
-    int64_t commits = log_damage_count(writer);
+    int64_t commits = count_lost_commits(writer);
     bool copied = false;
     if (commits > 0) {
         (void)strftime(at, sizeof at, "%Y%m%dT%H%M%SZ", gmtime_r(&now, &parts));
         int length = snprintf(copy, sizeof copy, "%s-wal.damaged-%s-%lld", path, at, (long long)commits);
         copied = length > 0 && (size_t)length < sizeof copy && copy_log(log, copy);
-        report(events, commits, copied ? copy : NULL);
+        emit_damage(events, commits, copied ? copy : NULL);
     }
     connection_rollback(writer);
     if (copied) { /* so that the damaged place is gone, and is not found and copied again */
@@ -272,7 +277,7 @@ void wal_damage_list(const char *path, json_t *problems)
 /* The system's list of locks is read instead of asking for one: a process that closes a descriptor of the file loses all
  * locks that another connection of the same process has on it. Where the list cannot be read the file counts as unused,
  * which costs a look at the log and nothing else. */
-bool log_is_in_use(const char *path)
+bool wal_is_in_use(const char *path)
 {
     char name[PATH_MAX];
     char line[256];

@@ -18,9 +18,9 @@
 struct event_bus;
 
 /* Whether another connection, of any process, has the log of this file open. Then nothing was replayed since. */
-bool log_is_in_use(const char *path);
+bool wal_is_in_use(const char *path);
 /* Looks, copies, reports. Called once, by the first one that opens the file for writing. Best effort. */
-void log_damage_look(struct connection *writer, const char *path, struct event_bus *events);
+void wal_damage_check(struct connection *writer, const char *path, struct event_bus *events);
 /* Adds a line for each copy beside the file. */
 void wal_damage_list(const char *path, json_t *problems);
 

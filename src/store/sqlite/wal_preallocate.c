@@ -1,4 +1,19 @@
+/* Extends the write-ahead log with zeros, so that a commit does not change the length of the file.
+ *
+ *   1. After each commit SQLite calls note_commit() with the number of frames in the log. The writer remembers where
+ *      the log ends, and checkpoints after LOG_PAGES frames, as SQLite's own hook does.
+ *   2. Before a commit, inside the transaction, wal_preallocate_extend() compares that end with the length of the
+ *      file. The write lock keeps every other process from appending meanwhile.
+ *   3. If little is left, it appends zeros, as much as the log is long, at most one stride. A short-lived store so
+ *      writes few zeros.
+ *   4. SQLite reads zeros as frames without the right salt, that is as the end of the log, also after a crash.
+ *
+ * It only appends and never writes before the end of the file. A failure is ignored: the commit then makes the log
+ * longer itself, or reports the full disk. The holder of the writer runs it.
+ */
 #include "store/sqlite/wal_preallocate.h"
+
+#include "base/error.h"
 
 enum { LOG_HEADER_BYTES = 32, FRAME_HEADER_BYTES = 24, ZEROS_BYTES = 64 * 1024 };
 
@@ -14,8 +29,9 @@ static int note_commit(void *context, sqlite3 *database, const char *name, int f
     return SQLITE_OK;
 }
 
-enum weir_status log_room_watch(struct connection *writer, struct weir_error *error)
+enum weir_status wal_preallocate_init(struct connection *writer, struct weir_error *error)
 {
+    INVARIANT(writer->database != NULL);
     int64_t page_bytes = 0;
     enum weir_status status = connection_read_integer(writer, error, &page_bytes, QUERY_PAGE_SIZE, "");
     if (status == WEIR_OK) {
@@ -25,22 +41,23 @@ enum weir_status log_room_watch(struct connection *writer, struct weir_error *er
     return status;
 }
 
-static sqlite3_file *log_of(const struct connection *writer)
+/* The file of the log, or NULL when SQLite has not opened it. */
+static sqlite3_file *open_log_of(const struct connection *writer)
 {
     sqlite3_file *log = NULL;
     (void)sqlite3_file_control(writer->database, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
     return log == NULL || log->pMethods == NULL ? NULL : log;
 }
 
-void log_room_make(struct connection *writer)
+void wal_preallocate_extend(struct connection *writer)
 {
     static const char zeros[ZEROS_BYTES];
     sqlite3_int64 size = 0;
-    sqlite3_file *log = writer->log_bytes < LOG_ROOM_FROM ? NULL : log_of(writer);
-    if (log == NULL || log->pMethods->xFileSize(log, &size) != SQLITE_OK || size - writer->log_bytes >= LOG_ROOM_LEAST) {
+    sqlite3_file *log = writer->log_bytes < PREALLOCATE_FROM ? NULL : open_log_of(writer);
+    if (log == NULL || log->pMethods->xFileSize(log, &size) != SQLITE_OK || size - writer->log_bytes >= PREALLOCATE_LEAST) {
         return;
     }
-    sqlite3_int64 end = size + (size < LOG_ROOM_STRIDE ? size : LOG_ROOM_STRIDE);
+    sqlite3_int64 end = size + (size < PREALLOCATE_STRIDE ? size : PREALLOCATE_STRIDE);
     for (sqlite3_int64 at = size; at < end; at += ZEROS_BYTES) {
         int length = end - at < ZEROS_BYTES ? (int)(end - at) : ZEROS_BYTES;
         if (log->pMethods->xWrite(log, zeros, length, at) != SQLITE_OK) {

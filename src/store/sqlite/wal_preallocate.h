@@ -14,17 +14,17 @@
 #include "store/sqlite/connection.h"
 
 enum {
-    LOG_ROOM_LEAST = 64 * 4096, /* bytes left at the end of the log: below that there is made more, ... */
-    LOG_ROOM_STRIDE =
-        1024 * 1024,          /* ... this much, but never more than the log is long: a short life writes no zeros in vain */
-    LOG_ROOM_FROM = 16 * 4096 /* bytes of the log before the first zeros */
+    PREALLOCATE_LEAST = 64 * 4096, /* bytes left at the end of the log: below that there is made more, ... */
+    PREALLOCATE_STRIDE =
+        1024 * 1024, /* ... this much, but never more than the log is long: a short life writes no zeros in vain */
+    PREALLOCATE_FROM = 16 * 4096 /* bytes of the log before the first zeros */
 };
 
 /* Instead of SQLite's own automatic checkpoint: copies the log back after LOG_PAGES as that does, and notes where it ends.
  * `writer` must stay where it is until it is closed. */
-enum weir_status log_room_watch(struct connection *writer, struct weir_error *error);
+enum weir_status wal_preallocate_init(struct connection *writer, struct weir_error *error);
 /* Right before a commit, inside its transaction. A failure (a full disk) changes nothing: the commit then makes the log
  * longer by itself, or reports why it cannot. */
-void log_room_make(struct connection *writer);
+void wal_preallocate_extend(struct connection *writer);
 
 #endif

@@ -1,10 +1,19 @@
-/* Wake-ups between processes: inotify on the write-ahead log.
+/* Wake-ups between processes: a watch on the write-ahead log, and polls of the data version. The two ways complete
+ * each other:
  *
- * Every commit of another process writes to the log, so the watch reports it at once. But the log is written before the
- * commit is visible: its pages come first, then the sync, then the index in shared memory, which no watch sees. So after a
- * notice the caller looks again a few times, at growing distances, until the data version has changed and no commit can
- * be left whose notice was taken: whoever writes the next one begins after the last one is visible. So when that was not
- * visible yet the last time, and no notice has come since, there is none. An idle node is woken by nothing but heartbeats.
+ *   1. inotify reports each write to the log by another process. This costs nothing while the store is idle.
+ *   2. The notice comes too early. A commit writes its pages, syncs the log, and then publishes itself in shared
+ *      memory, which no watch sees. So after a notice the loop polls the data version, first after 200 us, then at
+ *      doubled distances.
+ *   3. The polls end when the data version has changed and no notice has come since the poll before. SQLite has one
+ *      writer, so the next commit begins after the last one is visible; so without a notice no other commit is open.
+ *   4. They also end after POLLS_MOST polls, 3.3 s in all: a commit that takes longer is found by the loop's own
+ *      polling.
+ *   5. If the watch cannot be made (limits of the system), an event reports it once, the loop polls, and the watch is
+ *      tried again later.
+ *
+ * A wake-up carries no data and is never needed for correctness. It never writes to the store. The dispatch thread of
+ * a node runs it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,18 +28,19 @@
 
 /* 200 us, doubled 13 times: 1.6 s for the last, 3.3 s in all. A busy disk may take that long for the sync of a commit, and
  * no event marks its end. */
-enum { LOOKS_MOST = 14 };
-#define FIRST_LOOK_US ((int64_t)200)
+enum { POLLS_MOST = 14 };
+#define FIRST_POLL_US ((int64_t)200)
 
 struct wake {
     int fd;
     int64_t watch_again_us; /* boot clock; while fd < 0 */
-    bool told;              /* that the watch could not be made */
+    bool is_reported;       /* that the watch could not be made */
     int64_t data_version;   /* 0 = not looked yet */
-    int looks;              /* how often it was looked since the last notice; LOOKS_MOST = no notice is open */
+    int polls;              /* how often it was looked since the last notice; POLLS_MOST = no notice is open */
 };
 
-static int watch(const char *log)
+/* A descriptor that reports writes to the log; -1 with errno. */
+static int open_watch(const char *log)
 {
     int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (fd >= 0 && inotify_add_watch(fd, log, IN_MODIFY | IN_CLOSE_WRITE) < 0) {
@@ -42,7 +52,8 @@ static int watch(const char *log)
     return fd;
 }
 
-static void tell_unwatched(const struct store *store, int failure)
+/* Reports once that the watch cannot be made, with the limits to raise. */
+static void emit_unwatched(const struct store *store, int failure)
 {
     char text[WEIR_ERROR_MESSAGE_MAX];
     struct event event = {.type = EVENT_STORE_UNWATCHED, .code = weir_status_name(WEIR_SYSTEM), .error = text};
@@ -60,22 +71,22 @@ static void watch_when_due(const struct store *store, struct wake *wake, const c
     if (wake->fd >= 0 || now_us < wake->watch_again_us) {
         return;
     }
-    wake->fd = watch(log);
+    wake->fd = open_watch(log);
     if (wake->fd >= 0) {
         struct event event = {.type = EVENT_STORE_WATCHED};
-        wake->looks = 0; /* a commit may be on its way that wrote to the log before we watched */
+        wake->polls = 0; /* a commit may be on its way that wrote to the log before we watched */
         wake->data_version = 0;
-        if (wake->told) {
+        if (wake->is_reported) {
             event_emit(store->events, &event);
         }
-        wake->told = false;
+        wake->is_reported = false;
     } else {
         int failure = errno;
         wake->watch_again_us = time_add(now_us, STORE_WATCH_AGAIN_US);
-        if (!wake->told) {
-            tell_unwatched(store, failure);
+        if (!wake->is_reported) {
+            emit_unwatched(store, failure);
         }
-        wake->told = true;
+        wake->is_reported = true;
     }
 }
 
@@ -109,7 +120,8 @@ int sqlite_wake_fd(struct store *store)
     return wake == NULL ? -1 : wake->fd;
 }
 
-static bool empty(int fd)
+/* Reads all notices; true when there was one. */
+static bool drain_events(int fd)
 {
     char events[4096];
     bool any = false;
@@ -121,6 +133,7 @@ static bool empty(int fd)
 
 bool sqlite_wake_drain(struct store *store, int64_t *ret_again_us)
 {
+    INVARIANT(ret_again_us != NULL);
     struct connection *connection;
     int64_t version = 0;
     *ret_again_us = TIME_NEVER;
@@ -131,21 +144,21 @@ bool sqlite_wake_drain(struct store *store, int64_t *ret_again_us)
     if (wake == NULL || wake->fd < 0) {
         return true;
     }
-    bool noticed = empty(wake->fd);
+    bool noticed = drain_events(wake->fd);
     if (noticed) {
-        wake->looks = 0;
+        wake->polls = 0;
     }
     if (connection_read_integer(connection, NULL, &version, QUERY_DATA_VERSION, "") != WEIR_OK) {
         return true;
     }
     bool changed = version != wake->data_version;
     if (changed && !noticed && wake->data_version != 0) {
-        wake->looks = LOOKS_MOST;
+        wake->polls = POLLS_MOST;
     }
     wake->data_version = version;
-    if (wake->looks < LOOKS_MOST) {
-        *ret_again_us = FIRST_LOOK_US << wake->looks;
-        wake->looks++;
+    if (wake->polls < POLLS_MOST) {
+        *ret_again_us = FIRST_POLL_US << wake->polls;
+        wake->polls++;
     }
     return changed;
 }

@@ -1,4 +1,14 @@
 /* `weir why`: the one reason why an execution does not run, and the facts that explain it.
+ *
+ *   1. Find the execution by its id or the beginning of it. One query (why_item) reads all facts of a live item in one
+ *      row.
+ *   2. Choose the first reason that applies, in the order in which an operator would have to act: a held item without
+ *      a node, a time that has not come, a pause, a group without a node, an engine that is away, no scheduler, no
+ *      free slot. An item that none of these stops is ready.
+ *   3. Add the holders of the slots, the targets of the group, the scheduler, and the place in the lane, each bounded.
+ *   4. An ended execution is its own answer.
+ *
+ * All reads see one snapshot, so that the parts of an answer agree. It never writes. Runs in the thread of the handle.
  */
 #include <string.h>
 
@@ -74,7 +84,8 @@ struct why {
     json_t *answer;
 };
 
-static enum pending_reason reason_of(sqlite3_stmt *item)
+/* The first reason that applies. A held item without a node is handed over, in quarantine or unserved. */
+static enum pending_reason choose_reason(sqlite3_stmt *item)
 {
     int phase = sqlite3_column_int(item, WHY_PHASE);
     if (phase == 2) {
@@ -110,6 +121,7 @@ static enum pending_reason reason_of(sqlite3_stmt *item)
                : REASON_READY;
 }
 
+/* Adds the items that use the slots of the workspace. */
 static enum weir_status add_holders(struct why *why, int64_t workspace_id, struct weir_error *error)
 {
     json_t *holders = json_array();
@@ -131,6 +143,7 @@ static enum weir_status add_holders(struct why *why, int64_t workspace_id, struc
     return json_object_set_new(why->answer, "slot_holders", holders) == 0 ? status : error_out_of_memory(error);
 }
 
+/* Adds the place of a runnable item in its lane. */
 static enum weir_status add_place(struct why *why, int64_t lane_id, int64_t rank, int64_t runnable,
                                   struct weir_error *error)
 {
@@ -145,7 +158,8 @@ static enum weir_status add_place(struct why *why, int64_t lane_id, int64_t rank
     return status;
 }
 
-static const char *what_its_node_does(sqlite3_stmt *item, bool is_silent)
+/* The activity of the node that holds the item, as a sentence. */
+static const char *node_activity(sqlite3_stmt *item, bool is_silent)
 {
     if (is_silent) {
         return "its node is silent; the next node of its executor group that lives takes it over";
@@ -154,6 +168,7 @@ static const char *what_its_node_does(sqlite3_stmt *item, bool is_silent)
                                                                        : "it is running";
 }
 
+/* The target in four columns as a text; null without one. */
 static json_t *target_json(sqlite3_stmt *statement, int column)
 {
     struct engine_target target = {.engine = ""};
@@ -189,19 +204,20 @@ static enum weir_status add_targets(struct why *why, const char *group, bool is_
     return json_object_set_new(why->answer, "group_targets", targets) == 0 ? status : error_out_of_memory(error);
 }
 
-static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
+/* The facts of the row as the keys of the answer. */
+static json_t *facts_json(sqlite3_stmt *item, const char *id, int64_t now_us)
 {
     int phase = sqlite3_column_int(item, WHY_PHASE);
     bool waits = phase != 2 || sqlite3_column_int64(item, WHY_NODE_ID) == 0;
     bool is_silent = !waits && sqlite3_column_type(item, WHY_NODE_SILENT_AT) != SQLITE_NULL;
-    enum pending_reason reason = reason_of(item);
+    enum pending_reason reason = choose_reason(item);
     bool is_unserved = waits && reason == REASON_NO_NODE_IN_GROUP;
     bool is_away = waits && reason == REASON_ENGINE_UNREACHABLE;
     return json_pack(
         "{s:s, s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s?, s:b, s:s?, "
         "s:s?, s:s?, s:o, s:o, s:o, s:o, s:s?, s:I, s:I, s:o}",
         "id", id, "status", column_text(item, WHY_STATUS), "pending_reason", waits ? pending_reason_name(reason) : NULL,
-        "because", waits ? pending_reason_meaning(reason) : what_its_node_does(item, is_silent), "workspace",
+        "because", waits ? pending_reason_meaning(reason) : node_activity(item, is_silent), "workspace",
         column_text(item, WHY_WORKSPACE), "plan", column_text(item, WHY_PLAN), "workflow", column_text(item, WHY_WORKFLOW),
         "version", sqlite3_column_int(item, WHY_VERSION), "slots_used",
         (json_int_t)sqlite3_column_int64(item, WHY_SLOTS_USED), "slots_max",
@@ -232,33 +248,34 @@ static enum weir_status add_no_scheduler(struct why *why, struct weir_error *err
 {
     struct role_state role;
     const char *reason = json_string_value(json_object_get(why->answer, "pending_reason"));
-    bool is_told = reason != NULL && strcmp(reason, pending_reason_name(REASON_NO_SCHEDULER)) == 0;
+    bool is_explained = reason != NULL && strcmp(reason, pending_reason_name(REASON_NO_SCHEDULER)) == 0;
     enum weir_status status = role_read(why->connection, why->now_us, &role, error);
     json_t *last = json_object();
     int64_t lock_awaited_us = 0;
-    if (status == WEIR_OK && is_told) {
+    if (status == WEIR_OK && is_explained) {
         status =
             last == NULL ? error_out_of_memory(error) : role_add_reason(why->connection, last, &lock_awaited_us, error);
     }
     if (status == WEIR_OK) {
-        bool is_held = is_told && role.node_id != 0;
-        const char *told = json_string_value(json_object_get(last, "why"));
+        bool is_held = is_explained && role.node_id != 0;
+        const char *last_reason = json_string_value(json_object_get(last, "why"));
         int64_t since_us = lock_awaited_us > 0 ? lock_awaited_us : is_held ? role.expires_us : role.since_us;
         char since[TIME_TEXT_MAX];
         time_format(since_us, since);
         (void)json_object_set_new(why->answer, "scheduler_since",
-                                  is_told && since_us > 0 ? json_string(since) : json_null());
+                                  is_explained && since_us > 0 ? json_string(since) : json_null());
         (void)json_object_set_new(why->answer, "scheduler_node", is_held ? json_string(role.node) : json_null());
         (void)json_object_set_new(why->answer, "scheduler_why",
-                                  !is_told              ? json_null()
+                                  !is_explained         ? json_null()
                                   : lock_awaited_us > 0 ? json_string("awaits the lock")
                                   : is_held             ? json_string("lease over")
-                                                        : json_string(told == NULL ? "free" : told));
+                                                        : json_string(last_reason == NULL ? "free" : last_reason));
     }
     json_decref(last);
     return status;
 }
 
+/* Answers for a live item. */
 static enum weir_status why_living(struct why *why, struct weir_error *error)
 {
     sqlite3_stmt *item = why->item;
@@ -269,10 +286,10 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     int64_t workspace_id = sqlite3_column_int64(item, WHY_WORKSPACE_ID);
     int64_t attempts_max = sqlite3_column_int64(item, WHY_ATTEMPTS_MAX); /* of the definition; 0 = as its node says */
     bool waits = phase != 2 || sqlite3_column_int64(item, WHY_NODE_ID) == 0;
-    bool is_unasked = waits && reason_of(item) == REASON_NO_NODE_FOR_ENGINE;
+    bool is_unasked = waits && choose_reason(item) == REASON_NO_NODE_FOR_ENGINE;
     char group[GROUP_NAME_MAX + 1] = "";
     text_copy(group, sizeof group, column_text(item, WHY_GROUP) == NULL ? "" : column_text(item, WHY_GROUP));
-    why->answer = facts_of(item, why->id, why->now_us);
+    why->answer = facts_json(item, why->id, why->now_us);
     if (why->answer != NULL) {
         (void)json_object_set_new(why->answer, "target", phase == 2 ? target_json(item, WHY_TARGET) : json_null());
         (void)json_object_set_new(why->answer, "engine_needed",
@@ -300,6 +317,7 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     return status;
 }
 
+/* Answers for an ended execution. */
 static enum weir_status why_ended(struct why *why, struct weir_error *error)
 {
     json_t *rows = NULL;
@@ -316,6 +334,7 @@ static enum weir_status why_ended(struct why *why, struct weir_error *error)
     return status;
 }
 
+/* Finds the execution and answers. */
 static enum weir_status why_one(struct connection *connection, const char *id, json_t **ret_why, struct weir_error *error)
 {
     char whole[UUID_TEXT_MAX];
@@ -346,6 +365,7 @@ static enum weir_status why_one(struct connection *connection, const char *id, j
 
 enum weir_status sqlite_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)
 {
+    INVARIANT(id != NULL && ret_why != NULL);
     struct connection *connection;
     enum weir_status status = snapshot_begin(store, &connection, error);
     if (status == WEIR_OK) {

@@ -15,7 +15,7 @@ SELECT EXISTS (SELECT 1 FROM news WHERE kind = 7 AND seq > ?1);
 SELECT coalesce(max(seq), 0) FROM news;
 
 -- ?1 up to which one, ?2 limit
--- name: folded_news
+-- name: news_to_move
 SELECT seq, lanes FROM news WHERE seq <= ?1 ORDER BY seq LIMIT ?2;
 
 -- name: delete_news

@@ -33,7 +33,7 @@ SELECT 1 FROM nodes
 WHERE (recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1) OR (boot_id = ?2 AND pid = ?3) LIMIT 1;
 
 -- The values that the scheduler relies on, before a heartbeat changes them.
--- name: room_of_node
+-- name: capacity_of_node
 SELECT capacity, not_accepting IS NULL AND engine_reachable FROM nodes WHERE id = ?1;
 
 -- ?10 when its last heartbeat came: an older row is that of a backup. ?11 engine impaired

@@ -228,12 +228,12 @@ static void a_store_in_use_is_left_alone(void **state)
     struct scene *scene = *state;
     char path[300];
     (void)snprintf(path, sizeof path, "%s/weir.db", scene->driver.place);
-    assert_true(log_is_in_use(path));
+    assert_true(wal_is_in_use(path));
     store_close(scene->store);
     scene->store = NULL;
-    assert_false(log_is_in_use(path));
+    assert_false(wal_is_in_use(path));
     scene->store = driver_open(&scene->driver, NULL);
-    assert_true(log_is_in_use(path));
+    assert_true(wal_is_in_use(path));
 }
 
 int main(void)

@@ -50,7 +50,7 @@ static void copy_file(const char *from_place, const char *to_place, const char *
 static bool ends_with_zeros(const struct driver_under_test *driver)
 {
     char path[300];
-    char end[LOG_ROOM_LEAST / 2];
+    char end[PREALLOCATE_LEAST / 2];
     static const char zeros[sizeof end];
     (void)snprintf(path, sizeof path, "%s/weir.db-wal", driver->place);
     int file = open(path, O_RDONLY);
