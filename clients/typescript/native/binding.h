@@ -1,0 +1,123 @@
+/* Shared by the files of the addon.
+ *
+ * The addon gives JavaScript the public interface weir/weir.h, one to one, as functions of a module. The package's modules
+ * in src/ add all convenience. JavaScript holds stores, nodes and calls as externals; each begins with its kind.
+ *
+ * value.c    JavaScript values from and to C
+ * task.c     a blocking call of the library in a thread of libuv's pool, and its promise
+ * store.c    stores and their calls
+ * node.c     nodes, and the delivery of their calls to the event loop
+ * module.c   the table of functions
+ */
+#ifndef WEIR_CLIENTS_TYPESCRIPT_NATIVE_BINDING_H
+#define WEIR_CLIENTS_TYPESCRIPT_NATIVE_BINDING_H
+
+#include <node_api.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weir/weir.h"
+
+enum object_kind { OBJECT_NONE, OBJECT_STORE = 0x57e1, OBJECT_NODE, OBJECT_CALL };
+
+/* --- value.c --- */
+
+enum { ARGUMENTS_MAX = 8 };
+
+struct argument {
+    char *text; /* owned; NULL when the value was null or undefined, or a number */
+    size_t length;
+    int64_t number;
+};
+
+/* Reads `types`, one letter for each value: s = a string, z = a string or null, i = an integer. On failure it throws a
+ * TypeError and frees what it has read. A string with a NUL is refused, because C would cut it there. */
+bool read_arguments(napi_env env, const napi_value *values, const char *types, struct argument *arguments);
+void free_arguments(struct argument *arguments, size_t count);
+/* The object behind an external, or NULL with a TypeError. */
+void *read_object(napi_env env, napi_value value, enum object_kind kind);
+napi_value make_text(napi_env env, const char *text);
+napi_value make_number(napi_env env, int64_t number);
+napi_value make_boolean(napi_env env, bool value);
+napi_value make_null(napi_env env);
+/* An object {status, kind, message, hint}. */
+napi_value make_failure(napi_env env, enum weir_status status, const struct weir_error *error);
+void throw_type_error(napi_env env, const char *message);
+
+/* --- task.c --- */
+
+struct store;
+struct node;
+struct task;
+
+/* A function of the module that works in libuv's pool and returns a promise. */
+struct method {
+    const char *name;
+    enum object_kind kind; /* of its first argument; OBJECT_NONE: it has no such argument */
+    const char *types;     /* of the arguments after that, as for read_arguments(); NULL: `begin` reads them */
+    bool (*begin)(napi_env env, struct task *task, const napi_value *values); /* in the event loop; may be NULL */
+    enum weir_status (*run)(struct task *task);                               /* in the pool */
+    napi_value (*finish)(napi_env env, struct task *task); /* in the event loop, after WEIR_OK; NULL: undefined */
+    void (*leave)(napi_env env, struct task *task);        /* in the event loop, always; may be NULL */
+};
+
+struct task {
+    const struct method *method;
+    napi_async_work work;
+    napi_deferred deferred;
+    napi_ref owner; /* keeps the store or the node from the garbage collector */
+    struct store *store;
+    struct node *node;
+    struct argument arguments[ARGUMENTS_MAX];
+    struct argument *rows; /* of enqueueMany(): ARGUMENTS_MAX for each request */
+    size_t row_count;
+    struct weir_result *results; /* one for each request */
+    char *text;                  /* from the library, released with weir_free() */
+    char id[WEIR_ID_SIZE];
+    int64_t number;
+    bool flag;
+    void *opened;
+    enum weir_status status;
+    struct weir_error error;
+};
+
+/* The callback of every method; its data is the struct method. */
+napi_value start_task(napi_env env, napi_callback_info info);
+/* Refuses a task: fills its error. */
+enum weir_status refuse_task(struct task *task, const char *message);
+
+/* --- store.c --- */
+
+struct store {
+    enum object_kind kind;
+    struct weir *weir; /* NULL: not open yet, or closed */
+    int users;         /* tasks under way and open nodes; only the event loop's thread changes it */
+    bool is_closing;
+    pthread_mutex_t lock; /* for the two below */
+    bool is_muted;        /* the environment ends: no more events */
+    napi_threadsafe_function events;
+};
+
+extern const struct method store_methods[];
+extern const size_t store_method_count;
+/* createStore(onEvent | null): an external, to be opened with openStore(). */
+napi_value create_store(napi_env env, napi_callback_info info);
+
+/* --- node.c --- */
+
+extern const struct method node_methods[];
+extern const size_t node_method_count;
+/* createNode(store, names, deliver): an external, to be opened with openNode(). */
+napi_value create_node(napi_env env, napi_callback_info info);
+/* What answers a call; each returns true when its answer counted, false when the call had ended. */
+napi_value answer_done(napi_env env, napi_callback_info info);
+napi_value answer_retry(napi_env env, napi_callback_info info);
+napi_value answer_fail(napi_env env, napi_callback_info info);
+/* Whether a call was cancelled; null when it has ended. */
+napi_value is_call_cancelled(napi_env env, napi_callback_info info);
+/* abandonCalls(node): answers all open calls of a node with `cancelled`; returns their number. */
+napi_value abandon_calls(napi_env env, napi_callback_info info);
+
+#endif

@@ -1,0 +1,415 @@
+/* Stores and their calls.
+ *
+ * A struct weir may be used by any number of threads at once, so that tasks of one store run beside each other. `users`
+ * counts tasks and open nodes: a store that has some is not closed. Only the event loop's thread changes it.
+ *
+ * Events of the library come from any of its threads. deliver_event() copies one and queues it for the event loop; the
+ * lock guards against the end of the environment, after which the queue must not be used.
+ */
+#include "binding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- events --- */
+
+enum { EVENT_TEXTS = 7 };
+
+/* A copy: texts[i] is NULL when the event has no such field. */
+struct event {
+    enum weir_event_level level;
+    int64_t attempt;
+    char *texts[EVENT_TEXTS];
+};
+
+static void free_event(struct event *event)
+{
+    for (size_t i = 0; event != NULL && i < EVENT_TEXTS; i++) {
+        free(event->texts[i]);
+    }
+    free(event);
+}
+
+static void deliver_event(void *context, const struct weir_event *from)
+{
+    struct store *store = context;
+    struct event *event = calloc(1, sizeof *event);
+    if (event == NULL) {
+        return;
+    }
+    event->level = from->level;
+    event->attempt = from->attempt;
+    const char *texts[EVENT_TEXTS] = {from->name,     from->message, from->execution_id, from->workspace,
+                                      from->workflow, from->code,    from->error};
+    for (size_t i = 0; i < EVENT_TEXTS; i++) {
+        event->texts[i] = texts[i] != NULL ? strdup(texts[i]) : NULL;
+    }
+    (void)pthread_mutex_lock(&store->lock);
+    if (store->is_muted || napi_call_threadsafe_function(store->events, event, napi_tsfn_nonblocking) != napi_ok) {
+        free_event(event);
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
+/* Runs in the event loop: onEvent(level, name, message, executionId, workspace, workflow, code, error, attempt). */
+static void emit_event(napi_env env, napi_value function, void *context, void *data)
+{
+    (void)context;
+    struct event *event = data;
+    if (env != NULL) {
+        napi_value values[EVENT_TEXTS + 2];
+        napi_value receiver = NULL;
+        (void)napi_get_undefined(env, &receiver);
+        values[0] = make_number(env, (int64_t)event->level);
+        for (size_t i = 0; i < EVENT_TEXTS; i++) {
+            values[i + 1] = event->texts[i] != NULL ? make_text(env, event->texts[i]) : make_null(env);
+        }
+        values[EVENT_TEXTS + 1] = make_number(env, event->attempt);
+        (void)napi_call_function(env, receiver, function, EVENT_TEXTS + 2, values, NULL);
+    }
+    free_event(event);
+}
+
+/* --- life --- */
+
+/* No event is delivered after the return. */
+static void mute_store(void *data)
+{
+    struct store *store = data;
+    (void)pthread_mutex_lock(&store->lock);
+    store->is_muted = true;
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
+/* A store with users at the end of its environment is left open: a task or a node may still use it. */
+static void collect_store(napi_env env, void *data, void *unused)
+{
+    (void)unused;
+    struct store *store = data;
+    if (store->users > 0) {
+        return;
+    }
+    weir_close(store->weir);
+    (void)napi_remove_env_cleanup_hook(env, mute_store, store);
+    if (store->events != NULL && !store->is_muted) {
+        (void)napi_release_threadsafe_function(store->events, napi_tsfn_abort);
+    }
+    (void)pthread_mutex_destroy(&store->lock);
+    free(store);
+}
+
+napi_value create_store(napi_env env, napi_callback_info info)
+{
+    napi_value function = NULL;
+    napi_value value = NULL;
+    napi_valuetype type = napi_undefined;
+    size_t count = 1;
+    struct store *store = calloc(1, sizeof *store);
+    if (store == NULL || napi_get_cb_info(env, info, &count, &function, NULL, NULL) != napi_ok) {
+        free(store);
+        throw_type_error(env, "weir: there is no memory for a store");
+        return NULL;
+    }
+    store->kind = OBJECT_STORE;
+    (void)pthread_mutex_init(&store->lock, NULL);
+    (void)napi_typeof(env, function, &type);
+    if (type == napi_function) {
+        if (napi_create_threadsafe_function(env, function, NULL, make_text(env, "weir.event"), 0, 1, NULL, NULL, store,
+                                            emit_event, &store->events) != napi_ok) {
+            free(store);
+            throw_type_error(env, "weir: the callback of events could not be registered");
+            return NULL;
+        }
+        (void)napi_unref_threadsafe_function(env, store->events); /* events alone keep no process alive */
+    }
+    (void)napi_add_env_cleanup_hook(env, mute_store, store);
+    if (napi_create_external(env, store, collect_store, NULL, &value) != napi_ok) {
+        collect_store(env, store, NULL);
+        return NULL;
+    }
+    return value;
+}
+
+static bool enter_store(napi_env env, struct task *task, const napi_value *unused)
+{
+    (void)env;
+    (void)unused;
+    task->store->users++;
+    if (task->store->weir == NULL || task->store->is_closing) {
+        task->status = refuse_task(task, "the store is closed");
+    }
+    return true;
+}
+
+static void leave_store(napi_env env, struct task *task)
+{
+    (void)env;
+    task->store->users--;
+}
+
+static bool enter_new_store(napi_env env, struct task *task, const napi_value *unused)
+{
+    (void)env;
+    (void)unused;
+    task->store->users++;
+    if (task->store->weir != NULL || task->store->users > 1) {
+        task->status = refuse_task(task, "the store is open");
+    }
+    return true;
+}
+
+static enum weir_status run_open(struct task *task)
+{
+    struct weir_options options = {.deadline_us = task->arguments[1].number};
+    if (task->store->events != NULL) {
+        options.on_event = deliver_event;
+        options.event_context = task->store;
+    }
+    return weir_open(task->arguments[0].text, &options, (struct weir **)&task->opened, &task->error);
+}
+
+static napi_value finish_open(napi_env env, struct task *task)
+{
+    task->store->weir = task->opened;
+    return make_null(env);
+}
+
+static bool enter_last(napi_env env, struct task *task, const napi_value *values)
+{
+    (void)enter_store(env, task, values);
+    if (task->status == WEIR_OK && task->store->users > 1) {
+        task->status = refuse_task(task, "the store has calls under way or an open worker: await them, then close it");
+    }
+    if (task->status == WEIR_OK) {
+        task->store->is_closing = true;
+    }
+    return true;
+}
+
+static enum weir_status run_close(struct task *task)
+{
+    weir_close(task->store->weir);
+    return WEIR_OK;
+}
+
+static napi_value finish_close(napi_env env, struct task *task)
+{
+    task->store->weir = NULL;
+    return make_null(env);
+}
+
+/* --- enqueue --- */
+
+/* The arguments of a request: workspace, workflow, params, key, group, priority, run_at, id. */
+static const char request_types[] = "ssszziiz";
+
+static struct weir_request make_request(const struct argument *arguments)
+{
+    return (struct weir_request){.workspace = arguments[0].text,
+                                 .workflow = arguments[1].text,
+                                 .params = arguments[2].text,
+                                 .params_length = arguments[2].length,
+                                 .idempotency_key = arguments[3].text,
+                                 .group = arguments[4].text,
+                                 .priority = (int)arguments[5].number,
+                                 .run_at_us = arguments[6].number,
+                                 .id = arguments[7].text};
+}
+
+static enum weir_status run_enqueue(struct task *task)
+{
+    struct weir_request request = make_request(task->arguments);
+    return weir_enqueue(task->store->weir, &request, task->id, &task->error);
+}
+
+static napi_value finish_enqueue(napi_env env, struct task *task)
+{
+    return make_text(env, task->id);
+}
+
+/* Reads an array of arrays, each with the arguments of a request. */
+static bool read_requests(napi_env env, struct task *task, const napi_value *values)
+{
+    uint32_t count = 0;
+    if (napi_get_array_length(env, values[0], &count) != napi_ok) {
+        throw_type_error(env, "weir: enqueueMany() wants an array");
+        return false;
+    }
+    task->rows = calloc((size_t)count * ARGUMENTS_MAX + 1, sizeof *task->rows);
+    task->results = calloc((size_t)count + 1, sizeof *task->results);
+    if (task->rows == NULL || task->results == NULL) {
+        throw_type_error(env, "weir: there is no memory for the requests");
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        napi_handle_scope scope;
+        napi_value row = NULL;
+        napi_value cells[ARGUMENTS_MAX];
+        bool is_read = napi_open_handle_scope(env, &scope) == napi_ok;
+        if (!is_read) {
+            return false;
+        }
+        is_read = napi_get_element(env, values[0], i, &row) == napi_ok;
+        for (uint32_t k = 0; is_read && k < ARGUMENTS_MAX; k++) {
+            is_read = napi_get_element(env, row, k, &cells[k]) == napi_ok;
+        }
+        is_read = is_read && read_arguments(env, cells, request_types, &task->rows[i * ARGUMENTS_MAX]);
+        (void)napi_close_handle_scope(env, scope);
+        if (!is_read) {
+            return false;
+        }
+        task->row_count = i + 1;
+    }
+    return enter_store(env, task, values);
+}
+
+static enum weir_status run_enqueue_many(struct task *task)
+{
+    struct weir_request *requests = calloc(task->row_count + 1, sizeof *requests);
+    if (requests == NULL) {
+        return WEIR_OUT_OF_MEMORY;
+    }
+    for (size_t i = 0; i < task->row_count; i++) {
+        requests[i] = make_request(&task->rows[i * ARGUMENTS_MAX]);
+    }
+    enum weir_status status = weir_enqueue_many(task->store->weir, requests, task->row_count, task->results, &task->error);
+    free(requests);
+    return status;
+}
+
+/* An array with an id for each request, or a failure. */
+static napi_value finish_enqueue_many(napi_env env, struct task *task)
+{
+    napi_value list = NULL;
+    (void)napi_create_array_with_length(env, task->row_count, &list);
+    for (size_t i = 0; i < task->row_count; i++) {
+        const struct weir_result *result = &task->results[i];
+        napi_handle_scope scope;
+        if (napi_open_handle_scope(env, &scope) != napi_ok) {
+            break;
+        }
+        (void)napi_set_element(env, list, (uint32_t)i,
+                               result->status == WEIR_OK ? make_text(env, result->id)
+                                                         : make_failure(env, result->status, &result->error));
+        (void)napi_close_handle_scope(env, scope);
+    }
+    return list;
+}
+
+/* --- the other calls --- */
+
+static enum weir_status run_show(struct task *task)
+{
+    return weir_show(task->store->weir, task->arguments[0].text, &task->text, &task->error);
+}
+
+static enum weir_status run_why(struct task *task)
+{
+    return weir_why(task->store->weir, task->arguments[0].text, &task->text, &task->error);
+}
+
+static enum weir_status run_wait(struct task *task)
+{
+    return weir_wait(task->store->weir, task->arguments[0].text, task->arguments[1].number, NULL, &task->text,
+                     &task->error);
+}
+
+static enum weir_status run_metrics(struct task *task)
+{
+    return weir_metrics(task->store->weir, &task->text, &task->error);
+}
+
+static napi_value finish_text(napi_env env, struct task *task)
+{
+    return make_text(env, task->text);
+}
+
+static enum weir_status run_cancel(struct task *task)
+{
+    return weir_cancel(task->store->weir, task->arguments[0].text, task->arguments[1].text, &task->error);
+}
+
+/* Arguments: id, end, result, error code, error, run id, fence. */
+static enum weir_status run_complete(struct task *task)
+{
+    const struct argument *arguments = task->arguments;
+    struct weir_outcome outcome = {.end = (enum weir_end)arguments[1].number,
+                                   .result = arguments[2].text,
+                                   .error_code = arguments[3].text,
+                                   .error = arguments[4].text,
+                                   .run_id = arguments[5].text,
+                                   .fence = arguments[6].number};
+    return weir_complete(task->store->weir, arguments[0].text, &outcome, &task->error);
+}
+
+static enum weir_status run_publish(struct task *task)
+{
+    struct weir_published published = {.version = 0};
+    enum weir_status status = weir_publish_workflow(task->store->weir, task->arguments[0].text, task->arguments[0].length,
+                                                    task->arguments[1].text, &published, &task->error);
+    task->number = published.version;
+    task->flag = published.unchanged;
+    return status;
+}
+
+/* The version, negative when it is new. */
+static napi_value finish_publish(napi_env env, struct task *task)
+{
+    return make_number(env, task->flag ? task->number : -task->number);
+}
+
+static enum weir_status run_set_workspace(struct task *task)
+{
+    return weir_set_workspace(task->store->weir, task->arguments[0].text, task->arguments[1].text,
+                              task->arguments[2].number, &task->error);
+}
+
+static enum weir_status run_pause_workspace(struct task *task)
+{
+    return weir_pause_workspace(task->store->weir, task->arguments[0].text, task->arguments[1].number != 0, &task->error);
+}
+
+static enum weir_status run_set_plan(struct task *task)
+{
+    return weir_set_plan(task->store->weir, task->arguments[0].text, task->arguments[1].number,
+                         (int)task->arguments[2].number, &task->error);
+}
+
+static enum weir_status run_migrate(struct task *task)
+{
+    int applied = 0;
+    enum weir_status status = weir_migrate(task->arguments[0].text, &applied, &task->error);
+    task->number = applied;
+    return status;
+}
+
+static napi_value finish_migrate(napi_env env, struct task *task)
+{
+    return make_number(env, task->number);
+}
+
+/* --- the table --- */
+
+#define OF_STORE(name, types, run, finish)                                                                                 \
+    {                                                                                                                      \
+        name, OBJECT_STORE, types, enter_store, run, finish, leave_store                                                   \
+    }
+
+const struct method store_methods[] = {
+    {"migrate", OBJECT_NONE, "s", NULL, run_migrate, finish_migrate, NULL},
+    {"openStore", OBJECT_STORE, "si", enter_new_store, run_open, finish_open, leave_store},
+    {"closeStore", OBJECT_STORE, "", enter_last, run_close, finish_close, leave_store},
+    {"enqueueMany", OBJECT_STORE, NULL, read_requests, run_enqueue_many, finish_enqueue_many, leave_store},
+    OF_STORE("enqueue", request_types, run_enqueue, finish_enqueue),
+    OF_STORE("show", "s", run_show, finish_text),
+    OF_STORE("why", "s", run_why, finish_text),
+    OF_STORE("wait", "si", run_wait, finish_text),
+    OF_STORE("metrics", "", run_metrics, finish_text),
+    OF_STORE("cancel", "sz", run_cancel, NULL),
+    OF_STORE("complete", "sizzzzi", run_complete, NULL),
+    OF_STORE("publish", "ss", run_publish, finish_publish),
+    OF_STORE("setWorkspace", "szi", run_set_workspace, NULL),
+    OF_STORE("pauseWorkspace", "si", run_pause_workspace, NULL),
+    OF_STORE("setPlan", "sii", run_set_plan, NULL),
+};
+const size_t store_method_count = sizeof store_methods / sizeof *store_methods;

@@ -1,0 +1,65 @@
+/**
+ * weir: a durable, fair workflow execution queue for many workspaces.
+ *
+ *     import { workflow } from 'weir';
+ *
+ *     export const sendInvoice = workflow(
+ *       { name: 'send-invoice', retry: { attempts: 5, backoff: '10s' }, timeout: '5m' },
+ *       async (params: { order: number }, ctx) => ({ sent: params.order, for: ctx.workspace }),
+ *     );
+ *
+ *     await sendInvoice.enqueue({ workspace: 'acme', params: { order: 42 }, key: 'order-42' });
+ *
+ * `npx weir worker MODULE` runs the functions.
+ */
+
+import { native } from './native';
+
+export {
+  CommitUnknown,
+  DefinitionError,
+  EnqueueManyError,
+  ExecutionNotFound,
+  KeyReused,
+  type Kind,
+  Misuse,
+  NotFound,
+  ParamsError,
+  StoreUnavailable,
+  TimedOut,
+  WeirError,
+  WorkflowNotFound,
+  WorkspaceNotFound,
+} from './errors';
+export { Cancelled, Fail, Outcome, Retry, type RetryOptions } from './outcome';
+export {
+  type CompleteOptions,
+  configure,
+  defaultStore,
+  type EnqueueOptions,
+  type Execution,
+  ExecutionFailed,
+  type ExecutionId,
+  type Request,
+  Store,
+  type StoreEvent,
+  type StoreOptions,
+  type WaitOptions,
+} from './store';
+export type { Duration } from './time';
+export type { QueryFunction, Transaction } from './transactions';
+export { type Logger, Worker, type WorkerOptions } from './worker';
+export {
+  type AnyWorkflow,
+  type Context,
+  type Handler,
+  Registry,
+  type RetryPolicy,
+  Workflow,
+  type WorkflowEnqueueOptions,
+  type WorkflowOptions,
+  workflow,
+} from './workflow';
+
+/** The version of the library. */
+export const version: string = native.version();

@@ -1,0 +1,101 @@
+/** The addon: weir/weir.h as functions. Its folder also has libweir, its libraries and the program `weir`. */
+
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { toError, WeirError } from './errors';
+
+export type StoreHandle = { readonly store: unique symbol };
+export type NodeHandle = { readonly node: unique symbol };
+export type CallHandle = { readonly call: unique symbol };
+/** workspace, workflow, params, key, group, priority, runAt in microseconds, id */
+export type RequestArguments = [string, string, string, string | null, string | null, number, number, string | null];
+export type EventFunction = (level: number, name: string, message: string, ...fields: (string | number | null)[]) => void;
+/** With the number alone it reports that the call is cancelled. */
+export type DeliverFunction = (
+  number: number,
+  handle: CallHandle | undefined,
+  handler: number,
+  executionId: string,
+  workspace: string,
+  step: string,
+  attempt: number,
+  fence: number,
+  input: string,
+) => void;
+
+export interface Native {
+  version(): string;
+  migrate(url: string): Promise<number>;
+  createStore(onEvent: EventFunction | null): StoreHandle;
+  openStore(store: StoreHandle, url: string, deadlineUs: number): Promise<void>;
+  closeStore(store: StoreHandle): Promise<void>;
+  enqueue(store: StoreHandle, ...request: RequestArguments): Promise<string>;
+  enqueueMany(store: StoreHandle, requests: RequestArguments[]): Promise<unknown[]>;
+  show(store: StoreHandle, id: string): Promise<string>;
+  why(store: StoreHandle, id: string): Promise<string>;
+  wait(store: StoreHandle, id: string, timeoutUs: number): Promise<string>;
+  metrics(store: StoreHandle): Promise<string>;
+  cancel(store: StoreHandle, id: string, reason: string | null): Promise<void>;
+  complete(
+    store: StoreHandle,
+    id: string,
+    end: number,
+    result: string | null,
+    code: string | null,
+    error: string | null,
+    runId: string | null,
+    fence: number,
+  ): Promise<void>;
+  /** The version; negative when the definition was new. */
+  publish(store: StoreHandle, definition: string, source: string): Promise<number>;
+  setWorkspace(store: StoreHandle, name: string, plan: string | null, maxConcurrent: number): Promise<void>;
+  pauseWorkspace(store: StoreHandle, name: string, paused: number): Promise<void>;
+  setPlan(store: StoreHandle, name: string, maxConcurrent: number, weight: number): Promise<void>;
+  createNode(store: StoreHandle, names: string[], deliver: DeliverFunction): NodeHandle;
+  openNode(
+    node: NodeHandle,
+    name: string | null,
+    group: string | null,
+    concurrency: number,
+    leaseUs: number,
+    graceUs: number,
+  ): Promise<void>;
+  startNode(node: NodeHandle): Promise<void>;
+  nodeHealth(node: NodeHandle): Promise<void>;
+  stopNode(node: NodeHandle, graceUs: number): Promise<boolean>;
+  closeNode(node: NodeHandle): Promise<void>;
+  abandonCalls(node: NodeHandle): number;
+  answerDone(call: CallHandle, output: string): boolean;
+  answerRetry(call: CallHandle, code: string, message: string | null, delayUs: number): boolean;
+  answerFail(call: CallHandle, code: string, message: string | null): boolean;
+  /** null: the call has ended. */
+  isCancelled(call: CallHandle): boolean | null;
+}
+
+const ROOT = join(__dirname, '..', 'native');
+const PLATFORM = `${process.platform}-${process.arch}`;
+
+/** The folder of the addon for this machine. */
+export const FOLDER = join(ROOT, PLATFORM);
+
+function load(): Native {
+  try {
+    return require(join(FOLDER, 'weir.node')) as Native;
+  } catch (problem) {
+    const built = readdirSync(ROOT).join(', ');
+    throw new WeirError(`weir cannot run on ${PLATFORM}: ${(problem as Error).message}`, {
+      hint: `this package was built for ${built}`,
+    });
+  }
+}
+
+export const native: Native = load();
+
+/** Awaits a call of the addon. Its failures become errors with the stack of the caller. */
+export async function call<Value>(promise: Promise<Value>): Promise<Value> {
+  try {
+    return await promise;
+  } catch (problem) {
+    throw toError(problem);
+  }
+}

@@ -1,0 +1,331 @@
+/** A store: where executions wait. Every call runs beside the event loop, in the thread pool of libuv. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EnqueueManyError, isFailure, Misuse, TimedOut, toError, WeirError } from './errors';
+import { dumpJson, dumpParams } from './json';
+import { call, native, type RequestArguments, type StoreHandle } from './native';
+import { type Duration, microseconds, moment } from './time';
+
+const DEFAULT_URL = 'sqlite:./weir.db';
+const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+/** One wait at a time holds a thread of the pool, for this long; the others poll. */
+const WAIT_PART_US = 100_000;
+const POLL_FIRST_MS = 2;
+const POLL_MOST_MS = 500;
+
+/** The id of an execution; its type knows the type of the result. */
+export type ExecutionId<Result = unknown> = string & { readonly __result?: Result };
+
+/** One execution, as `weir show --json` prints it. */
+export interface Execution {
+  id: string;
+  workspace: string;
+  workflow: string;
+  status: 'PENDING' | 'CLAIMED' | 'DISPATCHED' | 'COMPLETED' | 'FAILED' | 'CANCELLED';
+  // biome-ignore lint/suspicious/noExplicitAny: the keys are those of the view `executions`
+  [key: string]: any;
+}
+
+export interface StoreEvent {
+  level: (typeof LEVELS)[number];
+  name: string;
+  message: string;
+  executionId: string | null;
+  workspace: string | null;
+  workflow: string | null;
+  code: string | null;
+  error: string | null;
+  attempt: number;
+}
+
+export interface StoreOptions {
+  /** Of every call but wait() and result(); without it 5 s. */
+  deadline?: Duration;
+  /** Called in the event loop for each event of the store and of its workers. */
+  onEvent?: (event: StoreEvent) => void;
+}
+
+export interface EnqueueOptions {
+  workspace: string;
+  /** The same key of a workspace makes one execution. */
+  key?: string;
+  /** Of the workers that may run it. */
+  group?: string;
+  /** -100 to 100; higher goes first. */
+  priority?: number;
+  /** Not before this moment. */
+  runAt?: Date;
+  /** Not before this duration has passed, by this machine's clock. */
+  delay?: Duration;
+  /** Your own UUIDv7 makes a call repeatable after CommitUnknown. */
+  id?: string;
+}
+
+export interface Request extends EnqueueOptions {
+  /** Its name, or the value that workflow() returned. */
+  workflow: string | { readonly name: string };
+  params?: object;
+}
+
+export interface WaitOptions {
+  timeout?: Duration;
+  signal?: AbortSignal;
+}
+
+export interface CompleteOptions {
+  result?: unknown;
+  /** The code of a failure. */
+  failed?: string;
+  error?: string;
+  cancelled?: boolean;
+  fence?: number;
+}
+
+export function requestArguments(request: Request): RequestArguments {
+  const { workspace, workflow, key, group, priority, id } = request;
+  const name = typeof workflow === 'string' ? workflow : workflow?.name;
+  if (typeof workspace !== 'string' || typeof name !== 'string') {
+    throw new Misuse('a request has no workspace or no workflow', { hint: "give workspace: 'acme'" });
+  }
+  if (priority !== undefined && !Number.isInteger(priority)) {
+    throw new Misuse(`priority ${priority} is no whole number`, { hint: 'give -100 to 100' });
+  }
+  const params = dumpParams(request.params ?? {});
+  const at = moment(request.runAt, request.delay);
+  return [workspace, name, params, key ?? null, group ?? null, priority ?? 0, at, id ?? null];
+}
+
+/** Opened at the first use. */
+export class Store {
+  /** "sqlite:PATH", a path, or "postgres://..."; without it WEIR_STORE of the environment, else ./weir.db. */
+  readonly url: string;
+  readonly #deadlineUs: number;
+  readonly #onEvent: ((event: StoreEvent) => void) | undefined;
+  readonly #pending = new Set<Promise<unknown>>();
+  #opened: Promise<StoreHandle> | undefined;
+  #isWaiting = false;
+
+  constructor(url?: string, options: StoreOptions = {}) {
+    this.url = url || process.env.WEIR_STORE || DEFAULT_URL;
+    this.#deadlineUs = options.deadline === undefined ? 0 : microseconds(options.deadline);
+    this.#onEvent = options.onEvent;
+  }
+
+  get isPostgres(): boolean {
+    return /^postgres(ql)?:\/\//.test(this.url);
+  }
+
+  /** For the package's own use: the addon's handle. */
+  handle(): Promise<StoreHandle> {
+    this.#opened ??= this.#open();
+    return this.#opened;
+  }
+
+  /** Calls that are under way end first. A later call opens the store again. */
+  async close(): Promise<void> {
+    const opened = this.#opened;
+    this.#opened = undefined;
+    if (opened === undefined) {
+      return;
+    }
+    await Promise.allSettled(this.#pending);
+    try {
+      await call(native.closeStore(await opened));
+    } catch (problem) {
+      this.#opened ??= opened; // a worker still uses it
+      throw problem;
+    }
+  }
+
+  /** Makes the store, or brings its schema up to this version; the number of applied migrations. */
+  migrate(): Promise<number> {
+    return call(native.migrate(this.url));
+  }
+
+  // --- executions ---
+
+  /** Enqueues one execution, durably. A known key returns the id of the first one. */
+  async enqueue(request: Request): Promise<string> {
+    const made = requestArguments(request);
+    return this.#call((store) => native.enqueue(store, ...made));
+  }
+
+  /** Enqueues a set in one transaction. If some are refused, the rest exists all the same: see EnqueueManyError. */
+  async enqueueMany(requests: Iterable<Request>): Promise<string[]> {
+    const made = Array.from(requests, requestArguments);
+    const answers = await this.#call((store) => native.enqueueMany(store, made));
+    const results = answers.map((answer) => (isFailure(answer) ? (toError(answer) as WeirError) : (answer as string)));
+    if (results.some((result) => result instanceof WeirError)) {
+      throw new EnqueueManyError(results);
+    }
+    return results as string[];
+  }
+
+  /** One execution with params, steps and events. */
+  async show(id: string): Promise<Execution> {
+    return JSON.parse(await this.#call((store) => native.show(store, id))) as Execution;
+  }
+
+  /** Why it is not running yet: `pending_reason` with the numbers behind it. */
+  async why(id: string): Promise<Record<string, unknown>> {
+    return JSON.parse(await this.#call((store) => native.why(store, id)));
+  }
+
+  /** Waits until the execution has ended, in any way. Throws TimedOut, or the reason of `signal`. */
+  async wait(id: string, options: WaitOptions = {}): Promise<Execution> {
+    const timeoutMs = options.timeout === undefined ? Number.POSITIVE_INFINITY : microseconds(options.timeout) / 1000;
+    const until = performance.now() + timeoutMs;
+    for (let pauseMs = POLL_FIRST_MS; ; pauseMs = Math.min(pauseMs * 1.5, POLL_MOST_MS)) {
+      options.signal?.throwIfAborted();
+      const leftMs = Math.max(0, until - performance.now());
+      try {
+        return JSON.parse(await this.#waitPart(id, Math.min(WAIT_PART_US, Math.round(leftMs * 1000)))) as Execution;
+      } catch (problem) {
+        if (!(problem instanceof TimedOut) || leftMs === 0) {
+          throw problem;
+        }
+      }
+      if (this.#isWaiting) {
+        await sleep(Math.min(pauseMs, Math.max(0, until - performance.now())), undefined, { signal: options.signal });
+      }
+    }
+  }
+
+  /** What the function returned. Waits for the end; throws ExecutionFailed when the execution did not complete. */
+  result<Result>(id: ExecutionId<Result>, options?: WaitOptions): Promise<Result>;
+  result(id: string, options?: WaitOptions): Promise<unknown>;
+  async result(id: string, options: WaitOptions = {}): Promise<unknown> {
+    const execution = await this.wait(id, options);
+    if (execution.status !== 'COMPLETED') {
+      throw new ExecutionFailed(execution);
+    }
+    const steps = (execution.steps ?? []) as { output?: unknown }[];
+    return steps.length > 0 ? steps[steps.length - 1]?.output : execution.result;
+  }
+
+  /** A waiting execution never starts; a running one is stopped by its worker, soon. */
+  async cancel(id: string, reason?: string): Promise<void> {
+    await this.#call((store) => native.cancel(store, id, reason ?? null));
+  }
+
+  /**
+   * For the worker of a workflow on Temporal: reports its end, as the last act, so that the slot is free at once.
+   * `runId`: the workflow's own run, or the first one of its chain; the end of another run is refused.
+   */
+  async complete(id: string, runId: string, options: CompleteOptions = {}): Promise<void> {
+    const { failed, error, fence } = options;
+    const end = options.cancelled ? 2 : failed !== undefined ? 1 : 0;
+    const result = options.result === undefined ? null : dumpJson(options.result);
+    await this.#call((store) => native.complete(store, id, end, result, failed ?? null, error ?? null, runId, fence ?? 0));
+  }
+
+  /** The metrics of the store and of this process as Prometheus text. */
+  metrics(): Promise<string> {
+    return this.#call((store) => native.metrics(store));
+  }
+
+  // --- workflows, workspaces, plans ---
+
+  /** Publishes a definition (YAML or JSON text); an unchanged one makes no new version. */
+  async publish(definition: string, source = 'workflow'): Promise<{ version: number; isNew: boolean }> {
+    const version = await this.#call((store) => native.publish(store, definition, source));
+    return { version: Math.abs(version), isNew: version < 0 };
+  }
+
+  /** Makes or changes a workspace. `maxConcurrent`: its own limit; without it as it is, null = that of the plan. */
+  async setWorkspace(name: string, options: { plan?: string; maxConcurrent?: number | null } = {}): Promise<void> {
+    const most = options.maxConcurrent === null ? -1 : (options.maxConcurrent ?? 0);
+    await this.#call((store) => native.setWorkspace(store, name, options.plan ?? null, most));
+  }
+
+  /** Nothing more of it is started; running executions go on. */
+  async pauseWorkspace(name: string): Promise<void> {
+    await this.#call((store) => native.pauseWorkspace(store, name, 1));
+  }
+
+  async resumeWorkspace(name: string): Promise<void> {
+    await this.#call((store) => native.pauseWorkspace(store, name, 0));
+  }
+
+  /** Makes or changes a plan; a new one needs `maxConcurrent`. */
+  async setPlan(name: string, options: { maxConcurrent?: number; weight?: number } = {}): Promise<void> {
+    await this.#call((store) => native.setPlan(store, name, options.maxConcurrent ?? 0, options.weight ?? 0));
+  }
+
+  // --- inside ---
+
+  async #open(): Promise<StoreHandle> {
+    const onEvent = this.#onEvent;
+    const store = native.createStore(
+      onEvent === undefined
+        ? null
+        : (level, name, message, executionId, workspace, workflow, code, error, attempt) =>
+            onEvent({
+              level: LEVELS[level] ?? 'info',
+              name,
+              message,
+              executionId: executionId as string | null,
+              workspace: workspace as string | null,
+              workflow: workflow as string | null,
+              code: code as string | null,
+              error: error as string | null,
+              attempt: attempt as number,
+            }),
+    );
+    try {
+      await call(native.openStore(store, this.url, this.#deadlineUs));
+      return store;
+    } catch (problem) {
+      this.#opened = undefined; // the next call tries again
+      throw problem;
+    }
+  }
+
+  async #call<Value>(act: (store: StoreHandle) => Promise<Value>): Promise<Value> {
+    const store = await this.handle();
+    const pending = call(act(store));
+    this.#pending.add(pending);
+    try {
+      return await pending;
+    } finally {
+      this.#pending.delete(pending);
+    }
+  }
+
+  async #waitPart(id: string, partUs: number): Promise<string> {
+    const isFirst = !this.#isWaiting;
+    this.#isWaiting = true;
+    try {
+      return await this.#call((store) => native.wait(store, id, isFirst ? partUs : 0));
+    } finally {
+      if (isFirst) {
+        this.#isWaiting = false;
+      }
+    }
+  }
+}
+
+/** The execution ended, but not COMPLETED. `execution` is the answer of show(). */
+export class ExecutionFailed extends WeirError {
+  readonly execution: Execution;
+  readonly code: string;
+
+  constructor(execution: Execution) {
+    const code = String(execution.error_code ?? execution.status.toLowerCase());
+    super(`execution ${execution.id} is ${execution.status}: ${code}: ${execution.error ?? ''}`);
+    this.execution = execution;
+    this.code = code;
+  }
+}
+
+let theDefault: Store | undefined;
+
+/** Sets the store that enqueue() uses; without it WEIR_STORE of the environment, else ./weir.db. */
+export function configure(store?: string | Store, options?: StoreOptions): Store {
+  theDefault = store instanceof Store ? store : new Store(store, options);
+  return theDefault;
+}
+
+export function defaultStore(): Store {
+  return theDefault ?? configure();
+}

@@ -1,0 +1,356 @@
+/** A worker: a node of weir whose handlers are the functions of this program, on its event loop. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { DefinitionError, StoreUnavailable } from './errors';
+import { type CallHandle, call, type NodeHandle, native } from './native';
+import { Cancelled, Fail, Outcome, Retry } from './outcome';
+import { defaultStore, type Store } from './store';
+import { type Duration, microseconds } from './time';
+import { type AnyWorkflow, type Context, dumpResult, isCancellation, registry } from './workflow';
+
+/** How often run() polls for a signal, and every how many polls it reads the node's health. */
+const CHECK_MS = 50;
+const CHECKS_BETWEEN = 10;
+/** A stopping worker waits this long for a function that was told to end; the library waits three times as long. */
+const ABANDON_AT_STOP_MS = 5_000;
+const CODE_MAX = 64;
+
+export interface Logger {
+  debug(message: string): void;
+  info(message: string): void;
+  warn(message: string): void;
+  error(message: string): void;
+}
+
+/** Failures only, on stderr. */
+const quietLogger: Logger = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: (message) => console.warn(message),
+  error: (message) => console.error(message),
+};
+
+export interface WorkerOptions {
+  /** Without it all that workflow() has made. */
+  workflows?: Iterable<AnyWorkflow>;
+  store?: Store;
+  /** Of the node; without it host name and process id. */
+  name?: string;
+  /** Of the executions that it runs; without it "default". */
+  group?: string;
+  /** Executions at once; without it 1000. */
+  concurrency?: number;
+  /** How long stop() awaits running functions; without it 25 s. */
+  grace?: Duration;
+  /** Without a sign of life for this long the node counts as dead; without it 6 s. */
+  lease?: Duration;
+  /** How long a function may go on after its cancellation before the worker ends its attempt; without it 30 s. */
+  abandon?: Duration;
+  /** Makes or upgrades the store at the start; without it only a SQLite file. */
+  migrate?: boolean;
+  logger?: Logger;
+}
+
+/** A call under way. */
+interface Running {
+  readonly handle: CallHandle;
+  readonly workflow: AnyWorkflow;
+  readonly context: CallContext;
+  readonly controller: AbortController;
+  timer: NodeJS.Timeout | undefined;
+}
+
+class CallContext implements Context {
+  readonly idempotencyKey: string;
+  readonly #handle: CallHandle;
+
+  constructor(
+    handle: CallHandle,
+    readonly workflow: string,
+    readonly executionId: string,
+    readonly workspace: string,
+    readonly step: string,
+    readonly attempt: number,
+    readonly fence: number,
+    readonly signal: AbortSignal,
+  ) {
+    this.#handle = handle;
+    this.idempotencyKey = `${executionId}/${step}`;
+  }
+
+  heartbeat(): void {
+    if (this.signal.aborted || native.isCancelled(this.#handle) !== false) {
+      throw new Cancelled(`execution ${this.executionId} must end: it was cancelled, or its attempt is over`);
+    }
+  }
+}
+
+function codeOf(problem: unknown): string {
+  const name = problem instanceof Error ? problem.name || problem.constructor.name : 'exception';
+  return name
+    .replace(/(?<=[a-z0-9])(?=[A-Z])/g, '_')
+    .toLowerCase()
+    .slice(0, CODE_MAX);
+}
+
+/** NUL characters end texts in the store. */
+function clean(text: string | undefined): string | null {
+  return text === undefined ? null : text.replaceAll('\0', ' ');
+}
+
+function describe(problem: unknown): string {
+  return problem instanceof Error ? `${problem.name}: ${problem.message}` : String(problem);
+}
+
+/** Runs workflows until stop(). While it runs, it keeps the process alive. */
+export class Worker {
+  readonly workflows: AnyWorkflow[];
+  readonly store: Store;
+  readonly #options: WorkerOptions;
+  readonly #logger: Logger;
+  readonly #graceUs: number;
+  readonly #abandonMs: number;
+  readonly #running = new Map<number, Running>();
+  #node: NodeHandle | undefined;
+  #isStopping = false;
+  #isStopRequested = false;
+  #stopped: Promise<boolean> | undefined;
+
+  constructor(options: WorkerOptions = {}) {
+    const { concurrency } = options;
+    this.workflows = [...(options.workflows ?? registry.workflows.values())];
+    this.store = options.store ?? defaultStore();
+    if (this.workflows.length === 0) {
+      throw new DefinitionError('there is no workflow: nothing could be run', {
+        hint: 'make one with workflow({name}, ...)',
+      });
+    }
+    if (concurrency !== undefined && (!Number.isInteger(concurrency) || concurrency < 1)) {
+      throw new DefinitionError(`concurrency ${concurrency} is no number of executions`, { hint: 'give 1 or more' });
+    }
+    this.#options = options;
+    this.#logger = options.logger ?? quietLogger;
+    this.#graceUs = microseconds(options.grace ?? 25);
+    this.#abandonMs = microseconds(options.abandon ?? 30) / 1000;
+  }
+
+  /** Executions that run in this process. */
+  get running(): number {
+    return this.#running.size;
+  }
+
+  /** Publishes the workflows and begins to run them. */
+  async start(): Promise<void> {
+    if (this.#options.migrate ?? !this.store.isPostgres) {
+      await this.store.migrate();
+    }
+    const { name, group, concurrency, lease } = this.#options;
+    const names = this.workflows.map((workflow) => workflow.name);
+    const node = native.createNode(await this.store.handle(), names, (...call) => this.#deliver(...call));
+    const leaseUs = lease === undefined ? 0 : microseconds(lease);
+    await call(native.openNode(node, name ?? null, group ?? null, concurrency ?? 0, leaseUs, this.#graceUs));
+    try {
+      await this.#publish();
+      await call(native.startNode(node));
+    } catch (problem) {
+      await call(native.closeNode(node));
+      throw problem;
+    }
+    this.#node = node;
+    this.#stopped = undefined;
+    this.#isStopping = false;
+    this.#isStopRequested = false;
+    this.#logger.info(`the worker runs ${names.join(', ')}`);
+  }
+
+  /**
+   * Takes nothing more and awaits running functions. After `grace` (at most that of the options) the rest is cancelled and
+   * given back to other workers. False when something had to be.
+   */
+  stop(grace?: Duration): Promise<boolean> {
+    const node = this.#node;
+    if (node === undefined) {
+      return this.#stopped ?? Promise.resolve(true);
+    }
+    this.#node = undefined;
+    this.#stopped = this.#stop(node, grace === undefined ? -1 : microseconds(grace));
+    return this.#stopped;
+  }
+
+  /** Starts, and stops at SIGTERM or SIGINT; a second signal ends the process at once. Throws when the node cannot go on. */
+  async run(): Promise<boolean> {
+    await this.start();
+    return this.runStarted();
+  }
+
+  /** The same for a worker that was started. */
+  async runStarted(): Promise<boolean> {
+    let signals = 0;
+    const onSignal = (_name: NodeJS.Signals, number: number) => {
+      if (++signals > 1) {
+        process.exit(128 + number);
+      }
+      this.requestStop();
+    };
+    process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+    try {
+      await this.#watch();
+      return await this.stop();
+    } finally {
+      await this.stop(0);
+      process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
+    }
+  }
+
+  /** Lets run() stop the worker and return. */
+  requestStop(): void {
+    this.#isStopRequested = true;
+  }
+
+  /** Throws when the node cannot go on, for example because it has lost its lease. */
+  async check(): Promise<void> {
+    if (this.#node === undefined) {
+      throw new StoreUnavailable('the worker is not running', { status: 'stopped' });
+    }
+    await call(native.nodeHealth(this.#node));
+  }
+
+  // --- inside ---
+
+  async #publish(): Promise<void> {
+    for (const workflow of this.workflows) {
+      const { version, isNew } = await workflow.publish(this.store);
+      if (isNew && version > 1) {
+        this.#logger.info(`${workflow.name} has the new version ${version}: its definition changed (${workflow.place})`);
+      }
+    }
+  }
+
+  /** Returns when a stop is requested; throws when the node cannot go on. */
+  async #watch(): Promise<void> {
+    const supervisor = process.env.WEIR_WORKER_SUPERVISOR;
+    for (let at = 0; !this.#isStopRequested; at++) {
+      await sleep(CHECK_MS);
+      if (supervisor !== undefined && process.ppid !== Number(supervisor)) {
+        return; // the end of the supervisor is the end of this process
+      }
+      if (at % CHECKS_BETWEEN === 0) {
+        await this.check();
+      }
+    }
+  }
+
+  async #stop(node: NodeHandle, graceUs: number): Promise<boolean> {
+    this.#isStopping = true;
+    for (const [number, running] of this.#running) {
+      if (running.controller.signal.aborted) {
+        this.#abandonLater(number, running);
+      }
+    }
+    try {
+      return await call(native.stopNode(node, graceUs));
+    } finally {
+      native.abandonCalls(node); // what is left after a failed stop
+      await call(native.closeNode(node));
+      for (const running of this.#running.values()) {
+        clearTimeout(running.timer);
+      }
+    }
+  }
+
+  /** Called by the addon for each call of a function, and for its cancellation. It must not throw. */
+  #deliver(
+    number: number,
+    handle?: CallHandle,
+    index = 0,
+    executionId = '',
+    workspace = '',
+    step = '',
+    attempt = 0,
+    fence = 0,
+    input = '',
+  ): void {
+    if (handle === undefined) {
+      this.#cancel(number);
+      return;
+    }
+    const workflow = this.workflows[index] as AnyWorkflow;
+    const controller = new AbortController();
+    const { signal } = controller;
+    const context = new CallContext(handle, workflow.name, executionId, workspace, step, attempt, fence, signal);
+    const running: Running = { handle, workflow, context, controller, timer: undefined };
+    this.#running.set(number, running);
+    void this.#run(running, input).finally(() => {
+      clearTimeout(running.timer);
+      this.#running.delete(number);
+    });
+  }
+
+  /** Never rejects. */
+  async #run(running: Running, input: string): Promise<void> {
+    const { handle, workflow, context } = running;
+    let counted: boolean;
+    try {
+      const value: unknown = await workflow.handler(this.#readParams(workflow, input), context);
+      const output = dumpResult(workflow.name, value);
+      counted = native.answerDone(handle, output);
+    } catch (problem) {
+      counted = this.#answerProblem(running, problem);
+    }
+    if (!counted) {
+      this.#logger.warn(`${this.#name(running)} ended after its attempt was over; its result is not recorded`);
+    }
+  }
+
+  #readParams(workflow: AnyWorkflow, input: string): unknown {
+    try {
+      return workflow.read(input);
+    } catch (problem) {
+      throw new Fail('params_invalid', problem instanceof Error ? problem.message : String(problem));
+    }
+  }
+
+  #answerProblem(running: Running, problem: unknown): boolean {
+    const { handle } = running;
+    if (problem instanceof Retry) {
+      return native.answerRetry(handle, clean(problem.code) || 'retry', clean(problem.text), problem.delayUs);
+    }
+    if (problem instanceof Outcome) {
+      return native.answerFail(handle, clean(problem.code) || 'failed', clean(problem.text));
+    }
+    if (isCancellation(problem, running.controller.signal)) {
+      return native.answerRetry(handle, 'cancelled', 'the function ended because it was cancelled', -1);
+    }
+    const stack = problem instanceof Error ? (problem.stack ?? problem.message) : String(problem);
+    this.#logger.error(`${this.#name(running)} failed: ${stack}`);
+    return native.answerRetry(handle, clean(codeOf(problem)) || 'exception', clean(describe(problem)), -1);
+  }
+
+  #cancel(number: number): void {
+    const running = this.#running.get(number);
+    if (running === undefined) {
+      return;
+    }
+    this.#abandonLater(number, running);
+    running.controller.abort(new Cancelled(`execution ${running.context.executionId} was cancelled`));
+  }
+
+  /** A promise cannot be ended from outside. One that ignores its cancellation loses its attempt, so that the slot is free. */
+  #abandonLater(number: number, running: Running): void {
+    const delayMs = this.#isStopping ? Math.min(this.#abandonMs, ABANDON_AT_STOP_MS) : this.#abandonMs;
+    clearTimeout(running.timer);
+    running.timer = setTimeout(() => {
+      this.#running.delete(number);
+      const text = `the function did not end within ${delayMs / 1000} s after its cancellation`;
+      if (native.answerRetry(running.handle, 'abandoned', text, -1)) {
+        this.#logger.error(`${this.#name(running)} is abandoned: ${text} (${running.workflow.place})`);
+      }
+    }, delayMs);
+    running.timer.unref();
+  }
+
+  #name(running: Running): string {
+    const { workflow, workspace, executionId, attempt } = running.context;
+    return `${workflow} of ${workspace} (${executionId}, attempt ${attempt})`;
+  }
+}

@@ -1,0 +1,266 @@
+/** A function as a workflow: its definition, its enqueue, and the registry that a worker runs. */
+
+import { DefinitionError, Misuse, ParamsError, WorkflowNotFound } from './errors';
+import { dumpJson, dumpParams } from './json';
+import { Cancelled, Fail } from './outcome';
+import { placeOfCaller } from './place';
+import { defaultStore, type EnqueueOptions, type ExecutionId, type Request, type Store, type WaitOptions } from './store';
+import { type Duration, definitionText } from './time';
+import { enqueueUsing, type Transaction } from './transactions';
+
+const NAME = /^[a-z0-9][a-z0-9_-]{0,63}$/;
+const STEP = 'run';
+const RETRY_OPTIONS = ['attempts', 'backoff', 'factor', 'max', 'not_on'];
+const OPTIONS = ['name', 'retry', 'timeout', 'group', 'parse'];
+
+export interface RetryPolicy {
+  /** Runs in all, at most. */
+  attempts?: number;
+  /** The delay before the second run; it grows by `factor` up to `max`. */
+  backoff?: Duration;
+  factor?: number;
+  max?: Duration;
+  /** Codes of failures that are not tried again. */
+  not_on?: string[];
+}
+
+export interface WorkflowOptions<Params> {
+  name: string;
+  retry?: RetryPolicy;
+  /** Of one attempt. */
+  timeout?: Duration;
+  /** Of the workers that run it. */
+  group?: string;
+  /** Checks params at enqueue and before each call, for example the `parse` of a zod schema. It throws when they do not fit. */
+  parse?: (params: unknown) => Params;
+}
+
+/** The subject of one call. */
+export interface Context {
+  readonly workflow: string;
+  readonly workspace: string;
+  readonly executionId: string;
+  readonly step: string;
+  /** From 1; no number is used twice. */
+  readonly attempt: number;
+  /** A later claim of the same execution has a larger one. */
+  readonly fence: number;
+  /** The same at every attempt: give it to services that know idempotency keys. */
+  readonly idempotencyKey: string;
+  /** Aborted when the execution is cancelled, times out, or loses its lease, and when the worker stops. */
+  readonly signal: AbortSignal;
+  /** Throws Cancelled when the function must end, also while the event loop has not seen it yet. */
+  heartbeat(): void;
+}
+
+export type Handler<Params, Result> = (params: Params, ctx: Context) => Result | Promise<Result>;
+
+/** A function that takes no params may be enqueued without them. */
+type WithParams<Params> = Partial<Params> extends Params ? { params?: Params } : { params: Params };
+
+export type WorkflowEnqueueOptions<Params> = EnqueueOptions &
+  WithParams<Params> & {
+    /** Your own open transaction: of pg, Knex, Drizzle or Prisma. */
+    using?: Transaction;
+    store?: Store;
+  };
+
+function isEmpty(object: object): boolean {
+  return Object.keys(object).length === 0;
+}
+
+/** Made by workflow(). */
+export class Workflow<Params extends object, Result> {
+  readonly name: string;
+  readonly handler: Handler<Params, Result>;
+  readonly definition: Readonly<Record<string, unknown>>;
+  /** File and line of the call of workflow(). */
+  readonly place: string;
+  readonly #parse: ((params: unknown) => Params) | undefined;
+
+  constructor(options: WorkflowOptions<Params>, handler: Handler<Params, Result>, place: string) {
+    this.name = options.name;
+    this.handler = handler;
+    this.place = place;
+    this.definition = makeDefinition(options, place);
+    this.#parse = options.parse;
+  }
+
+  /** Enqueues an execution of this function. With `using` it exists when you commit, and never when you roll back. */
+  async enqueue(options: WorkflowEnqueueOptions<Params>): Promise<ExecutionId<Result>> {
+    const { using, store: given, ...rest } = options;
+    const store = given ?? defaultStore();
+    const request: Request = { ...rest, workflow: this.name };
+    this.check(request.params);
+    if (using !== undefined) {
+      return (await enqueueUsing(using, store, request)) as ExecutionId<Result>;
+    }
+    return (await this.#published(store, () => store.enqueue(request))) as ExecutionId<Result>;
+  }
+
+  /** Enqueues a set in one transaction of its own; see Store.enqueueMany(). */
+  async enqueueMany(
+    requests: Iterable<EnqueueOptions & WithParams<Params>>,
+    options: { store?: Store } = {},
+  ): Promise<ExecutionId<Result>[]> {
+    const store = options.store ?? defaultStore();
+    const made = Array.from(requests, (request): Request => ({ ...request, workflow: this.name }));
+    for (const request of made) {
+      this.check(request.params);
+    }
+    await this.publish(store);
+    return (await store.enqueueMany(made)) as ExecutionId<Result>[];
+  }
+
+  /** What the function returned; see Store.result(). */
+  result(id: ExecutionId<Result>, options: WaitOptions & { store?: Store } = {}): Promise<Result> {
+    return (options.store ?? defaultStore()).result(id, options);
+  }
+
+  /** Makes the definition known to the store. */
+  publish(store: Store = defaultStore()): Promise<{ version: number; isNew: boolean }> {
+    return store.publish(JSON.stringify(this.definition), this.place);
+  }
+
+  /** Throws ParamsError when the function could not be called with these. */
+  check(params: unknown): void {
+    const text = dumpParams(params ?? {});
+    if (this.#parse !== undefined) {
+      this.read(text);
+    }
+  }
+
+  /** For the package's own use: the params of a call, from JSON text. */
+  read(text: string): Params {
+    const params: unknown = JSON.parse(text);
+    if (this.#parse === undefined) {
+      return params as Params;
+    }
+    let parsed: Params;
+    try {
+      parsed = this.#parse(params);
+    } catch (problem) {
+      const message = problem instanceof Error ? problem.message : String(problem);
+      throw new ParamsError(`${this.name}: ${message}`, { hint: `see ${this.place}` });
+    }
+    if (parsed instanceof Promise) {
+      parsed.catch(() => undefined);
+      throw new DefinitionError(`${this.place}: parse of ${this.name} returned a promise`, {
+        hint: 'it must not be async',
+      });
+    }
+    return parsed;
+  }
+
+  /** When no worker has run yet, the store does not know the workflow. */
+  async #published<Value>(store: Store, act: () => Promise<Value>): Promise<Value> {
+    try {
+      return await act();
+    } catch (problem) {
+      if (!(problem instanceof WorkflowNotFound)) {
+        throw problem;
+      }
+      await this.publish(store);
+      return act();
+    }
+  }
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: workflows of all types share a registry
+export type AnyWorkflow = Workflow<any, any>;
+
+/** The workflows of a program, by name. */
+export class Registry {
+  readonly workflows = new Map<string, AnyWorkflow>();
+
+  add(added: AnyWorkflow): void {
+    const known = this.workflows.get(added.name);
+    if (known !== undefined && known.place !== added.place) {
+      throw new DefinitionError(`two workflows are named '${added.name}': ${known.place} and ${added.place}`, {
+        hint: 'give one of them another name',
+      });
+    }
+    // The same place again is a module that was loaded anew; with another definition it is a call in a loop.
+    if (known !== undefined && JSON.stringify(known.definition) !== JSON.stringify(added.definition)) {
+      throw new DefinitionError(`${added.place}: the workflow '${added.name}' was made twice, with different options`, {
+        hint: 'call workflow() once for each name',
+      });
+    }
+    this.workflows.set(added.name, added);
+  }
+}
+
+export const registry = new Registry();
+
+/** Makes a function a workflow, and adds it to those that a worker of this program runs. */
+export function workflow<Params extends object = Record<string, never>, Result = unknown>(
+  options: WorkflowOptions<Params> & { register?: Registry },
+  handler: Handler<Params, Result>,
+): Workflow<Params, Result> {
+  const place = placeOfCaller();
+  const name: unknown = options?.name;
+  if (typeof name !== 'string' || !NAME.test(name)) {
+    throw new DefinitionError(`${place}: ${JSON.stringify(name)} is no name of a workflow`, {
+      hint: 'use 1 to 64 of a-z, 0-9, _ and -, and begin with a letter or digit',
+    });
+  }
+  if (typeof handler !== 'function') {
+    throw new DefinitionError(`${place}: the workflow '${name}' has no function`, {
+      hint: `workflow({name: '${name}'}, async (params, ctx) => { ... })`,
+    });
+  }
+  const made = new Workflow(options, handler, place);
+  (options.register ?? registry).add(made);
+  return made;
+}
+
+function refuseUnknown(place: string, what: string, given: object, known: readonly string[]): void {
+  const unknown = Object.keys(given).find((key) => !known.includes(key));
+  if (unknown !== undefined) {
+    throw new DefinitionError(`${place}: ${what} has no option '${unknown}'`, { hint: `it has ${known.join(', ')}` });
+  }
+}
+
+function makeDefinition(options: WorkflowOptions<unknown>, place: string): Record<string, unknown> {
+  const step: Record<string, unknown> = { handler: options.name };
+  refuseUnknown(place, 'workflow()', options, [...OPTIONS, 'register']);
+  refuseUnknown(place, 'retry', options.retry ?? {}, RETRY_OPTIONS);
+  try {
+    if (options.retry !== undefined && !isEmpty(options.retry)) {
+      const policy: Record<string, unknown> = { ...options.retry };
+      for (const key of ['backoff', 'max'] as const) {
+        const duration = options.retry[key];
+        if (duration !== undefined) {
+          policy[key] = definitionText(duration);
+        }
+      }
+      step.retry = policy;
+    }
+    if (options.timeout !== undefined) {
+      step.timeout = definitionText(options.timeout);
+    }
+  } catch (problem) {
+    throw problem instanceof Misuse ? new DefinitionError(`${place}: ${problem.message}`) : problem;
+  }
+  const definition: Record<string, unknown> = { name: options.name, steps: { [STEP]: step } };
+  if (options.group !== undefined) {
+    definition.executor_group = options.group;
+  }
+  return definition;
+}
+
+/** For the package's own use: the JSON text of a result. */
+export function dumpResult(name: string, value: unknown): string {
+  try {
+    return dumpJson(value);
+  } catch (problem) {
+    throw new Fail('result_not_json', `the result of ${name} is no JSON: ${(problem as Error).message}`);
+  }
+}
+
+export function isCancellation(problem: unknown, signal: AbortSignal): boolean {
+  return (
+    problem instanceof Cancelled ||
+    (signal.aborted && (problem === signal.reason || (problem instanceof Error && problem.name === 'AbortError')))
+  );
+}
