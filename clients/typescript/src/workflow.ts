@@ -56,7 +56,7 @@ export interface Context {
 export type Handler<Params, Result> = (params: Params, ctx: Context) => Result | Promise<Result>;
 
 /** A function that takes no params may be enqueued without them. */
-type WithParams<Params> = Partial<Params> extends Params ? { params?: Params } : { params: Params };
+type WithParams<Params> = Record<never, never> extends Params ? { params?: Params } : { params: Params };
 
 export type WorkflowEnqueueOptions<Params> = EnqueueOptions &
   WithParams<Params> & {

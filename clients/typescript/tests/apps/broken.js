@@ -1,0 +1,2 @@
+const { workflow } = require('weir');
+workflow({ name: 'x' }, nothing);

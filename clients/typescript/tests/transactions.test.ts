@@ -1,0 +1,175 @@
+/** Enqueue inside the transaction of the caller, with the libraries that people use, on a real PostgreSQL. */
+
+import assert from 'node:assert/strict';
+import { after, before, type TestContext, test } from 'node:test';
+import { drizzle } from 'drizzle-orm/node-postgres';
+import createKnex from 'knex';
+import pg from 'pg';
+import {
+  configure,
+  ExecutionNotFound,
+  Misuse,
+  Registry,
+  type Store,
+  Store as StoreClass,
+  WorkspaceNotFound,
+  workflow,
+} from 'weir';
+import { cleanUp, makeStore, makeWorker, PostgresServer } from './support';
+
+const ship = workflow({ name: 'ship', register: new Registry() }, async (params: { order: number }) => params.order);
+let server: PostgresServer;
+
+before(() => {
+  server = new PostgresServer();
+});
+after(() => server.stop());
+
+async function makePostgres(test: TestContext): Promise<Store> {
+  const store = configure(await server.database());
+  await store.migrate();
+  await store.setWorkspace('acme');
+  await ship.publish(store);
+  cleanUp(test, () => store.close());
+  return store;
+}
+
+async function connect(test: TestContext, store: Store): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: store.url });
+  await client.connect();
+  cleanUp(test, () => client.end());
+  return client;
+}
+
+async function exists(store: Store, id: string): Promise<boolean> {
+  try {
+    return (await store.show(id)).workspace === 'acme';
+  } catch (problem) {
+    assert.ok(problem instanceof ExecutionNotFound, String(problem));
+    return false;
+  }
+}
+
+function enqueue(
+  using: object,
+  order = 1,
+  more: { key?: string; workspace?: string; delay?: string } = {},
+): Promise<string> {
+  return ship.enqueue({ workspace: 'acme', params: { order }, using, ...more });
+}
+
+test('pg', async (t) => {
+  const store = await makePostgres(t);
+  const client = await connect(t, store);
+  await client.query('BEGIN');
+  const id = await enqueue(client, 1, { key: 'a' });
+  assert.equal(await exists(store, id), false);
+  await client.query('COMMIT');
+  assert.equal(await exists(store, id), true);
+  await client.query('BEGIN');
+  assert.equal(await enqueue(client, 1, { key: 'a' }), id);
+  const other = await enqueue(client, 2);
+  await client.query('ROLLBACK');
+  assert.equal(await exists(store, other), false);
+  await client.query('BEGIN');
+  await assert.rejects(enqueue(client, 1, { workspace: 'nobody' }), WorkspaceNotFound);
+  const third = await enqueue(client, 3, { delay: '1h' }); // the refusal left the transaction as it was
+  await client.query('COMMIT');
+  assert.equal((await store.why(third)).pending_reason, 'scheduled');
+});
+
+test('a client of a pool of pg', async (t) => {
+  const store = await makePostgres(t);
+  const pool = new pg.Pool({ connectionString: store.url });
+  cleanUp(t, () => pool.end());
+  await assert.rejects(enqueue(pool), /a Pool of pg has no transaction/);
+  const client = await pool.connect();
+  await client.query('BEGIN');
+  const id = await enqueue(client);
+  await client.query('ROLLBACK');
+  client.release();
+  assert.equal(await exists(store, id), false);
+});
+
+test('Knex', async (t) => {
+  const store = await makePostgres(t);
+  const knex = createKnex({ client: 'pg', connection: store.url });
+  cleanUp(t, () => knex.destroy());
+  await assert.rejects(enqueue(knex), /Knex without a transaction/);
+  const id = await knex.transaction(async (trx) => {
+    const made = await enqueue(trx);
+    assert.equal(await exists(store, made), false);
+    return made;
+  });
+  assert.equal(await exists(store, id), true);
+  let lost = '';
+  const rollback = knex.transaction(async (trx) => {
+    lost = await enqueue(trx, 2);
+    throw new Error('roll back');
+  });
+  await assert.rejects(rollback, /roll back/);
+  assert.equal(await exists(store, lost), false);
+});
+
+test('Drizzle', async (t) => {
+  const store = await makePostgres(t);
+  const database = drizzle(await connect(t, store));
+  await assert.rejects(enqueue(database), /a database of Drizzle, not a transaction/);
+  const id = await database.transaction(async (tx) => {
+    const made = await enqueue(tx);
+    assert.equal(await exists(store, made), false);
+    return made;
+  });
+  assert.equal(await exists(store, id), true);
+  let lost = '';
+  const rollback = database.transaction(async (tx) => {
+    lost = await enqueue(tx, 2);
+    throw new Error('roll back');
+  });
+  await assert.rejects(rollback, /roll back/);
+  assert.equal(await exists(store, lost), false);
+});
+
+test('what Prisma gives to a transaction: $queryRawUnsafe() with numbered parameters', async (t) => {
+  const store = await makePostgres(t);
+  const client = await connect(t, store);
+  const $queryRawUnsafe = async (sql: string, ...values: unknown[]) => (await client.query(sql, values)).rows;
+  await assert.rejects(enqueue({ $queryRawUnsafe, $transaction: () => undefined }), /a PrismaClient, not a transaction/);
+  await client.query('BEGIN');
+  const id = await enqueue({ $queryRawUnsafe });
+  assert.equal(await exists(store, id), false);
+  await client.query('COMMIT');
+  assert.equal(await exists(store, id), true);
+});
+
+test('a function that runs one statement', async (t) => {
+  const store = await makePostgres(t);
+  const client = await connect(t, store);
+  await client.query('BEGIN');
+  const id = await enqueue(async (sql: string, values: unknown[]) => (await client.query(sql, values)).rows);
+  await client.query('COMMIT');
+  assert.equal(await exists(store, id), true);
+});
+
+test('an object that is no transaction is refused', async (t) => {
+  await makePostgres(t);
+  await assert.rejects(enqueue({}), /no transaction that weir knows/);
+  await assert.rejects(enqueue({ prepare: () => undefined }), /transaction of SQLite/);
+});
+
+test('a store on SQLite is refused with the remedy', async (t) => {
+  await makeStore(t);
+  await assert.rejects(enqueue({ query: () => undefined }), /after your commit/);
+  const store = new StoreClass('postgres://localhost/x?schema=a;b');
+  await assert.rejects(ship.enqueue({ workspace: 'acme', params: { order: 1 }, using: {}, store }), Misuse);
+});
+
+test('a worker on PostgreSQL runs what was committed', async (t) => {
+  const store = await makePostgres(t);
+  const client = await connect(t, store);
+  await makeWorker(t, { workflows: [ship], store });
+  await client.query('BEGIN');
+  const id = await enqueue(client, 7);
+  await client.query('COMMIT');
+  assert.equal(await store.result(id, { timeout: 30 }), 7);
+});

@@ -1,0 +1,415 @@
+/** Functions in a real worker on a real store. */
+
+import assert from 'node:assert/strict';
+import { beforeEach, type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type Context,
+  EnqueueManyError,
+  ExecutionFailed,
+  ExecutionNotFound,
+  Fail,
+  KeyReused,
+  Misuse,
+  ParamsError,
+  Registry,
+  Retry,
+  Store,
+  type StoreEvent,
+  StoreUnavailable,
+  TimedOut,
+  Worker,
+  WorkspaceNotFound,
+  workflow,
+} from 'weir';
+import { makeStore, makeWorker, silent, waitUntil } from './support';
+
+const calls: Context[] = [];
+let began: unknown[] = [];
+let openGate: () => void;
+let gate: Promise<void>;
+
+beforeEach(() => {
+  calls.length = 0;
+  began = [];
+  gate = new Promise((resolve) => {
+    openGate = resolve;
+  });
+});
+
+const echo = workflow({ name: 'echo' }, async (params: { order: number; note?: string }, ctx) => {
+  calls.push(ctx);
+  return { order: params.order, note: params.note ?? '', workspace: ctx.workspace, attempt: ctx.attempt };
+});
+const busyOnce = workflow({ name: 'busy-once', retry: { attempts: 3, backoff: '1h' } }, (_params, ctx) => {
+  if (ctx.attempt === 1) {
+    throw new Retry('bank_busy', { message: 'not now', after: '1ms' });
+  }
+  return 'second time';
+});
+const refuses = workflow({ name: 'refuses' }, async () => {
+  throw new Fail('card_declined', 'no money');
+});
+const broken = workflow({ name: 'broken', retry: { attempts: 2, backoff: '1ms' } }, async () => {
+  throw new RangeError('out of range');
+});
+const throwsText = workflow({ name: 'throws-text', retry: { attempts: 1 } }, async () => {
+  throw 'only a text';
+});
+const noJson = workflow({ name: 'no-json' }, () => ({ amount: Number.NaN }));
+const tooLarge = workflow({ name: 'too-large' }, async () => 'x'.repeat(1 << 20));
+const naps = workflow({ name: 'naps' }, async (params: { number: number }) => {
+  began.push(params.number);
+  await gate;
+  return params.number;
+});
+const listens = workflow({ name: 'listens' }, async (_params, ctx) => {
+  began.push('began');
+  try {
+    await sleep(3_600_000, undefined, { signal: ctx.signal });
+  } finally {
+    began.push('ended');
+  }
+});
+const beats = workflow({ name: 'beats' }, async (_params, ctx) => {
+  began.push('began');
+  for (;;) {
+    ctx.heartbeat();
+    await sleep(2);
+  }
+});
+const never = workflow({ name: 'never', retry: { attempts: 1 } }, async () => {
+  began.push('began');
+  await new Promise(() => undefined);
+});
+const slow = workflow({ name: 'slow', retry: { attempts: 1 }, timeout: '100ms' }, async (_params, ctx) => {
+  await sleep(60_000, undefined, { signal: ctx.signal });
+});
+
+function failure(code: string, text: string) {
+  return (problem: unknown) => {
+    assert.ok(problem instanceof ExecutionFailed, String(problem));
+    assert.equal(problem.code, code);
+    assert.match(problem.message, new RegExp(text));
+    return true;
+  };
+}
+
+test('a function gets its params and its result is recorded', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t);
+  const id = await echo.enqueue({ workspace: 'acme', params: { order: 42 }, key: 'order-42' });
+  const result: { order: number } = await store.result(id, { timeout: 20 });
+  assert.deepEqual(result, { order: 42, note: '', workspace: 'acme', attempt: 1 });
+  assert.equal(await echo.enqueue({ workspace: 'acme', params: { order: 42 }, key: 'order-42' }), id);
+  await assert.rejects(echo.enqueue({ workspace: 'acme', params: { order: 43 }, key: 'order-42' }), KeyReused);
+  assert.equal(calls[0]?.executionId, id);
+  assert.equal(calls[0]?.idempotencyKey, `${id}/run`);
+  assert.equal(calls[0]?.step, 'run');
+  assert.ok((calls[0]?.fence ?? 0) > 0);
+});
+
+test('a retry takes its own delay', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t);
+  assert.equal(await store.result(await busyOnce.enqueue({ workspace: 'acme' }), { timeout: 20 }), 'second time');
+});
+
+for (const [failing, code, text] of [
+  [refuses, 'card_declined', 'no money'],
+  [broken, 'range_error', 'out of range'],
+  [throwsText, 'exception', 'only a text'],
+  [noJson, 'result_not_json', 'amount.*NaN'],
+  [tooLarge, 'handler_bad_output', 'larger'],
+] as const) {
+  test(`the execution of ${failing.name} fails with ${code}, and the worker goes on`, async (t) => {
+    const store = await makeStore(t);
+    await makeWorker(t);
+    const id: string = await failing.enqueue({ workspace: 'acme' });
+    await assert.rejects(store.result(id, { timeout: 20 }), failure(code, text));
+    const next = await echo.enqueue({ workspace: 'acme', params: { order: 1 } });
+    assert.equal((await store.result(next, { timeout: 20 })).order, 1);
+  });
+}
+
+test('a hundred functions share one event loop', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t);
+  await store.setWorkspace('acme', { maxConcurrent: 100 });
+  const numbers = [...Array(100).keys()];
+  const ids = await naps.enqueueMany(numbers.map((number) => ({ workspace: 'acme', params: { number } })));
+  await waitUntil(() => began.length === 100);
+  openGate();
+  assert.deepEqual(await Promise.all(ids.map((id) => store.result(id, { timeout: 20 }))), numbers);
+});
+
+test('the cap of a workspace holds for functions that wait', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t);
+  await store.setWorkspace('acme', { maxConcurrent: 3 });
+  const ids: string[] = [];
+  for (let number = 0; number < 10; number++) {
+    ids.push(await naps.enqueue({ workspace: 'acme', params: { number } }));
+  }
+  await waitUntil(() => began.length >= 3);
+  assert.equal((await store.why(ids[9] as string)).pending_reason, 'workspace_at_capacity');
+  assert.equal(began.length, 3);
+  openGate();
+  for (const id of ids) {
+    await store.result(id, { timeout: 20 });
+  }
+});
+
+for (const cancelled of [listens, beats]) {
+  test(`a cancellation ends ${cancelled.name}`, async (t) => {
+    const store = await makeStore(t);
+    await makeWorker(t);
+    const id = await cancelled.enqueue({ workspace: 'acme' });
+    await waitUntil(() => began.length === 1);
+    await store.cancel(id, 'changed my mind');
+    assert.equal((await store.wait(id, { timeout: 20 })).status, 'CANCELLED');
+    await waitUntil(() => cancelled === beats || began.length === 2);
+  });
+}
+
+test('the timeout of an attempt aborts its signal', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t);
+  await assert.rejects(store.result(await slow.enqueue({ workspace: 'acme' }), { timeout: 20 }), failure('timeout', ''));
+});
+
+test('a promise that never settles keeps its slot until its cancellation, and then loses it', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t, { abandon: '200ms' });
+  const id = await never.enqueue({ workspace: 'acme' });
+  await waitUntil(() => began.length === 1);
+  await assert.rejects(store.wait(id, { timeout: '50ms' }), TimedOut);
+  await store.cancel(id);
+  assert.equal((await store.wait(id, { timeout: 20 })).status, 'CANCELLED');
+});
+
+test('a stopped worker gives back running executions', async (t) => {
+  const store = await makeStore(t);
+  const worker = await makeWorker(t, { store });
+  const id = await listens.enqueue({ workspace: 'acme' });
+  await waitUntil(() => began.length === 1);
+  assert.equal(worker.running, 1);
+  assert.equal(await worker.stop(0), false);
+  assert.deepEqual(began, ['began', 'ended']);
+  assert.equal(await worker.stop(), false); // once more does nothing
+  await assert.rejects(worker.check(), StoreUnavailable);
+  assert.equal((await store.show(id)).node, null);
+  const second = await makeWorker(t, { store, grace: 0.01 });
+  await waitUntil(() => began.length === 3);
+  await waitUntil(async () => (await store.show(id)).status === 'DISPATCHED');
+  await second.stop();
+});
+
+test('a stop awaits running functions', async (t) => {
+  const store = await makeStore(t);
+  const worker = await makeWorker(t);
+  const id = await naps.enqueue({ workspace: 'acme', params: { number: 7 } });
+  await waitUntil(() => began.length === 1);
+  const stopped = worker.stop();
+  await sleep(50);
+  openGate();
+  assert.equal(await stopped, true);
+  assert.equal(await store.result(id, { timeout: 0 }), 7);
+});
+
+test('a stop gives back the execution of a promise that never settles', async (t) => {
+  const store = await makeStore(t);
+  const worker = await makeWorker(t, { abandon: '100ms' });
+  const id = await never.enqueue({ workspace: 'acme' });
+  await waitUntil(() => began.length === 1);
+  assert.equal(await worker.stop(0), false);
+  assert.equal((await store.show(id)).node, null);
+});
+
+test('params of another caller that do not fit fail at once', async (t) => {
+  const store = await makeStore(t);
+  const registry = new Registry();
+  const checked = workflow(
+    {
+      name: 'checked',
+      register: registry,
+      parse: (params) => {
+        const { order } = params as { order: unknown };
+        if (typeof order !== 'number') {
+          throw new TypeError('order is no number');
+        }
+        return { order };
+      },
+    },
+    async (params) => params.order,
+  );
+  await makeWorker(t, { workflows: [checked] });
+  const bad = { order: 'many' } as unknown as { order: number };
+  await assert.rejects(checked.enqueue({ workspace: 'acme', params: bad }), ParamsError);
+  assert.equal(await store.result(await checked.enqueue({ workspace: 'acme', params: { order: 2 } })), 2);
+  const id = await store.enqueue({ workspace: 'acme', workflow: 'checked', params: bad });
+  await assert.rejects(store.result(id, { timeout: 20 }), failure('params_invalid', 'order is no number'));
+});
+
+test('the context of an ended call throws at its heartbeat', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t);
+  await store.result(await echo.enqueue({ workspace: 'acme', params: { order: 1 } }), { timeout: 20 });
+  assert.throws(() => calls[0]?.heartbeat(), { name: 'Cancelled' });
+});
+
+test('enqueue without a worker publishes the workflow', async (t) => {
+  const store = await makeStore(t);
+  const id = await echo.enqueue({ workspace: 'acme', params: { order: 1 } });
+  assert.match(String((await store.why(id)).pending_reason), /^no_(node_in_group|scheduler)$/);
+});
+
+test('runAt and delay let an execution wait', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t);
+  const later = await echo.enqueue({ workspace: 'acme', params: { order: 1 }, delay: '1h' });
+  const at = await echo.enqueue({ workspace: 'acme', params: { order: 2 }, runAt: new Date(Date.now() + 3_600_000) });
+  for (const id of [later, at]) {
+    assert.equal((await store.why(id)).pending_reason, 'scheduled');
+  }
+  const soon = await echo.enqueue({ workspace: 'acme', params: { order: 3 }, delay: 0.05, priority: 5 });
+  assert.equal((await store.result(soon, { timeout: 20 })).order, 3);
+  const both = { workspace: 'acme', params: { order: 1 }, delay: 1, runAt: new Date() };
+  await assert.rejects(echo.enqueue(both), Misuse);
+  await assert.rejects(echo.enqueue({ workspace: 'acme', params: { order: 1 }, runAt: new Date(Number.NaN) }), Misuse);
+  await assert.rejects(echo.enqueue({ workspace: 'acme', params: { order: 1 }, delay: 'soon' }), Misuse);
+});
+
+test('errors have a status and a hint', async (t) => {
+  const store = await makeStore(t);
+  await assert.rejects(echo.enqueue({ workspace: 'acme-corp', params: { order: 1 } }), (problem: unknown) => {
+    assert.ok(problem instanceof WorkspaceNotFound);
+    assert.equal(problem.status, 'workspace_not_found');
+    assert.equal(problem.kind, 'permanent');
+    assert.match(problem.hint, /weir workspace set/);
+    return true;
+  });
+  await assert.rejects(store.show('01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79'), ExecutionNotFound);
+  await assert.rejects(new Store('sqlite:/nonexistent/weir.db').show('01939b7e'), StoreUnavailable);
+});
+
+test('params that are no JSON object are refused', async (t) => {
+  await makeStore(t);
+  for (const params of [[1], 'text', { a: 1n }, { a: new Map() }, { a: Number.POSITIVE_INFINITY }, { a: () => 1 }]) {
+    await assert.rejects(echo.enqueue({ workspace: 'acme', params: params as never }), ParamsError);
+  }
+  await assert.rejects(echo.enqueue({ workspace: 'acme', params: { order: 1, note: 'x'.repeat(1 << 20) } }), ParamsError);
+  await assert.rejects(echo.enqueue({ workspace: 'ac\0me', params: { order: 1 } }), TypeError);
+  await assert.rejects(echo.enqueue({ params: { order: 1 } } as never), Misuse);
+});
+
+test('the end of an execution that no service runs is refused', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t);
+  const id = await naps.enqueue({ workspace: 'acme', params: { number: 1 } });
+  await waitUntil(() => began.length === 1);
+  await assert.rejects(store.complete(id, 'run', { result: { done: true } }), { status: 'illegal_state' });
+  openGate();
+  assert.equal(await store.result(id, { timeout: 20 }), 1);
+  await assert.rejects(
+    store.complete('01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79', 'run', { failed: 'declined' }),
+    ExecutionNotFound,
+  );
+});
+
+test('a set is enqueued at once, and a refused request leaves the rest', async (t) => {
+  const store = await makeStore(t);
+  await echo.publish(store);
+  const requests = [...Array(50).keys()].map((order) => ({ workspace: 'acme', workflow: echo, params: { order } }));
+  assert.equal(new Set(await store.enqueueMany(requests)).size, 50);
+  await assert.rejects(
+    store.enqueueMany([...requests.slice(0, 1), { workspace: 'nobody', workflow: 'echo' }]),
+    (problem) => {
+      assert.ok(problem instanceof EnqueueManyError);
+      assert.equal(typeof problem.results[0], 'string');
+      assert.ok(problem.results[1] instanceof WorkspaceNotFound);
+      return true;
+    },
+  );
+});
+
+test('many waits beside each other leave the thread pool free', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t);
+  await store.setWorkspace('acme', { maxConcurrent: 50 });
+  const ids: string[] = [];
+  for (let number = 0; number < 50; number++) {
+    ids.push(await naps.enqueue({ workspace: 'acme', params: { number } }));
+  }
+  const results = Promise.all(ids.map((id) => store.result(id, { timeout: 30 })));
+  await waitUntil(() => began.length === 50);
+  const from = performance.now();
+  await store.show(ids[0] as string);
+  assert.ok(performance.now() - from < 2_000);
+  openGate();
+  assert.equal((await results).length, 50);
+});
+
+test('a wait ends with its signal', async (t) => {
+  const store = await makeStore(t);
+  const id = await echo.enqueue({ workspace: 'acme', params: { order: 1 } });
+  const controller = new AbortController();
+  setTimeout(() => controller.abort(), 30);
+  await assert.rejects(store.wait(id, { signal: controller.signal }), { name: 'AbortError' });
+});
+
+test('a paused workspace starts nothing, and a plan has a cap', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t);
+  await store.setPlan('tiny', { maxConcurrent: 1, weight: 2 });
+  await store.setWorkspace('small', { plan: 'tiny' });
+  await store.pauseWorkspace('small');
+  const id = await echo.enqueue({ workspace: 'small', params: { order: 1 } });
+  await waitUntil(async () => (await store.why(id)).pending_reason === 'workspace_paused');
+  await store.resumeWorkspace('small');
+  assert.equal((await store.result(id, { timeout: 20 })).workspace, 'small');
+  assert.match(await store.metrics(), /^weir_/m);
+});
+
+test('events of the store and of its worker reach the event loop', async (t) => {
+  const events: StoreEvent[] = [];
+  const store = await makeStore(t, { onEvent: (event) => events.push(event) });
+  await makeWorker(t);
+  const id = await echo.enqueue({ workspace: 'acme', params: { order: 1 } });
+  await store.result(id, { timeout: 20 });
+  await waitUntil(() => events.some((event) => event.executionId === id && event.name === 'execution.completed'));
+});
+
+test('a store with a worker is not closed, and goes on', async (t) => {
+  const store = await makeStore(t);
+  const worker = await makeWorker(t);
+  await assert.rejects(store.close(), Misuse);
+  assert.equal((await store.result(await echo.enqueue({ workspace: 'acme', params: { order: 1 } }))).order, 1);
+  await worker.stop();
+  await store.close();
+});
+
+test('a worker on a store that cannot be opened fails at its start, and lets the process end', async () => {
+  const worker = new Worker({ store: new Store('sqlite:/nonexistent/weir.db'), logger: silent });
+  await assert.rejects(worker.start(), StoreUnavailable);
+  assert.throws(() => new Worker({ workflows: [] }), { status: 'definition_invalid' });
+});
+
+test('a result after the attempt was over is dropped, and the worker reports it', async (t: TestContext) => {
+  const store = await makeStore(t);
+  const warnings: string[] = [];
+  const logger = { ...silent, warn: (message: string) => warnings.push(message) };
+  const late = workflow({ name: 'late', retry: { attempts: 1 }, register: new Registry() }, async () => {
+    began.push('began');
+    await gate;
+    return 'late';
+  });
+  await makeWorker(t, { workflows: [late], abandon: '50ms', logger });
+  const id = await late.enqueue({ workspace: 'acme' });
+  await waitUntil(() => began.length === 1);
+  await store.cancel(id);
+  assert.equal((await store.wait(id, { timeout: 20 })).status, 'CANCELLED');
+  openGate();
+  await waitUntil(() => warnings.some((message) => message.includes('not recorded')));
+  assert.equal((await store.show(id)).status, 'CANCELLED');
+});

@@ -1,0 +1,74 @@
+/** Mistakes in the making of workflows are found at import, with file and line. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DefinitionError, Registry, type RetryPolicy, workflow } from 'weir';
+
+const HERE = /workflow\.test\.[jt]s:\d+/;
+
+function refused(text: RegExp) {
+  return (problem: unknown) => {
+    assert.ok(problem instanceof DefinitionError, String(problem));
+    assert.match(problem.message, text);
+    assert.match(problem.message, HERE);
+    return true;
+  };
+}
+
+test('a name that the store would refuse is refused with its place', () => {
+  for (const name of ['Send Invoice', '', '-x', 'x'.repeat(65), undefined as never]) {
+    assert.throws(() => workflow({ name }, async () => null), refused(/is no name of a workflow/));
+  }
+});
+
+test('a workflow without a function is refused', () => {
+  assert.throws(() => workflow({ name: 'nothing' }, undefined as never), refused(/has no function/));
+});
+
+test('two workflows with one name are refused with both places', () => {
+  const register = new Registry();
+  workflow({ name: 'twice', register }, async () => 1);
+  assert.throws(
+    () => workflow({ name: 'twice', register }, async () => 2),
+    (problem: unknown) =>
+      refused(/two workflows are named 'twice'/)(problem) && String(problem).match(/test\.[jt]s:\d+/g)?.length === 2,
+  );
+});
+
+test('one call with different options for one name is refused', () => {
+  const register = new Registry();
+  const make = (timeout: string) => workflow({ name: 'looped', timeout, register }, async () => 1);
+  make('1s');
+  make('1s');
+  assert.throws(() => make('2s'), refused(/made twice, with different options/));
+});
+
+test('unknown options and wrong durations are refused', () => {
+  const register = new Registry();
+  const retry = { attemps: 3 } as RetryPolicy;
+  assert.throws(() => workflow({ name: 'a', retry, register }, async () => 1), refused(/retry has no option 'attemps'/));
+  assert.throws(
+    () => workflow({ name: 'a', retries: 3, register } as never, async () => 1),
+    refused(/no option 'retries'/),
+  );
+  assert.throws(() => workflow({ name: 'a', timeout: '5 minutes', register }, async () => 1), refused(/no duration/));
+  assert.throws(() => workflow({ name: 'a', retry: { backoff: -1 }, register }, async () => 1), refused(/no duration/));
+});
+
+test('the definition is the same text as that of other languages', () => {
+  const made = workflow(
+    {
+      name: 'all',
+      retry: { attempts: 5, backoff: '1m30s', max: 3600 },
+      timeout: 0.5,
+      group: 'gpu',
+      register: new Registry(),
+    },
+    async () => 1,
+  );
+  assert.deepEqual(made.definition, {
+    name: 'all',
+    steps: { run: { handler: 'all', retry: { attempts: 5, backoff: '90000ms', max: '3600000ms' }, timeout: '500ms' } },
+    executor_group: 'gpu',
+  });
+});
