@@ -1,12 +1,12 @@
 #!/bin/sh
-# Makes the package of clients/typescript, for Node 20 and later on this kind of machine: the modules, the addon, libweir and
-# the command, with the libraries that they need. usage: build_node_package.sh BUILD FOLDER
+# Makes the package of clients/typescript, for Node 20 and later on this kind of machine: the modules, the addon, libweir
+# and the command, with the libraries that they need. usage: build_node_package.sh BUILD FOLDER
 # (a release build of weir; the folder gets the package, and the tools that make it)
 #
-# libsqlite3 is in the package, as it is not in the wheel: Node has no copy of the system's that a program could share. A
-# Node that has SQLite itself (node:sqlite, from version 22) exports its functions, and the dynamic linker gives these to
-# libweir, so that there is one copy in use. better-sqlite3 has a hidden copy of its own: docs/typescript.md has the rule.
-# libpq is loaded when a store is on PostgreSQL, so it must be there.
+# libsqlite3 is in the package, but not in the wheel. Python's sqlite3 module loads the system's copy, which libweir then
+# shares. In Node every library has a hidden copy of its own (node:sqlite, better-sqlite3), so that none could be shared:
+# docs/typescript.md forbids to open the file of a store with those. libpq is loaded when a store is on PostgreSQL, so it
+# must be there.
 set -eu
 build=$(cd "$1" && pwd)
 mkdir -p "$2"

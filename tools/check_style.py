@@ -57,7 +57,7 @@ COMMENT_PERCENT = {
 }
 
 CODE_ENDINGS = ('.c', '.h', '.py', '.sql', '.sh', 'meson.build', 'meson_options.txt', '/dev', '.ci/run')
-TEXT_ENDINGS = CODE_ENDINGS + ('.md', '.scd', '.yaml', '.yml', '.json', '.js', '.jsx', '.css', '.html', '.txt', '.in')
+TEXT_ENDINGS = CODE_ENDINGS + ('.md', '.scd', '.yaml', '.yml', '.json', '.js', '.mjs', '.ts', '.jsx', '.css', '.html', '.txt', '.in')
 SKIPPED_FOLDERS = ('.git', 'node_modules', '__pycache__')
 # Inputs of fuzzers may hold anything; this file has to spell the words that it looks for.
 SKIPPED_PATHS = ('tests/fuzz/corpus/', 'tools/check_style.py', 'LICENSE')
