@@ -1,7 +1,7 @@
 /** The command `weir`: `weir worker APP` runs functions, everything else is the program that comes with the package. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { type Dirent, existsSync, readdirSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { constants } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -104,6 +104,8 @@ function readNumber(text: string | undefined, name: string): number | undefined 
 }
 
 async function worker(words: string[]): Promise<number> {
+  const supervisor = process.env[SUPERVISOR];
+  delete process.env[SUPERVISOR]; // a program that a function starts has another parent
   let values: Values;
   let apps: string[];
   try {
@@ -122,17 +124,21 @@ async function worker(words: string[]): Promise<number> {
   }
   try {
     const processes = readNumber(values.processes, 'processes') ?? 1;
-    if ((processes > 1 || values.watch) && process.env[SUPERVISOR] === undefined) {
+    if (processes > 1 && values.name !== undefined) {
+      return refuse('--name is the name of one node: leave it out with --processes');
+    }
+    if ((processes > 1 || values.watch) && supervisor === undefined) {
       return await supervise(words, processes, values.watch === true);
     }
   } catch (problem) {
     return refuse((problem as Error).message);
   }
-  return runWorker(apps, values);
+  // The end of the supervisor is the end of this process.
+  return runWorker(apps, values, () => supervisor !== undefined && process.ppid !== Number(supervisor));
 }
 
 /** Runs in this process. */
-async function runWorker(apps: string[], values: Values): Promise<number> {
+async function runWorker(apps: string[], values: Values, mustEnd: () => boolean): Promise<number> {
   let made: Worker;
   try {
     const concurrency = readNumber(values.concurrency, 'concurrency');
@@ -154,7 +160,7 @@ async function runWorker(apps: string[], values: Values): Promise<number> {
     return refuse(problem instanceof WeirError ? problem.message : ((problem as Error)?.stack ?? String(problem)));
   }
   try {
-    return (await made.runStarted()) && strayErrors === 0 ? 0 : 1;
+    return (await made.runStarted(mustEnd)) && strayErrors === 0 ? 0 : 1;
   } catch (problem) {
     logger.error(problem instanceof WeirError ? `the worker ends: ${problem.message}` : String(problem));
     return 1;
@@ -282,10 +288,19 @@ async function end(children: Child[], signals: NodeJS.Signals[]): Promise<boolea
   );
 }
 
+/** A folder may be removed while it is read. */
+function listFolder(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch {
+    return [];
+  }
+}
+
 /** The times of change of the sources below a folder, as one text. */
 function readTimes(folder: string): string {
   const found: string[] = [];
-  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+  for (const entry of listFolder(folder)) {
     const path = join(folder, entry.name);
     if (entry.name.startsWith('.') || entry.name === 'node_modules') {
       continue;

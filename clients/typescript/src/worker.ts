@@ -141,6 +141,8 @@ export class Worker {
 
   /** Publishes the workflows and begins to run them. */
   async start(): Promise<void> {
+    this.#isStopping = false;
+    this.#isStopRequested = false;
     if (this.#options.migrate ?? !this.store.isPostgres) {
       await this.store.migrate();
     }
@@ -158,8 +160,6 @@ export class Worker {
     }
     this.#node = node;
     this.#stopped = undefined;
-    this.#isStopping = false;
-    this.#isStopRequested = false;
     this.#logger.info(`the worker runs ${names.join(', ')}`);
   }
 
@@ -183,8 +183,8 @@ export class Worker {
     return this.runStarted();
   }
 
-  /** The same for a worker that was started. */
-  async runStarted(): Promise<boolean> {
+  /** The same for a worker that was started. It stops as well when `mustEnd` returns true. */
+  async runStarted(mustEnd: () => boolean = () => false): Promise<boolean> {
     let signals = 0;
     const onSignal = (_name: NodeJS.Signals, number: number) => {
       if (++signals > 1) {
@@ -194,10 +194,10 @@ export class Worker {
     };
     process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
     try {
-      await this.#watch();
+      await this.#watch(mustEnd);
       return await this.stop();
     } finally {
-      await this.stop(0);
+      await this.stop(0).catch(() => undefined); // the error of the block above is the cause
       process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
     }
   }
@@ -227,13 +227,9 @@ export class Worker {
   }
 
   /** Returns when a stop is requested; throws when the node cannot go on. */
-  async #watch(): Promise<void> {
-    const supervisor = process.env.WEIR_WORKER_SUPERVISOR;
-    for (let at = 0; !this.#isStopRequested; at++) {
+  async #watch(mustEnd: () => boolean): Promise<void> {
+    for (let at = 0; !this.#isStopRequested && !mustEnd(); at++) {
       await sleep(CHECK_MS);
-      if (supervisor !== undefined && process.ppid !== Number(supervisor)) {
-        return; // the end of the supervisor is the end of this process
-      }
       if (at % CHECKS_BETWEEN === 0) {
         await this.check();
       }

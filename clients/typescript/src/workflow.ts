@@ -1,6 +1,6 @@
 /** A function as a workflow: its definition, its enqueue, and the registry that a worker runs. */
 
-import { DefinitionError, Misuse, ParamsError, WorkflowNotFound } from './errors';
+import { DefinitionError, EnqueueManyError, Misuse, ParamsError, WorkflowNotFound } from './errors';
 import { dumpJson, dumpParams } from './json';
 import { Cancelled, Fail } from './outcome';
 import { placeOfCaller } from './place';
@@ -108,8 +108,7 @@ export class Workflow<Params extends object, Result> {
     for (const request of made) {
       this.check(request.params);
     }
-    await this.publish(store);
-    return (await store.enqueueMany(made)) as ExecutionId<Result>[];
+    return (await this.#published(store, () => store.enqueueMany(made))) as ExecutionId<Result>[];
   }
 
   /** What the function returned; see Store.result(). */
@@ -157,7 +156,8 @@ export class Workflow<Params extends object, Result> {
     try {
       return await act();
     } catch (problem) {
-      if (!(problem instanceof WorkflowNotFound)) {
+      const problems = problem instanceof EnqueueManyError ? problem.results : [problem];
+      if (!problems.every((one) => one instanceof WorkflowNotFound)) {
         throw problem;
       }
       await this.publish(store);

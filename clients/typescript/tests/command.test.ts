@@ -81,6 +81,7 @@ for (const [words, text] of [
   [['./tasks.js', '--store', 'mysql://x'], /mysql/],
   [['./twice.js'], /two workflows are named 'same': .*twice\.js:2 and .*twice\.js:3/],
   [['./broken.js'], /broken\.js:2/],
+  [['./tasks.js', '--processes', '2', '--name', 'one'], /--name is the name of one node/],
   [[], /no module is named/],
 ] as const) {
   test(`a mistake is named: ${words.join(' ')}`, async (t) => {

@@ -264,6 +264,16 @@ test('enqueue without a worker publishes the workflow', async (t) => {
   assert.match(String((await store.why(id)).pending_reason), /^no_(node_in_group|scheduler)$/);
 });
 
+test('a set of a workflow that the store does not know is published once', async (t) => {
+  const store = await makeStore(t);
+  const ids = await echo.enqueueMany([
+    { workspace: 'acme', params: { order: 1 } },
+    { workspace: 'acme', params: { order: 2 } },
+  ]);
+  assert.equal(ids.length, 2);
+  assert.deepEqual(await echo.publish(store), { version: 1, isNew: false });
+});
+
 test('runAt and delay let an execution wait', async (t) => {
   const store = await makeStore(t);
   await makeWorker(t);

@@ -55,6 +55,21 @@ test('unknown options and wrong durations are refused', () => {
   assert.throws(() => workflow({ name: 'a', retry: { backoff: -1 }, register }, async () => 1), refused(/no duration/));
 });
 
+test('params and results have types', () => {
+  const made = workflow({ name: 'typed', register: new Registry() }, async (params: { order: number }) => params.order);
+  const unused = async () => {
+    // @ts-expect-error order is a number
+    await made.enqueue({ workspace: 'acme', params: { order: 'many' } });
+    // @ts-expect-error params are needed
+    await made.enqueue({ workspace: 'acme' });
+    const result: number = await made.result(await made.enqueue({ workspace: 'acme', params: { order: 1 } }));
+    // @ts-expect-error the result is a number
+    const text: string = await made.result('01939b7e');
+    return [result, text];
+  };
+  assert.equal(typeof unused, 'function');
+});
+
 test('the definition is the same text as that of other languages', () => {
   const made = workflow(
     {
