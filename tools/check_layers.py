@@ -36,6 +36,12 @@ LAYERS = [
     ('src/engine/', RULES + ('observe/',)),
     ('src/dispatch/', RULES + ('observe/', 'store/store.h', 'engine/engine.h')),
     ('src/server/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'assemble.h')),
+    ('src/cli/output/', ('base/', PUBLIC)),  # prints JSON and texts, and knows nothing of their meaning
+    # Options of engines and types of the store's calls: a setting or an argument is read into them, no call is made.
+    ('src/cli/settings/', RULES + ('observe/event.h', 'assemble.h')),
+    ('src/cli/arguments/', RULES + ('cli/settings/', 'store/store.h')),
+    ('src/cli/help/', ('base/', 'cli/arguments/', 'cli/output/', 'cli/settings/', PUBLIC)),
+    ('src/cli/verbs/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'assemble.h', 'cli/')),
     ('src/cli/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'server/', 'assemble.h')),
     ('src/library/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'assemble.h')),
     ('src/sqlite_extension/', RULES + ('store/store.h', 'store/sqlite/')),
@@ -126,7 +132,9 @@ def self_test():
         'src/engine/temporal/start.c': '#include "grpc/grpc_client.h"\n#include "queue/retry.h"\n',
         'src/grpc/framing.c': '#include "grpc/framing.h"\n#include "base/text.h"\n',
         'src/assemble.c': '#include "store/sqlite/open.h"\n#include "engine/in_process/engine.h"\n',
-        'src/cli/main.c': '#include "assemble.h"\n#include "dispatch/node.h"\n',
+        'src/cli/main.c': '#include "assemble.h"\n#include "dispatch/node.h"\n#include "cli/help/help.h"\n',
+        'src/cli/arguments/filter.c': '#include "cli/settings/settings.h"\n#include "store/store.h"\n',
+        'src/cli/verbs/verb_top.c': '#include "cli/output/table.h"\n#include "cli/signals.h"\n#include "dispatch/node.h"\n',
         'tests/unit/any.c': '#include "store/sqlite/open.h"\n',
     }
     bad = {
@@ -146,6 +154,12 @@ def self_test():
         'src/dispatch/node.c': '#include "store/sqlite/open.h"\n',
         'src/dispatch/wake.c': '#include "store/lanes.h"\n',
         'src/cli/main.c': '#include "engine/in_process/engine.h"\n',
+        'src/cli/output/table.c': '#include "store/store.h"\n',
+        'src/cli/output/progress.c': '#include "cli/signals.h"\n',
+        'src/cli/settings/settings.c': '#include "cli/arguments/parse.h"\n',
+        'src/cli/arguments/parse.c': '#include "cli/output/output.h"\n',
+        'src/cli/help/help.c': '#include "cli/verbs/verb.h"\n',
+        'src/cli/verbs/verb_list.c': '#include "store/sqlite/open.h"\n',
         'src/base/text.c': '#include "../queue/state.h"\n',
         'src/novel/thing.c': '#include "base/text.h"\n',
         'examples/enqueue.c': '#include "base/text.h"\n',

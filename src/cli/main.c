@@ -1,4 +1,13 @@
-/* The door of the command line: words -> invocation -> verb -> exit code. Nothing else happens here. */
+/* The entry of the program: arguments -> invocation -> verb -> exit code.
+ *
+ * 1. command_parse() makes an invocation of the arguments, without any output.
+ * 2. The settings are read, and the flags that stand for a setting replace their values.
+ * 3. The verb runs. It returns a status, and its message in `error`.
+ * 4. output_finish() flushes stdout; output_error() prints the one error line; the status gives the exit code.
+ *
+ * Nothing else happens here. A closed stdout or a full disk must never end the process by a signal, because a verb may be
+ * in the middle of a transaction. Runs in the only thread; a node starts its threads later (node_runner.c).
+ */
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -6,13 +15,13 @@
 
 #include "assemble.h"
 #include "base/error.h"
-#include "cli/arguments/command.h"
 #include "cli/arguments/parse.h"
 #include "cli/help/help.h"
+#include "cli/output/output.h"
 
 enum { COMMAND_LINE_MEMORY_MAX = 256 * 1024 * 1024 };
 
-static enum output_format format_of(const struct invocation *invocation)
+static enum output_format choose_format(const struct invocation *invocation)
 {
     const char *format = invocation_text(invocation, "output");
     if (format == NULL) {
@@ -59,9 +68,10 @@ static enum weir_status print_help(struct invocation *invocation, struct weir_er
     return status;
 }
 
-static enum weir_status run(struct invocation *invocation, size_t count, const char *const *words, struct weir_error *error)
+static enum weir_status run_command(struct invocation *invocation, size_t count, const char *const *arguments,
+                                    struct weir_error *error)
 {
-    enum weir_status status = command_parse(invocation, count, words, error);
+    enum weir_status status = command_parse(invocation, count, arguments, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -72,7 +82,7 @@ static enum weir_status run(struct invocation *invocation, size_t count, const c
         output_print(invocation->output, "weir %s\n", WEIR_VERSION);
         return WEIR_OK;
     }
-    invocation->output->format = format_of(invocation);
+    invocation->output->format = choose_format(invocation);
     invocation->output->quiet = invocation_has(invocation, "quiet");
     status = apply_settings(invocation, error);
     return status == WEIR_OK ? invocation->command->run(invocation, error) : status;
@@ -86,7 +96,7 @@ int main(int argc, char **argv)
     struct weir_error error = {.status = WEIR_OK};
     struct weir_error late = {.status = WEIR_OK};
     size_t count = argc > 1 ? (size_t)argc - 1 : 0;
-    const char *const *words = (const char *const *)argv + (argc > 0 ? 1 : 0);
+    const char *const *arguments = (const char *const *)argv + (argc > 0 ? 1 : 0);
 
     assemble_tune_process();
     (void)setlocale(LC_CTYPE, "C.UTF-8"); /* how wide characters are: our text is UTF-8 whatever the user's locale is */
@@ -95,10 +105,10 @@ int main(int argc, char **argv)
     (void)signal(SIGXFSZ, SIG_IGN);
     arena_init(&arena, COMMAND_LINE_MEMORY_MAX);
     output_open(&output, stdout, stderr, &arena);
-    output.format = command_guess_format(count, words);
+    output.format = command_asks_for_json(count, arguments) ? OUTPUT_JSON : OUTPUT_TABLE;
 
     struct invocation invocation = {.output = &output, .settings = &settings, .arena = &arena};
-    enum weir_status status = run(&invocation, count, words, &error);
+    enum weir_status status = run_command(&invocation, count, arguments, &error);
     enum weir_status written = output_finish(&output, &late);
     if (status == WEIR_OK && written != WEIR_OK) {
         status = written;

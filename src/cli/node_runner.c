@@ -1,3 +1,15 @@
+/* Runs the nodes of one process for serve, dev and demo.
+ *
+ * The order of the start matters. The engines open first, because each forks its keeper, and a keeper must be forked
+ * while the process has one thread and no open store. The log and the store follow, then the nodes with their threads.
+ *
+ * While the nodes run, the main thread polls once a second: a signal, a failed node, a reload, the watchdog of the
+ * service manager. To stop, it orders all nodes to stop, waits for running executions up to stop.grace, and then
+ * interrupts them; a further signal interrupts them at once. Executions that no store call could give back are reported:
+ * their lease ends them.
+ *
+ * It never runs an execution itself, and it never touches the store while the nodes run. Runs in the main thread.
+ */
 #include "cli/node_runner.h"
 
 #include <inttypes.h>
@@ -14,6 +26,7 @@
 #include "base/file_limit.h"
 #include "base/shell_quote.h"
 #include "cli/output/json_fields.h"
+#include "cli/output/output.h"
 #include "cli/sd_notify.h"
 #include "cli/settings/reload.h"
 #include "cli/settings/temporal_settings.h"
@@ -22,7 +35,7 @@
 /* Signals wake the look. What does not is a node that was drained from elsewhere, or whose loop has failed: this much later
  * the process ends. Each look is a wake-up of an idle machine. */
 #define HEALTH_INTERVAL_US MICROSECONDS_PER_SECOND
-#define STOP_LOOK_US (100 * MICROSECONDS_PER_MS)
+#define STOP_CHECK_US (100 * MICROSECONDS_PER_MS)
 enum { RELOAD_MEMORY_MAX = 16 * 1024 * 1024 };
 /* What runs is killed and given back within this, or the store does not answer. */
 #define INTERRUPT_DEADLINE_US (15 * MICROSECONDS_PER_SECOND)
@@ -37,7 +50,7 @@ static void guard_memory(bool guard)
     (void)prctl(PR_SET_DUMPABLE, guard ? 0 : 1, 0, 0, 0);
 }
 
-static enum weir_status open_engine(struct running_node *running, bool open_exec, struct weir_error *error)
+static enum weir_status open_node_engine(struct running_node *running, bool open_exec, struct weir_error *error)
 {
     const struct settings *settings = &running->settings;
     struct temporal_options temporal;
@@ -98,7 +111,7 @@ static enum weir_status choose_nodes(struct node_runner *runner, const struct no
     return WEIR_OK;
 }
 
-static void open_log(struct node_runner *runner, int fd)
+static void open_runner_log(struct node_runner *runner, int fd)
 {
     const struct settings *settings = runner->invocation->settings;
     struct log_options options = {.fd = fd};
@@ -112,8 +125,8 @@ static void open_log(struct node_runner *runner, int fd)
     }
 }
 
-static enum weir_status open_store(struct node_runner *runner, const struct node_runner_options *options,
-                                   struct weir_error *error)
+static enum weir_status open_runner_store(struct node_runner *runner, const struct node_runner_options *options,
+                                          struct weir_error *error)
 {
     struct store_options store_options = {
         .url = options->store_url, .create = options->create_store, .events = &runner->events};
@@ -139,32 +152,26 @@ enum weir_status node_runner_open(struct node_runner *runner, const struct invoc
     for (size_t i = 0; i < 2; i++) {
         arena_init(&runner->reload_arenas[i], RELOAD_MEMORY_MAX);
     }
-    interrupt_watch();
+    signals_catch();
     guard_memory(true);
     file_limit_raise();
     enum weir_status status = choose_nodes(runner, options, error);
     for (size_t i = 0; i < runner->count && status == WEIR_OK; i++) {
-        status = open_engine(&runner->nodes[i], options->open_exec, error);
+        status = open_node_engine(&runner->nodes[i], options->open_exec, error);
     }
     if (status == WEIR_OK) {
-        open_log(runner, options->log_fd);
-        status = open_store(runner, options, error);
+        open_runner_log(runner, options->log_fd);
+        status = open_runner_store(runner, options, error);
     }
     return status;
-}
-
-static const char *text_or_null(const struct settings *settings, enum setting_id id)
-{
-    const char *text = settings_text(settings, id);
-    return text[0] == '\0' ? NULL : text;
 }
 
 static struct node_settings node_settings_of(const struct running_node *running)
 {
     const struct settings *settings = &running->settings;
     return (struct node_settings){
-        .name = text_or_null(settings, SETTING_NODE_NAME),
-        .group = text_or_null(settings, SETTING_EXECUTOR_GROUP),
+        .name = settings_text_or_null(settings, SETTING_NODE_NAME),
+        .group = settings_text_or_null(settings, SETTING_EXECUTOR_GROUP),
         .claim_batch = (size_t)settings_number(settings, SETTING_DISPATCH_BATCH_SIZE),
         .poll_interval_us = settings_number(settings, SETTING_DISPATCH_POLL_INTERVAL),
         .lease_us = settings_number(settings, SETTING_NODE_LEASE),
@@ -232,10 +239,10 @@ static void tune_log(struct node_runner *runner, const struct settings *settings
 }
 
 /* The log tells what has changed by the more talkative of its two levels. */
-static void take_over(struct node_runner *runner, struct settings *fresh)
+static void apply_reloaded(struct node_runner *runner, struct settings *fresh)
 {
     tune_log(runner, fresh, true);
-    size_t changed = reload_tell(runner->invocation->settings, runner->settings, fresh, &runner->events);
+    size_t changed = reload_report(runner->invocation->settings, runner->settings, fresh, &runner->events);
     runner->reloaded = *fresh;
     runner->settings = &runner->reloaded;
     for (size_t i = 0; i < runner->count; i++) {
@@ -249,17 +256,17 @@ static void take_over(struct node_runner *runner, struct settings *fresh)
     tune_log(runner, runner->settings, false);
 }
 
-static void reload(struct node_runner *runner)
+static void reload_settings(struct node_runner *runner)
 {
     struct weir_error error = {.status = WEIR_OK};
     struct settings fresh;
     struct arena *unused = &runner->reload_arenas[1];
     const char *config_file = invocation_text(runner->invocation, "config");
-    service_reloading();
+    sd_notify_reloading();
     enum weir_status status = reload_read(runner->invocation->settings, config_file, unused, &fresh, &error);
     if (status == WEIR_OK) {
         struct arena last = runner->reload_arenas[0];
-        take_over(runner, &fresh);
+        apply_reloaded(runner, &fresh);
         runner->reload_arenas[0] = *unused;
         *unused = last;
     } else {
@@ -267,34 +274,34 @@ static void reload(struct node_runner *runner)
         event_emit(&runner->events, &event);
     }
     arena_reset(unused);
-    service_notice("READY=1");
+    sd_notify_send("READY=1");
 }
 
 enum weir_status node_runner_await(struct node_runner *runner, struct weir_error *error)
 {
-    int64_t watchdog_us = service_watchdog_interval_us();
-    int64_t look_us = watchdog_us > 0 && watchdog_us < HEALTH_INTERVAL_US ? watchdog_us : HEALTH_INTERVAL_US;
+    int64_t watchdog_us = sd_notify_watchdog_us();
+    int64_t check_us = watchdog_us > 0 && watchdog_us < HEALTH_INTERVAL_US ? watchdog_us : HEALTH_INTERVAL_US;
     int64_t watched_us = 0;
-    while (interrupt_count() == 0 && !all_are_stopped(runner)) {
+    while (signals_count() == 0 && !all_are_stopped(runner)) {
         if (!node_runner_is_healthy(runner, error)) {
             return error->status;
         }
-        if (interrupt_take_reload()) {
-            reload(runner);
+        if (signals_take_reload()) {
+            reload_settings(runner);
         }
         int64_t now_us = clock_boot(clock_system());
         if (watchdog_us > 0 && now_us - watched_us >= watchdog_us) {
-            service_notice("WATCHDOG=1");
+            sd_notify_send("WATCHDOG=1");
             watched_us = now_us;
         }
-        interrupt_sleep(look_us);
+        signals_sleep(check_us);
     }
     return WEIR_OK;
 }
 
 /* --- the end --- */
 
-static int64_t running_of(const struct node_runner *runner)
+static int64_t count_running(const struct node_runner *runner)
 {
     int64_t running = 0;
     for (size_t i = 0; i < runner->count; i++) {
@@ -305,16 +312,16 @@ static int64_t running_of(const struct node_runner *runner)
     return running;
 }
 
-static void say_awaited(const struct node_runner *runner, int64_t running)
+static void report_awaited(const struct node_runner *runner, int64_t running)
 {
     char grace[DURATION_TEXT_MAX];
     duration_format(settings_number(runner->settings, SETTING_STOP_GRACE), grace);
-    output_say(runner->invocation->output,
-               "stopping: waiting up to %s for %" PRId64 " running execution%s; again interrupts", grace, running,
-               running == 1 ? "" : "s");
+    output_report(runner->invocation->output,
+                  "stopping: waiting up to %s for %" PRId64 " running execution%s; again interrupts", grace, running,
+                  running == 1 ? "" : "s");
 }
 
-static void begin_stop(struct node_runner *runner, enum node_stop_kind kind)
+static void begin_nodes_stop(struct node_runner *runner, enum node_stop_kind kind)
 {
     for (size_t i = 0; i < runner->count; i++) {
         node_begin_stop(runner->nodes[i].node, kind);
@@ -322,8 +329,8 @@ static void begin_stop(struct node_runner *runner, enum node_stop_kind kind)
 }
 
 /* Until all have stopped, `deadline_us` for them together. *ret_graceful: whether none had to be interrupted. */
-static enum weir_status await_stop(struct node_runner *runner, int64_t deadline_us, bool *ret_graceful,
-                                   struct weir_error *error)
+static enum weir_status await_nodes_stop(struct node_runner *runner, int64_t deadline_us, bool *ret_graceful,
+                                         struct weir_error *error)
 {
     int64_t until_us = clock_boot(clock_system()) + deadline_us;
     bool all_graceful = true;
@@ -341,7 +348,7 @@ static enum weir_status await_stop(struct node_runner *runner, int64_t deadline_
 }
 
 /* Not given back, because the store was away. */
-static enum weir_status tell_left_behind(const struct node_runner *runner, struct weir_error *error)
+static enum weir_status refuse_left_behind(const struct node_runner *runner, struct weir_error *error)
 {
     size_t left = 0;
     for (size_t i = 0; i < runner->count; i++) {
@@ -355,13 +362,13 @@ static enum weir_status tell_left_behind(const struct node_runner *runner, struc
                      left, left == 1 ? "" : "s", left == 1 ? "is" : "are");
 }
 
-static enum weir_status interrupt(struct node_runner *runner, bool by_signal, struct weir_error *error)
+static enum weir_status interrupt_nodes(struct node_runner *runner, bool by_signal, struct weir_error *error)
 {
     bool graceful = false;
-    begin_stop(runner, NODE_STOP_INTERRUPT);
-    enum weir_status status = await_stop(runner, INTERRUPT_DEADLINE_US, &graceful, error);
+    begin_nodes_stop(runner, NODE_STOP_INTERRUPT);
+    enum weir_status status = await_nodes_stop(runner, INTERRUPT_DEADLINE_US, &graceful, error);
     if (status == WEIR_OK) {
-        status = tell_left_behind(runner, error);
+        status = refuse_left_behind(runner, error);
     }
     if (status != WEIR_OK) {
         return status;
@@ -376,14 +383,14 @@ enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error 
 {
     int64_t grace_us = settings_number(runner->settings, SETTING_STOP_GRACE);
     int64_t until_us = clock_boot(clock_system()) + grace_us;
-    int64_t said = 0;
+    int64_t reported = 0;
     bool graceful = true;
-    int signals_seen = interrupt_count();
-    service_notice("STOPPING=1");
-    begin_stop(runner, NODE_STOP_GRACEFUL);
+    int signals_seen = signals_count();
+    sd_notify_send("STOPPING=1");
+    begin_nodes_stop(runner, NODE_STOP_GRACEFUL);
     for (;;) {
-        enum weir_status status = await_stop(runner, STOP_LOOK_US, &graceful, error);
-        if (status == WEIR_OK && tell_left_behind(runner, error) != WEIR_OK) {
+        enum weir_status status = await_nodes_stop(runner, STOP_CHECK_US, &graceful, error);
+        if (status == WEIR_OK && refuse_left_behind(runner, error) != WEIR_OK) {
             return error->status;
         }
         if (status == WEIR_OK) {
@@ -394,16 +401,16 @@ enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error 
         if (status != WEIR_TIMED_OUT) {
             return status;
         }
-        if (interrupt_count() > signals_seen) {
-            return interrupt(runner, true, error);
+        if (signals_count() > signals_seen) {
+            return interrupt_nodes(runner, true, error);
         }
         if (clock_boot(clock_system()) >= until_us) {
-            return interrupt(runner, false, error);
+            return interrupt_nodes(runner, false, error);
         }
-        int64_t running = running_of(runner);
-        if (running > 0 && running != said) {
-            say_awaited(runner, running);
-            said = running;
+        int64_t running = count_running(runner);
+        if (running > 0 && running != reported) {
+            report_awaited(runner, running);
+            reported = running;
         }
     }
 }

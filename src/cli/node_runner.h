@@ -11,7 +11,7 @@
 #ifndef WEIR_CLI_NODE_RUNNER_H
 #define WEIR_CLI_NODE_RUNNER_H
 
-#include "cli/arguments/command.h"
+#include "cli/arguments/invocation.h"
 #include "dispatch/node.h"
 #include "engine/engine.h"
 #include "observe/event.h"
@@ -53,7 +53,7 @@ WEIR_MUST_CHECK enum weir_status node_runner_open(struct node_runner *runner, co
 /* Registers the nodes and runs their threads. */
 WEIR_MUST_CHECK enum weir_status node_runner_start(struct node_runner *runner, struct weir_error *error);
 /* Waits for a signal (WEIR_OK), until operators have stopped every node (WEIR_OK), or until one is not healthy (its
- * status). Meanwhile a SIGHUP reads the settings again (reload.h), if interrupt_reloads() was called. */
+ * status). Meanwhile a SIGHUP reads the settings again (reload.h), if signals_catch_reload() was called. */
 WEIR_MUST_CHECK enum weir_status node_runner_await(struct node_runner *runner, struct weir_error *error);
 /* Stops: waits for running executions and prints that; a further signal interrupts it (WEIR_INTERRUPTED); so does the end
  * of stop.grace (WEIR_FAILED, with the message). */

@@ -1,3 +1,9 @@
+/* Reports of the daemon to a service manager, as sd_notify(3) specifies them, without its library.
+ *
+ * Each report is one datagram to the socket that NOTIFY_SOCKET names. A name that begins with "@" is an abstract socket.
+ * The socket does not block, and a failed report is ignored: a service manager that is away must never stop a node. Runs
+ * in the main thread.
+ */
 #include "cli/sd_notify.h"
 
 #include <errno.h>
@@ -10,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-void service_notice(const char *state)
+void sd_notify_send(const char *state)
 {
     const char *path = getenv("NOTIFY_SOCKET");
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -30,7 +36,7 @@ void service_notice(const char *state)
     }
 }
 
-int64_t service_watchdog_interval_us(void)
+int64_t sd_notify_watchdog_us(void)
 {
     const char *text = getenv("WATCHDOG_USEC");
     const char *pid = getenv("WATCHDOG_PID");
@@ -43,12 +49,12 @@ int64_t service_watchdog_interval_us(void)
     return errno == 0 && *end == '\0' && number > 1 ? (int64_t)(number / 2) : 0;
 }
 
-void service_reloading(void)
+void sd_notify_reloading(void)
 {
     char state[64];
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     (void)snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%lld",
                    (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
-    service_notice(state);
+    sd_notify_send(state);
 }

@@ -8,10 +8,10 @@
 
 /* "READY=1", "STOPPING=1", "STATUS=...", "WATCHDOG=1"; several are separated by '\n'. A manager that does not listen is
  * no failure. */
-void service_notice(const char *state);
+void sd_notify_send(const char *state);
 /* Reports that the settings are read again (Type=notify-reload needs the time); READY=1 ends it. */
-void service_reloading(void);
+void sd_notify_reloading(void);
 /* How often WATCHDOG=1 is expected (WATCHDOG_USEC, halved), 0 = never. */
-int64_t service_watchdog_interval_us(void);
+int64_t sd_notify_watchdog_us(void);
 
 #endif

@@ -1,3 +1,12 @@
+/* Signals as a question of loops.
+ *
+ * The handler counts the signal and writes to an eventfd, so that a sleeping loop wakes up; both are safe in a handler. A
+ * loop asks signals_count() between two chunks of work, so that a signal never cuts a transaction. SIGHUP asks for a
+ * reload while the terminal of the process exists, and counts as a stop when the terminal is gone.
+ *
+ * The eventfd stays readable after a stop, so that every later sleep returns at once. After a reload it is read empty, so
+ * that no loop spins. The handlers run in any thread that gets the signal; all other functions belong to the main thread.
+ */
 #include "cli/signals.h"
 
 #include <errno.h>
@@ -25,7 +34,7 @@ static void on_signal(int number)
     errno = saved;
 }
 
-void interrupt_watch(void)
+void signals_catch(void)
 {
     if (wake_fd >= 0) {
         return;
@@ -65,7 +74,7 @@ static void on_hangup(int number)
     errno = saved;
 }
 
-void interrupt_reloads(void)
+void signals_catch_reload(void)
 {
     struct sigaction now;
     had_terminal = terminal_is_there();
@@ -75,7 +84,7 @@ void interrupt_reloads(void)
     }
 }
 
-bool interrupt_take_reload(void)
+bool signals_take_reload(void)
 {
     uint64_t count;
     if (reload_wanted == 0) {
@@ -92,17 +101,17 @@ bool interrupt_take_reload(void)
     return true;
 }
 
-int interrupt_count(void)
+int signals_count(void)
 {
     return signal_count;
 }
 
-int interrupt_fd(void)
+int signals_fd(void)
 {
     return wake_fd;
 }
 
-void interrupt_sleep(int64_t duration_us)
+void signals_sleep(int64_t duration_us)
 {
     struct pollfd wait = {.fd = wake_fd, .events = POLLIN};
     (void)poll(&wait, wake_fd >= 0 ? 1 : 0, time_to_poll_ms(duration_us));

@@ -8,17 +8,17 @@
 
 /* From now on SIGINT, SIGTERM and SIGHUP (unless it is ignored, as under nohup) only count. Once per process is enough;
  * again does nothing. */
-void interrupt_watch(void);
+void signals_catch(void);
 /* From now on SIGHUP asks for a reload instead, unless it was ignored before, or the terminal that this process was started
- * in is gone: then it counts as before. After interrupt_watch(). */
-void interrupt_reloads(void);
-/* True once after a SIGHUP that asked for a reload. interrupt_sleep() returns for it, too. */
-bool interrupt_take_reload(void);
+ * in is gone: then it counts as before. After signals_catch(). */
+void signals_catch_reload(void);
+/* True once after a SIGHUP that asked for a reload. signals_sleep() returns for it, too. */
+bool signals_take_reload(void);
 /* How many signals have come. */
-int interrupt_count(void);
-/* Readable once a signal has come, for poll(); no other code reads it. -1 before interrupt_watch(). */
-int interrupt_fd(void);
+int signals_count(void);
+/* Readable once a signal has come, for poll(); no other code reads it. -1 before signals_catch(). */
+int signals_fd(void);
 /* Sleeps; returns early when a signal came. */
-void interrupt_sleep(int64_t duration_us);
+void signals_sleep(int64_t duration_us);
 
 #endif

@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         INVARIANT(status == WEIR_OUT_OF_MEMORY || (status == WEIR_INVALID_ARGUMENT && error.message[0] != '\0'));
     }
-    (void)command_guess_format(count, words);
+    (void)command_asks_for_json(count, words);
     arena_close(&arena);
     free(text);
     return 0;

@@ -1,7 +1,17 @@
-/* The table of commands and flags. Everything that people see of a command is made from its row. */
+/* The table of commands and flags.
+ *
+ * Everything that a user sees of a command is made from its row: parsing, help, manual pages, docs/commands.md,
+ * completion. The rows stand in the order of `weir help`. The table is constant; it calls nothing and is read by any
+ * thread.
+ *
+ * A text of a row is a plain sentence or phrase without a full stop. `details` may have several paragraphs, separated by
+ * '\n'. After a change of a text, docs/commands.md must be printed again: `weir help --markdown`.
+ */
+#include "cli/arguments/command_table.h"
+
+#include <stdio.h>
 #include <string.h>
 
-#include "cli/arguments/command.h"
 #include "queue/limits.h"
 
 static const struct flag global_flags[] = {
@@ -523,4 +533,19 @@ const struct command *command_find(const char *name)
         }
     }
     return NULL;
+}
+
+void command_usage(const struct command *command, char *to, size_t size)
+{
+    int used = snprintf(to, size, "weir %s", command->name);
+    for (size_t i = 0; i < COMMAND_ARGUMENTS_MAX && command->arguments[i].name != NULL; i++) {
+        const struct argument *argument = &command->arguments[i];
+        if (used > 0 && (size_t)used < size) {
+            used += snprintf(to + used, size - (size_t)used, " %s%s%s%s", argument->optional ? "[" : "", argument->name,
+                             argument->many ? "..." : "", argument->optional ? "]" : "");
+        }
+    }
+    if (used > 0 && (size_t)used < size) {
+        (void)snprintf(to + used, size - (size_t)used, " [flags]");
+    }
 }

@@ -1,3 +1,12 @@
+/* The reader of --where: KEY=VALUE pairs become a struct execution_filter.
+ *
+ * 1. The text is copied to the arena and cut there in place, pair by pair; a quoted value may hold blanks.
+ * 2. The key is found in the table of names; a misspelt or foreign key gets the nearest one as a hint.
+ * 3. The value is checked by the kind of the key: states, a time, an id, a pending reason, yes or no.
+ *
+ * A key that is given twice is an error, also by --workspace or --state, because all pairs must match. It makes no call
+ * of the store: names are checked by verbs/store_pages.c. Pure; any thread.
+ */
 #include "cli/arguments/filter.h"
 
 #include <stdio.h>
@@ -25,8 +34,6 @@ enum filter_key {
 static const char *const key_names[KEY_COUNT] = {"id",      "workspace",      "workflow",   "group",
                                                  "state",   "pending_reason", "error_code", "idempotency_key",
                                                  "retried", "since",          "until",      "finished_before"};
-
-enum { NEAREST_NAMES = LIST_LIMIT_MOST };
 
 const char *filter_key_of_flag(const char *flag)
 {
@@ -76,8 +83,8 @@ static enum weir_status filter_parse_states(const char *list, unsigned *ret_stat
     return WEIR_OK;
 }
 
-static enum weir_status parse_time(const char *key, const char *value, int64_t now_us, int64_t *ret_time_us,
-                                   struct weir_error *error)
+static enum weir_status parse_filter_time(const char *key, const char *value, int64_t now_us, int64_t *ret_time_us,
+                                          struct weir_error *error)
 {
     int64_t back_us;
     enum weir_status status;
@@ -115,7 +122,7 @@ static enum weir_status check_reason(const char *value, struct weir_error *error
 }
 
 /* Ids, reasons, yes and no are taken in any case. */
-static void make_lower(char *value)
+static void lower_ascii(char *value)
 {
     for (; *value != '\0'; value++) {
         *value = (char)(*value >= 'A' && *value <= 'Z' ? *value - 'A' + 'a' : *value);
@@ -143,8 +150,8 @@ static enum weir_status parse_retried(const char *value, enum retried_condition 
     return WEIR_OK;
 }
 
-static enum weir_status set_key(enum filter_key key, const char *value, int64_t now_us, struct execution_filter *filter,
-                                struct weir_error *error)
+static enum weir_status set_filter_key(enum filter_key key, const char *value, int64_t now_us,
+                                       struct execution_filter *filter, struct weir_error *error)
 {
     const char **texts[KEY_COUNT] = {
         [KEY_ID] = &filter->id,
@@ -172,13 +179,13 @@ static enum weir_status set_key(enum filter_key key, const char *value, int64_t 
         return parse_retried(value, &filter->retried, error);
     }
     if (times[key] != NULL) {
-        return parse_time(key_names[key], value, now_us, times[key], error);
+        return parse_filter_time(key_names[key], value, now_us, times[key], error);
     }
     *texts[key] = value;
     return key == KEY_PENDING_REASON ? check_reason(value, error) : key == KEY_ID ? check_id(value, error) : WEIR_OK;
 }
 
-static enum weir_status find_key(const char *word, enum filter_key *ret_key, struct weir_error *error)
+static enum weir_status find_filter_key(const char *word, enum filter_key *ret_key, struct weir_error *error)
 {
     for (unsigned i = 0; i < KEY_COUNT; i++) {
         if (strcmp(word, key_names[i]) == 0) {
@@ -187,12 +194,12 @@ static enum weir_status find_key(const char *word, enum filter_key *ret_key, str
         }
     }
     const char *nearest = text_nearest(word, key_names, KEY_COUNT);
-    static const char *const others[][2] = {
+    static const char *const synonyms[][2] = {
         {"status", "state"},          {"reason", "pending_reason"}, {"error", "error_code"},
         {"error.type", "error_code"}, {"tenant", "workspace"},      {"ws", "workspace"},
         {"before", "until"},          {"after", "since"},           {"key", "idempotency_key"}};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        nearest = strcmp(word, others[i][0]) == 0 ? others[i][1] : nearest;
+    for (size_t i = 0; i < sizeof synonyms / sizeof synonyms[0]; i++) {
+        nearest = strcmp(word, synonyms[i][0]) == 0 ? synonyms[i][1] : nearest;
     }
     error_set(error, WEIR_INVALID_ARGUMENT, "a filter has no key \"%s\"", word);
     if (nearest != NULL) {
@@ -205,7 +212,7 @@ static enum weir_status find_key(const char *word, enum filter_key *ret_key, str
 }
 
 /* Reads one pair at `*at`, moves behind it. Both parts are cut out of the caller's copy in place. */
-static enum weir_status next_pair(char **at, char **ret_key, char **ret_value, struct weir_error *error)
+static enum weir_status next_filter_pair(char **at, char **ret_key, char **ret_value, struct weir_error *error)
 {
     char *key = *at;
     char *equals = key + strcspn(key, "= \t\n");
@@ -247,15 +254,15 @@ enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *a
         char *word = NULL;
         char *value = NULL;
         enum filter_key key;
-        enum weir_status status = next_pair(&at, &word, &value, error);
+        enum weir_status status = next_filter_pair(&at, &word, &value, error);
         if (status == WEIR_OK) {
-            status = find_key(word, &key, error);
+            status = find_filter_key(word, &key, error);
         }
         if (status == WEIR_OK && (key == KEY_ID || key == KEY_PENDING_REASON || key == KEY_RETRIED)) {
-            make_lower(value);
+            lower_ascii(value);
         }
         if (status == WEIR_OK) {
-            status = set_key(key, value, now_us, filter, error);
+            status = set_filter_key(key, value, now_us, filter, error);
         }
         if (status != WEIR_OK) {
             return status;
@@ -267,83 +274,12 @@ enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *a
     return WEIR_OK;
 }
 
-/* --- names that must exist --- */
-
-static const char *nearest_in(const json_t *page, const char *name)
+enum weir_status filter_set_workspace(struct execution_filter *filter, const char *workspace, struct weir_error *error)
 {
-    const char *names[NEAREST_NAMES];
-    size_t count = 0;
-    size_t i;
-    json_t *item;
-    json_array_foreach(json_object_get(page, "items"), i, item)
-    {
-        if (count < NEAREST_NAMES) {
-            names[count++] = json_string_value(json_object_get(item, "name"));
-        }
-    }
-    return text_nearest(name, names, count);
+    return set_filter_key(KEY_WORKSPACE, workspace, 0, filter, error);
 }
 
-enum weir_status filter_require_name(struct store *store, enum store_list_kind kind, const char *name,
-                                     enum weir_status missing, struct weir_error *error)
+enum weir_status filter_set_states(struct execution_filter *filter, const char *states, struct weir_error *error)
 {
-    static const char *const whats[] = {
-        [LIST_WORKSPACES] = "workspace", [LIST_PLANS] = "plan", [LIST_WORKFLOWS] = "workflow",
-        [LIST_NODES] = "node",           [LIST_LOCKS] = "lock", [LIST_GROUPS] = "group"};
-    json_t *page = NULL;
-    struct list_options options = {.kind = kind, .name = name, .limit = 1};
-    enum weir_status status = store_list(store, &options, &page, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    bool is_there = json_array_size(json_object_get(page, "items")) > 0;
-    json_decref(page);
-    if (is_there) {
-        return WEIR_OK;
-    }
-    options = (struct list_options){.kind = kind, .limit = LIST_LIMIT_MOST};
-    status = store_list(store, &options, &page, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    const char *nearest = nearest_in(page, name);
-    error_set(error, missing, "there is no %s \"%s\"", whats[kind], name);
-    if (nearest != NULL) {
-        error_hint(error, "did you mean \"%s\"?", nearest);
-    } else if (kind == LIST_GROUPS) {
-        error_hint(error, "`weir node list` shows the groups of nodes, `weir status --json` all");
-    } else {
-        error_hint(error, "`weir %s list` shows them", whats[kind]);
-    }
-    json_decref(page);
-    return missing;
-}
-
-enum weir_status filter_of_invocation(const struct invocation *invocation, struct store *store,
-                                      struct execution_filter *ret_filter, struct weir_error *error)
-{
-    struct execution_filter filter = {.id = NULL};
-    const char *where = invocation_text(invocation, "where");
-    const char *workspace = invocation_text(invocation, "workspace");
-    int64_t now_us = 0;
-    enum weir_status status = store_time(store, &now_us, error);
-    if (status == WEIR_OK && where != NULL) {
-        status = filter_parse(where, now_us, invocation->arena, &filter, error);
-    }
-    if (status == WEIR_OK && workspace != NULL) {
-        status = set_key(KEY_WORKSPACE, workspace, now_us, &filter, error);
-    }
-    if (status == WEIR_OK && invocation->command->run == verb_list && invocation_has(invocation, "state")) {
-        status = set_key(KEY_STATE, invocation_text(invocation, "state"), now_us, &filter, error);
-    }
-    if (status == WEIR_OK && filter.workspace != NULL) {
-        status = filter_require_name(store, LIST_WORKSPACES, filter.workspace, WEIR_WORKSPACE_NOT_FOUND, error);
-    }
-    if (status == WEIR_OK && filter.workflow != NULL) {
-        status = filter_require_name(store, LIST_WORKFLOWS, filter.workflow, WEIR_WORKFLOW_NOT_FOUND, error);
-    }
-    if (status == WEIR_OK) {
-        *ret_filter = filter;
-    }
-    return status;
+    return set_filter_key(KEY_STATE, states, 0, filter, error);
 }

@@ -1,3 +1,9 @@
+/* Reads of whole files, of stdin, and of the values of flags that may name a file.
+ *
+ * Bytes are appended to the caller's text in chunks, so that its maximum bounds the memory: a larger input is refused,
+ * never cut. An interrupted read is repeated. A file is opened without becoming the controlling terminal. Runs in the
+ * only thread of a command.
+ */
 #include "cli/arguments/input.h"
 
 #include <errno.h>
@@ -7,10 +13,21 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/json.h"
 
 enum { INPUT_CHUNK = 64 * 1024 };
 
-static enum weir_status read_all(int fd, const char *name, struct text *to, struct weir_error *error)
+static enum weir_status append_input(struct text *to, const char *bytes, size_t length, const char *name,
+                                     struct weir_error *error)
+{
+    enum weir_status status = text_add(to, bytes, length);
+    if (status == WEIR_FAILED) {
+        return error_set(error, WEIR_PARAMS_TOO_LARGE, "%s is larger than %zu bytes", name, to->max);
+    }
+    return status == WEIR_OK ? WEIR_OK : error_out_of_memory(error);
+}
+
+static enum weir_status read_whole_input(int fd, const char *name, struct text *to, struct weir_error *error)
 {
     char chunk[INPUT_CHUNK];
     for (;;) {
@@ -27,12 +44,9 @@ static enum weir_status read_all(int fd, const char *name, struct text *to, stru
             error_hint(error, "give the path of a file that you may read, or - for stdin");
             return error->status;
         }
-        enum weir_status status = text_add(to, chunk, (size_t)got);
-        if (status == WEIR_FAILED) {
-            return error_set(error, WEIR_PARAMS_TOO_LARGE, "%s is larger than %zu bytes", name, to->max);
-        }
+        enum weir_status status = append_input(to, chunk, (size_t)got, name, error);
         if (status != WEIR_OK) {
-            return error_out_of_memory(error);
+            return status;
         }
     }
 }
@@ -40,7 +54,7 @@ static enum weir_status read_all(int fd, const char *name, struct text *to, stru
 enum weir_status input_read(const char *path, struct text *to, struct weir_error *error)
 {
     if (strcmp(path, "-") == 0) {
-        return read_all(STDIN_FILENO, "stdin", to, error);
+        return read_whole_input(STDIN_FILENO, "stdin", to, error);
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
@@ -49,7 +63,28 @@ enum weir_status input_read(const char *path, struct text *to, struct weir_error
         error_hint(error, "give the path of a file that you may read, or - for stdin");
         return status;
     }
-    enum weir_status status = read_all(fd, path, to, error);
+    enum weir_status status = read_whole_input(fd, path, to, error);
     (void)close(fd);
+    return status;
+}
+
+enum weir_status input_read_value(const char *value, struct text *to, struct weir_error *error)
+{
+    if (strcmp(value, "-") == 0) {
+        return input_read(value, to, error);
+    }
+    return value[0] == '@' ? input_read(value + 1, to, error)
+                           : append_input(to, value, strlen(value), "the text on the command line", error);
+}
+
+enum weir_status input_read_json(const char *value, const char *what, struct text *to, struct weir_error *error)
+{
+    json_t *json = NULL;
+    enum weir_status status = input_read_value(value, to, error);
+    if (status == WEIR_OK && json_read(to->data == NULL ? "" : to->data, to->length, &json, error) != WEIR_OK) {
+        error_prefix(error, "%s cannot be read as JSON", what);
+        status = error->status = WEIR_INVALID_PARAMS;
+    }
+    json_decref(json);
     return status;
 }

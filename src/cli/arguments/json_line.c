@@ -1,3 +1,12 @@
+/* Reads one line of `weir enqueue -` into a request.
+ *
+ * The JSON reader checks the whole line first. Then the fields are taken from the parsed object, except params: their
+ * bytes are cut out of the line as they were written. The cut walks over text that is known to be valid JSON, so it looks
+ * only for quotes, brackets and commas. Params must never be printed again from the parsed object: that would change
+ * numbers and escapes.
+ *
+ * Pure; all texts are copied to the caller's arena.
+ */
 #include "cli/arguments/json_line.h"
 
 #include <string.h>
@@ -90,8 +99,8 @@ static const char *json_line_find(const char *bytes, size_t length, const char *
 
 /* --- the fields --- */
 
-static enum weir_status take_text(const json_t *object, const char *key, struct arena *arena, const char **to,
-                                  struct weir_error *error)
+static enum weir_status take_line_text(const json_t *object, const char *key, struct arena *arena, const char **to,
+                                       struct weir_error *error)
 {
     const json_t *value = json_object_get(object, key);
     if (value == NULL || json_is_null(value)) {
@@ -114,7 +123,7 @@ static enum weir_status take_text(const json_t *object, const char *key, struct 
     return WEIR_OK;
 }
 
-static enum weir_status take_priority(const json_t *object, struct enqueue_request *request, struct weir_error *error)
+static enum weir_status take_line_priority(const json_t *object, struct enqueue_request *request, struct weir_error *error)
 {
     const json_t *value = json_object_get(object, "priority");
     if (value == NULL || json_is_null(value)) {
@@ -129,11 +138,11 @@ static enum weir_status take_priority(const json_t *object, struct enqueue_reque
     return WEIR_OK;
 }
 
-static enum weir_status take_run_at(const json_t *object, int64_t now_us, struct arena *arena,
-                                    struct enqueue_request *request, struct weir_error *error)
+static enum weir_status take_line_run_at(const json_t *object, int64_t now_us, struct arena *arena,
+                                         struct enqueue_request *request, struct weir_error *error)
 {
     const char *text = NULL;
-    enum weir_status status = take_text(object, "run_at", arena, &text, error);
+    enum weir_status status = take_line_text(object, "run_at", arena, &text, error);
     if (status == WEIR_OK && text != NULL) {
         status = time_parse(text, now_us, &request->run_at_us, error);
         if (status != WEIR_OK) {
@@ -143,8 +152,8 @@ static enum weir_status take_run_at(const json_t *object, int64_t now_us, struct
     return status;
 }
 
-static enum weir_status take_params(const char *line, size_t length, const json_t *object, struct arena *arena,
-                                    struct enqueue_request *request, struct weir_error *error)
+static enum weir_status take_line_params(const char *line, size_t length, const json_t *object, struct arena *arena,
+                                         struct enqueue_request *request, struct weir_error *error)
 {
     const json_t *value = json_object_get(object, "params");
     if (value == NULL || json_is_null(value)) {
@@ -165,7 +174,7 @@ static enum weir_status take_params(const char *line, size_t length, const json_
     return request->params != NULL ? WEIR_OK : error_out_of_memory(error);
 }
 
-static enum weir_status check_keys(json_t *object, struct weir_error *error)
+static enum weir_status check_line_keys(json_t *object, struct weir_error *error)
 {
     const char *key;
     json_t *value;
@@ -188,8 +197,8 @@ static enum weir_status check_keys(json_t *object, struct weir_error *error)
     return WEIR_OK;
 }
 
-static enum weir_status take_fields(const char *line, size_t length, json_t *object, int64_t now_us, struct arena *arena,
-                                    struct enqueue_request *request, struct weir_error *error)
+static enum weir_status take_line_fields(const char *line, size_t length, json_t *object, int64_t now_us,
+                                         struct arena *arena, struct enqueue_request *request, struct weir_error *error)
 {
     const struct {
         const char *key;
@@ -200,18 +209,18 @@ static enum weir_status take_fields(const char *line, size_t length, json_t *obj
         {"idempotency_key", &request->idempotency_key},
         {"group", &request->group},
     };
-    enum weir_status status = check_keys(object, error);
+    enum weir_status status = check_line_keys(object, error);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0] && status == WEIR_OK; i++) {
-        status = take_text(object, texts[i].key, arena, texts[i].to, error);
+        status = take_line_text(object, texts[i].key, arena, texts[i].to, error);
     }
     if (status == WEIR_OK) {
-        status = take_priority(object, request, error);
+        status = take_line_priority(object, request, error);
     }
     if (status == WEIR_OK) {
-        status = take_run_at(object, now_us, arena, request, error);
+        status = take_line_run_at(object, now_us, arena, request, error);
     }
     if (status == WEIR_OK) {
-        status = take_params(line, length, object, arena, request, error);
+        status = take_line_params(line, length, object, arena, request, error);
     }
     if (status == WEIR_OK && (request->workspace == NULL || request->workflow == NULL)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "%s is missing",
@@ -236,37 +245,11 @@ enum weir_status json_line_read(const char *line, size_t length, int64_t now_us,
     if (!json_is_object(object)) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "an object is wanted, not %s", json_type_name(object));
     } else {
-        status = take_fields(line, length, object, now_us, arena, &read, error);
+        status = take_line_fields(line, length, object, now_us, arena, &read, error);
     }
     json_decref(object);
     if (status == WEIR_OK) {
         *request = read;
     }
     return status;
-}
-
-enum weir_status json_line_check_params(const char *bytes, size_t length, struct weir_error *error)
-{
-    json_t *value = NULL;
-    if (length > PARAMS_BYTES_MAX) {
-        error_set(error, WEIR_PARAMS_TOO_LARGE, "params are larger than %d bytes", PARAMS_BYTES_MAX);
-        error_hint(error, "store the data elsewhere and pass a reference to it");
-        return WEIR_PARAMS_TOO_LARGE;
-    }
-    enum weir_status status = json_read(bytes, length, &value, error);
-    if (status != WEIR_OK) {
-        error_prefix(error, "params");
-        error_hint(error, "for example --params '{\"customer\":42}'");
-        if (error != NULL && status == WEIR_INVALID_ARGUMENT) {
-            error->status = WEIR_INVALID_PARAMS;
-        }
-        return status == WEIR_INVALID_ARGUMENT ? WEIR_INVALID_PARAMS : status;
-    }
-    bool is_object = json_is_object(value);
-    if (!is_object) {
-        error_set(error, WEIR_INVALID_PARAMS, "params must be an object, not %s", json_type_name(value));
-        error_hint(error, "for example --params '{\"customer\":42}'");
-    }
-    json_decref(value);
-    return is_object ? WEIR_OK : WEIR_INVALID_PARAMS;
 }

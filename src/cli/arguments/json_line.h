@@ -17,8 +17,5 @@ enum { JSON_LINE_BYTES_MAX = PARAMS_BYTES_MAX + 64 * 1024 };
  * count from `now_us`. WEIR_INVALID_ARGUMENT, WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status json_line_read(const char *line, size_t length, int64_t now_us, struct arena *arena,
                                                 struct enqueue_request *request, struct weir_error *error);
-/* Checks that `length` bytes are one JSON object of at most PARAMS_BYTES_MAX. WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE.
- */
-WEIR_MUST_CHECK enum weir_status json_line_check_params(const char *bytes, size_t length, struct weir_error *error);
 
 #endif

@@ -1,3 +1,12 @@
+/* From the arguments of the process to a checked invocation, in two passes.
+ *
+ * 1. collect_arguments() separates flags from other arguments. A flag is looked up in the whole table, because the verb
+ *    may stand behind it; the lookup only decides whether a value follows.
+ * 2. find_command() finds the verb. Then each flag is checked against the command's own row and its value is read.
+ *
+ * Two passes let flags stand anywhere, before or behind the verb. Each error is WEIR_INVALID_ARGUMENT with the nearest
+ * right spelling as a hint. No global state, no output, no access to files. One thread.
+ */
 #include "cli/arguments/parse.h"
 
 #include <stdarg.h>
@@ -28,7 +37,7 @@ struct words {
 };
 
 /* Words that people try, and the command that they mean. */
-static const char *const other_words[][2] = {
+static const char *const synonyms[][2] = {
     {"ls", "list"},
     {"ps", "list"},
     {"get", "show"},
@@ -60,7 +69,7 @@ static const char *const other_words[][2] = {
 
 /* --- looking up --- */
 
-static const struct flag *find_in(const struct flag *flags, size_t most, const char *name, char letter)
+static const struct flag *find_flag_in(const struct flag *flags, size_t most, const char *name, char letter)
 {
     for (size_t i = 0; i < most && flags[i].name != NULL; i++) {
         if (name != NULL ? strcmp(flags[i].name, name) == 0 : flags[i].letter == letter) {
@@ -73,14 +82,14 @@ static const struct flag *find_in(const struct flag *flags, size_t most, const c
 /* A flag of the command (NULL = of any), or of all commands. */
 static const struct flag *find_flag(const struct command *command, const char *name, char letter)
 {
-    const struct flag *found = find_in(command_global_flags(), INVOCATION_FLAGS_MAX, name, letter);
+    const struct flag *found = find_flag_in(command_global_flags(), INVOCATION_FLAGS_MAX, name, letter);
     if (found != NULL || command != NULL) {
-        return found != NULL ? found : find_in(command->flags, COMMAND_FLAGS_MAX, name, letter);
+        return found != NULL ? found : find_flag_in(command->flags, COMMAND_FLAGS_MAX, name, letter);
     }
     size_t count;
     const struct command *all = command_table(&count);
     for (size_t i = 0; i < count && found == NULL; i++) {
-        found = find_in(all[i].flags, COMMAND_FLAGS_MAX, name, letter);
+        found = find_flag_in(all[i].flags, COMMAND_FLAGS_MAX, name, letter);
     }
     return found;
 }
@@ -94,7 +103,7 @@ static size_t add_flag_names(const struct flag *flags, size_t most, const char *
 }
 
 /* The command that the words before a flag name, for what is said of the flag; NULL when they name none yet. */
-static const struct command *command_so_far(const struct words *words)
+static const struct command *command_before_flag(const struct words *words)
 {
     char name[64]; /* longer than any */
     if (words->plain_count == 0) {
@@ -108,8 +117,8 @@ static const struct command *command_so_far(const struct words *words)
     return command;
 }
 
-static enum weir_status unknown_flag(const struct command *command, const char *spelling, const char *name,
-                                     struct weir_error *error)
+static enum weir_status refuse_unknown_flag(const struct command *command, const char *spelling, const char *name,
+                                            struct weir_error *error)
 {
     const char *names[COMMAND_TRIES_MAX];
     size_t count = add_flag_names(command_global_flags(), INVOCATION_FLAGS_MAX, names, 0);
@@ -143,14 +152,14 @@ static bool looks_like_flag(const char *word)
     return word[0] == '-' && word[1] != '\0' && !(word[1] >= '0' && word[1] <= '9');
 }
 
-static const char *copy_part(struct words *words, const char *text, size_t length)
+static const char *copy_argument_part(struct words *words, const char *text, size_t length)
 {
     return arena_copy(words->invocation->arena, text, length);
 }
 
 /* Notes one flag. `value` is what stood behind '=' or the letter, or NULL: then the next word is taken if one is needed. */
-static enum weir_status note_flag(struct words *words, const char *spelling, const char *name, const struct flag *flag,
-                                  const char *value, struct weir_error *error)
+static enum weir_status add_typed_flag(struct words *words, const char *spelling, const char *name, const struct flag *flag,
+                                       const char *value, struct weir_error *error)
 {
     if (words->flag_count == INVOCATION_FLAGS_MAX) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "more than %d flags", INVOCATION_FLAGS_MAX);
@@ -176,11 +185,11 @@ static enum weir_status note_flag(struct words *words, const char *spelling, con
     return WEIR_OK;
 }
 
-static enum weir_status take_long(struct words *words, const char *word, struct weir_error *error)
+static enum weir_status take_long_flag(struct words *words, const char *word, struct weir_error *error)
 {
     const char *equals = strchr(word, '=');
     size_t length = equals != NULL ? (size_t)(equals - word) : strlen(word);
-    const char *spelling = copy_part(words, word, length);
+    const char *spelling = copy_argument_part(words, word, length);
     if (spelling == NULL) {
         return error_out_of_memory(error);
     }
@@ -191,17 +200,17 @@ static enum weir_status take_long(struct words *words, const char *word, struct 
     }
     const struct flag *flag = find_flag(NULL, name, 0);
     if (flag == NULL) {
-        return unknown_flag(command_so_far(words), spelling, name, error);
+        return refuse_unknown_flag(command_before_flag(words), spelling, name, error);
     }
-    return note_flag(words, spelling, name, flag, equals != NULL ? equals + 1 : NULL, error);
+    return add_typed_flag(words, spelling, name, flag, equals != NULL ? equals + 1 : NULL, error);
 }
 
 /* "-w acme", "-wacme", "-w=acme", "-qy". */
-static enum weir_status take_letters(struct words *words, const char *word, struct weir_error *error)
+static enum weir_status take_letter_flags(struct words *words, const char *word, struct weir_error *error)
 {
     for (size_t i = 1; word[i] != '\0'; i++) {
         char text[] = {'-', word[i], '\0'};
-        const char *spelling = copy_part(words, text, 2);
+        const char *spelling = copy_argument_part(words, text, 2);
         if (spelling == NULL) {
             return error_out_of_memory(error);
         }
@@ -211,12 +220,12 @@ static enum weir_status take_letters(struct words *words, const char *word, stru
         }
         const struct flag *flag = find_flag(NULL, NULL, word[i]);
         if (flag == NULL) {
-            return unknown_flag(command_so_far(words), spelling, "", error);
+            return refuse_unknown_flag(command_before_flag(words), spelling, "", error);
         }
         const char *rest = word + i + 1;
         bool takes_rest = flag->type != VALUE_NONE && rest[0] != '\0';
         enum weir_status status =
-            note_flag(words, spelling, flag->name, flag, takes_rest ? rest + (rest[0] == '=') : NULL, error);
+            add_typed_flag(words, spelling, flag->name, flag, takes_rest ? rest + (rest[0] == '=') : NULL, error);
         if (status != WEIR_OK || takes_rest) {
             return status;
         }
@@ -224,7 +233,7 @@ static enum weir_status take_letters(struct words *words, const char *word, stru
     return WEIR_OK;
 }
 
-static enum weir_status collect(struct words *words, struct weir_error *error)
+static enum weir_status collect_arguments(struct words *words, struct weir_error *error)
 {
     bool flags_ended = false;
     for (size_t i = 0; i < words->count; i++) {
@@ -240,7 +249,7 @@ static enum weir_status collect(struct words *words, struct weir_error *error)
         } else if (strcmp(word, "--") == 0) {
             flags_ended = true;
         } else {
-            status = word[1] == '-' ? take_long(words, word, error) : take_letters(words, word, error);
+            status = word[1] == '-' ? take_long_flag(words, word, error) : take_letter_flags(words, word, error);
         }
         if (status != WEIR_OK) {
             return status;
@@ -269,9 +278,9 @@ static void hint_at_command(const char *typed, const char *prefix, struct weir_e
     size_t count;
     size_t used = 0;
     const struct command *all = command_table(&count);
-    for (size_t i = 0; prefix[0] == '\0' && i < sizeof other_words / sizeof other_words[0]; i++) {
-        if (strcmp(other_words[i][0], typed) == 0) {
-            error_hint(error, "did you mean `weir %s`?", other_words[i][1]);
+    for (size_t i = 0; prefix[0] == '\0' && i < sizeof synonyms / sizeof synonyms[0]; i++) {
+        if (strcmp(synonyms[i][0], typed) == 0) {
+            error_hint(error, "did you mean `weir %s`?", synonyms[i][1]);
             return;
         }
     }
@@ -296,7 +305,7 @@ static void hint_at_command(const char *typed, const char *prefix, struct weir_e
 }
 
 /* Lists the verbs of a noun in the message. */
-static enum weir_status noun_alone(const char *noun, struct weir_error *error)
+static enum weir_status refuse_noun_alone(const char *noun, struct weir_error *error)
 {
     char verbs[256] = "";
     size_t used = 0;
@@ -334,7 +343,7 @@ static enum weir_status find_command(struct words *words, size_t *ret_used, stru
     words->invocation->noun = first;
     *ret_used = 1;
     if (words->plain_count == 1) {
-        return words->invocation->wants_help ? WEIR_OK : noun_alone(first, error);
+        return words->invocation->wants_help ? WEIR_OK : refuse_noun_alone(first, error);
     }
     (void)snprintf(name, sizeof name, "%s %s", first, words->plain[1]);
     command = command_find(name);
@@ -352,8 +361,8 @@ static enum weir_status find_command(struct words *words, size_t *ret_used, stru
 
 /* --- second pass: values --- */
 
-static enum weir_status read_integer(const struct typed_flag *typed, const struct flag *flag, int64_t *ret_number,
-                                     struct weir_error *error)
+static enum weir_status read_integer_flag(const struct typed_flag *typed, const struct flag *flag, int64_t *ret_number,
+                                          struct weir_error *error)
 {
     char *end = NULL;
     long long number = strtoll(typed->value, &end, 10);
@@ -374,8 +383,8 @@ static enum weir_status read_integer(const struct typed_flag *typed, const struc
     return WEIR_INVALID_ARGUMENT;
 }
 
-static enum weir_status read_choice(const struct typed_flag *typed, const struct flag *flag, struct arena *arena,
-                                    struct weir_error *error)
+static enum weir_status read_choice_flag(const struct typed_flag *typed, const struct flag *flag, struct arena *arena,
+                                         struct weir_error *error)
 {
     const char *words[16];
     size_t count = 0;
@@ -398,22 +407,22 @@ static enum weir_status read_choice(const struct typed_flag *typed, const struct
     return WEIR_INVALID_ARGUMENT;
 }
 
-static enum weir_status read_value(const struct typed_flag *typed, const struct flag *flag, struct arena *arena,
-                                   int64_t *ret_number, struct weir_error *error)
+static enum weir_status read_flag_value(const struct typed_flag *typed, const struct flag *flag, struct arena *arena,
+                                        int64_t *ret_number, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     if (flag->type == VALUE_NONE) {
         return WEIR_OK;
     }
-    INVARIANT(typed->value != NULL); /* note_flag() saw to it */
+    INVARIANT(typed->value != NULL); /* add_typed_flag() has checked it */
     switch (flag->type) {
     case VALUE_NONE:
     case VALUE_TEXT:
         return WEIR_OK;
     case VALUE_INTEGER:
-        return read_integer(typed, flag, ret_number, error);
+        return read_integer_flag(typed, flag, ret_number, error);
     case VALUE_CHOICE:
-        return read_choice(typed, flag, arena, error);
+        return read_choice_flag(typed, flag, arena, error);
     case VALUE_DURATION:
         status = duration_parse(typed->value, ret_number, error);
         break;
@@ -432,7 +441,7 @@ static enum weir_status check_flag(struct invocation *invocation, const struct t
     const struct command *command = invocation->command;
     const struct flag *flag = find_flag(command, typed->name, 0);
     if (flag == NULL) {
-        return unknown_flag(command, typed->spelling, typed->name, error);
+        return refuse_unknown_flag(command, typed->spelling, typed->name, error);
     }
     if (strcmp(flag->name, "dry-run") == 0 && (command->marks & COMMAND_NO_DRY_RUN) != 0) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "`weir %s` has no --dry-run", command->name);
@@ -445,7 +454,7 @@ static enum weir_status check_flag(struct invocation *invocation, const struct t
         }
     }
     struct flag_value value = {.flag = flag, .text = typed->value != NULL ? typed->value : ""};
-    enum weir_status status = read_value(typed, flag, invocation->arena, &value.number, error);
+    enum weir_status status = read_flag_value(typed, flag, invocation->arena, &value.number, error);
     if (status == WEIR_OK) {
         invocation->values[invocation->value_count++] = value;
     }
@@ -487,7 +496,7 @@ static enum weir_status check_formats(const struct invocation *invocation, struc
     return WEIR_OK;
 }
 
-static bool help_is_asked(const struct words *words)
+static bool is_help_wanted(const struct words *words)
 {
     for (size_t i = 0; i < words->flag_count; i++) {
         if (strcmp(words->flags[i].name, "help") == 0) {
@@ -509,11 +518,11 @@ enum weir_status command_parse(struct invocation *invocation, size_t count, cons
     if (words.plain == NULL) {
         return error_out_of_memory(error);
     }
-    enum weir_status status = collect(&words, error);
+    enum weir_status status = collect_arguments(&words, error);
     if (status != WEIR_OK) {
         return status;
     }
-    invocation->wants_help = help_is_asked(&words);
+    invocation->wants_help = is_help_wanted(&words);
     if (words.plain_count > 0) {
         status = find_command(&words, &used, error);
     } else if (!invocation->wants_help && !invocation->wants_version) {
@@ -536,17 +545,17 @@ enum weir_status command_parse(struct invocation *invocation, size_t count, cons
     return status == WEIR_OK ? check_arguments(invocation, error) : status;
 }
 
-enum output_format command_guess_format(size_t count, const char *const *words)
+bool command_asks_for_json(size_t count, const char *const *words)
 {
     for (size_t i = 0; i < count && strcmp(words[i], "--") != 0; i++) {
         if (strcmp(words[i], "--json") == 0 || strcmp(words[i], "-ojson") == 0 || strcmp(words[i], "--output=json") == 0 ||
             strcmp(words[i], "-ojsonl") == 0 || strcmp(words[i], "--output=jsonl") == 0) {
-            return OUTPUT_JSON;
+            return true;
         }
         bool value_follows = strcmp(words[i], "-o") == 0 || strcmp(words[i], "--output") == 0;
         if (value_follows && i + 1 < count && strncmp(words[i + 1], "json", 4) == 0) {
-            return OUTPUT_JSON;
+            return true;
         }
     }
-    return OUTPUT_TABLE;
+    return false;
 }

@@ -3,7 +3,7 @@
 #ifndef WEIR_CLI_ARGUMENTS_PARSE_H
 #define WEIR_CLI_ARGUMENTS_PARSE_H
 
-#include "cli/arguments/command.h"
+#include "cli/arguments/invocation.h"
 
 enum { COMMAND_WORDS_MAX = 20000, COMMAND_TRIES_MAX = 64 };
 
@@ -11,9 +11,7 @@ enum { COMMAND_WORDS_MAX = 20000, COMMAND_TRIES_MAX = 64 };
  * outlive the invocation. With wants_help or wants_version nothing else is checked. */
 WEIR_MUST_CHECK enum weir_status command_parse(struct invocation *invocation, size_t count, const char *const *words,
                                                struct weir_error *error);
-/* The format that the arguments ask for, as far as faulty arguments show it: for the message about them. */
-enum output_format command_guess_format(size_t count, const char *const *words);
-/* "weir enqueue -w NAME WORKFLOW [flags]" for the command; `to` holds `size` bytes. */
-void command_usage(const struct command *command, char *to, size_t size);
+/* Whether the arguments ask for JSON, as far as faulty arguments show it: for the message about them. */
+bool command_asks_for_json(size_t count, const char *const *words);
 
 #endif

@@ -1,9 +1,15 @@
+/* The help for a terminal: the overview, a noun, one command.
+ *
+ * Texts are wrapped to HELP_COLUMNS columns on every terminal, so that help in a pipe reads the same. The example
+ * comes first, then usage, arguments, flags and details. Each function appends to the caller's text; the first failure
+ * sticks in struct text_page. Pure.
+ */
 #include "cli/help/help.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/arguments/parse.h"
+#include "cli/arguments/invocation.h"
 #include "cli/output/text_page.h"
 
 enum { FLAG_COLUMN = 28, VERB_COLUMN = 20 };
@@ -27,7 +33,7 @@ const struct exit_code *help_exit_codes(void)
 }
 
 /* Adds words from column `at` on, breaking lines before HELP_COLUMNS and indenting what follows by `indent`. */
-static void add_wrapped(struct page *page, const char *words, size_t at, size_t indent)
+static void add_wrapped(struct text_page *page, const char *words, size_t at, size_t indent)
 {
     size_t column = at;
     while (*words != '\0') {
@@ -36,33 +42,33 @@ static void add_wrapped(struct page *page, const char *words, size_t at, size_t 
         (void)snprintf(word, sizeof word, "%.*s", (int)length, words);
         size_t columns = text_columns(word);
         if (column > indent && column + 1 + columns > HELP_COLUMNS) {
-            page_add(page, "\n%*s", (int)indent, "");
+            text_page_add(page, "\n%*s", (int)indent, "");
             column = indent;
         } else if (column > at || (column > indent && at == indent)) {
-            page_add(page, " ");
+            text_page_add(page, " ");
             column++;
         }
-        page_add(page, "%s", word);
+        text_page_add(page, "%s", word);
         column += columns;
         words += length;
         if (*words == '\n') {
-            page_add(page, "\n%*s", (int)indent, "");
+            text_page_add(page, "\n%*s", (int)indent, "");
             column = indent;
             at = indent;
         }
         words += *words != '\0';
     }
-    page_add(page, "\n");
+    text_page_add(page, "\n");
 }
 
-static void add_item(struct page *page, const char *left, const char *help, size_t column)
+static void add_help_item(struct text_page *page, const char *left, const char *help, size_t column)
 {
     size_t width = text_columns(left);
-    page_add(page, "  %s", left);
+    text_page_add(page, "  %s", left);
     if (width + 4 > column) {
-        page_add(page, "\n%*s", (int)column, "");
+        text_page_add(page, "\n%*s", (int)column, "");
     } else {
-        page_add(page, "%*s", (int)(column - width - 2), "");
+        text_page_add(page, "%*s", (int)(column - width - 2), "");
     }
     add_wrapped(page, help, column, column);
 }
@@ -77,7 +83,7 @@ static void spell_flag(const struct flag *flag, char *to, size_t size)
                    flag->type != VALUE_NONE ? flag->value : "");
 }
 
-static void add_flags(struct page *page, const struct flag *flags, size_t most, const struct command *command)
+static void add_help_flags(struct text_page *page, const struct flag *flags, size_t most, const struct command *command)
 {
     char left[64];
     for (size_t i = 0; i < most && flags[i].name != NULL; i++) {
@@ -85,14 +91,14 @@ static void add_flags(struct page *page, const struct flag *flags, size_t most, 
             command != NULL && (command->marks & COMMAND_NO_DRY_RUN) != 0 && strcmp(flags[i].name, "dry-run") == 0;
         if (!is_refused) {
             spell_flag(&flags[i], left, sizeof left);
-            add_item(page, left, flags[i].help, FLAG_COLUMN);
+            add_help_item(page, left, flags[i].help, FLAG_COLUMN);
         }
     }
 }
 
 /* Each line of the example, indented by two; a line that is too long is broken with a backslash, as a shell would take it.
  */
-static void add_example(struct page *page, const char *example)
+static void add_example(struct text_page *page, const char *example)
 {
     while (*example != '\0') {
         size_t length = strcspn(example, "\n");
@@ -104,38 +110,38 @@ static void add_example(struct page *page, const char *example)
             while (cut > 0 && line[cut] != ' ') {
                 cut--;
             }
-            page_add(page, "%*s%.*s \\\n", (int)indent, "", (int)cut, line);
+            text_page_add(page, "%*s%.*s \\\n", (int)indent, "", (int)cut, line);
             line += cut + 1;
             left -= cut + 1;
             indent = 6;
         }
-        page_add(page, "%*s%.*s\n", (int)indent, "", (int)left, line);
+        text_page_add(page, "%*s%.*s\n", (int)indent, "", (int)left, line);
         example += length + (example[length] == '\n');
     }
 }
 
 enum weir_status help_command(const struct command *command, struct text *to)
 {
-    struct page page = {.to = to};
+    struct text_page page = {.to = to};
     char usage[128];
-    page_add(&page, "example:\n");
+    text_page_add(&page, "example:\n");
     add_example(&page, command->example);
     command_usage(command, usage, sizeof usage);
-    page_add(&page, "\nusage: %s\n%s.\n", usage, command->summary);
+    text_page_add(&page, "\nusage: %s\n%s.\n", usage, command->summary);
     if (command->arguments[0].name != NULL) {
-        page_add(&page, "\n");
+        text_page_add(&page, "\n");
     }
     for (size_t i = 0; i < COMMAND_ARGUMENTS_MAX && command->arguments[i].name != NULL; i++) {
-        add_item(&page, command->arguments[i].name, command->arguments[i].help, FLAG_COLUMN);
+        add_help_item(&page, command->arguments[i].name, command->arguments[i].help, FLAG_COLUMN);
     }
     if (command->flags[0].name != NULL) {
-        page_add(&page, "\nflags:\n");
-        add_flags(&page, command->flags, COMMAND_FLAGS_MAX, NULL);
+        text_page_add(&page, "\nflags:\n");
+        add_help_flags(&page, command->flags, COMMAND_FLAGS_MAX, NULL);
     }
-    page_add(&page, "\nflags of every command:\n");
-    add_flags(&page, command_global_flags(), INVOCATION_FLAGS_MAX, command);
+    text_page_add(&page, "\nflags of every command:\n");
+    add_help_flags(&page, command_global_flags(), INVOCATION_FLAGS_MAX, command);
     if (command->details != NULL) {
-        page_add(&page, "\n");
+        text_page_add(&page, "\n");
         add_wrapped(&page, command->details, 0, 0);
     }
     return page.status;
@@ -143,52 +149,53 @@ enum weir_status help_command(const struct command *command, struct text *to)
 
 enum weir_status help_noun(const char *noun, struct text *to)
 {
-    struct page page = {.to = to};
+    struct text_page page = {.to = to};
     size_t count;
     size_t length = strlen(noun);
     const struct command *all = command_table(&count);
-    page_add(&page, "example:\n");
+    text_page_add(&page, "example:\n");
     for (size_t i = 0; i < count; i++) {
         if (strncmp(all[i].name, noun, length) == 0 && all[i].name[length] == ' ') {
-            page_add(&page, "  %.*s\n", (int)strcspn(all[i].example, "\n"), all[i].example);
+            text_page_add(&page, "  %.*s\n", (int)strcspn(all[i].example, "\n"), all[i].example);
         }
     }
-    page_add(&page, "\nusage: weir %s VERB [flags]\n\n", noun);
+    text_page_add(&page, "\nusage: weir %s VERB [flags]\n\n", noun);
     for (size_t i = 0; i < count; i++) {
         if (strncmp(all[i].name, noun, length) == 0 && all[i].name[length] == ' ') {
-            add_item(&page, all[i].name, all[i].summary, VERB_COLUMN);
+            add_help_item(&page, all[i].name, all[i].summary, VERB_COLUMN);
         }
     }
-    page_add(&page, "\n`weir help %s VERB` explains one of them.\n", noun);
+    text_page_add(&page, "\n`weir help %s VERB` explains one of them.\n", noun);
     return page.status;
 }
 
 enum weir_status help_overview(struct text *to)
 {
-    struct page page = {.to = to};
+    struct text_page page = {.to = to};
     size_t count;
     const struct command *all = command_table(&count);
     const char *section = "";
-    page_add(&page, "example:\n  weir demo\n  weir enqueue -w acme onboard-customer --params '{\"customer\":42}' --wait\n"
-                    "  weir why ID\n\n"
-                    "usage: weir COMMAND [flags]\n"
-                    "A durable queue for the workflows of many tenants: starts each execution once,\n"
-                    "holds every workspace to its plan, survives any crash, and says why one waits.\n");
+    text_page_add(&page,
+                  "example:\n  weir demo\n  weir enqueue -w acme onboard-customer --params '{\"customer\":42}' --wait\n"
+                  "  weir why ID\n\n"
+                  "usage: weir COMMAND [flags]\n"
+                  "A durable queue for the workflows of many tenants: starts each execution once,\n"
+                  "holds every workspace to its plan, survives any crash, and says why one waits.\n");
     for (size_t i = 0; i < count; i++) {
         if (strcmp(section, all[i].section) != 0) {
             section = all[i].section;
-            page_add(&page, "\n%s\n", section);
+            text_page_add(&page, "\n%s\n", section);
         }
-        add_item(&page, all[i].name, all[i].summary, VERB_COLUMN);
+        add_help_item(&page, all[i].name, all[i].summary, VERB_COLUMN);
     }
-    page_add(&page, "\nflags of every command:\n");
-    add_flags(&page, command_global_flags(), INVOCATION_FLAGS_MAX, NULL);
-    page_add(&page, "\nexit codes:\n");
+    text_page_add(&page, "\nflags of every command:\n");
+    add_help_flags(&page, command_global_flags(), INVOCATION_FLAGS_MAX, NULL);
+    text_page_add(&page, "\nexit codes:\n");
     for (size_t i = 0; exit_codes[i].meaning != NULL; i++) {
         char code[16];
         (void)snprintf(code, sizeof code, "%d", exit_codes[i].code);
-        add_item(&page, code, exit_codes[i].meaning, 8);
+        add_help_item(&page, code, exit_codes[i].meaning, 8);
     }
-    page_add(&page, "\n`weir help COMMAND` and `weir COMMAND -h` explain one of them.\n");
+    text_page_add(&page, "\n`weir help COMMAND` and `weir COMMAND -h` explain one of them.\n");
     return page.status;
 }

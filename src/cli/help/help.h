@@ -1,15 +1,13 @@
-/* Everything that is printed from the table of commands: help, manual pages, docs/commands.md, the table as JSON,
- * completion.
+/* The help that a terminal shows: `weir help`, `weir COMMAND -h`. The other texts from the same table are in help_pages.h
+ * (manual, docs/commands.md), help_json.h and completion.h.
  *
  * Each function appends to a text; the caller prints it. Pure: the same table gives the same text everywhere.
  */
 #ifndef WEIR_CLI_HELP_H
 #define WEIR_CLI_HELP_H
 
-#include <jansson.h>
-
 #include "base/text.h"
-#include "cli/arguments/command.h"
+#include "cli/arguments/command_table.h"
 
 enum { HELP_COLUMNS = 80, HELP_BYTES_MAX = 1024 * 1024 };
 
@@ -24,12 +22,5 @@ const struct exit_code *help_exit_codes(void);
 WEIR_MUST_CHECK enum weir_status help_overview(struct text *to);
 WEIR_MUST_CHECK enum weir_status help_noun(const char *noun, struct text *to);
 WEIR_MUST_CHECK enum weir_status help_command(const struct command *command, struct text *to);
-/* NULL when out of memory; the caller releases it. */
-json_t *help_json(void);
-/* A manual page in roff (man macros) for one command; NULL = weir(1) with all of them. */
-WEIR_MUST_CHECK enum weir_status help_man(const struct command *command, struct text *to);
-WEIR_MUST_CHECK enum weir_status help_markdown(struct text *to);
-/* "bash", "zsh", "fish"; WEIR_INVALID_ARGUMENT for any other shell. */
-WEIR_MUST_CHECK enum weir_status help_completion(const char *shell, struct text *to);
 
 #endif

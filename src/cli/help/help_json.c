@@ -1,8 +1,18 @@
-/* `weir help --json`: the table of commands, for programs. */
+/* The table of commands as JSON, for programs: `weir help --json`.
+ *
+ * Each function makes one value and returns NULL when memory is refused; json_pack() releases the parts in that case. The
+ * object lists commands, flags, exit codes and settings. Keys are part of the interface: they may be added, never
+ * renamed. Pure.
+ */
+#include "cli/help/help_json.h"
+
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/arguments/command_table.h"
+#include "cli/arguments/invocation.h"
 #include "cli/help/help.h"
+#include "cli/settings/settings.h"
 
 static const char *type_name(enum value_type type)
 {

@@ -1,58 +1,66 @@
-/* Manual pages and docs/commands.md. */
+/* Manual pages in roff and docs/commands.md in Markdown.
+ *
+ * Both walk the same table rows. Text for roff is escaped byte by byte, so that no line of a help text becomes a request
+ * and hyphens stay hyphens. In Markdown only the bars of table cells are escaped. A test compares docs/commands.md with
+ * the output of this file. Pure.
+ */
+#include "cli/help/help_pages.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/arguments/parse.h"
+#include "cli/arguments/invocation.h"
 #include "cli/help/help.h"
 #include "cli/output/text_page.h"
+#include "cli/settings/settings.h"
 
 /* --- roff --- */
 
 /* Text that roff takes literally: no line begins a request, hyphens stay hyphens. */
-static void add_roff(struct page *page, const char *text, size_t length)
+static void add_roff(struct text_page *page, const char *text, size_t length)
 {
     bool at_line_start = true;
     for (size_t i = 0; i < length; i++) {
         char c = text[i];
         if (at_line_start && (c == '.' || c == '\'')) {
-            page_add(page, "\\&");
+            text_page_add(page, "\\&");
         }
         if (c == '\\') {
-            page_add(page, "\\e");
+            text_page_add(page, "\\e");
         } else if (c == '-') {
-            page_add(page, "\\-");
+            text_page_add(page, "\\-");
         } else {
-            page_add(page, "%c", c);
+            text_page_add(page, "%c", c);
         }
         at_line_start = c == '\n';
     }
 }
 
-static void add_roff_line(struct page *page, const char *before, const char *text, const char *after)
+static void add_roff_line(struct text_page *page, const char *before, const char *text, const char *after)
 {
-    page_add(page, "%s", before);
+    text_page_add(page, "%s", before);
     add_roff(page, text, strlen(text));
-    page_add(page, "%s\n", after);
+    text_page_add(page, "%s\n", after);
 }
 
-static void add_roff_paragraphs(struct page *page, const char *text)
+static void add_roff_paragraphs(struct text_page *page, const char *text)
 {
     while (*text != '\0') {
         size_t length = strcspn(text, "\n");
-        page_add(page, ".PP\n");
+        text_page_add(page, ".PP\n");
         add_roff(page, text, length);
-        page_add(page, "\n");
+        text_page_add(page, "\n");
         text += length + (text[length] == '\n');
     }
 }
 
-static void add_roff_flag(struct page *page, const struct flag *flag)
+static void add_roff_flag(struct text_page *page, const struct flag *flag)
 {
-    page_add(page, ".TP\n");
+    text_page_add(page, ".TP\n");
     if (flag->letter != 0) {
-        page_add(page, "\\fB\\-%c\\fR, ", flag->letter);
+        text_page_add(page, "\\fB\\-%c\\fR, ", flag->letter);
     }
     add_roff_line(page, "\\fB\\-\\-", flag->name, "\\fR");
     if (flag->type != VALUE_NONE) {
@@ -62,11 +70,11 @@ static void add_roff_flag(struct page *page, const struct flag *flag)
     add_roff_line(page, "", flag->help, "");
 }
 
-static void add_roff_command(struct page *page, const struct command *command, const char *heading)
+static void add_roff_command(struct text_page *page, const struct command *command, const char *heading)
 {
     char usage[128];
     command_usage(command, usage, sizeof usage);
-    page_add(page, "%s ", heading);
+    text_page_add(page, "%s ", heading);
     add_roff_line(page, "\"", usage, "\"");
     add_roff_line(page, "", command->summary, ".");
     if (command->details != NULL) {
@@ -79,29 +87,29 @@ static void add_roff_command(struct page *page, const struct command *command, c
     for (size_t i = 0; i < COMMAND_FLAGS_MAX && command->flags[i].name != NULL; i++) {
         add_roff_flag(page, &command->flags[i]);
     }
-    page_add(page, ".PP\n.nf\n");
+    text_page_add(page, ".PP\n.nf\n");
     add_roff(page, command->example, strlen(command->example));
-    page_add(page, ".fi\n");
+    text_page_add(page, ".fi\n");
 }
 
-static void add_roff_tail(struct page *page)
+static void add_roff_tail(struct text_page *page)
 {
-    page_add(page, ".SH FLAGS OF EVERY COMMAND\n");
+    text_page_add(page, ".SH FLAGS OF EVERY COMMAND\n");
     for (const struct flag *flag = command_global_flags(); flag->name != NULL; flag++) {
         add_roff_flag(page, flag);
     }
-    page_add(page, ".SH EXIT STATUS\n");
+    text_page_add(page, ".SH EXIT STATUS\n");
     for (const struct exit_code *code = help_exit_codes(); code->meaning != NULL; code++) {
-        page_add(page, ".TP\n%d\n", code->code);
+        text_page_add(page, ".TP\n%d\n", code->code);
         add_roff_line(page, "", code->meaning, "");
     }
-    page_add(page,
-             ".SH SETTINGS\nFlags, environment, ./weir.yaml, ~/.config/weir/weir.yaml, /etc/weir/weir.yaml: the first that"
-             " has a value wins. In a file, the list \\fBnodes\\fR makes one process several nodes: each entry is a map of"
-             " these settings for one of them.\n");
+    text_page_add(
+        page, ".SH SETTINGS\nFlags, environment, ./weir.yaml, ~/.config/weir/weir.yaml, /etc/weir/weir.yaml: the first that"
+              " has a value wins. In a file, the list \\fBnodes\\fR makes one process several nodes: each entry is a map of"
+              " these settings for one of them.\n");
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &settings_table()[i];
-        page_add(page, ".TP\n\\fB%s\\fR, %s (default \\(lq", setting->key, setting->environment);
+        text_page_add(page, ".TP\n\\fB%s\\fR, %s (default \\(lq", setting->key, setting->environment);
         add_roff_line(page, "", setting->default_text, "\\(rq)");
         add_roff_line(page, "", setting->help, "");
     }
@@ -109,7 +117,7 @@ static void add_roff_tail(struct page *page)
 
 enum weir_status help_man(const struct command *command, struct text *to)
 {
-    struct page page = {.to = to};
+    struct text_page page = {.to = to};
     char name[64] = "weir";
     if (command != NULL) {
         (void)snprintf(name, sizeof name, "weir-%s", command->name);
@@ -117,7 +125,7 @@ enum weir_status help_man(const struct command *command, struct text *to)
             *space = '-';
         }
     }
-    page_add(&page, ".TH \"%s\" 1 \"\" \"weir %s\" \"weir\"\n.SH NAME\n", name, WEIR_VERSION);
+    text_page_add(&page, ".TH \"%s\" 1 \"\" \"weir %s\" \"weir\"\n.SH NAME\n", name, WEIR_VERSION);
     add_roff(&page, name, strlen(name));
     add_roff_line(&page, " \\- ", command != NULL ? command->summary : "durable queue for the workflows of many tenants",
                   "");
@@ -126,7 +134,7 @@ enum weir_status help_man(const struct command *command, struct text *to)
     } else {
         size_t count;
         const struct command *all = command_table(&count);
-        page_add(&page, ".SH SYNOPSIS\n\\fBweir\\fR \\fICOMMAND\\fR [flags]\n.SH COMMANDS\n");
+        text_page_add(&page, ".SH SYNOPSIS\n\\fBweir\\fR \\fICOMMAND\\fR [flags]\n.SH COMMANDS\n");
         for (size_t i = 0; i < count; i++) {
             add_roff_command(&page, &all[i], ".SS");
         }
@@ -138,94 +146,96 @@ enum weir_status help_man(const struct command *command, struct text *to)
 /* --- Markdown --- */
 
 /* A cell of a table: bars would end it. */
-static void add_cell(struct page *page, const char *text)
+static void add_markdown_cell(struct text_page *page, const char *text)
 {
     for (; *text != '\0'; text++) {
-        page_add(page, *text == '|' ? "\\%c" : "%c", *text);
+        text_page_add(page, *text == '|' ? "\\%c" : "%c", *text);
     }
 }
 
-static void add_markdown_flags(struct page *page, const struct flag *flags, size_t most)
+static void add_markdown_flags(struct text_page *page, const struct flag *flags, size_t most)
 {
     for (size_t i = 0; i < most && flags[i].name != NULL; i++) {
         const struct flag *flag = &flags[i];
-        page_add(page, "| `");
+        text_page_add(page, "| `");
         if (flag->letter != 0) {
-            page_add(page, "-%c, ", flag->letter);
+            text_page_add(page, "-%c, ", flag->letter);
         }
-        page_add(page, "--%s%s%s` | ", flag->name, flag->type != VALUE_NONE ? " " : "",
-                 flag->type != VALUE_NONE ? flag->value : "");
-        add_cell(page, flag->help);
+        text_page_add(page, "--%s%s%s` | ", flag->name, flag->type != VALUE_NONE ? " " : "",
+                      flag->type != VALUE_NONE ? flag->value : "");
+        add_markdown_cell(page, flag->help);
         if (flag->has_setting) {
-            page_add(page, " (setting `%s`)", settings_table()[flag->setting].key);
+            text_page_add(page, " (setting `%s`)", settings_table()[flag->setting].key);
         }
-        page_add(page, " |\n");
+        text_page_add(page, " |\n");
     }
 }
 
-static void add_markdown_command(struct page *page, const struct command *command)
+static void add_markdown_command(struct text_page *page, const struct command *command)
 {
     char usage[128];
     command_usage(command, usage, sizeof usage);
-    page_add(page, "\n### weir %s\n\n%s.\n\n```sh\n%s```\n\nUsage: `%s`\n", command->name, command->summary,
-             command->example, usage);
+    text_page_add(page, "\n### weir %s\n\n%s.\n\n```sh\n%s```\n\nUsage: `%s`\n", command->name, command->summary,
+                  command->example, usage);
     for (const char *at = command->details; at != NULL && *at != '\0';) {
         size_t length = strcspn(at, "\n");
-        page_add(page, "\n%.*s\n", (int)length, at);
+        text_page_add(page, "\n%.*s\n", (int)length, at);
         at += length + (at[length] == '\n');
     }
     if (command->arguments[0].name == NULL && command->flags[0].name == NULL) {
         return;
     }
-    page_add(page, "\n| | |\n|---|---|\n");
+    text_page_add(page, "\n| | |\n|---|---|\n");
     for (size_t i = 0; i < COMMAND_ARGUMENTS_MAX && command->arguments[i].name != NULL; i++) {
-        page_add(page, "| `%s` | ", command->arguments[i].name);
-        add_cell(page, command->arguments[i].help);
-        page_add(page, " |\n");
+        text_page_add(page, "| `%s` | ", command->arguments[i].name);
+        add_markdown_cell(page, command->arguments[i].help);
+        text_page_add(page, " |\n");
     }
     add_markdown_flags(page, command->flags, COMMAND_FLAGS_MAX);
 }
 
-static void add_markdown_settings(struct page *page)
+static void add_markdown_settings(struct text_page *page)
 {
-    page_add(page,
-             "\n## Settings\n\nA value may come from a flag, the environment, `./weir.yaml`, `~/.config/weir/weir.yaml`"
-             " (`$XDG_CONFIG_HOME`) or `/etc/weir/weir.yaml`; the first that has it wins. `weir config show --origin` tells"
-             " which one did. In a file, the list `nodes` makes one process several nodes: each entry is a map of these"
-             " settings for one of them ([operations.md](operations.md#settings)).\n\n| key | environment | default | "
-             "meaning |\n|---|---|---|---|\n");
+    text_page_add(
+        page,
+        "\n## Settings\n\nA value may come from a flag, the environment, `./weir.yaml`, `~/.config/weir/weir.yaml`"
+        " (`$XDG_CONFIG_HOME`) or `/etc/weir/weir.yaml`; the first that has it wins. `weir config show --origin` tells"
+        " which one did. In a file, the list `nodes` makes one process several nodes: each entry is a map of these"
+        " settings for one of them ([operations.md](operations.md#settings)).\n\n| key | environment | default | "
+        "meaning |\n|---|---|---|---|\n");
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &settings_table()[i];
-        page_add(page, "| `%s` | `%s` | %s%s%s | ", setting->key, setting->environment,
-                 setting->default_text[0] != '\0' ? "`" : "", setting->default_text,
-                 setting->default_text[0] != '\0' ? "`" : "");
-        add_cell(page, setting->help);
-        page_add(page, " |\n");
+        text_page_add(page, "| `%s` | `%s` | %s%s%s | ", setting->key, setting->environment,
+                      setting->default_text[0] != '\0' ? "`" : "", setting->default_text,
+                      setting->default_text[0] != '\0' ? "`" : "");
+        add_markdown_cell(page, setting->help);
+        text_page_add(page, " |\n");
     }
 }
 
 enum weir_status help_markdown(struct text *to)
 {
-    struct page page = {.to = to};
+    struct text_page page = {.to = to};
     size_t count;
     const struct command *all = command_table(&count);
     const char *section = "";
-    page_add(&page, "# Commands of weir\n\nPrinted by `weir help --markdown` from the table of commands"
-                    " (`src/cli/arguments/command_table.c`). Do not edit.\n\nFlags may stand before or behind the verb, as "
-                    "`--flag VALUE` or"
-                    " `--flag=VALUE`; `--` ends them. Data goes to stdout, everything else to stderr.\n");
+    text_page_add(&page,
+                  "# Commands of weir\n\nPrinted by `weir help --markdown` from the table of commands"
+                  " (`src/cli/arguments/command_table.c`). Do not edit.\n\nFlags may stand before or behind the verb, as "
+                  "`--flag VALUE` or"
+                  " `--flag=VALUE`; `--` ends them. Data goes to stdout, everything else to stderr.\n");
     for (size_t i = 0; i < count; i++) {
         if (strcmp(section, all[i].section) != 0) {
             section = all[i].section;
-            page_add(&page, "\n## %s\n", section);
+            text_page_add(&page, "\n## %s\n", section);
         }
         add_markdown_command(&page, &all[i]);
     }
-    page_add(&page, "\n## Flags of every command\n\n| | |\n|---|---|\n");
+    text_page_add(&page, "\n## Flags of every command\n\n| | |\n|---|---|\n");
     add_markdown_flags(&page, command_global_flags(), INVOCATION_FLAGS_MAX);
-    page_add(&page, "\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
+    text_page_add(&page, "\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
     for (const struct exit_code *code = help_exit_codes(); code->meaning != NULL; code++) {
-        page_add(&page, "| %d | %s |\n", code->code, code->meaning);
+        text_page_add(&page, "| %d | %s |\n", code->code, code->meaning);
     }
     add_markdown_settings(&page);
     return page.status;

@@ -1,8 +1,14 @@
+/* Reads of fields of JSON objects, for tables and sentences.
+ *
+ * A missing field and a null give the same answer, because a view may leave a column out. Texts are made safe for a
+ * terminal before they are returned, and live in the arena of the output. Nothing is printed here. One thread.
+ */
 #include "cli/output/json_fields.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 
@@ -32,6 +38,13 @@ int64_t field_number(const json_t *object, const char *key, int64_t otherwise)
     return json_is_integer(value) ? json_integer_value(value) : otherwise;
 }
 
+int64_t field_time(const json_t *object, const char *key, int64_t now_us)
+{
+    int64_t time_us = 0;
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL && time_parse(text, now_us, &time_us, NULL) == WEIR_OK ? time_us : 0;
+}
+
 bool field_is_true(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
@@ -41,80 +54,4 @@ bool field_is_true(const json_t *object, const char *key)
 size_t page_size(const json_t *page)
 {
     return json_array_size(json_object_get(page, "items"));
-}
-
-struct collection {
-    json_t *items;
-    bool is_whole;
-};
-
-static bool collect(void *context, const json_t *row)
-{
-    struct collection *collection = context;
-    collection->is_whole = json_array_append_new(collection->items, json_deep_copy(row)) == 0;
-    return collection->is_whole;
-}
-
-enum weir_status page_read(struct store *store, enum store_list_kind kind, const char *name, json_t **ret_page,
-                           struct weir_error *error)
-{
-    struct list_options options = {.kind = kind, .name = name, .limit = LIST_LIMIT_MOST};
-    return page_read_all(store, &options, ret_page, error);
-}
-
-enum weir_status page_read_all(struct store *store, const struct list_options *options, json_t **ret_page,
-                               struct weir_error *error)
-{
-    struct collection all = {.items = json_array(), .is_whole = true};
-    enum weir_status status =
-        all.items == NULL ? error_out_of_memory(error) : store_list_each(store, options, collect, &all, error);
-    json_t *page = NULL;
-    if (status == WEIR_OK && all.is_whole) {
-        page = json_pack("{s:O, s:n, s:I, s:b}", "items", all.items, "next_cursor", "count",
-                         (json_int_t)json_array_size(all.items), "count_is_exact", 1);
-    }
-    json_decref(all.items);
-    if (status == WEIR_OK && page == NULL) {
-        return error_out_of_memory(error);
-    }
-    if (status == WEIR_OK) {
-        *ret_page = page;
-    }
-    return status;
-}
-
-enum weir_status resolve_id(struct store *store, const char *id, char *to, struct weir_error *error)
-{
-    json_t *why = NULL;
-    if (uuid_is_valid(id)) {
-        text_copy(to, UUID_TEXT_MAX, id);
-        for (char *at = to; *at != '\0'; at++) {
-            *at = (char)(*at >= 'A' && *at <= 'F' ? *at - 'A' + 'a' : *at);
-        }
-        return WEIR_OK;
-    }
-    enum weir_status status = store_why(store, id, &why, error);
-    const char *whole = json_string_value(json_object_get(why, "id"));
-    if (status == WEIR_OK) {
-        text_copy(to, UUID_TEXT_MAX, whole != NULL ? whole : "");
-    }
-    json_decref(why);
-    return status;
-}
-
-bool field_is_held(const json_t *execution)
-{
-    return item_state_is_held(json_string_value(json_object_get(execution, "status")));
-}
-
-bool field_node_lives(const json_t *node)
-{
-    static const char *const gone[] = {"stopped", "dead", "expired"};
-    const char *state = json_string_value(json_object_get(node, "state"));
-    for (size_t i = 0; state != NULL && i < sizeof gone / sizeof gone[0]; i++) {
-        if (strcmp(state, gone[i]) == 0) {
-            return false;
-        }
-    }
-    return state != NULL;
 }

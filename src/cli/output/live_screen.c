@@ -1,3 +1,11 @@
+/* A picture that is drawn again at the same place of the terminal.
+ *
+ * live_screen_begin() redirects the output to a memory buffer and its memory to an arena that the next picture reuses.
+ * live_screen_end() cuts the text to the size of the terminal, moves the cursor up by the lines of the last picture, and
+ * writes the new one. The same picture is not written twice.
+ *
+ * A line that wraps must never be written: the cursor would not come back to the right line. One thread.
+ */
 #include "cli/output/live_screen.h"
 
 #include <stdlib.h>
@@ -8,28 +16,28 @@
 
 enum { FRAME_MEMORY_MAX = 8 * 1024 * 1024 };
 
-bool frame_is_live(const struct output *output)
+bool live_screen_is_live(const struct output *output)
 {
     return output->out_is_terminal && output->out_colour;
 }
 
-void frame_open(struct frame *frame, struct output *output)
+void live_screen_open(struct live_screen *screen, struct output *output)
 {
-    *frame = (struct frame){.output = output};
-    arena_init(&frame->arena, FRAME_MEMORY_MAX);
+    *screen = (struct live_screen){.output = output};
+    arena_init(&screen->arena, FRAME_MEMORY_MAX);
 }
 
-void frame_begin(struct frame *frame)
+void live_screen_begin(struct live_screen *screen)
 {
-    arena_reset(&frame->arena);
-    frame->real_out = frame->output->out;
-    frame->real_arena = frame->output->arena;
-    frame->buffer = open_memstream(&frame->text, &frame->length);
-    if (frame->buffer != NULL) {
-        frame->output->out = frame->buffer;
-        frame->output->is_cut = true;
+    arena_reset(&screen->arena);
+    screen->real_out = screen->output->out;
+    screen->real_arena = screen->output->arena;
+    screen->buffer = open_memstream(&screen->text, &screen->length);
+    if (screen->buffer != NULL) {
+        screen->output->out = screen->buffer;
+        screen->output->is_cut = true;
     }
-    frame->output->arena = &frame->arena;
+    screen->output->arena = &screen->arena;
 }
 
 static size_t count_lines(const char *text, size_t length)
@@ -71,7 +79,7 @@ static void fit_line(const char **from, char **to, size_t columns)
     }
 }
 
-void frame_fit(char *text, size_t columns, size_t rows)
+void live_screen_fit(char *text, size_t columns, size_t rows)
 {
     size_t lines = count_lines(text, strlen(text));
     const char *from = text;
@@ -85,42 +93,42 @@ void frame_fit(char *text, size_t columns, size_t rows)
     *to = '\0';
 }
 
-void frame_end(struct frame *frame)
+void live_screen_end(struct live_screen *screen)
 {
-    frame->output->out = frame->real_out;
-    frame->output->arena = frame->real_arena;
-    frame->output->is_cut = false;
-    if (frame->buffer == NULL) {
+    screen->output->out = screen->real_out;
+    screen->output->arena = screen->real_arena;
+    screen->output->is_cut = false;
+    if (screen->buffer == NULL) {
         return;
     }
-    (void)fclose(frame->buffer);
-    frame->buffer = NULL;
-    bool is_live = frame_is_live(frame->output);
+    (void)fclose(screen->buffer);
+    screen->buffer = NULL;
+    bool is_live = live_screen_is_live(screen->output);
     struct winsize size;
-    if (is_live && ioctl(fileno(frame->output->out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 1) {
-        frame_fit(frame->text, size.ws_col, size.ws_row - 1U);
-        frame->length = strlen(frame->text);
+    if (is_live && ioctl(fileno(screen->output->out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 1) {
+        live_screen_fit(screen->text, size.ws_col, size.ws_row - 1U);
+        screen->length = strlen(screen->text);
     }
-    if (is_live && frame->lines > 0 && frame->shown != NULL && strcmp(frame->shown, frame->text) == 0) {
-        free(frame->text);
-        frame->text = NULL;
+    if (is_live && screen->lines > 0 && screen->shown != NULL && strcmp(screen->shown, screen->text) == 0) {
+        free(screen->text);
+        screen->text = NULL;
         return;
     }
-    if (is_live && frame->lines > 0) {
-        output_print(frame->output, "\033[%zuA\033[J", frame->lines);
+    if (is_live && screen->lines > 0) {
+        output_print(screen->output, "\033[%zuA\033[J", screen->lines);
     }
-    output_print(frame->output, "%s", frame->text);
-    output_flush(frame->output);
-    frame->lines = count_lines(frame->text, frame->length);
-    free(frame->shown);
-    frame->shown = frame->text;
-    frame->text = NULL;
+    output_print(screen->output, "%s", screen->text);
+    output_flush(screen->output);
+    screen->lines = count_lines(screen->text, screen->length);
+    free(screen->shown);
+    screen->shown = screen->text;
+    screen->text = NULL;
 }
 
-void frame_close(struct frame *frame)
+void live_screen_close(struct live_screen *screen)
 {
-    if (frame->output != NULL) {
-        arena_close(&frame->arena);
-        free(frame->shown);
+    if (screen->output != NULL) {
+        arena_close(&screen->arena);
+        free(screen->shown);
     }
 }

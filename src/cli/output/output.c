@@ -1,3 +1,11 @@
+/* Data on stdout, messages on stderr.
+ *
+ * Both streams keep their order on one terminal: stdout is flushed before a message. The first failed write is remembered
+ * and reported at the end, because a verb does not check each print. A reader that closed stdout is no error.
+ *
+ * Texts from users or from the store pass output_safe() before they reach a terminal; JSON on a terminal is escaped
+ * further. No function here ends the process or throws a message of an error away. One thread.
+ */
 #include "cli/output/output.h"
 
 #include <errno.h>
@@ -11,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/output/progress.h"
 
 enum { COLUMNS_DEFAULT = 80, COLUMNS_LEAST = 8, COLUMNS_MOST = 1000, JSON_TEXT_MAX = 256 * 1024 * 1024 };
 
@@ -29,7 +38,7 @@ static const struct sign_facts signs[] = {
 /* --- opening --- */
 
 /* NULL when it is not set, or empty. */
-static const char *environment(const char *name)
+static const char *environment_text(const char *name)
 {
     const char *value = getenv(name);
     return value != NULL && value[0] != '\0' ? value : NULL;
@@ -37,15 +46,16 @@ static const char *environment(const char *name)
 
 static bool colour_is_wanted(FILE *stream)
 {
-    const char *terminal = environment("TERM");
-    return isatty(fileno(stream)) && environment("NO_COLOR") == NULL && terminal != NULL && strcmp(terminal, "dumb") != 0;
+    const char *terminal = environment_text("TERM");
+    return isatty(fileno(stream)) && environment_text("NO_COLOR") == NULL && terminal != NULL &&
+           strcmp(terminal, "dumb") != 0;
 }
 
 static bool character_set_is_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = environment(names[i]);
+        const char *value = environment_text(names[i]);
         if (value != NULL) {
             return strcasestr(value, "utf-8") != NULL || strcasestr(value, "utf8") != NULL;
         }
@@ -58,7 +68,7 @@ static size_t columns_of(FILE *stream)
     struct winsize size;
     long columns = COLUMNS_DEFAULT;
     if (isatty(fileno(stream))) {
-        const char *wanted = environment("COLUMNS");
+        const char *wanted = environment_text("COLUMNS");
         if (wanted != NULL) {
             columns = strtol(wanted, NULL, 10);
         } else if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
@@ -69,15 +79,15 @@ static size_t columns_of(FILE *stream)
     return (size_t)(columns > COLUMNS_MOST ? COLUMNS_MOST : columns);
 }
 
-void output_open(struct output *output, FILE *out, FILE *talk, struct arena *arena)
+void output_open(struct output *output, FILE *out, FILE *messages, struct arena *arena)
 {
     *output = (struct output){
         .out = out,
-        .talk = talk,
+        .messages = messages,
         .out_is_terminal = isatty(fileno(out)),
-        .talk_is_terminal = isatty(fileno(talk)),
+        .messages_is_terminal = isatty(fileno(messages)),
         .out_colour = colour_is_wanted(out),
-        .talk_colour = colour_is_wanted(talk),
+        .messages_colour = colour_is_wanted(messages),
         .utf8 = character_set_is_utf8(),
         .columns = columns_of(out),
         .arena = arena,
@@ -102,7 +112,7 @@ enum weir_status output_finish(struct output *output, struct weir_error *error)
 {
     output_progress_end(output);
     flush_out(output);
-    (void)fflush(output->talk);
+    (void)fflush(output->messages);
     if (output->write_errno == 0) {
         return WEIR_OK;
     }
@@ -161,7 +171,7 @@ static void print_escaped(struct output *output, const char *bytes, size_t lengt
     }
 }
 
-static void print_json(struct output *output, const json_t *value, size_t flags)
+static void write_json(struct output *output, const json_t *value, size_t flags)
 {
     output_progress_end(output);
     errno = 0;
@@ -187,7 +197,7 @@ void output_flush(struct output *output)
 void output_json(struct output *output, const json_t *value)
 {
     bool pretty = output->out_is_terminal && output->format != OUTPUT_JSONL;
-    print_json(output, value, pretty ? JSON_INDENT(2) : JSON_COMPACT);
+    write_json(output, value, pretty ? JSON_INDENT(2) : JSON_COMPACT);
 }
 
 bool output_page(struct output *output, const json_t *page)
@@ -203,7 +213,7 @@ bool output_page(struct output *output, const json_t *page)
     json_t *item;
     json_array_foreach(json_object_get(page, "items"), i, item)
     {
-        print_json(output, item, JSON_COMPACT);
+        write_json(output, item, JSON_COMPACT);
     }
     return true;
 }
@@ -219,41 +229,41 @@ bool output_object(struct output *output, const json_t *object)
 
 /* --- talk --- */
 
-static void WEIR_PRINTF(3, 0) say(struct output *output, const char *lead, const char *format, va_list arguments)
+static void WEIR_PRINTF(3, 0) write_message(struct output *output, const char *lead, const char *format, va_list arguments)
 {
     output_progress_end(output);
     flush_out(output);
     if (output->write_errno == EPIPE) {
         return; /* nobody reads any more */
     }
-    (void)fputs(lead, output->talk);
-    (void)vfprintf(output->talk, format, arguments);
-    (void)fputc('\n', output->talk);
+    (void)fputs(lead, output->messages);
+    (void)vfprintf(output->messages, format, arguments);
+    (void)fputc('\n', output->messages);
 }
 
-void output_say(struct output *output, const char *format, ...)
+void output_report(struct output *output, const char *format, ...)
 {
     if (!output->quiet) {
         va_list arguments;
         va_start(arguments, format);
-        say(output, "", format, arguments);
+        write_message(output, "", format, arguments);
         va_end(arguments);
     }
 }
 
-void output_say_sign(struct output *output, enum sign sign, const char *format, ...)
+void output_report_sign(struct output *output, enum sign sign, const char *format, ...)
 {
     if (output->quiet) {
         return;
     }
     char lead[32];
-    const char *open = output->talk_colour ? "\033[" : "";
-    const char *colour = output->talk_colour ? signs[sign].colour : "";
-    (void)snprintf(lead, sizeof lead, "%s%s%s%s%s ", open, colour, output->talk_colour ? "m" : "",
-                   output_sign(output, sign), output->talk_colour ? "\033[0m" : "");
+    const char *open = output->messages_colour ? "\033[" : "";
+    const char *colour = output->messages_colour ? signs[sign].colour : "";
+    (void)snprintf(lead, sizeof lead, "%s%s%s%s%s ", open, colour, output->messages_colour ? "m" : "",
+                   output_sign(output, sign), output->messages_colour ? "\033[0m" : "");
     va_list arguments;
     va_start(arguments, format);
-    say(output, lead, format, arguments);
+    write_message(output, lead, format, arguments);
     va_end(arguments);
 }
 
@@ -265,8 +275,8 @@ static void error_as_json(struct output *output, enum weir_status status, const 
         (void)json_object_set_new(json_object_get(body, "error"), "hint", json_string(error->hint));
     }
     if (body != NULL) {
-        (void)json_dumpf(body, output->talk, JSON_COMPACT);
-        (void)fputc('\n', output->talk);
+        (void)json_dumpf(body, output->messages, JSON_COMPACT);
+        (void)fputc('\n', output->messages);
     }
     json_decref(body);
 }
@@ -282,27 +292,27 @@ void output_error(struct output *output, enum weir_status status, const struct w
         error_as_json(output, status, error);
         return;
     }
-    const char *red = output->talk_colour ? "\033[31m" : "";
-    const char *plain = output->talk_colour ? "\033[0m" : "";
-    (void)fprintf(output->talk, "%sweir:%s %s (%s)\n", red, plain, error->message, weir_status_name(status));
+    const char *red = output->messages_colour ? "\033[31m" : "";
+    const char *plain = output->messages_colour ? "\033[0m" : "";
+    (void)fprintf(output->messages, "%sweir:%s %s (%s)\n", red, plain, error->message, weir_status_name(status));
     if (error->hint[0] != '\0') {
-        (void)fprintf(output->talk, "hint: %s\n", error->hint);
+        (void)fprintf(output->messages, "hint: %s\n", error->hint);
     }
 }
 
 bool output_ask(struct output *output, const char *question, const char *expected, bool *ret_asked)
 {
     char answer[128];
-    *ret_asked = isatty(STDIN_FILENO) && output->talk_is_terminal;
+    *ret_asked = isatty(STDIN_FILENO) && output->messages_is_terminal;
     if (!*ret_asked) {
         return false;
     }
     output_progress_end(output);
     flush_out(output);
-    (void)fprintf(output->talk, "%s", question);
-    (void)fflush(output->talk);
+    (void)fprintf(output->messages, "%s", question);
+    (void)fflush(output->messages);
     if (fgets(answer, sizeof answer, stdin) == NULL) {
-        (void)fputc('\n', output->talk);
+        (void)fputc('\n', output->messages);
         return false;
     }
     answer[strcspn(answer, "\r\n")] = '\0';

@@ -38,13 +38,13 @@ enum sign {
 
 struct output {
     FILE *out;
-    FILE *talk;
+    FILE *messages;
     enum output_format format;
     bool quiet; /* no talk but errors */
     bool out_is_terminal;
-    bool talk_is_terminal;
+    bool messages_is_terminal;
     bool out_colour;
-    bool talk_colour;
+    bool messages_colour;
     bool utf8;      /* the terminal's character set, from LC_ALL, LC_CTYPE, LANG */
     size_t columns; /* of the terminal; 80 when there is none */
     bool is_cut;    /* the text is cut to the terminal later (live_screen.h) */
@@ -58,7 +58,7 @@ struct output {
 };
 
 /* Looks at the streams and the environment. Reads COLUMNS and the window size. */
-void output_open(struct output *output, FILE *out, FILE *talk, struct arena *arena);
+void output_open(struct output *output, FILE *out, FILE *messages, struct arena *arena);
 /* Flushes. WEIR_FAILED without a message when the reader is gone; WEIR_SYSTEM when the disk behind stdout is full. */
 WEIR_MUST_CHECK enum weir_status output_finish(struct output *output, struct weir_error *error);
 
@@ -78,20 +78,15 @@ bool output_page(struct output *output, const json_t *page);
 /* The same for an answer that is one object. */
 bool output_object(struct output *output, const json_t *object);
 
-/* --- talk, on stderr --- */
+/* --- messages, on stderr --- */
 
 /* A line, unless --quiet; the newline is added. */
-void output_say(struct output *output, const char *format, ...) WEIR_PRINTF(2, 3);
+void output_report(struct output *output, const char *format, ...) WEIR_PRINTF(2, 3);
 /* The same behind a sign. */
-void output_say_sign(struct output *output, enum sign sign, const char *format, ...) WEIR_PRINTF(3, 4);
+void output_report_sign(struct output *output, enum sign sign, const char *format, ...) WEIR_PRINTF(3, 4);
 /* "weir: MESSAGE (CODE)" and "hint: ..."; a JSON object with -o json and jsonl. Nothing when the message is empty. Not
  * silenced by --quiet. */
 void output_error(struct output *output, enum weir_status status, const struct weir_error *error);
-
-/* Progress of something that lasts: one line that moves on a terminal (after a second; with the time left after ten),
- * one line per tenth otherwise. `total` 0 = not known. output_progress_end() clears it. Does not appear with --quiet. */
-void output_progress(struct output *output, const char *what, int64_t done, int64_t total);
-void output_progress_end(struct output *output);
 
 /* Asks on the terminal (stderr, answer from stdin). True when the answer is exactly `expected`. False at once when stdin or
  * stderr is no terminal: then *ret_asked is false. */
@@ -110,42 +105,5 @@ enum sign output_state_sign(const char *state);
 const char *output_ago(struct output *output, const char *time_text, int64_t now_us);
 /* The same as a bare duration: "42s". */
 const char *output_age(struct output *output, const char *time_text, int64_t now_us);
-
-/* --- tables, on stdout --- */
-
-enum column_align { COLUMN_LEFT, COLUMN_RIGHT };
-
-struct column {
-    const char *title;
-    enum column_align align;
-    size_t least; /* columns below which it is not cut; 0 = never cut */
-    bool is_id;   /* cut first, to where ids still differ, without an ellipsis: the first characters name it as well */
-};
-
-/* The columns of an id's time, and of its time and counter: enough to distinguish most ids, and all of one process. */
-enum { ID_COLUMNS_LEAST = 13, ID_COLUMNS_COUNTER = 18 };
-
-enum { TABLE_COLUMNS_MAX = 12 };
-
-struct table {
-    struct output *output;
-    const struct column *columns;
-    size_t column_count;
-    const char **cells;
-    size_t cell_count;
-    size_t cell_capacity;
-};
-
-/* Columns are as wide as their widest cell; when the terminal (80 when piped) is too narrow, the columns that may be cut
- * lose from the right, the widest first. Titles always show. A terminal that is too narrow even then gets a line per cell,
- * "TITLE  cell", and an empty line between rows. */
-void table_open(struct table *table, struct output *output, const struct column *columns, size_t column_count);
-/* The next cell, row by row. Made safe and copied. NULL = "-". */
-void table_cell(struct table *table, const char *text);
-void table_cell_format(struct table *table, const char *format, ...) WEIR_PRINTF(2, 3);
-/* A cell with a sign in front. */
-void table_cell_sign(struct table *table, enum sign sign, const char *text);
-/* Prints everything and frees. */
-void table_close(struct table *table);
 
 #endif

@@ -1,4 +1,15 @@
-/* The tables of output.h. */
+/* Tables on stdout.
+ *
+ * 1. Cells are collected as safe copies, row by row.
+ * 2. Each column gets the width of its widest cell.
+ * 3. While the row is too wide, columns lose width: first ids, down to the shortest length that still differs in every
+ *    row, then the widest of the columns that may be cut.
+ * 4. If it still does not fit on a terminal, each cell gets a line of its own.
+ *
+ * A title is never cut. Only the number of columns of the terminal matters; a pipe counts as 80. One thread.
+ */
+#include "cli/output/table.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -7,7 +18,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/uuid.h"
-#include "cli/output/output.h"
 
 enum { TABLE_GAP = 2, TABLE_FIRST_CELLS = 256, CELL_FORMAT_MAX = 512 };
 
@@ -17,7 +27,7 @@ void table_open(struct table *table, struct output *output, const struct column 
     *table = (struct table){.output = output, .columns = columns, .column_count = column_count};
 }
 
-static void add_cell(struct table *table, const char *text)
+static void append_cell(struct table *table, const char *text)
 {
     if (table->cell_count == table->cell_capacity) {
         size_t capacity = table->cell_capacity == 0 ? TABLE_FIRST_CELLS : table->cell_capacity * 2;
@@ -35,7 +45,7 @@ static void add_cell(struct table *table, const char *text)
 void table_cell(struct table *table, const char *text)
 {
     const char *safe = output_safe(table->output, text);
-    add_cell(table, safe[0] == '\0' ? "-" : safe);
+    append_cell(table, safe[0] == '\0' ? "-" : safe);
 }
 
 void table_cell_format(struct table *table, const char *format, ...)
@@ -65,7 +75,7 @@ static size_t row_count(const struct table *table)
     return (table->cell_count + table->column_count - 1) / table->column_count;
 }
 
-static size_t measure(const struct table *table, size_t *widths)
+static size_t measure_columns(const struct table *table, size_t *widths)
 {
     size_t total = (table->column_count - 1) * TABLE_GAP;
     for (size_t c = 0; c < table->column_count; c++) {
@@ -96,7 +106,7 @@ static size_t distinct_columns(const struct table *table, size_t column)
     return UUID_TEXT_LENGTH;
 }
 
-static size_t least_of(const struct table *table, size_t column)
+static size_t least_width(const struct table *table, size_t column)
 {
     if (table->columns[column].is_id) {
         return distinct_columns(table, column);
@@ -107,10 +117,10 @@ static size_t least_of(const struct table *table, size_t column)
 
 /* Takes columns away from the widest that may lose some, until the line fits. Ids go first: they read as well when short.
  * False when it cannot fit. */
-static bool fit(const struct table *table, size_t *widths, size_t total)
+static bool fit_columns(const struct table *table, size_t *widths, size_t total)
 {
     for (size_t c = 0; c < table->column_count && total > table->output->columns; c++) {
-        size_t least = table->columns[c].is_id ? least_of(table, c) : widths[c];
+        size_t least = table->columns[c].is_id ? least_width(table, c) : widths[c];
         if (widths[c] > least) {
             size_t spare = widths[c] - least;
             widths[c] -= spare;
@@ -120,7 +130,7 @@ static bool fit(const struct table *table, size_t *widths, size_t total)
     while (total > table->output->columns) {
         size_t widest = table->column_count;
         for (size_t c = 0; c < table->column_count; c++) {
-            bool may_lose = table->columns[c].least > 0 && !table->columns[c].is_id && widths[c] > least_of(table, c);
+            bool may_lose = table->columns[c].least > 0 && !table->columns[c].is_id && widths[c] > least_width(table, c);
             if (may_lose && (widest == table->column_count || widths[c] > widths[widest])) {
                 widest = c;
             }
@@ -151,7 +161,7 @@ static void print_cell(const struct table *table, size_t c, const char *text, si
                  right || last ? 0 : padding, "", last ? "\n" : "  ");
 }
 
-static void print_lines(const struct table *table, const size_t *widths, const char *bold, const char *plain)
+static void print_rows(const struct table *table, const size_t *widths, const char *bold, const char *plain)
 {
     size_t count = table->column_count;
     output_print(table->output, "%s", bold);
@@ -167,7 +177,7 @@ static void print_lines(const struct table *table, const size_t *widths, const c
 }
 
 /* Whole cells, which the terminal breaks where it must. */
-static void print_one_below_the_other(const struct table *table, const char *bold, const char *plain)
+static void print_cell_per_line(const struct table *table, const char *bold, const char *plain)
 {
     size_t widest = 0;
     for (size_t c = 0; c < table->column_count; c++) {
@@ -188,11 +198,11 @@ void table_close(struct table *table)
     size_t widths[TABLE_COLUMNS_MAX];
     const char *bold = table->output->out_colour ? "\033[1m" : "";
     const char *plain = table->output->out_colour ? "\033[0m" : "";
-    bool fits = fit(table, widths, measure(table, widths));
+    bool fits = fit_columns(table, widths, measure_columns(table, widths));
     if (fits || !table->output->out_is_terminal || table->output->is_cut) {
-        print_lines(table, widths, bold, plain);
+        print_rows(table, widths, bold, plain);
     } else {
-        print_one_below_the_other(table, bold, plain);
+        print_cell_per_line(table, bold, plain);
     }
     free(table->cells);
     table->cells = NULL;

@@ -1,3 +1,9 @@
+/* Single keys from the terminal.
+ *
+ * The terminal leaves line mode and echo while the reader is open; signals of the keyboard stay signals. A read waits for
+ * a key, for the caller's wake-up descriptor, or for the end of its time. terminal_keys_close() must run on every way
+ * out, or the shell is left without echo. One thread.
+ */
 #include "cli/output/terminal_keys.h"
 
 #include <poll.h>
@@ -5,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/signals.h"
 
 bool terminal_keys_open(struct terminal_keys *keys)
 {
@@ -21,9 +26,9 @@ bool terminal_keys_open(struct terminal_keys *keys)
     return keys->is_open;
 }
 
-int terminal_keys_read(struct terminal_keys *keys, int64_t wait_us)
+int terminal_keys_read(struct terminal_keys *keys, int wake_fd, int64_t wait_us)
 {
-    struct pollfd ready[] = {{.fd = interrupt_fd(), .events = POLLIN},
+    struct pollfd ready[] = {{.fd = wake_fd, .events = POLLIN},
                              {.fd = keys->is_open ? STDIN_FILENO : -1, .events = POLLIN}};
     char bytes[8] = "";
     if (poll(ready, 2, time_to_poll_ms(wait_us)) <= 0 || (ready[1].revents & (POLLIN | POLLHUP)) == 0) {

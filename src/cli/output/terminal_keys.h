@@ -15,8 +15,9 @@ struct terminal_keys {
 
 /* False when stdin is no terminal: then no keys come. */
 bool terminal_keys_open(struct terminal_keys *keys);
-/* The next key, 'j' for the arrow down and 'k' for the arrow up; 0 when none came within `wait_us` or a signal did. */
-int terminal_keys_read(struct terminal_keys *keys, int64_t wait_us);
+/* The next key, 'j' for the arrow down and 'k' for the arrow up; 0 when none came within `wait_us`, or when `wake_fd`
+ * became readable (-1: there is none). */
+int terminal_keys_read(struct terminal_keys *keys, int wake_fd, int64_t wait_us);
 void terminal_keys_close(struct terminal_keys *keys);
 
 #endif

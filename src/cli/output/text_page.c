@@ -1,3 +1,8 @@
+/* A text that grows piece by piece, with one status for all pieces.
+ *
+ * The first failure sticks and later pieces are ignored. Thus a caller with a hundred calls checks one status at the end.
+ * A piece is at most PAGE_PIECE_MAX bytes. One thread.
+ */
 #include "cli/output/text_page.h"
 
 #include <stdarg.h>
@@ -5,7 +10,7 @@
 
 enum { PAGE_PIECE_MAX = 4096 };
 
-void page_add(struct page *page, const char *format, ...)
+void text_page_add(struct text_page *page, const char *format, ...)
 {
     char piece[PAGE_PIECE_MAX];
     va_list arguments;

@@ -4,12 +4,12 @@
 
 #include "base/text.h"
 
-struct page {
+struct text_page {
     struct text *to;
     enum weir_status status;
 };
 
 /* Appends one piece of at most 4 KiB; does nothing once `status` is no longer WEIR_OK. */
-void page_add(struct page *page, const char *format, ...) WEIR_PRINTF(2, 3);
+void text_page_add(struct text_page *page, const char *format, ...) WEIR_PRINTF(2, 3);
 
 #endif

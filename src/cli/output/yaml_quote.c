@@ -1,3 +1,9 @@
+/* A text as one scalar of a YAML file that reads back as the same text.
+ *
+ * A text stays as it is when it begins like a name or a path and holds only characters without a meaning in YAML. Every
+ * other text gets double quotes, with escapes for quotes, backslashes and characters that a terminal must not get. Texts
+ * that YAML reads as a boolean or as null are quoted, too. Pure.
+ */
 #include "cli/output/yaml_quote.h"
 
 #include <stdio.h>
@@ -14,7 +20,7 @@ static bool is_letter(char c)
 }
 
 /* Only what begins like a name or a path: digits would be numbers, and signs have meanings. */
-static bool is_plain(const char *text)
+static bool is_plain_scalar(const char *text)
 {
     static const char *const other_values[] = {"null",  "Null",  "NULL", "true", "True", "TRUE", "false",
                                                "False", "FALSE", "yes",  "no",   "on",   "off"};
@@ -37,7 +43,7 @@ static bool is_plain(const char *text)
 }
 
 /* The bytes of the character at `text`, and which it is; one byte and REPLACEMENT when it is no UTF-8. */
-static size_t read_character(const char *text, unsigned *ret_character)
+static size_t read_yaml_character(const char *text, unsigned *ret_character)
 {
     unsigned char lead = (unsigned char)text[0];
     size_t length = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
@@ -63,18 +69,18 @@ static bool is_printable(const char *text, size_t length)
 
 const char *yaml_quote(struct arena *arena, const char *text)
 {
-    if (is_plain(text)) {
+    if (is_plain_scalar(text)) {
         return text;
     }
-    char *word = arena_allocate(arena, strlen(text) * ESCAPED_BYTES_MAX + sizeof "\"\"");
-    if (word == NULL) {
+    char *quoted = arena_allocate(arena, strlen(text) * ESCAPED_BYTES_MAX + sizeof "\"\"");
+    if (quoted == NULL) {
         return "\"\"";
     }
-    char *to = word;
+    char *to = quoted;
     *to++ = '"';
     while (*text != '\0') {
         unsigned character = 0;
-        size_t length = read_character(text, &character);
+        size_t length = read_yaml_character(text, &character);
         if (character == '"' || character == '\\') {
             *to++ = '\\';
             *to++ = *text;
@@ -88,5 +94,5 @@ const char *yaml_quote(struct arena *arena, const char *text)
     }
     *to++ = '"';
     *to = '\0';
-    return word;
+    return quoted;
 }

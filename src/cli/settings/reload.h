@@ -17,8 +17,8 @@ WEIR_MUST_CHECK enum weir_status reload_read(const struct settings *started, con
 
 /* Emits an event for each setting with another value than in `before`: changed, when a running node takes it over; else it
  * waits, and `fresh` gets the value of `started` again. Returns how many have changed. */
-size_t reload_tell(const struct settings *started, const struct settings *before, struct settings *fresh,
-                   struct event_bus *events);
+size_t reload_report(const struct settings *started, const struct settings *before, struct settings *fresh,
+                     struct event_bus *events);
 
 /* For one node of the process: takes the settings that a running node takes over out of the new ones (`process`, its entry
  * of `nodes` or those beside them), and emits events for the changes of its own entry. An entry that is gone changes

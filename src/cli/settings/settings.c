@@ -1,3 +1,12 @@
+/* The table of settings and the order of their sources.
+ *
+ * settings_load() sets every default, then reads the files from the weakest to the strongest, then the environment; each
+ * later source replaces a value. Flags come last, by settings_set() in main.c. settings_set() is the one place that
+ * checks a value, so that every source obeys the same limits.
+ *
+ * An invalid value ends the load with its origin in the message: a program must never run on half a configuration.
+ * Loading belongs to one thread; afterwards the values are constant.
+ */
 #include "cli/settings/settings.h"
 
 #include <errno.h>
@@ -167,8 +176,8 @@ enum setting_id settings_find(const char *key)
 
 /* --- one value --- */
 
-static enum weir_status read_integer(const struct setting *setting, const char *text, int64_t *ret_number,
-                                     struct weir_error *error)
+static enum weir_status read_integer_setting(const struct setting *setting, const char *text, int64_t *ret_number,
+                                             struct weir_error *error)
 {
     char *end = NULL;
     errno = 0;
@@ -181,8 +190,8 @@ static enum weir_status read_integer(const struct setting *setting, const char *
     return WEIR_OK;
 }
 
-static enum weir_status read_duration(const struct setting *setting, const char *text, int64_t *ret_number,
-                                      struct weir_error *error)
+static enum weir_status read_duration_setting(const struct setting *setting, const char *text, int64_t *ret_number,
+                                              struct weir_error *error)
 {
     char least[DURATION_TEXT_MAX];
     char most[DURATION_TEXT_MAX];
@@ -205,8 +214,8 @@ static enum weir_status read_duration(const struct setting *setting, const char 
     return WEIR_OK;
 }
 
-static enum weir_status read_boolean(const struct setting *setting, const char *text, int64_t *ret_number,
-                                     struct weir_error *error)
+static enum weir_status read_boolean_setting(const struct setting *setting, const char *text, int64_t *ret_number,
+                                             struct weir_error *error)
 {
     bool is_true = strcmp(text, "true") == 0;
     if (!is_true && strcmp(text, "false") != 0) {
@@ -218,7 +227,7 @@ static enum weir_status read_boolean(const struct setting *setting, const char *
 
 /* Cuts `text` in place at any character of `separators`; pointers to the parts, SETTINGS_LIST_MAX at most, go to a
  * NULL-terminated list. *ret_all (may be NULL): whether that was all of them. */
-static const char **cut_words(struct arena *arena, const char *text, const char *separators, bool *ret_all)
+static const char **split_list(struct arena *arena, const char *text, const char *separators, bool *ret_all)
 {
     char *copy = arena_copy_string(arena, text);
     const char **words = arena_allocate(arena, (SETTINGS_LIST_MAX + 1) * sizeof *words);
@@ -240,7 +249,7 @@ static const char **cut_words(struct arena *arena, const char *text, const char 
 static enum weir_status check_choice(struct settings *settings, const struct setting *setting, const char *text,
                                      struct weir_error *error)
 {
-    const char **words = cut_words(settings->arena, setting->choices, " ", NULL);
+    const char **words = split_list(settings->arena, setting->choices, " ", NULL);
     size_t count = 0;
     if (words == NULL) {
         return error_out_of_memory(error);
@@ -284,7 +293,7 @@ static enum weir_status read_allow_list(struct settings *settings, struct settin
         return WEIR_INVALID_CONFIG;
     }
     bool is_all = false;
-    const char **words = cut_words(settings->arena, value->text, ", ", &is_all);
+    const char **words = split_list(settings->arena, value->text, ", ", &is_all);
     if (words == NULL) {
         return error_out_of_memory(error);
     }
@@ -332,13 +341,13 @@ enum weir_status settings_set(struct settings *settings, enum setting_id id, con
         }
         break;
     case SETTING_INTEGER:
-        status = read_integer(setting, text, &value.number, error);
+        status = read_integer_setting(setting, text, &value.number, error);
         break;
     case SETTING_DURATION:
-        status = read_duration(setting, text, &value.number, error);
+        status = read_duration_setting(setting, text, &value.number, error);
         break;
     case SETTING_BOOLEAN:
-        status = read_boolean(setting, text, &value.number, error);
+        status = read_boolean_setting(setting, text, &value.number, error);
         break;
     case SETTING_CHOICE:
         status = check_choice(settings, setting, text, error);
@@ -356,7 +365,7 @@ enum weir_status settings_set(struct settings *settings, enum setting_id id, con
 /* --- everything --- */
 
 /* "~/.config/weir/weir.yaml"; NULL when there is no such place. */
-static const char *user_file(struct arena *arena)
+static const char *user_file_path(struct arena *arena)
 {
     char path[4096];
     const char *config_home = getenv("XDG_CONFIG_HOME");
@@ -372,7 +381,7 @@ static const char *user_file(struct arena *arena)
 
 static enum weir_status read_files(struct settings *settings, const char *config_file, struct weir_error *error)
 {
-    const char *places[3] = {"./weir.yaml", user_file(settings->arena), "/etc/weir/weir.yaml"};
+    const char *places[3] = {"./weir.yaml", user_file_path(settings->arena), "/etc/weir/weir.yaml"};
     size_t read_count = 0;
     bool found = false;
     if (config_file == NULL) {
@@ -468,6 +477,12 @@ struct settings settings_of_group(const struct settings *settings, const char *g
 const char *settings_text(const struct settings *settings, enum setting_id id)
 {
     return settings->values[id].text;
+}
+
+const char *settings_text_or_null(const struct settings *settings, enum setting_id id)
+{
+    const char *text = settings->values[id].text;
+    return text[0] == '\0' ? NULL : text;
 }
 
 int64_t settings_number(const struct settings *settings, enum setting_id id)

@@ -132,7 +132,8 @@ const struct settings_node *settings_entry_of(const struct settings *settings, c
 /* Of the entry that serves the group; where none does, the settings beside `nodes`. `group` may be NULL. */
 struct settings settings_of_group(const struct settings *settings, const char *group);
 
-const char *settings_text(const struct settings *settings, enum setting_id id); /* "" when empty */
+const char *settings_text(const struct settings *settings, enum setting_id id);         /* "" when empty */
+const char *settings_text_or_null(const struct settings *settings, enum setting_id id); /* NULL when empty */
 int64_t settings_number(const struct settings *settings, enum setting_id id);
 /* Of exec.allow: NULL when all programs are allowed, or none (settings_number() distinguishes them). */
 const char *const *settings_list(const struct settings *settings, enum setting_id id);

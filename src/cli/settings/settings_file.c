@@ -1,3 +1,12 @@
+/* Reads one weir.yaml over the settings.
+ *
+ * The YAML reader gives a tree with lines and columns. Maps are walked with a prefix, so that `dispatch: {poll_interval:
+ * 5s}` and `dispatch.poll_interval: 5s` are one key. Each value goes through settings_set(). An entry of `nodes` is read
+ * into a copy of the settings, and the values that it sets are kept for that node alone.
+ *
+ * Unknown keys, repeated keys and settings of the process inside an entry are errors with file, line and column. One
+ * thread.
+ */
 #include "cli/settings/settings_file.h"
 
 #include <errno.h>
@@ -89,7 +98,7 @@ static enum weir_status take_value(struct settings_file *file, enum setting_id i
     return status;
 }
 
-static bool begins_a_key(const char *prefix)
+static bool is_key_prefix(const char *prefix)
 {
     size_t length = strlen(prefix);
     for (size_t id = 0; id < SETTING_COUNT; id++) {
@@ -100,8 +109,8 @@ static bool begins_a_key(const char *prefix)
     return false;
 }
 
-static enum weir_status unknown_key(struct settings_file *file, const struct yaml_node *key, const char *name,
-                                    struct weir_error *error)
+static enum weir_status refuse_unknown_key(struct settings_file *file, const struct yaml_node *key, const char *name,
+                                           struct weir_error *error)
 {
     const char *names[SETTING_COUNT + 1];
     for (size_t id = 0; id < SETTING_COUNT; id++) {
@@ -120,8 +129,8 @@ static enum weir_status unknown_key(struct settings_file *file, const struct yam
 
 /* --- nodes --- */
 
-static enum weir_status take_map(struct settings_file *file, const struct yaml_node *map, const char *prefix,
-                                 struct weir_error *error);
+static enum weir_status take_settings_map(struct settings_file *file, const struct yaml_node *map, const char *prefix,
+                                          struct weir_error *error);
 
 /* A group has one node in a process: a second one would only run beside it, perhaps with another engine. */
 static enum weir_status check_group(const struct settings_file *file, const struct settings *settings, size_t index,
@@ -141,15 +150,15 @@ static enum weir_status check_group(const struct settings_file *file, const stru
     return WEIR_OK;
 }
 
-static enum weir_status take_entry(const struct settings_file *file, struct settings *settings, size_t index,
-                                   const struct yaml_node *node, struct weir_error *error)
+static enum weir_status take_node_entry(const struct settings_file *file, struct settings *settings, size_t index,
+                                        const struct yaml_node *node, struct weir_error *error)
 {
     struct settings values = *settings;
     struct settings_file entry = {.settings = &values, .source = file->source, .is_entry = true};
     if (node->kind != YAML_MAP) {
         return yaml_error(&file->source, node, error, "a node is a map of keys, not a %s", yaml_kind_name(node->kind));
     }
-    enum weir_status status = take_map(&entry, node, "", error);
+    enum weir_status status = take_settings_map(&entry, node, "", error);
     for (size_t id = 0; id < SETTING_COUNT; id++) {
         if (entry.seen[id]) {
             settings->nodes[index].values[id] = values.values[id];
@@ -158,7 +167,7 @@ static enum weir_status take_entry(const struct settings_file *file, struct sett
     return status == WEIR_OK ? check_group(file, settings, index, node, error) : status;
 }
 
-static enum weir_status take_nodes(struct settings_file *file, const struct yaml_node *list, struct weir_error *error)
+static enum weir_status take_node_list(struct settings_file *file, const struct yaml_node *list, struct weir_error *error)
 {
     struct settings *settings = file->settings;
     if (list->kind != YAML_LIST || list->count == 0 || list->count > SETTINGS_NODES_MAX) {
@@ -171,7 +180,7 @@ static enum weir_status take_nodes(struct settings_file *file, const struct yaml
     memset(settings->nodes, 0, list->count * sizeof *settings->nodes);
     settings->node_count = list->count;
     for (size_t i = 0; i < list->count; i++) {
-        enum weir_status status = take_entry(file, settings, i, list->values[i], error);
+        enum weir_status status = take_node_entry(file, settings, i, list->values[i], error);
         if (status != WEIR_OK) {
             return status;
         }
@@ -179,8 +188,8 @@ static enum weir_status take_nodes(struct settings_file *file, const struct yaml
     return WEIR_OK;
 }
 
-static enum weir_status take_map(struct settings_file *file, const struct yaml_node *map, const char *prefix,
-                                 struct weir_error *error)
+static enum weir_status take_settings_map(struct settings_file *file, const struct yaml_node *map, const char *prefix,
+                                          struct weir_error *error)
 {
     for (size_t i = 0; i < map->count; i++) {
         char name[KEY_BYTES_MAX];
@@ -188,13 +197,13 @@ static enum weir_status take_map(struct settings_file *file, const struct yaml_n
         enum setting_id id = settings_find(name);
         enum weir_status status;
         if (!file->is_entry && strcmp(name, "nodes") == 0) {
-            status = take_nodes(file, map->values[i], error);
+            status = take_node_list(file, map->values[i], error);
         } else if (id < SETTING_COUNT) {
             status = take_value(file, id, map->values[i], error);
-        } else if (map->values[i]->kind == YAML_MAP && begins_a_key(name)) {
-            status = take_map(file, map->values[i], name, error);
+        } else if (map->values[i]->kind == YAML_MAP && is_key_prefix(name)) {
+            status = take_settings_map(file, map->values[i], name, error);
         } else {
-            status = unknown_key(file, map->keys[i], name, error);
+            status = refuse_unknown_key(file, map->keys[i], name, error);
         }
         if (status != WEIR_OK) {
             return status;
@@ -206,8 +215,8 @@ static enum weir_status take_map(struct settings_file *file, const struct yaml_n
 /* --- the file --- */
 
 /* Reads the whole file. `*ret_bytes` stays NULL when it is not there and `may_miss`. */
-static enum weir_status slurp(const char *path, bool may_miss, char **ret_bytes, size_t *ret_length,
-                              struct weir_error *error)
+static enum weir_status read_settings_bytes(const char *path, bool may_miss, char **ret_bytes, size_t *ret_length,
+                                            struct weir_error *error)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0) {
@@ -247,7 +256,7 @@ static enum weir_status slurp(const char *path, bool may_miss, char **ret_bytes,
 }
 
 /* Nothing but blanks and comments: a weir.yaml that somebody has just begun. */
-static bool says_nothing(const char *bytes, size_t length)
+static bool has_only_comments(const char *bytes, size_t length)
 {
     bool is_comment = false;
     for (size_t i = 0; i < length; i++) {
@@ -265,13 +274,13 @@ enum weir_status settings_file_read(struct settings *settings, const char *path,
     char *bytes = NULL;
     size_t length = 0;
     *ret_found = false;
-    enum weir_status status = slurp(path, may_miss, &bytes, &length, error);
+    enum weir_status status = read_settings_bytes(path, may_miss, &bytes, &length, error);
     if (status != WEIR_OK || bytes == NULL) {
         return status;
     }
     struct settings_file file = {.settings = settings, .source = {.name = path, .status = WEIR_INVALID_CONFIG}};
     const struct yaml_node *root = NULL;
-    if (says_nothing(bytes, length)) {
+    if (has_only_comments(bytes, length)) {
         free(bytes);
         *ret_found = true;
         return WEIR_OK;
@@ -288,5 +297,5 @@ enum weir_status settings_file_read(struct settings *settings, const char *path,
     if (root->kind != YAML_MAP) {
         return yaml_error(&file.source, root, error, "settings are a map of keys, not a %s", yaml_kind_name(root->kind));
     }
-    return take_map(&file, root, "", error);
+    return take_settings_map(&file, root, "", error);
 }

@@ -1,3 +1,12 @@
+/* The address and keys of Temporal's own tools: TEMPORAL_* variables and the profile file.
+ *
+ * They count only when an engine is temporal and weir's own settings name no address, because the TLS settings of one
+ * service must not be combined with the address of another. Variables are read first and win over the file. Of TOML only
+ * sections and keys with a string or a boolean are read.
+ *
+ * A key that weir does not support, as certificate data in the variable itself, is refused: without it the connection
+ * would be made otherwise than the user intends. One thread.
+ */
 #include "cli/settings/temporal_profile.h"
 
 #include <errno.h>
@@ -41,14 +50,14 @@ static const char *const refused_variables[] = {"TEMPORAL_TLS_CLIENT_CERT_DATA",
                                                 "TEMPORAL_TLS_SERVER_CA_CERT_DATA",
                                                 "TEMPORAL_TLS_DISABLE_HOST_VERIFICATION"};
 
-static bool is_default(const struct settings *settings, enum setting_id id)
+static bool is_setting_default(const struct settings *settings, enum setting_id id)
 {
     return strcmp(settings->values[id].origin, "default") == 0;
 }
 
 /* Texts of settings live as long as they do. */
-static enum weir_status take(struct settings *settings, enum setting_id id, const char *text, const char *origin,
-                             struct weir_error *error)
+static enum weir_status take_setting(struct settings *settings, enum setting_id id, const char *text, const char *origin,
+                                     struct weir_error *error)
 {
     const char *kept = arena_copy_string(settings->arena, text);
     const char *kept_origin = arena_copy_string(settings->arena, origin);
@@ -62,7 +71,7 @@ static enum weir_status take(struct settings *settings, enum setting_id id, cons
     return status;
 }
 
-static enum weir_status refuse(const char *origin, const char *name, struct weir_error *error)
+static enum weir_status refuse_unsupported(const char *origin, const char *name, struct weir_error *error)
 {
     (void)error_set(error, WEIR_INVALID_CONFIG, "%s: weir cannot take %s from there", origin, name);
     error_hint(error, "name the service in weir.yaml: temporal.address, and the files of its keys under temporal.tls");
@@ -76,17 +85,17 @@ static enum weir_status take_variables(struct settings *settings, bool *taken, s
     for (size_t i = 0; i < sizeof refused_variables / sizeof refused_variables[0]; i++) {
         const char *text = getenv(refused_variables[i]);
         if (text != NULL && text[0] != '\0' && strcmp(text, "false") != 0) {
-            return refuse("the environment", refused_variables[i], error);
+            return refuse_unsupported("the environment", refused_variables[i], error);
         }
     }
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         enum setting_id id = variables[i].id;
         const char *text = getenv(variables[i].name);
-        if (text == NULL || text[0] == '\0' || !is_default(settings, id)) {
+        if (text == NULL || text[0] == '\0' || !is_setting_default(settings, id)) {
             continue;
         }
         text = id == SETTING_TEMPORAL_API_KEY_FILE ? api_key_variable : text;
-        enum weir_status status = take(settings, id, text, variables[i].name, error);
+        enum weir_status status = take_setting(settings, id, text, variables[i].name, error);
         if (status != WEIR_OK) {
             return status;
         }
@@ -109,7 +118,7 @@ struct profile {
     bool was_found;
 };
 
-static char *trim(char *text)
+static char *trim_blanks(char *text)
 {
     text += strspn(text, " \t");
     size_t length = strlen(text);
@@ -120,12 +129,12 @@ static char *trim(char *text)
 }
 
 /* The value in place, without its quotes; what comes behind it must be a comment. NULL: it is no such value. */
-static char *read_value(char *text)
+static char *read_profile_value(char *text)
 {
     char quote = text[0];
     if (quote != '"' && quote != '\'') {
         text[strcspn(text, "#")] = '\0';
-        text = trim(text);
+        text = trim_blanks(text);
         return text[0] == '\0' || strpbrk(text, "[{\"'") != NULL ? NULL : text;
     }
     char *to = text;
@@ -142,7 +151,7 @@ static char *read_value(char *text)
     if (*at == '\0') {
         return NULL;
     }
-    const char *rest = trim(at + 1);
+    const char *rest = trim_blanks(at + 1);
     bool is_whole = rest[0] == '\0' || rest[0] == '#';
     *to = '\0';
     return is_whole ? text : NULL;
@@ -155,7 +164,7 @@ static void enter_section(struct profile *profile, char *line)
     size_t length = strcspn(line, "]");
     line[length] = '\0';
     (void)snprintf(name, sizeof name, "profile.%s", profile->name);
-    char *section = trim(line + 1);
+    char *section = trim_blanks(line + 1);
     char unquoted[LINE_BYTES_MAX];
     size_t count = 0;
     for (const char *at = section; *at != '\0' && count + 1 < sizeof unquoted; at++) {
@@ -172,18 +181,18 @@ static void enter_section(struct profile *profile, char *line)
     profile->was_found = profile->was_found || profile->is_open;
 }
 
-static enum weir_status take_key(struct profile *profile, const char *key, char *raw, const char *origin,
-                                 struct weir_error *error)
+static enum weir_status take_profile_key(struct profile *profile, const char *key, char *raw, const char *origin,
+                                         struct weir_error *error)
 {
     char name[LINE_BYTES_MAX];
     (void)snprintf(name, sizeof name, "%s%s", profile->is_tls ? "tls." : "", key);
-    const char *value = read_value(raw);
-    if (strcmp(name, "api_key") == 0 && is_default(profile->settings, SETTING_TEMPORAL_API_KEY_FILE)) {
-        return refuse(origin, "api_key (but from TEMPORAL_API_KEY)", error);
+    const char *value = read_profile_value(raw);
+    if (strcmp(name, "api_key") == 0 && is_setting_default(profile->settings, SETTING_TEMPORAL_API_KEY_FILE)) {
+        return refuse_unsupported(origin, "api_key (but from TEMPORAL_API_KEY)", error);
     }
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         if (strcmp(name, refused[i]) == 0 && (value == NULL || strcmp(value, "false") != 0)) {
-            return refuse(origin, name, error);
+            return refuse_unsupported(origin, name, error);
         }
     }
     profile->no_tls = profile->no_tls || (strcmp(name, "tls.disabled") == 0 && value != NULL && strcmp(value, "true") == 0);
@@ -194,17 +203,17 @@ static enum weir_status take_key(struct profile *profile, const char *key, char 
         if (value == NULL) {
             return error_set(error, WEIR_INVALID_CONFIG, "%s: %s is no string on one line", origin, key);
         }
-        return profile->taken[keys[i].id] || !is_default(profile->settings, keys[i].id)
+        return profile->taken[keys[i].id] || !is_setting_default(profile->settings, keys[i].id)
                    ? WEIR_OK
-                   : take(profile->settings, keys[i].id, value, origin, error);
+                   : take_setting(profile->settings, keys[i].id, value, origin, error);
     }
     return WEIR_OK;
 }
 
-static enum weir_status take_line(struct profile *profile, char *text, int number, struct weir_error *error)
+static enum weir_status take_profile_line(struct profile *profile, char *text, int number, struct weir_error *error)
 {
     char origin[ORIGIN_BYTES_MAX];
-    char *line = trim(text);
+    char *line = trim_blanks(text);
     (void)snprintf(origin, sizeof origin, "%s:%d", profile->path, number);
     if (line[0] == '[') {
         enter_section(profile, line);
@@ -215,10 +224,10 @@ static enum weir_status take_line(struct profile *profile, char *text, int numbe
         return WEIR_OK;
     }
     *equals = '\0';
-    return take_key(profile, trim(line), trim(equals + 1), origin, error);
+    return take_profile_key(profile, trim_blanks(line), trim_blanks(equals + 1), origin, error);
 }
 
-static enum weir_status read_lines(struct profile *profile, FILE *file, struct weir_error *error)
+static enum weir_status read_profile_lines(struct profile *profile, FILE *file, struct weir_error *error)
 {
     char line[LINE_BYTES_MAX];
     enum weir_status status = WEIR_OK;
@@ -227,17 +236,17 @@ static enum weir_status read_lines(struct profile *profile, FILE *file, struct w
         if (++number > LINES_MAX || strlen(line) + 1 == sizeof line) {
             return error_set(error, WEIR_INVALID_CONFIG, "%s:%d: longer than a profile file is", profile->path, number);
         }
-        status = take_line(profile, line, number, error);
+        status = take_profile_line(profile, line, number, error);
     }
     bool is_on = profile->has_tls && !profile->no_tls && !profile->taken[SETTING_TEMPORAL_TLS_ENABLED];
-    if (status == WEIR_OK && is_on && is_default(profile->settings, SETTING_TEMPORAL_TLS_ENABLED)) {
-        status = take(profile->settings, SETTING_TEMPORAL_TLS_ENABLED, "true", profile->path, error);
+    if (status == WEIR_OK && is_on && is_setting_default(profile->settings, SETTING_TEMPORAL_TLS_ENABLED)) {
+        status = take_setting(profile->settings, SETTING_TEMPORAL_TLS_ENABLED, "true", profile->path, error);
     }
     return status;
 }
 
 /* False when there is no such place. */
-static bool find_path(char *path, size_t size, bool *ret_is_named)
+static bool find_profile_path(char *path, size_t size, bool *ret_is_named)
 {
     const char *named = getenv("TEMPORAL_CONFIG_FILE");
     const char *config_home = getenv("XDG_CONFIG_HOME");
@@ -251,13 +260,13 @@ static bool find_path(char *path, size_t size, bool *ret_is_named)
     return length > 0 && (size_t)length < size;
 }
 
-static enum weir_status take_file(struct settings *settings, const bool *taken, struct weir_error *error)
+static enum weir_status take_profile_file(struct settings *settings, const bool *taken, struct weir_error *error)
 {
     char path[PATH_BYTES_MAX];
     bool is_named = false;
     const char *name = getenv("TEMPORAL_PROFILE");
     bool asks_for_one = name != NULL && name[0] != '\0';
-    if (!find_path(path, sizeof path, &is_named)) {
+    if (!find_profile_path(path, sizeof path, &is_named)) {
         return WEIR_OK;
     }
     FILE *file = fopen(path, "re");
@@ -266,7 +275,7 @@ static enum weir_status take_file(struct settings *settings, const bool *taken, 
                                         : WEIR_OK;
     }
     struct profile profile = {.settings = settings, .path = path, .name = asks_for_one ? name : "default", .taken = taken};
-    enum weir_status status = read_lines(&profile, file, error);
+    enum weir_status status = read_profile_lines(&profile, file, error);
     (void)fclose(file);
     if (status == WEIR_OK && asks_for_one && !profile.was_found) {
         return error_set(error, WEIR_INVALID_CONFIG, "%s has no profile \"%.100s\" (TEMPORAL_PROFILE)", path, name);
@@ -277,7 +286,7 @@ static enum weir_status take_file(struct settings *settings, const bool *taken, 
 enum weir_status temporal_profile_apply(struct settings *settings, struct weir_error *error)
 {
     bool taken[SETTING_COUNT] = {false};
-    bool is_named = !is_default(settings, SETTING_TEMPORAL_ADDRESS);
+    bool is_named = !is_setting_default(settings, SETTING_TEMPORAL_ADDRESS);
     bool is_used = strcmp(settings_text(settings, SETTING_ENGINE), "temporal") == 0;
     for (size_t i = 0; i < settings->node_count; i++) {
         const struct setting_value *engine = &settings->nodes[i].values[SETTING_ENGINE];
@@ -288,5 +297,5 @@ enum weir_status temporal_profile_apply(struct settings *settings, struct weir_e
         return WEIR_OK;
     }
     enum weir_status status = take_variables(settings, taken, error);
-    return status == WEIR_OK ? take_file(settings, taken, error) : status;
+    return status == WEIR_OK ? take_profile_file(settings, taken, error) : status;
 }

@@ -1,9 +1,14 @@
 /* cancel, retry, release, purge: the same act on the executions of a list of ids, or on all that match a filter.
  *
- *     count -> --expect -> --dry-run -> ask -> chunks of BULK_CHUNK, each one transaction -> what was done
+ *     count -> --expect -> --dry-run -> ask -> chunks of BULK_CHUNK, each one transaction -> summary
  *
- * Ctrl-C is obeyed between two chunks. Only executions that were there when the command began are touched: what a retry
- * makes new is never met again by the same command.
+ * 1. The matching executions are counted, so that --expect and the question name a number.
+ * 2. A dry run counts the executions that would be refused, and ends.
+ * 3. Each chunk is one transaction: a large act must not hold locks for long, and a signal can end it between two chunks.
+ * 4. The filter has an upper bound on the time of creation, so that executions that a retry makes never match the same
+ *    command.
+ *
+ * By ids, each refusal counts as a failure; by filter, only an act that changed nothing does. One thread.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,10 +16,12 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/arguments/filter.h"
 #include "cli/output/json_fields.h"
+#include "cli/output/progress.h"
 #include "cli/signals.h"
-#include "cli/terminate.h"
+#include "cli/verbs/store_pages.h"
+#include "cli/verbs/terminate.h"
+#include "cli/verbs/verb.h"
 
 enum { BULK_CHUNK = 500, BULK_ASK_ABOVE = 100 };
 
@@ -22,8 +29,8 @@ struct bulk {
     struct invocation *invocation;
     struct store *store;
     enum bulk_act act;
-    const char *done_word;  /* "cancelled" */
-    const char *doing_word; /* "cancelling" */
+    const char *done_text;  /* "cancelled" */
+    const char *doing_text; /* "cancelling" */
     struct execution_filter filter;
     char actor[ACTOR_MAX];
     const char *why;
@@ -40,7 +47,7 @@ struct bulk {
 
 #define BIT(state) (1U << (state))
 
-static unsigned states_of(enum bulk_act act)
+static unsigned states_of_act(enum bulk_act act)
 {
     switch (act) {
     case BULK_CANCEL:
@@ -82,7 +89,7 @@ static enum weir_status check_expected(const struct bulk *bulk, struct weir_erro
     return WEIR_CONFLICT;
 }
 
-static enum weir_status ask(struct bulk *bulk, struct weir_error *error)
+static enum weir_status confirm_bulk(struct bulk *bulk, struct weir_error *error)
 {
     struct output *output = bulk->invocation->output;
     char question[160];
@@ -118,10 +125,10 @@ static void add_result(struct bulk *bulk, const struct bulk_result *result)
     }
 }
 
-static enum weir_status interrupted(const struct bulk *bulk, struct weir_error *error)
+static enum weir_status report_bulk_interrupt(const struct bulk *bulk, struct weir_error *error)
 {
     error_set(error, WEIR_INTERRUPTED, "interrupted: %" PRId64 " of %" PRId64 "%s %s, %" PRId64 " refused", bulk->changed,
-              bulk->matched, bulk->matched_is_exact ? "" : "+", bulk->done_word, bulk->refused);
+              bulk->matched, bulk->matched_is_exact ? "" : "+", bulk->done_text, bulk->refused);
     error_hint(error, "each was done whole or not at all; the same command goes on with the rest");
     return WEIR_INTERRUPTED;
 }
@@ -135,22 +142,22 @@ static enum weir_status act_on_matches(struct bulk *bulk, struct weir_error *err
         enum weir_status status =
             store_bulk(bulk->store, bulk->act, &bulk->filter, after, BULK_CHUNK, bulk->actor, bulk->why, &result, error);
         if (status != WEIR_OK) {
-            error_prefix(error, "%" PRId64 " of %" PRId64 " %s, then", bulk->changed, bulk->matched, bulk->done_word);
+            error_prefix(error, "%" PRId64 " of %" PRId64 " %s, then", bulk->changed, bulk->matched, bulk->done_text);
             return status;
         }
         add_result(bulk, &result);
         memcpy(after, result.last_id, sizeof after);
-        output_progress(bulk->invocation->output, bulk->doing_word, bulk->changed + bulk->refused,
+        output_progress(bulk->invocation->output, bulk->doing_text, bulk->changed + bulk->refused,
                         bulk->matched_is_exact ? bulk->matched : 0);
-        if (result.more && interrupt_count() > 0) {
-            return interrupted(bulk, error);
+        if (result.more && signals_count() > 0) {
+            return report_bulk_interrupt(bulk, error);
         }
     }
     return WEIR_OK;
 }
 
 /* A line of its own in jsonl; in json an item of the answer. */
-static enum weir_status tell_item(struct bulk *bulk, const struct bulk_result *result, struct weir_error *error)
+static enum weir_status print_bulk_item(struct bulk *bulk, const struct bulk_result *result, struct weir_error *error)
 {
     json_t *item = json_pack("{s:s, s:s}", "id", result->last_id, "act", bulk_act_name(bulk->act));
     if (item == NULL ||
@@ -172,7 +179,7 @@ static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir
     struct bulk_result result = {.matched = 0};
     char whole[UUID_TEXT_MAX]; /* never act on whatever comes first behind a short id */
     struct execution_filter filter = {.id = whole};
-    enum weir_status status = resolve_id(bulk->store, id, whole, error);
+    enum weir_status status = execution_complete_id(bulk->store, id, whole, error);
     if (status == WEIR_OK) {
         status = store_bulk(bulk->store, bulk->act, &filter, "", 1, bulk->actor, bulk->why, &result, error);
     }
@@ -192,12 +199,12 @@ static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir
         return error_out_of_memory(error);
     }
     if (result.refused > 0 && bulk->invocation->argument_count > 1) {
-        output_say_sign(output, SIGN_BAD, "%s: %s", output_safe(output, id), result.refusal.message);
+        output_report_sign(output, SIGN_BAD, "%s: %s", output_safe(output, id), result.refusal.message);
     }
     if (result.changed > 0 && bulk->act == BULK_RETRY && result.new_id[0] != '\0' && output->format == OUTPUT_TABLE) {
         output_print(output, "%s\n", result.new_id);
     } else if (result.changed > 0 && output->format != OUTPUT_TABLE) {
-        return tell_item(bulk, &result, error);
+        return print_bulk_item(bulk, &result, error);
     }
     return WEIR_OK;
 }
@@ -229,7 +236,7 @@ static enum weir_status refuse_retried(struct bulk *bulk, const json_t *executio
 }
 
 /* Whether the act could be done, as far as the record says; for --dry-run. */
-static enum weir_status look_at_id(struct bulk *bulk, const char *id, struct weir_error *error)
+static enum weir_status check_id_for_dry_run(struct bulk *bulk, const char *id, struct weir_error *error)
 {
     json_t *execution = NULL;
     enum item_state state = ITEM_PENDING;
@@ -237,7 +244,7 @@ static enum weir_status look_at_id(struct bulk *bulk, const char *id, struct wei
     if (status == WEIR_OK) {
         const char *name = json_string_value(json_object_get(execution, "status"));
         INVARIANT(name != NULL && item_state_parse(name, &state));
-        if ((states_of(bulk->act) & BIT(state)) == 0) {
+        if ((states_of_act(bulk->act) & BIT(state)) == 0) {
             error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: %s could do nothing",
                       json_string_value(json_object_get(execution, "id")), name, bulk_act_name(bulk->act));
             status = WEIR_ILLEGAL_STATE;
@@ -250,11 +257,11 @@ static enum weir_status look_at_id(struct bulk *bulk, const char *id, struct wei
     return status;
 }
 
-static enum weir_status look_at_ids(struct bulk *bulk, struct weir_error *error)
+static enum weir_status check_ids_for_dry_run(struct bulk *bulk, struct weir_error *error)
 {
     for (size_t i = 0; i < bulk->invocation->argument_count; i++) {
         const char *id = bulk->invocation->arguments[i];
-        enum weir_status status = look_at_id(bulk, id, error);
+        enum weir_status status = check_id_for_dry_run(bulk, id, error);
         if (status != WEIR_OK && weir_status_exit(status) >= 5) {
             return status;
         }
@@ -262,8 +269,8 @@ static enum weir_status look_at_ids(struct bulk *bulk, struct weir_error *error)
             add_result(bulk, &(struct bulk_result){.refused = 1, .first_refusal = status, .refusal = *error});
         }
         if (status != WEIR_OK && bulk->invocation->argument_count > 1) {
-            output_say_sign(bulk->invocation->output, SIGN_BAD, "%s: %s", output_safe(bulk->invocation->output, id),
-                            error->message);
+            output_report_sign(bulk->invocation->output, SIGN_BAD, "%s: %s", output_safe(bulk->invocation->output, id),
+                               error->message);
         }
     }
     return WEIR_OK;
@@ -289,11 +296,11 @@ static enum weir_status count_retried(struct bulk *bulk, struct weir_error *erro
 }
 
 /* The executions among those that the filter matches whose state does not allow the act. */
-static enum weir_status look_at_matches(struct bulk *bulk, struct weir_error *error)
+static enum weir_status check_matches_for_dry_run(struct bulk *bulk, struct weir_error *error)
 {
     int64_t matched = bulk->matched;
     bool is_exact = bulk->matched_is_exact;
-    unsigned possible = states_of(bulk->act);
+    unsigned possible = states_of_act(bulk->act);
     unsigned wanted = bulk->filter.states; /* 0 = any, of one that is named by its id */
     if (wanted != 0 && (wanted & ~possible) == 0) {
         return count_retried(bulk, error);
@@ -320,8 +327,8 @@ static enum weir_status act_on_ids(struct bulk *bulk, struct weir_error *error)
         if (status != WEIR_OK) {
             return status;
         }
-        if (interrupt_count() > 0 && i + 1 < bulk->invocation->argument_count) {
-            return interrupted(bulk, error);
+        if (signals_count() > 0 && i + 1 < bulk->invocation->argument_count) {
+            return report_bulk_interrupt(bulk, error);
         }
     }
     return WEIR_OK;
@@ -333,20 +340,21 @@ static void suggest_not_retried(const struct bulk *bulk)
 {
     bool is_refused = bulk->act == BULK_RETRY && bulk->first_refusal == WEIR_CONFLICT;
     if (bulk->invocation->argument_count == 0 && (bulk->retried > 0 || is_refused)) {
-        output_say(bulk->invocation->output, "retried=no in the filter leaves out those that were retried already");
+        output_report(bulk->invocation->output, "retried=no in the filter leaves out those that were retried already");
     }
 }
 
-static enum weir_status print_summary(struct bulk *bulk, bool is_dry, struct weir_error *error)
+static enum weir_status print_bulk_summary(struct bulk *bulk, bool is_dry, struct weir_error *error)
 {
     struct output *output = bulk->invocation->output;
     if (output->format == OUTPUT_TABLE) {
         if (is_dry) {
-            output_say(output, "would %s %" PRId64 "%s, %" PRId64 " refused: nothing was changed", bulk_act_name(bulk->act),
-                       bulk->matched - bulk->refused, bulk->matched_is_exact ? "" : "+", bulk->refused);
+            output_report(output, "would %s %" PRId64 "%s, %" PRId64 " refused: nothing was changed",
+                          bulk_act_name(bulk->act), bulk->matched - bulk->refused, bulk->matched_is_exact ? "" : "+",
+                          bulk->refused);
         } else if (bulk->changed > 0) {
-            output_say_sign(output, SIGN_FINE, "%" PRId64 " %s, %" PRId64 " refused", bulk->changed, bulk->done_word,
-                            bulk->refused);
+            output_report_sign(output, SIGN_FINE, "%" PRId64 " %s, %" PRId64 " refused", bulk->changed, bulk->done_text,
+                               bulk->refused);
         }
         suggest_not_retried(bulk);
         return WEIR_OK;
@@ -368,7 +376,7 @@ static enum weir_status print_summary(struct bulk *bulk, bool is_dry, struct wei
 }
 
 /* By ids every refusal counts: each was named on purpose. By filter only when nothing could be done at all. */
-static enum weir_status judge(const struct bulk *bulk, struct weir_error *error)
+static enum weir_status judge_bulk(const struct bulk *bulk, struct weir_error *error)
 {
     bool by_ids = bulk->invocation->argument_count > 0;
     if (bulk->refused == 0 || (!by_ids && bulk->changed > 0)) {
@@ -389,12 +397,12 @@ static enum weir_status complete_filter(struct bulk *bulk, int64_t now_us, struc
 {
     char whole[UUID_TEXT_MAX];
     if (bulk->filter.id != NULL) {
-        enum weir_status status = resolve_id(bulk->store, bulk->filter.id, whole, error);
+        enum weir_status status = execution_complete_id(bulk->store, bulk->filter.id, whole, error);
         bulk->filter.id = status == WEIR_OK ? arena_copy_string(bulk->invocation->arena, whole) : NULL;
         return status;
     }
     if (bulk->filter.states == 0) {
-        bulk->filter.states = states_of(bulk->act);
+        bulk->filter.states = states_of_act(bulk->act);
     }
     if (bulk->filter.created_before_us == 0) {
         bulk->filter.created_before_us = now_us + 1;
@@ -402,7 +410,7 @@ static enum weir_status complete_filter(struct bulk *bulk, int64_t now_us, struc
     return WEIR_OK;
 }
 
-static enum weir_status prepare(struct bulk *bulk, struct weir_error *error)
+static enum weir_status prepare_bulk(struct bulk *bulk, struct weir_error *error)
 {
     const struct invocation *invocation = bulk->invocation;
     bool has_filter = invocation_has(invocation, "where") || invocation_has(invocation, "workspace");
@@ -411,8 +419,8 @@ static enum weir_status prepare(struct bulk *bulk, struct weir_error *error)
         return invocation_usage_error(invocation, error, "`weir %s` needs %s", invocation->command->name,
                                       has_filter ? "either ids or a filter, not both" : "ids or --where");
     }
-    enum weir_status status = invocation_open_store(
-        invocation, invocation_is_dry_run(invocation) ? STORE_READ : STORE_CHANGE, &bulk->store, error);
+    enum weir_status status =
+        verb_open_store(invocation, invocation_is_dry_run(invocation) ? STORE_READ : STORE_CHANGE, &bulk->store, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -421,7 +429,7 @@ static enum weir_status prepare(struct bulk *bulk, struct weir_error *error)
         bulk->matched_is_exact = true;
         return WEIR_OK;
     }
-    status = filter_of_invocation(invocation, bulk->store, &bulk->filter, error);
+    status = page_read_filter(invocation, bulk->store, &bulk->filter, error);
     if (status == WEIR_OK) {
         status = store_time(bulk->store, &now_us, error);
     }
@@ -434,66 +442,66 @@ static enum weir_status prepare(struct bulk *bulk, struct weir_error *error)
     return count_matches(bulk, error);
 }
 
-static enum weir_status run_dry(struct bulk *bulk, struct weir_error *error)
+static enum weir_status run_bulk_dry(struct bulk *bulk, struct weir_error *error)
 {
     bool by_ids = bulk->invocation->argument_count > 0;
-    enum weir_status status = by_ids ? look_at_ids(bulk, error) : look_at_matches(bulk, error);
+    enum weir_status status = by_ids ? check_ids_for_dry_run(bulk, error) : check_matches_for_dry_run(bulk, error);
     if (status == WEIR_OK) {
-        status = print_summary(bulk, true, error);
+        status = print_bulk_summary(bulk, true, error);
     }
-    return status == WEIR_OK && by_ids ? judge(bulk, error) : status;
+    return status == WEIR_OK && by_ids ? judge_bulk(bulk, error) : status;
 }
 
 static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
 {
     const struct invocation *invocation = bulk->invocation;
     bool by_ids = invocation->argument_count > 0;
-    enum weir_status status = prepare(bulk, error);
+    enum weir_status status = prepare_bulk(bulk, error);
     if (status != WEIR_OK) {
         return status;
     }
     if (!by_ids) {
-        output_say(invocation->output, "%" PRId64 "%s %s", bulk->matched, bulk->matched_is_exact ? "" : "+",
-                   bulk->matched == 1 ? "execution matches" : "executions match");
+        output_report(invocation->output, "%" PRId64 "%s %s", bulk->matched, bulk->matched_is_exact ? "" : "+",
+                      bulk->matched == 1 ? "execution matches" : "executions match");
     }
     status = check_expected(bulk, error);
     if (status != WEIR_OK) {
         return status;
     }
     if (invocation_is_dry_run(invocation)) {
-        return run_dry(bulk, error);
+        return run_bulk_dry(bulk, error);
     }
     if (bulk->matched == 0) {
-        return print_summary(bulk, false, error);
+        return print_bulk_summary(bulk, false, error);
     }
-    status = ask(bulk, error);
+    status = confirm_bulk(bulk, error);
     if (status != WEIR_OK) {
         return status;
     }
-    interrupt_watch();
+    signals_catch();
     status = by_ids ? act_on_ids(bulk, error) : act_on_matches(bulk, error);
     if (status != WEIR_OK) {
         return status;
     }
-    status = print_summary(bulk, false, error);
+    status = print_bulk_summary(bulk, false, error);
     if (status == WEIR_OK && bulk->to_terminate != NULL) {
         status = terminate_executions(bulk->invocation, bulk->store, bulk->to_terminate, error);
     }
-    return status == WEIR_OK ? judge(bulk, error) : status;
+    return status == WEIR_OK ? judge_bulk(bulk, error) : status;
 }
 
-static enum weir_status bulk_verb(struct invocation *invocation, enum bulk_act act, const char *done_word,
-                                  const char *doing_word, struct weir_error *error)
+static enum weir_status bulk_verb(struct invocation *invocation, enum bulk_act act, const char *done_text,
+                                  const char *doing_text, struct weir_error *error)
 {
     bool terminates = act == BULK_CANCEL && invocation_has(invocation, "terminate");
     struct bulk bulk = {.invocation = invocation,
                         .act = act,
-                        .done_word = done_word,
-                        .doing_word = doing_word,
+                        .done_text = done_text,
+                        .doing_text = doing_text,
                         .why = invocation_text(invocation, "reason"),
                         .items = json_array(),
                         .to_terminate = terminates ? json_array() : NULL};
-    invocation_actor(bulk.actor, sizeof bulk.actor);
+    verb_write_actor(bulk.actor, sizeof bulk.actor);
     enum weir_status status = bulk.items == NULL || (terminates && bulk.to_terminate == NULL) ? error_out_of_memory(error)
                                                                                               : run_bulk(&bulk, error);
     json_decref(bulk.items);

@@ -1,10 +1,17 @@
+/* `weir config show` and `weir config check`.
+ *
+ * main.c has loaded and checked the settings before a verb runs, so an invalid file never gets here. `show` prints a
+ * weir.yaml that reads back as the same settings, or a table with origins, or JSON. `check` lists the files that were
+ * read and warns of WEIR_ variables that no setting has. A password in the URL of the store is never printed. One thread.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/arguments/command.h"
+#include "cli/output/table.h"
 #include "cli/output/yaml_quote.h"
+#include "cli/verbs/verb.h"
 
 enum { URL_BYTES_MAX = 1024 }; /* as many as a store looks at */
 
@@ -23,7 +30,8 @@ static const char *shown_value(struct invocation *invocation, unsigned id)
     return copy == NULL ? "" : copy;
 }
 
-static void add_item(json_t *items, const char *key, const char *value, const char *origin, const struct setting *setting)
+static void add_setting_item(json_t *items, const char *key, const char *value, const char *origin,
+                             const struct setting *setting)
 {
     (void)json_array_append_new(items, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "key", key, "value", value, "origin",
                                                  origin, "default", setting->default_text, "environment",
@@ -38,19 +46,19 @@ static const char *key_of_node(size_t index, unsigned id)
     return key;
 }
 
-static enum weir_status print_json(struct invocation *invocation, struct weir_error *error)
+static enum weir_status print_settings_json(struct invocation *invocation, struct weir_error *error)
 {
     const struct settings *settings = invocation->settings;
     json_t *items = json_array();
     for (unsigned id = 0; id < SETTING_COUNT; id++) {
         const struct setting *setting = &settings_table()[id];
-        add_item(items, setting->key, shown_value(invocation, id), settings->values[id].origin, setting);
+        add_setting_item(items, setting->key, shown_value(invocation, id), settings->values[id].origin, setting);
     }
     for (size_t i = 0; i < settings->node_count; i++) {
         for (unsigned id = 0; id < SETTING_COUNT; id++) {
             const struct setting_value *value = &settings->nodes[i].values[id];
             if (value->text != NULL) {
-                add_item(items, key_of_node(i, id), value->text, value->origin, &settings_table()[id]);
+                add_setting_item(items, key_of_node(i, id), value->text, value->origin, &settings_table()[id]);
             }
         }
     }
@@ -65,8 +73,8 @@ static enum weir_status print_json(struct invocation *invocation, struct weir_er
 }
 
 /* One line of a weir.yaml. Numbers, times and words of a closed list stand for themselves. */
-static void print_line(struct invocation *invocation, const char *indent, unsigned id, const struct setting_value *value,
-                       const char *text)
+static void print_setting_line(struct invocation *invocation, const char *indent, unsigned id,
+                               const struct setting_value *value, const char *text)
 {
     struct output *output = invocation->output;
     output_print(output, "%s%s: ", indent, settings_table()[id].key);
@@ -81,12 +89,12 @@ static void print_line(struct invocation *invocation, const char *indent, unsign
     output_print(output, "%s]\n", value->list[0] == NULL ? "[" : "");
 }
 
-static void print_yaml(struct invocation *invocation)
+static void print_settings_yaml(struct invocation *invocation)
 {
     const struct settings *settings = invocation->settings;
     struct output *output = invocation->output;
     for (unsigned id = 0; id < SETTING_COUNT; id++) {
-        print_line(invocation, "", id, &settings->values[id], shown_value(invocation, id));
+        print_setting_line(invocation, "", id, &settings->values[id], shown_value(invocation, id));
     }
     if (settings->node_count > 0) {
         output_print(output, "nodes:\n");
@@ -96,14 +104,14 @@ static void print_yaml(struct invocation *invocation)
         for (unsigned id = 0; id < SETTING_COUNT; id++) {
             const struct setting_value *value = &settings->nodes[i].values[id];
             if (value->text != NULL) {
-                print_line(invocation, indent, id, value, value->text);
+                print_setting_line(invocation, indent, id, value, value->text);
                 indent = "    ";
             }
         }
     }
 }
 
-static void print_origins(struct invocation *invocation)
+static void print_setting_origins(struct invocation *invocation)
 {
     static const struct column columns[] = {
         {.title = "KEY"}, {.title = "VALUE", .least = 12}, {.title = "ORIGIN", .least = 12}};
@@ -132,12 +140,12 @@ static void print_origins(struct invocation *invocation)
 enum weir_status verb_config_show(struct invocation *invocation, struct weir_error *error)
 {
     if (invocation->output->format != OUTPUT_TABLE) {
-        return print_json(invocation, error);
+        return print_settings_json(invocation, error);
     }
     if (invocation_has(invocation, "origin")) {
-        print_origins(invocation);
+        print_setting_origins(invocation);
     } else {
-        print_yaml(invocation);
+        print_settings_yaml(invocation);
     }
     return WEIR_OK;
 }
@@ -145,25 +153,25 @@ enum weir_status verb_config_show(struct invocation *invocation, struct weir_err
 /* WEIR_... variables that no setting reads are slips of the pen, except those that weir itself gives to its steps. */
 static void warn_of_environment(struct output *output)
 {
-    static const char *const others[] = {"WEIR_CONFIG",  "WEIR_EXECUTION_ID", "WEIR_STEP",
-                                         "WEIR_ATTEMPT", "WEIR_FENCE",        "WEIR_WORKSPACE"};
-    enum { OTHER_COUNT = sizeof others / sizeof others[0] };
-    const char *names[SETTING_COUNT + OTHER_COUNT];
-    for (size_t i = 0; i < SETTING_COUNT + OTHER_COUNT; i++) {
-        names[i] = i < SETTING_COUNT ? settings_table()[i].environment : others[i - SETTING_COUNT];
+    static const char *const given_to_steps[] = {"WEIR_CONFIG",  "WEIR_EXECUTION_ID", "WEIR_STEP",
+                                                 "WEIR_ATTEMPT", "WEIR_FENCE",        "WEIR_WORKSPACE"};
+    enum { GIVEN_COUNT = sizeof given_to_steps / sizeof given_to_steps[0] };
+    const char *names[SETTING_COUNT + GIVEN_COUNT];
+    for (size_t i = 0; i < SETTING_COUNT + GIVEN_COUNT; i++) {
+        names[i] = i < SETTING_COUNT ? settings_table()[i].environment : given_to_steps[i - SETTING_COUNT];
     }
     for (char **variable = environ; *variable != NULL; variable++) {
         char name[128];
         bool is_known = strncmp(*variable, "WEIR_", 5) != 0;
         text_copy(name, sizeof name, *variable);
         name[strcspn(name, "=")] = '\0';
-        for (size_t i = 0; i < SETTING_COUNT + OTHER_COUNT && !is_known; i++) {
+        for (size_t i = 0; i < SETTING_COUNT + GIVEN_COUNT && !is_known; i++) {
             is_known = strcmp(name, names[i]) == 0;
         }
         if (!is_known) {
             const char *nearest = text_nearest(name, names, SETTING_COUNT);
-            output_say_sign(output, SIGN_WARN, "%s is no setting%s%s", output_safe(output, name),
-                            nearest != NULL ? "; did you mean " : "", nearest != NULL ? nearest : "");
+            output_report_sign(output, SIGN_WARN, "%s is no setting%s%s", output_safe(output, name),
+                               nearest != NULL ? "; did you mean " : "", nearest != NULL ? nearest : "");
         }
     }
 }
@@ -177,10 +185,10 @@ enum weir_status verb_config_check(struct invocation *invocation, struct weir_er
     (void)error;
     warn_of_environment(output);
     for (size_t i = 0; i < sizeof settings->files / sizeof settings->files[0] && settings->files[i] != NULL; i++, files++) {
-        output_say_sign(output, SIGN_FINE, "%s is right", output_safe(output, settings->files[i]));
+        output_report_sign(output, SIGN_FINE, "%s is right", output_safe(output, settings->files[i]));
     }
     if (files == 0) {
-        output_say_sign(output, SIGN_FINE, "no weir.yaml: defaults and environment");
+        output_report_sign(output, SIGN_FINE, "no weir.yaml: defaults and environment");
     }
     if (output->format != OUTPUT_TABLE) {
         output_print(output, "{\"ok\":true}\n");

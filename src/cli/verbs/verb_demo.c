@@ -1,4 +1,14 @@
-/* demo: three workspaces of three plans, a hundred executions, and the proof that none passed its limit. */
+/* `weir demo`: three workspaces of three plans, a hundred executions, and the audit that none passed its limit.
+ *
+ * 1. An old demo store is removed, unless a demo is still running on it; a file that is no weir store is left alone.
+ * 2. A new store gets three workspaces, the workflow, and the executions.
+ * 3. One node runs in this process. Each tenth of a second the counts are read and the picture is drawn.
+ * 4. The audit (cap_audit.h) reads all records again, but only so often that it costs a tenth of the time.
+ * 5. At the end the outcome is printed, and the node stops.
+ *
+ * It only ever removes and writes files in the current folder. The node has its own threads; this file runs in the main
+ * one.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,13 +19,14 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "cli/arguments/command.h"
-#include "cli/cap_audit.h"
 #include "cli/node_runner.h"
 #include "cli/output/json_fields.h"
 #include "cli/output/live_screen.h"
-#include "cli/output/wait_reason.h"
+#include "cli/output/table.h"
 #include "cli/signals.h"
+#include "cli/verbs/cap_audit.h"
+#include "cli/verbs/verb.h"
+#include "cli/verbs/wait_reason.h"
 #include "definition/definition.h"
 #include "onboard_customer_yaml.h"
 #include "weir/weir.h"
@@ -25,25 +36,25 @@
 #define DEMO_FILE DEMO_WORKFLOW ".yaml"
 #define REDRAW_US (100 * MICROSECONDS_PER_MS)
 /* The records of all executions are read again after this many times the time that it took. */
-enum { PROOF_COST_FACTOR = 10, DEMO_EXECUTIONS = 100, DEMO_SET_MAX = 1000 };
+enum { AUDIT_COST_FACTOR = 10, DEMO_EXECUTIONS = 100, DEMO_SET_MAX = 1000 };
 
 static const struct {
     const char *name;
     const char *plan;
     int64_t percent; /* of the executions */
-} cast[] = {{"free-co", "free", 10}, {"pro-co", "pro", 25}, {"big-co", "enterprise", 65}};
-enum { CAST_COUNT = sizeof cast / sizeof cast[0] };
+} demo_workspaces[] = {{"free-co", "free", 10}, {"pro-co", "pro", 25}, {"big-co", "enterprise", 65}};
+enum { DEMO_WORKSPACE_COUNT = sizeof demo_workspaces / sizeof demo_workspaces[0] };
 
 struct demo {
     struct invocation *invocation;
     struct output *output;
     struct node_runner runner;
-    struct frame frame;
-    struct proof proofs[CAST_COUNT];
-    int64_t limits[CAST_COUNT]; /* the highest one that was seen: `weir plan set` may change them meanwhile */
-    int64_t began_us;           /* boot clock */
-    int64_t lasted_us;          /* until everything was done for the first time; 0 = not yet */
-    int64_t next_proof_us;
+    struct live_screen frame;
+    struct cap_audit audits[DEMO_WORKSPACE_COUNT];
+    int64_t limits[DEMO_WORKSPACE_COUNT]; /* the highest one that was seen: `weir plan set` may change them meanwhile */
+    int64_t began_us;                     /* boot clock */
+    int64_t lasted_us;                    /* until everything was done for the first time; 0 = not yet */
+    int64_t next_audit_us;
     int64_t total;
     int64_t tenths; /* plain mode: the last tenth that was told */
     bool is_live;
@@ -52,7 +63,7 @@ struct demo {
 
 /* --- files --- */
 
-static enum weir_status eject(struct output *output, struct weir_error *error)
+static enum weir_status eject_workflow(struct output *output, struct weir_error *error)
 {
     int fd = open(DEMO_FILE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST) {
@@ -65,8 +76,8 @@ static enum weir_status eject(struct output *output, struct weir_error *error)
     if (written != (ssize_t)length || close(fd) != 0) {
         return error_set_native(error, WEIR_SYSTEM, errno, "./" DEMO_FILE " cannot be written: %s", strerror(errno));
     }
-    output_say(output, "wrote ./" DEMO_FILE "; next:");
-    output_say(output, "  weir workflow apply " DEMO_FILE);
+    output_report(output, "wrote ./" DEMO_FILE "; next:");
+    output_report(output, "  weir workflow apply " DEMO_FILE);
     return WEIR_OK;
 }
 
@@ -123,7 +134,7 @@ static enum weir_status remove_old_store(struct weir_error *error)
 
 /* --- preparing --- */
 
-static enum weir_status publish(struct store *store, struct weir_error *error)
+static enum weir_status publish_demo_workflow(struct store *store, struct weir_error *error)
 {
     struct definition *definition = NULL;
     struct published published;
@@ -141,8 +152,8 @@ static enum weir_status publish(struct store *store, struct weir_error *error)
     return status;
 }
 
-static enum weir_status enqueue_set(struct demo *demo, const char *workspace, int64_t first, size_t count,
-                                    struct weir_error *error)
+static enum weir_status enqueue_demo_set(struct demo *demo, const char *workspace, int64_t first, size_t count,
+                                         struct weir_error *error)
 {
     struct enqueue_request *requests = calloc(count, sizeof *requests);
     struct enqueue_result *results = calloc(count, sizeof *results);
@@ -168,17 +179,17 @@ static enum weir_status enqueue_set(struct demo *demo, const char *workspace, in
     return status;
 }
 
-static enum weir_status enqueue_all(struct demo *demo, struct weir_error *error)
+static enum weir_status enqueue_demo(struct demo *demo, struct weir_error *error)
 {
     int64_t left = demo->total;
     int64_t customer = 1;
     enum weir_status status = WEIR_OK;
-    for (size_t w = 0; w < CAST_COUNT && status == WEIR_OK; w++) {
-        int64_t share = w + 1 == CAST_COUNT ? left : demo->total * cast[w].percent / 100;
+    for (size_t w = 0; w < DEMO_WORKSPACE_COUNT && status == WEIR_OK; w++) {
+        int64_t share = w + 1 == DEMO_WORKSPACE_COUNT ? left : demo->total * demo_workspaces[w].percent / 100;
         left -= share;
         while (share > 0 && status == WEIR_OK) {
             int64_t count = share < DEMO_SET_MAX ? share : DEMO_SET_MAX;
-            status = enqueue_set(demo, cast[w].name, customer, (size_t)count, error);
+            status = enqueue_demo_set(demo, demo_workspaces[w].name, customer, (size_t)count, error);
             customer += count;
             share -= count;
         }
@@ -186,30 +197,31 @@ static enum weir_status enqueue_all(struct demo *demo, struct weir_error *error)
     return status;
 }
 
-static enum weir_status prepare(struct demo *demo, struct weir_error *error)
+static enum weir_status prepare_demo(struct demo *demo, struct weir_error *error)
 {
     struct node_runner_options options = {
         .store_url = "sqlite:" DEMO_STORE, .create_store = true, .open_exec = true, .one_node = true, .log_fd = -1};
     enum weir_status status = node_runner_open(&demo->runner, demo->invocation, &options, error);
-    for (size_t w = 0; w < CAST_COUNT && status == WEIR_OK; w++) {
-        struct workspace_change change = {.name = cast[w].name, .plan = cast[w].plan, .paused = -1, .create = true};
-        demo->proofs[w].workspace = cast[w].name;
+    for (size_t w = 0; w < DEMO_WORKSPACE_COUNT && status == WEIR_OK; w++) {
+        struct workspace_change change = {
+            .name = demo_workspaces[w].name, .plan = demo_workspaces[w].plan, .paused = -1, .create = true};
+        demo->audits[w].workspace = demo_workspaces[w].name;
         status = store_set_workspace(demo->runner.store, &change, error);
     }
     if (status == WEIR_OK) {
-        status = publish(demo->runner.store, error);
+        status = publish_demo_workflow(demo->runner.store, error);
     }
-    return status == WEIR_OK ? enqueue_all(demo, error) : status;
+    return status == WEIR_OK ? enqueue_demo(demo, error) : status;
 }
 
 /* --- the picture --- */
 
-static const char *dot(const struct output *output)
+static const char *separator(const struct output *output)
 {
     return output->utf8 ? "·" : "-";
 }
 
-static const json_t *row_of(const json_t *status, const char *name)
+static const json_t *workspace_row(const json_t *status, const char *name)
 {
     size_t i;
     json_t *row;
@@ -223,7 +235,7 @@ static const json_t *row_of(const json_t *status, const char *name)
     return NULL;
 }
 
-static void print_table(struct demo *demo, const json_t *status)
+static void print_demo_table(struct demo *demo, const json_t *status)
 {
     static const struct column columns[] = {
         {.title = "WORKSPACE"},
@@ -237,14 +249,14 @@ static void print_table(struct demo *demo, const json_t *status)
     };
     struct table table;
     table_open(&table, demo->output, columns, sizeof columns / sizeof columns[0]);
-    for (size_t w = 0; w < CAST_COUNT; w++) {
-        const json_t *row = row_of(status, cast[w].name);
+    for (size_t w = 0; w < DEMO_WORKSPACE_COUNT; w++) {
+        const json_t *row = workspace_row(status, demo_workspaces[w].name);
         char wait[DURATION_TEXT_MAX];
-        duration_format_short(demo->proofs[w].wait_p95_us, wait);
-        table_cell(&table, cast[w].name);
+        duration_format_short(demo->audits[w].wait_p95_us, wait);
+        table_cell(&table, demo_workspaces[w].name);
         table_cell(&table, field_text(demo->output, row, "plan"));
-        table_cell(&table, pressure_slot_bar(demo->output, row));
-        table_cell_format(&table, "%zu", demo->proofs[w].peak);
+        table_cell(&table, wait_reason_slot_bar(demo->output, row));
+        table_cell_format(&table, "%zu", demo->audits[w].peak);
         table_cell_format(&table, "%" PRId64, field_number(row, "pending", 0));
         table_cell_format(&table, "%" PRId64, field_number(row, "completed", 0));
         table_cell_format(&table, "%" PRId64, field_number(row, "failed", 0) + field_number(row, "cancelled", 0));
@@ -258,30 +270,30 @@ static void print_held_back(struct demo *demo, const json_t *status)
 {
     const char *reason = NULL;
     int64_t sum = 0;
-    char who[160] = "";
+    char names[160] = "";
     size_t length = 0;
-    for (size_t w = 0; w < CAST_COUNT; w++) {
-        const json_t *row = row_of(status, cast[w].name);
-        const char *why = row == NULL ? NULL : pressure_reason(status, row);
+    for (size_t w = 0; w < DEMO_WORKSPACE_COUNT; w++) {
+        const json_t *row = workspace_row(status, demo_workspaces[w].name);
+        const char *why = row == NULL ? NULL : wait_reason_of_workspace(status, row);
         int64_t pending = field_number(row, "pending", 0);
         if (why == NULL || (reason != NULL && strcmp(reason, why) != 0)) {
             continue;
         }
         reason = why;
         sum += pending;
-        length += (size_t)snprintf(who + length, sizeof who - length, "%s%s %" PRId64, length > 0 ? ", " : "", cast[w].name,
-                                   pending);
+        length += (size_t)snprintf(names + length, sizeof names - length, "%s%s %" PRId64, length > 0 ? ", " : "",
+                                   demo_workspaces[w].name, pending);
     }
     if (reason != NULL) {
-        output_print(demo->output, "held back: %s %" PRId64 " (%s)\n", reason, sum, who);
+        output_print(demo->output, "held back: %s %" PRId64 " (%s)\n", reason, sum, names);
     }
 }
 
-static bool proof_holds(const struct demo *demo)
+static bool caps_held(const struct demo *demo)
 {
     bool holds = true;
-    for (size_t w = 0; w < CAST_COUNT; w++) {
-        holds = holds && demo->proofs[w].peak <= (size_t)demo->limits[w];
+    for (size_t w = 0; w < DEMO_WORKSPACE_COUNT; w++) {
+        holds = holds && demo->audits[w].peak <= (size_t)demo->limits[w];
     }
     return holds;
 }
@@ -293,18 +305,19 @@ static void print_outcome(struct demo *demo, bool goes_on)
     size_t failed = 0;
     char lasted[DURATION_TEXT_MAX];
     duration_format_short(demo->lasted_us, lasted);
-    for (size_t w = 0; w < CAST_COUNT; w++) {
-        done += demo->proofs[w].completed;
-        failed += demo->proofs[w].failed;
-        if (demo->proofs[w].peak > (size_t)demo->limits[w]) {
+    for (size_t w = 0; w < DEMO_WORKSPACE_COUNT; w++) {
+        done += demo->audits[w].completed;
+        failed += demo->audits[w].failed;
+        if (demo->audits[w].peak > (size_t)demo->limits[w]) {
             output_print(output, "%s %s had %zu slots at once, its limit is %" PRId64 "\n",
-                         output_sign_coloured(output, SIGN_BAD), cast[w].name, demo->proofs[w].peak, demo->limits[w]);
+                         output_sign_coloured(output, SIGN_BAD), demo_workspaces[w].name, demo->audits[w].peak,
+                         demo->limits[w]);
         }
     }
-    if (proof_holds(demo)) {
+    if (caps_held(demo)) {
         output_print(output, "%s %zu done in %s %s no workspace ever passed its limit%s%s%s\n",
-                     output_sign_coloured(output, SIGN_FINE), done, lasted, dot(output), goes_on ? " " : "",
-                     goes_on ? dot(output) : "", goes_on ? " still running, Ctrl-C stops" : "");
+                     output_sign_coloured(output, SIGN_FINE), done, lasted, separator(output), goes_on ? " " : "",
+                     goes_on ? separator(output) : "", goes_on ? " still running, Ctrl-C stops" : "");
     }
     if (failed > 0) {
         output_print(output, "%s %zu failed: weir list --store %s --state failed\n", output_sign_coloured(output, SIGN_BAD),
@@ -312,16 +325,16 @@ static void print_outcome(struct demo *demo, bool goes_on)
     }
 }
 
-static void print_proof_line(const struct demo *demo)
+static void print_audit_line(const struct demo *demo)
 {
     size_t count = 0;
-    for (size_t w = 0; w < CAST_COUNT; w++) {
-        count += demo->proofs[w].executions;
+    for (size_t w = 0; w < DEMO_WORKSPACE_COUNT; w++) {
+        count += demo->audits[w].executions;
     }
     output_print(demo->output, "  counted from claimed_at and finished_at of %zu executions in ./%s\n", count, DEMO_STORE);
 }
 
-static void print_what_next(const struct demo *demo)
+static void print_next_commands(const struct demo *demo)
 {
     output_print(demo->output,
                  "try:  weir enqueue --store %s -w free-co %s -p '{\"customer\": 42}' --wait\n"
@@ -330,23 +343,23 @@ static void print_what_next(const struct demo *demo)
                  DEMO_STORE, DEMO_WORKFLOW, DEMO_STORE, DEMO_STORE);
 }
 
-static void draw(struct demo *demo, const json_t *status, bool goes_on)
+static void draw_demo(struct demo *demo, const json_t *status, bool goes_on)
 {
-    frame_begin(&demo->frame);
-    print_table(demo, status);
+    live_screen_begin(&demo->frame);
+    print_demo_table(demo, status);
     print_held_back(demo, status);
     if (demo->lasted_us > 0) {
         print_outcome(demo, goes_on);
-        print_proof_line(demo);
+        print_audit_line(demo);
         if (goes_on) {
-            print_what_next(demo);
+            print_next_commands(demo);
         }
     }
-    frame_end(&demo->frame);
+    live_screen_end(&demo->frame);
 }
 
 /* "  1.2s   40/100 done   free-co 1/1  pro-co 5/5  big-co 20/20", once per tenth, when stdout is no terminal. */
-static void tell_progress(struct demo *demo, const json_t *status, int64_t ended)
+static void print_demo_progress(struct demo *demo, const json_t *status, int64_t ended)
 {
     char passed[DURATION_TEXT_MAX];
     int64_t tenths = ended * 10 / demo->total;
@@ -356,9 +369,9 @@ static void tell_progress(struct demo *demo, const json_t *status, int64_t ended
     demo->tenths = tenths;
     duration_format_short(clock_boot(clock_system()) - demo->began_us, passed);
     output_print(demo->output, "%6s %5" PRId64 "/%" PRId64 " done  ", passed, ended, demo->total);
-    for (size_t w = 0; w < CAST_COUNT; w++) {
-        const json_t *row = row_of(status, cast[w].name);
-        output_print(demo->output, " %s %" PRId64 "/%" PRId64, cast[w].name, field_number(row, "slots_used", 0),
+    for (size_t w = 0; w < DEMO_WORKSPACE_COUNT; w++) {
+        const json_t *row = workspace_row(status, demo_workspaces[w].name);
+        output_print(demo->output, " %s %" PRId64 "/%" PRId64, demo_workspaces[w].name, field_number(row, "slots_used", 0),
                      field_number(row, "slots_max", 0));
     }
     output_print(demo->output, "\n");
@@ -367,31 +380,31 @@ static void tell_progress(struct demo *demo, const json_t *status, int64_t ended
 
 /* --- watching --- */
 
-static enum weir_status read_proofs(struct demo *demo, struct weir_error *error)
+static enum weir_status read_audits(struct demo *demo, struct weir_error *error)
 {
     int64_t began_us = clock_boot(clock_system());
     enum weir_status status = WEIR_OK;
-    for (size_t w = 0; w < CAST_COUNT && status == WEIR_OK; w++) {
-        status = proof_read(demo->runner.store, &demo->proofs[w], error);
+    for (size_t w = 0; w < DEMO_WORKSPACE_COUNT && status == WEIR_OK; w++) {
+        status = cap_audit_read(demo->runner.store, &demo->audits[w], error);
     }
     int64_t now_us = clock_boot(clock_system());
-    demo->next_proof_us = now_us + PROOF_COST_FACTOR * (now_us - began_us);
+    demo->next_audit_us = now_us + AUDIT_COST_FACTOR * (now_us - began_us);
     return status;
 }
 
 static void note_limits(struct demo *demo, const json_t *status)
 {
-    for (size_t w = 0; w < CAST_COUNT; w++) {
-        int64_t limit = field_number(row_of(status, cast[w].name), "slots_max", 0);
+    for (size_t w = 0; w < DEMO_WORKSPACE_COUNT; w++) {
+        int64_t limit = field_number(workspace_row(status, demo_workspaces[w].name), "slots_max", 0);
         demo->limits[w] = limit > demo->limits[w] ? limit : demo->limits[w];
     }
 }
 
-/* One look: what the store says now, and the records behind it. */
-static enum weir_status look(struct demo *demo, json_t **ret_status, struct weir_error *error)
+/* Reads the counts of the store, and audits the records when that is due. */
+static enum weir_status read_demo_status(struct demo *demo, json_t **ret_status, struct weir_error *error)
 {
     json_t *answer = NULL;
-    enum weir_status status = store_status(demo->runner.store, CAST_COUNT, &answer, error);
+    enum weir_status status = store_status(demo->runner.store, DEMO_WORKSPACE_COUNT, &answer, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -401,8 +414,8 @@ static enum weir_status look(struct demo *demo, json_t **ret_status, struct weir
     bool just_drained = is_drained && !demo->is_drained;
     note_limits(demo, answer);
     if (demo->is_live || just_drained) {
-        if (just_drained || clock_boot(clock_system()) >= demo->next_proof_us) {
-            status = read_proofs(demo, error);
+        if (just_drained || clock_boot(clock_system()) >= demo->next_audit_us) {
+            status = read_audits(demo, error);
         }
     }
     if (just_drained && demo->lasted_us == 0) {
@@ -410,7 +423,7 @@ static enum weir_status look(struct demo *demo, json_t **ret_status, struct weir
     }
     demo->is_drained = is_drained;
     if (!demo->is_live) {
-        tell_progress(demo, answer, ended);
+        print_demo_progress(demo, answer, ended);
     }
     if (status == WEIR_OK) {
         *ret_status = answer;
@@ -420,27 +433,27 @@ static enum weir_status look(struct demo *demo, json_t **ret_status, struct weir
     return status;
 }
 
-static enum weir_status watch(struct demo *demo, bool once, struct weir_error *error)
+static enum weir_status watch_demo(struct demo *demo, bool once, struct weir_error *error)
 {
     bool was_drained = false;
-    while (interrupt_count() == 0) {
+    while (signals_count() == 0) {
         json_t *answer = NULL;
         if (!node_runner_is_healthy(&demo->runner, error)) {
             return error->status;
         }
-        enum weir_status status = look(demo, &answer, error);
+        enum weir_status status = read_demo_status(demo, &answer, error);
         if (status != WEIR_OK) {
             return status;
         }
         if ((demo->is_live && demo->output->format == OUTPUT_TABLE) || (demo->is_drained && !was_drained && !once)) {
-            draw(demo, answer, !once && demo->is_drained);
+            draw_demo(demo, answer, !once && demo->is_drained);
         }
         was_drained = demo->is_drained;
         json_decref(answer);
         if (once && demo->is_drained) {
             return WEIR_OK;
         }
-        interrupt_sleep(REDRAW_US);
+        signals_sleep(REDRAW_US);
     }
     return WEIR_OK;
 }
@@ -450,38 +463,38 @@ static enum weir_status watch(struct demo *demo, bool once, struct weir_error *e
 static json_t *outcome_json(const struct demo *demo)
 {
     json_t *workspaces = json_array();
-    for (size_t w = 0; w < CAST_COUNT; w++) {
-        const struct proof *proof = &demo->proofs[w];
+    for (size_t w = 0; w < DEMO_WORKSPACE_COUNT; w++) {
+        const struct cap_audit *audit = &demo->audits[w];
         (void)json_array_append_new(workspaces,
-                                    json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", cast[w].name, "plan",
-                                              cast[w].plan, "limit", (json_int_t)demo->limits[w], "peak",
-                                              (json_int_t)proof->peak, "completed", (json_int_t)proof->completed, "failed",
-                                              (json_int_t)proof->failed, "wait_p95_us", (json_int_t)proof->wait_p95_us));
+                                    json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", demo_workspaces[w].name,
+                                              "plan", demo_workspaces[w].plan, "limit", (json_int_t)demo->limits[w], "peak",
+                                              (json_int_t)audit->peak, "completed", (json_int_t)audit->completed, "failed",
+                                              (json_int_t)audit->failed, "wait_p95_us", (json_int_t)audit->wait_p95_us));
     }
     return json_pack("{s:I, s:I, s:b, s:o}", "executions", (json_int_t)demo->total, "lasted_us",
-                     (json_int_t)demo->lasted_us, "limits_held", proof_holds(demo), "workspaces", workspaces);
+                     (json_int_t)demo->lasted_us, "limits_held", caps_held(demo), "workspaces", workspaces);
 }
 
-static enum weir_status conclude(struct demo *demo, bool once, struct weir_error *error)
+static enum weir_status conclude_demo(struct demo *demo, bool once, struct weir_error *error)
 {
     json_t *answer = NULL;
     size_t failed = 0;
-    enum weir_status status = look(demo, &answer, error);
+    enum weir_status status = read_demo_status(demo, &answer, error);
     if (status == WEIR_OK) {
-        status = read_proofs(demo, error);
+        status = read_audits(demo, error);
     }
     if (status == WEIR_OK && demo->output->format != OUTPUT_TABLE) {
         json_t *outcome = outcome_json(demo);
         (void)output_object(demo->output, outcome);
         json_decref(outcome);
     } else if (status == WEIR_OK && once) {
-        draw(demo, answer, false);
+        draw_demo(demo, answer, false);
     }
     json_decref(answer);
-    for (size_t w = 0; w < CAST_COUNT; w++) {
-        failed += demo->proofs[w].failed;
+    for (size_t w = 0; w < DEMO_WORKSPACE_COUNT; w++) {
+        failed += demo->audits[w].failed;
     }
-    if (status == WEIR_OK && !proof_holds(demo)) {
+    if (status == WEIR_OK && !caps_held(demo)) {
         return error_set(error, WEIR_FAILED, "a workspace passed its limit");
     }
     if (status == WEIR_OK && demo->lasted_us == 0) {
@@ -491,23 +504,23 @@ static enum weir_status conclude(struct demo *demo, bool once, struct weir_error
                                                    : status;
 }
 
-static enum weir_status run(struct demo *demo, bool once, struct weir_error *error)
+static enum weir_status run_demo(struct demo *demo, bool once, struct weir_error *error)
 {
     demo->began_us = clock_boot(clock_system());
-    enum weir_status status = prepare(demo, error);
+    enum weir_status status = prepare_demo(demo, error);
     if (status == WEIR_OK) {
-        output_say(demo->output, "weir %s %s store ./%s (SQLite) %s engine %s", weir_version(), dot(demo->output),
-                   DEMO_STORE, dot(demo->output), engine_name(demo->runner.nodes[0].engine));
-        output_say(demo->output,
-                   "workflow %s (2 steps that run programs) %s %d workspaces %s enqueued %" PRId64 " executions",
-                   DEMO_WORKFLOW, dot(demo->output), CAST_COUNT, dot(demo->output), demo->total);
+        output_report(demo->output, "weir %s %s store ./%s (SQLite) %s engine %s", weir_version(), separator(demo->output),
+                      DEMO_STORE, separator(demo->output), engine_name(demo->runner.nodes[0].engine));
+        output_report(demo->output,
+                      "workflow %s (2 steps that run programs) %s %d workspaces %s enqueued %" PRId64 " executions",
+                      DEMO_WORKFLOW, separator(demo->output), DEMO_WORKSPACE_COUNT, separator(demo->output), demo->total);
         status = node_runner_start(&demo->runner, error);
     }
     if (status == WEIR_OK) {
-        status = watch(demo, once, error);
+        status = watch_demo(demo, once, error);
     }
     if (status == WEIR_OK) {
-        status = conclude(demo, once, error);
+        status = conclude_demo(demo, once, error);
         struct weir_error *detail = status == WEIR_OK ? error : NULL;
         struct weir_error unused;
         enum weir_status stopped = node_runner_stop(&demo->runner, detail == NULL ? &unused : detail);
@@ -522,9 +535,9 @@ enum weir_status verb_demo(struct invocation *invocation, struct weir_error *err
     struct demo demo = {.invocation = invocation,
                         .output = invocation->output,
                         .total = invocation_number(invocation, "executions", DEMO_EXECUTIONS),
-                        .is_live = frame_is_live(invocation->output)};
+                        .is_live = live_screen_is_live(invocation->output)};
     if (invocation_has(invocation, "eject")) {
-        return eject(invocation->output, error);
+        return eject_workflow(invocation->output, error);
     }
     if (invocation_has(invocation, "store")) {
         return invocation_usage_error(invocation, error, "the demo always makes its own store, ./" DEMO_STORE);
@@ -533,9 +546,9 @@ enum weir_status verb_demo(struct invocation *invocation, struct weir_error *err
     if (status != WEIR_OK) {
         return status;
     }
-    frame_open(&demo.frame, demo.output);
-    status = run(&demo, once, error);
+    live_screen_open(&demo.frame, demo.output);
+    status = run_demo(&demo, once, error);
     node_runner_close(&demo.runner);
-    frame_close(&demo.frame);
+    live_screen_close(&demo.frame);
     return status;
 }

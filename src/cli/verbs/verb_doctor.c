@@ -1,4 +1,11 @@
-/* weir doctor: every check is one line with a sign; exit code 1 when one of them is a problem. */
+/* `weir doctor` and `weir temporal doctor`: each check is one line with a sign.
+ *
+ * A check calls report_check() with fine, warning or problem, a name and a sentence that ends with the remedy. The checks
+ * run in the order of their dependence: without a store nothing else can be checked. A problem gives exit code 1, a
+ * warning does not.
+ *
+ * Every check only reads: a doctor must not change what it examines. One thread.
+ */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -14,10 +21,12 @@
 #include "base/json.h"
 #include "base/shell_quote.h"
 #include "base/text.h"
-#include "cli/arguments/command.h"
 #include "cli/output/json_fields.h"
-#include "cli/role.h"
 #include "cli/settings/temporal_settings.h"
+#include "cli/verbs/role.h"
+#include "cli/verbs/store_pages.h"
+#include "cli/verbs/temporal_service.h"
+#include "cli/verbs/verb.h"
 
 #define CLOCK_SKEW_WARN_US (5 * MICROSECONDS_PER_SECOND)
 #define MEBIBYTE ((uint64_t)1024 * 1024)
@@ -38,7 +47,8 @@ struct doctor {
     int warnings;
 };
 
-static void WEIR_PRINTF(4, 5) tell(struct doctor *doctor, enum sign sign, const char *check, const char *format, ...)
+static void WEIR_PRINTF(4, 5)
+    report_check(struct doctor *doctor, enum sign sign, const char *check, const char *format, ...)
 {
     char text[WEIR_ERROR_MESSAGE_MAX + WEIR_ERROR_HINT_MAX];
     struct output *output = doctor->invocation->output;
@@ -63,7 +73,7 @@ static void WEIR_PRINTF(4, 5) tell(struct doctor *doctor, enum sign sign, const 
 static enum weir_status check_store(struct doctor *doctor, struct weir_error *error)
 {
     int64_t began_us = clock_boot(clock_system());
-    enum weir_status status = invocation_open_store(doctor->invocation, STORE_MEND, &doctor->store, error);
+    enum weir_status status = verb_open_store(doctor->invocation, STORE_MEND, &doctor->store, error);
     if (status == WEIR_OK) {
         status = store_require_schema(doctor->store, error);
     }
@@ -74,12 +84,13 @@ static enum weir_status check_store(struct doctor *doctor, struct weir_error *er
         status = store_status(doctor->store, 1, &doctor->status, error);
     }
     if (status != WEIR_OK) {
-        tell(doctor, SIGN_BAD, "store", "%s", error->message);
+        report_check(doctor, SIGN_BAD, "store", "%s", error->message);
         return status;
     }
     double ms = (double)(clock_boot(clock_system()) - began_us) / 1000.0;
-    tell(doctor, SIGN_FINE, "store", "%s, opened and read in %.1f ms", store_url(doctor->store), ms);
-    tell(doctor, SIGN_FINE, "schema", "v%" PRId64 ", as this program needs it", field_number(doctor->status, "schema", 0));
+    report_check(doctor, SIGN_FINE, "store", "%s, opened and read in %.1f ms", store_url(doctor->store), ms);
+    report_check(doctor, SIGN_FINE, "schema", "v%" PRId64 ", as this program needs it",
+                 field_number(doctor->status, "schema", 0));
     return WEIR_OK;
 }
 
@@ -98,16 +109,17 @@ static void check_server(struct doctor *doctor, const json_t *server)
     const char *commit = json_string_value(json_object_get(server, "synchronous_commit"));
     const char *standbys = json_string_value(json_object_get(server, "synchronous_standby_names"));
     if (!field_is_true(server, "fsync") || !field_is_true(server, "full_page_writes")) {
-        tell(doctor, SIGN_BAD, "mode",
-             "PostgreSQL %s with fsync or full_page_writes off: a crash of its machine may destroy the store", version);
+        report_check(doctor, SIGN_BAD, "mode",
+                     "PostgreSQL %s with fsync or full_page_writes off: a crash of its machine may destroy the store",
+                     version);
     } else if (commit != NULL && strcmp(commit, "off") == 0) {
-        tell(doctor, SIGN_BAD, "mode",
-             "PostgreSQL %s with synchronous_commit off for this role: its crash loses work that was acknowledged",
-             version);
+        report_check(doctor, SIGN_BAD, "mode",
+                     "PostgreSQL %s with synchronous_commit off for this role: its crash loses work that was acknowledged",
+                     version);
     } else {
-        tell(doctor, SIGN_FINE, "mode", "PostgreSQL %s; a commit waits for the disk%s", version,
-             standbys != NULL && standbys[0] != '\0' ? " and for a standby"
-                                                     : ", for no standby: failing over to one may lose the newest");
+        report_check(doctor, SIGN_FINE, "mode", "PostgreSQL %s; a commit waits for the disk%s", version,
+                     standbys != NULL && standbys[0] != '\0' ? " and for a standby"
+                                                             : ", for no standby: failing over to one may lose the newest");
     }
 }
 
@@ -116,14 +128,15 @@ static void check_transport(struct doctor *doctor, const json_t *server)
     const char *mode = field_text(doctor->invocation->output, server, "optional_tls");
     bool has_tls = field_is_true(server, "tls");
     if (mode != NULL) {
-        tell(doctor, SIGN_WARN, "transport",
-             "%s now, and sslmode=%s does not demand TLS of a server on another machine: add sslmode=verify-full and "
-             "sslrootcert"
-             " to the URL",
-             has_tls ? "encrypted" : "not encrypted", mode);
+        report_check(
+            doctor, SIGN_WARN, "transport",
+            "%s now, and sslmode=%s does not demand TLS of a server on another machine: add sslmode=verify-full and "
+            "sslrootcert"
+            " to the URL",
+            has_tls ? "encrypted" : "not encrypted", mode);
     } else {
-        tell(doctor, SIGN_FINE, "transport", "%s",
-             has_tls ? "encrypted (TLS)" : "not encrypted: on this machine, or sslmode=disable says so");
+        report_check(doctor, SIGN_FINE, "transport", "%s",
+                     has_tls ? "encrypted (TLS)" : "not encrypted: on this machine, or sslmode=disable says so");
     }
 }
 
@@ -134,8 +147,8 @@ static void check_secret_file(struct doctor *doctor, const char *what, const cha
     char word[SHELL_WORD_MAX];
     if (path != NULL && path[0] != '\0' && stat(path, &facts) == 0 && S_ISREG(facts.st_mode) &&
         (facts.st_mode & (S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH)) != 0) {
-        tell(doctor, SIGN_WARN, "secrets", "%s may be read or written by other users (mode %04o): chmod 600 %s", what,
-             (unsigned)(facts.st_mode & 07777), shell_quote(path, word));
+        report_check(doctor, SIGN_WARN, "secrets", "%s may be read or written by other users (mode %04o): chmod 600 %s",
+                     what, (unsigned)(facts.st_mode & 07777), shell_quote(path, word));
     }
 }
 
@@ -174,11 +187,11 @@ static void check_notifications(struct doctor *doctor, const json_t *server)
     enum { PERCENT_MOST = 50 };
     int64_t percent = field_number(server, "notifications_percent", 0);
     if (percent >= PERCENT_MOST) {
-        tell(doctor, SIGN_WARN, "notifications",
-             "the server's queue of notifications is %" PRId64
-             " %% full, so nodes poll and start work later: a session listens in a "
-             "transaction that does not end (the oldest xact_start in pg_stat_activity)",
-             percent);
+        report_check(doctor, SIGN_WARN, "notifications",
+                     "the server's queue of notifications is %" PRId64
+                     " %% full, so nodes poll and start work later: a session listens in a "
+                     "transaction that does not end (the oldest xact_start in pg_stat_activity)",
+                     percent);
     }
 }
 
@@ -200,9 +213,9 @@ static void check_mode(struct doctor *doctor)
     ssize_t got = pread(fd, &mode, 1, SQLITE_MODE_BYTE);
     (void)close(fd);
     if (got == 1 && mode == SQLITE_MODE_WAL) {
-        tell(doctor, SIGN_FINE, "mode", "SQLite write-ahead log; every connection commits with synchronous=FULL");
+        report_check(doctor, SIGN_FINE, "mode", "SQLite write-ahead log; every connection commits with synchronous=FULL");
     } else {
-        tell(doctor, SIGN_BAD, "mode", "the file is not in write-ahead mode: another program has changed it");
+        report_check(doctor, SIGN_BAD, "mode", "the file is not in write-ahead mode: another program has changed it");
     }
 }
 
@@ -213,10 +226,11 @@ static void check_clock(struct doctor *doctor)
     int64_t size_us = skew_us < 0 ? -skew_us : skew_us;
     duration_format_short(size_us, text);
     if (size_us > CLOCK_SKEW_WARN_US) {
-        tell(doctor, SIGN_WARN, "clock", "this machine's clock is %s %s store time; only times shown to people are touched",
-             text, skew_us < 0 ? "behind" : "ahead of");
+        report_check(doctor, SIGN_WARN, "clock",
+                     "this machine's clock is %s %s store time; only times shown to people are touched", text,
+                     skew_us < 0 ? "behind" : "ahead of");
     } else {
-        tell(doctor, SIGN_FINE, "clock", "within %s of store time", text);
+        report_check(doctor, SIGN_FINE, "clock", "within %s of store time", text);
     }
 }
 
@@ -229,33 +243,33 @@ static void check_disk(struct doctor *doctor)
     }
     uint64_t free_mib = (uint64_t)disk.f_bavail * disk.f_frsize / MEBIBYTE;
     enum sign sign = free_mib < DISK_PROBLEM_MIB ? SIGN_BAD : free_mib < DISK_WARN_MIB ? SIGN_WARN : SIGN_FINE;
-    tell(doctor, sign, "disk", "%" PRIu64 " MiB free where the store is", free_mib);
+    report_check(doctor, sign, "disk", "%" PRIu64 " MiB free where the store is", free_mib);
 }
 
 /* `paused` is one of those that live and claim nothing because an operator wants it so; NULL when there is none. */
-static void tell_nodes(struct doctor *doctor, int64_t alive, int64_t claiming, const char *paused)
+static void report_nodes(struct doctor *doctor, int64_t alive, int64_t claiming, const char *paused)
 {
     enum sign sign = field_number(doctor->status, "pending", 0) > 0 ? SIGN_BAD : SIGN_WARN;
     int64_t unserved = field_number(json_object_get(doctor->status, "pending_reasons"), "no_node_in_group", 0);
     char word[SHELL_WORD_MAX];
     if (alive == 0) {
-        tell(doctor, sign, "nodes", "none alive: nothing starts; run `weir serve`");
+        report_check(doctor, sign, "nodes", "none alive: nothing starts; run `weir serve`");
     } else if (claiming == 0) {
-        tell(doctor, sign, "nodes",
-             "%" PRId64 " alive, none accepts work (`weir node list`): nothing starts; run `weir %s%s`", alive,
-             paused != NULL ? "node resume " : "serve", paused != NULL ? shell_quote(paused, word) : "");
+        report_check(doctor, sign, "nodes",
+                     "%" PRId64 " alive, none accepts work (`weir node list`): nothing starts; run `weir %s%s`", alive,
+                     paused != NULL ? "node resume " : "serve", paused != NULL ? shell_quote(paused, word) : "");
     } else if (unserved > 0) {
-        tell(doctor, SIGN_WARN, "nodes",
-             "%" PRId64 " alive, but none accepts work for %" PRId64 " waiting execution%s:"
-             " `weir list --where pending_reason=no_node_in_group`",
-             alive, unserved, unserved == 1 ? "" : "s");
+        report_check(doctor, SIGN_WARN, "nodes",
+                     "%" PRId64 " alive, but none accepts work for %" PRId64 " waiting execution%s:"
+                     " `weir list --where pending_reason=no_node_in_group`",
+                     alive, unserved, unserved == 1 ? "" : "s");
     } else {
-        tell(doctor, SIGN_FINE, "nodes", "%" PRId64 " alive", alive);
+        report_check(doctor, SIGN_FINE, "nodes", "%" PRId64 " alive", alive);
     }
 }
 
 /* Once per name. */
-static void tell_namesakes(struct doctor *doctor, const json_t *nodes)
+static void report_namesakes(struct doctor *doctor, const json_t *nodes)
 {
     size_t i;
     size_t k;
@@ -267,34 +281,35 @@ static void tell_namesakes(struct doctor *doctor, const json_t *nodes)
         size_t count = 0;
         json_array_foreach(nodes, k, other)
         {
-            bool is_namesake = field_node_lives(node) && field_node_lives(other) &&
+            bool is_namesake = row_node_is_live(node) && row_node_is_live(other) &&
                                json_equal(json_object_get(node, "name"), json_object_get(other, "name"));
             before += is_namesake && k < i;
             count += is_namesake;
         }
         if (count > 1 && before == 0) {
-            tell(doctor, SIGN_WARN, "node", "%zu nodes that live are named %s: give each a --node of its own", count,
-                 field_text(doctor->invocation->output, node, "name"));
+            report_check(doctor, SIGN_WARN, "node", "%zu nodes that live are named %s: give each a --node of its own",
+                         count, field_text(doctor->invocation->output, node, "name"));
         }
     }
 }
 
-static void tell_free_role(struct doctor *doctor, int64_t alive, const char *text)
+static void report_free_role(struct doctor *doctor, int64_t alive, const char *text)
 {
     bool is_needed = field_number(doctor->status, "pending", 0) > 0;
     bool is_long = role_free_us(json_object_get(doctor->status, "scheduler"), doctor->now_us) > ROLE_FREE_LONG_US;
     if (alive == 0 && !is_needed) {
-        tell(doctor, SIGN_FINE, "scheduler", "%s; no node is alive and nothing waits", text);
+        report_check(doctor, SIGN_FINE, "scheduler", "%s; no node is alive and nothing waits", text);
     } else if (alive == 0) {
-        tell(doctor, SIGN_WARN, "scheduler", "%s; nothing starts; run `weir serve`", text);
+        report_check(doctor, SIGN_WARN, "scheduler", "%s; nothing starts; run `weir serve`", text);
     } else if (!is_long) {
-        tell(doctor, SIGN_WARN, "scheduler", "%s; nothing starts until a live node takes the role, usually within 3 s",
-             text);
+        report_check(doctor, SIGN_WARN, "scheduler",
+                     "%s; nothing starts until a live node takes the role, usually within 3 s", text);
     } else {
-        tell(doctor, is_needed ? SIGN_BAD : SIGN_WARN, "scheduler",
-             "%s; nothing starts. The live nodes do not take the role: they stop, do not dispatch (`weir node list`) or do"
-             " not reach the store (`store.failed` in their logs); run `weir serve`",
-             text);
+        report_check(
+            doctor, is_needed ? SIGN_BAD : SIGN_WARN, "scheduler",
+            "%s; nothing starts. The live nodes do not take the role: they stop, do not dispatch (`weir node list`) or do"
+            " not reach the store (`store.failed` in their logs); run `weir serve`",
+            text);
     }
 }
 
@@ -306,27 +321,29 @@ static void check_scheduler(struct doctor *doctor, int64_t alive)
     const char *why = field_text(output, scheduler, "why");
     switch (role_health(scheduler)) {
     case ROLE_IS_FREE:
-        tell_free_role(doctor, alive, text);
+        report_free_role(doctor, alive, text);
         break;
     case ROLE_MOVES:
-        tell(doctor, SIGN_WARN, "scheduler",
-             "%s; %" PRId64 " takeovers in the last hour, the last one because %s: look for `scheduler.lost` in the logs of"
-             " the nodes, for restarts (`weir node list --all`), and for machines that stand still for 3 s",
-             text, field_number(scheduler, "takeovers_hour", 0), why != NULL ? why : "of a cause that is not on record");
+        report_check(
+            doctor, SIGN_WARN, "scheduler",
+            "%s; %" PRId64 " takeovers in the last hour, the last one because %s: look for `scheduler.lost` in the logs of"
+            " the nodes, for restarts (`weir node list --all`), and for machines that stand still for 3 s",
+            text, field_number(scheduler, "takeovers_hour", 0), why != NULL ? why : "of a cause that is not on record");
         break;
     case ROLE_IS_BEHIND:
-        tell(doctor, SIGN_WARN, "scheduler",
-             "%s: counters are that old and new work starts late; look at the processor of that node and at the store's"
-             " calls (`weir_store_call_duration_seconds`)",
-             text);
+        report_check(
+            doctor, SIGN_WARN, "scheduler",
+            "%s: counters are that old and new work starts late; look at the processor of that node and at the store's"
+            " calls (`weir_store_call_duration_seconds`)",
+            text);
         break;
     case ROLE_IS_FINE:
-        tell(doctor, SIGN_FINE, "scheduler", "%s", text);
+        report_check(doctor, SIGN_FINE, "scheduler", "%s", text);
         break;
     }
 }
 
-static void tell_engine(struct doctor *doctor)
+static void report_engine(struct doctor *doctor)
 {
     struct output *output = doctor->invocation->output;
     bool is_up = field_is_true(doctor->status, "engine_reachable");
@@ -334,19 +351,19 @@ static void tell_engine(struct doctor *doctor)
     const char *impaired = field_text(output, doctor->status, "engine_impaired_since");
     const char *away = field_text(output, doctor->status, "engine_unreachable_since");
     if (!is_up) {
-        tell(doctor, SIGN_BAD, "engine", "not reachable from some node%s%s%s%s", away != NULL ? " since " : "",
-             away != NULL ? away : "", engine_error != NULL ? ": " : "", engine_error != NULL ? engine_error : "");
+        report_check(doctor, SIGN_BAD, "engine", "not reachable from some node%s%s%s%s", away != NULL ? " since " : "",
+                     away != NULL ? away : "", engine_error != NULL ? ": " : "", engine_error != NULL ? engine_error : "");
     } else if (impaired != NULL) {
-        tell(doctor, SIGN_BAD, "engine", "a node sees ends late, since %s: %s", impaired,
-             engine_error != NULL ? engine_error : "it gives no reason");
+        report_check(doctor, SIGN_BAD, "engine", "a node sees ends late, since %s: %s", impaired,
+                     engine_error != NULL ? engine_error : "it gives no reason");
     } else {
-        tell(doctor, SIGN_FINE, "engine", "reachable from every node");
+        report_check(doctor, SIGN_FINE, "engine", "reachable from every node");
     }
 }
 
 /* --- where executions run --- */
 
-static void target_of(const json_t *node, char *to)
+static void read_target(const json_t *node, char *to)
 {
     static const char *const keys[] = {"engine", "engine_service", "engine_namespace", "engine_address"};
     struct engine_target target = {.engine = ""};
@@ -368,56 +385,57 @@ static bool has_target(const json_t *node)
            strcmp(state, "dead") != 0 && strcmp(state, "stopped") != 0;
 }
 
-static bool is_same(const json_t *a, const json_t *b, const char *key)
+static bool has_same_field(const json_t *a, const json_t *b, const char *key)
 {
     return json_equal(json_object_get(a, key), json_object_get(b, key));
 }
 
 /* Once per group: nodes with different targets share its executions, and none can take over what another has started. */
-static void tell_mixed_groups(struct doctor *doctor, const json_t *nodes)
+static void report_mixed_groups(struct doctor *doctor, const json_t *nodes)
 {
     struct output *output = doctor->invocation->output;
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         const json_t *node = json_array_get(nodes, i);
-        bool is_told = !has_target(node);
+        bool is_reported = !has_target(node);
         for (size_t k = 0; k < i; k++) { /* the first node of the group speaks for it */
             const json_t *other = json_array_get(nodes, k);
-            is_told = is_told || (has_target(other) && is_same(node, other, "executor_group"));
+            is_reported = is_reported || (has_target(other) && has_same_field(node, other, "executor_group"));
         }
-        for (size_t k = i + 1; k < json_array_size(nodes) && !is_told; k++) {
+        for (size_t k = i + 1; k < json_array_size(nodes) && !is_reported; k++) {
             const json_t *other = json_array_get(nodes, k);
-            if (has_target(other) && is_same(node, other, "executor_group") &&
-                !(is_same(node, other, "engine") && is_same(node, other, "engine_service"))) {
+            if (has_target(other) && has_same_field(node, other, "executor_group") &&
+                !(has_same_field(node, other, "engine") && has_same_field(node, other, "engine_service"))) {
                 char one[TARGET_TEXT_MAX];
                 char two[TARGET_TEXT_MAX];
-                target_of(node, one);
-                target_of(other, two);
-                tell(doctor, SIGN_WARN, "targets",
-                     "the nodes of group %s share its executions, and run them in different places: %s; %s. None takes "
-                     "over what another has started: give them executor groups of their own",
-                     field_text(output, node, "executor_group"), output_safe(output, one), output_safe(output, two));
-                is_told = true;
+                read_target(node, one);
+                read_target(other, two);
+                report_check(
+                    doctor, SIGN_WARN, "targets",
+                    "the nodes of group %s share its executions, and run them in different places: %s; %s. None takes "
+                    "over what another has started: give them executor groups of their own",
+                    field_text(output, node, "executor_group"), output_safe(output, one), output_safe(output, two));
+                is_reported = true;
             }
         }
     }
 }
 
-enum { UNASKED_MOST = 20 };
+enum { UNREACHABLE_MOST = 20 };
 
 /* Once per target and group: where executions were started for which no live node can ask, and where the nodes are. */
-static enum weir_status check_unasked(struct doctor *doctor, struct weir_error *error)
+static enum weir_status check_unreachable_targets(struct doctor *doctor, struct weir_error *error)
 {
-    struct list_options unasked = {
+    struct list_options unreachable = {
         .kind = LIST_EXECUTIONS,
         .filter = {.reason = pending_reason_name(REASON_NO_NODE_FOR_ENGINE), .states = 1U << ITEM_CLAIMED},
-        .limit = UNASKED_MOST,
+        .limit = UNREACHABLE_MOST,
     };
     struct output *output = doctor->invocation->output;
     json_t *page = NULL;
-    json_t *told = json_object();
+    json_t *reported = json_object();
     size_t i;
     json_t *item;
-    enum weir_status status = store_list(doctor->store, &unasked, &page, error);
+    enum weir_status status = store_list(doctor->store, &unreachable, &page, error);
     json_array_foreach(json_object_get(page, "items"), i, item)
     {
         json_t *why = NULL;
@@ -425,18 +443,19 @@ static enum weir_status check_unasked(struct doctor *doctor, struct weir_error *
             status = store_why(doctor->store, json_string_value(json_object_get(item, "id")), &why, error);
         }
         const char *target = status == WEIR_OK ? field_text(output, why, "target") : NULL;
-        if (target != NULL && json_object_get(told, target) == NULL) {
+        if (target != NULL && json_object_get(reported, target) == NULL) {
             const char *other = json_string_value(json_array_get(json_object_get(why, "group_targets"), 0));
-            (void)json_object_set_new(told, target, json_true());
-            tell(doctor, SIGN_BAD, "targets",
-                 "%s and perhaps others hold their slots and are not asked for: started in %s; the nodes of group %s have "
-                 "%s. Run a node with the first one's settings",
-                 field_text(output, why, "id"), target, field_text(output, why, "executor_group"),
-                 other != NULL ? output_safe(output, other) : "none");
+            (void)json_object_set_new(reported, target, json_true());
+            report_check(
+                doctor, SIGN_BAD, "targets",
+                "%s and perhaps others hold their slots and are not asked for: started in %s; the nodes of group %s have "
+                "%s. Run a node with the first one's settings",
+                field_text(output, why, "id"), target, field_text(output, why, "executor_group"),
+                other != NULL ? output_safe(output, other) : "none");
         }
         json_decref(why);
     }
-    json_decref(told);
+    json_decref(reported);
     json_decref(page);
     return status;
 }
@@ -465,21 +484,22 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
             alive += lives;
             claiming += claims;
             bool resumes = strcmp(state, "paused") == 0 || strcmp(state, "draining") == 0;
-            bool wished = strcmp(field_text(output, node, "desired_state"), "run") != 0;
-            paused = resumes && wished ? name : paused;
+            bool is_ordered = strcmp(field_text(output, node, "desired_state"), "run") != 0;
+            paused = resumes && is_ordered ? name : paused;
         } else if (field_number(node, "holds", 0) > 0) {
-            tell(doctor, SIGN_BAD, "node",
-                 "%s is %s, last seen %s, and holds %" PRId64 " executions that no node has taken over", name, state,
-                 output_ago(output, field_text(output, node, "active"), doctor->now_us), field_number(node, "holds", 0));
+            report_check(doctor, SIGN_BAD, "node",
+                         "%s is %s, last seen %s, and holds %" PRId64 " executions that no node has taken over", name,
+                         state, output_ago(output, field_text(output, node, "active"), doctor->now_us),
+                         field_number(node, "holds", 0));
         }
     }
-    tell_namesakes(doctor, json_object_get(page, "items"));
-    tell_mixed_groups(doctor, json_object_get(page, "items"));
+    report_namesakes(doctor, json_object_get(page, "items"));
+    report_mixed_groups(doctor, json_object_get(page, "items"));
     json_decref(page);
-    tell_nodes(doctor, alive, claiming, paused);
+    report_nodes(doctor, alive, claiming, paused);
     check_scheduler(doctor, alive);
     if (alive > 0) {
-        tell_engine(doctor);
+        report_engine(doctor);
     }
     return WEIR_OK;
 }
@@ -499,17 +519,18 @@ static enum weir_status check_executions(struct doctor *doctor, struct weir_erro
     json_t *page = NULL;
     size_t i;
     json_t *item;
-    enum weir_status status = check_unasked(doctor, error);
+    enum weir_status status = check_unreachable_targets(doctor, error);
     if (status != WEIR_OK) {
         return status;
     }
-    tell(doctor, stuck > 0 ? SIGN_WARN : SIGN_FINE, "stuck", "%" PRId64 " executions run longer than they should", stuck);
+    report_check(doctor, stuck > 0 ? SIGN_WARN : SIGN_FINE, "stuck", "%" PRId64 " executions run longer than they should",
+                 stuck);
     status = store_list(doctor->store, &handed, &page, error);
     if (status != WEIR_OK) {
         return status;
     }
-    tell(doctor, page_size(page) > 0 ? SIGN_WARN : SIGN_FINE, "handover",
-         "%zu executions were handed over and wait for another node", page_size(page));
+    report_check(doctor, page_size(page) > 0 ? SIGN_WARN : SIGN_FINE, "handover",
+                 "%zu executions were handed over and wait for another node", page_size(page));
     json_decref(page);
     page = NULL;
     status = store_list(doctor->store, &claimed, &page, error);
@@ -523,7 +544,7 @@ static enum weir_status check_executions(struct doctor *doctor, struct weir_erro
     }
     json_decref(page);
     if (status == WEIR_OK) {
-        tell(doctor, stale > 0 ? SIGN_BAD : SIGN_FINE, "claims", "%" PRId64 " older than claim.timeout", stale);
+        report_check(doctor, stale > 0 ? SIGN_BAD : SIGN_FINE, "claims", "%" PRId64 " older than claim.timeout", stale);
     }
     return status;
 }
@@ -539,10 +560,10 @@ static enum weir_status check_books(struct doctor *doctor, struct weir_error *er
     }
     json_array_foreach(problems, i, problem)
     {
-        tell(doctor, SIGN_BAD, "books", "%s", json_string_value(problem));
+        report_check(doctor, SIGN_BAD, "books", "%s", json_string_value(problem));
     }
     if (json_array_size(problems) == 0) {
-        tell(doctor, SIGN_FINE, "books", "the store is whole, counters equal rows");
+        report_check(doctor, SIGN_FINE, "books", "the store is whole, counters equal rows");
     }
     json_decref(problems);
     return WEIR_OK;
@@ -550,19 +571,19 @@ static enum weir_status check_books(struct doctor *doctor, struct weir_error *er
 
 /* --- the engine's service --- */
 
-struct examination {
+struct service_check {
     struct doctor *doctor;
     const char *group; /* NULL when the process is one node: then nobody asks whose it is */
 };
 
-static void tell_finding(void *context, enum finding finding, const char *check, const char *text)
+static void report_finding(void *context, enum finding finding, const char *check, const char *text)
 {
     static const enum sign signs[] = {
         [FINDING_FINE] = SIGN_FINE, [FINDING_WARNING] = SIGN_WARN, [FINDING_PROBLEM] = SIGN_BAD};
-    const struct examination *examination = context;
-    const char *group = examination->group;
-    tell(examination->doctor, signs[finding], check, "%s%s%s%s", group != NULL ? "group " : "", group != NULL ? group : "",
-         group != NULL ? ": " : "", text);
+    const struct service_check *service_check = context;
+    const char *group = service_check->group;
+    report_check(service_check->doctor, signs[finding], check, "%s%s%s%s", group != NULL ? "group " : "",
+                 group != NULL ? group : "", group != NULL ? ": " : "", text);
 }
 
 enum { QUEUES_MAX = 100 };
@@ -613,15 +634,14 @@ static enum weir_status check_service_of(struct doctor *doctor, const struct set
 {
     struct temporal_options temporal;
     struct engine_options options = {.temporal = &temporal};
-    struct examination examination = {.doctor = doctor,
-                                      .group = is_one ? NULL : settings_text(settings, SETTING_EXECUTOR_GROUP)};
+    struct service_check service_check = {.doctor = doctor,
+                                          .group = is_one ? NULL : settings_text(settings, SETTING_EXECUTOR_GROUP)};
     const char *queues[QUEUES_MAX + 1];
     temporal_settings_read(settings, &temporal);
     size_t count =
         name_queues(settings, settings_text(doctor->invocation->settings, SETTING_EXECUTOR_GROUP), workflows, queues);
-    return assemble_examine(settings_text(settings, SETTING_ENGINE), &options,
-                            temporal_settings_timeout(doctor->invocation), queues, count, tell_finding, &examination,
-                            error);
+    return assemble_examine(settings_text(settings, SETTING_ENGINE), &options, temporal_service_timeout(doctor->invocation),
+                            queues, count, report_finding, &service_check, error);
 }
 
 static enum weir_status check_services(struct doctor *doctor, struct weir_error *error)
@@ -642,7 +662,7 @@ static enum weir_status check_services(struct doctor *doctor, struct weir_error 
     return status;
 }
 
-static void check_groups(struct doctor *doctor)
+static void check_paused_groups(struct doctor *doctor)
 {
     size_t i;
     json_t *group;
@@ -651,13 +671,14 @@ static void check_groups(struct doctor *doctor)
         const char *name = field_text(doctor->invocation->output, group, "name");
         char word[SHELL_WORD_MAX];
         if (field_is_true(group, "paused")) {
-            tell(doctor, SIGN_WARN, "group", "%s is paused: nothing new starts in it until `weir resume --group %s`", name,
-                 shell_quote(name, word));
+            report_check(doctor, SIGN_WARN, "group",
+                         "%s is paused: nothing new starts in it until `weir resume --group %s`", name,
+                         shell_quote(name, word));
         }
     }
 }
 
-static enum weir_status check_all(struct doctor *doctor, struct weir_error *error)
+static enum weir_status run_all_checks(struct doctor *doctor, struct weir_error *error)
 {
     enum weir_status status = check_store(doctor, error);
     if (status != WEIR_OK) {
@@ -668,11 +689,11 @@ static enum weir_status check_all(struct doctor *doctor, struct weir_error *erro
     check_clock(doctor);
     check_disk(doctor);
     if (field_is_true(doctor->status, "queue_paused")) {
-        tell(doctor, SIGN_WARN, "queue", "paused: nothing new starts until `weir resume`");
+        report_check(doctor, SIGN_WARN, "queue", "paused: nothing new starts until `weir resume`");
     } else {
-        tell(doctor, SIGN_FINE, "queue", "open");
+        report_check(doctor, SIGN_FINE, "queue", "open");
     }
-    check_groups(doctor);
+    check_paused_groups(doctor);
     status = check_services(doctor, error);
     if (status == WEIR_OK) {
         status = check_nodes(doctor, error);
@@ -683,9 +704,9 @@ static enum weir_status check_all(struct doctor *doctor, struct weir_error *erro
     return status == WEIR_OK ? check_books(doctor, error) : status;
 }
 
-static enum weir_status examine(struct invocation *invocation,
-                                enum weir_status (*check)(struct doctor *doctor, struct weir_error *error),
-                                struct weir_error *error)
+static enum weir_status run_checks(struct invocation *invocation,
+                                   enum weir_status (*check)(struct doctor *doctor, struct weir_error *error),
+                                   struct weir_error *error)
 {
     struct doctor doctor = {.invocation = invocation, .items = json_array()};
     struct output *output = invocation->output;
@@ -710,7 +731,7 @@ static enum weir_status examine(struct invocation *invocation,
 
 enum weir_status verb_doctor(struct invocation *invocation, struct weir_error *error)
 {
-    return examine(invocation, check_all, error);
+    return run_checks(invocation, run_all_checks, error);
 }
 
 /* The workflows are in the store: they name task queues. */
@@ -725,11 +746,11 @@ static enum weir_status check_temporal(struct doctor *doctor, struct weir_error 
     if (!has_temporal) {
         return assemble_require_operator("in_process", "a service", error); /* no node runs executions there */
     }
-    enum weir_status status = invocation_open_store(doctor->invocation, STORE_READ, &doctor->store, error);
+    enum weir_status status = verb_open_store(doctor->invocation, STORE_READ, &doctor->store, error);
     return status == WEIR_OK ? check_services(doctor, error) : status;
 }
 
 enum weir_status verb_temporal_doctor(struct invocation *invocation, struct weir_error *error)
 {
-    return examine(invocation, check_temporal, error);
+    return run_checks(invocation, check_temporal, error);
 }

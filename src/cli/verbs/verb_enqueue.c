@@ -1,12 +1,18 @@
+/* `weir enqueue`: one execution from flags, or a stream of them (enqueue_stream.c).
+ *
+ * The id is made here and sent with the request, so that the driver can repeat a call whose commit is unknown without
+ * making a second execution. Params are checked by the store alone. With --wait the command then polls until the
+ * execution ends. A dry run checks the names and writes nothing. One thread.
+ */
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/arguments/enqueue_stream.h"
-#include "cli/arguments/filter.h"
 #include "cli/arguments/input.h"
 #include "cli/arguments/json_line.h"
-#include "cli/dry_run.h"
-#include "cli/wait_for_end.h"
+#include "cli/verbs/dry_run.h"
+#include "cli/verbs/enqueue_stream.h"
+#include "cli/verbs/verb.h"
+#include "cli/verbs/wait_for_end.h"
 
 /* What the flags say; workflow and params aside. */
 static enum weir_status request_of_flags(const struct invocation *invocation, struct store *store,
@@ -25,30 +31,28 @@ static enum weir_status request_of_flags(const struct invocation *invocation, st
     return status;
 }
 
-/* --params: the text itself, @FILE, or - for stdin. */
-static enum weir_status read_params(const struct invocation *invocation, struct text *to, struct enqueue_request *request,
-                                    struct weir_error *error)
+static void hint_at_params(struct weir_error *error)
+{
+    error_hint(error, "for example --params '{\"customer\":42}'");
+}
+
+/* --params: the text itself, @FILE, or - for stdin. The store checks that it is a JSON object. */
+static enum weir_status read_enqueue_params(const struct invocation *invocation, struct text *to,
+                                            struct enqueue_request *request, struct weir_error *error)
 {
     const char *params = invocation_text(invocation, "params");
-    enum weir_status status;
     if (params == NULL) {
         return WEIR_OK;
     }
-    if (params[0] == '@' || strcmp(params, "-") == 0) {
-        status = input_read(params[0] == '@' ? params + 1 : params, to, error);
-        params = to->data != NULL ? to->data : "";
-        request->params_length = to->length;
-    } else {
-        status = WEIR_OK;
-        request->params_length = strlen(params);
-    }
+    enum weir_status status = input_read_value(params, to, error);
     if (status == WEIR_PARAMS_TOO_LARGE) {
         error_hint(error, "store the data elsewhere and pass a reference to it");
+    } else if (status == WEIR_OK && to->length == 0) { /* the store takes empty params as none */
+        status = error_set(error, WEIR_INVALID_PARAMS, "--params %s is empty, it must be a JSON object", params);
+        hint_at_params(error);
     }
-    if (status == WEIR_OK) {
-        status = json_line_check_params(params, request->params_length, error);
-    }
-    request->params = params;
+    request->params = to->data;
+    request->params_length = to->length;
     return status;
 }
 
@@ -69,19 +73,19 @@ static enum weir_status print_result(const struct invocation *invocation, const 
         output_flush(output);
     }
     if (result->duplicate) {
-        output_say(output, "the key is known: this is the first execution's id");
+        output_report(output, "the key is known: this is the first execution's id");
     }
     json_decref(answer);
     return WEIR_OK;
 }
 
-static enum weir_status dry_run(const struct invocation *invocation, struct store *store,
-                                const struct enqueue_request *request, struct weir_error *error)
+static enum weir_status dry_run_request(const struct invocation *invocation, struct store *store,
+                                        const struct enqueue_request *request, struct weir_error *error)
 {
-    struct rehearsal *rehearsal = rehearsal_open();
+    struct dry_run *rehearsal = dry_run_open();
     enum weir_status status =
-        rehearsal == NULL ? error_out_of_memory(error) : rehearsal_enqueue(rehearsal, store, request, error);
-    rehearsal_close(rehearsal);
+        rehearsal == NULL ? error_out_of_memory(error) : dry_run_enqueue(rehearsal, store, request, error);
+    dry_run_close(rehearsal);
     if (status == WEIR_OK) {
         json_t *answer =
             json_pack("{s:s, s:s, s:b}", "workspace", request->workspace, "workflow", request->workflow, "dry_run", 1);
@@ -89,8 +93,8 @@ static enum weir_status dry_run(const struct invocation *invocation, struct stor
             return error_out_of_memory(error);
         }
         if (!output_object(invocation->output, answer)) {
-            output_say_sign(invocation->output, SIGN_FINE, "would enqueue one execution of %s for %s", request->workflow,
-                            request->workspace);
+            output_report_sign(invocation->output, SIGN_FINE, "would enqueue one execution of %s for %s", request->workflow,
+                               request->workspace);
         }
         json_decref(answer);
     }
@@ -104,7 +108,7 @@ static enum weir_status enqueue_one(struct invocation *invocation, struct store 
     char id[UUID_TEXT_MAX];
     int64_t now_us = 0;
     if (invocation_is_dry_run(invocation)) {
-        return dry_run(invocation, store, request, error);
+        return dry_run_request(invocation, store, request, error);
     }
     enum weir_status status = store_time(store, &now_us, error);
     if (status != WEIR_OK) {
@@ -125,13 +129,14 @@ static enum weir_status enqueue_one(struct invocation *invocation, struct store 
         status = print_result(invocation, &result, error);
     }
     if (status == WEIR_OK && invocation_has(invocation, "wait")) {
-        status = await_end(invocation, store, result.id, invocation_number(invocation, "timeout", -1), false, error);
+        status = wait_for_execution_end(invocation, store, result.id, invocation_number(invocation, "timeout", -1), false,
+                                        error);
     }
     return status;
 }
 
 /* What contradicts itself, said before anything is opened. */
-static enum weir_status check(const struct invocation *invocation, bool is_lines, struct weir_error *error)
+static enum weir_status check_enqueue_flags(const struct invocation *invocation, bool is_lines, struct weir_error *error)
 {
     static const char *const one_only[] = {"params", "idempotency-key", "wait"};
     for (size_t i = 0; is_lines && i < sizeof one_only / sizeof one_only[0]; i++) {
@@ -153,21 +158,23 @@ enum weir_status verb_enqueue(struct invocation *invocation, struct weir_error *
     struct enqueue_request request = {.workspace = NULL};
     const char *workflow = invocation_argument(invocation, 0);
     bool is_lines = strcmp(workflow, "-") == 0;
-    enum weir_status status = check(invocation, is_lines, error);
+    enum weir_status status = check_enqueue_flags(invocation, is_lines, error);
     if (status == WEIR_OK) {
-        status =
-            invocation_open_store(invocation, invocation_is_dry_run(invocation) ? STORE_READ : STORE_CHANGE, &store, error);
+        status = verb_open_store(invocation, invocation_is_dry_run(invocation) ? STORE_READ : STORE_CHANGE, &store, error);
     }
     if (status == WEIR_OK) {
         status = request_of_flags(invocation, store, &request, error);
     }
     if (status == WEIR_OK && is_lines) {
-        status = enqueue_lines(invocation, store, &request, error);
+        status = enqueue_stream(invocation, store, &request, error);
     } else if (status == WEIR_OK) {
         request.workflow = workflow;
-        status = read_params(invocation, &params, &request, error);
+        status = read_enqueue_params(invocation, &params, &request, error);
         if (status == WEIR_OK) {
             status = enqueue_one(invocation, store, &request, error);
+            if (status == WEIR_INVALID_PARAMS) {
+                hint_at_params(error);
+            }
         }
     }
     text_close(&params);

@@ -1,13 +1,22 @@
-/* weir help, completion, version. */
+/* `weir help`, `weir completion`, `weir version`.
+ *
+ * `help` gives its arguments to the parser with --help in front, so that a misspelt command gets the same hint as on the
+ * command line. The texts come from help/; this file only chooses one and prints it. No settings and no store are opened,
+ * so that help works with a broken weir.yaml. One thread.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "cli/arguments/parse.h"
+#include "cli/help/completion.h"
 #include "cli/help/help.h"
+#include "cli/help/help_json.h"
+#include "cli/help/help_pages.h"
+#include "cli/verbs/verb.h"
 
-static enum weir_status print(struct invocation *invocation, enum weir_status status, struct text *text,
-                              struct weir_error *error)
+static enum weir_status print_help_text(struct invocation *invocation, enum weir_status status, struct text *text,
+                                        struct weir_error *error)
 {
     if (status == WEIR_OK) {
         output_print(invocation->output, "%s", text->data);
@@ -18,8 +27,8 @@ static enum weir_status print(struct invocation *invocation, enum weir_status st
     return status;
 }
 
-/* The words behind `help` as one name: "workflow apply". */
-static const char *topic_of(const struct invocation *invocation, char *to, size_t size)
+/* The arguments behind `help` as one name: "workflow apply". */
+static const char *join_topic(const struct invocation *invocation, char *to, size_t size)
 {
     to[0] = '\0';
     for (size_t i = 0, used = 0; i < invocation->argument_count && used < size; i++) {
@@ -29,19 +38,19 @@ static const char *topic_of(const struct invocation *invocation, char *to, size_
     return to;
 }
 
-/* Asks the parser about the words, so that a wrong one gets the same suggestion as on the command line. */
+/* Asks the parser about the arguments, so that a wrong one gets the same suggestion as on the command line. */
 static enum weir_status find_topic(struct invocation *invocation, struct invocation *ret_found, struct weir_error *error)
 {
-    const char *words[4] = {"--help"};
+    const char *arguments[4] = {"--help"};
     size_t count = 1;
     for (size_t i = 0; i < invocation->argument_count; i++) {
-        if (count == sizeof words / sizeof words[0]) {
-            return invocation_usage_error(invocation, error, "too many words");
+        if (count == sizeof arguments / sizeof arguments[0]) {
+            return invocation_usage_error(invocation, error, "too many arguments");
         }
-        words[count++] = invocation->arguments[i];
+        arguments[count++] = invocation->arguments[i];
     }
     *ret_found = (struct invocation){.arena = invocation->arena};
-    return command_parse(ret_found, count, words, error);
+    return command_parse(ret_found, count, arguments, error);
 }
 
 enum weir_status verb_help(struct invocation *invocation, struct weir_error *error)
@@ -55,7 +64,7 @@ enum weir_status verb_help(struct invocation *invocation, struct weir_error *err
         if (status != WEIR_OK) {
             return status;
         }
-        if (found.command != NULL && strcmp(topic_of(invocation, topic, sizeof topic), found.command->name) != 0) {
+        if (found.command != NULL && strcmp(join_topic(invocation, topic, sizeof topic), found.command->name) != 0) {
             return invocation_usage_error(invocation, error, "weir has no command \"%s\"", topic);
         }
     }
@@ -79,7 +88,7 @@ enum weir_status verb_help(struct invocation *invocation, struct weir_error *err
     } else {
         status = help_overview(&text);
     }
-    return print(invocation, status, &text, error);
+    return print_help_text(invocation, status, &text, error);
 }
 
 enum weir_status verb_completion(struct invocation *invocation, struct weir_error *error)
@@ -95,7 +104,7 @@ enum weir_status verb_completion(struct invocation *invocation, struct weir_erro
         text_close(&text);
         return status;
     }
-    return print(invocation, status, &text, error);
+    return print_help_text(invocation, status, &text, error);
 }
 
 enum weir_status verb_version(struct invocation *invocation, struct weir_error *error)

@@ -1,8 +1,16 @@
+/* `weir list`: executions, newest first, one page for each call.
+ *
+ * The filter is made of --where, --workspace and --state, and its names are checked first: an empty list never hides a
+ * misspelt name. The rows are data on stdout; the cursor of the next page and the count are messages on stderr. One
+ * thread.
+ */
 #include <inttypes.h>
 
 #include "base/error.h"
-#include "cli/arguments/filter.h"
 #include "cli/output/json_fields.h"
+#include "cli/output/table.h"
+#include "cli/verbs/store_pages.h"
+#include "cli/verbs/verb.h"
 
 static const struct column columns[] = {
     {.title = "ID", .least = ID_COLUMNS_LEAST, .is_id = true},
@@ -14,13 +22,13 @@ static const struct column columns[] = {
 };
 
 /* Why it waits, or why it ended as it did. */
-static const char *why_of(struct output *output, const json_t *item)
+static const char *reason_of_item(struct output *output, const json_t *item)
 {
     const char *reason = field_text(output, item, "pending_reason");
     return reason != NULL ? reason : field_text(output, item, "error_code");
 }
 
-static void print_table(struct output *output, const json_t *page, int64_t now_us)
+static void print_executions(struct output *output, const json_t *page, int64_t now_us)
 {
     struct table table;
     size_t i;
@@ -33,28 +41,28 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
         table_cell_sign(&table, output_state_sign(state), state);
         table_cell(&table, field_text(output, item, "workspace"));
         table_cell(&table, field_text(output, item, "workflow"));
-        table_cell(&table, why_of(output, item));
+        table_cell(&table, reason_of_item(output, item));
         table_cell(&table, output_age(output, field_text(output, item, "created_at"), now_us));
     }
     table_close(&table);
 }
 
-static void print_talk(const struct invocation *invocation, const json_t *page, bool is_counted)
+static void print_list_notes(const struct invocation *invocation, const json_t *page, bool is_counted)
 {
     struct output *output = invocation->output;
     bool is_all = !invocation_has(invocation, "where") && !invocation_has(invocation, "workspace") &&
                   !invocation_has(invocation, "state") && !invocation_has(invocation, "cursor");
     const char *cursor = field_text(output, page, "next_cursor");
     if (is_counted) {
-        output_say(output, "%" PRId64 "%s match", field_number(page, "count", 0),
-                   field_is_true(page, "count_is_exact") ? "" : "+");
+        output_report(output, "%" PRId64 "%s match", field_number(page, "count", 0),
+                      field_is_true(page, "count_is_exact") ? "" : "+");
     }
     if (cursor != NULL) {
-        output_say(output, "more: --cursor %s", cursor);
+        output_report(output, "more: --cursor %s", cursor);
     }
     if (page_size(page) == 0) {
-        output_say(output,
-                   is_all ? "there is no execution; `weir enqueue -w WORKSPACE WORKFLOW` makes one" : "nothing matches");
+        output_report(output,
+                      is_all ? "there is no execution; `weir enqueue -w WORKSPACE WORKFLOW` makes one" : "nothing matches");
     }
 }
 
@@ -69,9 +77,9 @@ enum weir_status verb_list(struct invocation *invocation, struct weir_error *err
         .limit = (size_t)invocation_number(invocation, "limit", LIST_LIMIT_DEFAULT),
         .count = invocation_has(invocation, "count"),
     };
-    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    enum weir_status status = verb_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
-        status = filter_of_invocation(invocation, store, &options.filter, error);
+        status = page_read_filter(invocation, store, &options.filter, error);
     }
     if (status == WEIR_OK) {
         status = store_time(store, &now_us, error);
@@ -81,9 +89,9 @@ enum weir_status verb_list(struct invocation *invocation, struct weir_error *err
     }
     if (status == WEIR_OK && !output_page(invocation->output, page)) {
         if (page_size(page) > 0) {
-            print_table(invocation->output, page, now_us);
+            print_executions(invocation->output, page, now_us);
         }
-        print_talk(invocation, page, options.count);
+        print_list_notes(invocation, page, options.count);
     }
     json_decref(page);
     store_close(store);

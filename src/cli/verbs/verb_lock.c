@@ -1,12 +1,19 @@
+/* `weir lock list` and `weir lock release`.
+ *
+ * A release takes the lock from the holder that the store shows now, by its name: if another holder got the lock
+ * meanwhile, the store changes nothing. A person must confirm it, or give --yes, because the present holder may still
+ * work. One thread.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "base/error.h"
-#include "cli/arguments/command.h"
-#include "cli/arguments/filter.h"
 #include "cli/output/json_fields.h"
+#include "cli/output/table.h"
+#include "cli/verbs/store_pages.h"
+#include "cli/verbs/verb.h"
 
-static void print_table(struct output *output, const json_t *page, int64_t now_us)
+static void print_locks(struct output *output, const json_t *page, int64_t now_us)
 {
     static const struct column columns[] = {{.title = "LOCK", .least = 12},
                                             {.title = "STATE"},
@@ -29,32 +36,20 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
     table_close(&table);
 }
 
-enum weir_status verb_lock_list(struct invocation *invocation, struct weir_error *error)
+static enum weir_status list_locks(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
-    struct store *store = NULL;
-    json_t *page = NULL;
-    int64_t now_us = 0;
-    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
-    if (status == WEIR_OK) {
-        status = page_read(store, LIST_LOCKS, NULL, &page, error);
-    }
-    if (status == WEIR_OK) {
-        status = store_time(store, &now_us, error);
-    }
-    if (status == WEIR_OK && !output_page(invocation->output, page)) {
-        if (page_size(page) > 0) {
-            print_table(invocation->output, page, now_us);
-        } else {
-            output_say(invocation->output, "no lock has ever been taken on this store");
-        }
-    }
-    json_decref(page);
-    store_close(store);
-    return status;
+    static const struct list_view view = {
+        .kind = LIST_LOCKS, .print = print_locks, .empty = "no program has taken a lock on this store yet"};
+    return verb_print_list(invocation, store, &view, error);
 }
 
-static enum weir_status confirm(const struct invocation *invocation, const char *name, const char *holder,
-                                struct weir_error *error)
+enum weir_status verb_lock_list(struct invocation *invocation, struct weir_error *error)
+{
+    return verb_with_store(invocation, STORE_READ, list_locks, error);
+}
+
+static enum weir_status confirm_release(const struct invocation *invocation, const char *name, const char *holder,
+                                        struct weir_error *error)
 {
     char question[256];
     bool was_asked = false;
@@ -76,54 +71,54 @@ static enum weir_status confirm(const struct invocation *invocation, const char 
 static enum weir_status print_release(const struct invocation *invocation, const char *holder, bool changed,
                                       struct weir_error *error)
 {
-    return invocation_print_act(
+    return verb_print_act(
         invocation,
         json_pack("{s:s, s:s?, s:b}", "name", invocation_argument(invocation, 0), "holder", holder, "changed", changed),
         error);
 }
 
-static enum weir_status release(struct invocation *invocation, struct store *store, const json_t *lock,
-                                struct weir_error *error)
+static enum weir_status release_lock(struct invocation *invocation, struct store *store, const json_t *lock,
+                                     struct weir_error *error)
 {
     struct output *output = invocation->output;
     const char *name = invocation_argument(invocation, 0);
     const char *holder = json_string_value(json_object_get(lock, "holder"));
     struct lock_request request = {.name = name, .holder = holder, .at_most_us = MICROSECONDS_PER_SECOND};
     if (!field_is_true(lock, "held") || holder == NULL) {
-        output_say(output, "lock %s is free already", output_safe(output, name));
+        output_report(output, "lock %s is free already", output_safe(output, name));
         return print_release(invocation, NULL, false, error);
     }
     if (invocation_is_dry_run(invocation)) {
-        output_say(output, "would take lock %s from %s", output_safe(output, name), output_safe(output, holder));
+        output_report(output, "would take lock %s from %s", output_safe(output, name), output_safe(output, holder));
         return print_release(invocation, holder, false, error);
     }
-    enum weir_status status = confirm(invocation, name, output_safe(output, holder), error);
+    enum weir_status status = confirm_release(invocation, name, output_safe(output, holder), error);
     if (status == WEIR_OK) {
         status = store_unlock(store, &request, error);
     }
     if (status == WEIR_OK) {
-        output_say_sign(output, SIGN_FINE, "lock %s is free", output_safe(output, name));
+        output_report_sign(output, SIGN_FINE, "lock %s is free", output_safe(output, name));
         status = print_release(invocation, holder, true, error);
     }
     return status;
 }
 
-enum weir_status verb_lock_release(struct invocation *invocation, struct weir_error *error)
+static enum weir_status release_named_lock(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
-    struct store *store = NULL;
     json_t *page = NULL;
     const char *name = invocation_argument(invocation, 0);
-    enum weir_status status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
-    if (status == WEIR_OK) {
-        status = filter_require_name(store, LIST_LOCKS, name, WEIR_NOT_FOUND, error);
-    }
+    enum weir_status status = page_require_name(store, LIST_LOCKS, name, WEIR_NOT_FOUND, error);
     if (status == WEIR_OK) {
         status = page_read(store, LIST_LOCKS, name, &page, error);
     }
     if (status == WEIR_OK) {
-        status = release(invocation, store, json_array_get(json_object_get(page, "items"), 0), error);
+        status = release_lock(invocation, store, page_first(page), error);
     }
     json_decref(page);
-    store_close(store);
     return status;
+}
+
+enum weir_status verb_lock_release(struct invocation *invocation, struct weir_error *error)
+{
+    return verb_with_store(invocation, STORE_CHANGE, release_named_lock, error);
 }

@@ -1,13 +1,18 @@
+/* `weir logs`: the output that the steps of an execution wrote.
+ *
+ * Each step is printed with its earlier attempts before it. In a pipe the bytes stay as they were written; on a terminal
+ * each line is made safe first, because a step may write escape codes. One thread.
+ */
 #include <string.h>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/arguments/command.h"
 #include "cli/output/json_fields.h"
+#include "cli/verbs/verb.h"
 
 enum { STEPS_NAMED_MAX = 200 };
 
-static void print_lines(struct output *output, const char *text, size_t length)
+static void print_safe_lines(struct output *output, const char *text, size_t length)
 {
     while (length > 0) {
         const char *end = memchr(text, '\n', length);
@@ -27,10 +32,10 @@ static void print_lines(struct output *output, const char *text, size_t length)
 }
 
 /* Writes text as it is when it goes to a file or a pipe; on a terminal each line is made safe first. */
-static void print_raw(struct output *output, const char *text, size_t length)
+static void print_step_text(struct output *output, const char *text, size_t length)
 {
     if (output->out_is_terminal) {
-        print_lines(output, text, length);
+        print_safe_lines(output, text, length);
         return;
     }
     output_bytes(output, text, length);
@@ -39,11 +44,11 @@ static void print_raw(struct output *output, const char *text, size_t length)
     }
 }
 
-static void print_part(struct output *output, const json_t *step, const char *key)
+static void print_step_part(struct output *output, const json_t *step, const char *key)
 {
     const json_t *value = json_object_get(step, key);
     if (json_is_string(value)) {
-        print_raw(output, json_string_value(value), json_string_length(value));
+        print_step_text(output, json_string_value(value), json_string_length(value));
     } else if (value != NULL && !json_is_null(value)) {
         output_json(output, value);
     }
@@ -57,15 +62,16 @@ static void print_step(struct output *output, const json_t *step)
     output_print(output, "== %s, attempt %s, %s%s%s\n", field_text(output, step, "step"),
                  field_text(output, step, "attempt"), field_text(output, step, "status"),
                  exit_code != NULL ? ", exit code " : "", exit_code != NULL ? exit_code : "");
-    print_part(output, step, "output");
-    print_part(output, step, "stderr");
+    print_step_part(output, step, "output");
+    print_step_part(output, step, "stderr");
     if (code != NULL || error != NULL) {
         output_print(output, "%s%s%s\n", code != NULL ? code : "", code != NULL && error != NULL ? ": " : "",
                      error != NULL ? error : "");
     }
 }
 
-static enum weir_status no_step(const json_t *steps, const char *wanted, struct output *output, struct weir_error *error)
+static enum weir_status refuse_unknown_step(const json_t *steps, const char *wanted, struct output *output,
+                                            struct weir_error *error)
 {
     const char *names[STEPS_NAMED_MAX];
     size_t count = 0;
@@ -85,7 +91,7 @@ static enum weir_status no_step(const json_t *steps, const char *wanted, struct 
     return WEIR_NOT_FOUND;
 }
 
-static bool is_of(const json_t *row, const json_t *name)
+static bool is_of_step(const json_t *row, const json_t *name)
 {
     return json_equal(json_object_get(row, "step"), name);
 }
@@ -107,7 +113,7 @@ static json_t *pick_steps(const json_t *execution, const char *wanted)
         }
         json_array_foreach(earlier, k, attempt)
         {
-            if (is_of(attempt, name)) {
+            if (is_of_step(attempt, name)) {
                 (void)json_array_append(picked, attempt);
             }
         }
@@ -130,7 +136,7 @@ static enum weir_status print_logs(struct invocation *invocation, const json_t *
     if (wanted != NULL && shown == 0) {
         json_decref(page);
         json_decref(picked);
-        return no_step(steps, wanted, output, error);
+        return refuse_unknown_step(steps, wanted, output, error);
     }
     if (!output_page(output, page)) {
         json_array_foreach(picked, i, step)
@@ -138,7 +144,7 @@ static enum weir_status print_logs(struct invocation *invocation, const json_t *
             print_step(output, step);
         }
         if (shown == 0) {
-            output_say(output, "no step has begun; `weir why %s` says why", invocation_argument(invocation, 0));
+            output_report(output, "no step has begun; `weir why %s` says why", invocation_argument(invocation, 0));
         }
     }
     json_decref(page);
@@ -150,7 +156,7 @@ enum weir_status verb_logs(struct invocation *invocation, struct weir_error *err
 {
     struct store *store = NULL;
     json_t *execution = NULL;
-    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    enum weir_status status = verb_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
         status = store_show(store, invocation_argument(invocation, 0), &execution, error);
     }

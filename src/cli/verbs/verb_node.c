@@ -1,15 +1,23 @@
+/* `weir node list`, `pause`, `resume`, `drain`.
+ *
+ * The list hides nodes that have stopped and hold nothing, unless --all is given, and shows the scheduler's role below
+ * the table. An order is a row of the store that the node reads with its next heartbeat; the verb does not wait for the
+ * effect. A name that several live nodes have is refused, so that an order never reaches a second node by accident. One
+ * thread.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/arguments/command.h"
-#include "cli/arguments/filter.h"
 #include "cli/output/json_fields.h"
-#include "cli/role.h"
+#include "cli/output/table.h"
+#include "cli/verbs/role.h"
+#include "cli/verbs/store_pages.h"
+#include "cli/verbs/verb.h"
 
-static enum sign sign_of(const char *state)
+static enum sign sign_of_node(const char *state)
 {
     if (strcmp(state, "alive") == 0) {
         return SIGN_FINE;
@@ -21,10 +29,10 @@ static enum sign sign_of(const char *state)
 }
 
 /* By its id as well where another of the table has the same name. */
-static const char *name_of(struct output *output, const json_t *items, const json_t *node)
+static const char *distinct_node_name(struct output *output, const json_t *items, const json_t *node)
 {
     const char *name = field_text(output, node, "name");
-    char told[NODE_NAME_MAX + 32];
+    char text[NODE_NAME_MAX + 32];
     size_t others = 0;
     size_t i;
     json_t *item;
@@ -35,17 +43,17 @@ static const char *name_of(struct output *output, const json_t *items, const jso
     if (others == 0) {
         return name;
     }
-    (void)snprintf(told, sizeof told, "%s (%" PRId64 ")", name, field_number(node, "id", 0));
-    return output_safe(output, told);
+    (void)snprintf(text, sizeof text, "%s (%" PRId64 ")", name, field_number(node, "id", 0));
+    return output_safe(output, text);
 }
 
 /* Do not show the last heartbeat of a node that has stopped or whose work was taken over. */
-static bool is_gone(const json_t *node)
+static bool is_node_gone(const json_t *node)
 {
     return json_is_string(json_object_get(node, "stopped")) || json_is_string(json_object_get(node, "recovered"));
 }
 
-static void print_scheduler(struct output *output, const json_t *page, int64_t now_us)
+static void print_scheduler_line(struct output *output, const json_t *page, int64_t now_us)
 {
     const json_t *scheduler = json_object_get(page, "scheduler");
     output_print(output, "\n%s scheduler %s\n",
@@ -69,7 +77,7 @@ static bool names_services(const json_t *items)
 }
 
 /* Where it runs executions; "-" while it does not know. The service's identity is in the JSON. */
-static const char *target_of(struct output *output, const json_t *node)
+static const char *describe_target(struct output *output, const json_t *node)
 {
     const char *engine = field_text(output, node, "engine");
     const char *service = field_text(output, node, "engine_service");
@@ -85,7 +93,7 @@ static const char *target_of(struct output *output, const json_t *node)
     return output_safe(output, text);
 }
 
-static void print_table(struct output *output, const json_t *page, int64_t now_us)
+static void print_node_rows(struct output *output, const json_t *page, int64_t now_us)
 {
     static const struct column columns[] = {
         {.title = "NODE", .least = 10},
@@ -108,9 +116,9 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
     {
         const char *state = field_text(output, item, "state");
         const char *seen = field_text(output, item, "active");
-        bool gone = is_gone(item);
-        table_cell(&table, name_of(output, json_object_get(page, "items"), item));
-        table_cell_sign(&table, sign_of(state != NULL ? state : ""), state);
+        bool gone = is_node_gone(item);
+        table_cell(&table, distinct_node_name(output, json_object_get(page, "items"), item));
+        table_cell_sign(&table, sign_of_node(state != NULL ? state : ""), state);
         table_cell(&table, field_text(output, item, "executor_group"));
         table_cell(&table, gone ? "-" : field_text(output, item, "running"));
         table_cell(&table, gone ? "-" : field_text(output, item, "stuck"));
@@ -119,11 +127,11 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
         table_cell(&table, field_is_true(item, "schedules") ? "yes" : "-");
         table_cell(&table, output_ago(output, seen, now_us));
         if (shows_target) {
-            table_cell(&table, target_of(output, item));
+            table_cell(&table, describe_target(output, item));
         }
     }
     table_close(&table);
-    print_scheduler(output, page, now_us);
+    print_scheduler_line(output, page, now_us);
 }
 
 /* Nodes that have stopped or whose work was taken over are history. */
@@ -132,15 +140,15 @@ static void hide_gone(json_t *page)
     json_t *items = json_object_get(page, "items");
     for (size_t i = json_array_size(items); i-- > 0;) {
         const json_t *node = json_array_get(items, i);
-        if (is_gone(node) && field_number(node, "holds", 0) == 0) {
+        if (is_node_gone(node) && field_number(node, "holds", 0) == 0) {
             (void)json_array_remove(items, i);
         }
     }
     (void)json_object_set_new(page, "count", json_integer((json_int_t)json_array_size(items)));
 }
 
-/* The page with the scheduler's role beside its rows: the row of a node shows only whether it schedules. */
-static enum weir_status add_scheduler(struct store *store, json_t *page, struct weir_error *error)
+/* Adds the scheduler's role to the page: the row of a node shows only whether it schedules. */
+static enum weir_status add_scheduler_role(struct store *store, json_t *page, struct weir_error *error)
 {
     json_t *answer = NULL;
     enum weir_status status = store_status(store, 1, &answer, error);
@@ -151,35 +159,31 @@ static enum weir_status add_scheduler(struct store *store, json_t *page, struct 
     return status;
 }
 
-enum weir_status verb_node_list(struct invocation *invocation, struct weir_error *error)
+static enum weir_status adjust_nodes(const struct invocation *invocation, struct store *store, json_t *page,
+                                     struct weir_error *error)
 {
-    struct store *store = NULL;
-    json_t *page = NULL;
-    int64_t now_us = 0;
-    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
-    if (status == WEIR_OK) {
-        status = page_read(store, LIST_NODES, NULL, &page, error);
-    }
-    if (status == WEIR_OK) {
-        status = add_scheduler(store, page, error);
-    }
-    if (status == WEIR_OK) {
-        status = store_time(store, &now_us, error);
-    }
-    if (status == WEIR_OK && !invocation_has(invocation, "all")) {
+    if (!invocation_has(invocation, "all")) {
         hide_gone(page);
     }
-    if (status == WEIR_OK && !output_page(invocation->output, page)) {
-        if (page_size(page) > 0) {
-            print_table(invocation->output, page, now_us);
-        } else {
-            output_say(invocation->output, "no node runs; `weir serve` starts one, --all shows those that have stopped");
-        }
-    }
-    json_decref(page);
-    store_close(store);
-    return status;
+    return add_scheduler_role(store, page, error);
 }
+
+static enum weir_status list_nodes(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    static const struct list_view view = {
+        .kind = LIST_NODES,
+        .print = print_node_rows,
+        .adjust = adjust_nodes,
+        .empty = "no node is running; `weir serve` starts one, `weir node list --all` also lists stopped nodes"};
+    return verb_print_list(invocation, store, &view, error);
+}
+
+enum weir_status verb_node_list(struct invocation *invocation, struct weir_error *error)
+{
+    return verb_with_store(invocation, STORE_READ, list_nodes, error);
+}
+
+/* --- pause, resume, drain --- */
 
 struct namesakes {
     size_t count;
@@ -190,7 +194,7 @@ struct namesakes {
 static bool add_namesake(void *context, const json_t *node)
 {
     struct namesakes *namesakes = context;
-    if (field_node_lives(node)) {
+    if (row_node_is_live(node)) {
         namesakes->status =
             text_format(&namesakes->ids, "%s%" PRId64, namesakes->count == 0 ? "" : ", ", field_number(node, "id", 0));
         namesakes->count++;
@@ -216,41 +220,54 @@ static enum weir_status refuse_namesakes(struct store *store, const char *name, 
     return status;
 }
 
-static enum weir_status set_desired_state(struct invocation *invocation, enum desired_state desired_state, const char *word,
-                                          struct weir_error *error)
+/* The order that the verb gives to the node, and the text that describes it. */
+static enum weir_status order_node(struct invocation *invocation, struct store *store, enum desired_state desired_state,
+                                   const char *effect, struct weir_error *error)
 {
-    struct store *store = NULL;
     const char *name = invocation_argument(invocation, 0);
-    enum weir_status status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
-    if (status == WEIR_OK) {
-        status = refuse_namesakes(store, name, error);
-    }
-    if (status == WEIR_OK && invocation_is_dry_run(invocation) && strspn(name, "0123456789") != strlen(name)) {
-        status = filter_require_name(store, LIST_NODES, name, WEIR_NOT_FOUND, error);
-    } else if (status == WEIR_OK && !invocation_is_dry_run(invocation)) {
+    bool is_dry_run = invocation_is_dry_run(invocation);
+    bool is_number = strspn(name, "0123456789") == strlen(name);
+    enum weir_status status = refuse_namesakes(store, name, error);
+    if (status == WEIR_OK && is_dry_run && !is_number) {
+        status = page_require_name(store, LIST_NODES, name, WEIR_NOT_FOUND, error);
+    } else if (status == WEIR_OK && !is_dry_run) {
         status = store_set_desired_state(store, name, desired_state, error);
     }
     if (status == WEIR_OK) {
-        output_say_sign(invocation->output, SIGN_FINE, "node %s %s %s", output_safe(invocation->output, name),
-                        invocation_is_dry_run(invocation) ? "would be asked to" : "is asked to", word);
-        status = invocation_print_act(
+        output_report_sign(invocation->output, SIGN_FINE, "node %s %s %s", output_safe(invocation->output, name),
+                           is_dry_run ? "would get the order to" : "has the order to", effect);
+        status = verb_print_act(
             invocation, json_pack("{s:s, s:s}", "name", name, "desired_state", desired_state_name(desired_state)), error);
     }
-    store_close(store);
     return status;
+}
+
+static enum weir_status pause_node(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    return order_node(invocation, store, NODE_PAUSE, "pause: it starts no more executions, running ones continue", error);
+}
+
+static enum weir_status resume_node(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    return order_node(invocation, store, NODE_RUN, "start executions again", error);
+}
+
+static enum weir_status drain_node(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    return order_node(invocation, store, NODE_DRAIN, "drain: it finishes its executions and starts no more", error);
 }
 
 enum weir_status verb_node_pause(struct invocation *invocation, struct weir_error *error)
 {
-    return set_desired_state(invocation, NODE_PAUSE, "pause: it starts nothing more, what runs goes on", error);
+    return verb_with_store(invocation, STORE_CHANGE, pause_node, error);
 }
 
 enum weir_status verb_node_resume(struct invocation *invocation, struct weir_error *error)
 {
-    return set_desired_state(invocation, NODE_RUN, "go on", error);
+    return verb_with_store(invocation, STORE_CHANGE, resume_node, error);
 }
 
 enum weir_status verb_node_drain(struct invocation *invocation, struct weir_error *error)
 {
-    return set_desired_state(invocation, NODE_DRAIN, "drain: it finishes what it has and starts nothing more", error);
+    return verb_with_store(invocation, STORE_CHANGE, drain_node, error);
 }

@@ -1,37 +1,50 @@
-/* weir pause, resume: the whole queue, or one executor group. */
+/* `weir pause` and `weir resume`: the whole queue, or one executor group.
+ *
+ * The pause is a row of the store that the scheduler obeys in its next round. Executions that run already continue. A
+ * group must exist, so that a misspelt name cannot look like a pause. One thread.
+ */
 #include "base/error.h"
-#include "cli/arguments/command.h"
-#include "cli/arguments/filter.h"
+#include "cli/verbs/store_pages.h"
+#include "cli/verbs/verb.h"
 
-static enum weir_status set_paused(struct invocation *invocation, bool paused, struct weir_error *error)
+static enum weir_status pause_or_resume(struct invocation *invocation, struct store *store, bool paused,
+                                        struct weir_error *error)
 {
-    struct store *store = NULL;
     struct output *output = invocation->output;
     const char *group = invocation_text(invocation, "group");
-    enum weir_status status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
-    if (status == WEIR_OK && group != NULL) {
-        status = filter_require_name(store, LIST_GROUPS, group, WEIR_NOT_FOUND, error);
+    enum weir_status status = WEIR_OK;
+    if (group != NULL) {
+        status = page_require_name(store, LIST_GROUPS, group, WEIR_NOT_FOUND, error);
     }
     if (status == WEIR_OK && !invocation_is_dry_run(invocation)) {
         status = store_set_paused(store, group, paused, error);
     }
     if (status == WEIR_OK) {
-        output_say_sign(output, paused ? SIGN_PAUSED : SIGN_FINE, "%s%s %s%s", group != NULL ? "group " : "the queue",
-                        group != NULL ? output_safe(output, group) : "",
-                        invocation_is_dry_run(invocation) ? "would be " : "is ",
-                        paused ? "paused; what runs goes on" : "resumed");
-        status = invocation_print_act(invocation, json_pack("{s:s?, s:b}", "group", group, "paused", paused), error);
+        output_report_sign(output, paused ? SIGN_PAUSED : SIGN_FINE, "%s%s %s%s", group != NULL ? "group " : "the queue",
+                           group != NULL ? output_safe(output, group) : "",
+                           invocation_is_dry_run(invocation) ? "would be " : "is ",
+                           paused ? "paused; running executions continue" : "resumed");
+        status = verb_print_act(invocation, json_pack("{s:s?, s:b}", "group", group, "paused", paused), error);
     }
-    store_close(store);
     return status;
+}
+
+static enum weir_status pause_queue(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    return pause_or_resume(invocation, store, true, error);
+}
+
+static enum weir_status resume_queue(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    return pause_or_resume(invocation, store, false, error);
 }
 
 enum weir_status verb_pause(struct invocation *invocation, struct weir_error *error)
 {
-    return set_paused(invocation, true, error);
+    return verb_with_store(invocation, STORE_CHANGE, pause_queue, error);
 }
 
 enum weir_status verb_resume(struct invocation *invocation, struct weir_error *error)
 {
-    return set_paused(invocation, false, error);
+    return verb_with_store(invocation, STORE_CHANGE, resume_queue, error);
 }

@@ -1,8 +1,15 @@
+/* `weir plan list` and `weir plan set`.
+ *
+ * A change holds for the next assignment of the scheduler. A lower limit never stops an execution that runs: the
+ * workspace gets no new slot until it is below the limit. One thread.
+ */
 #include "base/error.h"
-#include "cli/arguments/command.h"
 #include "cli/output/json_fields.h"
+#include "cli/output/table.h"
+#include "cli/verbs/store_pages.h"
+#include "cli/verbs/verb.h"
 
-static void print_table(struct output *output, const json_t *page)
+static void print_plans(struct output *output, const json_t *page, int64_t now_us)
 {
     static const struct column columns[] = {
         {.title = "PLAN", .least = 8},
@@ -13,6 +20,7 @@ static void print_table(struct output *output, const json_t *page)
     struct table table;
     size_t i;
     json_t *item;
+    (void)now_us; /* a plan has no times */
     table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
     json_array_foreach(json_object_get(page, "items"), i, item)
     {
@@ -24,52 +32,48 @@ static void print_table(struct output *output, const json_t *page)
     table_close(&table);
 }
 
-enum weir_status verb_plan_list(struct invocation *invocation, struct weir_error *error)
+static enum weir_status list_plans(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
-    struct store *store = NULL;
-    json_t *page = NULL;
-    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
-    if (status == WEIR_OK) {
-        status = page_read(store, LIST_PLANS, NULL, &page, error);
-    }
-    if (status == WEIR_OK && !output_page(invocation->output, page)) {
-        print_table(invocation->output, page);
-    }
-    json_decref(page);
-    store_close(store);
-    return status;
+    static const struct list_view view = {.kind = LIST_PLANS, .print = print_plans};
+    return verb_print_list(invocation, store, &view, error);
 }
 
-/* What stays as it was is null. */
-static enum weir_status print_change(const struct invocation *invocation, const struct plan_change *change,
-                                     struct weir_error *error)
+enum weir_status verb_plan_list(struct invocation *invocation, struct weir_error *error)
+{
+    return verb_with_store(invocation, STORE_READ, list_plans, error);
+}
+
+/* A value that the command does not change is null. */
+static enum weir_status print_plan_change(const struct invocation *invocation, const struct plan_change *change,
+                                          struct weir_error *error)
 {
     json_t *limit = change->max_concurrent > 0 ? json_integer(change->max_concurrent) : json_null();
     json_t *weight = change->weight > 0 ? json_integer(change->weight) : json_null();
-    return invocation_print_act(
+    return verb_print_act(
         invocation, json_pack("{s:s, s:o, s:o}", "name", change->name, "max_concurrent", limit, "weight", weight), error);
 }
 
-enum weir_status verb_plan_set(struct invocation *invocation, struct weir_error *error)
+static enum weir_status set_plan(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
-    struct store *store = NULL;
     struct plan_change change = {
         .name = invocation_argument(invocation, 0),
         .max_concurrent = invocation_number(invocation, "max-concurrent", 0),
         .weight = (int)invocation_number(invocation, "weight", 0),
     };
-    if (change.max_concurrent == 0 && change.weight == 0) {
+    bool is_dry_run = invocation_is_dry_run(invocation);
+    enum weir_status status = is_dry_run ? WEIR_OK : store_set_plan(store, &change, error);
+    if (status == WEIR_OK) {
+        output_report_sign(invocation->output, SIGN_FINE, "plan %s %s", output_safe(invocation->output, change.name),
+                           is_dry_run ? "would be set" : "is set, with effect at once");
+        status = print_plan_change(invocation, &change, error);
+    }
+    return status;
+}
+
+enum weir_status verb_plan_set(struct invocation *invocation, struct weir_error *error)
+{
+    if (!invocation_has(invocation, "max-concurrent") && !invocation_has(invocation, "weight")) {
         return invocation_usage_error(invocation, error, "`weir plan set` needs --max-concurrent N or --weight W");
     }
-    enum weir_status status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
-    if (status == WEIR_OK && !invocation_is_dry_run(invocation)) {
-        status = store_set_plan(store, &change, error);
-    }
-    if (status == WEIR_OK) {
-        output_say_sign(invocation->output, SIGN_FINE, "plan %s %s", output_safe(invocation->output, change.name),
-                        invocation_is_dry_run(invocation) ? "would be set" : "set; it holds from now on");
-        status = print_change(invocation, &change, error);
-    }
-    store_close(store);
-    return status;
+    return verb_with_store(invocation, STORE_CHANGE, set_plan, error);
 }

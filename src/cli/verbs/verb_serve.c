@@ -1,19 +1,27 @@
-/* serve and dev: a node as a process. Its data on stdout is the log; everything else is talk on stderr. */
+/* `weir serve` and `weir dev`: nodes as a process.
+ *
+ * The log is the data on stdout; everything else is a message on stderr. `serve` needs a store that is migrated, and
+ * reads its settings again at a SIGHUP. `dev` makes and migrates the store, opens exec, and makes a first workspace,
+ * unless there is one.
+ *
+ * A node that cannot go on ends the process with an exit code, so that a service manager starts it again; its executions
+ * are handed over as after a crash. Runs in the main thread.
+ */
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
-#include "cli/arguments/command.h"
 #include "cli/node_runner.h"
 #include "cli/sd_notify.h"
 #include "cli/signals.h"
+#include "cli/verbs/verb.h"
 #include "weir/weir.h"
 
 /* What a newcomer's first executions belong to: five at once, so that trying things is not waiting for a slot. */
 #define DEV_WORKSPACE "default"
 #define DEV_PLAN "pro"
 
-static const char *exec_words(const struct settings *settings, bool open_exec)
+static const char *exec_rule_text(const struct settings *settings, bool open_exec)
 {
     if (open_exec ||
         (settings_number(settings, SETTING_EXEC_ALLOW) != 0 && settings_list(settings, SETTING_EXEC_ALLOW) == NULL)) {
@@ -22,36 +30,36 @@ static const char *exec_words(const struct settings *settings, bool open_exec)
     return settings_number(settings, SETTING_EXEC_ALLOW) != 0 ? "exec for listed programs" : "exec closed";
 }
 
-static void say_what_runs(struct output *output, const struct node_runner *runner)
+static void report_nodes_started(struct output *output, const struct node_runner *runner)
 {
     const struct running_node *first = &runner->nodes[0];
     if (runner->count == 1) {
-        output_say(output, "weir %s - store %s - engine %s - %s", weir_version(), store_url(runner->store),
-                   engine_name(first->engine), exec_words(&first->settings, false));
+        output_report(output, "weir %s - store %s - engine %s - %s", weir_version(), store_url(runner->store),
+                      engine_name(first->engine), exec_rule_text(&first->settings, false));
         return;
     }
-    output_say(output, "weir %s - store %s - %zu nodes", weir_version(), store_url(runner->store), runner->count);
+    output_report(output, "weir %s - store %s - %zu nodes", weir_version(), store_url(runner->store), runner->count);
     for (size_t i = 0; i < runner->count; i++) {
         const struct running_node *running = &runner->nodes[i];
         const char *group = output_safe(output, settings_text(&running->settings, SETTING_EXECUTOR_GROUP));
         if (strcmp(engine_name(running->engine), "temporal") == 0) {
-            output_say(output, "group %s - engine temporal - namespace %s at %s", group,
-                       output_safe(output, settings_text(&running->settings, SETTING_TEMPORAL_NAMESPACE)),
-                       output_safe(output, settings_text(&running->settings, SETTING_TEMPORAL_ADDRESS)));
+            output_report(output, "group %s - engine temporal - namespace %s at %s", group,
+                          output_safe(output, settings_text(&running->settings, SETTING_TEMPORAL_NAMESPACE)),
+                          output_safe(output, settings_text(&running->settings, SETTING_TEMPORAL_ADDRESS)));
         } else {
-            output_say(output, "group %s - engine %s - %s", group, engine_name(running->engine),
-                       exec_words(&running->settings, false));
+            output_report(output, "group %s - engine %s - %s", group, engine_name(running->engine),
+                          exec_rule_text(&running->settings, false));
         }
     }
 }
 
-static enum weir_status run_until_told(struct node_runner *runner, struct weir_error *error)
+static enum weir_status run_until_stopped(struct node_runner *runner, struct weir_error *error)
 {
     enum weir_status status = node_runner_start(runner, error);
     if (status != WEIR_OK) {
         return status;
     }
-    service_notice("READY=1");
+    sd_notify_send("READY=1");
     status = node_runner_await(runner, error);
     if (status != WEIR_OK) {
         /* A node that cannot go on is closed as if it had died: others take over. The exit code says so. */
@@ -70,10 +78,10 @@ enum weir_status verb_serve(struct invocation *invocation, struct weir_error *er
                                           .group = invocation_text(invocation, "group"),
                                           .log_fd = STDOUT_FILENO};
     enum weir_status status = node_runner_open(&runner, invocation, &options, error);
-    interrupt_reloads();
+    signals_catch_reload();
     if (status == WEIR_OK) {
-        say_what_runs(invocation->output, &runner);
-        status = run_until_told(&runner, error);
+        report_nodes_started(invocation->output, &runner);
+        status = run_until_stopped(&runner, error);
     }
     node_runner_close(&runner);
     return status;
@@ -82,7 +90,7 @@ enum weir_status verb_serve(struct invocation *invocation, struct weir_error *er
 /* --- dev --- */
 
 /* The workspace is made once; what people have changed since is kept. */
-static enum weir_status prepare(struct store *store, bool *ret_is_new, struct weir_error *error)
+static enum weir_status prepare_dev_workspace(struct store *store, bool *ret_is_new, struct weir_error *error)
 {
     json_t *page = NULL;
     struct list_options options = {.kind = LIST_WORKSPACES, .limit = 1};
@@ -99,15 +107,15 @@ static enum weir_status prepare(struct store *store, bool *ret_is_new, struct we
     return store_set_workspace(store, &change, error);
 }
 
-static void say_what_next(struct output *output, const char *url, bool is_new)
+static void report_dev_commands(struct output *output, const char *url, bool is_new)
 {
-    output_say(output, "weir %s - a node for development, exec open", weir_version());
-    output_say(output, "data: %s (%s; kept when this ends, Ctrl-C)", url, is_new ? "new" : "from before");
-    output_say(output, "try, in another terminal of this folder:");
-    output_say(output, "  weir demo --eject                              # writes onboard-customer.yaml");
-    output_say(output, "  weir workflow apply onboard-customer.yaml");
-    output_say(output, "  weir enqueue -w " DEV_WORKSPACE " onboard-customer -p '{\"customer\": 42}' --wait");
-    output_say(output, "  weir top");
+    output_report(output, "weir %s - a node for development, exec open", weir_version());
+    output_report(output, "data: %s (%s; kept when this ends, Ctrl-C)", url, is_new ? "new" : "from before");
+    output_report(output, "try, in another terminal of this folder:");
+    output_report(output, "  weir demo --eject                              # writes onboard-customer.yaml");
+    output_report(output, "  weir workflow apply onboard-customer.yaml");
+    output_report(output, "  weir enqueue -w " DEV_WORKSPACE " onboard-customer -p '{\"customer\": 42}' --wait");
+    output_report(output, "  weir top");
 }
 
 enum weir_status verb_dev(struct invocation *invocation, struct weir_error *error)
@@ -120,11 +128,11 @@ enum weir_status verb_dev(struct invocation *invocation, struct weir_error *erro
     bool is_new = false;
     enum weir_status status = node_runner_open(&runner, invocation, &options, error);
     if (status == WEIR_OK) {
-        status = prepare(runner.store, &is_new, error);
+        status = prepare_dev_workspace(runner.store, &is_new, error);
     }
     if (status == WEIR_OK) {
-        say_what_next(invocation->output, store_url(runner.store), is_new);
-        status = run_until_told(&runner, error);
+        report_dev_commands(invocation->output, store_url(runner.store), is_new);
+        status = run_until_stopped(&runner, error);
     }
     node_runner_close(&runner);
     return status;

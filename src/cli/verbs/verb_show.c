@@ -1,11 +1,19 @@
+/* `weir show`: one execution with its params, steps and events.
+ *
+ * The facts are printed first, each only when it has a value. For a workflow on Temporal its ids and a link to the UI
+ * follow, then the steps with their earlier attempts, then the last events. Outputs that the node could not decode are
+ * decoded here, if the settings name a codec; a codec that is away gives a warning and not an error. One thread.
+ */
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/arguments/command.h"
 #include "cli/output/json_fields.h"
-#include "cli/settings/temporal_settings.h"
+#include "cli/output/table.h"
+#include "cli/verbs/store_pages.h"
+#include "cli/verbs/temporal_service.h"
+#include "cli/verbs/verb.h"
 
-static void print_line(struct output *output, const json_t *object, const char *label, const char *key)
+static void print_fact(struct output *output, const json_t *object, const char *label, const char *key)
 {
     const char *text = field_text(output, object, key);
     if (text != NULL && strcmp(text, "0") != 0) {
@@ -13,7 +21,7 @@ static void print_line(struct output *output, const json_t *object, const char *
     }
 }
 
-static void print_head(struct output *output, const json_t *execution)
+static void print_execution_facts(struct output *output, const json_t *execution)
 {
     static const char *const lines[][2] = {
         {"version", "version"},
@@ -38,15 +46,15 @@ static void print_head(struct output *output, const json_t *execution)
                  field_text(output, execution, "id"));
     output_print(output, "  %-16s %s%s%s%s\n", "state", state, reason != NULL ? " (" : "", reason != NULL ? reason : "",
                  reason != NULL ? ")" : "");
-    print_line(output, execution, "workspace", "workspace");
-    print_line(output, execution, "workflow", "workflow");
+    print_fact(output, execution, "workspace", "workspace");
+    print_fact(output, execution, "workflow", "workflow");
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-        print_line(output, execution, lines[i][0], lines[i][1]);
+        print_fact(output, execution, lines[i][0], lines[i][1]);
     }
-    bool is_held = field_is_held(execution);
-    print_line(output, execution, is_held ? "earlier code" : "error code", "error_code");
-    print_line(output, execution, is_held ? "earlier error" : "error", "error");
-    print_line(output, execution, "params", "params");
+    bool is_held = row_is_held(execution);
+    print_fact(output, execution, is_held ? "earlier code" : "error code", "error_code");
+    print_fact(output, execution, is_held ? "earlier error" : "error", "error");
+    print_fact(output, execution, "params", "params");
 }
 
 /* What the engine wrote down about its workflow. */
@@ -64,7 +72,7 @@ static void print_workflow(struct output *output, const struct settings *setting
     output_print(output, "  %-16s %s\n", "workflow id", workflow_id);
     output_print(output, "  %-16s %s\n", "run id", run_id == NULL ? "-" : run_id);
     output_print(output, "  %-16s %s\n", "namespace", space == NULL ? "-" : space);
-    print_line(output, facts, "task queue", "task_queue");
+    print_fact(output, facts, "task queue", "task_queue");
     if (field_is_true(facts, "start_sent_again")) {
         output_print(output, "  %-16s %s\n", "notice",
                      "its start was sent again: where the first workflow was deleted, a second one has run");
@@ -75,7 +83,7 @@ static void print_workflow(struct output *output, const struct settings *setting
     }
 }
 
-static void add_step(struct table *table, struct output *output, const json_t *step)
+static void add_step_row(struct table *table, struct output *output, const json_t *step)
 {
     const char *code = field_text(output, step, "error_code");
     table_cell(table, field_text(output, step, "step"));
@@ -116,10 +124,10 @@ static void print_steps(struct output *output, const json_t *steps, const json_t
         json_array_foreach(earlier, k, attempt)
         {
             if (json_equal(json_object_get(attempt, "step"), json_object_get(step, "step"))) {
-                add_step(&table, output, attempt);
+                add_step_row(&table, output, attempt);
             }
         }
-        add_step(&table, output, step);
+        add_step_row(&table, output, step);
     }
     table_close(&table);
 }
@@ -177,8 +185,8 @@ static void decode_outputs(const struct invocation *invocation, json_t *executio
     struct settings settings =
         settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
     error_clear(&error);
-    if (temporal_settings_decode(&settings, json_object_get(execution, "steps"), &error) != WEIR_OK) {
-        output_say_sign(invocation->output, SIGN_WARN, "an output is still encoded: %s", error.message);
+    if (temporal_service_decode(&settings, json_object_get(execution, "steps"), &error) != WEIR_OK) {
+        output_report_sign(invocation->output, SIGN_WARN, "an output is still encoded: %s", error.message);
     }
 }
 
@@ -186,7 +194,7 @@ enum weir_status verb_show(struct invocation *invocation, struct weir_error *err
 {
     struct store *store = NULL;
     json_t *execution = NULL;
-    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    enum weir_status status = verb_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
         status = store_show(store, invocation_argument(invocation, 0), &execution, error);
     }
@@ -198,7 +206,7 @@ enum weir_status verb_show(struct invocation *invocation, struct weir_error *err
         decode_outputs(invocation, execution);
     }
     if (status == WEIR_OK && !output_object(invocation->output, execution)) {
-        print_head(invocation->output, execution);
+        print_execution_facts(invocation->output, execution);
         struct settings settings =
             settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
         print_workflow(invocation->output, &settings, json_object_get(execution, "steps"));

@@ -1,11 +1,17 @@
+/* `weir status`: the state of the queue on one screen, or as text for Prometheus.
+ *
+ * All numbers come from one call of store_status(), so that they belong to one moment. Lines for paused groups, unserved
+ * executions and engine errors appear only when there are any. One thread.
+ */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/shell_quote.h"
-#include "cli/arguments/command.h"
 #include "cli/output/json_fields.h"
-#include "cli/role.h"
+#include "cli/output/table.h"
+#include "cli/verbs/role.h"
+#include "cli/verbs/verb.h"
 #include "observe/metrics.h"
 
 enum { STATUS_WORKSPACES = 20, METRICS_WORKSPACES = 100, METRICS_BYTES_MAX = 4 * 1024 * 1024 };
@@ -26,7 +32,7 @@ static void print_paused_groups(struct output *output, const json_t *answer)
 }
 
 /* A store on which no node runs and nothing waits needs no scheduler. */
-static void print_scheduler(struct output *output, const json_t *answer, int64_t now_us)
+static void print_role_line(struct output *output, const json_t *answer, int64_t now_us)
 {
     const json_t *scheduler = json_object_get(answer, "scheduler");
     bool is_needed = field_number(answer, "nodes", 0) > 0 || field_number(answer, "pending", 0) > 0;
@@ -52,7 +58,7 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
                  : !field_is_true(answer, "engine_reachable")                  ? "not reachable"
                  : field_text(output, answer, "engine_impaired_since") != NULL ? "up, ends are seen late"
                                                                                : "up");
-    print_scheduler(output, answer, now_us);
+    print_role_line(output, answer, now_us);
     int64_t unserved = field_number(json_object_get(answer, "pending_reasons"), "no_node_in_group", 0);
     if (nodes > 0 && unserved > 0) {
         output_print(output, "%s unserved  %" PRId64 ": no node of their group accepts work (`weir why ID`)\n",
@@ -79,7 +85,7 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
                  field_number(answer, "cancelled", 0));
 }
 
-static void print_workspaces(struct output *output, const json_t *answer)
+static void print_workspace_table(struct output *output, const json_t *answer)
 {
     static const struct column columns[] = {
         {.title = "WORKSPACE", .least = 9},         {.title = "PLAN", .least = 6},
@@ -137,7 +143,7 @@ enum weir_status verb_status(struct invocation *invocation, struct weir_error *e
     if (as_metrics && invocation->output->format != OUTPUT_TABLE) {
         return invocation_usage_error(invocation, error, "--metrics is the text of Prometheus, which has no JSON form");
     }
-    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    enum weir_status status = verb_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
         status = store_status(store, as_metrics ? METRICS_WORKSPACES : STATUS_WORKSPACES, &answer, error);
     }
@@ -148,7 +154,7 @@ enum weir_status verb_status(struct invocation *invocation, struct weir_error *e
         status = print_metrics(invocation->output, answer, error);
     } else if (status == WEIR_OK && !output_object(invocation->output, answer)) {
         print_totals(invocation->output, answer, now_us);
-        print_workspaces(invocation->output, answer);
+        print_workspace_table(invocation->output, answer);
     }
     json_decref(answer);
     store_close(store);

@@ -1,11 +1,17 @@
-/* weir store init, migrate, check, backup, plan. */
+/* `weir store init`, `migrate`, `check`, `backup`, `plan`.
+ *
+ * Each opens the store without demanding its present schema, where that is the purpose. Long calls report their progress
+ * by a callback. Only the backup lets a signal end it, between two chunks, because half a copy must not stay; a migration
+ * and a check run to their end. A dry run prints the migrations and applies none. One thread.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "assemble.h"
 #include "base/error.h"
-#include "cli/arguments/command.h"
+#include "cli/output/progress.h"
 #include "cli/signals.h"
+#include "cli/verbs/verb.h"
 
 /* --- progress --- */
 
@@ -15,18 +21,18 @@ struct long_call {
     bool may_stop;    /* Ctrl-C ends it between two of its parts */
 };
 
-static bool tell_progress(void *context, int64_t done, int64_t total)
+static bool report_store_progress(void *context, int64_t done, int64_t total)
 {
     const struct long_call *call = context;
     output_progress(call->output, call->what, done, total);
-    return !call->may_stop || interrupt_count() == 0;
+    return !call->may_stop || signals_count() == 0;
 }
 
 /* --- migrations --- */
 
-static enum weir_status read_plan(struct invocation *invocation, struct store *store,
-                                  const struct store_migration **ret_migrations, size_t *ret_count, size_t *ret_missing,
-                                  struct weir_error *error)
+static enum weir_status read_migrations(struct invocation *invocation, struct store *store,
+                                        const struct store_migration **ret_migrations, size_t *ret_count,
+                                        size_t *ret_missing, struct weir_error *error)
 {
     enum weir_status status = store_plan(store, invocation->arena, ret_migrations, ret_count, error);
     *ret_missing = 0;
@@ -37,26 +43,26 @@ static enum weir_status read_plan(struct invocation *invocation, struct store *s
 }
 
 /* *ret_count: how many were applied, or would be. */
-static enum weir_status migrate(struct invocation *invocation, struct store *store, int *ret_count,
-                                struct weir_error *error)
+static enum weir_status migrate_store(struct invocation *invocation, struct store *store, int *ret_count,
+                                      struct weir_error *error)
 {
     const struct store_migration *migrations = NULL;
     size_t count = 0;
     size_t missing = 0;
-    enum weir_status status = read_plan(invocation, store, &migrations, &count, &missing, error);
+    enum weir_status status = read_migrations(invocation, store, &migrations, &count, &missing, error);
     for (size_t i = 0; status == WEIR_OK && i < count; i++) {
         if (!migrations[i].applied) {
-            output_say(invocation->output, "%s %s.sql", invocation_is_dry_run(invocation) ? "would apply" : "applying",
-                       migrations[i].name);
+            output_report(invocation->output, "%s %s.sql", invocation_is_dry_run(invocation) ? "would apply" : "applying",
+                          migrations[i].name);
         }
     }
     if (status == WEIR_OK && missing == 0 && invocation_is_dry_run(invocation)) {
-        output_say(invocation->output, "nothing to apply: the store is up to date");
+        output_report(invocation->output, "nothing to apply: the store is up to date");
     }
     *ret_count = (int)missing;
     if (status == WEIR_OK && missing > 0 && !invocation_is_dry_run(invocation)) {
         struct long_call call = {.output = invocation->output, .what = "migrating"};
-        store_set_progress(store, tell_progress, &call);
+        store_set_progress(store, report_store_progress, &call);
         status = store_migrate(store, ret_count, error);
         store_set_progress(store, NULL, NULL);
         output_progress_end(invocation->output);
@@ -71,7 +77,7 @@ static enum weir_status print_migrated(struct invocation *invocation, struct sto
     if (output->format == OUTPUT_TABLE && !invocation_is_dry_run(invocation)) {
         output_print(output, "%s\n", store_url(store));
     }
-    return invocation_print_act(invocation, json_pack("{s:s, s:i}", "store", store_url(store), "applied", applied), error);
+    return verb_print_act(invocation, json_pack("{s:s, s:i}", "store", store_url(store), "applied", applied), error);
 }
 
 enum weir_status verb_store_init(struct invocation *invocation, struct weir_error *error)
@@ -82,21 +88,21 @@ enum weir_status verb_store_init(struct invocation *invocation, struct weir_erro
     if (invocation_is_dry_run(invocation)) {
         char url[512];
         store_url_shown(settings_text(invocation->settings, SETTING_STORE), url, sizeof url);
-        output_say(invocation->output, "would make %s where it is missing, and migrate it%s%s",
-                   output_safe(invocation->output, url), role == NULL ? "" : "; would give its rights to ",
-                   role == NULL ? "" : output_safe(invocation->output, role));
-        return invocation_print_act(invocation, json_pack("{s:s, s:s?}", "store", url, "role", role), error);
+        output_report(invocation->output, "would make %s where it is missing, and migrate it%s%s",
+                      output_safe(invocation->output, url), role == NULL ? "" : "; would give its rights to ",
+                      role == NULL ? "" : output_safe(invocation->output, role));
+        return verb_print_act(invocation, json_pack("{s:s, s:s?}", "store", url, "role", role), error);
     }
-    enum weir_status status = invocation_open_store(invocation, STORE_CREATE, &store, error);
+    enum weir_status status = verb_open_store(invocation, STORE_CREATE, &store, error);
     if (status == WEIR_OK) {
-        status = migrate(invocation, store, &applied, error);
+        status = migrate_store(invocation, store, &applied, error);
     }
     if (status == WEIR_OK && role != NULL) {
         status = assemble_grant_role(store, role, error);
     }
     if (status == WEIR_OK) {
-        output_say_sign(invocation->output, SIGN_FINE,
-                        applied > 0 ? "the store is ready" : "the store is there and up to date");
+        output_report_sign(invocation->output, SIGN_FINE,
+                           applied > 0 ? "the store is ready" : "the store is there and up to date");
         status = print_migrated(invocation, store, applied, error);
     }
     store_close(store);
@@ -107,12 +113,13 @@ enum weir_status verb_store_migrate(struct invocation *invocation, struct weir_e
 {
     struct store *store = NULL;
     int applied = 0;
-    enum weir_status status = invocation_open_store(invocation, STORE_MEND, &store, error);
+    enum weir_status status = verb_open_store(invocation, STORE_MEND, &store, error);
     if (status == WEIR_OK) {
-        status = migrate(invocation, store, &applied, error);
+        status = migrate_store(invocation, store, &applied, error);
     }
     if (status == WEIR_OK && !invocation_is_dry_run(invocation)) {
-        output_say_sign(invocation->output, SIGN_FINE, "%d %s applied", applied, applied == 1 ? "migration" : "migrations");
+        output_report_sign(invocation->output, SIGN_FINE, "%d %s applied", applied,
+                           applied == 1 ? "migration" : "migrations");
     }
     if (status == WEIR_OK) {
         status = print_migrated(invocation, store, applied, error);
@@ -146,9 +153,9 @@ enum weir_status verb_store_plan(struct invocation *invocation, struct weir_erro
     const struct store_migration *migrations = NULL;
     size_t count = 0;
     size_t missing = 0;
-    enum weir_status status = invocation_open_store(invocation, STORE_MEND, &store, error);
+    enum weir_status status = verb_open_store(invocation, STORE_MEND, &store, error);
     if (status == WEIR_OK) {
-        status = read_plan(invocation, store, &migrations, &count, &missing, error);
+        status = read_migrations(invocation, store, &migrations, &count, &missing, error);
     }
     if (status == WEIR_OK && invocation->output->format != OUTPUT_TABLE) {
         status = print_plan_json(invocation, migrations, count, error);
@@ -158,7 +165,7 @@ enum weir_status verb_store_plan(struct invocation *invocation, struct weir_erro
                          migrations[i].applied ? "applied" : "not applied");
             output_print(invocation->output, "%s\n", migrations[i].sql);
         }
-        output_say(invocation->output, "%zu of %zu applied", count - missing, count);
+        output_report(invocation->output, "%zu of %zu applied", count - missing, count);
     }
     store_close(store);
     return status;
@@ -166,7 +173,7 @@ enum weir_status verb_store_plan(struct invocation *invocation, struct weir_erro
 
 /* --- check, backup --- */
 
-static enum weir_status tell_problems(struct invocation *invocation, const json_t *problems, struct weir_error *error)
+static enum weir_status print_problems(struct invocation *invocation, const json_t *problems, struct weir_error *error)
 {
     struct output *output = invocation->output;
     size_t count = json_array_size(problems);
@@ -201,18 +208,18 @@ enum weir_status verb_store_check(struct invocation *invocation, struct weir_err
 {
     struct store *store = NULL;
     json_t *problems = NULL;
-    enum weir_status status = invocation_open_store(invocation, STORE_MEND, &store, error);
+    enum weir_status status = verb_open_store(invocation, STORE_MEND, &store, error);
     if (status == WEIR_OK) {
         status = store_require_schema(store, error);
     }
     if (status == WEIR_OK) {
         struct long_call call = {.output = invocation->output, .what = "checking"};
-        store_set_progress(store, tell_progress, &call);
+        store_set_progress(store, report_store_progress, &call);
         status = store_check(store, &problems, error);
         output_progress_end(invocation->output);
     }
     if (status == WEIR_OK) {
-        status = tell_problems(invocation, problems, error);
+        status = print_problems(invocation, problems, error);
     }
     json_decref(problems);
     store_close(store);
@@ -221,7 +228,7 @@ enum weir_status verb_store_check(struct invocation *invocation, struct weir_err
 
 static enum weir_status print_backup(const struct invocation *invocation, struct store *store, struct weir_error *error)
 {
-    return invocation_print_act(
+    return verb_print_act(
         invocation, json_pack("{s:s, s:s}", "store", store_url(store), "path", invocation_argument(invocation, 0)), error);
 }
 
@@ -229,18 +236,18 @@ enum weir_status verb_store_backup(struct invocation *invocation, struct weir_er
 {
     struct store *store = NULL;
     const char *path = invocation_argument(invocation, 0);
-    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    enum weir_status status = verb_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
-        output_say(invocation->output, "would copy %s to %s", store_url(store), output_safe(invocation->output, path));
+        output_report(invocation->output, "would copy %s to %s", store_url(store), output_safe(invocation->output, path));
         status = print_backup(invocation, store, error);
     } else if (status == WEIR_OK) {
         struct long_call call = {.output = invocation->output, .what = "copying pages", .may_stop = true};
-        interrupt_watch(); /* half a copy must not stay, since it looks like a whole one */
-        store_set_progress(store, tell_progress, &call);
+        signals_catch(); /* half a copy must not stay, since it looks like a whole one */
+        store_set_progress(store, report_store_progress, &call);
         status = store_backup(store, path, error);
         output_progress_end(invocation->output);
         if (status == WEIR_OK) {
-            output_say_sign(invocation->output, SIGN_FINE, "copied to %s", output_safe(invocation->output, path));
+            output_report_sign(invocation->output, SIGN_FINE, "copied to %s", output_safe(invocation->output, path));
             status = print_backup(invocation, store, error);
         }
     }

@@ -1,9 +1,15 @@
-/* weir temporal ...: what weir needs in the Temporal service, set up there. No store and no node takes part. */
+/* `weir temporal setup`: adds weir's search attribute to the namespaces of the nodes.
+ *
+ * It calls the service of each node of the settings that runs on Temporal, or of the one of --group. No store and no node
+ * takes part. A namespace that has the attribute already is not changed. A dry run makes no call, because the service
+ * does not show whether this client may change it. One thread.
+ */
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/arguments/command.h"
 #include "cli/settings/temporal_settings.h"
+#include "cli/verbs/temporal_service.h"
+#include "cli/verbs/verb.h"
 
 /* The outcome for one namespace; NULL = out of memory. */
 static json_t *describe_setup(const struct settings *settings, bool was_there)
@@ -14,8 +20,8 @@ static json_t *describe_setup(const struct settings *settings, bool was_there)
 }
 
 /* A dry run asks the service nothing: it would not answer for the right to change it. */
-static enum weir_status set_up_one(const struct invocation *invocation, const struct settings *settings, json_t *items,
-                                   struct weir_error *error)
+static enum weir_status set_up_namespace(const struct invocation *invocation, const struct settings *settings,
+                                         json_t *items, struct weir_error *error)
 {
     struct temporal_options temporal;
     struct engine_options options = {.temporal = &temporal};
@@ -26,15 +32,15 @@ static enum weir_status set_up_one(const struct invocation *invocation, const st
     temporal_settings_read(settings, &temporal);
     enum weir_status status =
         is_dry_run ? assemble_require_operator(engine, "search attributes", error)
-                   : assemble_set_up_service(engine, &options, temporal_settings_timeout(invocation), &was_there, error);
+                   : assemble_set_up_service(engine, &options, temporal_service_timeout(invocation), &was_there, error);
     if (status != WEIR_OK) {
         return status;
     }
-    output_say(invocation->output,
-               is_dry_run  ? "would add the search attribute %s to the namespace %s, unless it has it"
-               : was_there ? "the search attribute %s is in the namespace %s already"
-                           : "the search attribute %s is in the namespace %s: nodes use it within five minutes",
-               TEMPORAL_WORKSPACE_ATTRIBUTE, space);
+    output_report(invocation->output,
+                  is_dry_run  ? "would add the search attribute %s to the namespace %s, unless it has it"
+                  : was_there ? "the search attribute %s is in the namespace %s already"
+                              : "the search attribute %s is in the namespace %s: nodes use it within five minutes",
+                  TEMPORAL_WORKSPACE_ATTRIBUTE, space);
     return json_array_append_new(items, describe_setup(settings, was_there)) == 0 ? WEIR_OK : error_out_of_memory(error);
 }
 
@@ -44,19 +50,19 @@ static bool is_on_temporal(const struct settings *settings)
 }
 
 /* Every node of the settings that runs executions on Temporal, or the one of --group. */
-static enum weir_status set_up_all(const struct invocation *invocation, json_t *items, struct weir_error *error)
+static enum weir_status set_up_namespaces(const struct invocation *invocation, json_t *items, struct weir_error *error)
 {
     const struct settings *settings = invocation->settings;
     const char *group = invocation_text(invocation, "group");
     enum weir_status status = WEIR_OK;
     if (group != NULL || settings->node_count == 0) {
         struct settings own = settings_of_group(settings, group);
-        return set_up_one(invocation, &own, items, error);
+        return set_up_namespace(invocation, &own, items, error);
     }
     for (size_t i = 0; i < settings->node_count && status == WEIR_OK; i++) {
         struct settings own = settings_of_node(settings, i);
         if (is_on_temporal(&own)) {
-            status = set_up_one(invocation, &own, items, error);
+            status = set_up_namespace(invocation, &own, items, error);
         }
     }
     if (status == WEIR_OK && json_array_size(items) == 0) {
@@ -68,9 +74,9 @@ static enum weir_status set_up_all(const struct invocation *invocation, json_t *
 enum weir_status verb_temporal_setup(struct invocation *invocation, struct weir_error *error)
 {
     json_t *items = json_array();
-    enum weir_status status = items == NULL ? error_out_of_memory(error) : set_up_all(invocation, items, error);
+    enum weir_status status = items == NULL ? error_out_of_memory(error) : set_up_namespaces(invocation, items, error);
     if (status == WEIR_OK) {
-        status = invocation_print_act(invocation, json_pack("{s:O}", "namespaces", items), error);
+        status = verb_print_act(invocation, json_pack("{s:O}", "namespaces", items), error);
     }
     json_decref(items);
     return status;

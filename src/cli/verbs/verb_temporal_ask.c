@@ -1,34 +1,19 @@
-/* weir temporal describe, query, update: questions of the workflow of an execution. They go to the service directly: no
- * node takes part. */
+/* `weir temporal describe`, `query`, `update`: questions to the workflow of an execution.
+ *
+ * The store gives the execution; the question then goes to the Temporal service directly, and no node takes part. An
+ * update has an id of its own, so that a repeated send is one update. A dry run of an update only checks that the engine
+ * takes updates. One thread.
+ */
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/uuid.h"
-#include "cli/arguments/command.h"
 #include "cli/arguments/input.h"
 #include "cli/output/json_fields.h"
 #include "cli/settings/temporal_settings.h"
-#include "cli/temporal_workflow.h"
-
-/* --params: the text itself, @FILE, or - for stdin; checked to be JSON. Nothing in `to` when there is none. */
-static enum weir_status read_question_params(const struct invocation *invocation, struct text *to, struct weir_error *error)
-{
-    json_t *value = NULL;
-    const char *params = invocation_text(invocation, "params");
-    if (params == NULL) {
-        return WEIR_OK;
-    }
-    bool is_file = params[0] == '@' || strcmp(params, "-") == 0;
-    enum weir_status status =
-        is_file ? input_read(params[0] == '@' ? params + 1 : params, to, error) : text_add_string(to, params);
-    if (status == WEIR_OK && json_read(to->data == NULL ? "" : to->data, to->length, &value, error) != WEIR_OK) {
-        error_prefix(error, "the params are no JSON");
-        status = error->status = WEIR_INVALID_PARAMS;
-    }
-    json_decref(value);
-    return status;
-}
+#include "cli/verbs/temporal_service.h"
+#include "cli/verbs/temporal_workflow.h"
+#include "cli/verbs/verb.h"
 
 static enum weir_status send_question(const struct invocation *invocation, struct store *store, const json_t *execution,
                                       const struct temporal_question *question, json_t **ret_answer,
@@ -53,7 +38,7 @@ static enum weir_status send_question(const struct invocation *invocation, struc
     struct temporal_question whole = *question;
     whole.execution = &workflow.execution;
     whole.request_id = request_id;
-    return assemble_ask(engine, &options, temporal_settings_timeout(invocation), &whole, ret_answer, error);
+    return assemble_ask(engine, &options, temporal_service_timeout(invocation), &whole, ret_answer, error);
 }
 
 static enum weir_status ask_of_execution(struct invocation *invocation, enum question_kind kind, json_t **ret_answer,
@@ -63,9 +48,14 @@ static enum weir_status ask_of_execution(struct invocation *invocation, enum que
     json_t *execution = NULL;
     struct text params = {.max = PARAMS_BYTES_MAX};
     struct temporal_question question = {.kind = kind, .name = invocation_argument(invocation, 1)};
-    enum weir_status status = kind == QUESTION_DESCRIBE ? WEIR_OK : read_question_params(invocation, &params, error);
+    const char *given = kind == QUESTION_DESCRIBE ? NULL : invocation_text(invocation, "params");
+    enum weir_status status =
+        given == NULL
+            ? WEIR_OK
+            : input_read_json(given, kind == QUESTION_QUERY ? "the input of the query" : "the input of the update", &params,
+                              error);
     if (status == WEIR_OK) {
-        status = invocation_open_store(invocation, STORE_READ, &store, error);
+        status = verb_open_store(invocation, STORE_READ, &store, error);
     }
     if (status == WEIR_OK) {
         status = store_show(store, invocation_argument(invocation, 0), &execution, error);
@@ -135,7 +125,7 @@ static enum weir_status print_value(const struct invocation *invocation, const c
     struct output *output = invocation->output;
     const char *name = invocation_argument(invocation, 1);
     if (value == NULL) {
-        output_say(output, "the %s %s would be sent", key, output_safe(output, name));
+        output_report(output, "the %s %s would be sent", key, output_safe(output, name));
         return WEIR_OK;
     }
     json_t *answer = json_pack("{s:s, s:s, s:O}", "id", invocation_argument(invocation, 0), key, name, "result", value);

@@ -1,4 +1,10 @@
-/* top: how the queue is, each second, workspaces by pressure. */
+/* `weir top`: the state of the queue each second, with the workspaces that wait most first.
+ *
+ * Each round reads the status, draws it, and handles keys until the next second; a key redraws at once. A pause of a
+ * workspace asks first and names the workspace in the question, because the list may change between the key and the
+ * answer. In a pipe, or as JSON, there is one picture. The terminal is put back into its old mode at every end. One
+ * thread.
+ */
 #include <inttypes.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -6,44 +12,46 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "cli/arguments/command.h"
 #include "cli/output/json_fields.h"
 #include "cli/output/live_screen.h"
+#include "cli/output/table.h"
 #include "cli/output/terminal_keys.h"
-#include "cli/output/wait_reason.h"
-#include "cli/role.h"
 #include "cli/signals.h"
+#include "cli/verbs/role.h"
+#include "cli/verbs/store_pages.h"
+#include "cli/verbs/verb.h"
+#include "cli/verbs/wait_reason.h"
 
 #define REFRESH_US (1 * MICROSECONDS_PER_SECOND)
 /* Lines of a picture that are no workspaces: four of the head, a blank one, titles, keys. */
 enum { FIXED_LINES = 7, ROWS_LEAST = 3, ROWS_MOST = 200, ROWS_DEFAULT = 18 };
 
-enum asking { ASKS_NOTHING, ASKS_PAUSE, SHOWS_HELP };
+enum question { QUESTION_NONE, QUESTION_PAUSE, QUESTION_HELP };
 
 struct top {
     struct output *output;
     struct store *store;
-    struct frame frame;
+    struct live_screen frame;
     struct terminal_keys keys;
     json_t *status;
     /* For rates: what was enqueued and has ended when it was looked at last, and when that was. */
     int64_t enqueued;
     int64_t ended;
-    int64_t looked_us;
-    int64_t now_us; /* store time of the last look */
+    int64_t read_us;
+    int64_t now_us; /* store time of the last read */
     double enqueued_per_second;
     double ended_per_second;
     size_t selected;
     size_t rows;
-    enum asking asking;
-    char asked[WORKSPACE_NAME_MAX + 1]; /* the workspace that ASKS_PAUSE is about */
+    enum question question;
+    char asked[WORKSPACE_NAME_MAX + 1]; /* the workspace that QUESTION_PAUSE is about */
     char note[160];
 };
 
 static size_t rows_that_fit(const struct output *output)
 {
     struct winsize size;
-    if (!frame_is_live(output) || ioctl(fileno(output->out), TIOCGWINSZ, &size) != 0 || size.ws_row == 0) {
+    if (!live_screen_is_live(output) || ioctl(fileno(output->out), TIOCGWINSZ, &size) != 0 || size.ws_row == 0) {
         return ROWS_DEFAULT;
     }
     size_t rows = size.ws_row > FIXED_LINES + ROWS_LEAST ? size.ws_row - FIXED_LINES - 1 : ROWS_LEAST;
@@ -52,23 +60,23 @@ static size_t rows_that_fit(const struct output *output)
 
 /* --- looking --- */
 
-static void note_rates(struct top *top)
+static void update_rates(struct top *top)
 {
     int64_t now_us = clock_boot(clock_system());
     int64_t ended = field_number(top->status, "completed", 0) + field_number(top->status, "failed", 0) +
                     field_number(top->status, "cancelled", 0);
     int64_t enqueued = ended + field_number(top->status, "pending", 0) + field_number(top->status, "slots_used", 0);
-    double seconds = (double)(now_us - top->looked_us) / (double)MICROSECONDS_PER_SECOND;
-    if (top->looked_us != 0 && seconds > 0) {
+    double seconds = (double)(now_us - top->read_us) / (double)MICROSECONDS_PER_SECOND;
+    if (top->read_us != 0 && seconds > 0) {
         top->enqueued_per_second = (double)(enqueued - top->enqueued) / seconds;
         top->ended_per_second = (double)(ended - top->ended) / seconds;
     }
     top->enqueued = enqueued;
     top->ended = ended;
-    top->looked_us = now_us;
+    top->read_us = now_us;
 }
 
-static enum weir_status look(struct top *top, struct weir_error *error)
+static enum weir_status read_top_status(struct top *top, struct weir_error *error)
 {
     json_t *answer = NULL;
     top->rows = rows_that_fit(top->output);
@@ -79,7 +87,7 @@ static enum weir_status look(struct top *top, struct weir_error *error)
     if (status == WEIR_OK) {
         json_decref(top->status);
         top->status = answer;
-        note_rates(top);
+        update_rates(top);
         size_t count = json_array_size(json_object_get(answer, "workspaces"));
         top->selected = count == 0 ? 0 : top->selected < count ? top->selected : count - 1;
     }
@@ -93,7 +101,7 @@ static const json_t *selected_row(const struct top *top)
 
 /* --- drawing --- */
 
-static void print_head(struct top *top)
+static void print_top_head(struct top *top)
 {
     struct output *output = top->output;
     const json_t *status = top->status;
@@ -121,7 +129,7 @@ static void print_head(struct top *top)
                  top->ended_per_second, pending, pending > 0 ? ", the oldest for " : "", pending > 0 ? oldest : "");
 }
 
-static void print_workspaces(struct top *top)
+static void print_top_workspaces(struct top *top)
 {
     static const struct column columns[] = {
         {.title = "  WORKSPACE", .least = 12},
@@ -139,11 +147,11 @@ static void print_workspaces(struct top *top)
     table_open(&table, top->output, columns, sizeof columns / sizeof columns[0]);
     json_array_foreach(json_object_get(top->status, "workspaces"), i, row)
     {
-        const char *reason = pressure_reason(top->status, row);
+        const char *reason = wait_reason_of_workspace(top->status, row);
         table_cell_format(&table, "%s %s", has_cursor && i == top->selected ? ">" : " ",
                           field_text(top->output, row, "name"));
         table_cell(&table, field_text(top->output, row, "plan"));
-        table_cell(&table, pressure_slot_bar(top->output, row));
+        table_cell(&table, wait_reason_slot_bar(top->output, row));
         table_cell(&table, field_text(top->output, row, "pending"));
         table_cell(&table, field_text(top->output, row, "completed"));
         table_cell(&table, field_text(top->output, row, "failed"));
@@ -152,32 +160,32 @@ static void print_workspaces(struct top *top)
     table_close(&table);
 }
 
-static void print_foot(struct top *top)
+static void print_top_foot(struct top *top)
 {
     if (!top->keys.is_open) {
         return;
     }
-    switch (top->asking) {
-    case ASKS_PAUSE:
+    switch (top->question) {
+    case QUESTION_PAUSE:
         output_print(top->output, "%s workspace %s? y/n\n", field_is_true(selected_row(top), "paused") ? "resume" : "pause",
                      output_safe(top->output, top->asked));
         break;
-    case SHOWS_HELP:
+    case QUESTION_HELP:
         output_print(top->output, "j k: move   p: pause or resume the workspace (asks)   q: quit   ?: less\n");
         break;
-    case ASKS_NOTHING:
+    case QUESTION_NONE:
         output_print(top->output, "%s\n", top->note[0] != '\0' ? top->note : "j k p q ?");
         break;
     }
 }
 
-static void draw(struct top *top)
+static void draw_top(struct top *top)
 {
-    frame_begin(&top->frame);
-    print_head(top);
-    print_workspaces(top);
-    print_foot(top);
-    frame_end(&top->frame);
+    live_screen_begin(&top->frame);
+    print_top_head(top);
+    print_top_workspaces(top);
+    print_top_foot(top);
+    live_screen_end(&top->frame);
 }
 
 /* --- keys --- */
@@ -202,13 +210,13 @@ static enum weir_status toggle_pause(struct top *top, struct weir_error *error)
 }
 
 /* True when it is time to go. */
-static bool obey(struct top *top, int key)
+static bool handle_key(struct top *top, int key)
 {
     struct weir_error error = {.status = WEIR_OK};
     size_t count = json_array_size(json_object_get(top->status, "workspaces"));
     const char *name = json_string_value(json_object_get(selected_row(top), "name"));
-    if (top->asking == ASKS_PAUSE) {
-        top->asking = ASKS_NOTHING;
+    if (top->question == QUESTION_PAUSE) {
+        top->question = QUESTION_NONE;
         if (key == 'y' && toggle_pause(top, &error) != WEIR_OK) {
             (void)snprintf(top->note, sizeof top->note, "%.150s", error.message);
         }
@@ -227,11 +235,11 @@ static bool obey(struct top *top, int key)
     case 'p':
         if (name != NULL) {
             text_copy(top->asked, sizeof top->asked, name);
-            top->asking = ASKS_PAUSE;
+            top->question = QUESTION_PAUSE;
         }
         break;
     case '?':
-        top->asking = top->asking == SHOWS_HELP ? ASKS_NOTHING : SHOWS_HELP;
+        top->question = top->question == QUESTION_HELP ? QUESTION_NONE : QUESTION_HELP;
         break;
     default:
         break;
@@ -240,43 +248,43 @@ static bool obey(struct top *top, int key)
 }
 
 /* Draws until the next second, at once after each key. True when it is time to go. */
-static bool attend(struct top *top)
+static bool handle_keys(struct top *top)
 {
-    int64_t until_us = top->looked_us + REFRESH_US;
+    int64_t until_us = top->read_us + REFRESH_US;
     for (;;) {
-        draw(top);
+        draw_top(top);
         int key = 0;
         while (key == 0) {
             int64_t left_us = until_us - clock_boot(clock_system());
-            if (left_us <= 0 || interrupt_count() > 0) {
-                return interrupt_count() > 0;
+            if (left_us <= 0 || signals_count() > 0) {
+                return signals_count() > 0;
             }
-            key = terminal_keys_read(&top->keys, left_us);
+            key = terminal_keys_read(&top->keys, signals_fd(), left_us);
         }
-        if (obey(top, key)) {
+        if (handle_key(top, key)) {
             return true;
         }
     }
 }
 
-static enum weir_status run(struct top *top, bool once, struct weir_error *error)
+static enum weir_status run_top(struct top *top, bool once, struct weir_error *error)
 {
-    enum weir_status status = look(top, error);
+    enum weir_status status = read_top_status(top, error);
     if (status != WEIR_OK) {
         return status;
     }
     if (once) {
         if (!output_object(top->output, top->status)) {
-            draw(top);
+            draw_top(top);
         }
         return WEIR_OK;
     }
-    interrupt_watch();
-    if (frame_is_live(top->output)) {
+    signals_catch();
+    if (live_screen_is_live(top->output)) {
         (void)terminal_keys_open(&top->keys);
     }
-    while (status == WEIR_OK && !attend(top)) {
-        status = look(top, error);
+    while (status == WEIR_OK && !handle_keys(top)) {
+        status = read_top_status(top, error);
     }
     terminal_keys_close(&top->keys);
     return status;
@@ -288,11 +296,11 @@ enum weir_status verb_top(struct invocation *invocation, struct weir_error *erro
     /* Piped, or as JSON, there is one picture: a stream of pictures is of no use to anybody. */
     bool once = invocation_has(invocation, "once") || !invocation->output->out_is_terminal ||
                 invocation->output->format != OUTPUT_TABLE;
-    enum weir_status status = invocation_open_store(invocation, once ? STORE_READ : STORE_CHANGE, &top.store, error);
+    enum weir_status status = verb_open_store(invocation, once ? STORE_READ : STORE_CHANGE, &top.store, error);
     if (status == WEIR_OK) {
-        frame_open(&top.frame, top.output);
-        status = run(&top, once, error);
-        frame_close(&top.frame);
+        live_screen_open(&top.frame, top.output);
+        status = run_top(&top, once, error);
+        live_screen_close(&top.frame);
     }
     json_decref(top.status);
     store_close(top.store);

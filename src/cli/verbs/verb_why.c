@@ -1,12 +1,21 @@
+/* `weir why`: the one reason why an execution does not run, with its numbers and the command that helps.
+ *
+ * The store decides on the reason. This file adds the facts that the store cannot have: the reason why an execution waits
+ * inside of its Temporal service, and whether the queue, its group, or both are paused. The last line suggests one
+ * command for the reason.
+ *
+ * A part that cannot be read is left out: the answer of the store must not depend on the service. One thread.
+ */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/shell_quote.h"
-#include "cli/arguments/command.h"
 #include "cli/output/json_fields.h"
-#include "cli/settings/temporal_settings.h"
-#include "cli/temporal_workflow.h"
+#include "cli/verbs/store_pages.h"
+#include "cli/verbs/temporal_service.h"
+#include "cli/verbs/temporal_workflow.h"
+#include "cli/verbs/verb.h"
 
 static void print_slots(struct output *output, const json_t *why)
 {
@@ -29,7 +38,7 @@ static void print_slots(struct output *output, const json_t *why)
 }
 
 /* The live nodes of its group, none of which accepts work. Nothing without one. */
-static void print_nodes(struct output *output, const json_t *why)
+static void print_live_nodes(struct output *output, const json_t *why)
 {
     int64_t live = field_number(why, "nodes_live", 0);
     if (live > 0 && field_text(output, why, "pending_reason") != NULL) {
@@ -39,7 +48,7 @@ static void print_nodes(struct output *output, const json_t *why)
 }
 
 /* Since when no node schedules, and the lock without which a scheduler with dispatch.exclusive assigns nothing. */
-static void print_scheduler(struct output *output, const json_t *why, int64_t now_us)
+static void print_scheduler_facts(struct output *output, const json_t *why, int64_t now_us)
 {
     const char *reason = field_text(output, why, "pending_reason");
     const char *since = field_text(output, why, "scheduler_since");
@@ -89,7 +98,7 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     const char *due = field_text(output, why, "due_at");
     const char *node = field_text(output, why, "node");
     int64_t place = field_number(why, "place", 0);
-    print_nodes(output, why);
+    print_live_nodes(output, why);
     print_targets(output, why, now_us);
     print_slots(output, why);
     if (place > 0) {
@@ -125,11 +134,11 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     if (engine_error != NULL) {
         output_print(output, "  engine says      %s\n", engine_error);
     }
-    print_scheduler(output, why, now_us);
+    print_scheduler_facts(output, why, now_us);
     const char *code = field_text(output, why, "error_code");
     if (code != NULL) {
         const char *text = field_text(output, why, "error");
-        output_print(output, "  %-16s %s%s%s\n", field_is_held(why) ? "earlier error" : "last error", code,
+        output_print(output, "  %-16s %s%s%s\n", row_is_held(why) ? "earlier error" : "last error", code,
                      text != NULL ? ": " : "", text != NULL ? text : "");
     }
 }
@@ -145,21 +154,21 @@ static enum weir_status read_pauses(struct store *store, const json_t *why, stru
 {
     const char *reason = json_string_value(json_object_get(why, "pending_reason"));
     json_t *page = NULL;
-    json_t *told = NULL;
+    json_t *answer = NULL;
     if (reason == NULL || strcmp(reason, "queue_paused") != 0) {
         return WEIR_OK;
     }
     enum weir_status status =
         page_read(store, LIST_GROUPS, json_string_value(json_object_get(why, "executor_group")), &page, error);
     if (status == WEIR_OK) {
-        status = store_status(store, 1, &told, error);
+        status = store_status(store, 1, &answer, error);
     }
     if (status == WEIR_OK) {
         ret_pauses->group = field_is_true(json_array_get(json_object_get(page, "items"), 0), "paused");
-        ret_pauses->queue = field_is_true(told, "queue_paused");
+        ret_pauses->queue = field_is_true(answer, "queue_paused");
     }
     json_decref(page);
-    json_decref(told);
+    json_decref(answer);
     return status;
 }
 
@@ -167,15 +176,15 @@ static void suggest_resume(struct output *output, const struct pauses *pauses, c
 {
     char word[SHELL_WORD_MAX];
     if (pauses->queue || !pauses->group) {
-        output_say(output, "now: weir resume");
+        output_report(output, "now: weir resume");
     }
     if (pauses->group) {
-        output_say(output, "now: weir resume --group %s", shell_quote(group, word));
+        output_report(output, "now: weir resume --group %s", shell_quote(group, word));
     }
 }
 
 /* The command that helps, by reason. */
-static void suggest(struct output *output, const json_t *why, const struct pauses *pauses)
+static void suggest_command(struct output *output, const json_t *why, const struct pauses *pauses)
 {
     const char *reason = field_text(output, why, "pending_reason");
     const char *workspace = field_text(output, why, "workspace");
@@ -184,14 +193,15 @@ static void suggest(struct output *output, const json_t *why, const struct pause
     workspace = workspace != NULL ? workspace : "NAME";
     if (reason == NULL) {
         if (field_number(why, "nodes_live", -1) == 0) { /* its node is silent, and no other is there to take it over */
-            output_say(output, "now: weir serve --group %s", shell_quote(field_text(output, why, "executor_group"), word));
+            output_report(output, "now: weir serve --group %s",
+                          shell_quote(field_text(output, why, "executor_group"), word));
         }
         return;
     }
     if (strcmp(reason, "workspace_at_capacity") == 0) {
-        output_say(output, "now: weir workspace set %s --max-concurrent N", shell_quote(workspace, word));
+        output_report(output, "now: weir workspace set %s --max-concurrent N", shell_quote(workspace, word));
     } else if (strcmp(reason, "workspace_paused") == 0) {
-        output_say(output, "now: weir workspace resume %s", shell_quote(workspace, word));
+        output_report(output, "now: weir workspace resume %s", shell_quote(workspace, word));
     } else if (strcmp(reason, "queue_paused") == 0) {
         suggest_resume(output, pauses, field_text(output, why, "executor_group"));
     } else if (strcmp(reason, "no_node_in_group") == 0) {
@@ -199,18 +209,18 @@ static void suggest(struct output *output, const json_t *why, const struct pause
         const char *paused = field_text(output, why, "paused_node");
         const char *verb = paused != NULL ? "node resume " : group != NULL ? "serve --group " : "serve";
         const char *name = paused != NULL ? paused : group;
-        output_say(output, "now: weir %s%s", verb, name != NULL ? shell_quote(name, word) : "");
+        output_report(output, "now: weir %s%s", verb, name != NULL ? shell_quote(name, word) : "");
     } else if (strcmp(reason, "no_scheduler") == 0) {
-        output_say(output, field_text(output, why, "lock_holder") != NULL ? "now: weir lock list" : "now: weir serve");
+        output_report(output, field_text(output, why, "lock_holder") != NULL ? "now: weir lock list" : "now: weir serve");
     } else if (strcmp(reason, "no_node_for_engine") == 0) {
         const char *group = field_text(output, why, "executor_group");
         const char *needed = field_text(output, why, "engine_needed");
         bool is_started = field_text(output, why, "target") != NULL;
-        output_say(output, "now: weir serve --group %s, with %s%s", group != NULL ? shell_quote(group, word) : "NAME",
-                   is_started || needed == NULL ? "the engine and the service where it was started" : "engine: ",
-                   is_started || needed == NULL ? "" : needed);
+        output_report(output, "now: weir serve --group %s, with %s%s", group != NULL ? shell_quote(group, word) : "NAME",
+                      is_started || needed == NULL ? "the engine and the service where it was started" : "engine: ",
+                      is_started || needed == NULL ? "" : needed);
     } else if (strcmp(reason, "scheduled") == 0 || strcmp(reason, "backing_off") == 0) {
-        output_say(output, "now: weir release %s", id != NULL ? id : "ID");
+        output_report(output, "now: weir release %s", id != NULL ? id : "ID");
     }
 }
 
@@ -244,19 +254,19 @@ static void print_why(struct output *output, const json_t *why, const struct pau
         }
     }
     print_numbers(output, why, now_us);
-    suggest(output, why, pauses);
+    suggest_command(output, why, pauses);
 }
 
 /* A part that cannot be read leaves HELD_UP_BY_NOTHING: the rest of the answer stands without it. */
-static void ask_service(const struct invocation *invocation, struct store *store, const json_t *why,
-                        struct temporal_hold_up *ret_hold_up)
+static void read_hold_up(const struct invocation *invocation, struct store *store, const json_t *why,
+                         struct temporal_hold_up *ret_hold_up)
 {
     struct temporal_workflow workflow;
     json_t *execution = NULL;
     if (store_show(store, json_string_value(json_object_get(why, "id")), &execution, NULL) == WEIR_OK &&
         temporal_workflow_of(store, execution, &workflow, NULL) == WEIR_OK) {
-        temporal_settings_hold_up(invocation, json_string_value(json_object_get(why, "executor_group")),
-                                  &workflow.execution, ret_hold_up);
+        temporal_service_hold_up(invocation, json_string_value(json_object_get(why, "executor_group")), &workflow.execution,
+                                 ret_hold_up);
     }
     json_decref(execution);
 }
@@ -268,7 +278,7 @@ static void add_hold_up(const struct invocation *invocation, struct store *store
     struct temporal_hold_up hold_up = {.by = HELD_UP_BY_NOTHING};
     char since[TIME_TEXT_MAX];
     if (state != NULL && strcmp(state, item_state_name(ITEM_DISPATCHED)) == 0) {
-        ask_service(invocation, store, why, &hold_up);
+        read_hold_up(invocation, store, why, &hold_up);
     }
     time_format(hold_up.since_us, since);
     bool is_held_up = hold_up.by != HELD_UP_BY_NOTHING;
@@ -285,7 +295,7 @@ enum weir_status verb_why(struct invocation *invocation, struct weir_error *erro
     json_t *why = NULL;
     struct pauses pauses = {.queue = false};
     int64_t now_us = 0;
-    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    enum weir_status status = verb_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
         status = store_why(store, invocation_argument(invocation, 0), &why, error);
     }

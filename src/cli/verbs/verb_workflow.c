@@ -1,12 +1,19 @@
+/* `weir workflow apply`, `list`, `show`.
+ *
+ * `apply` reads the file, checks it completely, and writes its canonical form before any store is opened: a dry run needs
+ * no store. The store makes a new version only when the text differs from the newest one. The lists leave out workflows
+ * that belong to another workspace, when --workspace is given. One thread.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cli/arguments/command.h"
-#include "cli/arguments/filter.h"
 #include "cli/arguments/input.h"
 #include "cli/output/json_fields.h"
+#include "cli/output/table.h"
+#include "cli/verbs/store_pages.h"
+#include "cli/verbs/verb.h"
 #include "definition/definition.h"
 
 /* --- apply --- */
@@ -28,12 +35,12 @@ static enum weir_status print_published(struct invocation *invocation, const str
     return WEIR_OK;
 }
 
-static enum weir_status publish(struct invocation *invocation, const struct definition *definition, const char *source_name,
-                                const char *text, struct weir_error *error)
+static enum weir_status publish_definition(struct invocation *invocation, const struct definition *definition,
+                                           const char *source_name, const char *text, struct weir_error *error)
 {
     struct store *store = NULL;
     struct published published = {.version = 0};
-    enum weir_status status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
+    enum weir_status status = verb_open_store(invocation, STORE_CHANGE, &store, error);
     if (status == WEIR_OK) {
         status = store_publish(store, definition->name, definition->workspace, text, &published, error);
         definition_place_refusal(definition, source_name, status, error);
@@ -45,8 +52,8 @@ static enum weir_status publish(struct invocation *invocation, const struct defi
     return status;
 }
 
-static enum weir_status say_it_is_right(struct invocation *invocation, const char *path,
-                                        const struct definition *definition, struct weir_error *error)
+static enum weir_status report_valid(struct invocation *invocation, const char *path, const struct definition *definition,
+                                     struct weir_error *error)
 {
     char steps[32];
     json_t *answer =
@@ -56,9 +63,9 @@ static enum weir_status say_it_is_right(struct invocation *invocation, const cha
     }
     (void)snprintf(steps, sizeof steps, "%zu %s", definition->count, definition->count == 1 ? "step" : "steps");
     if (!output_object(invocation->output, answer)) {
-        output_say_sign(invocation->output, SIGN_FINE, "%s is right: %s, %s; not published",
-                        output_safe(invocation->output, path), definition->name,
-                        definition->temporal != NULL ? "a workflow on Temporal" : steps);
+        output_report_sign(invocation->output, SIGN_FINE, "%s is right: %s, %s; not published",
+                           output_safe(invocation->output, path), definition->name,
+                           definition->temporal != NULL ? "a workflow on Temporal" : steps);
     }
     json_decref(answer);
     return WEIR_OK;
@@ -72,7 +79,7 @@ enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_
     struct text canonical = {.max = DEFINITION_MEMORY_BYTES_MAX};
     struct definition *definition = NULL;
     enum weir_status status = input_read(path, &source, error);
-    if (status == WEIR_PARAMS_TOO_LARGE) { /* the word of those who read params */
+    if (status == WEIR_PARAMS_TOO_LARGE) { /* input_read() reads params, too */
         status = error->status = WEIR_INVALID_DEFINITION;
         error_hint(error, "keep long scripts and data in files of their own, and let steps name those");
     }
@@ -83,9 +90,9 @@ enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_
         status = definition_write(definition, &canonical, error);
     }
     if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
-        status = say_it_is_right(invocation, path, definition, error);
+        status = report_valid(invocation, path, definition, error);
     } else if (status == WEIR_OK) {
-        status = publish(invocation, definition, source_name, canonical.data, error);
+        status = publish_definition(invocation, definition, source_name, canonical.data, error);
     }
     definition_close(definition);
     text_close(&canonical);
@@ -95,7 +102,7 @@ enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_
 
 /* --- list, show --- */
 
-static void print_table(struct output *output, const json_t *page, int64_t now_us)
+static void print_workflows(struct output *output, const json_t *page, int64_t now_us)
 {
     static const struct column columns[] = {
         {.title = "WORKFLOW", .least = 10},
@@ -120,8 +127,8 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
     table_close(&table);
 }
 
-/* Keeps what the workspace may run: its own, and those without an owner. The page's text of definitions becomes JSON. */
-static void tidy(json_t *page, const char *workspace)
+/* Removes the workflows of other workspaces from the page, and turns the text of each definition into JSON. */
+static void tidy_workflows(json_t *page, const char *workspace)
 {
     json_t *items = json_object_get(page, "items");
     for (size_t i = json_array_size(items); i-- > 0;) {
@@ -140,46 +147,50 @@ static void tidy(json_t *page, const char *workspace)
     (void)json_object_set_new(page, "count", json_integer((json_int_t)json_array_size(items)));
 }
 
-static enum weir_status read_page(struct invocation *invocation, struct store **ret_store, json_t **ret_page,
-                                  struct weir_error *error)
+/* Checks the names of the call, then keeps the workflows that the workspace may run. */
+static enum weir_status read_workflows(const struct invocation *invocation, struct store *store, json_t **ret_page,
+                                       struct weir_error *error)
 {
     const char *name = invocation_argument(invocation, 0);
     const char *workspace = invocation_text(invocation, "workspace");
-    enum weir_status status = invocation_open_store(invocation, STORE_READ, ret_store, error);
-    if (status == WEIR_OK && workspace != NULL) {
-        status = filter_require_name(*ret_store, LIST_WORKSPACES, workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+    enum weir_status status = WEIR_OK;
+    if (workspace != NULL) {
+        status = page_require_name(store, LIST_WORKSPACES, workspace, WEIR_WORKSPACE_NOT_FOUND, error);
     }
     if (status == WEIR_OK && name != NULL) {
-        status = filter_require_name(*ret_store, LIST_WORKFLOWS, name, WEIR_WORKFLOW_NOT_FOUND, error);
+        status = page_require_name(store, LIST_WORKFLOWS, name, WEIR_WORKFLOW_NOT_FOUND, error);
     }
     if (status == WEIR_OK) {
-        status = page_read(*ret_store, LIST_WORKFLOWS, name, ret_page, error);
+        status = page_read(store, LIST_WORKFLOWS, name, ret_page, error);
     }
     if (status == WEIR_OK) {
-        tidy(*ret_page, workspace);
+        tidy_workflows(*ret_page, workspace);
     }
     return status;
 }
 
-enum weir_status verb_workflow_list(struct invocation *invocation, struct weir_error *error)
+static enum weir_status list_workflows(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
-    struct store *store = NULL;
     json_t *page = NULL;
     int64_t now_us = 0;
-    enum weir_status status = read_page(invocation, &store, &page, error);
+    enum weir_status status = read_workflows(invocation, store, &page, error);
     if (status == WEIR_OK) {
         status = store_time(store, &now_us, error);
     }
     if (status == WEIR_OK && !output_page(invocation->output, page)) {
         if (page_size(page) > 0) {
-            print_table(invocation->output, page, now_us);
+            print_workflows(invocation->output, page, now_us);
         } else {
-            output_say(invocation->output, "no workflows yet; `weir workflow apply FILE` publishes one");
+            output_report(invocation->output, "no workflow yet; `weir workflow apply FILE` publishes one");
         }
     }
     json_decref(page);
-    store_close(store);
     return status;
+}
+
+enum weir_status verb_workflow_list(struct invocation *invocation, struct weir_error *error)
+{
+    return verb_with_store(invocation, STORE_READ, list_workflows, error);
 }
 
 static void print_definition(struct output *output, const json_t *item)
@@ -201,17 +212,15 @@ static void print_definition(struct output *output, const json_t *item)
     free(text);
 }
 
-enum weir_status verb_workflow_show(struct invocation *invocation, struct weir_error *error)
+static enum weir_status show_workflow(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
-    struct store *store = NULL;
     json_t *page = NULL;
     size_t i;
     json_t *item;
-    enum weir_status status = read_page(invocation, &store, &page, error);
+    enum weir_status status = read_workflows(invocation, store, &page, error);
     if (status == WEIR_OK && page_size(page) == 0) {
-        error_set(error, WEIR_WORKFLOW_NOT_YOURS, "workflow %s belongs to another workspace",
-                  invocation_argument(invocation, 0));
-        status = WEIR_WORKFLOW_NOT_YOURS;
+        status = error_set(error, WEIR_WORKFLOW_NOT_YOURS, "workflow %s belongs to another workspace",
+                           invocation_argument(invocation, 0));
     }
     if (status == WEIR_OK && !output_page(invocation->output, page)) {
         json_array_foreach(json_object_get(page, "items"), i, item)
@@ -220,6 +229,10 @@ enum weir_status verb_workflow_show(struct invocation *invocation, struct weir_e
         }
     }
     json_decref(page);
-    store_close(store);
     return status;
+}
+
+enum weir_status verb_workflow_show(struct invocation *invocation, struct weir_error *error)
+{
+    return verb_with_store(invocation, STORE_READ, show_workflow, error);
 }

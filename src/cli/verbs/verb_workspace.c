@@ -1,12 +1,18 @@
+/* `weir workspace list`, `show`, `set`, `pause`, `resume`.
+ *
+ * `set` makes a missing workspace, so a new customer needs one command; the message says whether it was made or changed.
+ * The plan must exist. Changes hold for the next assignment of the scheduler; running executions continue. One thread.
+ */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/arguments/command.h"
-#include "cli/arguments/filter.h"
 #include "cli/output/json_fields.h"
+#include "cli/output/table.h"
+#include "cli/verbs/store_pages.h"
+#include "cli/verbs/verb.h"
 
-static void print_table(struct output *output, const json_t *page)
+static void print_workspace_rows(struct output *output, const json_t *page, int64_t now_us)
 {
     static const struct column columns[] = {
         {.title = "WORKSPACE", .least = 9},
@@ -20,6 +26,7 @@ static void print_table(struct output *output, const json_t *page)
     struct table table;
     size_t i;
     json_t *item;
+    (void)now_us; /* no column shows a time */
     table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
     json_array_foreach(json_object_get(page, "items"), i, item)
     {
@@ -44,47 +51,42 @@ static void print_table(struct output *output, const json_t *page)
     table_close(&table);
 }
 
+static enum weir_status list_workspaces(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    static const struct list_view view = {.kind = LIST_WORKSPACES,
+                                          .print = print_workspace_rows,
+                                          .empty = "no workspace yet; `weir workspace set NAME --plan free` makes one"};
+    return verb_print_list(invocation, store, &view, error);
+}
+
 enum weir_status verb_workspace_list(struct invocation *invocation, struct weir_error *error)
 {
-    struct store *store = NULL;
+    return verb_with_store(invocation, STORE_READ, list_workspaces, error);
+}
+
+static enum weir_status show_workspace(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
     json_t *page = NULL;
-    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    const char *name = invocation_argument(invocation, 0);
+    enum weir_status status = page_require_name(store, LIST_WORKSPACES, name, WEIR_WORKSPACE_NOT_FOUND, error);
     if (status == WEIR_OK) {
-        status = page_read(store, LIST_WORKSPACES, NULL, &page, error);
+        status = page_read(store, LIST_WORKSPACES, name, &page, error);
     }
-    if (status == WEIR_OK && !output_page(invocation->output, page)) {
-        if (page_size(page) > 0) {
-            print_table(invocation->output, page);
-        } else {
-            output_say(invocation->output, "no workspaces yet; `weir workspace set NAME --plan free` makes one");
-        }
+    if (status == WEIR_OK && !output_object(invocation->output, page_first(page))) {
+        print_workspace_rows(invocation->output, page, 0);
     }
     json_decref(page);
-    store_close(store);
     return status;
 }
 
 enum weir_status verb_workspace_show(struct invocation *invocation, struct weir_error *error)
 {
-    struct store *store = NULL;
-    json_t *page = NULL;
-    const char *name = invocation_argument(invocation, 0);
-    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
-    if (status == WEIR_OK) {
-        status = filter_require_name(store, LIST_WORKSPACES, name, WEIR_WORKSPACE_NOT_FOUND, error);
-    }
-    if (status == WEIR_OK) {
-        status = page_read(store, LIST_WORKSPACES, name, &page, error);
-    }
-    if (status == WEIR_OK && !output_object(invocation->output, json_array_get(json_object_get(page, "items"), 0))) {
-        print_table(invocation->output, page);
-    }
-    json_decref(page);
-    store_close(store);
-    return status;
+    return verb_with_store(invocation, STORE_READ, show_workspace, error);
 }
 
-static enum weir_status exists(struct store *store, const char *name, bool *ret_exists, struct weir_error *error)
+/* --- set, pause, resume --- */
+
+static enum weir_status workspace_exists(struct store *store, const char *name, bool *ret_exists, struct weir_error *error)
 {
     json_t *page = NULL;
     enum weir_status status = page_read(store, LIST_WORKSPACES, name, &page, error);
@@ -93,19 +95,19 @@ static enum weir_status exists(struct store *store, const char *name, bool *ret_
     return status;
 }
 
-/* What stays as it was is null. */
-static enum weir_status print_change(const struct invocation *invocation, const struct workspace_change *change,
-                                     bool is_new, struct weir_error *error)
+/* A value that the command does not change is null. */
+static enum weir_status print_workspace_change(const struct invocation *invocation, const struct workspace_change *change,
+                                               bool is_new, struct weir_error *error)
 {
     const char *plan = change->plan == NULL && is_new ? "free" : change->plan;
     json_t *limit = change->max_concurrent > 0 ? json_integer(change->max_concurrent) : json_null();
-    return invocation_print_act(invocation,
-                                json_pack("{s:s, s:b, s:s?, s:o, s:b}", "name", change->name, "created", is_new, "plan",
-                                          plan, "max_concurrent", limit, "as_plan", change->max_concurrent < 0),
-                                error);
+    return verb_print_act(invocation,
+                          json_pack("{s:s, s:b, s:s?, s:o, s:b}", "name", change->name, "created", is_new, "plan", plan,
+                                    "max_concurrent", limit, "as_plan", change->max_concurrent < 0),
+                          error);
 }
 
-static enum weir_status set(struct invocation *invocation, struct store *store, struct weir_error *error)
+static enum weir_status set_workspace(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
     struct output *output = invocation->output;
     bool was_there = false;
@@ -116,12 +118,13 @@ static enum weir_status set(struct invocation *invocation, struct store *store, 
         .paused = -1,
         .create = true,
     };
-    enum weir_status status = exists(store, change.name, &was_there, error);
+    enum weir_status status = workspace_exists(store, change.name, &was_there, error);
     if (status == WEIR_OK && change.plan != NULL) {
-        status = filter_require_name(store, LIST_PLANS, change.plan, WEIR_PLAN_NOT_FOUND, error);
+        status = page_require_name(store, LIST_PLANS, change.plan, WEIR_PLAN_NOT_FOUND, error);
     }
     if (status == WEIR_OK && was_there && change.plan == NULL && change.max_concurrent == 0) {
-        return invocation_usage_error(invocation, error, "workspace %s exists: name a change", change.name);
+        return invocation_usage_error(
+            invocation, error, "workspace %s exists; give --plan, --max-concurrent or --as-plan to change it", change.name);
     }
     if (status != WEIR_OK) {
         return status;
@@ -129,58 +132,58 @@ static enum weir_status set(struct invocation *invocation, struct store *store, 
     const char *would = invocation_is_dry_run(invocation) ? "would be " : "";
     status = invocation_is_dry_run(invocation) ? WEIR_OK : store_set_workspace(store, &change, error);
     if (status == WEIR_OK) {
-        output_say_sign(output, SIGN_FINE, "workspace %s %s%s%s%s", output_safe(output, change.name), would,
-                        was_there ? "changed" : "made",
-                        change.plan != NULL ? ", plan "
-                        : was_there         ? ""
-                                            : ", plan free",
-                        change.plan != NULL ? output_safe(output, change.plan) : "");
-        status = print_change(invocation, &change, !was_there, error);
+        output_report_sign(output, SIGN_FINE, "workspace %s %s%s%s%s", output_safe(output, change.name), would,
+                           was_there ? "changed" : "made",
+                           change.plan != NULL ? ", plan "
+                           : was_there         ? ""
+                                               : ", plan free",
+                           change.plan != NULL ? output_safe(output, change.plan) : "");
+        status = print_workspace_change(invocation, &change, !was_there, error);
     }
     return status;
 }
 
 enum weir_status verb_workspace_set(struct invocation *invocation, struct weir_error *error)
 {
-    struct store *store = NULL;
     if (invocation_has(invocation, "as-plan") && invocation_has(invocation, "max-concurrent")) {
         return invocation_usage_error(invocation, error, "--as-plan and --max-concurrent contradict each other");
     }
-    enum weir_status status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
+    return verb_with_store(invocation, STORE_CHANGE, set_workspace, error);
+}
+
+static enum weir_status set_workspace_paused(struct invocation *invocation, struct store *store, bool paused,
+                                             struct weir_error *error)
+{
+    struct output *output = invocation->output;
+    struct workspace_change change = {.name = invocation_argument(invocation, 0), .paused = paused};
+    bool is_dry_run = invocation_is_dry_run(invocation);
+    enum weir_status status = is_dry_run
+                                  ? page_require_name(store, LIST_WORKSPACES, change.name, WEIR_WORKSPACE_NOT_FOUND, error)
+                                  : store_set_workspace(store, &change, error);
     if (status == WEIR_OK) {
-        status = set(invocation, store, error);
+        output_report_sign(output, paused ? SIGN_PAUSED : SIGN_FINE, "workspace %s %s%s", output_safe(output, change.name),
+                           is_dry_run ? "would be " : "is ", paused ? "paused; running executions continue" : "resumed");
+        status = verb_print_act(invocation, json_pack("{s:s, s:b}", "name", change.name, "paused", paused), error);
     }
-    store_close(store);
     return status;
 }
 
-static enum weir_status set_paused(struct invocation *invocation, bool paused, struct weir_error *error)
+static enum weir_status pause_workspace(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
-    struct store *store = NULL;
-    struct output *output = invocation->output;
-    struct workspace_change change = {.name = invocation_argument(invocation, 0), .paused = paused};
-    enum weir_status status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
-    if (status == WEIR_OK) {
-        status = invocation_is_dry_run(invocation)
-                     ? filter_require_name(store, LIST_WORKSPACES, change.name, WEIR_WORKSPACE_NOT_FOUND, error)
-                     : store_set_workspace(store, &change, error);
-    }
-    if (status == WEIR_OK) {
-        output_say_sign(output, paused ? SIGN_PAUSED : SIGN_FINE, "workspace %s %s%s", output_safe(output, change.name),
-                        invocation_is_dry_run(invocation) ? "would be " : "",
-                        paused ? "paused; what runs goes on" : "resumed");
-        status = invocation_print_act(invocation, json_pack("{s:s, s:b}", "name", change.name, "paused", paused), error);
-    }
-    store_close(store);
-    return status;
+    return set_workspace_paused(invocation, store, true, error);
+}
+
+static enum weir_status resume_workspace(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    return set_workspace_paused(invocation, store, false, error);
 }
 
 enum weir_status verb_workspace_pause(struct invocation *invocation, struct weir_error *error)
 {
-    return set_paused(invocation, true, error);
+    return verb_with_store(invocation, STORE_CHANGE, pause_workspace, error);
 }
 
 enum weir_status verb_workspace_resume(struct invocation *invocation, struct weir_error *error)
 {
-    return set_paused(invocation, false, error);
+    return verb_with_store(invocation, STORE_CHANGE, resume_workspace, error);
 }

@@ -1,7 +1,9 @@
 #include "cli/arguments/parse.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "support/test.h"
 
 struct line {

@@ -2,6 +2,10 @@
 
 #include <stdio.h>
 
+#include "cli/arguments/parse.h"
+#include "cli/help/completion.h"
+#include "cli/help/help_json.h"
+#include "cli/help/help_pages.h"
 #include "support/test.h"
 
 /* Every line fits; no blanks at the end of one. */

@@ -8,7 +8,7 @@ static void assert_fits(const char *text, size_t columns, size_t rows, const cha
 {
     char copy[256];
     (void)snprintf(copy, sizeof copy, "%s", text);
-    frame_fit(copy, columns, rows);
+    live_screen_fit(copy, columns, rows);
     assert_string_equal(copy, expected);
 }
 

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/output/progress.h"
+#include "cli/output/table.h"
 #include "support/test.h"
 
 struct fixture {
@@ -27,7 +29,7 @@ static void open_fixture(struct fixture *fixture)
     fixture->out_file = open_memstream(&fixture->out, &fixture->out_size);
     fixture->talk_file = open_memstream(&fixture->talk, &fixture->talk_size);
     fixture->output.out = fixture->out_file;
-    fixture->output.talk = fixture->talk_file;
+    fixture->output.messages = fixture->talk_file;
     fixture->output.columns = 40;
     fixture->output.out_is_terminal = false;
     fixture->output.out_colour = false;
@@ -165,8 +167,8 @@ static void quiet_silences_talk_but_not_errors(void **state)
     (void)state;
     open_fixture(&fixture);
     fixture.output.quiet = true;
-    output_say(&fixture.output, "hello");
-    output_say_sign(&fixture.output, SIGN_FINE, "hello");
+    output_report(&fixture.output, "hello");
+    output_report_sign(&fixture.output, SIGN_FINE, "hello");
     output_error(&fixture.output, WEIR_FAILED, &error);
     (void)fflush(fixture.talk_file);
     assert_string_equal(fixture.talk, "weir: bad (failed)\n");
@@ -194,7 +196,7 @@ static void progress_shows_after_a_second_and_the_time_left_after_ten(void **sta
     int64_t now_us = clock_boot(clock_system());
     (void)state;
     open_fixture(&fixture);
-    fixture.output.talk_is_terminal = true;
+    fixture.output.messages_is_terminal = true;
     output_progress(&fixture.output, "retrying", 1, 100);
     (void)fflush(fixture.talk_file);
     assert_int_equal(fixture.talk_size, 0);
@@ -207,7 +209,7 @@ static void progress_shows_after_a_second_and_the_time_left_after_ten(void **sta
     fixture.output.progress_from_us = now_us - 20 * MICROSECONDS_PER_SECOND;
     fixture.output.progress_last_us = 1;
     output_progress(&fixture.output, "retrying", 50, 100);
-    output_say(&fixture.output, "done");
+    output_report(&fixture.output, "done");
     (void)fflush(fixture.talk_file);
     assert_non_null(strstr(fixture.talk, " left"));
     assert_non_null(strstr(fixture.talk, "\rdone\n")); /* the line was cleared first */
@@ -221,7 +223,7 @@ static void progress_into_a_pipe_is_a_line_per_tenth(void **state)
     size_t lines = 0;
     (void)state;
     open_fixture(&fixture);
-    fixture.output.talk_is_terminal = false;
+    fixture.output.messages_is_terminal = false;
     fixture.output.progress_from_us = clock_boot(clock_system()) - 2 * MICROSECONDS_PER_SECOND;
     for (int64_t done = 0; done <= 1000; done++) {
         output_progress(&fixture.output, "retrying", done, 1000);

@@ -1,26 +1,19 @@
-/* The command line as data: one table of commands and flags makes parsing, help, man pages, completion, docs/commands.md.
+/* The command line as data: parsing, help, man pages, completion and docs/commands.md are made from one table of commands
+ * and flags.
  *
  *     argv --command_parse()--> struct invocation --command->run()--> status --main.c--> one error line, exit code
  *
- * To add a verb: declare its function below, add a row to command_table.c, write it in verb_NAME.c. A verb
- * - gets its values from the invocation_...() functions; they are checked for type, range and spelling already;
- * - writes data with output_...() to stdout and talk to stderr (output.h), never with printf;
- * - returns a status and fills `error`; main prints "weir: MESSAGE (CODE)" and the hint, and exits with
- *   weir_status_exit(). A status with an empty message means that the verb has printed the message already.
- *
- * Threads: one. Memory: everything of an invocation lives in its arena until the process ends.
+ * To add a verb: declare its function below, add a row to command_table.c, write it in verbs/verb_NAME.c (verbs/verb.h).
+ * All of it is static; any thread may read it.
  */
-#ifndef WEIR_CLI_ARGUMENTS_COMMAND_H
-#define WEIR_CLI_ARGUMENTS_COMMAND_H
+#ifndef WEIR_CLI_ARGUMENTS_COMMAND_TABLE_H
+#define WEIR_CLI_ARGUMENTS_COMMAND_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "cli/output/output.h"
 #include "cli/settings/settings.h"
-#include "store/store.h"
 #include "weir/status.h"
 
 /* --- the table --- */
@@ -83,66 +76,8 @@ const struct command *command_table(size_t *ret_count);
 const struct flag *command_global_flags(void);
 /* By its whole name ("workflow apply"); NULL when there is none. */
 const struct command *command_find(const char *name);
-
-/* --- one call --- */
-
-struct flag_value {
-    const struct flag *flag;
-    const char *text; /* as given; "" for a switch */
-    int64_t number;   /* integer, or microseconds */
-};
-
-enum { INVOCATION_FLAGS_MAX = 32 };
-
-struct invocation {
-    const struct command *command;
-    struct output *output;
-    struct settings *settings;
-    struct arena *arena;
-    const char *const *arguments; /* behind the verb, without flags */
-    size_t argument_count;
-    struct flag_value values[INVOCATION_FLAGS_MAX];
-    size_t value_count;
-    bool wants_help;    /* -h: `command` or `noun` or both may be NULL */
-    bool wants_version; /* --version in place of a verb */
-    const char *noun;   /* "workflow", when no verb of it was named */
-};
-
-/* `name` must be a flag of the command's table row or a global one: anything else breaks an invariant. */
-bool invocation_has(const struct invocation *invocation, const char *name);
-/* As given; NULL when it was not. */
-const char *invocation_text(const struct invocation *invocation, const char *name);
-/* Of VALUE_INTEGER; VALUE_DURATION in microseconds. */
-int64_t invocation_number(const struct invocation *invocation, const char *name, int64_t otherwise);
-/* Of VALUE_TIME; relative ones count from `now_us`, which should be the store's time. */
-int64_t invocation_time(const struct invocation *invocation, const char *name, int64_t now_us, int64_t otherwise);
-/* The n-th argument behind the verb, NULL when it is not there. */
-const char *invocation_argument(const struct invocation *invocation, size_t n);
-bool invocation_is_dry_run(const struct invocation *invocation);
-/* The actor, "cli:USER@HOST", for the record; `to` holds ACTOR_MAX bytes. */
-enum { ACTOR_MAX = 128 };
-void invocation_actor(char *to, size_t size);
-
-/* The change of the command, made or planned, for -o json and jsonl: {"act": its name, FACTS..., "dry_run": bool} on
- * stdout. In a table the verb prints it on stderr, and nothing is printed here. Releases `facts`; NULL = out of memory. */
-WEIR_MUST_CHECK enum weir_status invocation_print_act(const struct invocation *invocation, json_t *facts,
-                                                      struct weir_error *error);
-
-/* WEIR_INVALID_ARGUMENT with the message, and the command's usage line as the hint. */
-enum weir_status invocation_usage_error(const struct invocation *invocation, struct weir_error *error, const char *format,
-                                        ...) WEIR_PRINTF(3, 4);
-
-/* How a verb wants its store. */
-enum store_use {
-    STORE_READ,   /* read only */
-    STORE_CHANGE, /* must exist and have the right schema */
-    STORE_MEND,   /* must exist, any schema: store migrate, check, plan, doctor */
-    STORE_CREATE  /* made when missing, any schema: store init, dev, demo */
-};
-/* Opens the store that --store, WEIR_STORE or weir.yaml names, with --timeout as the deadline of its calls (not for
- * `wait`). A store that is not there: WEIR_STORE_UNREACHABLE with the command that makes one as the hint. */
-WEIR_MUST_CHECK enum weir_status invocation_open_store(const struct invocation *invocation, enum store_use use,
-                                                       struct store **ret_store, struct weir_error *error);
+/* "weir enqueue -w NAME WORKFLOW [flags]" for the command; `to` holds `size` bytes. */
+void command_usage(const struct command *command, char *to, size_t size);
 
 /* --- the verbs --- */
 

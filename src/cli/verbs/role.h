@@ -3,8 +3,8 @@
  * Reads the object "scheduler" of store_status(): {"node", "node_id", "epoch", "since", "expires",
  * "is_free", "lag_us", "takeovers_hour", "why"}. Times are RFC 3339 text in store time. Pure; one thread.
  */
-#ifndef WEIR_CLI_ROLE_H
-#define WEIR_CLI_ROLE_H
+#ifndef WEIR_CLI_VERBS_ROLE_H
+#define WEIR_CLI_VERBS_ROLE_H
 
 #include <jansson.h>
 #include <stdbool.h>

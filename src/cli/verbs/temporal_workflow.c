@@ -1,25 +1,32 @@
-#include "cli/temporal_workflow.h"
+/* Finds the id of the Temporal workflow of an execution.
+ *
+ * The id that a node has recorded with the step is used first. Before there is one, the workflow id is evaluated from the
+ * definition and the params, exactly as the node does it. For that, all versions of the workflow are read; a version that
+ * belongs to the workspace goes before one for all workspaces. It never calls the Temporal service. One thread.
+ */
+#include "cli/verbs/temporal_workflow.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "store/store.h"
 
-static const char *text_at(const json_t *object, const char *key)
+static const char *text_of_field(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
 }
 
 /* The id that a node has recorded with the step of the workflow; NULL = none yet. */
-static const char *recorded_id(const json_t *execution)
+static const char *recorded_workflow_id(const json_t *execution)
 {
     size_t i;
     const json_t *step;
     const char *id = NULL;
     json_array_foreach(json_object_get(execution, "steps"), i, step)
     {
-        const char *own = text_at(json_object_get(step, "variables"), "workflow_id");
+        const char *own = text_of_field(json_object_get(step, "variables"), "workflow_id");
         id = own != NULL ? own : id;
     }
     return id;
@@ -33,31 +40,31 @@ struct search {
 };
 
 /* A workspace's own workflow goes before everybody's of the same name, as at the enqueue. */
-static bool take_definition(void *context, const json_t *workflow)
+static bool take_version(void *context, const json_t *workflow)
 {
     struct search *search = context;
-    const char *owner = text_at(workflow, "workspace");
+    const char *owner = text_of_field(workflow, "workspace");
     bool is_own = owner != NULL && search->workspace != NULL && strcmp(owner, search->workspace) == 0;
     if (json_integer_value(json_object_get(workflow, "version")) == search->version && (owner == NULL || is_own) &&
-        !search->is_own && text_at(workflow, "definition") != NULL) {
+        !search->is_own && text_of_field(workflow, "definition") != NULL) {
         free(search->definition);
-        search->definition = strdup(text_at(workflow, "definition"));
+        search->definition = strdup(text_of_field(workflow, "definition"));
         search->is_own = is_own;
     }
     return true;
 }
 
-static enum weir_status evaluate_id(const json_t *execution, const struct search *search, char *to,
-                                    struct weir_error *error)
+static enum weir_status evaluate_workflow_id(const json_t *execution, const struct search *search, char *to,
+                                             struct weir_error *error)
 {
     char *params = json_dumps(json_object_get(execution, "params"), JSON_COMPACT | JSON_ENCODE_ANY);
     struct engine_start start = {.workspace = search->workspace == NULL ? "" : search->workspace,
-                                 .workflow = text_at(execution, "workflow"),
+                                 .workflow = text_of_field(execution, "workflow"),
                                  .version = (int)search->version,
                                  .definition = search->definition,
                                  .params = params,
                                  .params_length = params == NULL ? 0 : strlen(params)};
-    text_copy(start.id, sizeof start.id, text_at(execution, "id"));
+    text_copy(start.id, sizeof start.id, text_of_field(execution, "id"));
     enum weir_status status = params == NULL ? error_out_of_memory(error) : assemble_workflow_id(&start, to, error);
     free(params);
     return status;
@@ -66,19 +73,19 @@ static enum weir_status evaluate_id(const json_t *execution, const struct search
 enum weir_status temporal_workflow_of(struct store *store, const json_t *execution, struct temporal_workflow *ret_workflow,
                                       struct weir_error *error)
 {
-    const char *recorded = recorded_id(execution);
-    struct search search = {.workspace = text_at(execution, "workspace"),
+    const char *recorded = recorded_workflow_id(execution);
+    struct search search = {.workspace = text_of_field(execution, "workspace"),
                             .version = json_integer_value(json_object_get(execution, "version"))};
     struct list_options options = {
-        .kind = LIST_WORKFLOWS, .name = text_at(execution, "workflow"), .limit = LIST_LIMIT_MOST};
-    *ret_workflow = (struct temporal_workflow){.execution = {.id = text_at(execution, "id")}};
+        .kind = LIST_WORKFLOWS, .name = text_of_field(execution, "workflow"), .limit = LIST_LIMIT_MOST};
+    *ret_workflow = (struct temporal_workflow){.execution = {.id = text_of_field(execution, "id")}};
     if (recorded != NULL) {
         ret_workflow->execution.workflow_id = recorded;
         return WEIR_OK;
     }
-    enum weir_status status = store_list_each(store, &options, take_definition, &search, error);
+    enum weir_status status = store_list_each(store, &options, take_version, &search, error);
     if (status == WEIR_OK && search.definition != NULL) {
-        status = evaluate_id(execution, &search, ret_workflow->workflow_id, error);
+        status = evaluate_workflow_id(execution, &search, ret_workflow->workflow_id, error);
         ret_workflow->execution.workflow_id = ret_workflow->workflow_id;
     }
     free(search.definition);

@@ -1,7 +1,7 @@
-#include "cli/role.h"
+#include "cli/verbs/role.h"
 
 #include "base/text.h"
-#include "cli/output/wait_reason.h"
+#include "cli/verbs/wait_reason.h"
 #include "support/test.h"
 
 static struct arena arena;
@@ -90,7 +90,7 @@ static const char *reason_of(bool is_free, int nodes, int used, int engine)
     json_t *workspace = json_pack("{s:i, s:i, s:i, s:i}", "pending", 3, "waiting", 0, "slots_used", used, "slots_max", 1);
     json_t *status =
         json_pack("{s:i, s:b, s:{s:b}}", "nodes", nodes, "engine_reachable", engine, "scheduler", "is_free", is_free);
-    text_copy(kept, sizeof kept, pressure_reason(status, workspace));
+    text_copy(kept, sizeof kept, wait_reason_of_workspace(status, workspace));
     json_decref(workspace);
     json_decref(status);
     return kept;

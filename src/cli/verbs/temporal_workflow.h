@@ -1,6 +1,6 @@
 /* Which workflow of the Temporal service an execution is: its own id, or one that its definition makes of the params. */
-#ifndef WEIR_CLI_TEMPORAL_WORKFLOW_H
-#define WEIR_CLI_TEMPORAL_WORKFLOW_H
+#ifndef WEIR_CLI_VERBS_TEMPORAL_WORKFLOW_H
+#define WEIR_CLI_VERBS_TEMPORAL_WORKFLOW_H
 
 #include <jansson.h>
 

@@ -1,5 +1,5 @@
 /* The sweep behind the demo's proof: how many executions held a slot at once. */
-#include "cli/cap_audit.h"
+#include "cli/verbs/cap_audit.h"
 
 #include "support/test.h"
 
@@ -7,7 +7,7 @@ static void nobody_held_a_slot(void **state)
 {
     (void)state;
     int64_t none[1] = {0};
-    assert_int_equal(proof_peak(none, 0, none, 0), 0);
+    assert_int_equal(cap_audit_peak(none, 0, none, 0), 0);
 }
 
 static void runs_one_after_the_other_count_once(void **state)
@@ -15,7 +15,7 @@ static void runs_one_after_the_other_count_once(void **state)
     (void)state;
     int64_t claims[] = {30, 10, 20};
     int64_t ends[] = {20, 40, 30}; /* each begins when the one before ends: the slot was free by then */
-    assert_int_equal(proof_peak(claims, 3, ends, 3), 1);
+    assert_int_equal(cap_audit_peak(claims, 3, ends, 3), 1);
 }
 
 static void runs_that_overlap_by_a_microsecond_count_twice(void **state)
@@ -23,7 +23,7 @@ static void runs_that_overlap_by_a_microsecond_count_twice(void **state)
     (void)state;
     int64_t claims[] = {10, 19};
     int64_t ends[] = {20, 30};
-    assert_int_equal(proof_peak(claims, 2, ends, 2), 2);
+    assert_int_equal(cap_audit_peak(claims, 2, ends, 2), 2);
 }
 
 static void what_still_runs_holds_its_slot(void **state)
@@ -31,7 +31,7 @@ static void what_still_runs_holds_its_slot(void **state)
     (void)state;
     int64_t claims[] = {10, 20, 30};
     int64_t ends[] = {15};
-    assert_int_equal(proof_peak(claims, 3, ends, 1), 2);
+    assert_int_equal(cap_audit_peak(claims, 3, ends, 1), 2);
 }
 
 static void a_passed_limit_is_seen_wherever_it_was(void **state)
@@ -44,9 +44,9 @@ static void a_passed_limit_is_seen_wherever_it_was(void **state)
         claims[i] = i / SLOTS * 100;
         ends[i] = claims[i] + 100;
     }
-    assert_int_equal(proof_peak(claims, RUNS, ends, RUNS), SLOTS);
+    assert_int_equal(cap_audit_peak(claims, RUNS, ends, RUNS), SLOTS);
     claims[500] = 49 * 100 + 50; /* one that started before its turn */
-    assert_int_equal(proof_peak(claims, RUNS, ends, RUNS), SLOTS + 1);
+    assert_int_equal(cap_audit_peak(claims, RUNS, ends, RUNS), SLOTS + 1);
 }
 
 int main(void)

@@ -1,4 +1,15 @@
-#include "cli/arguments/enqueue_stream.h"
+/* `weir enqueue -`: requests as JSON lines on stdin.
+ *
+ * 1. Read what stdin offers, and take every whole line of it.
+ * 2. A line that cannot be read is refused with its number; the other lines go on.
+ * 3. A line becomes a request of the open set, with an id that is made here. A full set, or an input that pauses, is sent
+ *    as one transaction.
+ * 4. The ids of the set are printed in the order of the lines and flushed: a reader may rely on each id that it sees.
+ * 5. At the end, or after a signal or an error, the message names the last line whose outcome is known.
+ *
+ * A set is sent once. The driver alone repeats a call whose commit is unknown; the ids make that safe. One thread.
+ */
+#include "cli/verbs/enqueue_stream.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,8 +20,10 @@
 
 #include "base/error.h"
 #include "cli/arguments/json_line.h"
-#include "cli/dry_run.h"
+#include "cli/output/progress.h"
 #include "cli/signals.h"
+#include "cli/verbs/dry_run.h"
+#include "cli/verbs/verb.h"
 
 /* What a set may take besides its lines' own bytes. */
 enum { SET_ARENA_BYTES = 2 * ENQUEUE_SET_BYTES + 4 * JSON_LINE_BYTES_MAX, READ_BYTES = 256 * 1024 };
@@ -21,7 +34,7 @@ struct intake {
     const struct enqueue_request *defaults;
     int64_t now_us;
     bool is_dry_run;
-    struct rehearsal *rehearsal;
+    struct dry_run *dry_run;
     struct arena arena; /* of the open set */
     struct enqueue_request requests[ENQUEUE_SET];
     struct enqueue_result results[ENQUEUE_SET];
@@ -44,7 +57,7 @@ struct intake {
 
 /* --- results --- */
 
-static void refuse(struct intake *intake, int64_t line, enum weir_status status, const struct weir_error *error)
+static void refuse_line(struct intake *intake, int64_t line, enum weir_status status, const struct weir_error *error)
 {
     struct output *output = intake->invocation->output;
     intake->refused++;
@@ -54,13 +67,13 @@ static void refuse(struct intake *intake, int64_t line, enum weir_status status,
                                  weir_status_name(status), "message", error->message, "hint", hint);
         char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
         output_progress_end(output);
-        (void)fprintf(output->talk, "%s\n", text != NULL ? text : "{}");
+        (void)fprintf(output->messages, "%s\n", text != NULL ? text : "{}");
         free(text);
         json_decref(body);
         return;
     }
     output_progress_end(output);
-    (void)fprintf(output->talk, "line %" PRId64 ": %s (%s)%s%s\n", line, error->message, weir_status_name(status),
+    (void)fprintf(output->messages, "line %" PRId64 ": %s (%s)%s%s\n", line, error->message, weir_status_name(status),
                   error->hint[0] != '\0' ? "; " : "", error->hint);
 }
 
@@ -77,7 +90,7 @@ static void print_id(struct intake *intake, int64_t line, const struct enqueue_r
     intake->has_items = true;
 }
 
-static void settle(struct intake *intake)
+static void report_results(struct intake *intake)
 {
     for (size_t i = 0; i < intake->count; i++) {
         const struct enqueue_result *result = &intake->results[i];
@@ -86,30 +99,30 @@ static void settle(struct intake *intake)
             intake->duplicates += result->duplicate;
             print_id(intake, intake->lines[i], result);
         } else {
-            refuse(intake, intake->lines[i], result->status, &result->error);
+            refuse_line(intake, intake->lines[i], result->status, &result->error);
         }
     }
 }
 
 /* --dry-run: what would be refused by what is there now. Stops only when the store cannot be asked. */
-static enum weir_status rehearse_set(struct intake *intake, struct weir_error *error)
+static enum weir_status check_set_dry(struct intake *intake, struct weir_error *error)
 {
     for (size_t i = 0; i < intake->count; i++) {
-        enum weir_status status = rehearsal_enqueue(intake->rehearsal, intake->store, &intake->requests[i], error);
+        enum weir_status status = dry_run_enqueue(intake->dry_run, intake->store, &intake->requests[i], error);
         if (status != WEIR_OK && status != WEIR_WORKFLOW_NOT_YOURS && weir_status_exit(status) >= 5) {
             return status;
         }
         if (status == WEIR_OK) {
             intake->enqueued++;
         } else {
-            refuse(intake, intake->lines[i], status, error);
+            refuse_line(intake, intake->lines[i], status, error);
         }
     }
     return WEIR_OK;
 }
 
 /* Sends the open set. */
-static enum weir_status send_set(struct intake *intake, struct weir_error *error)
+static enum weir_status send_open_set(struct intake *intake, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     if (intake->count > 0 && !intake->is_dry_run) {
@@ -118,10 +131,10 @@ static enum weir_status send_set(struct intake *intake, struct weir_error *error
         if (status != WEIR_OK) {
             return status;
         }
-        settle(intake);
+        report_results(intake);
         output_flush(intake->invocation->output); /* who reads our ids may count on them */
     } else if (intake->is_dry_run) {
-        status = rehearse_set(intake, error);
+        status = check_set_dry(intake, error);
         if (status != WEIR_OK) {
             return status;
         }
@@ -143,7 +156,7 @@ static enum weir_status add_id(struct intake *intake, struct enqueue_request *re
     return request->id != NULL ? WEIR_OK : error_out_of_memory(error);
 }
 
-static enum weir_status take_line(struct intake *intake, const char *line, size_t length, struct weir_error *error)
+static enum weir_status take_request_line(struct intake *intake, const char *line, size_t length, struct weir_error *error)
 {
     struct weir_error refusal = {.status = WEIR_OK};
     struct enqueue_request *request = &intake->requests[intake->count];
@@ -165,29 +178,29 @@ static enum weir_status take_line(struct intake *intake, const char *line, size_
         return status;
     }
     if (status != WEIR_OK) {
-        refuse(intake, intake->line, status, &refusal);
+        refuse_line(intake, intake->line, status, &refusal);
         return WEIR_OK;
     }
     intake->lines[intake->count++] = intake->line;
     bool is_full = intake->count == ENQUEUE_SET || intake->arena.used_bytes >= ENQUEUE_SET_BYTES;
-    return is_full ? send_set(intake, error) : WEIR_OK;
+    return is_full ? send_open_set(intake, error) : WEIR_OK;
 }
 
-static enum weir_status take_too_long(struct intake *intake, struct weir_error *error)
+static enum weir_status refuse_long_line(struct intake *intake, struct weir_error *error)
 {
     struct weir_error refusal;
     intake->line++;
     error_set(&refusal, WEIR_PARAMS_TOO_LARGE, "longer than %d bytes", JSON_LINE_BYTES_MAX);
-    refuse(intake, intake->line, WEIR_PARAMS_TOO_LARGE, &refusal);
+    refuse_line(intake, intake->line, WEIR_PARAMS_TOO_LARGE, &refusal);
     (void)error;
     return WEIR_OK;
 }
 
 /* Takes every whole line of the buffer. */
-static enum weir_status take_lines(struct intake *intake, struct weir_error *error)
+static enum weir_status take_whole_lines(struct intake *intake, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
-    while (status == WEIR_OK && intake->from < intake->to && interrupt_count() == 0) {
+    while (status == WEIR_OK && intake->from < intake->to && signals_count() == 0) {
         char *line = intake->buffer + intake->from;
         size_t left = intake->to - intake->from;
         char *end = memchr(line, '\n', left);
@@ -202,7 +215,7 @@ static enum weir_status take_lines(struct intake *intake, struct weir_error *err
         intake->from += length + (end != NULL);
         bool is_too_long = intake->is_skipping || length > JSON_LINE_BYTES_MAX;
         intake->is_skipping = false;
-        status = is_too_long ? take_too_long(intake, error) : take_line(intake, line, length, error);
+        status = is_too_long ? refuse_long_line(intake, error) : take_request_line(intake, line, length, error);
     }
     return status;
 }
@@ -211,11 +224,11 @@ static enum weir_status take_lines(struct intake *intake, struct weir_error *err
 
 static bool input_is_ready(int timeout_ms)
 {
-    struct pollfd waits[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = interrupt_fd(), .events = POLLIN}};
+    struct pollfd waits[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = signals_fd(), .events = POLLIN}};
     return poll(waits, 2, timeout_ms) > 0 && waits[0].revents != 0;
 }
 
-static enum weir_status read_more(struct intake *intake, struct weir_error *error)
+static enum weir_status read_more_input(struct intake *intake, struct weir_error *error)
 {
     if (intake->from > 0) {
         memmove(intake->buffer, intake->buffer + intake->from, intake->to - intake->from);
@@ -234,28 +247,28 @@ static enum weir_status read_more(struct intake *intake, struct weir_error *erro
 static enum weir_status run_intake(struct intake *intake, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
-    while (status == WEIR_OK && !intake->at_end && interrupt_count() == 0) {
+    while (status == WEIR_OK && !intake->at_end && signals_count() == 0) {
         if (!input_is_ready(0)) {
-            status = send_set(intake, error);
+            status = send_open_set(intake, error);
             (void)(status == WEIR_OK && input_is_ready(-1));
             continue;
         }
-        status = read_more(intake, error);
+        status = read_more_input(intake, error);
         if (status == WEIR_OK) {
-            status = take_lines(intake, error);
+            status = take_whole_lines(intake, error);
         }
     }
     /* A last line without newline was taken with at_end set; one that only was too long was not. */
     if (status == WEIR_OK && intake->at_end && intake->is_skipping) {
-        status = take_too_long(intake, error);
+        status = refuse_long_line(intake, error);
     }
-    return status == WEIR_OK ? send_set(intake, error) : status;
+    return status == WEIR_OK ? send_open_set(intake, error) : status;
 }
 
 /* --- the end --- */
 
 /* Where the next command begins. */
-static void hint_at_rest(const struct intake *intake, enum weir_status status, struct weir_error *error)
+static void hint_at_next_line(const struct intake *intake, enum weir_status status, struct weir_error *error)
 {
     int64_t next = intake->settled_line + 1;
     if (status != WEIR_COMMIT_UNKNOWN) {
@@ -268,7 +281,7 @@ static void hint_at_rest(const struct intake *intake, enum weir_status status, s
     }
 }
 
-static enum weir_status tell_end(struct intake *intake, enum weir_status status, struct weir_error *error)
+static enum weir_status report_stream_end(struct intake *intake, enum weir_status status, struct weir_error *error)
 {
     struct output *output = intake->invocation->output;
     if (output->format == OUTPUT_JSON) {
@@ -278,10 +291,10 @@ static enum weir_status tell_end(struct intake *intake, enum weir_status status,
     if (status != WEIR_OK) {
         error_prefix(error, "lines up to %" PRId64 " are done (%" PRId64 " enqueued, %" PRId64 " refused)",
                      intake->settled_line, intake->enqueued, intake->refused);
-        hint_at_rest(intake, status, error);
+        hint_at_next_line(intake, status, error);
         return status;
     }
-    if (interrupt_count() > 0) {
+    if (signals_count() > 0) {
         error_set(error, WEIR_INTERRUPTED, "interrupted behind line %" PRId64 ": %" PRId64 " enqueued, %" PRId64 " refused",
                   intake->settled_line, intake->enqueued, intake->refused);
         error_hint(error, "go on with: tail -n +%" PRId64, intake->settled_line + 1);
@@ -293,13 +306,13 @@ static enum weir_status tell_end(struct intake *intake, enum weir_status status,
                          intake->refused, intake->refused + intake->enqueued, intake->is_dry_run ? " would be" : " were",
                          intake->enqueued, would);
     }
-    output_say_sign(output, SIGN_FINE, "%" PRId64 "%s enqueued (%" PRId64 " of them known by their key)", intake->enqueued,
-                    would, intake->duplicates);
+    output_report_sign(output, SIGN_FINE, "%" PRId64 "%s enqueued (%" PRId64 " of them known by their key)",
+                       intake->enqueued, would, intake->duplicates);
     return WEIR_OK;
 }
 
-enum weir_status enqueue_lines(struct invocation *invocation, struct store *store, const struct enqueue_request *defaults,
-                               struct weir_error *error)
+enum weir_status enqueue_stream(struct invocation *invocation, struct store *store, const struct enqueue_request *defaults,
+                                struct weir_error *error)
 {
     struct intake *intake = calloc(1, sizeof *intake);
     if (intake == NULL) {
@@ -311,18 +324,17 @@ enum weir_status enqueue_lines(struct invocation *invocation, struct store *stor
     intake->is_dry_run = invocation_is_dry_run(invocation);
     intake->capacity = JSON_LINE_BYTES_MAX + READ_BYTES;
     intake->buffer = malloc(intake->capacity);
-    intake->rehearsal = rehearsal_open();
+    intake->dry_run = dry_run_open();
     arena_init(&intake->arena, SET_ARENA_BYTES);
-    interrupt_watch();
-    enum weir_status status = intake->buffer == NULL || intake->rehearsal == NULL
-                                  ? error_out_of_memory(error)
-                                  : store_time(store, &intake->now_us, error);
+    signals_catch();
+    enum weir_status status = intake->buffer == NULL || intake->dry_run == NULL ? error_out_of_memory(error)
+                                                                                : store_time(store, &intake->now_us, error);
     if (status == WEIR_OK) {
         status = run_intake(intake, error);
-        status = tell_end(intake, status, error);
+        status = report_stream_end(intake, status, error);
     }
     arena_close(&intake->arena);
-    rehearsal_close(intake->rehearsal);
+    dry_run_close(intake->dry_run);
     free(intake->buffer);
     free(intake);
     return status;

@@ -1,11 +1,17 @@
-#include "cli/dry_run.h"
+/* Checks whether the store would accept a request, without writing.
+ *
+ * It applies the checks of store_enqueue(): the request itself, then workspace, workflow, owner and executor group.
+ * Answers are remembered by names in a small table of fixed size, because a stream of a million lines usually has few
+ * different names. A failure of the store is never remembered. Idempotency keys are not checked. One thread, for one
+ * command.
+ */
+#include "cli/verbs/dry_run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/arguments/filter.h"
-#include "cli/output/json_fields.h"
+#include "cli/verbs/store_pages.h"
 
 struct answer {
     char workspace[WORKSPACE_NAME_MAX + 1]; /* "": nothing is remembered here */
@@ -14,29 +20,30 @@ struct answer {
     struct weir_error error;        /* its status says whether there is one */
 };
 
-struct rehearsal {
-    struct answer answers[REHEARSAL_ANSWERS_MAX];
+struct dry_run {
+    struct answer answers[DRY_RUN_ANSWERS_MAX];
 };
 
-struct rehearsal *rehearsal_open(void)
+struct dry_run *dry_run_open(void)
 {
-    return calloc(1, sizeof(struct rehearsal));
+    return calloc(1, sizeof(struct dry_run));
 }
 
-void rehearsal_close(struct rehearsal *rehearsal)
+void dry_run_close(struct dry_run *dry_run)
 {
-    free(rehearsal);
+    free(dry_run);
 }
 
-static const char *group_of(const struct enqueue_request *request)
+static const char *group_of_request(const struct enqueue_request *request)
 {
     return request->group != NULL ? request->group : "";
 }
 
-static struct answer *place_of(struct rehearsal *rehearsal, const struct enqueue_request *request)
+static struct answer *answer_place(struct dry_run *dry_run, const struct enqueue_request *request)
 {
-    uint64_t hash = text_hash(request->workspace) + 31 * text_hash(request->workflow) + 7 * text_hash(group_of(request));
-    return &rehearsal->answers[hash % REHEARSAL_ANSWERS_MAX];
+    uint64_t hash =
+        text_hash(request->workspace) + 31 * text_hash(request->workflow) + 7 * text_hash(group_of_request(request));
+    return &dry_run->answers[hash % DRY_RUN_ANSWERS_MAX];
 }
 
 struct owned {
@@ -44,7 +51,7 @@ struct owned {
     bool is_its_own;
 };
 
-static bool look_at_owner(void *context, const json_t *workflow)
+static bool compare_owner(void *context, const json_t *workflow)
 {
     struct owned *owned = context;
     const char *owner = json_string_value(json_object_get(workflow, "workspace"));
@@ -57,7 +64,7 @@ static enum weir_status require_owner(struct store *store, const struct enqueue_
 {
     struct list_options options = {.kind = LIST_WORKFLOWS, .name = request->workflow, .limit = LIST_LIMIT_MOST};
     struct owned owned = {.workspace = request->workspace};
-    enum weir_status status = store_list_each(store, &options, look_at_owner, &owned, error);
+    enum weir_status status = store_list_each(store, &options, compare_owner, &owned, error);
     if (status == WEIR_OK && !owned.is_its_own) {
         return error_set(error, WEIR_WORKFLOW_NOT_YOURS, "workflow \"%s\" belongs to another workspace than \"%s\"",
                          request->workflow, request->workspace);
@@ -93,12 +100,13 @@ static enum weir_status require_group(struct store *store, const char *group, st
     return status;
 }
 
-static enum weir_status ask(struct store *store, const struct enqueue_request *request, struct weir_error *error)
+static enum weir_status check_names_of_request(struct store *store, const struct enqueue_request *request,
+                                               struct weir_error *error)
 {
     enum weir_status status =
-        filter_require_name(store, LIST_WORKSPACES, request->workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+        page_require_name(store, LIST_WORKSPACES, request->workspace, WEIR_WORKSPACE_NOT_FOUND, error);
     if (status == WEIR_OK) {
-        status = filter_require_name(store, LIST_WORKFLOWS, request->workflow, WEIR_WORKFLOW_NOT_FOUND, error);
+        status = page_require_name(store, LIST_WORKFLOWS, request->workflow, WEIR_WORKFLOW_NOT_FOUND, error);
     }
     if (status == WEIR_OK) {
         status = require_owner(store, request, error);
@@ -113,26 +121,26 @@ static bool is_an_answer(enum weir_status status)
            status == WEIR_WORKFLOW_NOT_YOURS || status == WEIR_NOT_FOUND;
 }
 
-enum weir_status rehearsal_enqueue(struct rehearsal *rehearsal, struct store *store, const struct enqueue_request *request,
-                                   struct weir_error *error)
+enum weir_status dry_run_enqueue(struct dry_run *dry_run, struct store *store, const struct enqueue_request *request,
+                                 struct weir_error *error)
 {
     enum weir_status status = enqueue_request_check(request, error);
     if (status != WEIR_OK) {
         return status;
     }
-    struct answer *answer = place_of(rehearsal, request);
+    struct answer *answer = answer_place(dry_run, request);
     if (strcmp(answer->workspace, request->workspace) != 0 || strcmp(answer->workflow, request->workflow) != 0 ||
-        strcmp(answer->group, group_of(request)) != 0) {
-        struct weir_error said = {.status = WEIR_OK};
-        status = ask(store, request, &said);
+        strcmp(answer->group, group_of_request(request)) != 0) {
+        struct weir_error refusal = {.status = WEIR_OK};
+        status = check_names_of_request(store, request, &refusal);
         if (!is_an_answer(status)) {
-            *error = said;
+            *error = refusal;
             return status;
         }
         text_copy(answer->workspace, sizeof answer->workspace, request->workspace);
         text_copy(answer->workflow, sizeof answer->workflow, request->workflow);
-        text_copy(answer->group, sizeof answer->group, group_of(request));
-        answer->error = said;
+        text_copy(answer->group, sizeof answer->group, group_of_request(request));
+        answer->error = refusal;
         answer->error.status = status;
     }
     if (answer->error.status != WEIR_OK) {

@@ -1,5 +1,5 @@
 /* What a dry run asks the store, and how often: on a real SQLite file. */
-#include "cli/dry_run.h"
+#include "cli/verbs/dry_run.h"
 
 #include "support/folder.h"
 #include "support/test.h"
@@ -51,15 +51,15 @@ static int close_store(void **state)
     return 0;
 }
 
-static enum weir_status rehearse(struct rehearsal *rehearsal, const char *workspace, const char *workflow)
+static enum weir_status rehearse(struct dry_run *rehearsal, const char *workspace, const char *workflow)
 {
     struct enqueue_request request = {.workspace = workspace, .workflow = workflow};
-    return rehearsal_enqueue(rehearsal, store, &request, &error);
+    return dry_run_enqueue(rehearsal, store, &request, &error);
 }
 
 static void what_the_store_would_refuse_is_refused(void **state)
 {
-    struct rehearsal *rehearsal = rehearsal_open();
+    struct dry_run *rehearsal = dry_run_open();
     (void)state;
     make_workspace("globex");
     publish("mine", "globex");
@@ -75,16 +75,16 @@ static void what_the_store_would_refuse_is_refused(void **state)
         assert_int_equal(rehearse(rehearsal, NULL, "hello"), WEIR_INVALID_ARGUMENT);
     }
     publish("mine", NULL); /* everybody's, beside the one of globex */
-    rehearsal_close(rehearsal);
-    rehearsal = rehearsal_open();
+    dry_run_close(rehearsal);
+    rehearsal = dry_run_open();
     assert_int_equal(rehearse(rehearsal, "acme", "mine"), WEIR_OK);
-    rehearsal_close(rehearsal);
+    dry_run_close(rehearsal);
 }
 
 /* Seen by what the store gets to know in between. */
 static void a_pair_of_names_is_asked_for_once(void **state)
 {
-    struct rehearsal *rehearsal = rehearsal_open();
+    struct dry_run *rehearsal = dry_run_open();
     (void)state;
     assert_int_equal(rehearse(rehearsal, "late", "hello"), WEIR_WORKSPACE_NOT_FOUND);
     make_workspace("late");
@@ -93,22 +93,22 @@ static void a_pair_of_names_is_asked_for_once(void **state)
     publish("later", NULL);
     assert_int_equal(rehearse(rehearsal, "acme", "later"), WEIR_WORKFLOW_NOT_FOUND);
     assert_int_equal(rehearse(rehearsal, "late", "later"), WEIR_OK); /* another pair */
-    rehearsal_close(rehearsal);
+    dry_run_close(rehearsal);
 }
 
 static void more_names_than_it_remembers_are_asked_for_again(void **state)
 {
-    struct rehearsal *rehearsal = rehearsal_open();
+    struct dry_run *rehearsal = dry_run_open();
     (void)state;
     assert_int_equal(rehearse(rehearsal, "late", "hello"), WEIR_WORKSPACE_NOT_FOUND);
     make_workspace("late");
-    for (int i = 0; i < 20 * REHEARSAL_ANSWERS_MAX; i++) { /* as many as fill each place for certain: the hash is fixed */
+    for (int i = 0; i < 20 * DRY_RUN_ANSWERS_MAX; i++) { /* as many as fill each place for certain: the hash is fixed */
         char name[32];
         (void)snprintf(name, sizeof name, "nobody-%d", i);
         assert_int_equal(rehearse(rehearsal, name, "hello"), WEIR_WORKSPACE_NOT_FOUND);
     }
     assert_int_equal(rehearse(rehearsal, "late", "hello"), WEIR_OK);
-    rehearsal_close(rehearsal);
+    dry_run_close(rehearsal);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)

@@ -1,4 +1,10 @@
-#include "cli/role.h"
+/* The scheduler's role as a sentence, for status, top, node list and doctor.
+ *
+ * It reads one object of store_status() and makes no call. The first rule that applies gives the health: no node has the
+ * role, the role moves too often, the books are behind, all is well. The time since the role is free comes from the row:
+ * `since` when the node left it, the end of the lease when the node is still named there. Pure; one thread.
+ */
+#include "cli/verbs/role.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,24 +25,16 @@ enum role_health role_health(const json_t *scheduler)
     return field_number(scheduler, "lag_us", 0) > ROLE_BEHIND_US ? ROLE_IS_BEHIND : ROLE_IS_FINE;
 }
 
-/* 0 when the field is missing, null or no time. */
-static int64_t time_of(const json_t *scheduler, const char *key, int64_t now_us)
-{
-    int64_t time_us = 0;
-    const char *text = json_string_value(json_object_get(scheduler, key));
-    return text != NULL && time_parse(text, now_us, &time_us, NULL) == WEIR_OK ? time_us : 0;
-}
-
 /* A node that left the role made it free at `since`. A node that still stands in the row lost it when its lease ended, or
  * before, when its process was found to be gone: then the role is free from now on, as far as the row shows. */
 int64_t role_free_us(const json_t *scheduler, int64_t now_us)
 {
     bool has_name = json_is_string(json_object_get(scheduler, "node"));
-    int64_t from_us = time_of(scheduler, has_name ? "expires" : "since", now_us);
+    int64_t from_us = field_time(scheduler, has_name ? "expires" : "since", now_us);
     return !field_is_true(scheduler, "is_free") || from_us == 0 || from_us > now_us ? 0 : now_us - from_us;
 }
 
-static void describe_free(struct output *output, const json_t *scheduler, int64_t now_us, char *to, size_t size)
+static void describe_free_role(struct output *output, const json_t *scheduler, int64_t now_us, char *to, size_t size)
 {
     char lasted[DURATION_TEXT_MAX];
     const char *node = field_text(output, scheduler, "node");
@@ -58,7 +56,7 @@ const char *role_text(struct output *output, const json_t *scheduler, int64_t no
     char text[ROLE_TEXT_MAX];
     char behind[DURATION_TEXT_MAX];
     if (field_is_true(scheduler, "is_free")) {
-        describe_free(output, scheduler, now_us, text, sizeof text);
+        describe_free_role(output, scheduler, now_us, text, sizeof text);
         return output_safe(output, text);
     }
     const char *node = field_text(output, scheduler, "node");

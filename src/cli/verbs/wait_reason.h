@@ -1,6 +1,6 @@
 /* The reason that holds a workspace back, from a row of store_status(): for tables with one reason for each workspace. */
-#ifndef WEIR_CLI_OUTPUT_WAIT_REASON_H
-#define WEIR_CLI_OUTPUT_WAIT_REASON_H
+#ifndef WEIR_CLI_VERBS_WAIT_REASON_H
+#define WEIR_CLI_VERBS_WAIT_REASON_H
 
 #include <jansson.h>
 
@@ -9,10 +9,10 @@
 
 /* The pending_reason of waiting executions of the workspace (of its executions that are due, when there are any); NULL when
  * nothing waits. `status` is the whole answer, `workspace` one of its rows. */
-const char *pressure_reason(const json_t *status, const json_t *workspace);
+const char *wait_reason_of_workspace(const json_t *status, const json_t *workspace);
 
 enum { SLOT_BAR_CELLS = 10 };
 /* "█████ 5/20" as a cell: at most SLOT_BAR_CELLS cells, in proportion when the limit is higher. In the output's arena. */
-const char *pressure_slot_bar(struct output *output, const json_t *workspace);
+const char *wait_reason_slot_bar(struct output *output, const json_t *workspace);
 
 #endif

@@ -1,10 +1,10 @@
 /* `weir cancel --terminate`: ends the workflows of executions on Temporal at once, without asking them. Their cancel is on
  * record already, so an unstarted execution never starts; a start that is on its way is waited for, and its workflow ended
  * as soon as the service knows it. */
-#ifndef WEIR_CLI_TERMINATE_H
-#define WEIR_CLI_TERMINATE_H
+#ifndef WEIR_CLI_VERBS_TERMINATE_H
+#define WEIR_CLI_VERBS_TERMINATE_H
 
-#include "cli/arguments/command.h"
+#include "cli/verbs/verb.h"
 
 /* `ids` is an array of whole ids. Each is waited for at most --timeout. After one that cannot be terminated it goes on with
  * the next, unless the service is away; the first failure is the answer. WEIR_TIMED_OUT: whether it was started is not

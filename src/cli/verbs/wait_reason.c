@@ -1,4 +1,10 @@
-#include "cli/output/wait_reason.h"
+/* One pending reason for a whole workspace, for tables with a line for each workspace.
+ *
+ * It takes a row of store_status() and applies the same order of reasons as `weir why`, as far as counts show it:
+ * scheduled, paused, no node, engine away, no scheduler, at capacity, ready. It makes no call of the store. Pure; one
+ * thread.
+ */
+#include "cli/verbs/wait_reason.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,7 +13,7 @@
 #include "cli/output/json_fields.h"
 #include "queue/item.h"
 
-const char *pressure_reason(const json_t *status, const json_t *workspace)
+const char *wait_reason_of_workspace(const json_t *status, const json_t *workspace)
 {
     int64_t pending = field_number(workspace, "pending", 0);
     if (pending == 0) {
@@ -35,7 +41,7 @@ const char *pressure_reason(const json_t *status, const json_t *workspace)
     return pending_reason_name(is_full ? REASON_WORKSPACE_AT_CAPACITY : REASON_READY);
 }
 
-const char *pressure_slot_bar(struct output *output, const json_t *workspace)
+const char *wait_reason_slot_bar(struct output *output, const json_t *workspace)
 {
     int64_t used = field_number(workspace, "slots_used", 0);
     int64_t most = field_number(workspace, "slots_max", 0);

@@ -1,0 +1,180 @@
+/* Reads of the store that several verbs share.
+ *
+ * A list of the store comes in pages of LIST_LIMIT_MOST rows; page_read_all() follows the cursors and makes one page of
+ * them, with the members of any other page. page_require_name() finds the nearest existing name for the hint when a name
+ * is misspelt. Nothing here writes to the store or prints. Runs in the only thread of a command.
+ */
+#include "cli/verbs/store_pages.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/arguments/filter.h"
+
+/* --- pages --- */
+
+/* The rows that collect_row() has copied. */
+struct collection {
+    json_t *items;
+    bool is_whole;
+};
+
+static bool collect_row(void *context, const json_t *row)
+{
+    struct collection *collection = context;
+    collection->is_whole = json_array_append_new(collection->items, json_deep_copy(row)) == 0;
+    return collection->is_whole;
+}
+
+enum weir_status page_read(struct store *store, enum store_list_kind kind, const char *name, json_t **ret_page,
+                           struct weir_error *error)
+{
+    struct list_options options = {.kind = kind, .name = name, .limit = LIST_LIMIT_MOST};
+    return page_read_all(store, &options, ret_page, error);
+}
+
+enum weir_status page_read_all(struct store *store, const struct list_options *options, json_t **ret_page,
+                               struct weir_error *error)
+{
+    struct collection all = {.items = json_array(), .is_whole = true};
+    enum weir_status status =
+        all.items == NULL ? error_out_of_memory(error) : store_list_each(store, options, collect_row, &all, error);
+    json_t *page = NULL;
+    if (status == WEIR_OK && all.is_whole) {
+        page = json_pack("{s:O, s:n, s:I, s:b}", "items", all.items, "next_cursor", "count",
+                         (json_int_t)json_array_size(all.items), "count_is_exact", 1);
+    }
+    json_decref(all.items);
+    if (status == WEIR_OK && page == NULL) {
+        return error_out_of_memory(error);
+    }
+    if (status == WEIR_OK) {
+        *ret_page = page;
+    }
+    return status;
+}
+
+const json_t *page_first(const json_t *page)
+{
+    return json_array_get(json_object_get(page, "items"), 0);
+}
+
+/* --- rows and ids --- */
+
+enum weir_status execution_complete_id(struct store *store, const char *id, char *to, struct weir_error *error)
+{
+    json_t *why = NULL;
+    if (uuid_is_valid(id)) {
+        text_copy(to, UUID_TEXT_MAX, id);
+        for (char *at = to; *at != '\0'; at++) {
+            *at = (char)(*at >= 'A' && *at <= 'F' ? *at - 'A' + 'a' : *at);
+        }
+        return WEIR_OK;
+    }
+    enum weir_status status = store_why(store, id, &why, error);
+    const char *whole = json_string_value(json_object_get(why, "id"));
+    if (status == WEIR_OK) {
+        text_copy(to, UUID_TEXT_MAX, whole != NULL ? whole : "");
+    }
+    json_decref(why);
+    return status;
+}
+
+bool row_is_held(const json_t *execution)
+{
+    return item_state_is_held(json_string_value(json_object_get(execution, "status")));
+}
+
+bool row_node_is_live(const json_t *node)
+{
+    static const char *const gone[] = {"stopped", "dead", "expired"};
+    const char *state = json_string_value(json_object_get(node, "state"));
+    for (size_t i = 0; state != NULL && i < sizeof gone / sizeof gone[0]; i++) {
+        if (strcmp(state, gone[i]) == 0) {
+            return false;
+        }
+    }
+    return state != NULL;
+}
+
+/* --- names that must exist --- */
+
+static const char *nearest_in(const json_t *page, const char *name)
+{
+    const char *names[LIST_LIMIT_MOST];
+    size_t count = 0;
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(page, "items"), i, item)
+    {
+        if (count < LIST_LIMIT_MOST) {
+            names[count++] = json_string_value(json_object_get(item, "name"));
+        }
+    }
+    return text_nearest(name, names, count);
+}
+
+enum weir_status page_require_name(struct store *store, enum store_list_kind kind, const char *name,
+                                   enum weir_status missing, struct weir_error *error)
+{
+    static const char *const kinds[] = {
+        [LIST_WORKSPACES] = "workspace", [LIST_PLANS] = "plan", [LIST_WORKFLOWS] = "workflow",
+        [LIST_NODES] = "node",           [LIST_LOCKS] = "lock", [LIST_GROUPS] = "group"};
+    json_t *page = NULL;
+    struct list_options options = {.kind = kind, .name = name, .limit = 1};
+    enum weir_status status = store_list(store, &options, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    bool is_there = json_array_size(json_object_get(page, "items")) > 0;
+    json_decref(page);
+    if (is_there) {
+        return WEIR_OK;
+    }
+    options = (struct list_options){.kind = kind, .limit = LIST_LIMIT_MOST};
+    status = store_list(store, &options, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const char *nearest = nearest_in(page, name);
+    error_set(error, missing, "there is no %s \"%s\"", kinds[kind], name);
+    if (nearest != NULL) {
+        error_hint(error, "did you mean \"%s\"?", nearest);
+    } else if (kind == LIST_GROUPS) {
+        error_hint(error, "`weir node list` shows the groups of nodes, `weir status --json` all");
+    } else {
+        error_hint(error, "`weir %s list` shows them", kinds[kind]);
+    }
+    json_decref(page);
+    return missing;
+}
+
+enum weir_status page_read_filter(const struct invocation *invocation, struct store *store,
+                                  struct execution_filter *ret_filter, struct weir_error *error)
+{
+    struct execution_filter filter = {.id = NULL};
+    const char *where = invocation_text(invocation, "where");
+    const char *workspace = invocation_text(invocation, "workspace");
+    int64_t now_us = 0;
+    enum weir_status status = store_time(store, &now_us, error);
+    if (status == WEIR_OK && where != NULL) {
+        status = filter_parse(where, now_us, invocation->arena, &filter, error);
+    }
+    if (status == WEIR_OK && workspace != NULL) {
+        status = filter_set_workspace(&filter, workspace, error);
+    }
+    if (status == WEIR_OK && invocation->command->run == verb_list && invocation_has(invocation, "state")) {
+        status = filter_set_states(&filter, invocation_text(invocation, "state"), error);
+    }
+    if (status == WEIR_OK && filter.workspace != NULL) {
+        status = page_require_name(store, LIST_WORKSPACES, filter.workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK && filter.workflow != NULL) {
+        status = page_require_name(store, LIST_WORKFLOWS, filter.workflow, WEIR_WORKFLOW_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK) {
+        *ret_filter = filter;
+    }
+    return status;
+}

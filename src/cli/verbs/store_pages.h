@@ -1,0 +1,35 @@
+/* Reads of the store that several verbs share: whole pages of rows, ids from their first characters, names that must exist,
+ * and facts of a row that follow from its state. Threads: one. */
+#ifndef WEIR_CLI_VERBS_STORE_PAGES_H
+#define WEIR_CLI_VERBS_STORE_PAGES_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "cli/arguments/invocation.h"
+#include "store/store.h"
+
+/* All rows of one kind as one page, or the one row of `name`. */
+WEIR_MUST_CHECK enum weir_status page_read(struct store *store, enum store_list_kind kind, const char *name,
+                                           json_t **ret_page, struct weir_error *error);
+/* All rows of a list as one page. */
+WEIR_MUST_CHECK enum weir_status page_read_all(struct store *store, const struct list_options *options, json_t **ret_page,
+                                               struct weir_error *error);
+/* The first row of a page, NULL when it has none. */
+const json_t *page_first(const json_t *page);
+/* Whether a node has the execution or runs it: then its error is of an earlier start. */
+bool row_is_held(const json_t *execution);
+/* Whether a row of LIST_NODES is of a node that has not left and has a valid lease. */
+bool row_node_is_live(const json_t *node);
+/* Writes the whole id of the execution that `id` or its first characters name; `to` holds UUID_TEXT_MAX bytes. */
+WEIR_MUST_CHECK enum weir_status execution_complete_id(struct store *store, const char *id, char *to,
+                                                       struct weir_error *error);
+/* Fails with `missing` and the nearest name when there is no row of that name. */
+WEIR_MUST_CHECK enum weir_status page_require_name(struct store *store, enum store_list_kind kind, const char *name,
+                                                   enum weir_status missing, struct weir_error *error);
+/* --where, --workspace and (when the command has it) --state of an invocation. Times count from the store's clock. Checks
+ * that the workspace and the workflow exist, so that a misspelt name gets a suggestion and not an empty list. */
+WEIR_MUST_CHECK enum weir_status page_read_filter(const struct invocation *invocation, struct store *store,
+                                                  struct execution_filter *ret_filter, struct weir_error *error);
+
+#endif

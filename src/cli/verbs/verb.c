@@ -1,0 +1,102 @@
+/* The parts that all verbs share: the store of the call, lists of rows, the record of a change.
+ *
+ * A verb runs once, in the only thread of a command. verb_with_store() gives most verbs their shape: open the store,
+ * act, close the store. The act itself checks the names that it needs, honours --dry-run, and prints its result with
+ * verb_print_act(). No function here retries a call of the store: the driver does that where it is safe.
+ */
+#include "cli/verbs/verb.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/output/json_fields.h"
+#include "cli/verbs/store_pages.h"
+
+enum weir_status verb_print_act(const struct invocation *invocation, json_t *facts, struct weir_error *error)
+{
+    json_t *answer = json_pack("{s:s}", "act", invocation->command->name);
+    bool is_whole = facts != NULL && answer != NULL && json_object_update(answer, facts) == 0 &&
+                    json_object_set_new(answer, "dry_run", json_boolean(invocation_is_dry_run(invocation))) == 0;
+    if (is_whole) {
+        (void)output_object(invocation->output, answer);
+    }
+    json_decref(answer);
+    json_decref(facts);
+    return is_whole ? WEIR_OK : error_out_of_memory(error);
+}
+
+enum weir_status verb_open_store(const struct invocation *invocation, enum store_use use, struct store **ret_store,
+                                 struct weir_error *error)
+{
+    bool is_wait = strcmp(invocation->command->name, "wait") == 0 ||
+                   (strcmp(invocation->command->name, "enqueue") == 0 && invocation_has(invocation, "wait"));
+    if (!is_wait && invocation_number(invocation, "timeout", 1) == 0) {
+        return invocation_usage_error(invocation, error, "--timeout 0 leaves no time for anything");
+    }
+    struct store_options options = {
+        .url = settings_text(invocation->settings, SETTING_STORE),
+        .create = use == STORE_CREATE,
+        .read_only = use == STORE_READ,
+        .deadline_us = is_wait ? 0 : invocation_number(invocation, "timeout", 0),
+    };
+    struct store *store = NULL;
+    enum weir_status status = store_open(&options, &store, error);
+    if (status == WEIR_OK && use != STORE_MEND && use != STORE_CREATE) {
+        status = store_require_schema(store, error);
+    }
+    if (status != WEIR_OK) {
+        if (status == WEIR_STORE_UNREACHABLE && error != NULL && error->hint[0] == '\0') {
+            error_hint(error,
+                       "`weir store init` makes one, `weir dev` makes one and runs a node; --store or WEIR_STORE names it");
+        }
+        store_close(store);
+        return status;
+    }
+    *ret_store = store;
+    return WEIR_OK;
+}
+
+void verb_write_actor(char *to, size_t size)
+{
+    char host[64] = "";
+    const char *user = getenv("USER");
+    (void)gethostname(host, sizeof host - 1);
+    (void)snprintf(to, size, "cli:%s@%s", user != NULL && user[0] != '\0' ? user : "-", host);
+}
+
+enum weir_status verb_with_store(struct invocation *invocation, enum store_use use, verb_act *act, struct weir_error *error)
+{
+    struct store *store = NULL;
+    enum weir_status status = verb_open_store(invocation, use, &store, error);
+    if (status == WEIR_OK) {
+        status = act(invocation, store, error);
+    }
+    store_close(store);
+    return status;
+}
+
+enum weir_status verb_print_list(struct invocation *invocation, struct store *store, const struct list_view *view,
+                                 struct weir_error *error)
+{
+    json_t *page = NULL;
+    int64_t now_us = 0;
+    enum weir_status status = page_read(store, view->kind, NULL, &page, error);
+    if (status == WEIR_OK && view->adjust != NULL) {
+        status = view->adjust(invocation, store, page, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_time(store, &now_us, error);
+    }
+    if (status == WEIR_OK && !output_page(invocation->output, page)) {
+        if (page_size(page) > 0 || view->empty == NULL) {
+            view->print(invocation->output, page, now_us);
+        } else {
+            output_report(invocation->output, "%s", view->empty);
+        }
+    }
+    json_decref(page);
+    return status;
+}
