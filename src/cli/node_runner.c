@@ -209,7 +209,7 @@ bool node_runner_is_healthy(const struct node_runner *runner, struct weir_error 
     for (size_t i = 0; i < runner->count; i++) {
         if (!node_is_healthy(runner->nodes[i].node, error)) {
             if (error->status == WEIR_OK) {
-                (void)error_set(error, WEIR_STOPPED, "the node cannot go on");
+                (void)error_set(error, WEIR_STOPPED, "the node cannot continue");
             }
             return false;
         }
@@ -317,8 +317,8 @@ static void report_awaited(const struct node_runner *runner, int64_t running)
     char grace[DURATION_TEXT_MAX];
     duration_format(settings_number(runner->settings, SETTING_STOP_GRACE), grace);
     output_report(runner->invocation->output,
-                  "stopping: waiting up to %s for %" PRId64 " running execution%s; again interrupts", grace, running,
-                  running == 1 ? "" : "s");
+                  "stopping: waiting up to %s for %" PRId64 " running execution%s; a second signal interrupts", grace,
+                  running, running == 1 ? "" : "s");
 }
 
 static void begin_nodes_stop(struct node_runner *runner, enum node_stop_kind kind)
@@ -357,9 +357,10 @@ static enum weir_status refuse_left_behind(const struct node_runner *runner, str
     if (left == 0) {
         return WEIR_OK;
     }
-    return error_set(error, WEIR_STORE_UNREACHABLE,
-                     "the store is away: %zu execution%s could not be given back, and %s handed over when the lease ends",
-                     left, left == 1 ? "" : "s", left == 1 ? "is" : "are");
+    return error_set(
+        error, WEIR_STORE_UNREACHABLE,
+        "the store is unreachable: %zu execution%s could not be given back, and %s handed over when the lease ends", left,
+        left == 1 ? "" : "s", left == 1 ? "is" : "are");
 }
 
 static enum weir_status interrupt_nodes(struct node_runner *runner, bool by_signal, struct weir_error *error)
@@ -374,9 +375,10 @@ static enum weir_status interrupt_nodes(struct node_runner *runner, bool by_sign
         return status;
     }
     if (by_signal) {
-        return error_set(error, WEIR_INTERRUPTED, "interrupted: what ran was stopped and given back to the queue");
+        return error_set(error, WEIR_INTERRUPTED,
+                         "interrupted: running executions were stopped and given back to the queue");
     }
-    return error_set(error, WEIR_FAILED, "stop.grace is over: what still ran was stopped and given back to the queue");
+    return error_set(error, WEIR_FAILED, "stop.grace is over: running executions were stopped and given back to the queue");
 }
 
 enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error *error)
@@ -394,9 +396,9 @@ enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error 
             return error->status;
         }
         if (status == WEIR_OK) {
-            return graceful
-                       ? WEIR_OK
-                       : error_set(error, WEIR_FAILED, "stop.grace is over: what still ran was given back to the queue");
+            return graceful ? WEIR_OK
+                            : error_set(error, WEIR_FAILED,
+                                        "stop.grace is over: running executions were given back to the queue");
         }
         if (status != WEIR_TIMED_OUT) {
             return status;

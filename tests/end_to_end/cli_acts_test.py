@@ -200,17 +200,17 @@ def nodes_of_one_name_are_told_apart_by_their_ids(weir):
     first, second, gone = (node['id'] for node in weir.items('node', 'list'))
     for dry_run in ((), ('-n',)):
         for act in ('pause', 'drain', 'resume'):
-            assert_error(weir.run('node', act, 'web', *dry_run), 4, 'conflict', '2 nodes that live are named "web"',
+            assert_error(weir.run('node', act, 'web', *dry_run), 4, 'conflict', '2 live nodes have the name "web"',
                          f'by its id: {first}, {second};')
     assert [node['desired_state'] for node in weir.items('node', 'list')] == ['run'] * 3
     listed = weir.good('node', 'list').out
     assert f'web ({first})' in listed and f'web ({second})' in listed and f'web ({gone})' in listed, listed
-    assert '2 nodes that live are named web' in weir.run('doctor').out
+    assert '2 live nodes have the name web' in weir.run('doctor').out
     weir.good('node', 'drain', str(second))
     assert [node['desired_state'] for node in weir.items('node', 'list')] == ['run', 'drain', 'run']
     weir.database().execute(f'UPDATE nodes SET stopped_at = 1, recovered_at = 1 WHERE id = {first}').connection.commit()
     weir.good('node', 'pause', 'web')  # one that is gone is in nobody's way
-    assert 'are named web' not in weir.run('doctor').out
+    assert 'have the name web' not in weir.run('doctor').out
 
 
 def a_narrow_terminal_breaks_no_line_in_two(weir):

@@ -75,7 +75,7 @@ def a_wrong_definition_is_told_with_its_line(weir):
     weir.write('bad.yaml', 'name: w\nsteps:\n  a:\n    exec: [echo]\n    neds: [b]\n')
     assert_error(weir.run('workflow', 'apply', 'bad.yaml'), 2, 'definition_invalid', 'bad.yaml:5:5', 'needs')
     weir.write('good.yaml', 'name: w\nsteps:\n  a:\n    exec: [echo]\n')
-    assert 'is right' in weir.good('workflow', 'apply', 'good.yaml', '--dry-run').err
+    assert 'is valid' in weir.good('workflow', 'apply', 'good.yaml', '--dry-run').err
     weir.write('outside.yaml', 'name: outside\ntemporal: {}\n')
     assert 'outside, a workflow on Temporal' in weir.good('workflow', 'apply', 'outside.yaml', '--dry-run').err
     assert_error(weir.run('workflow', 'apply', 'none.yaml'), 3, 'not_found', 'none.yaml')
@@ -179,7 +179,7 @@ def complete_dry_says_and_refuses_what_complete_does(weir):
     for flags in ((), ('-n',)):
         assert_error(weir.run('complete', id, *flags), 4, 'illegal_state', 'runs inside a node')
         assert_error(weir.run('complete', '01a00000-0000-7000-8000-000000000000', *flags), 3, 'execution_not_found')
-        assert_error(weir.run('complete', id, '--result', '{oops', *flags), 2, 'invalid_argument', 'the result is no JSON')
+        assert_error(weir.run('complete', id, '--result', '{oops', *flags), 2, 'invalid_argument', 'the result is not JSON')
         weir.write('empty', '')
         empty = weir.run('complete', id, '--result', '@' + weir.path('empty'), *flags)
         assert_error(empty, 2, 'invalid_argument', 'no JSON')
@@ -208,7 +208,7 @@ def ids_and_reasons_of_a_filter_are_taken_in_any_case(weir):
         assert [item['id'] for item in weir.items('list', '--where', where)] == [id], where
     assert_error(weir.run('list', '--where', 'id=xyz'), 2, 'invalid_argument', '"xyz" is not an execution id')
     assert_error(weir.run('list', '--where', 'since=yesterday'), 2, 'invalid_argument', '1h means an hour ago')
-    assert weir.good('list', '--state', 'failed').err == 'nothing matches\n'
+    assert weir.good('list', '--state', 'failed').err == 'no execution matches\n'
     long = 'g' * 65
     assert_error(weir.run('serve', '--group', long), 2, 'invalid_config', 'longer than 64 bytes')
     assert_error(weir.run('list', env={'WEIR_EXECUTOR_GROUP': long}), 2, 'invalid_config', 'longer than 64 bytes')
@@ -388,7 +388,7 @@ def a_stopped_producer_is_told_how_far_it_got(weir):
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130
     said = process.stderr.read().decode()
-    assert 'behind line 1: 1 enqueued' in said and 'tail -n +2' in said, said
+    assert 'after line 1: 1 enqueued' in said and 'tail -n +2' in said, said
 
 
 # --- looking ---
@@ -484,7 +484,7 @@ def wait_has_four_ends(weir):
     process = weir.spawn('wait', execution)
     wait_for('its own handler', lambda: catches(process, signal.SIGINT), pause=SHORT)
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130 and b'goes on' in process.stderr.read()
+    assert process.wait(30) == 130 and b'continues' in process.stderr.read()
     process = weir.spawn('wait', execution, '--json')
     weir.good('cancel', execution)
     assert process.wait(30) == 1
@@ -691,12 +691,12 @@ def settings_are_shown_with_their_origin_and_checked(weir):
     assert './weir.yaml:1' in weir.good('config', 'show', '--origin').out
     again = weir.write('again.yaml', weir.good('config', 'show').out)
     weir.good('config', 'check', '--config', again)
-    assert './weir.yaml is right' in weir.good('config', 'check').err
+    assert './weir.yaml is valid' in weir.good('config', 'check').err
     assert 'WEIR_STOR' in weir.good('config', 'check', env={'WEIR_STOR': 'x'}).err
     weir.write('weir.yaml', 'attempts:\n  maximum: 4\n')
     for words in (('config', 'check'), ('config', 'show'), ('list',), ('serve',)):
         assert_error(weir.run(*words), 2, 'invalid_config', './weir.yaml:2:3', 'attempts.max')
-    assert_error(weir.run('list', '--config', 'none.yaml'), 2, 'invalid_config', 'none.yaml', 'a weir.yaml that is there')
+    assert_error(weir.run('list', '--config', 'none.yaml'), 2, 'invalid_config', 'none.yaml', 'an existing weir.yaml')
     weir.good('version')
     weir.good('help')
 

@@ -116,7 +116,7 @@ def the_sample_file_is_written_once_and_can_be_published(weir):
     weir.good('demo', '--eject')
     weir.good('workflow', 'apply', 'onboard-customer.yaml', '--dry-run')
     weir.write('onboard-customer.yaml', 'mine')
-    assert 'here already' in weir.run('demo', '--eject', code=4).err
+    assert 'exists already' in weir.run('demo', '--eject', code=4).err
     with open(weir.path('onboard-customer.yaml')) as file:
         assert file.read() == 'mine'
 

@@ -336,11 +336,11 @@ def an_enqueue_that_is_not_confirmed_says_how_to_look(weir):
                'CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON weir.workflow_execution_queue DEFERRABLE INITIALLY DEFERRED'
                ' FOR EACH ROW EXECUTE FUNCTION public.wait()', name)
     alone = weir.run('enqueue', '-w', 'acme', 'hello', '--timeout', '1s', code=6)
-    id = re.search('hint: `weir show ([0-9a-f-]{36})` tells whether it was done', alone.err)
+    id = re.search('hint: `weir show ([0-9a-f-]{36})` shows whether it was enqueued', alone.err)
     assert id and 'did not confirm' in alone.err, alone
     lines = ''.join(json.dumps({'workspace': 'acme', 'workflow': 'hello'}) + '\n' for _ in range(3))
     of_lines = weir.run('enqueue', '-', '--timeout', '1s', stdin=lines, code=6)
-    first = re.search('hint: `weir show ([0-9a-f-]{36})` tells whether lines 1 to 3 are enqueued, as a whole or not at all',
+    first = re.search('hint: `weir show ([0-9a-f-]{36})` shows whether lines 1 to 3 are enqueued, all of them or none',
                       of_lines.err)
     assert first and 'tail -n +4 if they are, else +1' in of_lines.err, of_lines
     under_key = weir.run('enqueue', '-w', 'acme', 'hello', '--idempotency-key', 'k', '--timeout', '1s', code=6)

@@ -629,7 +629,7 @@ def _stop_without_server(weir, leave, come_back):
     finally:
         come_back()
     assert node.returncode == 6, (node.returncode, err)
-    assert 'the store is away: 2 executions could not be given back' in err, err
+    assert 'the store is unreachable: 2 executions could not be given back' in err, err
     events = [json.loads(line) for line in out.splitlines()]
     [stopped] = [event for event in events if event['event'] == 'node.stopped']
     assert stopped['reason'] == 'store_away' and stopped['count'] == 2, stopped

@@ -187,7 +187,7 @@ def without_a_scheduler_why_and_doctor_say_what_to_do(weir):
     weir.good('doctor')  # no node and nothing to do: a warning at most
     id = weir.enqueue()
     shown = weir.good('status')
-    assert 'nothing starts (`weir doctor`)' in shown.out, repr(shown)
+    assert 'no execution starts (`weir doctor`)' in shown.out, repr(shown)
     sick = weir.run('doctor')
     assert 'none for' in sick.out and 'run `weir serve`' in sick.out, repr(sick)
     why = weir.good('why', id, '--json').json()

@@ -521,16 +521,16 @@ def why_names_the_node_whose_pause_holds_all_back(weir):
     id = weir.enqueue()
     said = weir.good('why', id)
     assert 'waiting because  no_node_in_group' in said.out, repr(said)
-    assert '1 lives in group default and starts nothing' in said.out, repr(said)
+    assert '1 lives in group default and starts no executions' in said.out, repr(said)
     assert 'weir node resume n1' in said.err, repr(said)
     assert '! unserved  1: no node of their group accepts work' in weir.good('status').out
     sick = weir.run('doctor', code=1)
-    assert '1 alive, none accepts work (`weir node list`): nothing starts' in sick.out, repr(sick)
+    assert '1 alive, none accepts work (`weir node list`), so no execution starts' in sick.out, repr(sick)
     assert 'run `weir node resume n1`' in sick.out, repr(sick)
     weir.good('node', 'drain', 'n1')
     assert 'weir node resume n1' in weir.good('why', id).err
     weir.good('node', 'resume', 'n1')
-    assert 'starts nothing' not in weir.good('why', id).out
+    assert 'starts no executions' not in weir.good('why', id).out
     weir.make_groups('nobody')
     weir.enqueue('-w', 'acme', 'hello', '--group', 'nobody')
     assert '1 alive, but none accepts work for 1 waiting execution:' in weir.good('doctor').out

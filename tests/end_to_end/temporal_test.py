@@ -298,7 +298,7 @@ def a_list_that_fails_is_told_and_ends_are_seen_without_it(weir):
     assert status['engine_reachable'] and status['engine_impaired_since'] == why['engine_impaired_since'], status
     assert f"since {why['engine_impaired_since']}" in weir.good('status').out
     doctor = weir.run('doctor')
-    assert doctor.code == 1 and 'a node sees ends late, since' in doctor.out, doctor
+    assert doctor.code == 1 and 'a node detects ends late, since' in doctor.out, doctor
     ids = enqueue_many(weir, 5)
     let_go(weir, [signalled])
     drain(weir, [*ids, signalled])

@@ -29,10 +29,13 @@ static const struct flag global_flags[] = {
      .choices = "table json jsonl",
      .help = "table, json or jsonl"},
     {.name = "json", .help = "the same as -o json"},
-    {.name = "quiet", .letter = 'q', .help = "no talk on stderr but errors"},
-    {.name = "dry-run", .letter = 'n', .help = "say what would be done, change nothing"},
+    {.name = "quiet", .letter = 'q', .help = "print only errors on stderr"},
+    {.name = "dry-run", .letter = 'n', .help = "report the changes of the command without making them"},
     {.name = "yes", .letter = 'y', .help = "answer yes to every question"},
-    {.name = "timeout", .type = VALUE_DURATION, .value = "DURATION", .help = "give up after this long, as 500ms, 10s, 5m"},
+    {.name = "timeout",
+     .type = VALUE_DURATION,
+     .value = "DURATION",
+     .help = "stop waiting after this time: 500ms, 10s, 5m"},
     {.name = "help", .letter = 'h', .help = "explain the command"},
     {.name = NULL}};
 
@@ -54,16 +57,16 @@ static const struct flag global_flags[] = {
          .type = VALUE_INTEGER,                                                                                            \
          .value = "N",                                                                                                     \
          .most = INT64_MAX,                                                                                                \
-         .help = "do it only if exactly N executions match"},                                                              \
+         .help = "act only if exactly N executions match"},                                                                \
     {                                                                                                                      \
-        .name = "reason", .type = VALUE_TEXT, .value = "TEXT", .help = "goes on record with the act"                       \
+        .name = "reason", .type = VALUE_TEXT, .value = "TEXT", .help = "the reason, recorded with the act"                 \
     }
 #define BULK_DETAILS                                                                                                       \
-    "Name executions by id (6 first characters will do), or all that match --where. Keys of a filter: workspace, "         \
-    "workflow,"                                                                                                            \
-    " group, state, pending_reason, error_code, idempotency_key, retried (yes or no), since, until,"                       \
-    " finished_before; times as in 2026-11-21T10:00:00Z or as a duration back from now.\n"                                 \
-    "The count comes first. More than 100 ask for it to be typed, or need --yes where nobody can be asked."
+    "Name executions by their ids, or select them with --where. The first 6 characters of an id are enough. Keys of a"     \
+    " filter: workspace, workflow, group, state, pending_reason, error_code, idempotency_key, retried (yes or no),"        \
+    " since, until, finished_before; times as in 2026-11-21T10:00:00Z or as a duration back from now.\n"                   \
+    "weir prints the number of matching executions first. For more than 100 it asks you to type that number; without a"    \
+    " terminal it needs --yes."
 #define ARGUMENT_IDS                                                                                                       \
     {                                                                                                                      \
         {                                                                                                                  \
@@ -81,15 +84,16 @@ static const struct flag global_flags[] = {
 static const struct command commands[] = {
 {
     .name = "demo", .section = "Start here", .run = verb_demo, .marks = COMMAND_NO_DRY_RUN,
-    .summary = "Show it: three workspaces, a hundred executions, a live table",
+    .summary = "Show weir at work: three workspaces, a hundred executions, a live table",
     .example = "weir demo\nweir demo --once\n",
-    .details = "Makes ./weir-demo.db and runs a small workflow for a free, a pro and an enterprise workspace. No workspace"
+    .details = "Makes ./weir-demo.db and runs a small workflow for a free, a pro and an enterprise workspace. No"
+               " workspace"
                " ever runs more at once than its plan allows.",
     .flags = {
         {.name = "once", .help = "end when everything is done"},
         {.name = "eject", .help = "write the demo's workflow file here and end"},
         {.name = "executions", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = 100000,
-         .help = "how many to enqueue; 100 by default"},
+         .help = "executions to enqueue; 100 by default"},
     },
 },
 {
@@ -104,38 +108,41 @@ static const struct command commands[] = {
     .summary = "Run a node",
     .example = "weir serve --store sqlite:/var/lib/weir/weir.db\nweir serve --store postgres://weir@db.example/app\n"
                "weir serve --group reports --allow-exec\n",
-    .details = "Takes work from the store and runs it until it is told to stop: SIGTERM or Ctrl-C waits for what runs"
-               " (stop.grace), a second one does not. SIGHUP reads the settings again: those that may change while it runs"
-               " take effect, the log names the others. The store must exist and be migrated. Steps that run programs are"
-               " refused unless exec.allow or --allow-exec opens them.\n"
-               "A list `nodes` in weir.yaml makes it several nodes, each with an executor group and an engine of its own.",
+    .details = "Takes executions from the store and runs them until SIGTERM or Ctrl-C. The node then waits for running"
+               " executions, at most stop.grace; a second signal interrupts them. SIGHUP reads the settings again:"
+               " those that can change in a running node take effect, and the log names the others. The store must"
+               " exist and be migrated. The node refuses steps that run programs unless exec.allow or --allow-exec"
+               " allows them.\n"
+               "A list `nodes` in weir.yaml makes one process several nodes, each with an executor group and an engine"
+               " of its own.",
     .flags = {
         {.name = "node", .type = VALUE_TEXT, .value = "NAME", .help = "name of this node; host and process by default",
          .has_setting = true, .setting = SETTING_NODE_NAME},
         {.name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP",
-         .help = "serve this executor group; of `nodes`, only its node",
+         .help = "the executor group to serve; with `nodes`, run only the node of this group",
          .has_setting = true, .setting = SETTING_EXECUTOR_GROUP},
         {.name = "allow-exec", .help = "let steps run any program", .has_setting = true, .setting = SETTING_EXEC_ALLOW},
         {.name = "engine", .type = VALUE_CHOICE, .value = "ENGINE", .choices = "in_process temporal",
-         .help = "what runs executions",
+         .help = "the engine that runs executions",
          .has_setting = true, .setting = SETTING_ENGINE},
         {.name = "max-running", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = 100000,
-         .help = "executions that run here at once", .has_setting = true, .setting = SETTING_EXECUTOR_MAX_RUNNING},
+         .help = "executions that the node runs at once", .has_setting = true, .setting = SETTING_EXECUTOR_MAX_RUNNING},
     },
 },
 {
     .name = "enqueue", .section = "Executions", .run = verb_enqueue, .marks = COMMAND_CHANGES,
-    .summary = "Ask for one execution of a workflow, or for many",
+    .summary = "Enqueue one execution of a workflow, or many",
     .example = "weir enqueue -w acme onboard-customer --params '{\"customer\":42}' --wait\n"
                "weir enqueue -w acme report --at +10m --idempotency-key report-2026-11\n"
                "weir enqueue - < executions.jsonl\n",
     .details = "Prints the id. With \"-\" it reads JSON lines from stdin, each {\"workspace\", \"workflow\", \"params\","
-               " \"idempotency_key\", \"priority\", \"run_at\", \"group\"}; only the first two are needed, --workspace,"
-               " --priority, --at and --group fill what a line leaves out. Ids come out in the order of the lines; a"
-               " refused line has none, its number and the reason go to stderr, the others are enqueued all the same, and"
-               " the exit code is 1 at the end.\n"
-               "Without a group it goes to the nodes of the workflow's executor_group, else of executor.group.\n"
-               "The same idempotency key again gives the first execution's id and changes nothing.",
+               " \"idempotency_key\", \"priority\", \"run_at\", \"group\"}; only the first two keys are required."
+               " --workspace, --priority, --at and --group give the values that a line leaves out. Ids are printed in"
+               " the order of the lines. For a refused line, its number and the reason go to stderr; the other lines"
+               " are enqueued, and the exit code is 1.\n"
+               "Without --group the execution goes to the nodes of the workflow's executor_group, or else of the"
+               " setting executor.group.\n"
+               "A second request with the same idempotency key prints the id of the first execution and changes nothing.",
     .arguments = {{.name = "WORKFLOW", .help = "name of the workflow; \"-\" reads JSON lines"}},
     .flags = {
         FLAG_WORKSPACE,
@@ -145,8 +152,8 @@ static const struct command commands[] = {
          .help = "at most one execution per workspace and key"},
         {.name = "priority", .type = VALUE_INTEGER, .value = "N", .least = PRIORITY_LEAST, .most = PRIORITY_MOST,
          .help = "-100 to 100, higher goes first; 0 by default"},
-        {.name = "at", .type = VALUE_TIME, .value = "TIME", .help = "not before 2026-11-21T10:00:00Z, or +10m"},
-        FLAG_GROUP("for the nodes of this group, whatever the workflow says"),
+        {.name = "at", .type = VALUE_TIME, .value = "TIME", .help = "earliest start: 2026-11-21T10:00:00Z, or +10m"},
+        FLAG_GROUP("the executor group, in place of the workflow's"),
         {.name = "wait", .help = "wait for the end, as `weir wait` does"},
     },
 },
@@ -155,28 +162,28 @@ static const struct command commands[] = {
     .summary = "List executions, newest first",
     .example = "weir list --state failed -w acme\nweir list --where 'error_code=timeout since=1h' --count --json\n",
     .details = "Keys of a filter: id, workspace, workflow, group, state, pending_reason, error_code, idempotency_key,"
-               " retried (yes or no), since, until, finished_before. More than one page: --cursor with what the last"
-               " page gave.",
+               " retried (yes or no), since, until, finished_before. For the next page, give --cursor with the cursor"
+               " that the last page printed.",
     .flags = {
         FLAG_WHERE, FLAG_WORKSPACE,
         {.name = "state", .letter = 's', .type = VALUE_TEXT, .value = "STATE,...",
          .help = "pending claimed dispatched completed failed cancelled"},
         {.name = "limit", .letter = 'l', .type = VALUE_INTEGER, .value = "N", .least = 1, .most = LIST_LIMIT_MOST,
-         .help = "at most so many; 50 by default"},
-        {.name = "cursor", .type = VALUE_TEXT, .value = "CURSOR", .help = "go on behind an earlier page"},
-        {.name = "count", .help = "count all that match, up to 100000"},
+         .help = "rows of one page; 50 by default"},
+        {.name = "cursor", .type = VALUE_TEXT, .value = "CURSOR", .help = "start after an earlier page"},
+        {.name = "count", .help = "count the matching executions, up to 100000"},
     },
 },
 {
     .name = "show", .section = "Executions", .run = verb_show,
-    .summary = "Show one execution: params, steps and what happened to it",
+    .summary = "Show one execution: params, steps and events",
     .example = "weir show 0198c2f1-7a3b-7c01\nweir show 0198c2f1-7a3b-7c01 --all-events\n",
     .arguments = ARGUMENT_ID,
-    .flags = {{.name = "all-events", .help = "not only the last 100 events"}},
+    .flags = {{.name = "all-events", .help = "print all events, not only the last 100"}},
 },
 {
     .name = "why", .section = "Executions", .run = verb_why,
-    .summary = "Say why an execution is not running, with the numbers",
+    .summary = "Explain why an execution is not running, with the numbers",
     .example = "weir why 0198c2f1-7a3b-7c01\n",
     .arguments = ARGUMENT_ID,
 },
@@ -184,30 +191,31 @@ static const struct command commands[] = {
     .name = "wait", .section = "Executions", .run = verb_wait,
     .summary = "Wait until an execution has ended",
     .example = "weir wait 0198c2f1-7a3b-7c01 --timeout 5m\n",
-    .details = "Exit code 0: it completed; 1: it failed or was cancelled; 7: --timeout is over, it goes on. --timeout 0"
-               " looks once.",
+    .details = "Exit code 0: the execution completed; 1: it failed or was cancelled; 7: --timeout is over and the"
+               " execution continues. --timeout 0 checks once.",
     .arguments = ARGUMENT_ID,
 },
 {
     .name = "logs", .section = "Executions", .run = verb_logs,
-    .summary = "Print what the steps of an execution wrote",
+    .summary = "Print the output of the steps of an execution",
     .example = "weir logs 0198c2f1-7a3b-7c01\nweir logs 0198c2f1-7a3b-7c01 --step report\n",
     .arguments = ARGUMENT_ID,
-    .flags = {{.name = "step", .type = VALUE_TEXT, .value = "STEP", .help = "only of this step"}},
+    .flags = {{.name = "step", .type = VALUE_TEXT, .value = "STEP", .help = "print only this step"}},
 },
 {
     .name = "cancel", .section = "Executions", .run = verb_cancel, .marks = COMMAND_CHANGES,
     .summary = "Cancel executions",
     .example = "weir cancel 0198c2f1-7a3b-7c01\nweir cancel --where 'workspace=acme state=pending' --yes\n",
-    .details = "Waiting ones never start; running ones are stopped by their node, or asked to stop by Temporal.\n"
+    .details = "A waiting execution never starts. A running one is stopped by its node; on Temporal, its workflow is"
+               " asked to stop.\n"
                BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK,
-              {.name = "terminate", .help = "do not ask: end the named executions' workflows on Temporal at once"}},
+              {.name = "terminate", .help = "end the workflows of the named executions on Temporal at once"}},
 },
 {
     .name = "signal", .section = "Executions", .run = verb_signal, .marks = COMMAND_CHANGES,
-    .summary = "Pass a signal on to a workflow that runs on Temporal",
+    .summary = "Send a signal to a workflow that runs on Temporal",
     .example = "weir signal 0198c2f1-7a3b-7c01 approve --params '{\"by\":\"eve\"}'\n",
     .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"},
                   {.name = "NAME", .help = "name of the signal"}},
@@ -216,31 +224,31 @@ static const struct command commands[] = {
 },
 {
     .name = "complete", .section = "Executions", .run = verb_complete, .marks = COMMAND_CHANGES,
-    .summary = "Tell the end of an execution whose workflow runs on Temporal",
+    .summary = "Record the end of an execution whose workflow runs on Temporal",
     .example = "weir complete 0198c2f1-7a3b-7c01 --result '{\"invoice\":7}'\n"
                "weir complete 0198c2f1-7a3b-7c01 --failed --error-code CardDeclined --error 'the card was declined'\n",
-    .details = "For its worker, as the last act of the workflow: the slot is free at once.\n"
-               "It may come before weir knows of the start; what the service says later changes nothing, and the same end"
-               " again is no failure.\n",
+    .details = "The worker of the workflow calls it as its last act, so that the slot is free at once.\n"
+               "The end may be recorded before the start is. A later report of the service changes nothing, and the"
+               " same end again is not an error.\n",
     .arguments = {{.name = "ID", .help = "id of an execution, its first characters, or its workflow id on Temporal"}},
     .flags = {{.name = "result", .letter = 'r', .type = VALUE_TEXT, .value = "JSON",
                .help = "its result: JSON, @FILE, or - for stdin"},
-              {.name = "failed", .help = "it has failed"},
-              {.name = "error-code", .type = VALUE_TEXT, .value = "CODE", .help = "why it failed, for programs"},
-              {.name = "error", .type = VALUE_TEXT, .value = "TEXT", .help = "why it failed, in words"},
-              {.name = "cancelled", .help = "it was cancelled"},
+              {.name = "failed", .help = "record a failure"},
+              {.name = "error-code", .type = VALUE_TEXT, .value = "CODE", .help = "code of the error, for programs"},
+              {.name = "error", .type = VALUE_TEXT, .value = "TEXT", .help = "text of the error, for people"},
+              {.name = "cancelled", .help = "record a cancellation"},
               {.name = "run-id", .type = VALUE_TEXT, .value = "RUN",
-               .help = "refuse the end of another run than this one, or one of its chain that began with it"},
+               .help = "refuse the end unless it is of this run, or of a run that continues it"},
               {.name = "fence", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = INT64_MAX,
-               .help = "refuse it when the execution has another fence (`weir show --json`)"}},
+               .help = "refuse the end when the execution has another fence (`weir show --json`)"}},
 },
 {
     .name = "retry", .section = "Executions", .run = verb_retry, .marks = COMMAND_CHANGES,
     .summary = "Enqueue failed or cancelled executions again",
     .example = "weir retry 0198c2f1-7a3b-7c01\n"
                "weir retry --where 'workspace=acme state=failed error_code=timeout since=1h retried=no'\n",
-    .details = "Each gets a new execution with the same workflow version and params; the old one stays as it ended. One"
-               " that was retried already is refused; retried=no leaves such ones out.\n"
+    .details = "weir makes a new execution with the same workflow version and params; the old one stays as it ended."
+               " An execution that was retried already is refused; retried=no in a filter leaves such executions out.\n"
                BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK},
@@ -249,7 +257,7 @@ static const struct command commands[] = {
     .name = "release", .section = "Executions", .run = verb_release, .marks = COMMAND_CHANGES,
     .summary = "Let waiting executions start now",
     .example = "weir release 0198c2f1-7a3b-7c01\nweir release --where 'pending_reason=scheduled workspace=acme'\n",
-    .details = "Forgets run_at and backoff. Plans still hold: no workspace gets more slots by it.\n" BULK_DETAILS,
+    .details = "Removes run_at and the backoff of the executions. The limits of plans still hold.\n" BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK},
 },
@@ -257,7 +265,7 @@ static const struct command commands[] = {
     .name = "purge", .section = "Executions", .run = verb_purge, .marks = COMMAND_CHANGES,
     .summary = "Remove ended executions with all that belongs to them",
     .example = "weir purge --where 'state=completed finished_before=30d' --dry-run\nweir purge 0198c2f1-7a3b-7c01\n",
-    .details = "Waiting and running ones are never removed.\n" BULK_DETAILS,
+    .details = "Executions that wait or run are never removed.\n" BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK},
 },
@@ -265,8 +273,8 @@ static const struct command commands[] = {
     .name = "workflow apply", .section = "Workflows and workspaces", .run = verb_workflow_apply, .marks = COMMAND_CHANGES,
     .summary = "Check a definition and publish it",
     .example = "weir workflow apply onboard-customer.yaml\ncat onboard-customer.json | weir workflow apply - --dry-run\n",
-    .details = "A change makes a new version; executions that are enqueued already keep theirs. With --dry-run it is only"
-               " checked; then no store is needed.",
+    .details = "A changed definition becomes a new version; executions that are already enqueued keep their version."
+               " With --dry-run the definition is only checked, and no store is needed.",
     .arguments = {{.name = "FILE", .help = "YAML or JSON; - reads stdin"}},
 },
 {
@@ -297,18 +305,19 @@ static const struct command commands[] = {
     .name = "workspace set", .section = "Workflows and workspaces", .run = verb_workspace_set, .marks = COMMAND_CHANGES,
     .summary = "Make a workspace, or change its plan or limit",
     .example = "weir workspace set acme --plan pro\nweir workspace set acme --max-concurrent 8\n",
-    .details = "A new workspace gets plan free unless --plan says another one. Changes hold at once, without a restart.",
+    .details = "A new workspace gets the plan free unless --plan names another one. Changes take effect at once,"
+               " without a restart.",
     .arguments = {{.name = "NAME", .help = "name of the workspace"}},
     .flags = {
-        {.name = "plan", .type = VALUE_TEXT, .value = "PLAN", .help = "put it on this plan"},
+        {.name = "plan", .type = VALUE_TEXT, .value = "PLAN", .help = "the plan of the workspace"},
         {.name = "max-concurrent", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = MAX_CONCURRENT_MOST,
-         .help = "slots of its own in place of the plan's"},
-        {.name = "as-plan", .help = "no limit of its own any more"},
+         .help = "a limit of its own, in place of the plan's"},
+        {.name = "as-plan", .help = "remove its own limit, so that the limit of the plan holds"},
     },
 },
 {
     .name = "workspace pause", .section = "Workflows and workspaces", .run = verb_workspace_pause, .marks = COMMAND_CHANGES,
-    .summary = "Start nothing more of a workspace; what runs goes on",
+    .summary = "Stop starting executions of a workspace; running ones continue",
     .example = "weir workspace pause acme\n",
     .arguments = {{.name = "NAME", .help = "name of the workspace"}},
 },
@@ -338,7 +347,7 @@ static const struct command commands[] = {
 },
 {
     .name = "pause", .section = "Operate", .run = verb_pause, .marks = COMMAND_CHANGES,
-    .summary = "Start nothing more; what runs goes on",
+    .summary = "Stop starting executions; running ones continue",
     .example = "weir pause\nweir pause --group reports\n",
     .flags = {FLAG_GROUP("only this executor group")},
 },
@@ -350,7 +359,7 @@ static const struct command commands[] = {
 },
 {
     .name = "status", .section = "Operate", .run = verb_status,
-    .summary = "Show how the queue is",
+    .summary = "Show the state of the queue",
     .example = "weir status\nweir status --metrics\n",
     .flags = {{.name = "metrics", .help = "as Prometheus text"}},
 },
@@ -362,19 +371,20 @@ static const struct command commands[] = {
 },
 {
     .name = "doctor", .section = "Operate", .run = verb_doctor,
-    .summary = "Check everything, one line each",
+    .summary = "Check the store, the nodes and their services, one line each",
     .example = "weir doctor\n",
-    .details = "Exit code 1 when something is wrong, so that it can gate a deployment. A warning does not fail it.",
+    .details = "The exit code is 1 when a check finds a problem, so that a deployment can depend on it. A warning does"
+               " not change the exit code.",
 },
 {
     .name = "node list", .section = "Operate", .run = verb_node_list,
     .summary = "List nodes, and which of them schedules",
     .example = "weir node list\nweir node list --all\n",
-    .flags = {{.name = "all", .help = "also those that have stopped, or died and were taken over"}},
+    .flags = {{.name = "all", .help = "also list nodes that have stopped, or died and were taken over"}},
 },
 {
     .name = "node pause", .section = "Operate", .run = verb_node_pause, .marks = COMMAND_CHANGES,
-    .summary = "Let a node start nothing more",
+    .summary = "Stop a node from starting executions; running ones continue",
     .example = "weir node pause host-a\n",
     .arguments = {{.name = "NAME", .help = "name or number of a node"}},
 },
@@ -386,7 +396,7 @@ static const struct command commands[] = {
 },
 {
     .name = "node drain", .section = "Operate", .run = verb_node_drain, .marks = COMMAND_CHANGES,
-    .summary = "Let a node finish what it runs and start nothing more",
+    .summary = "Let a node finish its executions and start no more",
     .example = "weir node drain host-a\n",
     .arguments = {{.name = "NAME", .help = "name or number of a node"}},
 },
@@ -399,8 +409,8 @@ static const struct command commands[] = {
     .name = "lock release", .section = "Operate", .run = verb_lock_release, .marks = COMMAND_CHANGES,
     .summary = "Take a lock from its holder",
     .example = "weir lock release recoverStaleQueueItems --yes\n",
-    .details = "Locks end by themselves; this is for a holder that is known to be gone. Work stays correct without any"
-               " lock.",
+    .details = "A lock ends by itself; release it only when its holder is known to be dead. Executions stay correct"
+               " without any lock.",
     .arguments = {{.name = "NAME", .help = "name of the lock"}},
 },
 {
@@ -429,7 +439,7 @@ static const struct command commands[] = {
     .name = "temporal query", .section = "Operate", .run = verb_temporal_query,
     .summary = "Ask a workflow on Temporal a query and print its answer",
     .example = "weir temporal query 0198c2f1-7a3b-7c01 progress\n",
-    .details = "A worker must run that has the workflow, also of one that has ended.",
+    .details = "A worker that has the workflow must be running, also for a workflow that has ended.",
     .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"},
                   {.name = "TYPE", .help = "type of the query"}},
     .flags = {{.name = "params", .letter = 'p', .type = VALUE_TEXT, .value = "JSON",
@@ -439,7 +449,7 @@ static const struct command commands[] = {
     .name = "temporal update", .section = "Operate", .run = verb_temporal_update, .marks = COMMAND_CHANGES,
     .summary = "Send an update to a workflow on Temporal and wait for its result",
     .example = "weir temporal update 0198c2f1-7a3b-7c01 set_limit --params 7 --timeout 1m\n",
-    .details = "The workflow may refuse it. When the time is over the update may go on in the workflow.",
+    .details = "The workflow may refuse it. When --timeout is over, the workflow may still work on the update.",
     .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"},
                   {.name = "NAME", .help = "name of the update"}},
     .flags = {{.name = "params", .letter = 'p', .type = VALUE_TEXT, .value = "JSON",
@@ -449,9 +459,9 @@ static const struct command commands[] = {
     .name = "store init", .section = "Store and settings", .run = verb_store_init, .marks = COMMAND_CHANGES,
     .summary = "Make the store and migrate it",
     .example = "weir store init\nweir store init --store postgres://owner@db.example/app --role weir_node\n",
-    .details = "Does nothing to a store that is there and up to date. On PostgreSQL the tables are made in a schema of"
-               " their own (weir, or ?schema=NAME in the URL), and --role gives a role what nodes and commands need at"
-               " run time, without the right to change tables.",
+    .details = "A store that exists and is up to date stays unchanged. On PostgreSQL the tables are made in a schema"
+               " of their own (weir, or ?schema=NAME in the URL). --role grants a role the rights that nodes and"
+               " commands need at run time, without the right to change tables.",
     .flags = {{.name = "role", .type = VALUE_TEXT, .value = "NAME", .help = "PostgreSQL: grant this role its rights"}},
 },
 {
@@ -468,7 +478,7 @@ static const struct command commands[] = {
     .name = "store backup", .section = "Store and settings", .run = verb_store_backup, .marks = COMMAND_CHANGES,
     .summary = "Copy the store while nodes work",
     .example = "weir store backup /backup/weir-2026-11-21.db\n",
-    .details = "The copy is consistent and complete. A file that is there already is never overwritten.",
+    .details = "The copy is consistent and complete. An existing file is never overwritten.",
     .arguments = {{.name = "PATH", .help = "the file to make"}},
 },
 {
@@ -480,8 +490,9 @@ static const struct command commands[] = {
     .name = "config show", .section = "Store and settings", .run = verb_config_show,
     .summary = "Print all settings",
     .example = "weir config show --origin\n",
-    .details = "Flags come first, then WEIR_... variables, ./weir.yaml, ~/.config/weir/weir.yaml, /etc/weir/weir.yaml.",
-    .flags = {{.name = "origin", .help = "with the place where each value comes from"}},
+    .details = "The first of these sources that has a value wins: flags, WEIR_... variables, ./weir.yaml,"
+               " ~/.config/weir/weir.yaml, /etc/weir/weir.yaml.",
+    .flags = {{.name = "origin", .help = "also print the source of each value"}},
 },
 {
     .name = "config check", .section = "Store and settings", .run = verb_config_check,

@@ -68,7 +68,7 @@ static enum weir_status filter_parse_states(const char *list, unsigned *ret_stat
                 upper[i] = (char)(word[i] >= 'a' && word[i] <= 'z' ? word[i] - 'a' + 'A' : word[i]);
             }
             const char *nearest = text_nearest(upper, names, ITEM_STATE_COUNT);
-            error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is no state", word);
+            error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a state", word);
             error_hint(error,
                        nearest != NULL ? "did you mean %s?"
                                        : "states are PENDING, CLAIMED, DISPATCHED, COMPLETED, FAILED,"
@@ -110,7 +110,7 @@ static enum weir_status check_reason(const char *value, struct weir_error *error
         }
     }
     const char *nearest = text_nearest(value, names, PENDING_REASON_COUNT);
-    error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is no pending_reason", value);
+    error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a pending reason", value);
     if (nearest != NULL) {
         error_hint(error, "did you mean %s?", nearest);
     } else {
@@ -135,7 +135,7 @@ static enum weir_status check_id(const char *value, struct weir_error *error)
         return WEIR_OK;
     }
     error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", value);
-    error_hint(error, "give the whole id or its first characters, as weir list shows them");
+    error_hint(error, "give the id or its first characters; `weir list` shows them");
     return WEIR_INVALID_ARGUMENT;
 }
 
@@ -143,7 +143,7 @@ static enum weir_status parse_retried(const char *value, enum retried_condition 
 {
     if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
         error_set(error, WEIR_INVALID_ARGUMENT, "retried is yes or no, not \"%s\"", value);
-        error_hint(error, "retried=no matches executions that no other one repeats");
+        error_hint(error, "retried=no matches executions that were not retried");
         return WEIR_INVALID_ARGUMENT;
     }
     *ret_retried = strcmp(value, "yes") == 0 ? RETRIED_YES : RETRIED_NO;

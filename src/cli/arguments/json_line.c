@@ -110,7 +110,7 @@ static enum weir_status take_line_text(const json_t *object, const char *key, st
         return error_set(error, WEIR_INVALID_ARGUMENT, "%s must be a string, not %s", key, json_type_name(value));
     }
     if (strlen(json_string_value(value)) != json_string_length(value)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "%s has a NUL in it", key);
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s contains a NUL", key);
     }
     if (json_string_length(value) == 0) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "%s is empty", key);
@@ -166,7 +166,7 @@ static enum weir_status take_line_params(const char *line, size_t length, const 
     const char *raw = json_line_find(line, length, "params", &raw_length);
     INVARIANT(raw != NULL);
     if (raw_length > PARAMS_BYTES_MAX) {
-        return error_set(error, WEIR_PARAMS_TOO_LARGE, "params are %zu bytes, at most %d are taken", raw_length,
+        return error_set(error, WEIR_PARAMS_TOO_LARGE, "params are %zu bytes, the limit is %d", raw_length,
                          PARAMS_BYTES_MAX);
     }
     request->params = arena_copy(arena, raw, raw_length);
@@ -235,7 +235,7 @@ enum weir_status json_line_read(const char *line, size_t length, int64_t now_us,
     struct enqueue_request read = *request;
     json_t *object = NULL;
     if (length > JSON_LINE_BYTES_MAX) {
-        return error_set(error, WEIR_PARAMS_TOO_LARGE, "longer than %d bytes", JSON_LINE_BYTES_MAX);
+        return error_set(error, WEIR_PARAMS_TOO_LARGE, "the line is longer than %d bytes", JSON_LINE_BYTES_MAX);
     }
     /* Params are as deep here as anywhere; of the other keys none takes a list or an object. */
     enum weir_status status = json_read_below(line, length, 1, &object, error);
@@ -243,7 +243,7 @@ enum weir_status json_line_read(const char *line, size_t length, int64_t now_us,
         return status;
     }
     if (!json_is_object(object)) {
-        status = error_set(error, WEIR_INVALID_ARGUMENT, "an object is wanted, not %s", json_type_name(object));
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "the line must be a JSON object, not %s", json_type_name(object));
     } else {
         status = take_line_fields(line, length, object, now_us, arena, &read, error);
     }

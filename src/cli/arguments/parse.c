@@ -18,25 +18,25 @@
 #include "base/text.h"
 #include "cli/arguments/filter.h"
 
-/* A flag as it was typed, before it is known which command it belongs to. */
+/* A flag as it was typed, before its command is known. */
 struct typed_flag {
     const char *spelling; /* "--limit" or "-l" */
     const char *name;     /* "limit" */
     const char *value;    /* NULL for a switch */
 };
 
-struct words {
+struct argument_reader {
     struct invocation *invocation;
     const char *const *all;
     size_t count;
     size_t at;
-    const char **plain; /* words that are no flags */
+    const char **plain; /* arguments that are no flags */
     size_t plain_count;
     struct typed_flag flags[INVOCATION_FLAGS_MAX];
     size_t flag_count;
 };
 
-/* Words that people try, and the command that they mean. */
+/* Names that users try, and the command that they mean. */
 static const char *const synonyms[][2] = {
     {"ls", "list"},
     {"ps", "list"},
@@ -67,7 +67,7 @@ static const char *const synonyms[][2] = {
     {"metrics", "status --metrics"},
 };
 
-/* --- looking up --- */
+/* --- the table of flags --- */
 
 static const struct flag *find_flag_in(const struct flag *flags, size_t most, const char *name, char letter)
 {
@@ -102,16 +102,16 @@ static size_t add_flag_names(const struct flag *flags, size_t most, const char *
     return count;
 }
 
-/* The command that the words before a flag name, for what is said of the flag; NULL when they name none yet. */
-static const struct command *command_before_flag(const struct words *words)
+/* The command that the arguments before a flag name, for messages about the flag; NULL when they name none yet. */
+static const struct command *command_before_flag(const struct argument_reader *reader)
 {
     char name[64]; /* longer than any */
-    if (words->plain_count == 0) {
+    if (reader->plain_count == 0) {
         return NULL;
     }
-    const struct command *command = command_find(words->plain[0]);
-    if (command == NULL && words->plain_count > 1) {
-        (void)snprintf(name, sizeof name, "%s %s", words->plain[0], words->plain[1]);
+    const struct command *command = command_find(reader->plain[0]);
+    if (command == NULL && reader->plain_count > 1) {
+        (void)snprintf(name, sizeof name, "%s %s", reader->plain[0], reader->plain[1]);
         command = command_find(name);
     }
     return command;
@@ -145,87 +145,88 @@ static enum weir_status refuse_unknown_flag(const struct command *command, const
     return WEIR_INVALID_ARGUMENT;
 }
 
-/* --- first pass: words and flags --- */
+/* --- first pass: arguments and flags --- */
 
-static bool looks_like_flag(const char *word)
+static bool looks_like_flag(const char *text)
 {
-    return word[0] == '-' && word[1] != '\0' && !(word[1] >= '0' && word[1] <= '9');
+    return text[0] == '-' && text[1] != '\0' && !(text[1] >= '0' && text[1] <= '9');
 }
 
-static const char *copy_argument_part(struct words *words, const char *text, size_t length)
+static const char *copy_argument_part(struct argument_reader *reader, const char *text, size_t length)
 {
-    return arena_copy(words->invocation->arena, text, length);
+    return arena_copy(reader->invocation->arena, text, length);
 }
 
-/* Notes one flag. `value` is what stood behind '=' or the letter, or NULL: then the next word is taken if one is needed. */
-static enum weir_status add_typed_flag(struct words *words, const char *spelling, const char *name, const struct flag *flag,
-                                       const char *value, struct weir_error *error)
+/* Adds one flag. `value` is the text behind '=' or the letter. When it is NULL and the flag needs a value, the next
+ * argument is the value. */
+static enum weir_status add_typed_flag(struct argument_reader *reader, const char *spelling, const char *name,
+                                       const struct flag *flag, const char *value, struct weir_error *error)
 {
-    if (words->flag_count == INVOCATION_FLAGS_MAX) {
+    if (reader->flag_count == INVOCATION_FLAGS_MAX) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "more than %d flags", INVOCATION_FLAGS_MAX);
     }
     if (flag->type == VALUE_NONE && value != NULL) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "%s takes no value, got \"%s\"", spelling, value);
     }
     if (flag->type != VALUE_NONE && value == NULL) {
-        if (words->at == words->count || looks_like_flag(words->all[words->at])) {
+        if (reader->at == reader->count || looks_like_flag(reader->all[reader->at])) {
             error_set(error, WEIR_INVALID_ARGUMENT, "%s needs a value: %s", spelling, flag->value);
-            error_hint(error, "%s %s is %s%s", spelling, flag->value, flag->help,
-                       words->at < words->count ? "; a value that begins with - is given as --flag=VALUE" : "");
+            error_hint(error, "%s %s: %s%s", spelling, flag->value, flag->help,
+                       reader->at < reader->count ? "; a value that begins with - is given as --flag=VALUE" : "");
             return WEIR_INVALID_ARGUMENT;
         }
-        value = words->all[words->at++];
+        value = reader->all[reader->at++];
     }
     if (value != NULL && value[0] == '\0') {
         error_set(error, WEIR_INVALID_ARGUMENT, "%s is empty", spelling);
-        error_hint(error, "an unset variable, perhaps? Leave %s out if it is not meant", spelling);
+        error_hint(error, "perhaps an unset variable of the shell; leave out %s if it has no value", spelling);
         return WEIR_INVALID_ARGUMENT;
     }
-    words->flags[words->flag_count++] = (struct typed_flag){.spelling = spelling, .name = name, .value = value};
+    reader->flags[reader->flag_count++] = (struct typed_flag){.spelling = spelling, .name = name, .value = value};
     return WEIR_OK;
 }
 
-static enum weir_status take_long_flag(struct words *words, const char *word, struct weir_error *error)
+static enum weir_status take_long_flag(struct argument_reader *reader, const char *text, struct weir_error *error)
 {
-    const char *equals = strchr(word, '=');
-    size_t length = equals != NULL ? (size_t)(equals - word) : strlen(word);
-    const char *spelling = copy_argument_part(words, word, length);
+    const char *equals = strchr(text, '=');
+    size_t length = equals != NULL ? (size_t)(equals - text) : strlen(text);
+    const char *spelling = copy_argument_part(reader, text, length);
     if (spelling == NULL) {
         return error_out_of_memory(error);
     }
     const char *name = spelling + 2;
     if (strcmp(name, "version") == 0 && equals == NULL) {
-        words->invocation->wants_version = true;
+        reader->invocation->wants_version = true;
         return WEIR_OK;
     }
     const struct flag *flag = find_flag(NULL, name, 0);
     if (flag == NULL) {
-        return refuse_unknown_flag(command_before_flag(words), spelling, name, error);
+        return refuse_unknown_flag(command_before_flag(reader), spelling, name, error);
     }
-    return add_typed_flag(words, spelling, name, flag, equals != NULL ? equals + 1 : NULL, error);
+    return add_typed_flag(reader, spelling, name, flag, equals != NULL ? equals + 1 : NULL, error);
 }
 
 /* "-w acme", "-wacme", "-w=acme", "-qy". */
-static enum weir_status take_letter_flags(struct words *words, const char *word, struct weir_error *error)
+static enum weir_status take_letter_flags(struct argument_reader *reader, const char *text, struct weir_error *error)
 {
-    for (size_t i = 1; word[i] != '\0'; i++) {
-        char text[] = {'-', word[i], '\0'};
-        const char *spelling = copy_argument_part(words, text, 2);
+    for (size_t i = 1; text[i] != '\0'; i++) {
+        char letter[] = {'-', text[i], '\0'};
+        const char *spelling = copy_argument_part(reader, letter, 2);
         if (spelling == NULL) {
             return error_out_of_memory(error);
         }
-        if (word[i] == 'V' && i == 1 && word[2] == '\0') {
-            words->invocation->wants_version = true;
+        if (text[i] == 'V' && i == 1 && text[2] == '\0') {
+            reader->invocation->wants_version = true;
             return WEIR_OK;
         }
-        const struct flag *flag = find_flag(NULL, NULL, word[i]);
+        const struct flag *flag = find_flag(NULL, NULL, text[i]);
         if (flag == NULL) {
-            return refuse_unknown_flag(command_before_flag(words), spelling, "", error);
+            return refuse_unknown_flag(command_before_flag(reader), spelling, "", error);
         }
-        const char *rest = word + i + 1;
+        const char *rest = text + i + 1;
         bool takes_rest = flag->type != VALUE_NONE && rest[0] != '\0';
         enum weir_status status =
-            add_typed_flag(words, spelling, flag->name, flag, takes_rest ? rest + (rest[0] == '=') : NULL, error);
+            add_typed_flag(reader, spelling, flag->name, flag, takes_rest ? rest + (rest[0] == '=') : NULL, error);
         if (status != WEIR_OK || takes_rest) {
             return status;
         }
@@ -233,23 +234,23 @@ static enum weir_status take_letter_flags(struct words *words, const char *word,
     return WEIR_OK;
 }
 
-static enum weir_status collect_arguments(struct words *words, struct weir_error *error)
+static enum weir_status collect_arguments(struct argument_reader *reader, struct weir_error *error)
 {
     bool flags_ended = false;
-    for (size_t i = 0; i < words->count; i++) {
-        if (!text_is_utf8(words->all[i], strlen(words->all[i]))) {
-            return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not UTF-8", words->all[i]);
+    for (size_t i = 0; i < reader->count; i++) {
+        if (!text_is_utf8(reader->all[i], strlen(reader->all[i]))) {
+            return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not UTF-8", reader->all[i]);
         }
     }
-    while (words->at < words->count) {
-        const char *word = words->all[words->at++];
+    while (reader->at < reader->count) {
+        const char *text = reader->all[reader->at++];
         enum weir_status status = WEIR_OK;
-        if (flags_ended || word[0] != '-' || word[1] == '\0') {
-            words->plain[words->plain_count++] = word;
-        } else if (strcmp(word, "--") == 0) {
+        if (flags_ended || text[0] != '-' || text[1] == '\0') {
+            reader->plain[reader->plain_count++] = text;
+        } else if (strcmp(text, "--") == 0) {
             flags_ended = true;
         } else {
-            status = word[1] == '-' ? take_long_flag(words, word, error) : take_letter_flags(words, word, error);
+            status = text[1] == '-' ? take_long_flag(reader, text, error) : take_letter_flags(reader, text, error);
         }
         if (status != WEIR_OK) {
             return status;
@@ -260,12 +261,12 @@ static enum weir_status collect_arguments(struct words *words, struct weir_error
 
 /* --- second pass: the command --- */
 
-static bool is_noun(const char *word, size_t length)
+static bool is_noun(const char *text, size_t length)
 {
     size_t count;
     const struct command *all = command_table(&count);
     for (size_t i = 0; i < count; i++) {
-        if (strncmp(all[i].name, word, length) == 0 && all[i].name[length] == ' ') {
+        if (strncmp(all[i].name, text, length) == 0 && all[i].name[length] == ' ') {
             return true;
         }
     }
@@ -324,14 +325,14 @@ static enum weir_status refuse_noun_alone(const char *noun, struct weir_error *e
     return WEIR_INVALID_ARGUMENT;
 }
 
-/* Finds the command and how many plain words named it. */
-static enum weir_status find_command(struct words *words, size_t *ret_used, struct weir_error *error)
+/* Finds the command, and the number of plain arguments that name it. */
+static enum weir_status find_command(struct argument_reader *reader, size_t *ret_used, struct weir_error *error)
 {
     char name[64];
-    const char *first = words->plain[0];
+    const char *first = reader->plain[0];
     const struct command *command = strchr(first, ' ') == NULL ? command_find(first) : NULL;
     if (command != NULL) {
-        words->invocation->command = command;
+        reader->invocation->command = command;
         *ret_used = 1;
         return WEIR_OK;
     }
@@ -340,21 +341,21 @@ static enum weir_status find_command(struct words *words, size_t *ret_used, stru
         hint_at_command(first, "", error);
         return WEIR_INVALID_ARGUMENT;
     }
-    words->invocation->noun = first;
+    reader->invocation->noun = first;
     *ret_used = 1;
-    if (words->plain_count == 1) {
-        return words->invocation->wants_help ? WEIR_OK : refuse_noun_alone(first, error);
+    if (reader->plain_count == 1) {
+        return reader->invocation->wants_help ? WEIR_OK : refuse_noun_alone(first, error);
     }
-    (void)snprintf(name, sizeof name, "%s %s", first, words->plain[1]);
+    (void)snprintf(name, sizeof name, "%s %s", first, reader->plain[1]);
     command = command_find(name);
     if (command == NULL) {
         char prefix[64];
         (void)snprintf(prefix, sizeof prefix, "%s ", first);
-        error_set(error, WEIR_INVALID_ARGUMENT, "`weir %s` has no verb \"%s\"", first, words->plain[1]);
-        hint_at_command(words->plain[1], prefix, error);
+        error_set(error, WEIR_INVALID_ARGUMENT, "`weir %s` has no verb \"%s\"", first, reader->plain[1]);
+        hint_at_command(reader->plain[1], prefix, error);
         return WEIR_INVALID_ARGUMENT;
     }
-    words->invocation->command = command;
+    reader->invocation->command = command;
     *ret_used = 2;
     return WEIR_OK;
 }
@@ -386,20 +387,20 @@ static enum weir_status read_integer_flag(const struct typed_flag *typed, const 
 static enum weir_status read_choice_flag(const struct typed_flag *typed, const struct flag *flag, struct arena *arena,
                                          struct weir_error *error)
 {
-    const char *words[16];
+    const char *known[16];
     size_t count = 0;
     char *choices = arena_copy_string(arena, flag->choices);
     if (choices == NULL) {
         return error_out_of_memory(error);
     }
     char *rest = NULL;
-    for (char *word = strtok_r(choices, " ", &rest); word != NULL && count < 16; word = strtok_r(NULL, " ", &rest)) {
-        if (strcmp(word, typed->value) == 0) {
+    for (char *choice = strtok_r(choices, " ", &rest); choice != NULL && count < 16; choice = strtok_r(NULL, " ", &rest)) {
+        if (strcmp(choice, typed->value) == 0) {
             return WEIR_OK;
         }
-        words[count++] = word;
+        known[count++] = choice;
     }
-    const char *nearest = text_nearest(typed->value, words, count);
+    const char *nearest = text_nearest(typed->value, known, count);
     error_set(error, WEIR_INVALID_ARGUMENT, "%s: \"%s\" is not one of: %s", typed->spelling, typed->value, flag->choices);
     if (nearest != NULL) {
         error_hint(error, "did you mean %s?", nearest);
@@ -449,7 +450,7 @@ static enum weir_status check_flag(struct invocation *invocation, const struct t
     for (size_t i = 0; i < invocation->value_count; i++) {
         if (invocation->values[i].flag == flag) {
             error_set(error, WEIR_INVALID_ARGUMENT, "%s is given twice", typed->spelling);
-            error_hint(error, "say it once");
+            error_hint(error, "give the flag once");
             return WEIR_INVALID_ARGUMENT;
         }
     }
@@ -480,7 +481,7 @@ static enum weir_status check_arguments(const struct invocation *invocation, str
     }
     for (size_t i = 0; i < invocation->argument_count; i++) {
         if (invocation->arguments[i][0] == '\0') {
-            return invocation_usage_error(invocation, error, "word %zu behind `weir %s` is empty", i + 1,
+            return invocation_usage_error(invocation, error, "argument %zu of `weir %s` is empty", i + 1,
                                           invocation->command->name);
         }
     }
@@ -496,35 +497,35 @@ static enum weir_status check_formats(const struct invocation *invocation, struc
     return WEIR_OK;
 }
 
-static bool is_help_wanted(const struct words *words)
+static bool is_help_wanted(const struct argument_reader *reader)
 {
-    for (size_t i = 0; i < words->flag_count; i++) {
-        if (strcmp(words->flags[i].name, "help") == 0) {
+    for (size_t i = 0; i < reader->flag_count; i++) {
+        if (strcmp(reader->flags[i].name, "help") == 0) {
             return true;
         }
     }
     return false;
 }
 
-enum weir_status command_parse(struct invocation *invocation, size_t count, const char *const *words_given,
+enum weir_status command_parse(struct invocation *invocation, size_t count, const char *const *arguments,
                                struct weir_error *error)
 {
-    struct words words = {.invocation = invocation, .all = words_given, .count = count};
+    struct argument_reader reader = {.invocation = invocation, .all = arguments, .count = count};
     size_t used = 0;
     if (count > COMMAND_WORDS_MAX) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "more than %d words", COMMAND_WORDS_MAX);
+        return error_set(error, WEIR_INVALID_ARGUMENT, "more than %d arguments", COMMAND_WORDS_MAX);
     }
-    words.plain = arena_allocate(invocation->arena, (count + 1) * sizeof *words.plain);
-    if (words.plain == NULL) {
+    reader.plain = arena_allocate(invocation->arena, (count + 1) * sizeof *reader.plain);
+    if (reader.plain == NULL) {
         return error_out_of_memory(error);
     }
-    enum weir_status status = collect_arguments(&words, error);
+    enum weir_status status = collect_arguments(&reader, error);
     if (status != WEIR_OK) {
         return status;
     }
-    invocation->wants_help = is_help_wanted(&words);
-    if (words.plain_count > 0) {
-        status = find_command(&words, &used, error);
+    invocation->wants_help = is_help_wanted(&reader);
+    if (reader.plain_count > 0) {
+        status = find_command(&reader, &used, error);
     } else if (!invocation->wants_help && !invocation->wants_version) {
         error_set(error, WEIR_INVALID_ARGUMENT, "no command was given");
         error_hint(error, "see `weir help`");
@@ -534,10 +535,10 @@ enum weir_status command_parse(struct invocation *invocation, size_t count, cons
         return status;
     }
     invocation->wants_version = false;
-    invocation->arguments = words.plain + used;
-    invocation->argument_count = words.plain_count - used;
-    for (size_t i = 0; i < words.flag_count && status == WEIR_OK; i++) {
-        status = check_flag(invocation, &words.flags[i], error);
+    invocation->arguments = reader.plain + used;
+    invocation->argument_count = reader.plain_count - used;
+    for (size_t i = 0; i < reader.flag_count && status == WEIR_OK; i++) {
+        status = check_flag(invocation, &reader.flags[i], error);
     }
     if (status == WEIR_OK) {
         status = check_formats(invocation, error);
@@ -545,15 +546,16 @@ enum weir_status command_parse(struct invocation *invocation, size_t count, cons
     return status == WEIR_OK ? check_arguments(invocation, error) : status;
 }
 
-bool command_asks_for_json(size_t count, const char *const *words)
+bool command_asks_for_json(size_t count, const char *const *arguments)
 {
-    for (size_t i = 0; i < count && strcmp(words[i], "--") != 0; i++) {
-        if (strcmp(words[i], "--json") == 0 || strcmp(words[i], "-ojson") == 0 || strcmp(words[i], "--output=json") == 0 ||
-            strcmp(words[i], "-ojsonl") == 0 || strcmp(words[i], "--output=jsonl") == 0) {
+    for (size_t i = 0; i < count && strcmp(arguments[i], "--") != 0; i++) {
+        if (strcmp(arguments[i], "--json") == 0 || strcmp(arguments[i], "-ojson") == 0 ||
+            strcmp(arguments[i], "--output=json") == 0 || strcmp(arguments[i], "-ojsonl") == 0 ||
+            strcmp(arguments[i], "--output=jsonl") == 0) {
             return true;
         }
-        bool value_follows = strcmp(words[i], "-o") == 0 || strcmp(words[i], "--output") == 0;
-        if (value_follows && i + 1 < count && strncmp(words[i + 1], "json", 4) == 0) {
+        bool value_follows = strcmp(arguments[i], "-o") == 0 || strcmp(arguments[i], "--output") == 0;
+        if (value_follows && i + 1 < count && strncmp(arguments[i + 1], "json", 4) == 0) {
             return true;
         }
     }

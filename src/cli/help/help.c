@@ -16,7 +16,7 @@ enum { FLAG_COLUMN = 28, VERB_COLUMN = 20 };
 
 static const struct exit_code exit_codes[] = {
     {0, "done"},
-    {1, "the act failed, or the execution that was waited for did"},
+    {1, "the command failed, or the execution that it waited for failed"},
     {2, "wrong usage, settings, params or definition"},
     {3, "not found"},
     {4, "refused: conflict, wrong state, --expect does not match"},
@@ -175,12 +175,13 @@ enum weir_status help_overview(struct text *to)
     size_t count;
     const struct command *all = command_table(&count);
     const char *section = "";
-    text_page_add(&page,
-                  "example:\n  weir demo\n  weir enqueue -w acme onboard-customer --params '{\"customer\":42}' --wait\n"
-                  "  weir why ID\n\n"
-                  "usage: weir COMMAND [flags]\n"
-                  "A durable queue for the workflows of many tenants: starts each execution once,\n"
-                  "holds every workspace to its plan, survives any crash, and says why one waits.\n");
+    text_page_add(
+        &page,
+        "example:\n  weir demo\n  weir enqueue -w acme onboard-customer --params '{\"customer\":42}' --wait\n"
+        "  weir why ID\n\n"
+        "usage: weir COMMAND [flags]\n"
+        "A durable queue for the workflows of many tenants: starts each execution once,\n"
+        "keeps every workspace within its plan, survives any crash, and names the reason\nwhy an execution waits.\n");
     for (size_t i = 0; i < count; i++) {
         if (strcmp(section, all[i].section) != 0) {
             section = all[i].section;

@@ -199,8 +199,8 @@ static void add_markdown_settings(struct text_page *page)
     text_page_add(
         page,
         "\n## Settings\n\nA value may come from a flag, the environment, `./weir.yaml`, `~/.config/weir/weir.yaml`"
-        " (`$XDG_CONFIG_HOME`) or `/etc/weir/weir.yaml`; the first that has it wins. `weir config show --origin` tells"
-        " which one did. In a file, the list `nodes` makes one process several nodes: each entry is a map of these"
+        " (`$XDG_CONFIG_HOME`) or `/etc/weir/weir.yaml`; the first that has it wins. `weir config show --origin` shows the "
+        "source of each value. In a file, the list `nodes` makes one process several nodes: each entry is a map of these"
         " settings for one of them ([operations.md](operations.md#settings)).\n\n| key | environment | default | "
         "meaning |\n|---|---|---|---|\n");
     for (size_t i = 0; i < SETTING_COUNT; i++) {

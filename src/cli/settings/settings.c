@@ -36,14 +36,15 @@ static const struct setting table[SETTING_COUNT] = {
     .of_process = true, .help = "where the queue is kept: sqlite:PATH, a path, or postgres://..."},
 [SETTING_ENGINE] = {
     .key = "engine", .type = SETTING_CHOICE, .default_text = "in_process", .environment = "WEIR_ENGINE",
-    .choices = "in_process temporal", .help = "what runs executions"},
+    .choices = "in_process temporal", .help = "the engine that runs executions"},
 [SETTING_DISPATCH_BATCH_SIZE] = {
     .key = "dispatch.batch_size", .type = SETTING_INTEGER, .default_text = "0", .environment = "WEIR_DISPATCH_BATCH_SIZE",
-    .least = 0, .most = CLAIM_BATCH_MOST, .help = "executions that a node takes at once; 0 = as it has room"},
+    .least = 0, .most = CLAIM_BATCH_MOST,
+    .help = "executions that a node takes at once; 0 = as many as its free capacity"},
 [SETTING_DISPATCH_POLL_INTERVAL] = {
     .key = "dispatch.poll_interval", .type = SETTING_DURATION, .default_text = "5s",
     .environment = "WEIR_DISPATCH_POLL_INTERVAL", .least = 10 * MICROSECONDS_PER_MS, .most = 60 * MINUTE_US,
-    .help = "look for work at least this often; wake-ups come at once"},
+    .help = "poll for work at least this often; a wake-up comes earlier"},
 [SETTING_DISPATCH_EXCLUSIVE] = {
     .key = "dispatch.exclusive", .type = SETTING_BOOLEAN, .default_text = "false", .environment = "WEIR_DISPATCH_EXCLUSIVE",
     .of_process = true, .help = "assign only while holding the lock processExecutionQueue"},
@@ -54,14 +55,14 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_RECOVERY_INTERVAL] = {
     .key = "recovery.interval", .type = SETTING_DURATION, .default_text = "1m", .environment = "WEIR_RECOVERY_INTERVAL",
     .least = MICROSECONDS_PER_SECOND, .most = 60 * MINUTE_US, .of_process = true,
-    .help = "how often a node looks for such executions"},
+    .help = "how often a node checks for such executions"},
 [SETTING_ATTEMPTS_MAX] = {
     .key = "attempts.max", .type = SETTING_INTEGER, .default_text = "3", .environment = "WEIR_ATTEMPTS_MAX",
     .least = 1, .most = 100, .help = "starts of an execution before it fails"},
 [SETTING_EXECUTOR_GROUP] = {
     .key = "executor.group", .type = SETTING_TEXT, .default_text = "default", .environment = "WEIR_EXECUTOR_GROUP",
     .most = GROUP_NAME_MAX,
-    .help = "the group that a node serves; `enqueue` asks for it where the workflow names none"},
+    .help = "the group that a node serves; `enqueue` uses it when the workflow names none"},
 [SETTING_EXECUTOR_STUCK_AFTER] = {
     .key = "executor.stuck_after", .type = SETTING_DURATION, .default_text = "60s",
     .environment = "WEIR_EXECUTOR_STUCK_AFTER", .least = 10 * MICROSECONDS_PER_MS, .most = YEAR_US,
@@ -80,13 +81,15 @@ static const struct setting table[SETTING_COUNT] = {
     .help = "steps of one execution that are under way at once"},
 [SETTING_NODE_NAME] = {
     .key = "node.name", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_NODE_NAME",
-    .help = "name of the node; empty = host and process; nodes of several groups add theirs"},
+    .help = "name of the node; empty = host and process; each of several `nodes` adds its group"},
 [SETTING_NODE_LEASE] = {
     .key = "node.lease", .type = SETTING_DURATION, .default_text = "6s", .environment = "WEIR_NODE_LEASE",
-    .least = 500 * MICROSECONDS_PER_MS, .most = 10 * MINUTE_US, .help = "a node that is silent for longer is dead"},
+    .least = 500 * MICROSECONDS_PER_MS, .most = 10 * MINUTE_US,
+    .help = "a node without a heartbeat for longer counts as dead"},
 [SETTING_STOP_GRACE] = {
     .key = "stop.grace", .type = SETTING_DURATION, .default_text = "25s", .environment = "WEIR_STOP_GRACE",
-    .least = 0, .most = DAY_US, .of_process = true, .help = "a stopping node waits this long for what runs"},
+    .least = 0, .most = DAY_US, .of_process = true,
+    .help = "a stopping node waits this long for running executions"},
 [SETTING_RETENTION] = {
     .key = "retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_RETENTION",
     .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,
@@ -112,13 +115,14 @@ static const struct setting table[SETTING_COUNT] = {
     .least = 1, .most = 10000, .help = "starts under way at once"},
 [SETTING_TEMPORAL_WAITS_MAX] = {
     .key = "temporal.waits_max", .type = SETTING_INTEGER, .default_text = "160", .environment = "WEIR_TEMPORAL_WAITS_MAX",
-    .least = 0, .most = 1000, .help = "workflows whose end is waited for; the others are listed each second"},
+    .least = 0, .most = 1000,
+    .help = "workflows with a call of their own that waits for the end; the others are listed each second"},
 [SETTING_TEMPORAL_ENCODING] = {
     .key = "temporal.encoding", .type = SETTING_TEXT, .default_text = "json/plain", .environment = "WEIR_TEMPORAL_ENCODING",
-    .help = "encoding that is told of the input payload"},
+    .help = "encoding in the metadata of the input payload"},
 [SETTING_TEMPORAL_UI_URL] = {
     .key = "temporal.ui_url", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_UI_URL",
-    .help = "where the Temporal UI is: show prints links"},
+    .help = "URL of the Temporal UI, for the links of `weir show`"},
 [SETTING_TEMPORAL_CODEC_URL] = {
     .key = "temporal.codec_url", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_CODEC_URL",
     .help = "a payload codec for input, results and failures: POST URL/encode and URL/decode"},
@@ -136,17 +140,17 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_TEMPORAL_TLS_ENABLED] = {
     .key = "temporal.tls.enabled", .type = SETTING_BOOLEAN, .default_text = "false",
     .environment = "WEIR_TEMPORAL_TLS_ENABLED",
-    .help = "speak TLS; the four below imply it"},
+    .help = "use TLS; the four settings below imply it"},
 [SETTING_TEMPORAL_TLS_CA_FILE] = {
     .key = "temporal.tls.ca_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_TLS_CA_FILE",
     .help = "authorities to trust (PEM); empty = the system's"},
 [SETTING_TEMPORAL_TLS_CERTIFICATE_FILE] = {
     .key = "temporal.tls.certificate_file", .type = SETTING_TEXT, .default_text = "",
     .environment = "WEIR_TEMPORAL_TLS_CERTIFICATE_FILE",
-    .help = "our certificate (PEM)"},
+    .help = "certificate of the client (PEM)"},
 [SETTING_TEMPORAL_TLS_KEY_FILE] = {
     .key = "temporal.tls.key_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_TLS_KEY_FILE",
-    .help = "its key (PEM)"},
+    .help = "key of the certificate (PEM)"},
 [SETTING_TEMPORAL_TLS_SERVER_NAME] = {
     .key = "temporal.tls.server_name", .type = SETTING_TEXT, .default_text = "",
     .environment = "WEIR_TEMPORAL_TLS_SERVER_NAME",
@@ -156,7 +160,7 @@ static const struct setting table[SETTING_COUNT] = {
     .choices = "auto text json", .of_process = true, .help = "auto = text on a terminal, else JSON lines"},
 [SETTING_LOG_LEVEL] = {
     .key = "log.level", .type = SETTING_CHOICE, .default_text = "info", .environment = "WEIR_LOG_LEVEL",
-    .choices = "debug info warn error", .of_process = true, .help = "the least that is logged"},
+    .choices = "debug info warn error", .of_process = true, .help = "the lowest level that is logged"},
 };
 /* clang-format on */
 
@@ -183,7 +187,7 @@ static enum weir_status read_integer_setting(const struct setting *setting, cons
     errno = 0;
     long long number = strtoll(text, &end, 10);
     if (text[0] == '\0' || *end != '\0' || errno != 0 || number < setting->least || number > setting->most) {
-        return error_set(error, WEIR_INVALID_CONFIG, "%s: \"%s\" is no whole number from %" PRId64 " to %" PRId64,
+        return error_set(error, WEIR_INVALID_CONFIG, "%s: \"%s\" is not a whole number from %" PRId64 " to %" PRId64,
                          setting->key, text, setting->least, setting->most);
     }
     *ret_number = number;
@@ -289,7 +293,7 @@ static enum weir_status read_allow_list(struct settings *settings, struct settin
     if (is_other_boolean(value->text)) {
         error_set(error, WEIR_INVALID_CONFIG, "exec.allow: \"%s\" is neither true nor false nor a list of programs",
                   value->text);
-        error_hint(error, "true allows all programs, false none, [wc, /usr/bin/env] these");
+        error_hint(error, "true allows all programs, false none, [wc, /usr/bin/env] only these");
         return WEIR_INVALID_CONFIG;
     }
     bool is_all = false;
@@ -305,8 +309,9 @@ static enum weir_status read_allow_list(struct settings *settings, struct settin
     for (const char **word = words; *word != NULL; word++) {
         if ((*word)[0] != '/' && strchr(*word, '/') != NULL) {
             error_set(error, WEIR_INVALID_CONFIG,
-                      "exec.allow: \"%s\" is a relative path, and `cwd` of a step would decide what it is", *word);
-            error_hint(error, "write an absolute path, or a name that is looked up in PATH");
+                      "exec.allow: \"%s\" is a relative path, so the `cwd` of a step would decide which program it is",
+                      *word);
+            error_hint(error, "write an absolute path, or a name that PATH finds");
             return WEIR_INVALID_CONFIG;
         }
     }
@@ -431,8 +436,9 @@ enum weir_status settings_load(struct settings *settings, struct arena *arena, c
         status = temporal_profile_apply(settings, error);
     }
     if (status == WEIR_OK && settings->node_count > 1 && settings->values[SETTING_DISPATCH_EXCLUSIVE].number != 0) {
-        status = error_set(error, WEIR_INVALID_CONFIG,
-                           "dispatch.exclusive lets one node claim, the others of `nodes` never would");
+        status =
+            error_set(error, WEIR_INVALID_CONFIG,
+                      "dispatch.exclusive lets one node claim, so the other `nodes` of this process would claim nothing");
         error_hint(error, "run one node, or leave dispatch.exclusive out");
     }
     return status;

@@ -84,7 +84,7 @@ static enum weir_status take_value(struct settings_file *file, enum setting_id i
         return yaml_error(&file->source, node, error, "%s cannot be a %s", settings_table()[id].key,
                           yaml_kind_name(node->kind));
     } else if (strlen(text) != node->length) {
-        return yaml_error(&file->source, node, error, "%s has a NUL in it", settings_table()[id].key);
+        return yaml_error(&file->source, node, error, "%s contains a NUL", settings_table()[id].key);
     }
     const char *origin = origin_of(file, node);
     if (origin == NULL) {
@@ -226,10 +226,10 @@ static enum weir_status read_settings_bytes(const char *path, bool may_miss, cha
         int native = errno;
         error_set_native(error, WEIR_INVALID_CONFIG, native, "cannot read %s: %s", path, strerror(native));
         if (native == ENOENT || native == ENOTDIR) {
-            error_hint(error, "give the path of a weir.yaml that is there, or leave --config and WEIR_CONFIG out");
+            error_hint(error, "give the path of an existing weir.yaml, or leave out --config and WEIR_CONFIG");
         } else {
             error_hint(error, "let this user read it and enter its folder, or name another one with --config "
-                              "(HOME and XDG_CONFIG_HOME say where it is looked for)");
+                              "(HOME and XDG_CONFIG_HOME give the folder of the user)");
         }
         return WEIR_INVALID_CONFIG;
     }

@@ -73,7 +73,7 @@ static enum weir_status take_setting(struct settings *settings, enum setting_id 
 
 static enum weir_status refuse_unsupported(const char *origin, const char *name, struct weir_error *error)
 {
-    (void)error_set(error, WEIR_INVALID_CONFIG, "%s: weir cannot take %s from there", origin, name);
+    (void)error_set(error, WEIR_INVALID_CONFIG, "%s: weir does not support %s there", origin, name);
     error_hint(error, "name the service in weir.yaml: temporal.address, and the files of its keys under temporal.tls");
     return WEIR_INVALID_CONFIG;
 }
@@ -201,7 +201,7 @@ static enum weir_status take_profile_key(struct profile *profile, const char *ke
             continue;
         }
         if (value == NULL) {
-            return error_set(error, WEIR_INVALID_CONFIG, "%s: %s is no string on one line", origin, key);
+            return error_set(error, WEIR_INVALID_CONFIG, "%s: %s is not a string on one line", origin, key);
         }
         return profile->taken[keys[i].id] || !is_setting_default(profile->settings, keys[i].id)
                    ? WEIR_OK
@@ -234,7 +234,8 @@ static enum weir_status read_profile_lines(struct profile *profile, FILE *file, 
     int number = 0;
     while (status == WEIR_OK && fgets(line, sizeof line, file) != NULL) {
         if (++number > LINES_MAX || strlen(line) + 1 == sizeof line) {
-            return error_set(error, WEIR_INVALID_CONFIG, "%s:%d: longer than a profile file is", profile->path, number);
+            return error_set(error, WEIR_INVALID_CONFIG, "%s:%d: the line or the file is too long for a profile",
+                             profile->path, number);
         }
         status = take_profile_line(profile, line, number, error);
     }

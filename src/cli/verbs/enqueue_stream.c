@@ -190,7 +190,7 @@ static enum weir_status refuse_long_line(struct intake *intake, struct weir_erro
 {
     struct weir_error refusal;
     intake->line++;
-    error_set(&refusal, WEIR_PARAMS_TOO_LARGE, "longer than %d bytes", JSON_LINE_BYTES_MAX);
+    error_set(&refusal, WEIR_PARAMS_TOO_LARGE, "the line is longer than %d bytes", JSON_LINE_BYTES_MAX);
     refuse_line(intake, intake->line, WEIR_PARAMS_TOO_LARGE, &refusal);
     (void)error;
     return WEIR_OK;
@@ -272,11 +272,11 @@ static void hint_at_next_line(const struct intake *intake, enum weir_status stat
 {
     int64_t next = intake->settled_line + 1;
     if (status != WEIR_COMMIT_UNKNOWN) {
-        error_hint(error, "nothing behind line %" PRId64 " is enqueued; go on with: tail -n +%" PRId64, next - 1, next);
+        error_hint(error, "no line after %" PRId64 " is enqueued; continue with: tail -n +%" PRId64, next - 1, next);
     } else {
         error_hint(error,
-                   "`weir show %s` tells whether lines %" PRId64 " to %" PRId64
-                   " are enqueued, as a whole or not at all; go on with: tail -n +%" PRId64 " if they are, else +%" PRId64,
+                   "`weir show %s` shows whether lines %" PRId64 " to %" PRId64
+                   " are enqueued, all of them or none; continue with: tail -n +%" PRId64 " if they are, else +%" PRId64,
                    intake->requests[0].id, next, intake->line, intake->line + 1, next);
     }
 }
@@ -295,9 +295,9 @@ static enum weir_status report_stream_end(struct intake *intake, enum weir_statu
         return status;
     }
     if (signals_count() > 0) {
-        error_set(error, WEIR_INTERRUPTED, "interrupted behind line %" PRId64 ": %" PRId64 " enqueued, %" PRId64 " refused",
+        error_set(error, WEIR_INTERRUPTED, "interrupted after line %" PRId64 ": %" PRId64 " enqueued, %" PRId64 " refused",
                   intake->settled_line, intake->enqueued, intake->refused);
-        error_hint(error, "go on with: tail -n +%" PRId64, intake->settled_line + 1);
+        error_hint(error, "continue with: tail -n +%" PRId64, intake->settled_line + 1);
         return WEIR_INTERRUPTED;
     }
     const char *would = intake->is_dry_run ? " would be" : "";
@@ -306,8 +306,9 @@ static enum weir_status report_stream_end(struct intake *intake, enum weir_statu
                          intake->refused, intake->refused + intake->enqueued, intake->is_dry_run ? " would be" : " were",
                          intake->enqueued, would);
     }
-    output_report_sign(output, SIGN_FINE, "%" PRId64 "%s enqueued (%" PRId64 " of them known by their key)",
-                       intake->enqueued, would, intake->duplicates);
+    output_report_sign(output, SIGN_FINE,
+                       "%" PRId64 "%s enqueued (%" PRId64 " of them enqueued earlier under the same key)", intake->enqueued,
+                       would, intake->duplicates);
     return WEIR_OK;
 }
 

@@ -43,7 +43,7 @@ static void describe_free_role(struct output *output, const json_t *scheduler, i
     if (field_number(scheduler, "epoch", 0) == 0) {
         text_copy(to, size, "none yet");
     } else if (node == NULL) {
-        (void)snprintf(to, size, "none for %s: the last one has left the role", lasted);
+        (void)snprintf(to, size, "none for %s: the last scheduler has left the role", lasted);
     } else if (free_us > 0) {
         (void)snprintf(to, size, "none for %s: the lease of %s is over", lasted, node);
     } else {

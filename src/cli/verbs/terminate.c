@@ -64,9 +64,10 @@ static enum weir_status explain_not_terminated(const struct awaited *awaited, st
     }
     bool is_interrupted = signals_count() > 0;
     enum weir_status status = is_interrupted ? WEIR_INTERRUPTED : WEIR_TIMED_OUT;
-    error_set(error, status, "%sexecution %s is cancelled, but not terminated: whether its start arrived is not known yet",
+    error_set(error, status,
+              "%sexecution %s is cancelled, but not terminated: weir does not know yet whether its start arrived",
               is_interrupted ? "interrupted: " : "", awaited->id);
-    error_hint(error, "if it did, its workflow will be asked to cancel itself; the same command waits for it again");
+    error_hint(error, "if it arrived, weir asks the workflow to cancel itself; the same command waits for it again");
     return status;
 }
 

@@ -34,7 +34,8 @@ enum weir_status verb_open_store(const struct invocation *invocation, enum store
     bool is_wait = strcmp(invocation->command->name, "wait") == 0 ||
                    (strcmp(invocation->command->name, "enqueue") == 0 && invocation_has(invocation, "wait"));
     if (!is_wait && invocation_number(invocation, "timeout", 1) == 0) {
-        return invocation_usage_error(invocation, error, "--timeout 0 leaves no time for anything");
+        return invocation_usage_error(invocation, error,
+                                      "--timeout 0 gives this command no time; only `weir wait` takes it");
     }
     struct store_options options = {
         .url = settings_text(invocation->settings, SETTING_STORE),
@@ -49,8 +50,8 @@ enum weir_status verb_open_store(const struct invocation *invocation, enum store
     }
     if (status != WEIR_OK) {
         if (status == WEIR_STORE_UNREACHABLE && error != NULL && error->hint[0] == '\0') {
-            error_hint(error,
-                       "`weir store init` makes one, `weir dev` makes one and runs a node; --store or WEIR_STORE names it");
+            error_hint(error, "`weir store init` makes a store, `weir dev` makes one and runs a node; --store or "
+                              "WEIR_STORE names an existing one");
         }
         store_close(store);
         return status;

@@ -107,9 +107,10 @@ static enum weir_status confirm_bulk(struct bulk *bulk, struct weir_error *error
     if (was_asked) {
         return error_set(error, WEIR_STOPPED, "nothing was changed");
     }
-    error_set(error, WEIR_INVALID_ARGUMENT, "%s%s executions match; without a terminal to confirm nothing was changed",
-              number, bulk->matched_is_exact ? "" : "+");
-    error_hint(error, "--yes does it; --yes --expect %s only if the number still holds", number);
+    error_set(error, WEIR_INVALID_ARGUMENT,
+              "%s%s executions match; nothing was changed, because there is no terminal to confirm the act", number,
+              bulk->matched_is_exact ? "" : "+");
+    error_hint(error, "--yes acts without a question; --yes --expect %s acts only if the number is the same", number);
     return WEIR_INVALID_ARGUMENT;
 }
 
@@ -129,7 +130,7 @@ static enum weir_status report_bulk_interrupt(const struct bulk *bulk, struct we
 {
     error_set(error, WEIR_INTERRUPTED, "interrupted: %" PRId64 " of %" PRId64 "%s %s, %" PRId64 " refused", bulk->changed,
               bulk->matched, bulk->matched_is_exact ? "" : "+", bulk->done_text, bulk->refused);
-    error_hint(error, "each was done whole or not at all; the same command goes on with the rest");
+    error_hint(error, "each execution was changed completely or not at all; the same command continues with the rest");
     return WEIR_INTERRUPTED;
 }
 
@@ -245,7 +246,7 @@ static enum weir_status check_id_for_dry_run(struct bulk *bulk, const char *id, 
         const char *name = json_string_value(json_object_get(execution, "status"));
         INVARIANT(name != NULL && item_state_parse(name, &state));
         if ((states_of_act(bulk->act) & BIT(state)) == 0) {
-            error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: %s could do nothing",
+            error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: `weir %s` cannot change it",
                       json_string_value(json_object_get(execution, "id")), name, bulk_act_name(bulk->act));
             status = WEIR_ILLEGAL_STATE;
         }
@@ -340,7 +341,7 @@ static void suggest_not_retried(const struct bulk *bulk)
 {
     bool is_refused = bulk->act == BULK_RETRY && bulk->first_refusal == WEIR_CONFLICT;
     if (bulk->invocation->argument_count == 0 && (bulk->retried > 0 || is_refused)) {
-        output_report(bulk->invocation->output, "retried=no in the filter leaves out those that were retried already");
+        output_report(bulk->invocation->output, "retried=no in the filter leaves out executions that were retried already");
     }
 }
 
@@ -387,7 +388,7 @@ static enum weir_status judge_bulk(const struct bulk *bulk, struct weir_error *e
         error_prefix(error, "%" PRId64 " refused, the first", bulk->refused);
     }
     if (error->message[0] == '\0') {
-        error_set(error, bulk->first_refusal, "its state does not allow it");
+        error_set(error, bulk->first_refusal, "the state of the execution does not allow it");
     }
     return bulk->first_refusal;
 }

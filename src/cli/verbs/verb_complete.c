@@ -40,7 +40,7 @@ static enum weir_status read_end_flags(const struct invocation *invocation, stru
     ret_completion->run_id = invocation_text(invocation, "run-id");
     ret_completion->fence = invocation_number(invocation, "fence", 0);
     if (!failed && (ret_completion->error_code != NULL || ret_completion->error != NULL)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "--error-code and --error belong to --failed");
+        return error_set(error, WEIR_INVALID_ARGUMENT, "--error-code and --error need --failed");
     }
     return WEIR_OK;
 }
@@ -61,7 +61,8 @@ static enum weir_status complete_dry(struct invocation *invocation, struct store
     enum weir_status status = store_complete_rehearse(store, completion, &has_ended, error);
     if (status == WEIR_OK) {
         output_report_sign(invocation->output, SIGN_FINE,
-                           has_ended ? "%s has ended so already: nothing would change" : "would end %s", completion->id);
+                           has_ended ? "%s has ended like this already: nothing would change" : "would end %s",
+                           completion->id);
         status = print_completion(invocation, completion, error);
     }
     return status;

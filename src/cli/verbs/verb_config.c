@@ -170,7 +170,7 @@ static void warn_of_environment(struct output *output)
         }
         if (!is_known) {
             const char *nearest = text_nearest(name, names, SETTING_COUNT);
-            output_report_sign(output, SIGN_WARN, "%s is no setting%s%s", output_safe(output, name),
+            output_report_sign(output, SIGN_WARN, "%s is not a setting%s%s", output_safe(output, name),
                                nearest != NULL ? "; did you mean " : "", nearest != NULL ? nearest : "");
         }
     }
@@ -185,10 +185,10 @@ enum weir_status verb_config_check(struct invocation *invocation, struct weir_er
     (void)error;
     warn_of_environment(output);
     for (size_t i = 0; i < sizeof settings->files / sizeof settings->files[0] && settings->files[i] != NULL; i++, files++) {
-        output_report_sign(output, SIGN_FINE, "%s is right", output_safe(output, settings->files[i]));
+        output_report_sign(output, SIGN_FINE, "%s is valid", output_safe(output, settings->files[i]));
     }
     if (files == 0) {
-        output_report_sign(output, SIGN_FINE, "no weir.yaml: defaults and environment");
+        output_report_sign(output, SIGN_FINE, "no weir.yaml: the settings are defaults and variables of the environment");
     }
     if (output->format != OUTPUT_TABLE) {
         output_print(output, "{\"ok\":true}\n");

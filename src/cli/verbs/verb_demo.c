@@ -67,8 +67,8 @@ static enum weir_status eject_workflow(struct output *output, struct weir_error 
 {
     int fd = open(DEMO_FILE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST) {
-        error_set(error, WEIR_CONFLICT, "./" DEMO_FILE " is here already");
-        error_hint(error, "it is left as it is; remove it to get a new one");
+        error_set(error, WEIR_CONFLICT, "./" DEMO_FILE " exists already");
+        error_hint(error, "the file is unchanged; remove it to get a new one");
         return WEIR_CONFLICT;
     }
     size_t length = sizeof onboard_customer_yaml - 1;
@@ -99,7 +99,7 @@ static enum weir_status refuse_running(struct store *store, struct weir_error *e
         bool is_over = state == NULL || strcmp(state, "stopped") == 0 || strcmp(state, "dead") == 0;
         if (!is_over && pid > 0 && (kill((pid_t)pid, 0) == 0 || errno == EPERM)) {
             error_set(error, WEIR_CONFLICT, "another demo runs in this folder (process %" PRId64 ")", pid);
-            error_hint(error, "end it, or start this one in another folder");
+            error_hint(error, "end that demo, or start this one in another folder");
             status = WEIR_CONFLICT;
         }
     }

@@ -89,7 +89,7 @@ static enum weir_status check_store(struct doctor *doctor, struct weir_error *er
     }
     double ms = (double)(clock_boot(clock_system()) - began_us) / 1000.0;
     report_check(doctor, SIGN_FINE, "store", "%s, opened and read in %.1f ms", store_url(doctor->store), ms);
-    report_check(doctor, SIGN_FINE, "schema", "v%" PRId64 ", as this program needs it",
+    report_check(doctor, SIGN_FINE, "schema", "v%" PRId64 ", the version that this program needs",
                  field_number(doctor->status, "schema", 0));
     return WEIR_OK;
 }
@@ -113,13 +113,15 @@ static void check_server(struct doctor *doctor, const json_t *server)
                      "PostgreSQL %s with fsync or full_page_writes off: a crash of its machine may destroy the store",
                      version);
     } else if (commit != NULL && strcmp(commit, "off") == 0) {
-        report_check(doctor, SIGN_BAD, "mode",
-                     "PostgreSQL %s with synchronous_commit off for this role: its crash loses work that was acknowledged",
-                     version);
+        report_check(
+            doctor, SIGN_BAD, "mode",
+            "PostgreSQL %s with synchronous_commit off for this role: a crash of the server loses acknowledged work",
+            version);
     } else {
         report_check(doctor, SIGN_FINE, "mode", "PostgreSQL %s; a commit waits for the disk%s", version,
-                     standbys != NULL && standbys[0] != '\0' ? " and for a standby"
-                                                             : ", for no standby: failing over to one may lose the newest");
+                     standbys != NULL && standbys[0] != '\0'
+                         ? " and for a standby"
+                         : ", for no standby: a failover to a standby may lose the newest commits");
     }
 }
 
@@ -136,7 +138,8 @@ static void check_transport(struct doctor *doctor, const json_t *server)
             has_tls ? "encrypted" : "not encrypted", mode);
     } else {
         report_check(doctor, SIGN_FINE, "transport", "%s",
-                     has_tls ? "encrypted (TLS)" : "not encrypted: on this machine, or sslmode=disable says so");
+                     has_tls ? "encrypted (TLS)"
+                             : "not encrypted: the server is on this machine, or sslmode=disable is set");
     }
 }
 
@@ -189,8 +192,8 @@ static void check_notifications(struct doctor *doctor, const json_t *server)
     if (percent >= PERCENT_MOST) {
         report_check(doctor, SIGN_WARN, "notifications",
                      "the server's queue of notifications is %" PRId64
-                     " %% full, so nodes poll and start work later: a session listens in a "
-                     "transaction that does not end (the oldest xact_start in pg_stat_activity)",
+                     " %% full, so nodes poll and start work later: end the session that listens in a long transaction "
+                     "(the oldest xact_start in pg_stat_activity)",
                      percent);
     }
 }
@@ -227,7 +230,7 @@ static void check_clock(struct doctor *doctor)
     duration_format_short(size_us, text);
     if (size_us > CLOCK_SKEW_WARN_US) {
         report_check(doctor, SIGN_WARN, "clock",
-                     "this machine's clock is %s %s store time; only times shown to people are touched", text,
+                     "this machine's clock is %s %s store time; this changes only the times that commands show", text,
                      skew_us < 0 ? "behind" : "ahead of");
     } else {
         report_check(doctor, SIGN_FINE, "clock", "within %s of store time", text);
@@ -253,11 +256,11 @@ static void report_nodes(struct doctor *doctor, int64_t alive, int64_t claiming,
     int64_t unserved = field_number(json_object_get(doctor->status, "pending_reasons"), "no_node_in_group", 0);
     char word[SHELL_WORD_MAX];
     if (alive == 0) {
-        report_check(doctor, sign, "nodes", "none alive: nothing starts; run `weir serve`");
+        report_check(doctor, sign, "nodes", "none alive, so no execution starts; run `weir serve`");
     } else if (claiming == 0) {
         report_check(doctor, sign, "nodes",
-                     "%" PRId64 " alive, none accepts work (`weir node list`): nothing starts; run `weir %s%s`", alive,
-                     paused != NULL ? "node resume " : "serve", paused != NULL ? shell_quote(paused, word) : "");
+                     "%" PRId64 " alive, none accepts work (`weir node list`), so no execution starts; run `weir %s%s`",
+                     alive, paused != NULL ? "node resume " : "serve", paused != NULL ? shell_quote(paused, word) : "");
     } else if (unserved > 0) {
         report_check(doctor, SIGN_WARN, "nodes",
                      "%" PRId64 " alive, but none accepts work for %" PRId64 " waiting execution%s:"
@@ -287,8 +290,8 @@ static void report_namesakes(struct doctor *doctor, const json_t *nodes)
             count += is_namesake;
         }
         if (count > 1 && before == 0) {
-            report_check(doctor, SIGN_WARN, "node", "%zu nodes that live are named %s: give each a --node of its own",
-                         count, field_text(doctor->invocation->output, node, "name"));
+            report_check(doctor, SIGN_WARN, "node", "%zu live nodes have the name %s: give each a --node of its own", count,
+                         field_text(doctor->invocation->output, node, "name"));
         }
     }
 }
@@ -298,18 +301,18 @@ static void report_free_role(struct doctor *doctor, int64_t alive, const char *t
     bool is_needed = field_number(doctor->status, "pending", 0) > 0;
     bool is_long = role_free_us(json_object_get(doctor->status, "scheduler"), doctor->now_us) > ROLE_FREE_LONG_US;
     if (alive == 0 && !is_needed) {
-        report_check(doctor, SIGN_FINE, "scheduler", "%s; no node is alive and nothing waits", text);
+        report_check(doctor, SIGN_FINE, "scheduler", "%s; no node is alive, and no execution waits", text);
     } else if (alive == 0) {
-        report_check(doctor, SIGN_WARN, "scheduler", "%s; nothing starts; run `weir serve`", text);
+        report_check(doctor, SIGN_WARN, "scheduler", "%s; no execution starts; run `weir serve`", text);
     } else if (!is_long) {
         report_check(doctor, SIGN_WARN, "scheduler",
-                     "%s; nothing starts until a live node takes the role, usually within 3 s", text);
+                     "%s; no execution starts until a live node takes the role, usually within 3 s", text);
     } else {
-        report_check(
-            doctor, is_needed ? SIGN_BAD : SIGN_WARN, "scheduler",
-            "%s; nothing starts. The live nodes do not take the role: they stop, do not dispatch (`weir node list`) or do"
-            " not reach the store (`store.failed` in their logs); run `weir serve`",
-            text);
+        report_check(doctor, is_needed ? SIGN_BAD : SIGN_WARN, "scheduler",
+                     "%s; no execution starts. The live nodes do not take the role: they stop, do not dispatch (`weir node "
+                     "list`) or do"
+                     " not reach the store (`store.failed` in their logs); run `weir serve`",
+                     text);
     }
 }
 
@@ -327,15 +330,14 @@ static void check_scheduler(struct doctor *doctor, int64_t alive)
         report_check(
             doctor, SIGN_WARN, "scheduler",
             "%s; %" PRId64 " takeovers in the last hour, the last one because %s: look for `scheduler.lost` in the logs of"
-            " the nodes, for restarts (`weir node list --all`), and for machines that stand still for 3 s",
+            " the nodes, for restarts (`weir node list --all`), and for machines that pause for 3 s",
             text, field_number(scheduler, "takeovers_hour", 0), why != NULL ? why : "of a cause that is not on record");
         break;
     case ROLE_IS_BEHIND:
-        report_check(
-            doctor, SIGN_WARN, "scheduler",
-            "%s: counters are that old and new work starts late; look at the processor of that node and at the store's"
-            " calls (`weir_store_call_duration_seconds`)",
-            text);
+        report_check(doctor, SIGN_WARN, "scheduler",
+                     "%s: the counters are that old, and new work starts late; check the processor of that node and the "
+                     "store's calls (`weir_store_call_duration_seconds`)",
+                     text);
         break;
     case ROLE_IS_FINE:
         report_check(doctor, SIGN_FINE, "scheduler", "%s", text);
@@ -354,7 +356,7 @@ static void report_engine(struct doctor *doctor)
         report_check(doctor, SIGN_BAD, "engine", "not reachable from some node%s%s%s%s", away != NULL ? " since " : "",
                      away != NULL ? away : "", engine_error != NULL ? ": " : "", engine_error != NULL ? engine_error : "");
     } else if (impaired != NULL) {
-        report_check(doctor, SIGN_BAD, "engine", "a node sees ends late, since %s: %s", impaired,
+        report_check(doctor, SIGN_BAD, "engine", "a node detects ends late, since %s: %s", impaired,
                      engine_error != NULL ? engine_error : "it gives no reason");
     } else {
         report_check(doctor, SIGN_FINE, "engine", "reachable from every node");
@@ -409,11 +411,11 @@ static void report_mixed_groups(struct doctor *doctor, const json_t *nodes)
                 char two[TARGET_TEXT_MAX];
                 read_target(node, one);
                 read_target(other, two);
-                report_check(
-                    doctor, SIGN_WARN, "targets",
-                    "the nodes of group %s share its executions, and run them in different places: %s; %s. None takes "
-                    "over what another has started: give them executor groups of their own",
-                    field_text(output, node, "executor_group"), output_safe(output, one), output_safe(output, two));
+                report_check(doctor, SIGN_WARN, "targets",
+                             "the nodes of group %s run its executions in different places: %s; %s. No node can take over "
+                             "an execution that another place runs: give each place an executor group of its own",
+                             field_text(output, node, "executor_group"), output_safe(output, one),
+                             output_safe(output, two));
                 is_reported = true;
             }
         }
@@ -446,12 +448,11 @@ static enum weir_status check_unreachable_targets(struct doctor *doctor, struct 
         if (target != NULL && json_object_get(reported, target) == NULL) {
             const char *other = json_string_value(json_array_get(json_object_get(why, "group_targets"), 0));
             (void)json_object_set_new(reported, target, json_true());
-            report_check(
-                doctor, SIGN_BAD, "targets",
-                "%s and perhaps others hold their slots and are not asked for: started in %s; the nodes of group %s have "
-                "%s. Run a node with the first one's settings",
-                field_text(output, why, "id"), target, field_text(output, why, "executor_group"),
-                other != NULL ? output_safe(output, other) : "none");
+            report_check(doctor, SIGN_BAD, "targets",
+                         "%s and perhaps more executions hold their slots, and no node can learn of their end: started in "
+                         "%s; the nodes of group %s have %s. Run a node with the settings of the first place",
+                         field_text(output, why, "id"), target, field_text(output, why, "executor_group"),
+                         other != NULL ? output_safe(output, other) : "none");
         }
         json_decref(why);
     }
@@ -523,8 +524,8 @@ static enum weir_status check_executions(struct doctor *doctor, struct weir_erro
     if (status != WEIR_OK) {
         return status;
     }
-    report_check(doctor, stuck > 0 ? SIGN_WARN : SIGN_FINE, "stuck", "%" PRId64 " executions run longer than they should",
-                 stuck);
+    report_check(doctor, stuck > 0 ? SIGN_WARN : SIGN_FINE, "stuck",
+                 "%" PRId64 " executions run longer than executor.stuck_after", stuck);
     status = store_list(doctor->store, &handed, &page, error);
     if (status != WEIR_OK) {
         return status;
@@ -672,7 +673,7 @@ static void check_paused_groups(struct doctor *doctor)
         char word[SHELL_WORD_MAX];
         if (field_is_true(group, "paused")) {
             report_check(doctor, SIGN_WARN, "group",
-                         "%s is paused: nothing new starts in it until `weir resume --group %s`", name,
+                         "%s is paused: no new execution starts in it until `weir resume --group %s`", name,
                          shell_quote(name, word));
         }
     }
@@ -689,7 +690,7 @@ static enum weir_status run_all_checks(struct doctor *doctor, struct weir_error 
     check_clock(doctor);
     check_disk(doctor);
     if (field_is_true(doctor->status, "queue_paused")) {
-        report_check(doctor, SIGN_WARN, "queue", "paused: nothing new starts until `weir resume`");
+        report_check(doctor, SIGN_WARN, "queue", "paused: no new execution starts until `weir resume`");
     } else {
         report_check(doctor, SIGN_FINE, "queue", "open");
     }

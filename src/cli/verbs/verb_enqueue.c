@@ -73,7 +73,7 @@ static enum weir_status print_result(const struct invocation *invocation, const 
         output_flush(output);
     }
     if (result->duplicate) {
-        output_report(output, "the key is known: this is the first execution's id");
+        output_report(output, "the idempotency key is known: this is the id of the first execution");
     }
     json_decref(answer);
     return WEIR_OK;
@@ -118,7 +118,9 @@ static enum weir_status enqueue_one(struct invocation *invocation, struct store 
     request->id = id;
     status = store_enqueue(store, request, 1, &result, error);
     if (status == WEIR_COMMIT_UNKNOWN && request->idempotency_key == NULL) { /* another run would make another id */
-        error_hint(error, "`weir show %s` tells whether it was done; with --idempotency-key it could be repeated", id);
+        error_hint(error,
+                   "`weir show %s` shows whether it was enqueued; with --idempotency-key the command could be repeated",
+                   id);
     }
     request->id = NULL;
     if (status == WEIR_OK && result.status != WEIR_OK) {
@@ -141,8 +143,7 @@ static enum weir_status check_enqueue_flags(const struct invocation *invocation,
     static const char *const one_only[] = {"params", "idempotency-key", "wait"};
     for (size_t i = 0; is_lines && i < sizeof one_only / sizeof one_only[0]; i++) {
         if (invocation_has(invocation, one_only[i])) {
-            return invocation_usage_error(invocation, error, "--%s does not go with \"-\": it is part of each line",
-                                          one_only[i]);
+            return invocation_usage_error(invocation, error, "`weir enqueue -` does not take --%s", one_only[i]);
         }
     }
     if (!is_lines && !invocation_has(invocation, "workspace")) {

@@ -99,8 +99,8 @@ enum weir_status verb_completion(struct invocation *invocation, struct weir_erro
     enum weir_status status = help_completion(shell, &text);
     if (status == WEIR_INVALID_ARGUMENT) {
         const char *nearest = text_nearest(shell, shells, 3);
-        error_set(error, status, "no completion for \"%s\"", shell);
-        error_hint(error, nearest != NULL ? "did you mean %s?" : "bash, zsh or fish", nearest);
+        error_set(error, status, "weir has no completion for \"%s\"", shell);
+        error_hint(error, nearest != NULL ? "did you mean %s?" : "name a shell: bash, zsh or fish", nearest);
         text_close(&text);
         return status;
     }

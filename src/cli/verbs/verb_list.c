@@ -58,11 +58,11 @@ static void print_list_notes(const struct invocation *invocation, const json_t *
                       field_is_true(page, "count_is_exact") ? "" : "+");
     }
     if (cursor != NULL) {
-        output_report(output, "more: --cursor %s", cursor);
+        output_report(output, "next page: --cursor %s", cursor);
     }
     if (page_size(page) == 0) {
-        output_report(output,
-                      is_all ? "there is no execution; `weir enqueue -w WORKSPACE WORKFLOW` makes one" : "nothing matches");
+        output_report(output, is_all ? "the store has no execution; `weir enqueue -w WORKSPACE WORKFLOW` makes one"
+                                     : "no execution matches");
     }
 }
 

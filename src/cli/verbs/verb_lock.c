@@ -56,15 +56,16 @@ static enum weir_status confirm_release(const struct invocation *invocation, con
     if (invocation_has(invocation, "yes")) {
         return WEIR_OK;
     }
-    (void)snprintf(question, sizeof question, "%s holds it. Type the lock's name to take it away: ", holder);
+    (void)snprintf(question, sizeof question, "%s holds the lock. Type the name of the lock to release it: ", holder);
     if (output_ask(invocation->output, question, name, &was_asked)) {
         return WEIR_OK;
     }
     if (was_asked) {
         return error_set(error, WEIR_STOPPED, "nothing was changed");
     }
-    error_set(error, WEIR_INVALID_ARGUMENT, "%s holds the lock; without a terminal to confirm nothing was changed", holder);
-    error_hint(error, "--yes takes it away");
+    error_set(error, WEIR_INVALID_ARGUMENT,
+              "%s holds the lock; nothing was changed, because there is no terminal to confirm the release", holder);
+    error_hint(error, "--yes releases it without a question");
     return WEIR_INVALID_ARGUMENT;
 }
 

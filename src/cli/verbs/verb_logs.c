@@ -144,7 +144,7 @@ static enum weir_status print_logs(struct invocation *invocation, const json_t *
             print_step(output, step);
         }
         if (shown == 0) {
-            output_report(output, "no step has begun; `weir why %s` says why", invocation_argument(invocation, 0));
+            output_report(output, "no step has begun; `weir why %s` explains why", invocation_argument(invocation, 0));
         }
     }
     json_decref(page);

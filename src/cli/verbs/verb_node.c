@@ -209,7 +209,7 @@ static enum weir_status refuse_namesakes(struct store *store, const char *name, 
     struct list_options options = {.kind = LIST_NODES, .name = name, .limit = LIST_LIMIT_MOST};
     enum weir_status status = store_list_each(store, &options, add_namesake, &namesakes, error);
     if (status == WEIR_OK && namesakes.count > 1) {
-        status = error_set(error, WEIR_CONFLICT, "%s%zu nodes that live are named \"%s\"",
+        status = error_set(error, WEIR_CONFLICT, "%s%zu live nodes have the name \"%s\"",
                            namesakes.status == WEIR_OK ? "" : "more than ", namesakes.count, name);
         error_hint(error, "name one by its id: %s%s; a node that was killed counts until its lease is over",
                    namesakes.ids.data, namesakes.status == WEIR_OK ? "" : " ...");

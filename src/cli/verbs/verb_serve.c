@@ -110,7 +110,7 @@ static enum weir_status prepare_dev_workspace(struct store *store, bool *ret_is_
 static void report_dev_commands(struct output *output, const char *url, bool is_new)
 {
     output_report(output, "weir %s - a node for development, exec open", weir_version());
-    output_report(output, "data: %s (%s; kept when this ends, Ctrl-C)", url, is_new ? "new" : "from before");
+    output_report(output, "data: %s (%s; it stays when this ends; Ctrl-C ends it)", url, is_new ? "new" : "from before");
     output_report(output, "try, in another terminal of this folder:");
     output_report(output, "  weir demo --eject                              # writes onboard-customer.yaml");
     output_report(output, "  weir workflow apply onboard-customer.yaml");

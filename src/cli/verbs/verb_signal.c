@@ -74,7 +74,7 @@ enum weir_status verb_signal(struct invocation *invocation, struct weir_error *e
     }
     if (status == WEIR_OK) {
         output_report(invocation->output, "signal %s %s %s", invocation_argument(invocation, 1),
-                      invocation_is_dry_run(invocation) ? "would be passed on to" : "passed on to", id);
+                      invocation_is_dry_run(invocation) ? "would be sent to" : "was sent to", id);
         status = verb_print_act(invocation, json_pack("{s:s, s:s}", "id", id, "signal", invocation_argument(invocation, 1)),
                                 error);
     }

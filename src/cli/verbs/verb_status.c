@@ -39,7 +39,7 @@ static void print_role_line(struct output *output, const json_t *answer, int64_t
     enum role_health health = role_health(scheduler);
     enum sign sign = health == ROLE_IS_FINE ? SIGN_FINE : health == ROLE_IS_FREE && !is_needed ? SIGN_GONE : SIGN_WARN;
     output_print(output, "%s scheduler %s%s\n", output_sign_coloured(output, sign), role_text(output, scheduler, now_us),
-                 health == ROLE_IS_FREE && is_needed ? "; nothing starts (`weir doctor`)" : "");
+                 health == ROLE_IS_FREE && is_needed ? "; no execution starts (`weir doctor`)" : "");
 }
 
 static void print_totals(struct output *output, const json_t *answer, int64_t now_us)
@@ -56,7 +56,7 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
                  output_sign_coloured(output, nodes > 0 ? SIGN_FINE : SIGN_WARN), nodes,
                  nodes == 0                                                    ? "none"
                  : !field_is_true(answer, "engine_reachable")                  ? "not reachable"
-                 : field_text(output, answer, "engine_impaired_since") != NULL ? "up, ends are seen late"
+                 : field_text(output, answer, "engine_impaired_since") != NULL ? "up, ends are detected late"
                                                                                : "up");
     print_role_line(output, answer, now_us);
     int64_t unserved = field_number(json_object_get(answer, "pending_reasons"), "no_node_in_group", 0);
@@ -72,7 +72,7 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
                      since != NULL ? ", since " : "", since != NULL ? since : "");
     }
     if (stuck > 0) {
-        output_print(output, "%s stuck     %" PRId64 " run longer than they should\n",
+        output_print(output, "%s stuck     %" PRId64 " run longer than executor.stuck_after\n",
                      output_sign_coloured(output, SIGN_WARN), stuck);
     }
     output_print(output, "  pending   %" PRId64, field_number(answer, "pending", 0));

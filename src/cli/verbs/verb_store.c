@@ -88,8 +88,8 @@ enum weir_status verb_store_init(struct invocation *invocation, struct weir_erro
     if (invocation_is_dry_run(invocation)) {
         char url[512];
         store_url_shown(settings_text(invocation->settings, SETTING_STORE), url, sizeof url);
-        output_report(invocation->output, "would make %s where it is missing, and migrate it%s%s",
-                      output_safe(invocation->output, url), role == NULL ? "" : "; would give its rights to ",
+        output_report(invocation->output, "would make %s if it is missing, and migrate it%s%s",
+                      output_safe(invocation->output, url), role == NULL ? "" : "; would grant its rights to ",
                       role == NULL ? "" : output_safe(invocation->output, role));
         return verb_print_act(invocation, json_pack("{s:s, s:s?}", "store", url, "role", role), error);
     }
@@ -102,7 +102,7 @@ enum weir_status verb_store_init(struct invocation *invocation, struct weir_erro
     }
     if (status == WEIR_OK) {
         output_report_sign(invocation->output, SIGN_FINE,
-                           applied > 0 ? "the store is ready" : "the store is there and up to date");
+                           applied > 0 ? "the store is ready" : "the store exists and is up to date");
         status = print_migrated(invocation, store, applied, error);
     }
     store_close(store);

@@ -42,7 +42,8 @@ static void print_live_nodes(struct output *output, const json_t *why)
 {
     int64_t live = field_number(why, "nodes_live", 0);
     if (live > 0 && field_text(output, why, "pending_reason") != NULL) {
-        output_print(output, "  nodes            %" PRId64 " live%s in group %s and start%s nothing (`weir node list`)\n",
+        output_print(output,
+                     "  nodes            %" PRId64 " live%s in group %s and start%s no executions (`weir node list`)\n",
                      live, live == 1 ? "s" : "", field_text(output, why, "executor_group"), live == 1 ? "s" : "");
     }
 }
@@ -66,7 +67,7 @@ static void print_scheduler_facts(struct output *output, const json_t *why, int6
     if (lock_holder != NULL) {
         output_print(output,
                      "  lock             processExecutionQueue is held by %s until %s (%s, `weir lock list`); "
-                     "with dispatch.exclusive nothing starts while another node holds it\n",
+                     "with dispatch.exclusive no execution starts while another node holds it\n",
                      lock_holder, lock_until, output_ago(output, lock_until, now_us));
     }
 }
@@ -119,7 +120,7 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     }
     if (node != NULL) {
         const char *silent = field_text(output, why, "node_silent_since");
-        output_print(output, "  node             %s%s%s\n", node, silent != NULL ? ", last heard " : "",
+        output_print(output, "  node             %s%s%s\n", node, silent != NULL ? ", last heartbeat " : "",
                      silent != NULL ? output_ago(output, silent, now_us) : "");
     }
     const char *engine_error = field_text(output, why, "engine_error");
@@ -129,10 +130,11 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     }
     since = field_text(output, why, "engine_impaired_since");
     if (since != NULL) {
-        output_print(output, "  engine           sees ends late since %s (%s)\n", since, output_ago(output, since, now_us));
+        output_print(output, "  engine           detects ends late since %s (%s)\n", since,
+                     output_ago(output, since, now_us));
     }
     if (engine_error != NULL) {
-        output_print(output, "  engine says      %s\n", engine_error);
+        output_print(output, "  engine error     %s\n", engine_error);
     }
     print_scheduler_facts(output, why, now_us);
     const char *code = field_text(output, why, "error_code");

@@ -63,7 +63,7 @@ static enum weir_status report_valid(struct invocation *invocation, const char *
     }
     (void)snprintf(steps, sizeof steps, "%zu %s", definition->count, definition->count == 1 ? "step" : "steps");
     if (!output_object(invocation->output, answer)) {
-        output_report_sign(invocation->output, SIGN_FINE, "%s is right: %s, %s; not published",
+        output_report_sign(invocation->output, SIGN_FINE, "%s is valid: %s, %s; not published",
                            output_safe(invocation->output, path), definition->name,
                            definition->temporal != NULL ? "a workflow on Temporal" : steps);
     }

@@ -57,7 +57,7 @@ static enum weir_status report_execution_end(struct output *output, const json_t
     }
     error_set(error, WEIR_FAILED, "%s ended %s%s%s%s%s", id, state, code != NULL ? ", " : "", code != NULL ? code : "",
               why != NULL ? ": " : "", why != NULL ? why : "");
-    error_hint(error, "`weir show %s` tells its story, `weir logs %s` what its steps wrote", id, id);
+    error_hint(error, "`weir show %s` shows its events, `weir logs %s` the output of its steps", id, id);
     return WEIR_FAILED;
 }
 
@@ -68,7 +68,7 @@ static enum weir_status report_still_waiting(struct output *output, const json_t
     const char *reason = field_text(output, item, "pending_reason");
     error_set(error, WEIR_TIMED_OUT, "%s is still %s%s%s%s", id, state, reason != NULL ? " (" : "",
               reason != NULL ? reason : "", reason != NULL ? ")" : "");
-    error_hint(error, "it goes on; `weir why %s` says what it waits for", id);
+    error_hint(error, "the execution continues; `weir why %s` explains its state", id);
     return WEIR_TIMED_OUT;
 }
 
@@ -94,7 +94,7 @@ static enum weir_status poll_until_end(const struct invocation *invocation, stru
         if (is_item_ended(item)) {
             status = report_execution_end(invocation->output, item, print_end, error);
         } else if (signals_count() > 0) {
-            status = error_set(error, WEIR_INTERRUPTED, "interrupted; %s goes on", id);
+            status = error_set(error, WEIR_INTERRUPTED, "interrupted; execution %s continues", id);
         } else if (left_us <= 0) {
             status = report_still_waiting(invocation->output, item, error);
         } else {

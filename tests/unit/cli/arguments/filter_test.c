@@ -56,9 +56,9 @@ static void what_is_wrong_is_named_with_what_is_right(void **state)
         {"workspce=acme", "no key \"workspce\"", "workspace"},
         {"status=failed", "no key \"status\"", "state"},
         {"tenant=a", "no key", "workspace"},
-        {"state=faild", "no state", "FAILED"},
-        {"state=xyzzy", "no state", "PENDING, CLAIMED"},
-        {"pending_reason=at_capacity", "no pending_reason", "capacity"},
+        {"state=faild", "not a state", "FAILED"},
+        {"state=xyzzy", "not a state", "PENDING, CLAIMED"},
+        {"pending_reason=at_capacity", "not a pending reason", "capacity"},
         {"workspace=", "needs a value", ""},
         {"workspace=''", "needs a value", ""},
         {"workspace='a", "no closing", ""},
@@ -68,7 +68,7 @@ static void what_is_wrong_is_named_with_what_is_right(void **state)
         {"retried=maybe", "yes or no", "retried=no"},
         {"retried=yes retried=no", "given twice", ""},
         {"retry=no", "no key \"retry\"", "retried"},
-        {"pending_reason=no_schedule", "no pending_reason", "no_scheduler"},
+        {"pending_reason=no_schedule", "not a pending reason", "no_scheduler"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

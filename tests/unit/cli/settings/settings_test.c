@@ -327,7 +327,7 @@ static void temporals_own_sources_count_where_weir_names_no_address(void **state
     assert_int_equal(setenv("TEMPORAL_PROFILE", "none", 1), 0);
     refuses("engine: temporal\n", "has no profile \"none\"", "");
     assert_int_equal(setenv("TEMPORAL_PROFILE", "other", 1), 0);
-    refuses("engine: temporal\n", "temporal.toml:12: weir cannot take tls.client_cert_data from there", "temporal.address");
+    refuses("engine: temporal\n", "temporal.toml:12: weir does not support tls.client_cert_data there", "temporal.address");
     assert_int_equal(unsetenv("TEMPORAL_PROFILE"), 0);
     assert_int_equal(unsetenv("TEMPORAL_CONFIG_FILE"), 0);
     assert_int_equal(unsetenv("TEMPORAL_NAMESPACE"), 0);

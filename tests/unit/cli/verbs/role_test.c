@@ -69,7 +69,7 @@ static void a_free_role_says_since_when_and_why(void **state)
     (void)state;
     assert_role(role(NULL, NULL, NULL, true, 0, 0, 0), ROLE_IS_FREE, 0, "none yet");
     assert_role(role(NULL, "2026-11-21T09:59:48Z", NULL, true, 4, 0, 0), ROLE_IS_FREE, 12 * MICROSECONDS_PER_SECOND,
-                "none for 12s: the last one has left the role");
+                "none for 12s: the last scheduler has left the role");
     assert_role(role("node-1", "2026-11-21T09:00:00Z", "2026-11-21T09:59:56Z", true, 4, 0, 9), ROLE_IS_FREE,
                 4 * MICROSECONDS_PER_SECOND, "none for 4.0s: the lease of node-1 is over");
     /* Its session has ended, or its node is dead, before its lease is over. */
