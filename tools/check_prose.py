@@ -45,7 +45,6 @@ LIMITS = {
     'docs/temporal.md': {'who': 1.3},
     'messages': {'what': 3.1, 'tell': 2.5},
     'src/base': {'tell': 1.4},
-    'src/cli': {'who': 1.1, 'tell': 2.6},
     'src/dispatch': {'what': 13.8, 'who': 2.6, 'tell': 6.8, 'nobody': 6.4},
     'src/engine': {'what': 8.1, 'who': 1.9, 'tell': 4.1},
     'src/engine/in_process': {'what': 10.3, 'who': 2.5, 'tell': 3.8},

@@ -99,7 +99,7 @@ int main(int argc, char **argv)
     const char *const *arguments = (const char *const *)argv + (argc > 0 ? 1 : 0);
 
     assemble_tune_process();
-    (void)setlocale(LC_CTYPE, "C.UTF-8"); /* how wide characters are: our text is UTF-8 whatever the user's locale is */
+    (void)setlocale(LC_CTYPE, "C.UTF-8"); /* the widths of characters: all text is UTF-8, in every locale of the user */
     /* A closed stdout and a file at its limit are error codes to us, never a death in the middle of a transaction. */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);

@@ -32,19 +32,19 @@
 #include "cli/settings/temporal_settings.h"
 #include "cli/signals.h"
 
-/* Signals wake the look. What does not is a node that was drained from elsewhere, or whose loop has failed: this much later
- * the process ends. Each look is a wake-up of an idle machine. */
+/* The period of the checks. A signal ends the wait earlier. A drained node or a failed loop does not, so the process
+ * ends at most this much later. Each check wakes an idle machine. */
 #define HEALTH_INTERVAL_US MICROSECONDS_PER_SECOND
 #define STOP_CHECK_US (100 * MICROSECONDS_PER_MS)
 enum { RELOAD_MEMORY_MAX = 16 * 1024 * 1024 };
-/* What runs is killed and given back within this, or the store does not answer. */
+/* The node kills its executions and gives them back within this time, unless the store does not answer. */
 #define INTERRUPT_DEADLINE_US (15 * MICROSECONDS_PER_SECOND)
 
 /* --- opening --- */
 
-/* A node knows the store's password and params of customers. Its steps run as the same user: they shall not read its memory
- * or its environment, and no core shall hold them. At the end it is as before, for tools that look at a process that leaves
- * (leak detection). */
+/* A node holds the store's password and params of customers. Its steps run as the same user, so they must not be able to
+ * read its memory or its environment, and no core file may hold them. The guard ends before the process does, for tools
+ * that inspect a process at its exit (leak detection). */
 static void guard_memory(bool guard)
 {
     (void)prctl(PR_SET_DUMPABLE, guard ? 0 : 1, 0, 0, 0);
@@ -67,7 +67,7 @@ static enum weir_status open_node_engine(struct running_node *running, bool open
     return assemble_engine(settings_text(settings, SETTING_ENGINE), &options, &running->engine, error);
 }
 
-/* One of them has a name of its own, or all have the process's and are told apart by their groups. */
+/* Gives each of several nodes a name: its own, or the name of the process followed by its group. */
 static enum weir_status name_node(struct node_runner *runner, struct settings *settings, bool is_own,
                                   struct weir_error *error)
 {
@@ -82,7 +82,7 @@ static enum weir_status name_node(struct node_runner *runner, struct settings *s
                         error);
 }
 
-/* Which nodes the process is. */
+/* Chooses the entries of `nodes` that this process runs. */
 static enum weir_status choose_nodes(struct node_runner *runner, const struct node_runner_options *options,
                                      struct weir_error *error)
 {
@@ -118,7 +118,7 @@ static void open_runner_log(struct node_runner *runner, int fd)
     if (fd >= 0) {
         bool known = log_format_parse(settings_text(settings, SETTING_LOG_FORMAT), &options.format) &&
                      log_level_parse(settings_text(settings, SETTING_LOG_LEVEL), &options.least);
-        INVARIANT(known); /* settings allow no other words */
+        INVARIANT(known); /* settings_set() has checked both */
         log_init(&runner->log, &options);
         runner->has_log = true;
         (void)event_subscribe(&runner->events, log_event, &runner->log);
@@ -232,13 +232,13 @@ static void tune_log(struct node_runner *runner, const struct settings *settings
     enum event_level least;
     bool known = log_format_parse(settings_text(settings, SETTING_LOG_FORMAT), &format) &&
                  log_level_parse(settings_text(settings, SETTING_LOG_LEVEL), &least);
-    INVARIANT(known); /* settings allow no other words */
+    INVARIANT(known); /* settings_set() has checked both */
     if (runner->has_log && !(only_if_more && least >= runner->log.least)) {
         log_tune(&runner->log, format, least);
     }
 }
 
-/* The log tells what has changed by the more talkative of its two levels. */
+/* Applies reloaded settings. The log reports the changes by the more detailed of its old and new levels. */
 static void apply_reloaded(struct node_runner *runner, struct settings *fresh)
 {
     tune_log(runner, fresh, true);
@@ -347,7 +347,7 @@ static enum weir_status await_nodes_stop(struct node_runner *runner, int64_t dea
     return WEIR_OK;
 }
 
-/* Not given back, because the store was away. */
+/* Reports executions that were not given back, because the store was unreachable. */
 static enum weir_status refuse_left_behind(const struct node_runner *runner, struct weir_error *error)
 {
     size_t left = 0;

@@ -1,6 +1,6 @@
 /* The nodes of a process of the command line: shared by serve, dev and demo. One, or one for each entry of `nodes` in the
- * settings: each a whole node with an engine, a lease and threads of its own, so that an engine that is down holds up
- * nobody else. They begin and stop together; one that cannot go on ends the process.
+ * settings: each a whole node with an engine, a lease and threads of its own, so that an engine that is down does not delay
+ * the other nodes. They start and stop together; one that cannot continue ends the process.
  *
  *     node_runner_open() -> node_runner_start() -> (until a signal or a failure) -> node_runner_stop() ->
  * node_runner_close()
@@ -58,7 +58,7 @@ WEIR_MUST_CHECK enum weir_status node_runner_await(struct node_runner *runner, s
 /* Stops: waits for running executions and prints that; a further signal interrupts it (WEIR_INTERRUPTED); so does the end
  * of stop.grace (WEIR_FAILED, with the message). */
 WEIR_MUST_CHECK enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error *error);
-/* Whether all nodes can go on; `error` has the reason when one cannot. */
+/* Whether all nodes can continue; `error` has the reason when one cannot. */
 bool node_runner_is_healthy(const struct node_runner *runner, struct weir_error *error);
 /* Takes a zeroed one. */
 void node_runner_close(struct node_runner *runner);

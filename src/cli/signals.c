@@ -90,8 +90,8 @@ bool signals_take_reload(void)
     if (reload_wanted == 0) {
         return false;
     }
-    /* In this order: a signal that comes between the two is seen at the next look, and never leaves the fd readable for
-     * nothing. A stop must leave it readable. */
+    /* This order: a signal that arrives between the two is found by the next check, and the descriptor does not stay
+     * readable without a reason. A stop must leave it readable. */
     reload_wanted = 0;
     (void)!read(wake_fd, &count, sizeof count);
     if (signal_count > 0) {

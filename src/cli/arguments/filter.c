@@ -83,6 +83,7 @@ static enum weir_status filter_parse_states(const char *list, unsigned *ret_stat
     return WEIR_OK;
 }
 
+/* Reads a duration as a time before now, or an absolute time. */
 static enum weir_status parse_filter_time(const char *key, const char *value, int64_t now_us, int64_t *ret_time_us,
                                           struct weir_error *error)
 {
@@ -100,6 +101,7 @@ static enum weir_status parse_filter_time(const char *key, const char *value, in
     return status;
 }
 
+/* Refuses a pending reason that is not in the closed list. */
 static enum weir_status check_reason(const char *value, struct weir_error *error)
 {
     const char *names[PENDING_REASON_COUNT];
@@ -129,6 +131,7 @@ static void lower_ascii(char *value)
     }
 }
 
+/* Refuses a text that cannot be the beginning of an id. */
 static enum weir_status check_id(const char *value, struct weir_error *error)
 {
     if (strspn(value, "0123456789abcdef-") == strlen(value) && strlen(value) < UUID_TEXT_MAX) {
@@ -139,6 +142,7 @@ static enum weir_status check_id(const char *value, struct weir_error *error)
     return WEIR_INVALID_ARGUMENT;
 }
 
+/* Reads "yes" or "no". */
 static enum weir_status parse_retried(const char *value, enum retried_condition *ret_retried, struct weir_error *error)
 {
     if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
@@ -150,6 +154,7 @@ static enum weir_status parse_retried(const char *value, enum retried_condition 
     return WEIR_OK;
 }
 
+/* Sets one member of the filter. A member that is set already is an error, because all pairs must match. */
 static enum weir_status set_filter_key(enum filter_key key, const char *value, int64_t now_us,
                                        struct execution_filter *filter, struct weir_error *error)
 {
@@ -185,6 +190,7 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
     return key == KEY_PENDING_REASON ? check_reason(value, error) : key == KEY_ID ? check_id(value, error) : WEIR_OK;
 }
 
+/* Finds the key, or names the nearest one in the hint. Keys of other tools are known as synonyms. */
 static enum weir_status find_filter_key(const char *word, enum filter_key *ret_key, struct weir_error *error)
 {
     for (unsigned i = 0; i < KEY_COUNT; i++) {

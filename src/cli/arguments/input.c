@@ -17,6 +17,7 @@
 
 enum { INPUT_CHUNK = 64 * 1024 };
 
+/* Appends bytes to the text, and turns its limit into a message that names the input. */
 static enum weir_status append_input(struct text *to, const char *bytes, size_t length, const char *name,
                                      struct weir_error *error)
 {
@@ -27,6 +28,7 @@ static enum weir_status append_input(struct text *to, const char *bytes, size_t 
     return status == WEIR_OK ? WEIR_OK : error_out_of_memory(error);
 }
 
+/* Reads until the end of the input. An interrupted read is repeated. */
 static enum weir_status read_whole_input(int fd, const char *name, struct text *to, struct weir_error *error)
 {
     char chunk[INPUT_CHUNK];

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
+/* Whether the list of flags has the name. */
 static bool is_flag_of(const struct flag *flags, size_t most, const char *name)
 {
     for (size_t i = 0; i < most && flags[i].name != NULL; i++) {
@@ -23,6 +24,7 @@ static bool is_flag_of(const struct flag *flags, size_t most, const char *name)
     return false;
 }
 
+/* The value of a flag, NULL when it was not given. The name must be one that the command has. */
 static const struct flag_value *find_value(const struct invocation *invocation, const char *name)
 {
     for (size_t i = 0; i < invocation->value_count; i++) {

@@ -27,6 +27,7 @@ static size_t skip_blanks(const char *bytes, size_t length, size_t at)
     return at;
 }
 
+/* Moves behind a string; a backslash takes the next byte with it. */
 static size_t skip_string(const char *bytes, size_t length, size_t at)
 {
     for (at++; at < length && bytes[at] != '"'; at++) {
@@ -35,6 +36,7 @@ static size_t skip_string(const char *bytes, size_t length, size_t at)
     return at < length ? at + 1 : length;
 }
 
+/* Moves behind one value. The depth of brackets decides where a list or an object ends. */
 static size_t skip_value(const char *bytes, size_t length, size_t at)
 {
     size_t depth = 0;
@@ -123,6 +125,7 @@ static enum weir_status take_line_text(const json_t *object, const char *key, st
     return WEIR_OK;
 }
 
+/* Reads the optional priority and checks its range. */
 static enum weir_status take_line_priority(const json_t *object, struct enqueue_request *request, struct weir_error *error)
 {
     const json_t *value = json_object_get(object, "priority");
@@ -138,6 +141,7 @@ static enum weir_status take_line_priority(const json_t *object, struct enqueue_
     return WEIR_OK;
 }
 
+/* Reads the optional start time. */
 static enum weir_status take_line_run_at(const json_t *object, int64_t now_us, struct arena *arena,
                                          struct enqueue_request *request, struct weir_error *error)
 {
@@ -152,6 +156,7 @@ static enum weir_status take_line_run_at(const json_t *object, int64_t now_us, s
     return status;
 }
 
+/* Copies the raw bytes of the params into the request. */
 static enum weir_status take_line_params(const char *line, size_t length, const json_t *object, struct arena *arena,
                                          struct enqueue_request *request, struct weir_error *error)
 {
@@ -174,6 +179,7 @@ static enum weir_status take_line_params(const char *line, size_t length, const 
     return request->params != NULL ? WEIR_OK : error_out_of_memory(error);
 }
 
+/* Refuses unknown keys: a misspelt key would otherwise have no effect. */
 static enum weir_status check_line_keys(json_t *object, struct weir_error *error)
 {
     const char *key;
@@ -197,6 +203,7 @@ static enum weir_status check_line_keys(json_t *object, struct weir_error *error
     return WEIR_OK;
 }
 
+/* Reads all fields of the object. Workspace and workflow must be there, or be defaults. */
 static enum weir_status take_line_fields(const char *line, size_t length, json_t *object, int64_t now_us,
                                          struct arena *arena, struct enqueue_request *request, struct weir_error *error)
 {

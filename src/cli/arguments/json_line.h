@@ -1,6 +1,6 @@
 /* One line of `weir enqueue -`: a JSON object that asks for one execution.
  *
- * Params are kept as they were written: the value's own bytes are cut out of the line, never read and written again, so
+ * Params are kept as they were written: the value's own bytes are cut out of the line, never parsed and printed again, so
  * that key order, number spelling and escapes reach the workflow untouched.
  */
 #ifndef WEIR_CLI_ARGUMENTS_JSON_LINE_H

@@ -94,6 +94,7 @@ static const struct flag *find_flag(const struct command *command, const char *n
     return found;
 }
 
+/* Collects the names of flags, as candidates for a suggestion. */
 static size_t add_flag_names(const struct flag *flags, size_t most, const char **names, size_t count)
 {
     for (size_t i = 0; i < most && flags[i].name != NULL && count < COMMAND_TRIES_MAX; i++) {
@@ -117,6 +118,7 @@ static const struct command *command_before_flag(const struct argument_reader *r
     return command;
 }
 
+/* Names the nearest flag of the command, or the key of --where that has the name. */
 static enum weir_status refuse_unknown_flag(const struct command *command, const char *spelling, const char *name,
                                             struct weir_error *error)
 {
@@ -152,6 +154,7 @@ static bool looks_like_flag(const char *text)
     return text[0] == '-' && text[1] != '\0' && !(text[1] >= '0' && text[1] <= '9');
 }
 
+/* Copies a part of an argument, so that messages can spell the flag as it was typed. */
 static const char *copy_argument_part(struct argument_reader *reader, const char *text, size_t length)
 {
     return arena_copy(reader->invocation->arena, text, length);
@@ -186,6 +189,7 @@ static enum weir_status add_typed_flag(struct argument_reader *reader, const cha
     return WEIR_OK;
 }
 
+/* "--name", "--name=VALUE" or "--name VALUE". */
 static enum weir_status take_long_flag(struct argument_reader *reader, const char *text, struct weir_error *error)
 {
     const char *equals = strchr(text, '=');
@@ -234,6 +238,7 @@ static enum weir_status take_letter_flags(struct argument_reader *reader, const 
     return WEIR_OK;
 }
 
+/* The first pass: sorts the arguments into flags and others. "--" ends the flags. */
 static enum weir_status collect_arguments(struct argument_reader *reader, struct weir_error *error)
 {
     bool flags_ended = false;
@@ -273,6 +278,7 @@ static bool is_noun(const char *text, size_t length)
     return false;
 }
 
+/* Suggests a synonym, or the nearest command, or the help. */
 static void hint_at_command(const char *typed, const char *prefix, struct weir_error *error)
 {
     const char *names[COMMAND_TRIES_MAX];
@@ -384,6 +390,7 @@ static enum weir_status read_integer_flag(const struct typed_flag *typed, const 
     return WEIR_INVALID_ARGUMENT;
 }
 
+/* Checks that the value is one of the choices of the flag. */
 static enum weir_status read_choice_flag(const struct typed_flag *typed, const struct flag *flag, struct arena *arena,
                                          struct weir_error *error)
 {
@@ -408,6 +415,7 @@ static enum weir_status read_choice_flag(const struct typed_flag *typed, const s
     return WEIR_INVALID_ARGUMENT;
 }
 
+/* Reads the value by the type of the flag. Relative times are read again later, against the clock of the store. */
 static enum weir_status read_flag_value(const struct typed_flag *typed, const struct flag *flag, struct arena *arena,
                                         int64_t *ret_number, struct weir_error *error)
 {
@@ -437,6 +445,7 @@ static enum weir_status read_flag_value(const struct typed_flag *typed, const st
     return status;
 }
 
+/* The second pass for one flag: the command must have it, once, with a valid value. */
 static enum weir_status check_flag(struct invocation *invocation, const struct typed_flag *typed, struct weir_error *error)
 {
     const struct command *command = invocation->command;
@@ -462,6 +471,7 @@ static enum weir_status check_flag(struct invocation *invocation, const struct t
     return status;
 }
 
+/* Checks the number of arguments against the row of the command. */
 static enum weir_status check_arguments(const struct invocation *invocation, struct weir_error *error)
 {
     const struct argument *arguments = invocation->command->arguments;
@@ -488,6 +498,7 @@ static enum weir_status check_arguments(const struct invocation *invocation, str
     return WEIR_OK;
 }
 
+/* --json is short for -o json, so another -o contradicts it. */
 static enum weir_status check_formats(const struct invocation *invocation, struct weir_error *error)
 {
     const char *format = invocation_text(invocation, "output");
@@ -497,6 +508,7 @@ static enum weir_status check_formats(const struct invocation *invocation, struc
     return WEIR_OK;
 }
 
+/* Whether -h was given anywhere: then nothing else is checked. */
 static bool is_help_wanted(const struct argument_reader *reader)
 {
     for (size_t i = 0; i < reader->flag_count; i++) {

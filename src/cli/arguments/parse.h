@@ -7,8 +7,8 @@
 
 enum { COMMAND_WORDS_MAX = 20000, COMMAND_TRIES_MAX = 64 };
 
-/* Fills `invocation` (its arena is set by the caller, the rest is zero). `words` excludes the program's name and must
- * outlive the invocation. With wants_help or wants_version nothing else is checked. */
+/* Fills `invocation` (its arena is set by the caller, the rest is zero). `arguments` excludes the program's name and
+ * must outlive the invocation. With wants_help or wants_version nothing else is checked. */
 WEIR_MUST_CHECK enum weir_status command_parse(struct invocation *invocation, size_t count, const char *const *words,
                                                struct weir_error *error);
 /* Whether the arguments ask for JSON, as far as faulty arguments show it: for the message about them. */

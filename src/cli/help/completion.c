@@ -13,7 +13,7 @@
 #include "cli/arguments/invocation.h"
 #include "cli/output/text_page.h"
 
-/* Calls `visit` once for each first word: a verb, or a noun. */
+/* Calls `visit` once for each first argument: a verb, or a noun. */
 static void visit_first_arguments(struct text_page *page,
                                   void (*visit)(struct text_page *page, const char *word, const char *help))
 {
@@ -33,12 +33,14 @@ static void visit_first_arguments(struct text_page *page,
     }
 }
 
+/* Adds one candidate. */
 static void add_bash_argument(struct text_page *page, const char *word, const char *help)
 {
     (void)help;
     text_page_add(page, " %s", word);
 }
 
+/* Adds the flags as candidates. */
 static void add_flag_names_with_dashes(struct text_page *page, const struct flag *flags, size_t most)
 {
     for (size_t i = 0; i < most && flags[i].name != NULL; i++) {
@@ -82,6 +84,7 @@ static void add_bash_verbs(struct text_page *page)
     }
 }
 
+/* Writes the function for bash: it finds the verb among the words, then offers verbs, flags or files. */
 static void add_bash(struct text_page *page)
 {
     text_page_add(page,
@@ -89,7 +92,7 @@ static void add_bash(struct text_page *page)
                   "_weir() {\n"
                   "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
                   "    local first= second= words= flags= word= i=1\n"
-                  "    while [ $i -lt $COMP_CWORD ]; do\n" /* what zsh understands, too: no slices */
+                  "    while [ $i -lt $COMP_CWORD ]; do\n" /* zsh runs this, too, so it must not use slices */
                   "        word=${COMP_WORDS[$i]} i=$((i + 1))\n"
                   "        case $word in -*) ;; *) if [ -z \"$first\" ]; then first=$word; elif [ -z \"$second\" ]; then"
                   " second=$word; fi ;; esac\n"
@@ -138,6 +141,7 @@ static void add_zsh(struct text_page *page)
     text_page_add(page, "if [ \"${funcstack[1]}\" = _weir ]; then _bash_complete -F _weir; fi\n");
 }
 
+/* Adds a text in single quotes, as fish reads them. */
 static void add_quoted(struct text_page *page, const char *text)
 {
     text_page_add(page, "'");
@@ -147,6 +151,7 @@ static void add_quoted(struct text_page *page, const char *text)
     text_page_add(page, "'");
 }
 
+/* Offers a first argument, with its help. */
 static void add_fish_argument(struct text_page *page, const char *word, const char *help)
 {
     text_page_add(page, "complete -c weir -n __fish_use_subcommand -f -a %s -d ", word);
@@ -154,6 +159,7 @@ static void add_fish_argument(struct text_page *page, const char *word, const ch
     text_page_add(page, "\n");
 }
 
+/* Offers flags under a condition of fish. */
 static void add_fish_flags(struct text_page *page, const char *condition, const struct flag *flags, size_t most)
 {
     for (size_t i = 0; i < most && flags[i].name != NULL; i++) {
@@ -173,6 +179,7 @@ static void add_fish_flags(struct text_page *page, const char *condition, const 
     }
 }
 
+/* Writes one line of `complete` for each verb and each flag. */
 static void add_fish(struct text_page *page)
 {
     size_t count;

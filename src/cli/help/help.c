@@ -32,7 +32,7 @@ const struct exit_code *help_exit_codes(void)
     return exit_codes;
 }
 
-/* Adds words from column `at` on, breaking lines before HELP_COLUMNS and indenting what follows by `indent`. */
+/* Adds a text from column `at` on. Breaks lines before HELP_COLUMNS and indents the next lines by `indent`. */
 static void add_wrapped(struct text_page *page, const char *words, size_t at, size_t indent)
 {
     size_t column = at;
@@ -61,6 +61,7 @@ static void add_wrapped(struct text_page *page, const char *words, size_t at, si
     text_page_add(page, "\n");
 }
 
+/* Adds a name and its help in two columns. A long name gets a line of its own. */
 static void add_help_item(struct text_page *page, const char *left, const char *help, size_t column)
 {
     size_t width = text_columns(left);
@@ -73,6 +74,7 @@ static void add_help_item(struct text_page *page, const char *left, const char *
     add_wrapped(page, help, column, column);
 }
 
+/* "-w, --workspace NAME". */
 static void spell_flag(const struct flag *flag, char *to, size_t size)
 {
     char letter[8] = "    ";
@@ -83,6 +85,7 @@ static void spell_flag(const struct flag *flag, char *to, size_t size)
                    flag->type != VALUE_NONE ? flag->value : "");
 }
 
+/* Adds flags, without --dry-run for a command that refuses it. */
 static void add_help_flags(struct text_page *page, const struct flag *flags, size_t most, const struct command *command)
 {
     char left[64];

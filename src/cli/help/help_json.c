@@ -14,6 +14,7 @@
 #include "cli/help/help.h"
 #include "cli/settings/settings.h"
 
+/* The name of a type of values in the JSON. */
 static const char *type_name(enum value_type type)
 {
     static const char *const names[] = {
@@ -23,6 +24,7 @@ static const char *type_name(enum value_type type)
     return names[type];
 }
 
+/* One flag, with the members that its type has. */
 static json_t *flag_json(const struct flag *flag)
 {
     char letter[2] = {flag->letter, '\0'};
@@ -51,6 +53,7 @@ static json_t *flag_json(const struct flag *flag)
     return json;
 }
 
+/* The flags of a command, or the global ones. */
 static json_t *flags_json(const struct flag *flags, size_t most)
 {
     json_t *list = json_array();
@@ -63,6 +66,7 @@ static json_t *flags_json(const struct flag *flags, size_t most)
     return list;
 }
 
+/* The arguments of a command. */
 static json_t *arguments_json(const struct command *command)
 {
     json_t *list = json_array();
@@ -78,6 +82,7 @@ static json_t *arguments_json(const struct command *command)
     return list;
 }
 
+/* One row of the table. */
 static json_t *command_json(const struct command *command)
 {
     return json_pack("{s:s, s:s, s:s, s:s, s:s*, s:b, s:o, s:o}", "name", command->name, "section", command->section,
@@ -86,6 +91,7 @@ static json_t *command_json(const struct command *command)
                      flags_json(command->flags, COMMAND_FLAGS_MAX));
 }
 
+/* All settings, in the order of their table. */
 static json_t *settings_json(void)
 {
     json_t *list = json_array();
@@ -101,6 +107,7 @@ static json_t *settings_json(void)
     return list;
 }
 
+/* The exit codes with their meanings. */
 static json_t *exit_codes_json(void)
 {
     json_t *list = json_array();

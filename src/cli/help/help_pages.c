@@ -38,6 +38,7 @@ static void add_roff(struct text_page *page, const char *text, size_t length)
     }
 }
 
+/* Adds an escaped text between two texts of roff. */
 static void add_roff_line(struct text_page *page, const char *before, const char *text, const char *after)
 {
     text_page_add(page, "%s", before);
@@ -45,6 +46,7 @@ static void add_roff_line(struct text_page *page, const char *before, const char
     text_page_add(page, "%s\n", after);
 }
 
+/* Adds each line of the text as a paragraph. */
 static void add_roff_paragraphs(struct text_page *page, const char *text)
 {
     while (*text != '\0') {
@@ -56,6 +58,7 @@ static void add_roff_paragraphs(struct text_page *page, const char *text)
     }
 }
 
+/* Adds a flag with its help as a tagged paragraph. */
 static void add_roff_flag(struct text_page *page, const struct flag *flag)
 {
     text_page_add(page, ".TP\n");
@@ -70,6 +73,7 @@ static void add_roff_flag(struct text_page *page, const struct flag *flag)
     add_roff_line(page, "", flag->help, "");
 }
 
+/* Adds usage, summary, details, arguments, flags and examples of a command. */
 static void add_roff_command(struct text_page *page, const struct command *command, const char *heading)
 {
     char usage[128];
@@ -92,6 +96,7 @@ static void add_roff_command(struct text_page *page, const struct command *comma
     text_page_add(page, ".fi\n");
 }
 
+/* Adds the parts that every page has: global flags, exit codes, settings. */
 static void add_roff_tail(struct text_page *page)
 {
     text_page_add(page, ".SH FLAGS OF EVERY COMMAND\n");
@@ -153,6 +158,7 @@ static void add_markdown_cell(struct text_page *page, const char *text)
     }
 }
 
+/* Adds a row of a table for each flag. */
 static void add_markdown_flags(struct text_page *page, const struct flag *flags, size_t most)
 {
     for (size_t i = 0; i < most && flags[i].name != NULL; i++) {
@@ -171,6 +177,7 @@ static void add_markdown_flags(struct text_page *page, const struct flag *flags,
     }
 }
 
+/* Adds a section for a command. */
 static void add_markdown_command(struct text_page *page, const struct command *command)
 {
     char usage[128];
@@ -194,6 +201,7 @@ static void add_markdown_command(struct text_page *page, const struct command *c
     add_markdown_flags(page, command->flags, COMMAND_FLAGS_MAX);
 }
 
+/* Adds the table of settings. */
 static void add_markdown_settings(struct text_page *page)
 {
     text_page_add(

@@ -49,7 +49,8 @@ static size_t count_lines(const char *text, size_t length)
     return lines;
 }
 
-/* Copies one line without what stands behind the last column; escape codes take none and all stay. Moves both behind it. */
+/* Copies one line up to the last column and moves both pointers behind it. Escape codes have no width, and all of them
+ * are copied. */
 static void fit_line(const char **from, char **to, size_t columns)
 {
     size_t used = 0;

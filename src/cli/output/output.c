@@ -146,7 +146,7 @@ void output_bytes(struct output *output, const char *bytes, size_t length)
     note_write(output, fwrite(bytes, 1, length, output->out) == length);
 }
 
-/* What a terminal would obey (C1 controls, bidi marks) becomes \uXXXX: the same JSON, and safe to look at. */
+/* Prints C1 controls and bidi marks as \uXXXX: the JSON means the same, and the terminal does not execute it. */
 static void print_escaped(struct output *output, const char *bytes, size_t length)
 {
     for (size_t i = 0; i < length;) {
@@ -227,14 +227,14 @@ bool output_object(struct output *output, const json_t *object)
     return true;
 }
 
-/* --- talk --- */
+/* --- messages --- */
 
 static void WEIR_PRINTF(3, 0) write_message(struct output *output, const char *lead, const char *format, va_list arguments)
 {
     output_progress_end(output);
     flush_out(output);
     if (output->write_errno == EPIPE) {
-        return; /* nobody reads any more */
+        return; /* the reader has closed stdout */
     }
     (void)fputs(lead, output->messages);
     (void)vfprintf(output->messages, format, arguments);
@@ -319,7 +319,7 @@ bool output_ask(struct output *output, const char *question, const char *expecte
     return strcmp(answer, expected) == 0;
 }
 
-/* --- words --- */
+/* --- texts --- */
 
 const char *output_safe(struct output *output, const char *string)
 {

@@ -1,8 +1,8 @@
-/* The output of a command: data on stdout, talk on stderr, both safe for the terminal, neither ever cut by a signal.
+/* The output of a command: data on stdout, messages on stderr, both safe for the terminal, neither ever cut by a signal.
  *
  * Strings that come from users or the store go through output_safe() before they reach a table or a sentence; JSON escapes
  * by itself. Escape codes are written only to a terminal, and not with NO_COLOR or TERM=dumb. A reader that closes our
- * stdout (`weir list | head -1`) is no error: writing goes on into nothing, output_finish() answers
+ * stdout (`weir list | head -1`) is no error: later writes have no effect, output_finish() returns
  * WEIR_FAILED without a message, and the exit code is 1.
  */
 #ifndef WEIR_CLI_OUTPUT_H
@@ -40,7 +40,7 @@ struct output {
     FILE *out;
     FILE *messages;
     enum output_format format;
-    bool quiet; /* no talk but errors */
+    bool quiet; /* no messages but errors */
     bool out_is_terminal;
     bool messages_is_terminal;
     bool out_colour;
@@ -57,18 +57,18 @@ struct output {
     size_t progress_width;
 };
 
-/* Looks at the streams and the environment. Reads COLUMNS and the window size. */
+/* Reads the properties of the streams, the environment, COLUMNS and the window size. */
 void output_open(struct output *output, FILE *out, FILE *messages, struct arena *arena);
 /* Flushes. WEIR_FAILED without a message when the reader is gone; WEIR_SYSTEM when the disk behind stdout is full. */
 WEIR_MUST_CHECK enum weir_status output_finish(struct output *output, struct weir_error *error);
 
 /* --- data, on stdout --- */
 
-/* As it is; for text made by ourselves. */
+/* Prints as it is; only for texts that weir made. */
 void output_print(struct output *output, const char *format, ...) WEIR_PRINTF(2, 3);
 /* Any bytes as they are, NULs too. */
 void output_bytes(struct output *output, const char *bytes, size_t length);
-/* Flushes the printed text, for a reader who acts on it line by line. */
+/* Flushes the printed text, for a reader that acts on it line by line. */
 void output_flush(struct output *output);
 /* One value: indented on a terminal, compact when piped; then a newline. */
 void output_json(struct output *output, const json_t *value);

@@ -1,4 +1,4 @@
-/* A text that grows line by line; the first failure sticks, so callers look once, at the end. */
+/* A text that grows line by line; the first failure sticks, so callers check the status once, at the end. */
 #ifndef WEIR_CLI_OUTPUT_TEXT_PAGE_H
 #define WEIR_CLI_OUTPUT_TEXT_PAGE_H
 

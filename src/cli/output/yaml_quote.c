@@ -19,7 +19,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Only what begins like a name or a path: digits would be numbers, and signs have meanings. */
+/* Only a text that begins like a name or a path is plain: digits would be numbers, and signs have meanings. */
 static bool is_plain_scalar(const char *text)
 {
     static const char *const other_values[] = {"null",  "Null",  "NULL", "true", "True", "TRUE", "false",

@@ -20,6 +20,7 @@ static const enum setting_id reloadable[] = {
     SETTING_LOG_FORMAT,          SETTING_LOG_LEVEL,
 };
 
+/* Whether a running node can take over the setting. */
 static bool is_reloadable(enum setting_id id)
 {
     for (size_t i = 0; i < sizeof reloadable / sizeof reloadable[0]; i++) {

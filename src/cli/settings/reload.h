@@ -20,9 +20,9 @@ WEIR_MUST_CHECK enum weir_status reload_read(const struct settings *started, con
 size_t reload_report(const struct settings *started, const struct settings *before, struct settings *fresh,
                      struct event_bus *events);
 
-/* For one node of the process: takes the settings that a running node takes over out of the new ones (`process`, its entry
- * of `nodes` or those beside them), and emits events for the changes of its own entry. An entry that is gone changes
- * nothing but what stands beside it; one that is new needs a restart. Returns how many of the entry's own have changed. */
+/* For one node of the process: copies the settings that a running node can take over from the new ones in `process`:
+ * from its entry of `nodes`, or else from the settings beside `nodes`. Emits events for the changes of its own entry. A
+ * new entry needs a restart. Returns how many of the entry's own have changed. */
 size_t reload_node(struct settings *node, const struct settings *process, struct event_bus *events);
 
 #endif

@@ -194,6 +194,7 @@ static enum weir_status read_integer_setting(const struct setting *setting, cons
     return WEIR_OK;
 }
 
+/* Reads a duration within the limits of the setting, or "forever" where it is allowed. */
 static enum weir_status read_duration_setting(const struct setting *setting, const char *text, int64_t *ret_number,
                                               struct weir_error *error)
 {
@@ -218,6 +219,7 @@ static enum weir_status read_duration_setting(const struct setting *setting, con
     return WEIR_OK;
 }
 
+/* Reads "true" or "false"; other spellings are refused, so that a file has one. */
 static enum weir_status read_boolean_setting(const struct setting *setting, const char *text, int64_t *ret_number,
                                              struct weir_error *error)
 {
@@ -250,6 +252,7 @@ static const char **split_list(struct arena *arena, const char *text, const char
     return words;
 }
 
+/* Checks that the text is one of the choices of the setting. */
 static enum weir_status check_choice(struct settings *settings, const struct setting *setting, const char *text,
                                      struct weir_error *error)
 {
@@ -271,8 +274,8 @@ static enum weir_status check_choice(struct settings *settings, const struct set
     return WEIR_INVALID_CONFIG;
 }
 
-/* Words that other programs take for true or false; here they would be the name of a program, and nothing else would run.
- */
+/* Whether other programs take the text for true or false. In exec.allow it would be the name of the only allowed
+ * program. */
 static bool is_other_boolean(const char *text)
 {
     static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "1", "0"};
@@ -284,6 +287,7 @@ static bool is_other_boolean(const char *text)
     return false;
 }
 
+/* Reads exec.allow: true, false, or a list of program names and absolute paths. */
 static enum weir_status read_allow_list(struct settings *settings, struct setting_value *value, struct weir_error *error)
 {
     if (strcmp(value->text, "false") == 0 || strcmp(value->text, "true") == 0) {
@@ -320,6 +324,7 @@ static enum weir_status read_allow_list(struct settings *settings, struct settin
     return WEIR_OK;
 }
 
+/* The maximum of a text, which a setting may lower. */
 static int text_bytes_max(const struct setting *setting)
 {
     return setting->most > 0 ? (int)setting->most : SETTING_TEXT_BYTES_MAX;
@@ -384,6 +389,7 @@ static const char *user_file_path(struct arena *arena)
     return length > 0 && (size_t)length < sizeof path ? arena_copy_string(arena, path) : NULL;
 }
 
+/* Reads --config alone, or the three places from the weakest to the strongest. */
 static enum weir_status read_files(struct settings *settings, const char *config_file, struct weir_error *error)
 {
     const char *places[3] = {"./weir.yaml", user_file_path(settings->arena), "/etc/weir/weir.yaml"};

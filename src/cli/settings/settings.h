@@ -8,9 +8,8 @@
  *
  * Keys are written nested or with dots:   dispatch: {poll_interval: 5s}   or   dispatch.poll_interval: 5s
  *
- * The list `nodes` makes one process several nodes, each of a group of its own. An entry has the same keys; what it says
- * goes before everything else, because nothing else names one node, and for the rest it is as the settings beside `nodes`
- * say: nodes:
+ * The list `nodes` makes one process several nodes, each of a group of its own. An entry has the same keys; its values win
+ * over every other source, because no other source names one node; the settings beside `nodes` give the rest: nodes:
  *       - executor.group: steps
  *       - executor.group: billing
  *         engine: temporal
@@ -118,7 +117,7 @@ const struct setting *settings_table(void);
 /* The id of a key; SETTING_COUNT when there is none. */
 enum setting_id settings_find(const char *key);
 
-/* Sets all defaults, reads the files and the environment. `config_file` NULL = look in the three places. */
+/* Sets all defaults, reads the files and the environment. `config_file` NULL = the three places. */
 WEIR_MUST_CHECK enum weir_status settings_load(struct settings *settings, struct arena *arena, const char *config_file,
                                                struct weir_error *error);
 /* Overrides one value, checked like any other; `origin` is kept by pointer. */

@@ -30,6 +30,7 @@ struct settings_file {
     bool seen[SETTING_COUNT];
 };
 
+/* "FILE:LINE", for `weir config show --origin`. */
 static const char *origin_of(struct settings_file *file, const struct yaml_node *node)
 {
     char text[512];
@@ -37,6 +38,7 @@ static const char *origin_of(struct settings_file *file, const struct yaml_node 
     return arena_copy_string(file->settings->arena, text);
 }
 
+/* Turns a YAML list of programs into the text form of exec.allow. */
 static const char *join_list(struct settings_file *file, const struct yaml_node *node, struct weir_error *error)
 {
     struct text joined = {.max = SETTINGS_FILE_BYTES_MAX};
@@ -63,6 +65,7 @@ done:
     return copy;
 }
 
+/* Checks the kind of the YAML node, then sets the value with its place as the origin. */
 static enum weir_status take_value(struct settings_file *file, enum setting_id id, const struct yaml_node *node,
                                    struct weir_error *error)
 {
@@ -98,6 +101,7 @@ static enum weir_status take_value(struct settings_file *file, enum setting_id i
     return status;
 }
 
+/* Whether keys begin with this part, as "dispatch" in dispatch.poll_interval. */
 static bool is_key_prefix(const char *prefix)
 {
     size_t length = strlen(prefix);
@@ -109,6 +113,7 @@ static bool is_key_prefix(const char *prefix)
     return false;
 }
 
+/* Names the nearest key in the hint. */
 static enum weir_status refuse_unknown_key(struct settings_file *file, const struct yaml_node *key, const char *name,
                                            struct weir_error *error)
 {
@@ -150,6 +155,7 @@ static enum weir_status check_group(const struct settings_file *file, const stru
     return WEIR_OK;
 }
 
+/* Reads one entry of `nodes` into a copy of the settings, and keeps the values that it sets. */
 static enum weir_status take_node_entry(const struct settings_file *file, struct settings *settings, size_t index,
                                         const struct yaml_node *node, struct weir_error *error)
 {
@@ -167,6 +173,7 @@ static enum weir_status take_node_entry(const struct settings_file *file, struct
     return status == WEIR_OK ? check_group(file, settings, index, node, error) : status;
 }
 
+/* Reads the list `nodes`. It replaces the list of a weaker file as a whole. */
 static enum weir_status take_node_list(struct settings_file *file, const struct yaml_node *list, struct weir_error *error)
 {
     struct settings *settings = file->settings;
@@ -255,7 +262,7 @@ static enum weir_status read_settings_bytes(const char *path, bool may_miss, cha
     return WEIR_OK;
 }
 
-/* Nothing but blanks and comments: a weir.yaml that somebody has just begun. */
+/* Whether the file holds only blanks and comments, as a weir.yaml without settings does. */
 static bool has_only_comments(const char *bytes, size_t length)
 {
     bool is_comment = false;

@@ -50,6 +50,7 @@ static const char *const refused_variables[] = {"TEMPORAL_TLS_CLIENT_CERT_DATA",
                                                 "TEMPORAL_TLS_SERVER_CA_CERT_DATA",
                                                 "TEMPORAL_TLS_DISABLE_HOST_VERIFICATION"};
 
+/* Whether no source of weir has set the value. */
 static bool is_setting_default(const struct settings *settings, enum setting_id id)
 {
     return strcmp(settings->values[id].origin, "default") == 0;
@@ -71,6 +72,7 @@ static enum weir_status take_setting(struct settings *settings, enum setting_id 
     return status;
 }
 
+/* An unsupported key is an error, because the connection would differ from the intended one. */
 static enum weir_status refuse_unsupported(const char *origin, const char *name, struct weir_error *error)
 {
     (void)error_set(error, WEIR_INVALID_CONFIG, "%s: weir does not support %s there", origin, name);
@@ -113,11 +115,12 @@ struct profile {
     const bool *taken;
     bool is_open; /* the lines are of the profile */
     bool is_tls;  /* ... of its TLS */
-    bool has_tls; /* it says something of TLS */
+    bool has_tls; /* it has settings of TLS */
     bool no_tls;
     bool was_found;
 };
 
+/* Cuts blanks at both ends, in place. */
 static char *trim_blanks(char *text)
 {
     text += strspn(text, " \t");
@@ -128,7 +131,7 @@ static char *trim_blanks(char *text)
     return text;
 }
 
-/* The value in place, without its quotes; what comes behind it must be a comment. NULL: it is no such value. */
+/* Returns the value in place, without its quotes. Only a comment may follow. NULL: it is neither a string nor a boolean. */
 static char *read_profile_value(char *text)
 {
     char quote = text[0];
@@ -181,6 +184,7 @@ static void enter_section(struct profile *profile, char *line)
     profile->was_found = profile->was_found || profile->is_open;
 }
 
+/* Takes one key of the profile, unless a stronger source has set it. */
 static enum weir_status take_profile_key(struct profile *profile, const char *key, char *raw, const char *origin,
                                          struct weir_error *error)
 {
@@ -210,6 +214,7 @@ static enum weir_status take_profile_key(struct profile *profile, const char *ke
     return WEIR_OK;
 }
 
+/* Reads a section or a key; other lines are ignored. */
 static enum weir_status take_profile_line(struct profile *profile, char *text, int number, struct weir_error *error)
 {
     char origin[ORIGIN_BYTES_MAX];
@@ -227,6 +232,7 @@ static enum weir_status take_profile_line(struct profile *profile, char *text, i
     return take_profile_key(profile, trim_blanks(line), trim_blanks(equals + 1), origin, error);
 }
 
+/* Reads the file line by line. A TLS section without `disabled` turns TLS on. */
 static enum weir_status read_profile_lines(struct profile *profile, FILE *file, struct weir_error *error)
 {
     char line[LINE_BYTES_MAX];
@@ -261,6 +267,7 @@ static bool find_profile_path(char *path, size_t size, bool *ret_is_named)
     return length > 0 && (size_t)length < size;
 }
 
+/* Reads the profile file. Only a file or a profile that the user names must exist. */
 static enum weir_status take_profile_file(struct settings *settings, const bool *taken, struct weir_error *error)
 {
     char path[PATH_BYTES_MAX];

@@ -27,6 +27,7 @@ struct records {
     size_t capacity;
 };
 
+/* Grows the three arrays together, so that they keep one capacity. */
 static enum weir_status reserve_records(struct records *records, size_t more, struct weir_error *error)
 {
     size_t need = records->claim_count + more;
@@ -69,6 +70,7 @@ size_t cap_audit_peak(int64_t *claims_us, size_t claim_count, int64_t *ends_us, 
     return peak;
 }
 
+/* Counts the execution by its state. */
 static void count_state(struct cap_audit *audit, const char *state)
 {
     audit->executions++;
@@ -78,6 +80,7 @@ static void count_state(struct cap_audit *audit, const char *state)
     audit->failed += strcmp(state, "FAILED") == 0 || strcmp(state, "CANCELLED") == 0;
 }
 
+/* Counts one execution, and adds its times when it held a slot. */
 static void add_audited_row(struct cap_audit *audit, struct records *records, const json_t *row)
 {
     const char *state = json_string_value(json_object_get(row, "status"));
@@ -119,6 +122,7 @@ static bool read_audited_row(void *context, const json_t *row)
     return reading->status == WEIR_OK;
 }
 
+/* Reads all executions of the workspace, page by page. */
 static enum weir_status read_audited_rows(struct store *store, struct reading *reading)
 {
     struct list_options options = {

@@ -17,7 +17,7 @@ struct answer {
     char workspace[WORKSPACE_NAME_MAX + 1]; /* "": nothing is remembered here */
     char workflow[WORKFLOW_NAME_MAX + 1];
     char group[GROUP_NAME_MAX + 1]; /* "": the request names none */
-    struct weir_error error;        /* its status says whether there is one */
+    struct weir_error error;        /* its status is WEIR_OK when there is none */
 };
 
 struct dry_run {
@@ -39,6 +39,7 @@ static const char *group_of_request(const struct enqueue_request *request)
     return request->group != NULL ? request->group : "";
 }
 
+/* The place where the answer for these names is remembered. */
 static struct answer *answer_place(struct dry_run *dry_run, const struct enqueue_request *request)
 {
     uint64_t hash =
@@ -51,6 +52,7 @@ struct owned {
     bool is_its_own;
 };
 
+/* Stops at the first version that the workspace may run. */
 static bool compare_owner(void *context, const json_t *workflow)
 {
     struct owned *owned = context;
@@ -59,7 +61,7 @@ static bool compare_owner(void *context, const json_t *workflow)
     return !owned->is_its_own;
 }
 
-/* That the workspace may run it: some version is its own or everybody's. */
+/* Checks that the workspace may run the workflow: a version belongs to it, or to no workspace. */
 static enum weir_status require_owner(struct store *store, const struct enqueue_request *request, struct weir_error *error)
 {
     struct list_options options = {.kind = LIST_WORKFLOWS, .name = request->workflow, .limit = LIST_LIMIT_MOST};
@@ -72,6 +74,7 @@ static enum weir_status require_owner(struct store *store, const struct enqueue_
     return status;
 }
 
+/* Refuses a group that the store does not have, with the nearest name. */
 static enum weir_status require_group(struct store *store, const char *group, struct weir_error *error)
 {
     struct list_options options = {.kind = LIST_GROUPS, .name = group, .limit = 1};
@@ -100,6 +103,7 @@ static enum weir_status require_group(struct store *store, const char *group, st
     return status;
 }
 
+/* Checks workspace, workflow, owner and group, and stops at the first error. */
 static enum weir_status check_names_of_request(struct store *store, const struct enqueue_request *request,
                                                struct weir_error *error)
 {
@@ -114,7 +118,7 @@ static enum weir_status check_names_of_request(struct store *store, const struct
     return status == WEIR_OK && request->group != NULL ? require_group(store, request->group, error) : status;
 }
 
-/* About the names, not about the store that was asked. */
+/* Whether the status is an answer about the names, and not a failure of the store. */
 static bool is_an_answer(enum weir_status status)
 {
     return status == WEIR_OK || status == WEIR_WORKSPACE_NOT_FOUND || status == WEIR_WORKFLOW_NOT_FOUND ||

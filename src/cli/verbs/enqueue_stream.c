@@ -25,7 +25,7 @@
 #include "cli/verbs/dry_run.h"
 #include "cli/verbs/verb.h"
 
-/* What a set may take besides its lines' own bytes. */
+/* The memory of a set: its texts and the parsed lines. */
 enum { SET_ARENA_BYTES = 2 * ENQUEUE_SET_BYTES + 4 * JSON_LINE_BYTES_MAX, READ_BYTES = 256 * 1024 };
 
 struct intake {
@@ -77,6 +77,7 @@ static void refuse_line(struct intake *intake, int64_t line, enum weir_status st
                   error->hint[0] != '\0' ? "; " : "", error->hint);
 }
 
+/* Prints the id of one line: as text, as an item of the list, or as a line of JSON. */
 static void print_id(struct intake *intake, int64_t line, const struct enqueue_result *result)
 {
     struct output *output = intake->invocation->output;
@@ -90,6 +91,7 @@ static void print_id(struct intake *intake, int64_t line, const struct enqueue_r
     intake->has_items = true;
 }
 
+/* Prints the ids of the set in the order of the lines. */
 static void report_results(struct intake *intake)
 {
     for (size_t i = 0; i < intake->count; i++) {
@@ -104,7 +106,7 @@ static void report_results(struct intake *intake)
     }
 }
 
-/* --dry-run: what would be refused by what is there now. Stops only when the store cannot be asked. */
+/* --dry-run: counts the requests that the store would refuse now. Stops only when the store fails. */
 static enum weir_status check_set_dry(struct intake *intake, struct weir_error *error)
 {
     for (size_t i = 0; i < intake->count; i++) {
@@ -132,7 +134,7 @@ static enum weir_status send_open_set(struct intake *intake, struct weir_error *
             return status;
         }
         report_results(intake);
-        output_flush(intake->invocation->output); /* who reads our ids may count on them */
+        output_flush(intake->invocation->output); /* a reader may rely on each id that it gets */
     } else if (intake->is_dry_run) {
         status = check_set_dry(intake, error);
         if (status != WEIR_OK) {
@@ -156,6 +158,7 @@ static enum weir_status add_id(struct intake *intake, struct enqueue_request *re
     return request->id != NULL ? WEIR_OK : error_out_of_memory(error);
 }
 
+/* Reads a line into the open set, and sends the set when it is full. Blank lines count but are ignored. */
 static enum weir_status take_request_line(struct intake *intake, const char *line, size_t length, struct weir_error *error)
 {
     struct weir_error refusal = {.status = WEIR_OK};
@@ -186,6 +189,7 @@ static enum weir_status take_request_line(struct intake *intake, const char *lin
     return is_full ? send_open_set(intake, error) : WEIR_OK;
 }
 
+/* Refuses a line that is longer than the buffer allows. */
 static enum weir_status refuse_long_line(struct intake *intake, struct weir_error *error)
 {
     struct weir_error refusal;
@@ -228,6 +232,7 @@ static bool input_is_ready(int timeout_ms)
     return poll(waits, 2, timeout_ms) > 0 && waits[0].revents != 0;
 }
 
+/* Moves the open line to the start of the buffer and reads behind it. */
 static enum weir_status read_more_input(struct intake *intake, struct weir_error *error)
 {
     if (intake->from > 0) {
@@ -244,6 +249,7 @@ static enum weir_status read_more_input(struct intake *intake, struct weir_error
     return WEIR_OK;
 }
 
+/* Reads until the end or a signal. When the input pauses, the open set is sent, so that a slow producer gets its ids. */
 static enum weir_status run_intake(struct intake *intake, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
@@ -281,6 +287,7 @@ static void hint_at_next_line(const struct intake *intake, enum weir_status stat
     }
 }
 
+/* Prints the totals, or the place from which another call continues. */
 static enum weir_status report_stream_end(struct intake *intake, enum weir_status status, struct weir_error *error)
 {
     struct output *output = intake->invocation->output;

@@ -34,6 +34,7 @@ int64_t role_free_us(const json_t *scheduler, int64_t now_us)
     return !field_is_true(scheduler, "is_free") || from_us == 0 || from_us > now_us ? 0 : now_us - from_us;
 }
 
+/* The sentence for a role that no node has. */
 static void describe_free_role(struct output *output, const json_t *scheduler, int64_t now_us, char *to, size_t size)
 {
     char lasted[DURATION_TEXT_MAX];

@@ -15,7 +15,8 @@
 
 /* From here on the books are behind. They are published once a second, so a few seconds are a slow store or scheduler. */
 #define ROLE_BEHIND_US (5 * MICROSECONDS_PER_SECOND)
-/* A role that is free for longer than a takeover lasts (limits.h: the lease, one look of the other nodes) stays free. */
+/* A role that is free for longer than a takeover lasts (limits.h: the lease, and one check of the other nodes) stays
+ * free. */
 #define ROLE_FREE_LONG_US (10 * MICROSECONDS_PER_SECOND)
 /* More takeovers in one hour than restarts of nodes explain. */
 enum { ROLE_MOVES_HOUR = 6 };

@@ -75,6 +75,7 @@ void temporal_service_hold_up(const struct invocation *invocation, const char *g
     }
 }
 
+/* Asks the service of one node. */
 static enum weir_status find_with(const struct invocation *invocation, const struct settings *settings,
                                   const char *workflow_id, char *to, struct weir_error *error)
 {

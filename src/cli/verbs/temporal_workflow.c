@@ -54,6 +54,7 @@ static bool take_version(void *context, const json_t *workflow)
     return true;
 }
 
+/* Evaluates the id as the node does it, from the definition and the params. */
 static enum weir_status evaluate_workflow_id(const json_t *execution, const struct search *search, char *to,
                                              struct weir_error *error)
 {

@@ -18,7 +18,7 @@
 #include "cli/verbs/temporal_workflow.h"
 #include "cli/verbs/verb.h"
 
-/* What the store says of one execution while it is waited for. */
+/* One execution as the store shows it while the command waits for it. */
 struct awaited {
     struct store *store;
     const char *id;
@@ -28,6 +28,7 @@ struct awaited {
     enum weir_status status;
 };
 
+/* Reads the execution again; the error is kept for the message. */
 static void read_awaited(struct awaited *awaited)
 {
     json_decref(awaited->execution);
@@ -40,6 +41,7 @@ static bool is_awaited_ended(const struct awaited *awaited)
     return json_is_string(json_object_get(awaited->execution, "finished_at"));
 }
 
+/* Called by the engine between two tries: whether it shall try again. */
 static bool is_awaited(void *context)
 {
     struct awaited *awaited = context;
@@ -60,7 +62,7 @@ static enum weir_status explain_not_terminated(const struct awaited *awaited, st
         return WEIR_OK;
     }
     if (state == NULL || strcmp(state, "DISPATCHED") == 0) {
-        return WEIR_EXECUTION_NOT_FOUND; /* with the words of the engine */
+        return WEIR_EXECUTION_NOT_FOUND; /* with the message of the engine */
     }
     bool is_interrupted = signals_count() > 0;
     enum weir_status status = is_interrupted ? WEIR_INTERRUPTED : WEIR_TIMED_OUT;
@@ -71,6 +73,7 @@ static enum weir_status explain_not_terminated(const struct awaited *awaited, st
     return status;
 }
 
+/* Terminates the workflow of one execution, or reports why that was not possible. */
 static enum weir_status terminate_one(struct invocation *invocation, struct store *store, const char *id,
                                       struct weir_error *error)
 {
@@ -85,7 +88,7 @@ static enum weir_status terminate_one(struct invocation *invocation, struct stor
     if (awaited.status == WEIR_OK && !is_awaited_ended(&awaited)) {
         const char *group = json_string_value(json_object_get(awaited.execution, "executor_group"));
         struct settings settings = settings_of_group(invocation->settings, group);
-        json_t *shown = json_incref(awaited.execution); /* its texts are used while `awaited` is looked at again */
+        json_t *shown = json_incref(awaited.execution); /* its texts are used while `awaited` is read again */
         struct temporal_workflow workflow;
         status = temporal_workflow_of(store, shown, &workflow, error);
         if (status == WEIR_OK) {

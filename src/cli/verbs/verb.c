@@ -71,6 +71,7 @@ void verb_write_actor(char *to, size_t size)
 enum weir_status verb_with_store(struct invocation *invocation, enum store_use use, verb_act *act, struct weir_error *error)
 {
     struct store *store = NULL;
+    INVARIANT(act != NULL);
     enum weir_status status = verb_open_store(invocation, use, &store, error);
     if (status == WEIR_OK) {
         status = act(invocation, store, error);
@@ -84,6 +85,7 @@ enum weir_status verb_print_list(struct invocation *invocation, struct store *st
 {
     json_t *page = NULL;
     int64_t now_us = 0;
+    INVARIANT(store != NULL && view->print != NULL);
     enum weir_status status = page_read(store, view->kind, NULL, &page, error);
     if (status == WEIR_OK && view->adjust != NULL) {
         status = view->adjust(invocation, store, page, error);

@@ -42,11 +42,12 @@ struct bulk {
     enum weir_status first_refusal;
     struct weir_error refusal;
     json_t *items;        /* of those named by id: {"id", "act", "new_id"}; for -o json */
-    json_t *to_terminate; /* ids of what was cancelled; NULL: --terminate was not said */
+    json_t *to_terminate; /* ids of the cancelled executions; NULL: without --terminate */
 };
 
 #define BIT(state) (1U << (state))
 
+/* The states in which the act is legal, as bits. */
 static unsigned states_of_act(enum bulk_act act)
 {
     switch (act) {
@@ -77,6 +78,7 @@ static enum weir_status count_matches(struct bulk *bulk, struct weir_error *erro
     return status;
 }
 
+/* Refuses the act when --expect names another number, before anything is changed. */
 static enum weir_status check_expected(const struct bulk *bulk, struct weir_error *error)
 {
     int64_t expected = invocation_number(bulk->invocation, "expect", -1);
@@ -89,6 +91,7 @@ static enum weir_status check_expected(const struct bulk *bulk, struct weir_erro
     return WEIR_CONFLICT;
 }
 
+/* Asks for the number of executions when there are many. Without a terminal it refuses. */
 static enum weir_status confirm_bulk(struct bulk *bulk, struct weir_error *error)
 {
     struct output *output = bulk->invocation->output;
@@ -134,6 +137,7 @@ static enum weir_status report_bulk_interrupt(const struct bulk *bulk, struct we
     return WEIR_INTERRUPTED;
 }
 
+/* Acts chunk by chunk. `after` is the last id of the chunk before. */
 static enum weir_status act_on_matches(struct bulk *bulk, struct weir_error *error)
 {
     struct bulk_result result = {.more = true};
@@ -174,11 +178,12 @@ static enum weir_status print_bulk_item(struct bulk *bulk, const struct bulk_res
     return WEIR_OK;
 }
 
+/* Acts on one execution. A refusal does not end the command; a failure of the store does. */
 static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir_error *error)
 {
     struct output *output = bulk->invocation->output;
     struct bulk_result result = {.matched = 0};
-    char whole[UUID_TEXT_MAX]; /* never act on whatever comes first behind a short id */
+    char whole[UUID_TEXT_MAX]; /* a short id must name one execution, not the first that begins with it */
     struct execution_filter filter = {.id = whole};
     enum weir_status status = execution_complete_id(bulk->store, id, whole, error);
     if (status == WEIR_OK) {
@@ -191,7 +196,7 @@ static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir
     if (status != WEIR_OK && weir_status_exit(status) >= 5) {
         return status;
     }
-    if (status != WEIR_OK) { /* this one is refused; the others are not its fault */
+    if (status != WEIR_OK) { /* this id is refused; the other ids are tried */
         result = (struct bulk_result){.refused = 1, .first_refusal = status, .refusal = *error};
     }
     add_result(bulk, &result);
@@ -210,7 +215,7 @@ static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir
     return WEIR_OK;
 }
 
-/* An execution is retried once, unless what the retry made is purged. */
+/* An execution is retried once, unless the execution that the retry made is purged. */
 static enum weir_status refuse_retried(struct bulk *bulk, const json_t *execution, struct weir_error *error)
 {
     const char *new_id = NULL;
@@ -236,7 +241,7 @@ static enum weir_status refuse_retried(struct bulk *bulk, const json_t *executio
                      json_string_value(json_object_get(execution, "id")), new_id);
 }
 
-/* Whether the act could be done, as far as the record says; for --dry-run. */
+/* --dry-run by id: whether the state on record allows the act. */
 static enum weir_status check_id_for_dry_run(struct bulk *bulk, const char *id, struct weir_error *error)
 {
     json_t *execution = NULL;
@@ -258,6 +263,7 @@ static enum weir_status check_id_for_dry_run(struct bulk *bulk, const char *id, 
     return status;
 }
 
+/* Checks each id and reports the refusals. */
 static enum weir_status check_ids_for_dry_run(struct bulk *bulk, struct weir_error *error)
 {
     for (size_t i = 0; i < bulk->invocation->argument_count; i++) {
@@ -296,7 +302,7 @@ static enum weir_status count_retried(struct bulk *bulk, struct weir_error *erro
     return status;
 }
 
-/* The executions among those that the filter matches whose state does not allow the act. */
+/* --dry-run by filter: counts the matching executions whose state does not allow the act. */
 static enum weir_status check_matches_for_dry_run(struct bulk *bulk, struct weir_error *error)
 {
     int64_t matched = bulk->matched;
@@ -321,6 +327,7 @@ static enum weir_status check_matches_for_dry_run(struct bulk *bulk, struct weir
     return status;
 }
 
+/* Acts on the ids in their order; a signal ends the command between two. */
 static enum weir_status act_on_ids(struct bulk *bulk, struct weir_error *error)
 {
     for (size_t i = 0; i < bulk->invocation->argument_count; i++) {
@@ -345,6 +352,7 @@ static void suggest_not_retried(const struct bulk *bulk)
     }
 }
 
+/* Prints the counts: on stderr for people, on stdout as JSON. */
 static enum weir_status print_bulk_summary(struct bulk *bulk, bool is_dry, struct weir_error *error)
 {
     struct output *output = bulk->invocation->output;
@@ -376,7 +384,7 @@ static enum weir_status print_bulk_summary(struct bulk *bulk, bool is_dry, struc
     return WEIR_OK;
 }
 
-/* By ids every refusal counts: each was named on purpose. By filter only when nothing could be done at all. */
+/* By ids every refusal is a failure, because each id was named. By filter only an act that changed nothing is. */
 static enum weir_status judge_bulk(const struct bulk *bulk, struct weir_error *error)
 {
     bool by_ids = bulk->invocation->argument_count > 0;
@@ -411,6 +419,7 @@ static enum weir_status complete_filter(struct bulk *bulk, int64_t now_us, struc
     return WEIR_OK;
 }
 
+/* Opens the store, reads the filter and counts the matching executions. */
 static enum weir_status prepare_bulk(struct bulk *bulk, struct weir_error *error)
 {
     const struct invocation *invocation = bulk->invocation;
@@ -443,6 +452,7 @@ static enum weir_status prepare_bulk(struct bulk *bulk, struct weir_error *error
     return count_matches(bulk, error);
 }
 
+/* Reports the number that the act would change, and changes nothing. */
 static enum weir_status run_bulk_dry(struct bulk *bulk, struct weir_error *error)
 {
     bool by_ids = bulk->invocation->argument_count > 0;
@@ -453,6 +463,7 @@ static enum weir_status run_bulk_dry(struct bulk *bulk, struct weir_error *error
     return status == WEIR_OK && by_ids ? judge_bulk(bulk, error) : status;
 }
 
+/* The steps of the act, as the comment at the top numbers them. */
 static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
 {
     const struct invocation *invocation = bulk->invocation;
@@ -491,6 +502,7 @@ static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
     return status == WEIR_OK ? judge_bulk(bulk, error) : status;
 }
 
+/* Runs one act and releases its memory. */
 static enum weir_status bulk_verb(struct invocation *invocation, enum bulk_act act, const char *done_text,
                                   const char *doing_text, struct weir_error *error)
 {

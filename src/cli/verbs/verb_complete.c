@@ -26,6 +26,7 @@ static enum weir_status read_result_flag(const struct invocation *invocation, st
     return status;
 }
 
+/* Reads the kind of the end and its conditions. */
 static enum weir_status read_end_flags(const struct invocation *invocation, struct completion *ret_completion,
                                        struct weir_error *error)
 {
@@ -54,6 +55,7 @@ static enum weir_status print_completion(const struct invocation *invocation, co
     return verb_print_act(invocation, json_pack("{s:s, s:s}", "id", completion->id, "status", state), error);
 }
 
+/* Asks the store whether it would accept the end. */
 static enum weir_status complete_dry(struct invocation *invocation, struct store *store,
                                      const struct completion *completion, struct weir_error *error)
 {
@@ -68,6 +70,7 @@ static enum weir_status complete_dry(struct invocation *invocation, struct store
     return status;
 }
 
+/* Records the end. */
 static enum weir_status complete_execution(struct invocation *invocation, struct store *store,
                                            const struct completion *completion, struct weir_error *error)
 {
@@ -79,8 +82,8 @@ static enum weir_status complete_execution(struct invocation *invocation, struct
     return status;
 }
 
-/* A text that is no id of an execution may be the workflow id that a definition gave it. Where no service answers, the
- * store's own error stands: it is about what was typed. */
+/* A text that is no id of an execution may be the workflow id that a definition gave it. When no service answers, the
+ * error of the store is kept, because it names the argument. */
 static enum weir_status find_by_workflow_id(const struct invocation *invocation, struct store *store, const char **id,
                                             char *found, struct weir_error *error)
 {
@@ -89,7 +92,7 @@ static enum weir_status find_by_workflow_id(const struct invocation *invocation,
     enum weir_status status = store_show(store, *id, &execution, NULL);
     json_decref(execution);
     if (status == WEIR_OK || weir_status_kind(status) != WEIR_KIND_PERMANENT) {
-        return WEIR_OK; /* the verb itself finds out */
+        return WEIR_OK; /* the verb meets the failure again and reports it */
     }
     status = temporal_service_find(invocation, *id, found, &of_service);
     if (status == WEIR_OK) {

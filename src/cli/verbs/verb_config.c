@@ -13,7 +13,7 @@
 #include "cli/output/yaml_quote.h"
 #include "cli/verbs/verb.h"
 
-enum { URL_BYTES_MAX = 1024 }; /* as many as a store looks at */
+enum { URL_BYTES_MAX = 1024 }; /* as long as a store reads */
 
 extern char **environ;
 
@@ -46,6 +46,7 @@ static const char *key_of_node(size_t index, unsigned id)
     return key;
 }
 
+/* Prints the settings with origin, default and help, then the entries of `nodes`. */
 static enum weir_status print_settings_json(struct invocation *invocation, struct weir_error *error)
 {
     const struct settings *settings = invocation->settings;
@@ -72,7 +73,7 @@ static enum weir_status print_settings_json(struct invocation *invocation, struc
     return WEIR_OK;
 }
 
-/* One line of a weir.yaml. Numbers, times and words of a closed list stand for themselves. */
+/* Prints one line of a weir.yaml. Numbers, times and choices need no quotes. */
 static void print_setting_line(struct invocation *invocation, const char *indent, unsigned id,
                                const struct setting_value *value, const char *text)
 {
@@ -89,6 +90,7 @@ static void print_setting_line(struct invocation *invocation, const char *indent
     output_print(output, "%s]\n", value->list[0] == NULL ? "[" : "");
 }
 
+/* Prints a weir.yaml with the same settings. */
 static void print_settings_yaml(struct invocation *invocation)
 {
     const struct settings *settings = invocation->settings;
@@ -111,6 +113,7 @@ static void print_settings_yaml(struct invocation *invocation)
     }
 }
 
+/* Prints a table with the source of each value. */
 static void print_setting_origins(struct invocation *invocation)
 {
     static const struct column columns[] = {
@@ -150,7 +153,7 @@ enum weir_status verb_config_show(struct invocation *invocation, struct weir_err
     return WEIR_OK;
 }
 
-/* WEIR_... variables that no setting reads are slips of the pen, except those that weir itself gives to its steps. */
+/* A WEIR_... variable that no setting reads is probably misspelt, unless weir itself gives it to its steps. */
 static void warn_of_environment(struct output *output)
 {
     static const char *const given_to_steps[] = {"WEIR_CONFIG",  "WEIR_EXECUTION_ID", "WEIR_STEP",

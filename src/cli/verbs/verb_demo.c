@@ -56,7 +56,7 @@ struct demo {
     int64_t lasted_us;                    /* until everything was done for the first time; 0 = not yet */
     int64_t next_audit_us;
     int64_t total;
-    int64_t tenths; /* plain mode: the last tenth that was told */
+    int64_t tenths; /* plain mode: the last tenth that was printed */
     bool is_live;
     bool is_drained;
 };
@@ -81,14 +81,14 @@ static enum weir_status eject_workflow(struct output *output, struct weir_error 
     return WEIR_OK;
 }
 
-/* A node of an earlier demo that still runs would lose its store under its feet. */
+/* Refuses to remove the store of a demo that is still running. */
 static enum weir_status refuse_running(struct store *store, struct weir_error *error)
 {
     json_t *page = NULL;
     struct list_options options = {.kind = LIST_NODES, .limit = LIST_LIMIT_MOST};
     enum weir_status status = store_require_schema(store, NULL);
     if (status != WEIR_OK || store_list(store, &options, &page, NULL) != WEIR_OK) {
-        return WEIR_OK; /* half made, or of another version: nothing runs on it */
+        return WEIR_OK; /* half made, or of another version: no node runs on it */
     }
     size_t i;
     json_t *node;
@@ -152,6 +152,7 @@ static enum weir_status publish_demo_workflow(struct store *store, struct weir_e
     return status;
 }
 
+/* Enqueues one set as one transaction. */
 static enum weir_status enqueue_demo_set(struct demo *demo, const char *workspace, int64_t first, size_t count,
                                          struct weir_error *error)
 {
@@ -179,6 +180,7 @@ static enum weir_status enqueue_demo_set(struct demo *demo, const char *workspac
     return status;
 }
 
+/* Gives each workspace its share of the executions; the last one gets the rest. */
 static enum weir_status enqueue_demo(struct demo *demo, struct weir_error *error)
 {
     int64_t left = demo->total;
@@ -197,6 +199,7 @@ static enum weir_status enqueue_demo(struct demo *demo, struct weir_error *error
     return status;
 }
 
+/* Makes the store, the workspaces, the workflow and the executions. */
 static enum weir_status prepare_demo(struct demo *demo, struct weir_error *error)
 {
     struct node_runner_options options = {
@@ -221,6 +224,7 @@ static const char *separator(const struct output *output)
     return output->utf8 ? "·" : "-";
 }
 
+/* The row of a workspace in the answer of store_status(). */
 static const json_t *workspace_row(const json_t *status, const char *name)
 {
     size_t i;
@@ -289,6 +293,7 @@ static void print_held_back(struct demo *demo, const json_t *status)
     }
 }
 
+/* Whether no workspace had more slots at once than its limit. */
 static bool caps_held(const struct demo *demo)
 {
     bool holds = true;
@@ -298,6 +303,7 @@ static bool caps_held(const struct demo *demo)
     return holds;
 }
 
+/* Prints the time, the failures, and each workspace that passed its limit. */
 static void print_outcome(struct demo *demo, bool goes_on)
 {
     struct output *output = demo->output;
@@ -343,6 +349,7 @@ static void print_next_commands(const struct demo *demo)
                  DEMO_STORE, DEMO_WORKFLOW, DEMO_STORE, DEMO_STORE);
 }
 
+/* Draws one picture: the table, the reason for waiting, and at the end the outcome. */
 static void draw_demo(struct demo *demo, const json_t *status, bool goes_on)
 {
     live_screen_begin(&demo->frame);
@@ -392,6 +399,7 @@ static enum weir_status read_audits(struct demo *demo, struct weir_error *error)
     return status;
 }
 
+/* Keeps the highest limit of each workspace, because a user may change it while the demo runs. */
 static void note_limits(struct demo *demo, const json_t *status)
 {
     for (size_t w = 0; w < DEMO_WORKSPACE_COUNT; w++) {
@@ -433,6 +441,7 @@ static enum weir_status read_demo_status(struct demo *demo, json_t **ret_status,
     return status;
 }
 
+/* Draws until a signal, or with --once until all executions have ended. */
 static enum weir_status watch_demo(struct demo *demo, bool once, struct weir_error *error)
 {
     bool was_drained = false;
@@ -475,6 +484,7 @@ static json_t *outcome_json(const struct demo *demo)
                      (json_int_t)demo->lasted_us, "limits_held", caps_held(demo), "workspaces", workspaces);
 }
 
+/* Audits for the last time, and decides on the exit status. */
 static enum weir_status conclude_demo(struct demo *demo, bool once, struct weir_error *error)
 {
     json_t *answer = NULL;
@@ -504,6 +514,7 @@ static enum weir_status conclude_demo(struct demo *demo, bool once, struct weir_
                                                    : status;
 }
 
+/* Prepares, starts the node, watches, concludes, and stops the node. */
 static enum weir_status run_demo(struct demo *demo, bool once, struct weir_error *error)
 {
     demo->began_us = clock_boot(clock_system());

@@ -101,7 +101,7 @@ static const char *file_of(const struct doctor *doctor)
     return strncmp(url, "sqlite:", 7) == 0 ? url + 7 : NULL;
 }
 
-/* What the server does before it says that something is committed: without it acknowledged work can be lost. */
+/* The durability of a commit on the server: with these settings off, acknowledged work can be lost. */
 static void check_server(struct doctor *doctor, const json_t *server)
 {
     struct output *output = doctor->invocation->output;
@@ -125,6 +125,7 @@ static void check_server(struct doctor *doctor, const json_t *server)
     }
 }
 
+/* Whether the connection to PostgreSQL is encrypted, or has to be. */
 static void check_transport(struct doctor *doctor, const json_t *server)
 {
     const char *mode = field_text(doctor->invocation->output, server, "optional_tls");
@@ -155,7 +156,7 @@ static void check_secret_file(struct doctor *doctor, const char *what, const cha
     }
 }
 
-/* libpq itself refuses a private key that others may read, and passes over such a password file. */
+/* libpq itself refuses a private key that other users may read, and ignores such a password file. */
 static void check_secrets(struct doctor *doctor)
 {
     const struct settings *settings = doctor->invocation->settings;
@@ -198,6 +199,7 @@ static void check_notifications(struct doctor *doctor, const json_t *server)
     }
 }
 
+/* The durability of commits: settings of the server, or the mode of the SQLite file. */
 static void check_mode(struct doctor *doctor)
 {
     unsigned char mode = 0;
@@ -222,6 +224,7 @@ static void check_mode(struct doctor *doctor)
     }
 }
 
+/* Compares this machine's clock with the time of the store. */
 static void check_clock(struct doctor *doctor)
 {
     char text[DURATION_TEXT_MAX];
@@ -237,6 +240,7 @@ static void check_clock(struct doctor *doctor)
     }
 }
 
+/* The free space where the SQLite file is. */
 static void check_disk(struct doctor *doctor)
 {
     struct statvfs disk;
@@ -249,7 +253,7 @@ static void check_disk(struct doctor *doctor)
     report_check(doctor, sign, "disk", "%" PRIu64 " MiB free where the store is", free_mib);
 }
 
-/* `paused` is one of those that live and claim nothing because an operator wants it so; NULL when there is none. */
+/* `paused` names a live node that claims nothing by order of an operator; NULL when there is none. */
 static void report_nodes(struct doctor *doctor, int64_t alive, int64_t claiming, const char *paused)
 {
     enum sign sign = field_number(doctor->status, "pending", 0) > 0 ? SIGN_BAD : SIGN_WARN;
@@ -296,6 +300,7 @@ static void report_namesakes(struct doctor *doctor, const json_t *nodes)
     }
 }
 
+/* A free role is a problem only when executions wait and live nodes do not take it. */
 static void report_free_role(struct doctor *doctor, int64_t alive, const char *text)
 {
     bool is_needed = field_number(doctor->status, "pending", 0) > 0;
@@ -316,6 +321,7 @@ static void report_free_role(struct doctor *doctor, int64_t alive, const char *t
     }
 }
 
+/* The role of the scheduler, by the first rule that applies. */
 static void check_scheduler(struct doctor *doctor, int64_t alive)
 {
     const json_t *scheduler = json_object_get(doctor->status, "scheduler");
@@ -345,6 +351,7 @@ static void check_scheduler(struct doctor *doctor, int64_t alive)
     }
 }
 
+/* The engine as the nodes report it. */
 static void report_engine(struct doctor *doctor)
 {
     struct output *output = doctor->invocation->output;
@@ -379,7 +386,7 @@ static void read_target(const json_t *node, char *to)
     engine_target_text(&target, to);
 }
 
-/* Nodes that may be given items, and that know where they run them. */
+/* Whether the node may get items and has reported its target. */
 static bool has_target(const json_t *node)
 {
     const char *state = json_string_value(json_object_get(node, "state"));
@@ -392,14 +399,14 @@ static bool has_same_field(const json_t *a, const json_t *b, const char *key)
     return json_equal(json_object_get(a, key), json_object_get(b, key));
 }
 
-/* Once per group: nodes with different targets share its executions, and none can take over what another has started. */
+/* Once per group: its nodes have different targets, so one node cannot take over an execution of another. */
 static void report_mixed_groups(struct doctor *doctor, const json_t *nodes)
 {
     struct output *output = doctor->invocation->output;
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         const json_t *node = json_array_get(nodes, i);
         bool is_reported = !has_target(node);
-        for (size_t k = 0; k < i; k++) { /* the first node of the group speaks for it */
+        for (size_t k = 0; k < i; k++) { /* the group was compared by its first node */
             const json_t *other = json_array_get(nodes, k);
             is_reported = is_reported || (has_target(other) && has_same_field(node, other, "executor_group"));
         }
@@ -424,7 +431,7 @@ static void report_mixed_groups(struct doctor *doctor, const json_t *nodes)
 
 enum { UNREACHABLE_MOST = 20 };
 
-/* Once per target and group: where executions were started for which no live node can ask, and where the nodes are. */
+/* Once per target: executions were started in a place that no live node can reach. The line names both places. */
 static enum weir_status check_unreachable_targets(struct doctor *doctor, struct weir_error *error)
 {
     struct list_options unreachable = {
@@ -461,6 +468,7 @@ static enum weir_status check_unreachable_targets(struct doctor *doctor, struct 
     return status;
 }
 
+/* Counts the nodes by their state, and reports dead nodes that still hold items. */
 static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *error)
 {
     struct output *output = doctor->invocation->output;
@@ -505,6 +513,7 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
     return WEIR_OK;
 }
 
+/* Executions that are stuck, handed over, or claimed for too long. */
 static enum weir_status check_executions(struct doctor *doctor, struct weir_error *error)
 {
     struct list_options handed = {
@@ -550,6 +559,7 @@ static enum weir_status check_executions(struct doctor *doctor, struct weir_erro
     return status;
 }
 
+/* The checks of `weir store check`. */
 static enum weir_status check_books(struct doctor *doctor, struct weir_error *error)
 {
     json_t *problems = NULL;
@@ -574,9 +584,10 @@ static enum weir_status check_books(struct doctor *doctor, struct weir_error *er
 
 struct service_check {
     struct doctor *doctor;
-    const char *group; /* NULL when the process is one node: then nobody asks whose it is */
+    const char *group; /* NULL when the process is one node: then a group in the line would add nothing */
 };
 
+/* Turns a finding of the engine into a line, with the group of its node. */
 static void report_finding(void *context, enum finding finding, const char *check, const char *text)
 {
     static const enum sign signs[] = {
@@ -601,7 +612,8 @@ static void read_definitions(const json_t *workflows)
     }
 }
 
-/* The task queues of the workflows whose executions come to the group; the node's own where one names none. */
+/* Lists the task queues of the workflows whose executions come to the group; the node's own for a workflow that names
+ * none. */
 static size_t name_queues(const struct settings *settings, const char *default_group, const json_t *workflows,
                           const char **queues)
 {
@@ -617,7 +629,7 @@ static size_t name_queues(const struct settings *settings, const char *default_g
         const char *group = json_string_value(json_object_get(definition, "executor_group"));
         group = group != NULL ? group : default_group;
         if (queue != NULL && strstr(queue, "${") != NULL) {
-            continue; /* the params of each execution say which one */
+            continue; /* the params of each execution give it */
         }
         if (temporal != NULL && strcmp(group, settings_text(settings, SETTING_EXECUTOR_GROUP)) == 0 &&
             (queue != NULL || own[0] != '\0') && count < QUEUES_MAX) {
@@ -630,6 +642,7 @@ static size_t name_queues(const struct settings *settings, const char *default_g
     return count;
 }
 
+/* Checks the service of one node of the settings. */
 static enum weir_status check_service_of(struct doctor *doctor, const struct settings *settings, bool is_one,
                                          const json_t *workflows, struct weir_error *error)
 {
@@ -645,6 +658,7 @@ static enum weir_status check_service_of(struct doctor *doctor, const struct set
                             queues, count, report_finding, &service_check, error);
 }
 
+/* Checks the service of each node of the settings. */
 static enum weir_status check_services(struct doctor *doctor, struct weir_error *error)
 {
     const struct settings *settings = doctor->invocation->settings;
@@ -663,6 +677,7 @@ static enum weir_status check_services(struct doctor *doctor, struct weir_error 
     return status;
 }
 
+/* One line for each paused executor group. */
 static void check_paused_groups(struct doctor *doctor)
 {
     size_t i;
@@ -679,6 +694,7 @@ static void check_paused_groups(struct doctor *doctor)
     }
 }
 
+/* All checks, in the order of their dependence. */
 static enum weir_status run_all_checks(struct doctor *doctor, struct weir_error *error)
 {
     enum weir_status status = check_store(doctor, error);
@@ -705,6 +721,7 @@ static enum weir_status run_all_checks(struct doctor *doctor, struct weir_error 
     return status == WEIR_OK ? check_books(doctor, error) : status;
 }
 
+/* Runs the checks, prints the JSON, and turns problems into the exit status. */
 static enum weir_status run_checks(struct invocation *invocation,
                                    enum weir_status (*check)(struct doctor *doctor, struct weir_error *error),
                                    struct weir_error *error)

@@ -14,7 +14,7 @@
 #include "cli/verbs/verb.h"
 #include "cli/verbs/wait_for_end.h"
 
-/* What the flags say; workflow and params aside. */
+/* Reads the flags into the request, except workflow and params. */
 static enum weir_status request_of_flags(const struct invocation *invocation, struct store *store,
                                          struct enqueue_request *request, struct weir_error *error)
 {
@@ -56,6 +56,7 @@ static enum weir_status read_enqueue_params(const struct invocation *invocation,
     return status;
 }
 
+/* Prints the id. For a known key it reports that the id is of the first execution. */
 static enum weir_status print_result(const struct invocation *invocation, const struct enqueue_result *result,
                                      struct weir_error *error)
 {
@@ -66,7 +67,7 @@ static enum weir_status print_result(const struct invocation *invocation, const 
         return error_out_of_memory(error);
     }
     if (result->duplicate) {
-        (void)json_object_del(answer, "status"); /* it may be anywhere on its way */
+        (void)json_object_del(answer, "status"); /* its state is not known here */
     }
     if (!output_object(output, answer)) {
         output_print(output, "%s\n", result->id);
@@ -79,6 +80,7 @@ static enum weir_status print_result(const struct invocation *invocation, const 
     return WEIR_OK;
 }
 
+/* Reports whether the store would accept the request. */
 static enum weir_status dry_run_request(const struct invocation *invocation, struct store *store,
                                         const struct enqueue_request *request, struct weir_error *error)
 {
@@ -101,6 +103,7 @@ static enum weir_status dry_run_request(const struct invocation *invocation, str
     return status;
 }
 
+/* Enqueues one execution, and waits for its end with --wait. */
 static enum weir_status enqueue_one(struct invocation *invocation, struct store *store, struct enqueue_request *request,
                                     struct weir_error *error)
 {
@@ -114,7 +117,7 @@ static enum weir_status enqueue_one(struct invocation *invocation, struct store 
     if (status != WEIR_OK) {
         return status;
     }
-    uuid_make(now_us, id); /* fixed here, so that a lost answer can be asked for again */
+    uuid_make(now_us, id); /* made here, so that the same request can be sent again after a lost answer */
     request->id = id;
     status = store_enqueue(store, request, 1, &result, error);
     if (status == WEIR_COMMIT_UNKNOWN && request->idempotency_key == NULL) { /* another run would make another id */
@@ -137,7 +140,7 @@ static enum weir_status enqueue_one(struct invocation *invocation, struct store 
     return status;
 }
 
-/* What contradicts itself, said before anything is opened. */
+/* Refuses contradicting flags before the store is opened. */
 static enum weir_status check_enqueue_flags(const struct invocation *invocation, bool is_lines, struct weir_error *error)
 {
     static const char *const one_only[] = {"params", "idempotency-key", "wait"};

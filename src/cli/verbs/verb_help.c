@@ -15,6 +15,7 @@
 #include "cli/help/help_pages.h"
 #include "cli/verbs/verb.h"
 
+/* Prints the text, or reports that memory was refused. */
 static enum weir_status print_help_text(struct invocation *invocation, enum weir_status status, struct text *text,
                                         struct weir_error *error)
 {
@@ -38,7 +39,7 @@ static const char *join_topic(const struct invocation *invocation, char *to, siz
     return to;
 }
 
-/* Asks the parser about the arguments, so that a wrong one gets the same suggestion as on the command line. */
+/* Parses the arguments as a command, so that a misspelt one gets the same suggestion as on the command line. */
 static enum weir_status find_topic(struct invocation *invocation, struct invocation *ret_found, struct weir_error *error)
 {
     const char *arguments[4] = {"--help"};

@@ -47,6 +47,7 @@ static void print_executions(struct output *output, const json_t *page, int64_t 
     table_close(&table);
 }
 
+/* The count, the cursor and an empty result go to stderr, so that stdout has rows alone. */
 static void print_list_notes(const struct invocation *invocation, const json_t *page, bool is_counted)
 {
     struct output *output = invocation->output;

@@ -48,6 +48,7 @@ enum weir_status verb_lock_list(struct invocation *invocation, struct weir_error
     return verb_with_store(invocation, STORE_READ, list_locks, error);
 }
 
+/* Asks for the name of the lock, because its holder may still work. */
 static enum weir_status confirm_release(const struct invocation *invocation, const char *name, const char *holder,
                                         struct weir_error *error)
 {
@@ -78,6 +79,7 @@ static enum weir_status print_release(const struct invocation *invocation, const
         error);
 }
 
+/* Releases the lock of the holder that was shown. */
 static enum weir_status release_lock(struct invocation *invocation, struct store *store, const json_t *lock,
                                      struct weir_error *error)
 {

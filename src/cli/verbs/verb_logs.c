@@ -12,6 +12,7 @@
 
 enum { STEPS_NAMED_MAX = 200 };
 
+/* Prints line by line, without control characters. */
 static void print_safe_lines(struct output *output, const char *text, size_t length)
 {
     while (length > 0) {
@@ -44,6 +45,7 @@ static void print_step_text(struct output *output, const char *text, size_t leng
     }
 }
 
+/* Prints a text as it is, and another value as JSON. */
 static void print_step_part(struct output *output, const json_t *step, const char *key)
 {
     const json_t *value = json_object_get(step, key);
@@ -70,6 +72,7 @@ static void print_step(struct output *output, const json_t *step)
     }
 }
 
+/* Names the nearest step that has begun. */
 static enum weir_status refuse_unknown_step(const json_t *steps, const char *wanted, struct output *output,
                                             struct weir_error *error)
 {
@@ -96,7 +99,7 @@ static bool is_of_step(const json_t *row, const json_t *name)
     return json_equal(json_object_get(row, "step"), name);
 }
 
-/* The steps that are asked for, each behind the attempts that came before its last one. */
+/* Picks the wanted steps, each after its earlier attempts. */
 static json_t *pick_steps(const json_t *execution, const char *wanted)
 {
     const json_t *earlier = json_object_get(execution, "earlier_attempts");
@@ -122,6 +125,7 @@ static json_t *pick_steps(const json_t *execution, const char *wanted)
     return picked;
 }
 
+/* Prints the wanted steps, or the whole page as JSON. */
 static enum weir_status print_logs(struct invocation *invocation, const json_t *execution, struct weir_error *error)
 {
     struct output *output = invocation->output;

@@ -17,6 +17,7 @@
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/verb.h"
 
+/* The sign for a state of a node. */
 static enum sign sign_of_node(const char *state)
 {
     if (strcmp(state, "alive") == 0) {
@@ -28,7 +29,7 @@ static enum sign sign_of_node(const char *state)
     return strcmp(state, "expired") == 0 || strcmp(state, "dead") == 0 ? SIGN_BAD : SIGN_PAUSED;
 }
 
-/* By its id as well where another of the table has the same name. */
+/* Adds the id of the node when another row has the same name. */
 static const char *distinct_node_name(struct output *output, const json_t *items, const json_t *node)
 {
     const char *name = field_text(output, node, "name");
@@ -61,7 +62,7 @@ static void print_scheduler_line(struct output *output, const json_t *page, int6
                  role_text(output, scheduler, now_us));
 }
 
-/* Whether any of them runs executions outside of itself. */
+/* Whether any of the nodes runs executions on a service. */
 static bool names_services(const json_t *items)
 {
     size_t i;
@@ -134,7 +135,7 @@ static void print_node_rows(struct output *output, const json_t *page, int64_t n
     print_scheduler_line(output, page, now_us);
 }
 
-/* Nodes that have stopped or whose work was taken over are history. */
+/* Removes nodes that have stopped or were taken over, unless they still hold items. */
 static void hide_gone(json_t *page)
 {
     json_t *items = json_object_get(page, "items");
@@ -159,6 +160,7 @@ static enum weir_status add_scheduler_role(struct store *store, json_t *page, st
     return status;
 }
 
+/* Hides old nodes unless --all is given, and adds the role. */
 static enum weir_status adjust_nodes(const struct invocation *invocation, struct store *store, json_t *page,
                                      struct weir_error *error)
 {
@@ -191,6 +193,7 @@ struct namesakes {
     enum weir_status status;
 };
 
+/* Collects the ids of live nodes that have the name. */
 static bool add_namesake(void *context, const json_t *node)
 {
     struct namesakes *namesakes = context;
@@ -202,7 +205,7 @@ static bool add_namesake(void *context, const json_t *node)
     return namesakes->status == WEIR_OK;
 }
 
-/* A name is to mean one node: who drains one shall not stop another by the way. */
+/* Refuses a name that several live nodes have: an order must reach one node. */
 static enum weir_status refuse_namesakes(struct store *store, const char *name, struct weir_error *error)
 {
     struct namesakes namesakes = {.ids = {.max = WEIR_ERROR_HINT_MAX / 2}};

@@ -7,6 +7,7 @@
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/verb.h"
 
+/* Sets the pause of the queue, or of the group of --group. */
 static enum weir_status pause_or_resume(struct invocation *invocation, struct store *store, bool paused,
                                         struct weir_error *error)
 {

@@ -53,6 +53,7 @@ static enum weir_status print_plan_change(const struct invocation *invocation, c
         invocation, json_pack("{s:s, s:o, s:o}", "name", change->name, "max_concurrent", limit, "weight", weight), error);
 }
 
+/* Makes or changes the plan, and reports the change. */
 static enum weir_status set_plan(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
     struct plan_change change = {

@@ -4,7 +4,7 @@
  * reads its settings again at a SIGHUP. `dev` makes and migrates the store, opens exec, and makes a first workspace,
  * unless there is one.
  *
- * A node that cannot go on ends the process with an exit code, so that a service manager starts it again; its executions
+ * A node that cannot continue ends the process with an exit code, so that a service manager starts it again; its executions
  * are handed over as after a crash. Runs in the main thread.
  */
 #include <string.h>
@@ -17,10 +17,12 @@
 #include "cli/verbs/verb.h"
 #include "weir/weir.h"
 
-/* What a newcomer's first executions belong to: five at once, so that trying things is not waiting for a slot. */
+/* The workspace of the first executions of a new user: its plan has five slots, so that a first try does not wait for
+ * one. */
 #define DEV_WORKSPACE "default"
 #define DEV_PLAN "pro"
 
+/* The rule for steps that run programs. */
 static const char *exec_rule_text(const struct settings *settings, bool open_exec)
 {
     if (open_exec ||
@@ -30,6 +32,7 @@ static const char *exec_rule_text(const struct settings *settings, bool open_exe
     return settings_number(settings, SETTING_EXEC_ALLOW) != 0 ? "exec for listed programs" : "exec closed";
 }
 
+/* Reports the nodes of the process, each with its engine. */
 static void report_nodes_started(struct output *output, const struct node_runner *runner)
 {
     const struct running_node *first = &runner->nodes[0];
@@ -53,6 +56,7 @@ static void report_nodes_started(struct output *output, const struct node_runner
     }
 }
 
+/* Runs the nodes until a signal or a failure, then stops them. */
 static enum weir_status run_until_stopped(struct node_runner *runner, struct weir_error *error)
 {
     enum weir_status status = node_runner_start(runner, error);
@@ -62,7 +66,8 @@ static enum weir_status run_until_stopped(struct node_runner *runner, struct wei
     sd_notify_send("READY=1");
     status = node_runner_await(runner, error);
     if (status != WEIR_OK) {
-        /* A node that cannot go on is closed as if it had died: others take over. The exit code says so. */
+        /* A node that cannot continue is closed as if it had died, so that other nodes take over. The exit code reports
+         * it. */
         if (status != WEIR_OUT_OF_MEMORY) {
             error_prefix(error, "the node ends");
         }
@@ -89,7 +94,7 @@ enum weir_status verb_serve(struct invocation *invocation, struct weir_error *er
 
 /* --- dev --- */
 
-/* The workspace is made once; what people have changed since is kept. */
+/* Makes a first workspace in a store without any. Later changes of a user stay. */
 static enum weir_status prepare_dev_workspace(struct store *store, bool *ret_is_new, struct weir_error *error)
 {
     json_t *page = NULL;
@@ -107,6 +112,7 @@ static enum weir_status prepare_dev_workspace(struct store *store, bool *ret_is_
     return store_set_workspace(store, &change, error);
 }
 
+/* Suggests the first commands of a new user. */
 static void report_dev_commands(struct output *output, const char *url, bool is_new)
 {
     output_report(output, "weir %s - a node for development, exec open", weir_version());

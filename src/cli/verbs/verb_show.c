@@ -13,6 +13,7 @@
 #include "cli/verbs/temporal_service.h"
 #include "cli/verbs/verb.h"
 
+/* Prints a line when the field has a value that is not 0. */
 static void print_fact(struct output *output, const json_t *object, const char *label, const char *key)
 {
     const char *text = field_text(output, object, key);
@@ -21,6 +22,7 @@ static void print_fact(struct output *output, const json_t *object, const char *
     }
 }
 
+/* Prints state, reason, ids and times. */
 static void print_execution_facts(struct output *output, const json_t *execution)
 {
     static const char *const lines[][2] = {
@@ -57,7 +59,7 @@ static void print_execution_facts(struct output *output, const json_t *execution
     print_fact(output, execution, "params", "params");
 }
 
-/* What the engine wrote down about its workflow. */
+/* Prints the facts that the engine recorded about the workflow on Temporal. */
 static void print_workflow(struct output *output, const struct settings *settings, const json_t *steps)
 {
     const json_t *step = json_array_get(steps, 0);
@@ -83,6 +85,7 @@ static void print_workflow(struct output *output, const struct settings *setting
     }
 }
 
+/* Adds one attempt of a step to the table. */
 static void add_step_row(struct table *table, struct output *output, const json_t *step)
 {
     const char *code = field_text(output, step, "error_code");
@@ -148,6 +151,7 @@ static enum weir_status read_all_events(struct store *store, json_t *execution, 
     return status;
 }
 
+/* Prints the events, and the number of earlier ones that are left out. */
 static void print_events(struct output *output, const json_t *events, json_int_t earlier)
 {
     static const struct column columns[] = {
@@ -178,7 +182,7 @@ static void print_events(struct output *output, const json_t *events, json_int_t
     table_close(&table);
 }
 
-/* A codec that is away does not keep the rest from being shown. */
+/* Decodes outputs. When the codec is away, the rest is still shown. */
 static void decode_outputs(const struct invocation *invocation, json_t *execution)
 {
     struct weir_error error;

@@ -14,6 +14,7 @@
 #include "cli/verbs/temporal_workflow.h"
 #include "cli/verbs/verb.h"
 
+/* A workflow that has ended takes no signal. */
 static enum weir_status refuse_ended_signal(const json_t *execution, struct weir_error *error)
 {
     const char *state = json_string_value(json_object_get(execution, "status"));
@@ -32,6 +33,7 @@ static enum weir_status require_signals(const struct invocation *invocation, con
     return assemble_require_operator(settings_text(&settings, SETTING_ENGINE), "signals", error);
 }
 
+/* Sends the signal to the service of the execution's group. */
 static enum weir_status send_signal(const struct invocation *invocation, struct store *store, const json_t *execution,
                                     const char *input, struct weir_error *error)
 {

@@ -42,6 +42,7 @@ static void print_role_line(struct output *output, const json_t *answer, int64_t
                  health == ROLE_IS_FREE && is_needed ? "; no execution starts (`weir doctor`)" : "");
 }
 
+/* Prints the lines about the whole queue; lines about faults only when there are any. */
 static void print_totals(struct output *output, const json_t *answer, int64_t now_us)
 {
     char oldest[DURATION_TEXT_MAX];
@@ -85,6 +86,7 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
                  field_number(answer, "cancelled", 0));
 }
 
+/* Prints the workspaces that the status names. */
 static void print_workspace_table(struct output *output, const json_t *answer)
 {
     static const struct column columns[] = {
@@ -121,6 +123,7 @@ static void print_workspace_table(struct output *output, const json_t *answer)
     table_close(&table);
 }
 
+/* Prints the status as text for Prometheus. */
 static enum weir_status print_metrics(struct output *output, const json_t *answer, struct weir_error *error)
 {
     struct text text = {.max = METRICS_BYTES_MAX};

@@ -21,6 +21,7 @@ struct long_call {
     bool may_stop;    /* Ctrl-C ends it between two of its parts */
 };
 
+/* Called by the store in a long call; returns whether the call may continue. */
 static bool report_store_progress(void *context, int64_t done, int64_t total)
 {
     const struct long_call *call = context;
@@ -242,7 +243,7 @@ enum weir_status verb_store_backup(struct invocation *invocation, struct weir_er
         status = print_backup(invocation, store, error);
     } else if (status == WEIR_OK) {
         struct long_call call = {.output = invocation->output, .what = "copying pages", .may_stop = true};
-        signals_catch(); /* half a copy must not stay, since it looks like a whole one */
+        signals_catch(); /* half a copy must not stay, because it could be taken for a whole one */
         store_set_progress(store, report_store_progress, &call);
         status = store_backup(store, path, error);
         output_progress_end(invocation->output);

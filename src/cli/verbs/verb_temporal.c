@@ -19,7 +19,7 @@ static json_t *describe_setup(const struct settings *settings, bool was_there)
                      "changed", !was_there);
 }
 
-/* A dry run asks the service nothing: it would not answer for the right to change it. */
+/* A dry run makes no call: only a change shows whether this client has the right to it. */
 static enum weir_status set_up_namespace(const struct invocation *invocation, const struct settings *settings,
                                          json_t *items, struct weir_error *error)
 {

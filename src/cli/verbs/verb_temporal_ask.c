@@ -15,6 +15,7 @@
 #include "cli/verbs/temporal_workflow.h"
 #include "cli/verbs/verb.h"
 
+/* Sends the question to the service of the execution's group. */
 static enum weir_status send_question(const struct invocation *invocation, struct store *store, const json_t *execution,
                                       const struct temporal_question *question, json_t **ret_answer,
                                       struct weir_error *error)
@@ -41,6 +42,7 @@ static enum weir_status send_question(const struct invocation *invocation, struc
     return assemble_ask(engine, &options, temporal_service_timeout(invocation), &whole, ret_answer, error);
 }
 
+/* Reads the execution and sends the question about it. */
 static enum weir_status ask_of_execution(struct invocation *invocation, enum question_kind kind, json_t **ret_answer,
                                          struct weir_error *error)
 {

@@ -34,7 +34,7 @@ struct top {
     struct live_screen frame;
     struct terminal_keys keys;
     json_t *status;
-    /* For rates: what was enqueued and has ended when it was looked at last, and when that was. */
+    /* For rates: the totals of the last read, and its time. */
     int64_t enqueued;
     int64_t ended;
     int64_t read_us;
@@ -48,6 +48,7 @@ struct top {
     char note[160];
 };
 
+/* The number of workspaces that the terminal has lines for. */
 static size_t rows_that_fit(const struct output *output)
 {
     struct winsize size;
@@ -76,6 +77,7 @@ static void update_rates(struct top *top)
     top->read_us = now_us;
 }
 
+/* Reads the status, and keeps the selection within the list. */
 static enum weir_status read_top_status(struct top *top, struct weir_error *error)
 {
     json_t *answer = NULL;
@@ -160,6 +162,7 @@ static void print_top_workspaces(struct top *top)
     table_close(&table);
 }
 
+/* Prints the question, the help or the last note. */
 static void print_top_foot(struct top *top)
 {
     if (!top->keys.is_open) {
@@ -190,7 +193,7 @@ static void draw_top(struct top *top)
 
 /* --- keys --- */
 
-/* The answer is about the workspace that was named in the question, whatever the list looks like by now. */
+/* Acts on the workspace that the question named, because the list may have changed since. */
 static enum weir_status toggle_pause(struct top *top, struct weir_error *error)
 {
     json_t *page = NULL;
@@ -209,7 +212,7 @@ static enum weir_status toggle_pause(struct top *top, struct weir_error *error)
     return status;
 }
 
-/* True when it is time to go. */
+/* True when the user wants to quit. */
 static bool handle_key(struct top *top, int key)
 {
     struct weir_error error = {.status = WEIR_OK};
@@ -247,7 +250,7 @@ static bool handle_key(struct top *top, int key)
     return false;
 }
 
-/* Draws until the next second, at once after each key. True when it is time to go. */
+/* Draws until the next second, and at once after each key. True when the user wants to quit. */
 static bool handle_keys(struct top *top)
 {
     int64_t until_us = top->read_us + REFRESH_US;
@@ -267,6 +270,7 @@ static bool handle_keys(struct top *top)
     }
 }
 
+/* Reads, draws and handles keys until the user quits. */
 static enum weir_status run_top(struct top *top, bool once, struct weir_error *error)
 {
     enum weir_status status = read_top_status(top, error);
@@ -293,7 +297,7 @@ static enum weir_status run_top(struct top *top, bool once, struct weir_error *e
 enum weir_status verb_top(struct invocation *invocation, struct weir_error *error)
 {
     struct top top = {.output = invocation->output};
-    /* Piped, or as JSON, there is one picture: a stream of pictures is of no use to anybody. */
+    /* In a pipe, or as JSON, there is one picture, because no program reads a stream of pictures. */
     bool once = invocation_has(invocation, "once") || !invocation->output->out_is_terminal ||
                 invocation->output->format != OUTPUT_TABLE;
     enum weir_status status = verb_open_store(invocation, once ? STORE_READ : STORE_CHANGE, &top.store, error);

@@ -17,6 +17,7 @@
 #include "cli/verbs/temporal_workflow.h"
 #include "cli/verbs/verb.h"
 
+/* Prints the executions that hold the slots of the workspace. */
 static void print_slots(struct output *output, const json_t *why)
 {
     size_t i;
@@ -72,7 +73,7 @@ static void print_scheduler_facts(struct output *output, const json_t *why, int6
     }
 }
 
-/* Where its start may have arrived, or which engine it needs, while no node of its group has that. */
+/* Prints the place where its start may have arrived, or the engine that it needs, while no node of its group has it. */
 static void print_targets(struct output *output, const json_t *why, int64_t now_us)
 {
     size_t i;
@@ -94,6 +95,7 @@ static void print_targets(struct output *output, const json_t *why, int64_t now_
     }
 }
 
+/* Prints the numbers behind the reason, each only when the answer has it. */
 static void print_numbers(struct output *output, const json_t *why, int64_t now_us)
 {
     const char *due = field_text(output, why, "due_at");
@@ -145,12 +147,13 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     }
 }
 
-/* What of queue_paused: both have to be resumed, each by its own command. */
+/* The parts of queue_paused: each is resumed by its own command. */
 struct pauses {
     bool queue;
     bool group;
 };
 
+/* Reads whether the queue, the group, or both are paused. */
 static enum weir_status read_pauses(struct store *store, const json_t *why, struct pauses *ret_pauses,
                                     struct weir_error *error)
 {
@@ -194,7 +197,7 @@ static void suggest_command(struct output *output, const json_t *why, const stru
     char word[SHELL_WORD_MAX];
     workspace = workspace != NULL ? workspace : "NAME";
     if (reason == NULL) {
-        if (field_number(why, "nodes_live", -1) == 0) { /* its node is silent, and no other is there to take it over */
+        if (field_number(why, "nodes_live", -1) == 0) { /* its node is silent, and no other node can take it over */
             output_report(output, "now: weir serve --group %s",
                           shell_quote(field_text(output, why, "executor_group"), word));
         }
@@ -226,6 +229,7 @@ static void suggest_command(struct output *output, const json_t *why, const stru
     }
 }
 
+/* Prints the state, the reason, its numbers and a command that helps. */
 static void print_why(struct output *output, const json_t *why, const struct pauses *pauses, int64_t now_us)
 {
     const char *state = field_text(output, why, "status");

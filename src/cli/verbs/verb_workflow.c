@@ -35,6 +35,7 @@ static enum weir_status print_published(struct invocation *invocation, const str
     return WEIR_OK;
 }
 
+/* Publishes the canonical text. A refusal of the store gets the place in the file. */
 static enum weir_status publish_definition(struct invocation *invocation, const struct definition *definition,
                                            const char *source_name, const char *text, struct weir_error *error)
 {
@@ -193,6 +194,7 @@ enum weir_status verb_workflow_list(struct invocation *invocation, struct weir_e
     return verb_with_store(invocation, STORE_READ, list_workflows, error);
 }
 
+/* Prints one version with its definition as JSON. */
 static void print_definition(struct output *output, const json_t *item)
 {
     const char *owner = field_text(output, item, "workspace");

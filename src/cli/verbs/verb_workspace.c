@@ -1,6 +1,6 @@
 /* `weir workspace list`, `show`, `set`, `pause`, `resume`.
  *
- * `set` makes a missing workspace, so a new customer needs one command; the message says whether it was made or changed.
+ * `set` makes a missing workspace, so a new customer needs one command; the message reports whether it was made or changed.
  * The plan must exist. Changes hold for the next assignment of the scheduler; running executions continue. One thread.
  */
 #include <inttypes.h>
@@ -107,6 +107,7 @@ static enum weir_status print_workspace_change(const struct invocation *invocati
                           error);
 }
 
+/* Makes or changes the workspace, and reports which. */
 static enum weir_status set_workspace(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
     struct output *output = invocation->output;
@@ -151,6 +152,7 @@ enum weir_status verb_workspace_set(struct invocation *invocation, struct weir_e
     return verb_with_store(invocation, STORE_CHANGE, set_workspace, error);
 }
 
+/* Sets or ends the pause of a workspace. */
 static enum weir_status set_workspace_paused(struct invocation *invocation, struct store *store, bool paused,
                                              struct weir_error *error)
 {

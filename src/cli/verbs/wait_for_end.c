@@ -15,10 +15,11 @@
 #include "cli/verbs/store_pages.h"
 #include "store/store.h"
 
-/* Looks are cheap reads by id; they begin close together, so that short executions are told at once. */
+/* The pauses between two reads: short at first, so that the end of a short execution is reported at once. */
 #define AWAIT_FIRST_US (2 * MICROSECONDS_PER_MS)
 #define AWAIT_MOST_US (100 * MICROSECONDS_PER_MS)
 
+/* Reads the row of the execution. */
 static enum weir_status read_awaited_item(struct store *store, const char *id, json_t **ret_page, struct weir_error *error)
 {
     struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.id = id}, .limit = 1};
@@ -39,6 +40,7 @@ static bool is_item_ended(const json_t *item)
     return status != NULL && item_state_parse(status, &state) && item_is_terminal(state);
 }
 
+/* Prints the end. An end that is not COMPLETED is a failure with the error of the execution. */
 static enum weir_status report_execution_end(struct output *output, const json_t *item, bool print_end,
                                              struct weir_error *error)
 {
@@ -61,6 +63,7 @@ static enum weir_status report_execution_end(struct output *output, const json_t
     return WEIR_FAILED;
 }
 
+/* The message for the end of --timeout. */
 static enum weir_status report_still_waiting(struct output *output, const json_t *item, struct weir_error *error)
 {
     const char *id = field_text(output, item, "id");
@@ -72,6 +75,7 @@ static enum weir_status report_still_waiting(struct output *output, const json_t
     return WEIR_TIMED_OUT;
 }
 
+/* Polls until the end, the end of the time, or a signal. */
 static enum weir_status poll_until_end(const struct invocation *invocation, struct store *store, const char *id,
                                        int64_t timeout_us, bool print_end, struct weir_error *error)
 {
