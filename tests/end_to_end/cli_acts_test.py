@@ -13,7 +13,7 @@ from harness import TIMEOUT_SECONDS, assert_error, run_tests
 from waiting import wait_for
 
 
-def every_act_says_in_json_what_it_changed(weir):
+def every_act_prints_its_change_as_json(weir):
     weir.make_store()
     weir.good('workspace', 'set', 'other', '-q')
     weir.database().execute("INSERT INTO shedlock VALUES ('a', 9e18, 0, 'gone')").connection.commit()
@@ -63,7 +63,7 @@ def every_act_says_in_json_what_it_changed(weir):
         assert ended == {'act': 'complete', 'id': id, 'status': 'CANCELLED', 'dry_run': is_dry}, ended
 
 
-def lists_are_whole_whatever_their_length(weir):
+def long_lists_are_complete(weir):
     weir.good('store', 'init', '-q')
     database = weir.database()
     database.execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1201) "
@@ -75,7 +75,7 @@ def lists_are_whole_whatever_their_length(weir):
     assert len(weir.good('plan', 'list').out.splitlines()) == 1205
 
 
-def a_long_story_shows_its_end_and_on_demand_the_whole(weir):
+def show_prints_the_last_events_and_all_on_demand(weir):
     weir.make_store()
     id = weir.enqueue('-w', 'acme', 'hello')
     database = weir.database()
@@ -116,7 +116,7 @@ def names_of_blanks_are_refused(weir):
     assert "the node's name is nothing but blanks" in weir.run('serve', '--node', ' ', code=2).err
 
 
-def no_time_is_refused_but_for_a_look(weir):
+def a_timeout_of_zero_is_refused_except_by_wait(weir):
     weir.make_store()
     id = weir.enqueue()
     assert_error(weir.run('wait', id, '--timeout', '0'), 7, 'timed_out', 'PENDING')
@@ -125,7 +125,7 @@ def no_time_is_refused_but_for_a_look(weir):
     assert len(weir.items('list')) == 1
 
 
-def what_cannot_be_read_or_written_says_what_to_do(weir):
+def an_unreadable_or_unwritable_file_gets_a_remedy(weir):
     weir.make_store()
     weir.write('large.json', '{"a": "' + 'x' * (1 << 20) + '"}')
     enqueue = ('enqueue', '-w', 'acme', 'hello', '--params')
@@ -138,7 +138,7 @@ def what_cannot_be_read_or_written_says_what_to_do(weir):
     assert_error(weir.run('list', '--store', 'sqlite:weir.db/x.db'), 6, 'store_unreachable', 'for example sqlite:')
 
 
-def _do_as_told(weir, text, before, after=''):
+def _run_suggestion(weir, text, before, after=''):
     """Gives a shell the command that stands between the two."""
     command = text.split(before)[1].split(after or '\n')[0]
     assert command.startswith('weir '), text
@@ -147,41 +147,41 @@ def _do_as_told(weir, text, before, after=''):
     assert done.returncode == 0, (command, done)
 
 
-def what_is_told_to_be_run_can_be_run_whatever_the_names_are(weir):
+def suggested_commands_run_with_any_name(weir):
     weir.make_store()
     name, group = "it's two words", 'night $HOME; shift'
     told = weir.run('enqueue', '-w', name, 'hello')
     assert_error(told, 3, 'workspace_not_found', "make it with: weir workspace set 'it'\\''s two words' --plan free")
-    _do_as_told(weir, told.err, 'make it with: ')
+    _run_suggestion(weir, told.err, 'make it with: ')
     weir.make_groups(group)
     id = weir.enqueue('-w', name, 'hello', '-g', group)
     weir.good('workspace', 'pause', name)
-    _do_as_told(weir, weir.good('why', id).err, 'now: ')
+    _run_suggestion(weir, weir.good('why', id).err, 'now: ')
     assert 'weir serve --group \'night $HOME; shift\'\n' in weir.good('why', id).err
     weir.database().execute("INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine,"
                             " lease, started_at, active_at, expires_at, desired_state)"
                             " VALUES ('a `node`', ?, '', '', 0, 0, '', '', 1, 0, 0, 9e18, 'pause')",
                             (group,)).connection.commit()
     assert "weir node resume 'a `node`'`" in weir.run('doctor').out
-    _do_as_told(weir, weir.good('why', id).err, 'now: ')
+    _run_suggestion(weir, weir.good('why', id).err, 'now: ')
     assert weir.items('node', 'list')[0]['desired_state'] == 'run'
     weir.good('pause', '-g', group)
     assert "(`weir resume --group 'night $HOME; shift'`)" in weir.good('status').out
     assert "until `weir resume --group 'night $HOME; shift'`" in weir.run('doctor').out
-    _do_as_told(weir, weir.good('why', id).err, 'now: ')
+    _run_suggestion(weir, weir.good('why', id).err, 'now: ')
     assert 'paused' not in weir.good('status').out
     told = weir.run('list', '--store', 'my store.db')
     assert_error(told, 6, 'store_unreachable', 'my store.db')
-    _do_as_told(weir, told.err, 'make it with: ', ' (or start')
+    _run_suggestion(weir, told.err, 'make it with: ', ' (or start')
     assert weir.items('list', '--store', 'my store.db') == []
     weir.write('empty db', '')
     told = weir.run('list', '--store', 'empty db')
     assert_error(told, 6, 'schema_missing', 'make them with')
-    _do_as_told(weir, told.err, 'make them with: ')
+    _run_suggestion(weir, told.err, 'make them with: ')
     assert weir.items('list', '--store', 'empty db') == []
 
 
-def a_definition_that_is_too_large_is_told_like_any_other_file(weir):
+def a_definition_that_is_too_large_is_refused_with_its_file(weir):
     weir.make_store()
     large = 'name: large\n# ' + 'x' * (1 << 20) + '\nsteps:\n  a:\n    exec: [echo]\n'
     weir.write('large.yaml', large)
@@ -190,7 +190,7 @@ def a_definition_that_is_too_large_is_told_like_any_other_file(weir):
         assert_error(refused, 2, 'definition_invalid', f'weir: {source} is larger than ', ' bytes', 'files of their own')
 
 
-def nodes_of_one_name_are_told_apart_by_their_ids(weir):
+def nodes_of_one_name_are_named_by_their_ids(weir):
     weir.make_store()
     for expires_at in (9e18, 9e18, 1):  # the last one is gone, and nobody has seen to it yet
         weir.database().execute("INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine,"
@@ -220,7 +220,7 @@ def a_narrow_terminal_breaks_no_line_in_two(weir):
     assert f'ID         {id}' in said and 'STATE      . PENDING' in said, repr(said)
 
 
-def an_owner_that_does_not_exist_is_told_with_its_place(weir):
+def an_owner_that_does_not_exist_is_refused_with_its_place(weir):
     weir.make_store()
     source = 'name: mine\nworkspace: acne\nsteps:\n  a:\n    exec: [echo]\n'
     weir.write('mine.yaml', source)
@@ -231,7 +231,7 @@ def an_owner_that_does_not_exist_is_told_with_its_place(weir):
     assert_error(weir.run('workflow', 'apply', 'mine.json'), 3, 'workspace_not_found', 'weir: mine.json:2:16: there is')
 
 
-def an_error_of_an_earlier_start_is_told_as_such(weir):
+def an_error_of_an_earlier_start_is_shown_as_earlier(weir):
     weir.make_store()
     weir.write('long.yaml', 'name: long\nsteps:\n  rest:\n    sleep: 1h\n')
     weir.good('workflow', 'apply', 'long.yaml', '-q')

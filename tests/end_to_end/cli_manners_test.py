@@ -59,7 +59,7 @@ def signs_are_ascii_where_the_locale_is(weir):
         assert weir.run(*words, env={'LANG': 'C'}).out.isascii()
 
 
-def strangers_words_cannot_reach_the_terminal(weir):
+def foreign_text_cannot_reach_the_terminal(weir):
     weir.make_store()
     nasty = 'a\x1b[31mred\x07\u202eb\u009b2J'
     weir.good('workspace', 'set', 'acme', '--plan', 'pro')
@@ -94,7 +94,7 @@ def a_closed_stdout_ends_quietly(weir):
         assert process.returncode == 1 and b'cannot write to stdout' in err
 
 
-def quiet_says_only_what_is_wrong(weir):
+def quiet_prints_only_errors(weir):
     weir.make_store()
     execution = weir.good('enqueue', '-w', 'acme', 'hello', '-q')
     assert execution.err == ''
@@ -134,7 +134,7 @@ def every_verb_explains_itself_with_an_example_first(weir):
     assert weir.good('help').out == weir.good('--help').out
 
 
-def slips_are_met_with_the_nearest(weir):
+def a_misspelt_command_gets_the_nearest_one(weir):
     for words, hint in ((('enqeue',), 'weir enqueue'), (('ls',), 'weir list'),
                         (('workspace', 'lst'), 'weir workspace list'),
                         (('list', '--limt', '3'), '--limit'), (('list', '-o', 'jsn'), 'json'),
@@ -156,7 +156,7 @@ def man_pages_are_made_from_the_table(weir):
     assert weir.good('help', 'workflow', 'apply', '--man').out.startswith('.TH "weir-workflow-apply" 1')
 
 
-def the_version_is_told_at_once(weir):
+def the_version_is_printed_without_settings(weir):
     with open(os.path.join(ROOT, 'VERSION')) as file:
         version = file.read().strip()
     assert weir.good('version').out == f'weir {version}\n' == weir.good('--version').out == weir.good('-V').out

@@ -18,7 +18,7 @@ from waiting import SHORT, process_state, wait_for
 
 # --- stores ---
 
-def a_missing_store_is_told_in_one_line_with_the_command_that_makes_it(weir):
+def a_missing_store_is_one_line_with_the_command_that_makes_it(weir):
     for words in (('list',), ('enqueue', '-w', 'a', 'b'), ('status',), ('show', '0198c2f1'), ('store', 'check'),
                   ('store', 'migrate'), ('purge', '0198c2f1-0000-7000-8000-000000000000')):
         result = weir.soon(*words)
@@ -27,7 +27,7 @@ def a_missing_store_is_told_in_one_line_with_the_command_that_makes_it(weir):
     assert os.listdir(weir.folder) == ['home']
 
 
-def store_init_makes_the_store_once_and_says_where(weir):
+def store_init_makes_the_store_once_and_prints_its_url(weir):
     weir.good('store', 'init', '--dry-run')
     assert not os.path.exists(weir.path('weir.db'))
     first = weir.good('store', 'init')
@@ -47,7 +47,7 @@ def a_store_may_be_named_by_flag_variable_and_file(weir):
     weir.good('list', '--store=b.db')
 
 
-def what_is_no_store_is_refused_and_left_alone(weir):
+def a_file_that_is_not_a_store_is_refused_and_unchanged(weir):
     os.mkdir(weir.path('folder'))
     weir.write('text.db', 'this is not a database at all, only some words ' * 20)
     other = weir.database('other.db')
@@ -72,7 +72,7 @@ def a_store_of_a_newer_version_is_refused(weir):
     assert_error(weir.run('store', 'migrate'), 6, 'schema_newer')
 
 
-def a_store_without_tables_or_with_old_ones_says_which_command_mends_it(weir):
+def a_store_without_tables_or_with_old_ones_names_the_command_that_mends_it(weir):
     open(weir.path('weir.db'), 'w').close()
     assert_error(weir.run('list'), 6, 'schema_missing', 'weir store init')
     weir.good('store', 'init', '-q')
@@ -91,7 +91,7 @@ def migrate_names_the_files_and_dry_run_applies_none(weir):
     assert '0 migrations applied' in weir.good('store', 'migrate').err
 
 
-def a_corrupt_store_is_told(weir):
+def a_corrupt_store_is_reported(weir):
     weir.make_store()
     weir.enqueue_many(50)
     weir.database().execute('PRAGMA wal_checkpoint(TRUNCATE)')
@@ -124,7 +124,7 @@ def a_backup_is_a_store_and_never_overwrites(weir):
     assert_error(weir.run('store', 'backup', 'copy.db'), 4, 'conflict', 'copy.db')
 
 
-def a_store_locked_by_another_program_is_told_within_the_deadline(weir):
+def a_store_locked_by_another_program_is_reported_within_the_deadline(weir):
     weir.make_store()
     other = weir.database()
     other.execute('BEGIN IMMEDIATE')
@@ -135,7 +135,7 @@ def a_store_locked_by_another_program_is_told_within_the_deadline(weir):
     weir.good('workspace', 'set', 'new')
 
 
-def a_full_disk_is_told_and_loses_nothing(weir):
+def a_full_disk_is_reported_and_loses_nothing(weir):
     weir.make_store()
     line = json.dumps({'workspace': 'acme', 'workflow': 'hello', 'params': {'x': 'y' * 4000}}) + '\n'
     result = weir.run('enqueue', '-', stdin=line * 3000, limit_file=7 * 1024 * 1024)
@@ -147,7 +147,7 @@ def a_full_disk_is_told_and_loses_nothing(weir):
     assert kept >= len(acknowledged)
 
 
-def a_backup_that_finds_the_disk_full_says_so_and_leaves_no_file(weir):
+def a_backup_onto_a_full_disk_fails_and_leaves_no_file(weir):
     weir.make_store()
     weir.enqueue_many(500)
     result = weir.run('store', 'backup', 'copy.db', limit_file=64 * 1024)
@@ -156,7 +156,7 @@ def a_backup_that_finds_the_disk_full_says_so_and_leaves_no_file(weir):
     weir.good('store', 'backup', 'copy.db')
 
 
-def what_a_user_may_not_read_or_write_is_told_by_its_path(weir):
+def a_file_without_permission_is_named_by_its_path(weir):
     weir.make_store()
     os.chmod(weir.folder, 0o755)
     mine = {'XDG_CONFIG_HOME': weir.path('secret')}

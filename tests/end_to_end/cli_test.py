@@ -71,7 +71,7 @@ def apply_publishes_a_version_for_every_change(weir):
     assert_error(weir.run('workflow', 'show', 'v'), 3, 'workflow_not_found')
 
 
-def a_wrong_definition_is_told_with_its_line(weir):
+def a_wrong_definition_is_refused_with_its_line(weir):
     weir.write('bad.yaml', 'name: w\nsteps:\n  a:\n    exec: [echo]\n    neds: [b]\n')
     assert_error(weir.run('workflow', 'apply', 'bad.yaml'), 2, 'definition_invalid', 'bad.yaml:5:5', 'needs')
     weir.write('good.yaml', 'name: w\nsteps:\n  a:\n    exec: [echo]\n')
@@ -109,7 +109,7 @@ def params_reach_the_store_byte_for_byte(weir):
         assert weir.good('show', execution, '--json').json()['params'] == json.loads(params)
 
 
-def enqueue_refuses_what_is_wrong_each_with_its_own_code(weir):
+def each_refusal_of_enqueue_has_its_own_code(weir):
     weir.make_store()
     weir.write('mine.yaml', 'name: mine\nworkspace: tiny\nsteps:\n  a:\n    exec: [echo]\n')
     weir.good('workflow', 'apply', 'mine.yaml')
@@ -173,13 +173,13 @@ def a_dry_run_refuses_a_workflow_of_another_workspace(weir):
     assert 'line 1: workflow "mine" belongs to another workspace' in dry.err and '1 would be enqueued' in dry.err, repr(dry)
 
 
-def complete_dry_says_and_refuses_what_complete_does(weir):
+def a_dry_run_of_complete_predicts_complete(weir):
     weir.make_store()
     id = weir.enqueue()
     for flags in ((), ('-n',)):
         assert_error(weir.run('complete', id, *flags), 4, 'illegal_state', 'runs inside a node')
         assert_error(weir.run('complete', '01a00000-0000-7000-8000-000000000000', *flags), 3, 'execution_not_found')
-        assert_error(weir.run('complete', id, '--result', '{oops', *flags), 2, 'invalid_argument', 'the result is not JSON')
+        assert_error(weir.run('complete', id, '--result', '{oops', *flags), 2, 'invalid_argument', 'the result is no')
         weir.write('empty', '')
         empty = weir.run('complete', id, '--result', '@' + weir.path('empty'), *flags)
         assert_error(empty, 2, 'invalid_argument', 'no JSON')
@@ -214,7 +214,7 @@ def ids_and_reasons_of_a_filter_are_taken_in_any_case(weir):
     assert_error(weir.run('list', env={'WEIR_EXECUTOR_GROUP': long}), 2, 'invalid_config', 'longer than 64 bytes')
 
 
-def a_wrong_flag_is_told_with_its_verb_wherever_it_stands(weir):
+def a_wrong_flag_is_refused_with_its_verb_at_any_place(weir):
     for words in (('workflow', 'apply', 'x.yaml', '--publish'), ('workflow', '--publish', 'apply', 'x.yaml'),
                   ('workflow', 'apply', '--publish')):
         said = weir.run(*words, code=2).err
@@ -265,7 +265,7 @@ def doctor_copes_with_many_groups(weir):
     assert 'the store is whole' in told.out and told.code == 0, repr(told)
 
 
-def doctor_looks_at_the_modes_of_secret_files(weir):
+def doctor_checks_the_modes_of_secret_files(weir):
     weir.make_store()
     weir.write('key', 'secret')
     weir.write('weir.yaml', f'temporal.api_key_file: {weir.path("key")}\n')
@@ -357,7 +357,7 @@ def lines_take_defaults_from_flags(weir):
     assert_error(weir.run('enqueue', '-', '--params', '{}', stdin=''), 2, 'invalid_argument')
 
 
-def a_line_that_is_too_long_is_refused_and_the_rest_goes_on(weir):
+def a_line_that_is_too_long_is_refused_and_the_rest_is_enqueued(weir):
     weir.make_store()
     good = '{"workspace":"acme","workflow":"hello"}'
     long = json.dumps({'workspace': 'acme', 'workflow': 'hello', 'params': {'x': 'y' * (3 * 1024 * 1024)}})
@@ -379,7 +379,7 @@ def a_slow_producer_gets_its_ids_at_once(weir):
     assert process.wait(30) == 0
 
 
-def a_stopped_producer_is_told_how_far_it_got(weir):
+def an_interrupted_stream_names_its_last_line(weir):
     weir.make_store()
     process = weir.spawn('enqueue', '-', stdin=subprocess.PIPE)
     process.stdin.write(b'{"workspace":"acme","workflow":"hello"}\n')
@@ -416,7 +416,7 @@ def lists_page_without_missing_or_repeating(weir):
     assert_error(weir.run('list', '--limit', '0'), 2, 'invalid_argument')
 
 
-def filters_choose(weir):
+def filters_select_executions(weir):
     weir.make_store()
     mine = weir.enqueue_many(3)
     tiny = weir.enqueue_many(2, 'tiny')
@@ -458,7 +458,7 @@ def ids_may_be_short_when_they_are_unique(weir):
     assert len(weir.items('list', '--state', 'pending')) == 2
 
 
-def show_why_and_logs_tell_their_story(weir):
+def show_why_and_logs_describe_the_execution(weir):
     weir.make_store()
     execution = weir.enqueue('-w', 'tiny', 'hello', '--params', '{"a":1}')
     shown = weir.good('show', execution, '--json').json()
@@ -473,7 +473,7 @@ def show_why_and_logs_tell_their_story(weir):
     assert_error(weir.run('logs', execution, '--step', 'x'), 3, 'not_found')
 
 
-def wait_has_four_ends(weir):
+def wait_ends_in_four_ways(weir):
     weir.make_store()
     execution = weir.enqueue()
     late = weir.run('wait', execution, '--timeout', '200ms')
@@ -547,7 +547,7 @@ def dry_runs_and_wrong_expectations_change_nothing(weir):
     assert len(weir.items('list', '--state', 'cancelled')) == 7
 
 
-def a_dry_run_tells_what_would_be_refused(weir):
+def a_dry_run_counts_the_refusals(weir):
     weir.make_store()
     waiting, ended = weir.enqueue(), weir.enqueue()
     weir.good('cancel', ended, '-q')
@@ -563,7 +563,7 @@ def a_dry_run_tells_what_would_be_refused(weir):
     assert len(weir.items('list', '--state', 'pending')) == 1 and len(weir.items('list')) == 2
 
 
-def refusals_are_told_once_and_name_what_can_be_done(weir):
+def refusals_are_reported_once_with_a_remedy(weir):
     weir.make_store()
     ids = weir.enqueue_many(2)
     weir.good('cancel', *ids, '-q')
@@ -573,7 +573,7 @@ def refusals_are_told_once_and_name_what_can_be_done(weir):
     assert 'it has ended' in released and 'weir retry' not in released, released
 
 
-def a_time_that_no_answer_could_tell_is_refused(weir):
+def a_time_beyond_the_year_9999_is_refused(weir):
     weir.make_store()
     for time_text in ('9999-12-31T23:59:60Z', '9999-12-31T23:59:59-23:59'):
         result = weir.run('enqueue', '-w', 'acme', 'hello', '--at', time_text)
@@ -582,7 +582,7 @@ def a_time_that_no_answer_could_tell_is_refused(weir):
     assert weir.good('show', id, '--json').json()['run_at'] == '9999-12-31T23:59:59.000000Z'
 
 
-def more_than_a_hundred_ask(weir):
+def an_act_on_more_than_a_hundred_asks(weir):
     weir.make_store()
     weir.enqueue_many(101)
     assert_error(weir.run('cancel', '-w', 'acme', '-q'), 2, 'invalid_argument', '--yes', '101')
@@ -595,7 +595,7 @@ def more_than_a_hundred_ask(weir):
     weir.good('cancel', '-w', 'acme', '-y', '--expect', '101')
 
 
-def an_interrupted_act_says_how_far_it_got(weir):
+def an_interrupted_act_reports_its_progress(weir):
     weir.make_store()
     weir.enqueue_many(30000)
     # It stands still after a commit until it is told to go on: the signal never comes too late.
@@ -641,7 +641,7 @@ def the_queue_and_a_group_pause(weir):
     assert_error(weir.run('pause', '--group', 'defualt'), 3, 'not_found', 'default')
 
 
-def status_and_doctor_look_at_everything(weir):
+def status_and_doctor_report_every_part(weir):
     weir.make_store()
     doctor = weir.good('doctor')
     lines = doctor.out.splitlines()
@@ -667,7 +667,7 @@ def nodes_and_locks_that_are_not_there(weir):
     assert_error(weir.run('lock', 'release', 'x'), 3, 'not_found')
 
 
-def a_lock_is_taken_away_only_when_confirmed(weir):
+def a_lock_is_released_only_after_confirmation(weir):
     weir.make_store()
     now = time.clock_gettime(time.CLOCK_REALTIME)
     weir.database().execute('INSERT INTO shedlock VALUES (?, ?, ?, ?)',
@@ -701,7 +701,7 @@ def settings_are_shown_with_their_origin_and_checked(weir):
     weir.good('help')
 
 
-def what_config_show_prints_reads_back_as_the_same_settings(weir):
+def the_output_of_config_show_reads_back_as_the_same_settings(weir):
     words = ['null', '~', 'true', '0x1f', '1e3', '.inf', ' x ', 'a: b', 'x:', 'a #b', '- x', '-', '?', 'a\nb\t', '@x',
              "a'b", 'a"b\\c', '[a]', '{a}', '%x', '!x', '&x', '*x', '|', '>', '`', 'a, b', 'ä€😀', '\u202eevil',
              '\x1b[31m', '\x7f\x85', '=', '<<', 'no', '2026-11-22', 'a' * 4000]
@@ -745,7 +745,7 @@ def _publish(weir, name, program):
     weir.good('workflow', 'apply', 'w.json', '-q')
 
 
-def an_execution_runs_and_its_end_is_told(weir):
+def an_execution_runs_and_its_end_is_reported(weir):
     weir.make_store()
     _publish(weir, 'good', 'printf \'{"id": 7}\'')
     _publish(weir, 'bad', 'echo "it broke" >&2; exit 3')
@@ -780,7 +780,7 @@ def _story(weir, execution):
     return shown, events, [(event['event'], event['attempt'], (event['detail'] or '').split(':')[0]) for event in events]
 
 
-def a_step_that_failed_is_told_with_every_attempt(weir):
+def a_step_that_failed_is_shown_with_every_attempt(weir):
     weir.make_store()
     weir.write('w.json', json.dumps({'name': 'third', 'steps': {'only': {
         'exec': ['sh', '-c', 'test "$WEIR_ATTEMPT" = 3 || { echo "no answer" >&2; exit "$WEIR_ATTEMPT"; }'],
@@ -809,7 +809,7 @@ def a_step_that_failed_is_told_with_every_attempt(weir):
     assert [row['attempt'] for row in weir.items('logs', execution)] == [1, 2, 3]
 
 
-def a_step_that_died_with_its_node_is_told_as_interrupted(weir):
+def a_step_that_died_with_its_node_is_shown_as_interrupted(weir):
     weir.make_store()
     _publish(weir, 'once', 'test "$WEIR_ATTEMPT" = 2 || sleep 600')
     first = _start_node(weir)
@@ -870,7 +870,7 @@ def nodes_are_listed_paused_and_resumed(weir):
     assert weir.items('node', 'list') == [] and weir.items('node', 'list', '--all')[0]['state'] == 'stopped'
 
 
-def a_node_that_has_gone_is_not_said_to_run_anything(weir):
+def a_stopped_node_is_not_shown_as_running_executions(weir):
     weir.make_store()
     node = _start_node(weir)
     _publish(weir, 'slow', 'exec sleep 60')

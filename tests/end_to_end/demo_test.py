@@ -18,7 +18,7 @@ from waiting import SHORT, wait_for
 ESCAPE = '\x1b'
 
 
-def the_demo_ends_with_the_proof(weir):
+def the_demo_ends_with_the_audit(weir):
     result = weir.good('demo', '--once')
     assert '100 done in' in result.out and 'no workspace ever passed its limit' in result.out, repr(result)
     assert ESCAPE not in result.out + result.err
@@ -40,7 +40,7 @@ def the_first_execution_waits_for_no_poll_and_for_none_that_comes_later(weir):
     assert first < last, (first, last)
 
 
-def the_proof_agrees_with_the_records(weir):
+def the_audit_agrees_with_the_records(weir):
     outcome = weir.good('demo', '--once', '--json').json()
     assert outcome['limits_held'] is True and outcome['executions'] == 100
     with weir.database('weir-demo.db') as database:
@@ -65,7 +65,7 @@ def a_demo_starts_afresh_and_touches_nothing_else(weir):
     assert os.listdir(weir.path('home')) == []
 
 
-def a_file_that_is_no_store_is_left_alone(weir):
+def a_file_that_is_not_a_store_is_left_unchanged(weir):
     weir.write('weir-demo.db', 'my notes\n' * 1000)
     result = weir.run('demo', '--once', code=6)
     assert 'store_not_weir' in result.err, repr(result)
@@ -80,7 +80,7 @@ def a_second_demo_in_the_same_folder_is_refused(weir):
     assert 'another demo' in result.err, repr(result)
 
 
-def without_once_it_goes_on_until_ctrl_c(weir):
+def without_once_the_demo_runs_until_ctrl_c(weir):
     process = weir.spawn('demo', '--executions', '10')
     shown = b''
     deadline = time.monotonic() + 30
@@ -127,7 +127,7 @@ def the_demo_has_no_other_store(weir):
 
 # --- dev ---
 
-def dev_makes_a_store_says_where_and_keeps_it(weir):
+def dev_makes_a_store_prints_its_place_and_keeps_it(weir):
     process = weir.spawn('dev')
     _await_ready(process)
     weir.good('demo', '--eject')
@@ -162,14 +162,14 @@ def top_shows_one_picture_when_asked_or_piped(weir):
     assert answer['pending_reasons']['no_node_in_group'] == 3
 
 
-def top_tells_that_its_picture_could_not_be_written(weir):
+def top_reports_that_its_picture_could_not_be_written(weir):
     weir.make_store()
     with open('/dev/full', 'w') as full:
         process = weir.spawn('top', '--once', stdout=full)
         assert process.wait(30) == 1 and b'No space left' in process.stderr.read()
 
 
-def top_obeys_keys_and_leaves_the_terminal_as_it_was(weir):
+def top_handles_keys_and_restores_the_terminal(weir):
     weir.make_store()
     weir.enqueue_many(1)
     code, shown = _type(weir, ('top',), [b'j', b'k', b'?', b'p', b'y', b'q'])
@@ -180,7 +180,7 @@ def top_obeys_keys_and_leaves_the_terminal_as_it_was(weir):
     assert code == 0, shown
 
 
-def who_watches_is_told_that_the_store_is_gone(weir):
+def top_reports_that_the_store_was_removed(weir):
     weir.make_store()
     id = weir.enqueue()
     watching = weir.spawn('wait', id)

@@ -383,9 +383,9 @@ static enum weir_status read_integer_flag(const struct typed_flag *typed, const 
         return WEIR_OK;
     }
     if (flag->most == INT64_MAX) {
-        error_hint(error, "at least %lld", (long long)flag->least);
+        error_hint(error, "give a number of at least %lld", (long long)flag->least);
     } else {
-        error_hint(error, "%lld to %lld", (long long)flag->least, (long long)flag->most);
+        error_hint(error, "give a number from %lld to %lld", (long long)flag->least, (long long)flag->most);
     }
     return WEIR_INVALID_ARGUMENT;
 }

@@ -46,7 +46,7 @@ static void retried_is_yes_or_no(void **state)
     assert_int_equal(filter.retried, RETRIED_YES);
 }
 
-static void what_is_wrong_is_named_with_what_is_right(void **state)
+static void a_wrong_filter_is_refused_with_the_right_spelling(void **state)
 {
     static const char *const wrong[][3] = {
         {"", "empty", ""},
@@ -90,7 +90,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_fill_the_filter),
         cmocka_unit_test(retried_is_yes_or_no),
-        cmocka_unit_test(what_is_wrong_is_named_with_what_is_right),
+        cmocka_unit_test(a_wrong_filter_is_refused_with_the_right_spelling),
     };
     arena_init(&arena, 1024 * 1024);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

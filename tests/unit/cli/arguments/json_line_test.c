@@ -58,7 +58,7 @@ static void fields_are_read_and_defaults_kept(void **state)
     assert_null(request.params);
 }
 
-static void wrong_lines_are_refused_by_name(void **state)
+static void a_wrong_line_is_refused_with_its_fault(void **state)
 {
     static const struct {
         const char *line;
@@ -114,7 +114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(params_are_kept_byte_for_byte),
         cmocka_unit_test(fields_are_read_and_defaults_kept),
-        cmocka_unit_test(wrong_lines_are_refused_by_name),
+        cmocka_unit_test(a_wrong_line_is_refused_with_its_fault),
         cmocka_unit_test(params_that_are_too_large_are_refused),
     };
     arena_init(&arena, 16 * 1024 * 1024);

@@ -64,7 +64,7 @@ static void flags_may_stand_before_and_behind_the_verb(void **state)
     }
 }
 
-static void two_dashes_end_flags_and_one_is_a_word(void **state)
+static void two_dashes_end_the_flags_and_one_dash_is_an_argument(void **state)
 {
     struct line line;
     (void)state;
@@ -113,7 +113,7 @@ static void values_are_typed(void **state)
     refuses("cancel ID --expect -1", "out of range", "at least 0");
 }
 
-static void slips_get_a_suggestion(void **state)
+static void a_misspelt_name_gets_a_suggestion(void **state)
 {
     (void)state;
     refuses("enqeue x", "no command \"enqeue\"", "weir enqueue");
@@ -127,7 +127,7 @@ static void slips_get_a_suggestion(void **state)
     refuses("zzzzzzzz", "no command", "weir help");
 }
 
-static void what_is_missing_or_too_much_is_an_error_with_the_usage(void **state)
+static void missing_and_surplus_arguments_are_errors_with_the_usage(void **state)
 {
     (void)state;
     refuses("show", "needs ID", "usage: weir show ID");
@@ -162,7 +162,7 @@ static void a_dry_run_of_a_node_is_refused(void **state)
     refuses("serve --dry-run", "`weir serve` has no --dry-run", "");
 }
 
-static void help_is_found_wherever_it_stands(void **state)
+static void help_is_found_at_any_place(void **state)
 {
     static const char *const lines[] = {"enqueue -h", "--help enqueue", "enqueue --help --priority x", "enqueue a b c -h"};
     struct line line;
@@ -270,14 +270,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flags_may_stand_before_and_behind_the_verb),
-        cmocka_unit_test(two_dashes_end_flags_and_one_is_a_word),
+        cmocka_unit_test(two_dashes_end_the_flags_and_one_dash_is_an_argument),
         cmocka_unit_test(letters_may_be_joined),
         cmocka_unit_test(values_are_typed),
-        cmocka_unit_test(slips_get_a_suggestion),
-        cmocka_unit_test(what_is_missing_or_too_much_is_an_error_with_the_usage),
+        cmocka_unit_test(a_misspelt_name_gets_a_suggestion),
+        cmocka_unit_test(missing_and_surplus_arguments_are_errors_with_the_usage),
         cmocka_unit_test(a_flag_is_given_once),
         cmocka_unit_test(a_dry_run_of_a_node_is_refused),
-        cmocka_unit_test(help_is_found_wherever_it_stands),
+        cmocka_unit_test(help_is_found_at_any_place),
         cmocka_unit_test(bytes_that_are_no_text_are_refused),
         cmocka_unit_test(a_flag_means_the_same_in_every_command),
         cmocka_unit_test(examples_of_the_table_parse),

@@ -69,7 +69,7 @@ static void tables_shorten_ids_first_and_fit(void **state)
     close_fixture(&fixture);
 }
 
-static void a_table_that_cannot_fit_its_terminal_is_told_line_by_line(void **state)
+static void a_table_wider_than_the_terminal_gets_a_line_for_each_cell(void **state)
 {
     static const struct column columns[] = {{.title = "ID", .least = ID_COLUMNS_LEAST, .is_id = true}, {.title = "STATE"}};
     static const char *const ids[] = {"0198c2f1-7a3b-7c01-8000-000000000000", "0198c2f1-7a3b-7c02-8000-000000000000"};
@@ -123,7 +123,7 @@ static void wide_characters_take_two_columns(void **state)
     close_fixture(&fixture);
 }
 
-static void strangers_cannot_write_to_the_terminal(void **state)
+static void foreign_text_cannot_control_the_terminal(void **state)
 {
     struct fixture fixture;
     (void)state;
@@ -160,7 +160,7 @@ static void errors_are_one_line_and_a_hint(void **state)
     close_fixture(&fixture);
 }
 
-static void quiet_silences_talk_but_not_errors(void **state)
+static void quiet_prints_errors_and_no_other_message(void **state)
 {
     struct fixture fixture;
     struct weir_error error = {.message = "bad"};
@@ -242,11 +242,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_shorten_ids_first_and_fit),
-        cmocka_unit_test(a_table_that_cannot_fit_its_terminal_is_told_line_by_line),
+        cmocka_unit_test(a_table_wider_than_the_terminal_gets_a_line_for_each_cell),
         cmocka_unit_test(wide_characters_take_two_columns),
-        cmocka_unit_test(strangers_cannot_write_to_the_terminal),
+        cmocka_unit_test(foreign_text_cannot_control_the_terminal),
         cmocka_unit_test(errors_are_one_line_and_a_hint),
-        cmocka_unit_test(quiet_silences_talk_but_not_errors),
+        cmocka_unit_test(quiet_prints_errors_and_no_other_message),
         cmocka_unit_test(pages_have_three_forms),
         cmocka_unit_test(progress_shows_after_a_second_and_the_time_left_after_ten),
         cmocka_unit_test(progress_into_a_pipe_is_a_line_per_tenth),

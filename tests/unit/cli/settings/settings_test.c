@@ -48,7 +48,7 @@ static void refuses(const char *content, const char *message, const char *hint)
     assert_int_equal(remove("weir.yaml"), 0);
 }
 
-static void defaults_are_legal_and_named_so(void **state)
+static void defaults_are_valid_and_have_the_origin_default(void **state)
 {
     struct fixture fixture;
     (void)state;
@@ -131,7 +131,7 @@ static void a_wrong_file_is_refused_with_its_line(void **state)
     refuses("zzzzzzzzzz: 1\n", "unknown key", "weir config show");
 }
 
-static void an_empty_file_is_right(void **state)
+static void an_empty_file_is_valid(void **state)
 {
     struct fixture fixture;
     (void)state;
@@ -165,7 +165,7 @@ static void exec_allow_is_false_true_or_a_list(void **state)
     assert_int_equal(remove("weir.yaml"), 0);
 }
 
-static void no_program_of_a_long_list_is_left_out_in_silence(void **state)
+static void a_list_of_too_many_programs_is_refused(void **state)
 {
     struct fixture fixture;
     char list[2 * (SETTINGS_LIST_MAX + 1)];
@@ -293,7 +293,7 @@ static void expect_setting(struct fixture *fixture, enum setting_id id, const ch
     "namespace = 'sales'\nunknown = [1, 2]\n[profile.default.tls]\nserver_name = \"a\\\"b\"\n[profile.other.tls]\n"        \
     "client_cert_data = \"x\"\n"
 
-static void temporals_own_sources_count_where_weir_names_no_address(void **state)
+static void temporals_own_sources_count_when_weir_has_no_address(void **state)
 {
     struct fixture fixture;
     (void)state;
@@ -358,18 +358,18 @@ static int leave_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_legal_and_named_so),
+        cmocka_unit_test(defaults_are_valid_and_have_the_origin_default),
         cmocka_unit_test(the_nearest_source_wins),
         cmocka_unit_test(one_named_file_replaces_the_three),
         cmocka_unit_test(a_wrong_file_is_refused_with_its_line),
-        cmocka_unit_test(an_empty_file_is_right),
+        cmocka_unit_test(an_empty_file_is_valid),
         cmocka_unit_test(exec_allow_is_false_true_or_a_list),
-        cmocka_unit_test(no_program_of_a_long_list_is_left_out_in_silence),
+        cmocka_unit_test(a_list_of_too_many_programs_is_refused),
         cmocka_unit_test(a_wrong_variable_is_named),
         cmocka_unit_test(nodes_have_the_settings_beside_them_and_their_own),
         cmocka_unit_test(the_nearest_list_of_nodes_wins_as_a_whole),
         cmocka_unit_test(wrong_nodes_are_refused_with_their_line),
-        cmocka_unit_test(temporals_own_sources_count_where_weir_names_no_address),
+        cmocka_unit_test(temporals_own_sources_count_when_weir_has_no_address),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

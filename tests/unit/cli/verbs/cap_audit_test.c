@@ -3,7 +3,7 @@
 
 #include "support/test.h"
 
-static void nobody_held_a_slot(void **state)
+static void without_a_claim_the_peak_is_zero(void **state)
 {
     (void)state;
     int64_t none[1] = {0};
@@ -26,7 +26,7 @@ static void runs_that_overlap_by_a_microsecond_count_twice(void **state)
     assert_int_equal(cap_audit_peak(claims, 2, ends, 2), 2);
 }
 
-static void what_still_runs_holds_its_slot(void **state)
+static void a_running_execution_holds_its_slot(void **state)
 {
     (void)state;
     int64_t claims[] = {10, 20, 30};
@@ -34,7 +34,7 @@ static void what_still_runs_holds_its_slot(void **state)
     assert_int_equal(cap_audit_peak(claims, 3, ends, 1), 2);
 }
 
-static void a_passed_limit_is_seen_wherever_it_was(void **state)
+static void a_passed_limit_is_found_at_any_time(void **state)
 {
     (void)state;
     enum { RUNS = 1000, SLOTS = 5 };
@@ -52,11 +52,11 @@ static void a_passed_limit_is_seen_wherever_it_was(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_held_a_slot),
+        cmocka_unit_test(without_a_claim_the_peak_is_zero),
         cmocka_unit_test(runs_one_after_the_other_count_once),
         cmocka_unit_test(runs_that_overlap_by_a_microsecond_count_twice),
-        cmocka_unit_test(what_still_runs_holds_its_slot),
-        cmocka_unit_test(a_passed_limit_is_seen_wherever_it_was),
+        cmocka_unit_test(a_running_execution_holds_its_slot),
+        cmocka_unit_test(a_passed_limit_is_found_at_any_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

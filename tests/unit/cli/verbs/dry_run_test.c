@@ -57,7 +57,7 @@ static enum weir_status rehearse(struct dry_run *rehearsal, const char *workspac
     return dry_run_enqueue(rehearsal, store, &request, &error);
 }
 
-static void what_the_store_would_refuse_is_refused(void **state)
+static void a_dry_run_refuses_the_same_as_the_store(void **state)
 {
     struct dry_run *rehearsal = dry_run_open();
     (void)state;
@@ -82,7 +82,7 @@ static void what_the_store_would_refuse_is_refused(void **state)
 }
 
 /* Seen by what the store gets to know in between. */
-static void a_pair_of_names_is_asked_for_once(void **state)
+static void a_pair_of_names_is_read_once(void **state)
 {
     struct dry_run *rehearsal = dry_run_open();
     (void)state;
@@ -96,7 +96,7 @@ static void a_pair_of_names_is_asked_for_once(void **state)
     dry_run_close(rehearsal);
 }
 
-static void more_names_than_it_remembers_are_asked_for_again(void **state)
+static void forgotten_names_are_read_again(void **state)
 {
     struct dry_run *rehearsal = dry_run_open();
     (void)state;
@@ -116,9 +116,9 @@ static void more_names_than_it_remembers_are_asked_for_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_the_store_would_refuse_is_refused),
-        TEST(a_pair_of_names_is_asked_for_once),
-        TEST(more_names_than_it_remembers_are_asked_for_again),
+        TEST(a_dry_run_refuses_the_same_as_the_store),
+        TEST(a_pair_of_names_is_read_once),
+        TEST(forgotten_names_are_read_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static void late_books_and_many_takeovers_are_found(void **state)
                 ROLE_MOVES, 0, "a for 1.0s, epoch 9, books 1m00s behind");
 }
 
-static void a_free_role_says_since_when_and_why(void **state)
+static void a_free_role_is_shown_with_its_time_and_cause(void **state)
 {
     (void)state;
     assert_role(role(NULL, NULL, NULL, true, 0, 0, 0), ROLE_IS_FREE, 0, "none yet");
@@ -112,7 +112,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_held_role_names_node_age_epoch_and_lag, set_up, tear_down),
         cmocka_unit_test_setup_teardown(late_books_and_many_takeovers_are_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_free_role_says_since_when_and_why, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_free_role_is_shown_with_its_time_and_cause, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_are_made_safe, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_a_scheduler_nothing_is_called_ready, set_up, tear_down),
     };
