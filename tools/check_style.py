@@ -39,7 +39,6 @@ COMMENT_PERCENT = {
     'src': 0,
     'src/base': 3,
     'src/cli/arguments': 6,
-    'src/cli/settings': 7,
     'src/dispatch': 7,
     'src/engine': 0,
     'src/engine/in_process': 4,

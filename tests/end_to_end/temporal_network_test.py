@@ -124,7 +124,7 @@ def a_termination_waits_for_a_start_that_is_on_its_way(weir):
         return len([event for event in show(weir, id)['events'] if event['event'] == 'cancel'])
     def is_told():
         early = weir.run('cancel', id, '--terminate', '--timeout', '2s')  # on a busy machine the store may need longer
-        return early.code == 7 and 'whether its start arrived is not known' in early.err
+        return early.code == 7 and 'does not know yet whether its start arrived' in early.err
     wait_for('to be told what is not known', is_told)
     before = cancels()
     waiting = weir.start('cancel', ended_before, id, '--terminate', '--timeout', '90s')

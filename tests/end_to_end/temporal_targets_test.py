@@ -100,7 +100,7 @@ def _a_node_of_another_engine_frees_no_slot(weir):
     ids = _running(weir, 1)
     serve_steps(weir)
     wait_for('both nodes', lambda: weir.good('status', '--json').json()['nodes'] == 2)
-    wait_for('the warning', lambda: any('give them executor groups of their own' in line
+    wait_for('the warning', lambda: any('give each place an executor group of its own' in line
                                         for line in doctor_lines(weir, 'targets')))
     next = enqueue(weir, 'count')
     node.kill()

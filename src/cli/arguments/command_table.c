@@ -82,6 +82,7 @@ static const struct flag global_flags[] = {
 
 /* clang-format off */
 static const struct command commands[] = {
+/* Start here: these verbs run nodes in their own process, so they have no --dry-run. */
 {
     .name = "demo", .section = "Start here", .run = verb_demo, .marks = COMMAND_NO_DRY_RUN,
     .summary = "Show weir at work: three workspaces, a hundred executions, a live table",
@@ -129,6 +130,7 @@ static const struct command commands[] = {
          .help = "executions that the node runs at once", .has_setting = true, .setting = SETTING_EXECUTOR_MAX_RUNNING},
     },
 },
+/* Executions. Verbs with FLAGS_BULK act on ids, or on all executions that a filter selects. */
 {
     .name = "enqueue", .section = "Executions", .run = verb_enqueue, .marks = COMMAND_CHANGES,
     .summary = "Enqueue one execution of a workflow, or many",
@@ -213,6 +215,7 @@ static const struct command commands[] = {
     .flags = {FLAGS_BULK,
               {.name = "terminate", .help = "end the workflows of the named executions on Temporal at once"}},
 },
+/* Verbs for executions whose workflow runs on Temporal. */
 {
     .name = "signal", .section = "Executions", .run = verb_signal, .marks = COMMAND_CHANGES,
     .summary = "Send a signal to a workflow that runs on Temporal",
@@ -269,6 +272,7 @@ static const struct command commands[] = {
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK},
 },
+/* Workflows, workspaces and plans. */
 {
     .name = "workflow apply", .section = "Workflows and workspaces", .run = verb_workflow_apply, .marks = COMMAND_CHANGES,
     .summary = "Check a definition and publish it",
@@ -345,6 +349,7 @@ static const struct command commands[] = {
          .help = "share of its workspaces when nodes are busy"},
     },
 },
+/* Operate. Changes take effect in the next round of the scheduler, or with the next heartbeat of the node. */
 {
     .name = "pause", .section = "Operate", .run = verb_pause, .marks = COMMAND_CHANGES,
     .summary = "Stop starting executions; running ones continue",
@@ -413,6 +418,7 @@ static const struct command commands[] = {
                " without any lock.",
     .arguments = {{.name = "NAME", .help = "name of the lock"}},
 },
+/* The Temporal service itself. These verbs call it directly. */
 {
     .name = "temporal setup", .section = "Operate", .run = verb_temporal_setup, .marks = COMMAND_CHANGES,
     .summary = "Add weir's search attribute to the namespaces of the nodes",
@@ -455,6 +461,7 @@ static const struct command commands[] = {
     .flags = {{.name = "params", .letter = 'p', .type = VALUE_TEXT, .value = "JSON",
                .help = "the update's input: JSON, @FILE, or - for stdin"}},
 },
+/* Store and settings. These verbs open a store of any schema, or none. */
 {
     .name = "store init", .section = "Store and settings", .run = verb_store_init, .marks = COMMAND_CHANGES,
     .summary = "Make the store and migrate it",
@@ -499,6 +506,7 @@ static const struct command commands[] = {
     .summary = "Check weir.yaml and the environment",
     .example = "weir config check --config weir.yaml\n",
 },
+/* Help. These verbs work with a broken weir.yaml. */
 {
     .name = "completion", .section = "Help", .run = verb_completion, .marks = COMMAND_NO_SETTINGS,
     .summary = "Print completion for a shell",

@@ -149,7 +149,7 @@ static enum weir_status refuse_unknown_flag(const struct command *command, const
 
 /* --- first pass: arguments and flags --- */
 
-static bool looks_like_flag(const char *text)
+static bool has_form_of_flag(const char *text)
 {
     return text[0] == '-' && text[1] != '\0' && !(text[1] >= '0' && text[1] <= '9');
 }
@@ -172,7 +172,7 @@ static enum weir_status add_typed_flag(struct argument_reader *reader, const cha
         return error_set(error, WEIR_INVALID_ARGUMENT, "%s takes no value, got \"%s\"", spelling, value);
     }
     if (flag->type != VALUE_NONE && value == NULL) {
-        if (reader->at == reader->count || looks_like_flag(reader->all[reader->at])) {
+        if (reader->at == reader->count || has_form_of_flag(reader->all[reader->at])) {
             error_set(error, WEIR_INVALID_ARGUMENT, "%s needs a value: %s", spelling, flag->value);
             error_hint(error, "%s %s: %s%s", spelling, flag->value, flag->help,
                        reader->at < reader->count ? "; a value that begins with - is given as --flag=VALUE" : "");

@@ -31,12 +31,14 @@ enum { SETTING_TEXT_BYTES_MAX = 4096 };
 
 /* clang-format off */
 static const struct setting table[SETTING_COUNT] = {
+/* The store and the engine. */
 [SETTING_STORE] = {
     .key = "store", .type = SETTING_TEXT, .default_text = "sqlite:./weir.db", .environment = "WEIR_STORE",
     .of_process = true, .help = "where the queue is kept: sqlite:PATH, a path, or postgres://..."},
 [SETTING_ENGINE] = {
     .key = "engine", .type = SETTING_CHOICE, .default_text = "in_process", .environment = "WEIR_ENGINE",
     .choices = "in_process temporal", .help = "the engine that runs executions"},
+/* The assignment of work to a node. */
 [SETTING_DISPATCH_BATCH_SIZE] = {
     .key = "dispatch.batch_size", .type = SETTING_INTEGER, .default_text = "0", .environment = "WEIR_DISPATCH_BATCH_SIZE",
     .least = 0, .most = CLAIM_BATCH_MOST,
@@ -48,6 +50,7 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_DISPATCH_EXCLUSIVE] = {
     .key = "dispatch.exclusive", .type = SETTING_BOOLEAN, .default_text = "false", .environment = "WEIR_DISPATCH_EXCLUSIVE",
     .of_process = true, .help = "assign only while holding the lock processExecutionQueue"},
+/* Recovery, and the attempts of an execution. */
 [SETTING_CLAIM_TIMEOUT] = {
     .key = "claim.timeout", .type = SETTING_DURATION, .default_text = "5m", .environment = "WEIR_CLAIM_TIMEOUT",
     .least = 10 * MICROSECONDS_PER_SECOND, .most = DAY_US, .of_process = true,
@@ -59,6 +62,7 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_ATTEMPTS_MAX] = {
     .key = "attempts.max", .type = SETTING_INTEGER, .default_text = "3", .environment = "WEIR_ATTEMPTS_MAX",
     .least = 1, .most = 100, .help = "starts of an execution before it fails"},
+/* The executions that a node runs. */
 [SETTING_EXECUTOR_GROUP] = {
     .key = "executor.group", .type = SETTING_TEXT, .default_text = "default", .environment = "WEIR_EXECUTOR_GROUP",
     .most = GROUP_NAME_MAX,
@@ -79,6 +83,7 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "executor.max_parallel_steps", .type = SETTING_INTEGER, .default_text = "32",
     .environment = "WEIR_EXECUTOR_MAX_PARALLEL_STEPS", .least = 1, .most = 200,
     .help = "steps of one execution that are under way at once"},
+/* The life of a node. */
 [SETTING_NODE_NAME] = {
     .key = "node.name", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_NODE_NAME",
     .help = "name of the node; empty = host and process; each of several `nodes` adds its group"},
@@ -94,12 +99,14 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_RETENTION",
     .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,
     .of_process = true, .help = "how long ended executions are kept, or forever"},
+/* Steps that run programs. */
 [SETTING_EXEC_ALLOW] = {
     .key = "exec.allow", .type = SETTING_ALLOW_LIST, .default_text = "false", .environment = "WEIR_EXEC_ALLOW",
     .help = "programs that steps may run: false, true, or a list"},
 [SETTING_EXEC_GUARD] = {
     .key = "exec.guard", .type = SETTING_BOOLEAN, .default_text = "true", .environment = "WEIR_EXEC_GUARD",
     .help = "steps cannot signal their node or its keeper"},
+/* The Temporal service. No setting holds a key or a token: files and variables do. */
 [SETTING_TEMPORAL_ADDRESS] = {
     .key = "temporal.address", .type = SETTING_TEXT, .default_text = "127.0.0.1:7233",
     .environment = "WEIR_TEMPORAL_ADDRESS",
@@ -155,6 +162,7 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "temporal.tls.server_name", .type = SETTING_TEXT, .default_text = "",
     .environment = "WEIR_TEMPORAL_TLS_SERVER_NAME",
     .help = "name that the server's certificate must have"},
+/* The log. */
 [SETTING_LOG_FORMAT] = {
     .key = "log.format", .type = SETTING_CHOICE, .default_text = "auto", .environment = "WEIR_LOG_FORMAT",
     .choices = "auto text json", .of_process = true, .help = "auto = text on a terminal, else JSON lines"},

@@ -84,10 +84,10 @@ static enum weir_status print_result(const struct invocation *invocation, const 
 static enum weir_status dry_run_request(const struct invocation *invocation, struct store *store,
                                         const struct enqueue_request *request, struct weir_error *error)
 {
-    struct dry_run *rehearsal = dry_run_open();
+    struct dry_run *dry_run = dry_run_open();
     enum weir_status status =
-        rehearsal == NULL ? error_out_of_memory(error) : dry_run_enqueue(rehearsal, store, request, error);
-    dry_run_close(rehearsal);
+        dry_run == NULL ? error_out_of_memory(error) : dry_run_enqueue(dry_run, store, request, error);
+    dry_run_close(dry_run);
     if (status == WEIR_OK) {
         json_t *answer =
             json_pack("{s:s, s:s, s:b}", "workspace", request->workspace, "workflow", request->workflow, "dry_run", 1);
