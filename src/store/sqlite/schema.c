@@ -76,7 +76,7 @@ enum weir_status sqlite_require_schema(struct store *store, struct weir_error *e
     struct sqlite_store *self = sqlite_of(store);
     int version = 0;
     bool are_ours = false;
-    enum weir_status status = self->reader.borrowed ? reader_of(store, &connection, error)
+    enum weir_status status = self->reader.borrowed ? store_reader(store, &connection, error)
                                                     : write_reserve(self->file, store->deadline_us, &connection, error);
     if (status != WEIR_OK) {
         return status;
