@@ -148,7 +148,7 @@ struct engine *echo_engine_open(size_t most)
         .cancel = echo_ignore,
         .abandon = echo_ignore,
         .recorded = echo_recorded,
-        .room = echo_room,
+        .free_capacity = echo_room,
         .running = echo_running,
         .run_threads = echo_run_threads,
         .stop = echo_stop,

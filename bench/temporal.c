@@ -68,7 +68,7 @@ static void run_starts(struct engine *engine, size_t *sent, const size_t *starte
 {
     double end = bench_now() + WAIT_SECONDS_MAX;
     while (*started < until) {
-        for (size_t room = engine_room(engine); room > 0 && *sent < until; room--, (*sent)++) {
+        for (size_t room = engine_free_capacity(engine); room > 0 && *sent < until; room--, (*sent)++) {
             struct engine_start start = {.workspace = "acme",
                                          .workflow = TEMPORAL_WORKFLOW,
                                          .version = 1,
@@ -83,7 +83,7 @@ static void run_starts(struct engine *engine, size_t *sent, const size_t *starte
         }
         int64_t wait_us = engine_step(engine) - clock_boot(clock_system());
         struct pollfd ready = {.fd = engine_fd(engine), .events = POLLIN};
-        if (wait_us > 0 && *started < until && (*sent == until || engine_room(engine) == 0)) {
+        if (wait_us > 0 && *started < until && (*sent == until || engine_free_capacity(engine) == 0)) {
             (void)poll(&ready, 1, wait_us < MICROSECONDS_PER_SECOND ? (int)(wait_us / MICROSECONDS_PER_MS) + 1 : 1000);
         }
         BENCH_CHECK(bench_now() < end);

@@ -158,7 +158,7 @@ static void start_one(struct loop *loop)
                                     .input = "{}",
                                     .input_length = 2,
                                     .encoding = TEMPORAL_ENCODING_DEFAULT};
-    struct bytes bytes = message_start(&message);
+    struct bytes bytes = encode_start(&message);
     BENCH_CHECK(bytes.data != NULL);
     struct grpc_request request = {.path = "/temporal.api.workflowservice.v1.WorkflowService/StartWorkflowExecution",
                                    .message = bytes.data,

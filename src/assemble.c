@@ -79,7 +79,7 @@ enum weir_status assemble_ask(const char *name, const struct engine_options *opt
     struct temporal_operator *operator= NULL;
     enum weir_status status = open_operator(name, options, timeout_us, "workflows", &operator, error);
     if (status == WEIR_OK) {
-        status = temporal_ask(operator, question, ret_answer, error);
+        status = temporal_request(operator, question, ret_answer, error);
         temporal_operator_close(operator);
     }
     return status;
@@ -98,7 +98,7 @@ enum weir_status assemble_decode(const char *name, const struct engine_options *
 }
 
 enum weir_status assemble_examine(const char *name, const struct engine_options *options, int64_t timeout_us,
-                                  const char *const *queues, size_t count, temporal_tell *tell, void *context,
+                                  const char *const *queues, size_t count, temporal_finding *tell, void *context,
                                   struct weir_error *error)
 {
     struct temporal_operator *operator= NULL;

@@ -44,7 +44,7 @@ WEIR_MUST_CHECK enum weir_status assemble_decode(const char *name, const struct 
 /* Tells how the engine's service is; nothing for an engine without one. */
 WEIR_MUST_CHECK enum weir_status assemble_examine(const char *name, const struct engine_options *options,
                                                   int64_t timeout_us, const char *const *queues, size_t count,
-                                                  temporal_tell *tell, void *context, struct weir_error *error);
+                                                  temporal_finding *tell, void *context, struct weir_error *error);
 /* The reason why an execution on the engine's service waits; HELD_UP_BY_NOTHING for an engine without one. */
 WEIR_MUST_CHECK enum weir_status assemble_hold_up(const char *name, const struct engine_options *options,
                                                   int64_t timeout_us, const struct temporal_execution *execution,

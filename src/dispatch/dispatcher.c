@@ -24,7 +24,7 @@ size_t dispatcher_room(struct node *node, int64_t now_us)
     if (!dispatcher_may_start(node)) {
         return 0;
     }
-    size_t room = engine_room(node->engine);
+    size_t room = engine_free_capacity(node->engine);
     size_t part = (room + engine_running(node->engine)) / CLAIM_PARTS;
     part = part > CLAIM_PART_LEAST ? part : CLAIM_PART_LEAST;
     room = room < part ? room : part;
@@ -42,7 +42,7 @@ size_t dispatcher_capacity(struct node *node)
         atomic_load(&node->stop_kind) != 0 || !atomic_load(&node->has_target)) {
         return 0;
     }
-    size_t room = engine_room(node->engine);
+    size_t room = engine_free_capacity(node->engine);
     pthread_mutex_lock(&node->lock);
     size_t capacity = node->in_flight.count + (size_t)breaker_peek_starts(&node->breaker, (int64_t)room, node_now(node));
     pthread_mutex_unlock(&node->lock);

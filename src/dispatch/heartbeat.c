@@ -278,7 +278,7 @@ int64_t nodes_step(struct node *node)
     if (atomic_load(&node->lease_lost)) {
         return stand_up(node, now_us);
     }
-    if (engine_take_lost_word(node->engine)) {
+    if (engine_take_lost_report(node->engine)) {
         /* It and the recorder no longer agree on what runs. The claims are handed over when the old id's lease ends. */
         lose_lease(node, "this node had no memory left, and gave up what it ran");
         return now_us;

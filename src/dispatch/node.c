@@ -433,12 +433,12 @@ json_t *node_status(struct node *node)
     pthread_mutex_unlock(&node->reports.lock);
     return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:I, s:b}", "id",
                      (json_int_t)atomic_load(&node->id), "name", node->name, "group", node->group, "state", state_of(node),
-                     "running", (json_int_t)engine_running(node->engine), "room", (json_int_t)engine_room(node->engine),
-                     "in_flight", (json_int_t)in_flight, "unanswered", (json_int_t)unanswered, "reports_waiting",
-                     (json_int_t)reports, "stuck", (json_int_t)atomic_load(&node->stuck), "engine",
-                     engine_name(node->engine), "engine_reachable", reachable, "lease_left_us",
-                     (json_int_t)(atomic_load(&node->lease_end_boot_us) - node_now(node)), "schedules",
-                     (int)atomic_load(&node->schedules));
+                     "running", (json_int_t)engine_running(node->engine), "room",
+                     (json_int_t)engine_free_capacity(node->engine), "in_flight", (json_int_t)in_flight, "unanswered",
+                     (json_int_t)unanswered, "reports_waiting", (json_int_t)reports, "stuck",
+                     (json_int_t)atomic_load(&node->stuck), "engine", engine_name(node->engine), "engine_reachable",
+                     reachable, "lease_left_us", (json_int_t)(atomic_load(&node->lease_end_boot_us) - node_now(node)),
+                     "schedules", (int)atomic_load(&node->schedules));
 }
 
 bool node_is_healthy(struct node *node, struct weir_error *error)

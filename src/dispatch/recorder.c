@@ -68,7 +68,7 @@ void recorder_report(void *context, struct report *report)
         loop_wake(node, LOOP_RECORD);
     }
     /* The next start does not wait for the record of this one. */
-    if (patient && atomic_load(&node->awaits_room) && engine_room(node->engine) > 0 &&
+    if (patient && atomic_load(&node->awaits_room) && engine_free_capacity(node->engine) > 0 &&
         atomic_exchange(&node->awaits_room, false)) {
         loop_wake(node, LOOP_DISPATCH);
     }

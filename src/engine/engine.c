@@ -1,3 +1,12 @@
+/* The seam between a node and its engine.
+ *
+ * A node calls these functions; each checks its arguments and calls the function of the same name in the engine's table of
+ * operations. An operation that the engine does not have has no effect, so a node need not know the kinds of engines.
+ *
+ * Reports go the other way, from any thread of an engine to the sink of the node. A lock that all engines share protects
+ * the sink: after engine_set_sink() has returned, no thread uses the old one, so a node can close safely.
+ *
+ * This file must never know a concrete engine. Any thread, except where engine.h names one. */
 #include "engine/engine.h"
 
 #include <pthread.h>
@@ -8,6 +17,7 @@
 
 struct report *report_new(enum report_kind kind, const char *id, int64_t fence)
 {
+    INVARIANT(id != NULL && (unsigned)kind <= REPORT_SHORTAGE);
     struct report *report = calloc(1, sizeof *report);
     if (report != NULL) {
         report->kind = kind;
@@ -30,24 +40,29 @@ void report_free(struct report *report)
 
 const char *engine_name(const struct engine *engine)
 {
+    INVARIANT(engine != NULL && engine->operations != NULL);
     return engine->operations->name;
 }
 
 bool engine_has(const struct engine *engine, enum engine_feature feature)
 {
+    INVARIANT(engine != NULL);
     return (engine->operations->features & (unsigned)feature) != 0;
 }
 
-/* Of all engines: who reports holds it, so a sink that was taken away is used by nobody any more. */
+/* Of all engines. A reporting thread holds it, so no thread uses a sink after engine_set_sink() has removed it. */
 static pthread_rwlock_t sinks_lock = PTHREAD_RWLOCK_INITIALIZER;
 
+/* Waits for the reports that are on their way into the old sink. */
 void engine_set_sink(struct engine *engine, struct report_sink sink)
 {
+    INVARIANT(engine != NULL);
     (void)pthread_rwlock_wrlock(&sinks_lock);
     engine->sink = sink;
     (void)pthread_rwlock_unlock(&sinks_lock);
 }
 
+/* The arguments come from rows of the store, so a wrong one is an error and not the end of the process. */
 enum weir_status engine_start(struct engine *engine, const struct engine_start *start, struct weir_error *error)
 {
     if (engine == NULL || start == NULL || !uuid_is_valid(start->id) || start->definition == NULL || start->fence <= 0 ||
@@ -59,16 +74,19 @@ enum weir_status engine_start(struct engine *engine, const struct engine_start *
 
 void engine_cancel(struct engine *engine, const char *id, int64_t fence)
 {
+    INVARIANT(engine != NULL && id != NULL);
     engine->operations->cancel(engine, id, fence);
 }
 
 void engine_abandon(struct engine *engine, const char *id, int64_t fence)
 {
+    INVARIANT(engine != NULL);
     engine->operations->abandon(engine, id, fence);
 }
 
 void engine_recorded(struct engine *engine, const struct recorded *recorded, size_t count)
 {
+    INVARIANT(engine != NULL && (count == 0 || recorded != NULL));
     if (engine->operations->recorded != NULL && count > 0) {
         engine->operations->recorded(engine, recorded, count);
     }
@@ -76,6 +94,7 @@ void engine_recorded(struct engine *engine, const struct recorded *recorded, siz
 
 void engine_describe(struct engine *engine, const char *id, int64_t fence)
 {
+    INVARIANT(engine != NULL && id != NULL);
     if (engine->operations->describe != NULL) {
         engine->operations->describe(engine, id, fence);
     }
@@ -83,30 +102,37 @@ void engine_describe(struct engine *engine, const char *id, int64_t fence)
 
 void engine_want_slots(struct engine *engine, const char *workspace, bool wanted)
 {
+    INVARIANT(engine != NULL && workspace != NULL);
     if (engine->operations->want_slots != NULL) {
         engine->operations->want_slots(engine, workspace, wanted);
     }
 }
 
-size_t engine_room(struct engine *engine)
+/* Every engine has the next two operations. */
+size_t engine_free_capacity(struct engine *engine)
 {
-    return engine->operations->room(engine);
+    INVARIANT(engine != NULL);
+    return engine->operations->free_capacity(engine);
 }
 
 size_t engine_running(struct engine *engine)
 {
+    INVARIANT(engine != NULL);
     return engine->operations->running(engine);
 }
 
 void engine_lease(struct engine *engine, int64_t lease_end_boot_us)
 {
+    INVARIANT(engine != NULL);
     if (engine->operations->lease != NULL) {
         engine->operations->lease(engine, lease_end_boot_us);
     }
 }
 
+/* 0: the engine has no process of its own. */
 long engine_keeper_pid(const struct engine *engine)
 {
+    INVARIANT(engine != NULL);
     return engine->operations->keeper_pid != NULL ? engine->operations->keeper_pid(engine) : 0;
 }
 
@@ -123,21 +149,25 @@ bool engine_target(struct engine *engine, struct engine_target *ret_target)
 
 int64_t engine_step(struct engine *engine)
 {
+    INVARIANT(engine != NULL);
     return engine->operations->step != NULL ? engine->operations->step(engine) : TIME_NEVER;
 }
 
 int engine_fd(struct engine *engine)
 {
+    INVARIANT(engine != NULL);
     return engine->operations->fd != NULL ? engine->operations->fd(engine) : -1;
 }
 
 enum weir_status engine_run_threads(struct engine *engine, struct weir_error *error)
 {
+    INVARIANT(engine != NULL);
     return engine->operations->run_threads != NULL ? engine->operations->run_threads(engine, error) : WEIR_OK;
 }
 
 void engine_stop(struct engine *engine, bool interrupt)
 {
+    INVARIANT(engine != NULL);
     engine->operations->stop(engine, interrupt);
 }
 
@@ -148,8 +178,10 @@ void engine_close(struct engine *engine)
     }
 }
 
+/* The sink takes the report; without a sink it is freed. */
 void engine_report(struct engine *engine, struct report *report)
 {
+    INVARIANT(engine != NULL && report != NULL);
     (void)pthread_rwlock_rdlock(&sinks_lock);
     if (engine->sink.report != NULL) {
         engine->sink.report(engine->sink.context, report);
@@ -159,12 +191,15 @@ void engine_report(struct engine *engine, struct report *report)
     (void)pthread_rwlock_unlock(&sinks_lock);
 }
 
-void engine_lose_word(struct engine *engine)
+void engine_note_lost_report(struct engine *engine)
 {
-    atomic_store(&engine->has_lost_word, true);
+    INVARIANT(engine != NULL);
+    atomic_store(&engine->has_lost_report, true);
 }
 
-bool engine_take_lost_word(struct engine *engine)
+/* The load comes first: this runs at each turn of the node, and a lost report is rare. */
+bool engine_take_lost_report(struct engine *engine)
 {
-    return atomic_load(&engine->has_lost_word) && atomic_exchange(&engine->has_lost_word, false);
+    INVARIANT(engine != NULL);
+    return atomic_load(&engine->has_lost_report) && atomic_exchange(&engine->has_lost_report, false);
 }

@@ -5,13 +5,13 @@
  * the end. The recorder writes reports to the store in sets and reports durable ones to the engine (`recorded`). So the
  * engine being slow holds up nothing, and no transaction is open during a call to it.
  *
- * The same ids go out on every attempt: execution id, workflow id (`execution-<id>`, or the one that the definition makes
+ * Every attempt has the same ids: execution id, workflow id (`execution-<id>`, or the one that the definition makes
  * of the params), request id = execution id.
- * "Already started" with our ids is ENGINE_STARTED.
+ * A service that has these ids already is a start: REPORT_STARTED.
  *
- * Threads: start/cancel/describe/recorded/room may be called from any thread. Reports come from any thread, and never from
- * inside a call of the dispatcher's or recorder's own stack unless the engine is driven by engine_step() (then: from
- * there). Owner: the opener of the engine closes it, after engine_stop().
+ * Threads: start/cancel/describe/recorded/free_capacity may be called from any thread. Reports come from any thread, and
+ * never from inside a call of the dispatcher's or recorder's own stack unless the engine is driven by engine_step() (then:
+ * from there). Owner: the opener of the engine closes it, after engine_stop().
  */
 #ifndef WEIR_ENGINE_ENGINE_H
 #define WEIR_ENGINE_ENGINE_H
@@ -32,8 +32,8 @@
 enum engine_feature {
     ENGINE_DIES_WITH_NODE = 1 << 0, /* runs inside the node: a dead node's executions must be started again elsewhere */
     ENGINE_RECORDS_STEPS = 1 << 1,  /* reports steps, and waits for `recorded` before it goes on */
-    ENGINE_DESCRIBES = 1 << 2,      /* can be asked about an execution (reconciler) */
-    ENGINE_SEEKS_ENDS = 1 << 3      /* must look for ends, some sooner than the rest: wants engine_want_slots() */
+    ENGINE_DESCRIBES = 1 << 2,      /* has engine_describe() */
+    ENGINE_SEEKS_ENDS = 1 << 3      /* must poll for ends, some sooner than the rest: needs engine_want_slots() */
 };
 
 /* --- start --- */
@@ -76,8 +76,8 @@ enum report_kind {
     REPORT_ENGINE_DOWN, /* of no execution (its id is empty): the service that runs executions cannot be reached; repeated
                            until REPORT_ENGINE_UP. Opens the breaker */
     REPORT_ENGINE_UP,   /* of no execution: it is there again. Closes the breaker */
-    REPORT_ENGINE_IMPAIRED, /* of no execution: it is there and starts, but ends may be seen late (`error`); says so again
-                               and again until REPORT_ENGINE_SOUND. Dispatch goes on */
+    REPORT_ENGINE_IMPAIRED, /* of no execution: it starts executions, but ends may be found late (`error`); repeated until
+                               REPORT_ENGINE_SOUND. Dispatch goes on */
     REPORT_ENGINE_SOUND,    /* of no execution: that is over */
     REPORT_INTERRUPTED,     /* of no execution: `count` steps were cut short without a fault of theirs (`error`), and run
                                again without having spent an attempt. engine_keeper_pid() may have changed */
@@ -94,7 +94,8 @@ struct report {
     enum report_kind kind;
     char id[UUID_TEXT_MAX];
     int64_t fence;
-    /* STARTED, STEP: its record may wait a moment for more of the kind. The sink may ask for `room` meanwhile. */
+    /* STARTED, STEP: its record may wait a moment for more of the kind. The sink may call engine_free_capacity() meanwhile.
+     */
     bool may_wait;
     bool permanent;           /* REFUSED: trying again cannot help */
     bool may_run;             /* UNREACHABLE: an earlier request of this claim may have arrived: it keeps its slot */
@@ -144,13 +145,13 @@ struct engine_operations {
     /* Stops the executions of a claim that is lost (lease or fence), without a report. NULL id: everything. */
     void (*abandon)(struct engine *engine, const char *id, int64_t fence);
     void (*recorded)(struct engine *engine, const struct recorded *recorded, size_t count);
-    /* Asks for the outcome of an execution; the answer is a report (STARTED, ENDED, ABSENT, UNKNOWN). May be NULL. */
+    /* Requests the state of an execution; the answer is a report (STARTED, ENDED, ABSENT, UNKNOWN). May be NULL. */
     void (*describe)(struct engine *engine, const char *id, int64_t fence);
-    /* More items of this workspace wait for a slot, or none do any more, as far as the node can tell: the ends of its
-     * executions are looked for before those of other workspaces. Advice: late at times, wrong at times. May be NULL. */
+    /* More items of this workspace wait for a slot, or none do any more, as far as the node knows: the ends of its
+     * executions are polled for before those of other workspaces. Advice: late at times, wrong at times. May be NULL. */
     void (*want_slots)(struct engine *engine, const char *workspace, bool wanted);
-    /* Starts that would be accepted now without queueing (back-pressure). */
-    size_t (*room)(struct engine *engine);
+    /* The number of starts that the engine accepts now without queueing them (back-pressure). */
+    size_t (*free_capacity)(struct engine *engine);
     /* Executions that are started and not yet durably ended. */
     size_t (*running)(struct engine *engine);
     /* The lease of this node, on the boot clock: its steps must be dead by then. Called at each heartbeat. */
@@ -179,7 +180,7 @@ struct engine {
     const struct engine_operations *operations;
     struct report_sink sink;
     const struct clock *clock;
-    atomic_bool has_lost_word;
+    atomic_bool has_lost_report;
 };
 
 /* The wrappers: each verb once, arguments checked, optional verbs absent = no effect. */
@@ -195,7 +196,7 @@ void engine_abandon(struct engine *engine, const char *id, int64_t fence);
 void engine_recorded(struct engine *engine, const struct recorded *recorded, size_t count);
 void engine_describe(struct engine *engine, const char *id, int64_t fence);
 void engine_want_slots(struct engine *engine, const char *workspace, bool wanted);
-size_t engine_room(struct engine *engine);
+size_t engine_free_capacity(struct engine *engine);
 size_t engine_running(struct engine *engine);
 void engine_lease(struct engine *engine, int64_t lease_end_boot_us);
 long engine_keeper_pid(const struct engine *engine);
@@ -208,10 +209,10 @@ void engine_stop(struct engine *engine, bool interrupt);
 void engine_close(struct engine *engine);
 /* True once after an order to the engine, or a report of it that no caller asks for again, was lost for want of memory.
  * Then only giving up every claim makes both sides agree again: the node abandons everything, as after a lost lease. */
-bool engine_take_lost_word(struct engine *engine);
+bool engine_take_lost_report(struct engine *engine);
 /* For engines: hands a report to the sink, if there is one. */
 void engine_report(struct engine *engine, struct report *report);
 /* For engines: a report was lost. Any thread. */
-void engine_lose_word(struct engine *engine);
+void engine_note_lost_report(struct engine *engine);
 
 #endif

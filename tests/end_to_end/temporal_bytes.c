@@ -57,34 +57,34 @@ static void write_all(void)
                                   .attribute_types = types};
     struct workflow_name chain = {.workflow_id = "w", .first_run_id = RUN};
     struct workflow_name run = {.workflow_id = "w", .run_id = RUN};
-    write_one("StartWorkflowExecutionRequest", message_start(&start));
+    write_one("StartWorkflowExecutionRequest", encode_start(&start));
     fields.arguments = json_pack("[s, {s:i}]", "one", "two", 2);
     fields.priority_key = 3;
-    write_one("StartWorkflowExecutionRequest/arguments", message_start(&start));
+    write_one("StartWorkflowExecutionRequest/arguments", encode_start(&start));
     json_decref(fields.arguments);
     json_decref(fields.memo);
     json_decref(fields.attributes);
     json_decref(types);
-    write_one("DescribeWorkflowExecutionRequest", message_describe("n", "w", RUN));
+    write_one("DescribeWorkflowExecutionRequest", encode_describe("n", "w", RUN));
     write_one("ListWorkflowExecutionsRequest",
-              message_list("n", "CloseTime > 'x'", 1000, (struct bytes){(uint8_t *)(uintptr_t) "tok", 3}));
+              encode_list("n", "CloseTime > 'x'", 1000, (struct bytes){(uint8_t *)(uintptr_t) "tok", 3}));
     write_one("GetWorkflowExecutionHistoryRequest",
-              message_close_event("n", "w", RUN, true, (struct bytes){(uint8_t *)(uintptr_t) "tok", 3}));
-    write_one("GetWorkflowExecutionHistoryReverseRequest", message_last_events("n", "w", 10));
-    write_one("RequestCancelWorkflowExecutionRequest", message_cancel("n", &chain, "r", "i", "because"));
-    write_one("TerminateWorkflowExecutionRequest", message_terminate("n", &chain, "i", "because"));
+              encode_close_event("n", "w", RUN, true, (struct bytes){(uint8_t *)(uintptr_t) "tok", 3}));
+    write_one("GetWorkflowExecutionHistoryReverseRequest", encode_last_events("n", "w", 10));
+    write_one("RequestCancelWorkflowExecutionRequest", encode_cancel("n", &chain, "r", "i", "because"));
+    write_one("TerminateWorkflowExecutionRequest", encode_terminate("n", &chain, "i", "because"));
     struct payloads *input = payloads_of_text("json/plain", "{}", 2);
-    write_one("SignalWorkflowExecutionRequest", message_signal("n", &run, "go", "r", "i", input));
-    write_one("QueryWorkflowRequest", message_query("n", &run, "progress", input));
+    write_one("SignalWorkflowExecutionRequest", encode_signal("n", &run, "go", "r", "i", input));
+    write_one("QueryWorkflowRequest", encode_query("n", &run, "progress", input));
     struct update_message update = {
         .namespace_name = "n", .workflow = chain, .update_id = "u", .identity = "i", .name = "raise", .input = input};
-    write_one("UpdateWorkflowExecutionRequest", message_update(&update));
+    write_one("UpdateWorkflowExecutionRequest", encode_update(&update));
     payloads_free(input);
-    write_one("GetSystemInfoRequest", message_system_info());
-    write_one("ListSearchAttributesRequest", message_list_attributes("n"));
-    write_one("AddSearchAttributesRequest", message_add_attribute("n", "WeirWorkspace", ATTRIBUTE_KEYWORD));
-    write_one("DescribeNamespaceRequest", message_describe_namespace("n"));
-    write_one("DescribeTaskQueueRequest", message_describe_task_queue("n", "q"));
+    write_one("GetSystemInfoRequest", encode_system_info());
+    write_one("ListSearchAttributesRequest", encode_list_attributes("n"));
+    write_one("AddSearchAttributesRequest", encode_add_attribute("n", "WeirWorkspace", ATTRIBUTE_KEYWORD));
+    write_one("DescribeNamespaceRequest", encode_describe_namespace("n"));
+    write_one("DescribeTaskQueueRequest", encode_describe_task_queue("n", "q"));
 }
 
 static void add_row(void *context, const struct list_row *row)
@@ -95,14 +95,14 @@ static void add_row(void *context, const struct list_row *row)
 
 static json_t *read_closing(const uint8_t *data, size_t length)
 {
-    struct closing closing;
-    if (answer_close_event(data, length, &closing) != WEIR_OK) {
+    struct close_event closing;
+    if (decode_close_event(data, length, &closing) != WEIR_OK) {
         return NULL;
     }
     json_t *json = json_pack("{s:i, s:s, s:s?, s:s, s:s?, s:I, s:I}", "kind", (int)closing.kind, "next",
                              closing.next_run_id, "result", closing.result, "code", closing.error_code, "error",
                              closing.error, "at", (json_int_t)closing.at_us, "token", (json_int_t)closing.token.length);
-    closing_close(&closing);
+    close_event_close(&closing);
     return json;
 }
 
@@ -117,42 +117,42 @@ static json_t *read_one(const char *kind, const uint8_t *data, size_t length)
     json_t *types = NULL;
     struct pollers_answer pollers;
     char failure[200];
-    if (strcmp(kind, "start") == 0 && answer_start(data, length, &start) == WEIR_OK) {
+    if (strcmp(kind, "start") == 0 && decode_start(data, length, &start) == WEIR_OK) {
         return json_pack("{s:s, s:i}", "run", start.run_id, "status", start.status);
     }
-    if (strcmp(kind, "describe") == 0 && answer_describe(data, length, &description) == WEIR_OK) {
+    if (strcmp(kind, "describe") == 0 && decode_describe(data, length, &description) == WEIR_OK) {
         return json_pack("{s:s, s:s, s:i, s:s, s:s, s:b, s:b, s:i, s:I}", "run", description.run_id, "first",
                          description.first_run_id, "status", description.status, "memo", description.memo_execution,
                          "queue", description.task_queue, "has_task", description.has_task, "open",
                          description.task_is_open, "attempt", description.task_attempt, "since",
                          (json_int_t)description.task_at_us);
     }
-    if (strcmp(kind, "namespace") == 0 && answer_describe_namespace(data, length, &space) == WEIR_OK) {
+    if (strcmp(kind, "namespace") == 0 && decode_namespace(data, length, &space) == WEIR_OK) {
         return json_pack("{s:i, s:I}", "state", space.state, "retention", (json_int_t)space.retention_us);
     }
-    if (strcmp(kind, "queue") == 0 && answer_describe_task_queue(data, length, &pollers) == WEIR_OK) {
+    if (strcmp(kind, "queue") == 0 && decode_task_queue(data, length, &pollers) == WEIR_OK) {
         return json_pack("{s:I, s:s, s:I}", "pollers", (json_int_t)pollers.count, "last", pollers.last, "at",
                          (json_int_t)pollers.last_us);
     }
-    if (strcmp(kind, "failure") == 0 && answer_task_failure(data, length, failure, sizeof failure) == WEIR_OK) {
+    if (strcmp(kind, "failure") == 0 && decode_task_failure(data, length, failure, sizeof failure) == WEIR_OK) {
         return json_pack("{s:s}", "failure", failure);
     }
-    if (strcmp(kind, "system") == 0 && answer_system_info(data, length, version, sizeof version) == WEIR_OK) {
+    if (strcmp(kind, "system") == 0 && decode_system_info(data, length, version, sizeof version) == WEIR_OK) {
         return json_pack("{s:s}", "version", version);
     }
-    if (strcmp(kind, "attributes") == 0 && answer_list_attributes(data, length, &types) == WEIR_OK) {
+    if (strcmp(kind, "attributes") == 0 && decode_attributes(data, length, &types) == WEIR_OK) {
         return types;
     }
     if (strcmp(kind, "history") == 0) {
         return read_closing(data, length);
     }
     if (strcmp(kind, "detail") == 0) {
-        detail_read(data, length, &detail);
+        decode_detail(data, length, &detail);
         return json_pack("{s:i, s:s, s:s, s:i, s:i}", "kind", (int)detail.kind, "request", detail.start_request_id, "run",
                          detail.run_id, "cause", detail.cause, "scope", detail.scope);
     }
     json_t *rows = json_array();
-    if (strcmp(kind, "list") == 0 && answer_list(data, length, add_row, rows, &list) == WEIR_OK) {
+    if (strcmp(kind, "list") == 0 && decode_list(data, length, add_row, rows, &list) == WEIR_OK) {
         json_t *json = json_pack("{s:o, s:I, s:s%}", "rows", rows, "latest", (json_int_t)list.latest_close_us, "token",
                                  list.token.data == NULL ? "" : (const char *)list.token.data, list.token.length);
         free(list.token.data);

@@ -166,7 +166,7 @@ def answers():
           'error': 'Activity failed; caused by: Declined: no money'}),
         ('history', event(event_type=4, workflow_execution_timed_out_event_attributes=history.
                           WorkflowExecutionTimedOutEventAttributes(new_execution_run_id='next')),
-         {**closing, 'kind': 3, 'next': 'next', 'code': 'timed_out', 'error': "the workflow's own time-out has passed"}),
+         {**closing, 'kind': 3, 'next': 'next', 'code': 'timed_out', 'error': "the time-out of the workflow has passed"}),
         ('history', event(event_type=21, workflow_execution_canceled_event_attributes=history.
                           WorkflowExecutionCanceledEventAttributes()), {**closing, 'kind': 4}),
         ('history', event(event_type=27, workflow_execution_terminated_event_attributes=history.

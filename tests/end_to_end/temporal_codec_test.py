@@ -110,7 +110,7 @@ def a_codec_that_is_away_holds_starts_up_and_why_says_so(weir):
     assert ended(weir, id, 'COMPLETED')['attempts'] == 0
     codec.token = 'another'
     refused = enqueue(weir, 'noop')
-    _why(weir, refused, 'the payload codec answers 401')
+    _why(weir, refused, 'the payload codec answered with status 401')
     codec.token = None
     ended(weir, refused, 'COMPLETED')
     codec.stop()
@@ -152,11 +152,11 @@ def a_result_that_was_not_decoded_is_decoded_by_show(weir):
     completed, failed = enqueue(weir, 'noop', {'n': 7}), enqueue(weir, 'fail')
     execution = ended(weir, completed, 'COMPLETED')
     assert the_step(execution)['error_code'] == 'result_encoded', execution
-    assert the_step(execution)['error'] == 'the payload codec answers 400: no such payload', execution
+    assert the_step(execution)['error'] == 'the payload codec answered with status 400: no such payload', execution
     assert list(the_step(execution)['output']) == ['encoded'], execution
     assert ended(weir, failed, 'FAILED')['error_code'] == 'CardDeclined'
     shown = weir.good('show', completed)
-    assert 'an output is still encoded: the payload codec answers 400' in shown.err, shown
+    assert 'an output is still encoded: the payload codec answered with status 400' in shown.err, shown
     codec.status['/decode'] = 200
     assert the_step(show(weir, completed))['output'] == {'given': {'n': 7}}
     shown = weir.good('show', completed)

@@ -13,23 +13,23 @@ static void ignore_row(void *context, const struct list_row *row)
 static void read_list(const uint8_t *data, size_t size)
 {
     struct list_answer answer;
-    if (answer_list(data, size, ignore_row, NULL, &answer) == WEIR_OK) {
+    if (decode_list(data, size, ignore_row, NULL, &answer) == WEIR_OK) {
         free(answer.token.data);
     }
 }
 
 static void read_closing(const uint8_t *data, size_t size)
 {
-    struct closing closing;
-    if (answer_close_event(data, size, &closing) == WEIR_OK) {
-        closing_close(&closing);
+    struct close_event closing;
+    if (decode_close_event(data, size, &closing) == WEIR_OK) {
+        close_event_close(&closing);
     }
 }
 
 static void read_attributes(const uint8_t *data, size_t size)
 {
     json_t *types = NULL;
-    if (answer_list_attributes(data, size, &types) == WEIR_OK) {
+    if (decode_attributes(data, size, &types) == WEIR_OK) {
         json_decref(types);
     }
 }
@@ -51,17 +51,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t length = size - 1;
     switch (data[0] % 8) {
     case 0:
-        return answer_start(rest, length, &start) == WEIR_MISUSE;
+        return decode_start(rest, length, &start) == WEIR_MISUSE;
     case 1:
-        return answer_describe(rest, length, &description) == WEIR_MISUSE;
+        return decode_describe(rest, length, &description) == WEIR_MISUSE;
     case 2:
-        return answer_describe_namespace(rest, length, &space) == WEIR_MISUSE;
+        return decode_namespace(rest, length, &space) == WEIR_MISUSE;
     case 3:
-        return answer_describe_task_queue(rest, length, &pollers) == WEIR_MISUSE ||
-               answer_task_failure(rest, length, failure, sizeof failure) == WEIR_MISUSE;
+        return decode_task_queue(rest, length, &pollers) == WEIR_MISUSE ||
+               decode_task_failure(rest, length, failure, sizeof failure) == WEIR_MISUSE;
     case 4:
         read_attributes(rest, length);
-        return answer_system_info(rest, length, version, sizeof version) == WEIR_MISUSE;
+        return decode_system_info(rest, length, version, sizeof version) == WEIR_MISUSE;
     case 5:
         read_list(rest, length);
         break;
@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_closing(rest, length);
         break;
     default:
-        detail_read(rest, length, &detail);
+        decode_detail(rest, length, &detail);
         break;
     }
     return 0;

@@ -24,7 +24,8 @@ void promptness_begin(struct simulation *simulation)
 static bool is_able(const struct simulation *simulation, const struct simulated_node *node)
 {
     return node->life == NODE_ALIVE && !node->died && node->desired_state == NODE_RUN && !simulation->queue_paused &&
-           !simulation->group_paused[node->group] && engine_room(node->engine) > 0 && node_reaches_engine(node->node);
+           !simulation->group_paused[node->group] && engine_free_capacity(node->engine) > 0 &&
+           node_reaches_engine(node->node);
 }
 
 /* Some node of the pool, and of the place if that is not -1, was able at every look since then; the latest time when there

@@ -83,7 +83,7 @@ void fake_event_fill(struct fake_event_parts *parts, const struct fake_close *cl
     case RUN_STATUS_TERMINATED:
         temporal_api__terminated_attributes__init(&parts->terminated);
         parts->terminated.reason = text;
-        parts->terminated.identity = (char *)(uintptr_t)(close->by_weir ? PEOPLE_IDENTITY : "");
+        parts->terminated.identity = (char *)(uintptr_t)(close->by_weir ? OPERATOR_IDENTITY : "");
         parts->event.event_type = 27;
         parts->event.terminated = &parts->terminated;
         break;

@@ -71,7 +71,7 @@ struct report *runner_report_new(struct runner *runner, enum report_kind kind, c
 {
     struct report *report = report_new(kind, id, fence);
     if (report == NULL) {
-        engine_lose_word(&runner->base);
+        engine_note_lost_report(&runner->base);
     }
     return report;
 }
@@ -107,7 +107,7 @@ static void push_named(struct runner *runner, enum command_kind kind, const char
 {
     struct named_command *command = calloc(1, sizeof *command);
     if (command == NULL) {
-        engine_lose_word(&runner->base); /* else an execution would run on against orders */
+        engine_note_lost_report(&runner->base); /* else an execution would run on against orders */
         return;
     }
     command->command.kind = kind;
@@ -310,7 +310,7 @@ static void in_process_abandon(struct engine *engine, const char *id, int64_t fe
         push(runner, &runner->abandon_all);
     } else {
         /* The one before is not worked off, and may stand before starts that this one means too. */
-        engine_lose_word(engine);
+        engine_note_lost_report(engine);
     }
 }
 
@@ -319,7 +319,7 @@ static void in_process_recorded(struct engine *engine, const struct recorded *re
     struct runner *runner = (struct runner *)(void *)engine;
     struct recorded_command *command = malloc(sizeof *command + count * sizeof *recorded);
     if (command == NULL) {
-        engine_lose_word(engine); /* what waits for it is given up with everything else, and its room is free then */
+        engine_note_lost_report(engine); /* what waits for it is given up with everything else, and its room is free then */
         return;
     }
     command->command.kind = COMMAND_RECORDED;
@@ -533,7 +533,7 @@ static const struct engine_operations in_process_operations = {
     .abandon = in_process_abandon,
     .recorded = in_process_recorded,
     .describe = in_process_describe,
-    .room = in_process_room,
+    .free_capacity = in_process_room,
     .running = in_process_running,
     .lease = in_process_lease,
     .keeper_pid = in_process_keeper,

@@ -1,15 +1,21 @@
-/* The search attributes of the namespace: whether it has one for the workspace, and of which type the others are.
+/* The search attributes of the namespace: whether it has the one for the workspace, and the types of the other ones.
  *
- * They are asked for before the node gets its first items, and again with the namespace. A service that does not let us ask
- * (no right, no OperatorService, or a proxy that swallows the question) is used without them: then no start has the
- * workspace in it, and the service itself finds the types. A definition may name an attribute that is not known here. Only
- * the service decides: it may be new. */
+ * They are requested before the node gets its first items (target.c), and again with the retention (retention.c). A service
+ * that does not answer the request (no right, no OperatorService, a proxy that drops it) is used without them: then no
+ * start has the workspace in it, and the service itself finds the types. A definition may name an attribute that is not
+ * known here: it may be new, and only the service decides.
+ *
+ * The set of types is never changed, only replaced under the engine's lock, because starts in other threads read it.
+ *
+ * attributes_get_types() runs in any thread, the other functions in the engine's loop. */
+#include "engine/temporal/attributes.h"
+
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "engine/temporal/temporal_internal.h"
 
-static void replace(struct temporal *engine, json_t *types)
+static void replace_types(struct temporal *engine, json_t *types)
 {
     (void)pthread_mutex_lock(&engine->lock);
     json_t *before = engine->attributes.types;
@@ -18,32 +24,33 @@ static void replace(struct temporal *engine, json_t *types)
     json_decref(before);
 }
 
-static void list_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
+static void handle_attributes(struct temporal *engine, struct run *run, const struct grpc_result *result)
 {
     json_t *types = NULL;
     (void)run;
-    if (look_of(result) == LOOK_OK &&
-        answer_list_attributes(result->response, result->response_length, &types) == WEIR_OK) {
-        replace(engine, types);
+    if (outcome_classify_reply(result) == REPLY_OK &&
+        decode_attributes(result->response, result->response_length, &types) == WEIR_OK) {
+        replace_types(engine, types);
     }
-    bool is_answer = result->outcome == GRPC_STATUS && look_of(result) != LOOK_THROTTLED;
+    bool is_answer = result->outcome == GRPC_STATUS && outcome_classify_reply(result) != REPLY_THROTTLED;
     engine->attributes.failures = is_answer ? 0 : engine->attributes.failures + 1;
-    if (is_answer || engine->attributes.failures >= REACH_FAILURES_MAX) {
-        atomic_store(&engine->attributes.was_asked, true);
+    if (is_answer || engine->attributes.failures >= HEALTH_FAILURES_MAX) {
+        atomic_store(&engine->attributes.is_answered, true);
     }
 }
 
-void attributes_ask(struct temporal *engine)
+void attributes_request(struct temporal *engine)
 {
     struct known_attributes *attributes = &engine->attributes;
     if (attributes->call == NULL) {
-        /* The caller repeats a question that could not be sent. */
-        (void)call_send_own(engine, NULL, &attributes->call, METHOD_LIST_ATTRIBUTES,
-                            message_list_attributes(engine->namespace_name), REACH_PROBE_TIMEOUT_US, list_done);
+        /* The caller repeats a request that could not be sent. */
+        (void)call_send_and_free(engine, NULL, &attributes->call, METHOD_LIST_ATTRIBUTES,
+                                 encode_list_attributes(engine->namespace_name), HEALTH_PROBE_TIMEOUT_US,
+                                 handle_attributes);
     }
 }
 
-json_t *attributes_types(struct temporal *engine)
+json_t *attributes_get_types(struct temporal *engine)
 {
     (void)pthread_mutex_lock(&engine->lock);
     json_t *types = json_incref(engine->attributes.types);
@@ -53,10 +60,10 @@ json_t *attributes_types(struct temporal *engine)
 
 void attributes_drop_workspace(struct temporal *engine)
 {
-    json_t *before = attributes_types(engine);
-    json_t *types = json_copy(before); /* starts of other threads may read the one before */
+    json_t *before = attributes_get_types(engine);
+    json_t *types = json_copy(before); /* other threads may read the old set */
     (void)json_object_del(types, TEMPORAL_WORKSPACE_ATTRIBUTE);
-    replace(engine, types);
+    replace_types(engine, types);
     json_decref(before);
 }
 

@@ -1,4 +1,14 @@
-/* One call each: who sent it, and who hears the answer. */
+/* The gRPC calls of the engine.
+ *
+ * A call connects three parties: the wire, which sends it; the run (or the part) that sent it, by a pointer that is NULL
+ * again after the answer; and the function that handles the answer. A run that is removed is detached from its calls, and
+ * the handler then gets no run, but still counts the answer for the rate and the health of the service.
+ *
+ * Every call must end in exactly one call of its handler, also at the close of the engine.
+ *
+ * It runs in the engine's loop; method_path() in any thread. */
+#include "engine/temporal/calls.h"
+
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -30,6 +40,7 @@ const char *method_path(enum method method)
     return paths[method];
 }
 
+/* Unlinks the call from the list of the engine and from its sender. */
 static void call_free(struct call *call)
 {
     *call->link = call->next;
@@ -42,6 +53,7 @@ static void call_free(struct call *call)
     free(call);
 }
 
+/* The health of the service comes first: the handler may depend on it. */
 static void call_finished(void *context, const struct grpc_result *result)
 {
     struct call *call = context;
@@ -49,15 +61,16 @@ static void call_finished(void *context, const struct grpc_result *result)
     struct run *run = call->run;
     call_done *done = call->done;
     enum method method = call->method;
-    bool is_probe = call == engine->reach.probe;
+    bool is_probe = call == engine->health.probe;
     call_free(call);
-    reach_hear(engine, method, is_probe, result);
+    service_health_note_result(engine, method, is_probe, result);
     done(engine, run, result);
 }
 
 bool call_send(struct temporal *engine, struct run *run, struct call **slot, enum method method, struct bytes message,
                int64_t timeout_us, call_done *done)
 {
+    INVARIANT(timeout_us > 0 && done != NULL && (slot == NULL || *slot == NULL));
     struct call *call = calloc(1, sizeof *call);
     struct weir_error error;
     if (call == NULL || message.data == NULL) {
@@ -85,7 +98,6 @@ bool call_send(struct temporal *engine, struct run *run, struct call **slot, enu
     }
     engine->calls = call;
     if (slot != NULL) {
-        INVARIANT(*slot == NULL);
         *slot = call;
     }
     if (engine->wire.call(engine->wire.context, &request, &call->id, &error) != WEIR_OK) {
@@ -95,15 +107,15 @@ bool call_send(struct temporal *engine, struct run *run, struct call **slot, enu
     return true;
 }
 
-bool call_send_own(struct temporal *engine, struct run *run, struct call **slot, enum method method, struct bytes message,
-                   int64_t timeout_us, call_done *done)
+bool call_send_and_free(struct temporal *engine, struct run *run, struct call **slot, enum method method,
+                        struct bytes message, int64_t timeout_us, call_done *done)
 {
     bool is_sent = call_send(engine, run, slot, method, message, timeout_us, done);
     free(message.data);
     return is_sent;
 }
 
-void call_forget(struct call *call, bool cancel)
+void call_detach(struct call *call, bool cancel)
 {
     if (call == NULL) {
         return;

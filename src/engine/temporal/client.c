@@ -1,4 +1,10 @@
-/* The wire of a real node: the gRPC client, with the headers that the service wants. */
+/* The connections of a real node: a gRPC client for the service, and the codec client.
+ *
+ * The engine sees both only as tables of functions (struct temporal_wire, struct codec_wire), so a test puts a script in
+ * their place. This file makes the tables from the options, and sets the headers that the service needs.
+ *
+ * An API key must never leave without TLS, so a key file turns TLS on. The functions run in the thread that opens the
+ * engine or the operator's client; the table is called by the loop. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,8 +46,9 @@ static void client_close(void *context)
 enum weir_status temporal_client_open(const struct temporal_options *options, struct grpc_client **ret_client,
                                       struct weir_error *error)
 {
+    INVARIANT(options != NULL && ret_client != NULL);
     const char *namespace_name = options->namespace_name == NULL ? TEMPORAL_NAMESPACE_DEFAULT : options->namespace_name;
-    /* Without the last one, the service tells a retried run's end as if it had been continued as new. */
+    /* Without the last one the service reports the end of a retried run as continued as new. */
     const struct grpc_header headers[] = {
         {.name = "client-name", .value = "weir"},
         {.name = "client-version", .value = WEIR_VERSION},
@@ -50,7 +57,7 @@ enum weir_status temporal_client_open(const struct temporal_options *options, st
     };
     struct grpc_client_options client = {
         .targets = options->address == NULL ? TEMPORAL_ADDRESS_DEFAULT : options->address,
-        .tls = options->tls || options->api_key_file != NULL, /* an address without TLS is no place for a key */
+        .tls = options->tls || options->api_key_file != NULL, /* a key must not leave without TLS */
         .ca_file = options->ca_file,
         .certificate_file = options->certificate_file,
         .key_file = options->key_file,
@@ -68,6 +75,7 @@ enum weir_status temporal_client_open(const struct temporal_options *options, st
 enum weir_status temporal_codec_open(const struct temporal_options *options, struct codec_wire *ret_wire,
                                      struct weir_error *error)
 {
+    INVARIANT(options != NULL && ret_wire != NULL);
     struct codec_options codec = {
         .url = options->codec_url,
         .namespace_name = options->namespace_name == NULL ? TEMPORAL_NAMESPACE_DEFAULT : options->namespace_name,
@@ -80,6 +88,7 @@ enum weir_status temporal_codec_open(const struct temporal_options *options, str
 
 enum weir_status temporal_open(const struct temporal_options *options, struct engine **ret_engine, struct weir_error *error)
 {
+    INVARIANT(options != NULL && ret_engine != NULL);
     struct grpc_client *client = NULL;
     enum weir_status status = temporal_client_open(options, &client, error);
     if (status != WEIR_OK) {

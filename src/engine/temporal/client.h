@@ -1,4 +1,4 @@
-/* The gRPC client as the service wants it; for the engine and for what people ask the service directly. */
+/* The gRPC client with the headers that the service needs; for the engine and for the client of operators. */
 #ifndef WEIR_ENGINE_TEMPORAL_CLIENT_H
 #define WEIR_ENGINE_TEMPORAL_CLIENT_H
 

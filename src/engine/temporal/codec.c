@@ -1,5 +1,15 @@
-/* The HTTP client of a payload codec, on libcurl's multi interface: libcurl names its sockets and its next time-out, and
- * step() passes on what is ready. The epoll descriptor holds these sockets, so one descriptor stands for all of them. */
+/* The HTTP client of a payload codec, on libcurl's multi interface.
+ *
+ * 1. codec_call() makes an easy handle with the body, the headers and the token, and adds it to the multi handle.
+ * 2. libcurl reports its sockets (watch_socket()) and its next time-out (set_timer()). The sockets are in one epoll
+ *    descriptor, which the engine's loop waits for.
+ * 3. codec_step() passes ready sockets and a passed time-out to libcurl, then takes the calls that have ended.
+ * 4. The status of an ended call decides: 200 is the answer; a 4xx status that concerns this payload is a refusal; any
+ *    other result means that the codec cannot be reached, and the caller tries again.
+ *
+ * The token is read anew for each call, because operators rotate it. It must never appear in a message.
+ *
+ * One thread at a time: the engine's loop, or the command line. */
 #include "engine/temporal/codec.h"
 
 #include <errno.h>
@@ -46,6 +56,7 @@ struct codec_call {
 
 /* --- what libcurl calls --- */
 
+/* Adds or changes a socket of libcurl in the epoll descriptor. */
 static int watch_socket(CURL *easy, curl_socket_t fd, int action, void *context, void *socket_context)
 {
     struct codec *codec = context;
@@ -53,7 +64,7 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int action, void *context,
     (void)easy;
     (void)socket_context;
     if (action == CURL_POLL_REMOVE) {
-        (void)epoll_ctl(codec->fd, EPOLL_CTL_DEL, fd, NULL); /* fails when it is closed already */
+        (void)epoll_ctl(codec->fd, EPOLL_CTL_DEL, fd, NULL); /* it fails when the socket is closed already */
         return 0;
     }
     wanted.events |= action == CURL_POLL_IN || action == CURL_POLL_INOUT ? (uint32_t)EPOLLIN : 0;
@@ -72,7 +83,7 @@ static int set_timer(CURLM *multi, long timeout_ms, void *context)
     return 0;
 }
 
-/* Fewer bytes than were given end the call. */
+/* A return of fewer bytes ends the call: the answer is too large. */
 static size_t codec_take_answer(char *bytes, size_t size, size_t count, void *context)
 {
     struct codec_call *call = context;
@@ -97,7 +108,7 @@ static void codec_call_free(struct codec_call *call)
     free(call);
 }
 
-/* One line of printable ASCII: "" when there is none. */
+/* The first line of the file or variable; "" when it is not printable ASCII, or cannot be read. */
 static void read_token(const char *from, char *to, size_t size)
 {
     to[0] = '\0';
@@ -143,6 +154,7 @@ static bool add_token(struct codec_call *call)
     return longer != NULL;
 }
 
+/* False when out of memory, or when libcurl lacks an option. */
 static bool codec_call_prepare(struct codec_call *call, const char *url, const char *body, size_t length)
 {
     struct codec *codec = call->codec;
@@ -201,8 +213,8 @@ static void codec_cancel(void *context, struct codec_call *call)
 
 /* --- its end --- */
 
-/* Refusals of this payload. The others are about the codec's set-up, or pass: a token that has expired must not fail each
- * execution for good. */
+/* True for a refusal of this payload. The listed statuses concern the set-up of the codec, or pass: an expired token must
+ * not fail executions for good. */
 static bool is_refusal(long status)
 {
     static const long of_all[] = {401, 403, 404, 405, 407, 408, 421, 425, 429};
@@ -214,8 +226,10 @@ static bool is_refusal(long status)
     return status >= 400 && status < 500;
 }
 
+/* Step 4. */
 static void codec_call_finish(struct codec_call *call, CURLcode code)
 {
+    INVARIANT(call->done != NULL);
     char text[HEADER_TEXT_MAX] = "";
     long status = 0;
     struct codec_result result = {.text = text, .body = call->answer.data, .length = call->answer.length};
@@ -229,7 +243,7 @@ static void codec_call_finish(struct codec_call *call, CURLcode code)
                        call->problem[0] != '\0' ? call->problem : curl_easy_strerror(code));
     } else if (status != 200) {
         result.outcome = is_refusal(status) ? CODEC_REFUSED : CODEC_UNREACHABLE;
-        (void)snprintf(text, sizeof text, "the payload codec answers %ld: %.*s", status,
+        (void)snprintf(text, sizeof text, "the payload codec answered with status %ld: %.*s", status,
                        (int)(result.length < REFUSAL_TEXT_MAX ? result.length : REFUSAL_TEXT_MAX),
                        result.body == NULL ? "" : result.body);
     }
@@ -238,6 +252,7 @@ static void codec_call_finish(struct codec_call *call, CURLcode code)
     codec_call_free(call);
 }
 
+/* Step 3. */
 static int64_t codec_step(void *context)
 {
     struct codec *codec = context;
@@ -336,7 +351,8 @@ static enum weir_status codec_check_options(const struct codec_options *options,
     }
     for (size_t i = 0; name[i] != '\0'; i++) {
         if ((unsigned char)name[i] < ' ' || name[i] == 127) {
-            return error_set(error, WEIR_INVALID_CONFIG, "a namespace with control characters has no codec");
+            return error_set(error, WEIR_INVALID_CONFIG,
+                             "temporal.namespace contains a control character, which the header X-Namespace cannot hold");
         }
     }
     return WEIR_OK;
@@ -371,6 +387,7 @@ static bool codec_open_parts(struct codec *codec, const struct codec_options *op
 
 enum weir_status codec_open(const struct codec_options *options, struct codec_wire *ret_wire, struct weir_error *error)
 {
+    INVARIANT(options != NULL && options->url != NULL && options->namespace_name != NULL && ret_wire != NULL);
     enum weir_status status = codec_check_options(options, error);
     status = status == WEIR_OK ? libcurl_load(error) : status;
     if (status != WEIR_OK) {
@@ -384,7 +401,8 @@ enum weir_status codec_open(const struct codec_options *options, struct codec_wi
     codec->due_us = TIME_NEVER;
     codec->fd = epoll_create1(EPOLL_CLOEXEC);
     if (codec->fd < 0) {
-        status = error_set_native(error, WEIR_SYSTEM, errno, "no file descriptor for the codec: %s", strerror(errno));
+        status = error_set_native(error, WEIR_SYSTEM, errno, "the system has no file descriptor for the codec: %s",
+                                  strerror(errno));
         codec_close(codec);
         return status;
     }

@@ -29,7 +29,7 @@ enum {
 enum codec_verb { CODEC_ENCODE, CODEC_DECODE };
 enum codec_outcome {
     CODEC_OK,
-    CODEC_UNREACHABLE, /* away, or wrongly set up, whatever the payload: later */
+    CODEC_UNREACHABLE, /* down, or wrongly set up, for any payload: later */
     CODEC_REFUSED      /* it does not take this payload (4xx) */
 };
 /* `text` is one line for people, "" for CODEC_OK; `body` of CODEC_OK. Valid inside of `done`. */
@@ -51,7 +51,7 @@ struct codec_wire {
     void (*cancel)(void *context, struct codec_call *call);
     int64_t (*step)(void *context);
     int (*fd)(void *context);
-    /* Cancels what is under way. */
+    /* Cancels the calls under way. */
     void (*close)(void *context);
     void *context;
 };

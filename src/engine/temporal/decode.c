@@ -1,4 +1,14 @@
-/* Reading what the service answers. Unpacking allocates in proportion to the bytes; the caller has bounded those. */
+/* The answers of the service, read into plain structs.
+ *
+ * protobuf-c unpacks the bytes into its own structs; each function copies the few fields that weir uses and frees the rest.
+ * Unpacking allocates in proportion to the bytes, which the caller has bounded. Text of the service is made safe for
+ * terminals and logs before it is stored.
+ *
+ * An end has payloads that a codec may have to decode. They are read twice then: once as they are, and once with the
+ * decoded payloads in place, in the order in which payloads.c collected them.
+ *
+ * No function may guess: an answer that is not understood is WEIR_FAILED. The bytes may come from a hostile server, so
+ * depth and sizes are bounded here. The functions are pure; any thread. */
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,8 +62,9 @@ static enum weir_status copy_bytes(const ProtobufCBinaryData *from, struct bytes
 
 /* --- short answers --- */
 
-enum weir_status answer_start(const uint8_t *data, size_t length, struct start_answer *ret_answer)
+enum weir_status decode_start(const uint8_t *data, size_t length, struct start_answer *ret_answer)
 {
+    INVARIANT(ret_answer != NULL);
     TemporalApi__StartWorkflowExecutionResponse *answer =
         temporal_api__start_workflow_execution_response__unpack(NULL, length, data);
     if (answer == NULL || answer->run_id[0] == '\0') {
@@ -66,7 +77,7 @@ enum weir_status answer_start(const uint8_t *data, size_t length, struct start_a
     return WEIR_OK;
 }
 
-/* The memo's text was written as a JSON string without escapes: an id. */
+/* The memo has the execution id as a JSON string without escapes. */
 static void read_memo(const TemporalApi__PayloadMap *memo, char *to, size_t size)
 {
     for (size_t i = 0; memo != NULL && i < memo->n_fields; i++) {
@@ -80,8 +91,9 @@ static void read_memo(const TemporalApi__PayloadMap *memo, char *to, size_t size
     }
 }
 
-enum weir_status answer_describe(const uint8_t *data, size_t length, struct describe_answer *ret_answer)
+enum weir_status decode_describe(const uint8_t *data, size_t length, struct describe_answer *ret_answer)
 {
+    INVARIANT(ret_answer != NULL);
     TemporalApi__DescribeWorkflowExecutionResponse *answer =
         temporal_api__describe_workflow_execution_response__unpack(NULL, length, data);
     const TemporalApi__WorkflowExecutionInfo *info = answer == NULL ? NULL : answer->workflow_execution_info;
@@ -105,9 +117,10 @@ enum weir_status answer_describe(const uint8_t *data, size_t length, struct desc
     return WEIR_OK;
 }
 
-enum weir_status answer_list(const uint8_t *data, size_t length, void (*visit)(void *context, const struct list_row *row),
+enum weir_status decode_list(const uint8_t *data, size_t length, void (*visit)(void *context, const struct list_row *row),
                              void *context, struct list_answer *ret_answer)
 {
+    INVARIANT(visit != NULL && ret_answer != NULL);
     TemporalApi__ListWorkflowExecutionsResponse *answer =
         temporal_api__list_workflow_executions_response__unpack(NULL, length, data);
     if (answer == NULL) {
@@ -138,12 +151,13 @@ enum weir_status answer_list(const uint8_t *data, size_t length, void (*visit)(v
 
 /* --- results --- */
 
-/* Payloads that a codec has decoded, in the order of those that were not plain. */
+/* Payloads from a codec, in the order of the payloads that were not plain. */
 struct decoded {
     const TemporalApi__Payloads *payloads; /* NULL: none */
     size_t next;
 };
 
+/* The decoded payload in place of one that is not plain, or the payload itself. */
 static const TemporalApi__Payload *decoded_take(struct decoded *decoded, const TemporalApi__Payload *payload)
 {
     bool is_decoded = decoded->payloads != NULL && !payload_is_plain(payload);
@@ -179,7 +193,8 @@ static json_t *wrap_bytes(const ProtobufCBinaryData *data)
 }
 
 /* NULL when out of memory. */
-static json_t *value_of(const TemporalApi__Payload *payload, bool *ret_is_json)
+/* JSON of a JSON payload, null of an empty one, else the bytes in base64. */
+static json_t *payload_to_json(const TemporalApi__Payload *payload, bool *ret_is_json)
 {
     json_t *value = NULL;
     enum weir_status status = WEIR_FAILED;
@@ -194,7 +209,7 @@ static json_t *value_of(const TemporalApi__Payload *payload, bool *ret_is_json)
     return status == WEIR_OK || status == WEIR_OUT_OF_MEMORY ? value : wrap_bytes(&payload->data);
 }
 
-/* One payload is its value, none is null, several are a list. A JSON value of one payload is kept byte for byte. */
+/* One payload gives its value, none gives null, several give a list. A single JSON value stays byte for byte. */
 static enum weir_status write_value(TemporalApi__Payload *const *payloads, size_t count, struct decoded *decoded,
                                     struct text *to, size_t *ret_bytes)
 {
@@ -205,7 +220,7 @@ static enum weir_status write_value(TemporalApi__Payload *const *payloads, size_
     for (size_t i = 0; value != NULL && i < count; i++) {
         only = decoded_take(decoded, payloads[i]);
         *ret_bytes += only->data.len;
-        json_t *one = *ret_bytes > STEP_OUTPUT_BYTES_MAX ? json_null() : value_of(only, &is_json);
+        json_t *one = *ret_bytes > STEP_OUTPUT_BYTES_MAX ? json_null() : payload_to_json(only, &is_json);
         if (json_array_append_new(value, one) != 0) {
             json_decref(value);
             value = NULL;
@@ -219,7 +234,8 @@ static enum weir_status write_value(TemporalApi__Payload *const *payloads, size_
     return status;
 }
 
-static enum weir_status read_result(const TemporalApi__Payloads *payloads, struct decoded *decoded, struct closing *closing)
+static enum weir_status read_result_payloads(const TemporalApi__Payloads *payloads, struct decoded *decoded,
+                                             struct close_event *closing)
 {
     struct text text = {.max = STEP_OUTPUT_BYTES_MAX};
     enum weir_status status =
@@ -231,7 +247,7 @@ static enum weir_status read_result(const TemporalApi__Payloads *payloads, struc
         return WEIR_OK;
     }
     text_close(&text);
-    return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK; /* too large, or too large once spelled: told by its size */
+    return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK; /* too large, perhaps only as text: result_bytes shows it */
 }
 
 enum weir_status payloads_value(const struct payloads *payloads, struct text *to)
@@ -244,14 +260,16 @@ enum weir_status payloads_value(const struct payloads *payloads, struct text *to
 
 /* --- failures --- */
 
-static bool add_words(struct text *to, const char *words)
+/* False when the text is full: then it is cut. */
+static bool add_text_part(struct text *to, const char *words)
 {
     size_t left = to->max - to->length;
     size_t length = strlen(words);
     return text_add(to, words, length < left ? length : left) == WEIR_OK && length < left;
 }
 
-static void note_type(const TemporalApi__Failure *failure, struct closing *closing)
+/* The outermost type of an application failure becomes the error code. */
+static void copy_failure_type(const TemporalApi__Failure *failure, struct close_event *closing)
 {
     const TemporalApi__ApplicationFailureInfo *info = failure->application_failure_info;
     if (closing->error_code[0] == '\0' && info != NULL && info->type[0] != '\0') {
@@ -267,7 +285,7 @@ static json_t *encoded_message(const TemporalApi__Failure *failure, struct decod
     if (failure->encoded_attributes == NULL) {
         return NULL;
     }
-    json_t *attributes = value_of(decoded_take(decoded, failure->encoded_attributes), &is_json);
+    json_t *attributes = payload_to_json(decoded_take(decoded, failure->encoded_attributes), &is_json);
     json_t *message = json_incref(json_object_get(attributes, "message"));
     json_decref(attributes);
     if (!is_json || !json_is_string(message)) {
@@ -278,23 +296,23 @@ static json_t *encoded_message(const TemporalApi__Failure *failure, struct decod
 }
 
 /* "message; caused by: Type: message; ..." from the outermost to the innermost. */
-static void read_failure(const TemporalApi__Failure *failure, struct decoded *decoded, struct closing *closing)
+static void read_failure(const TemporalApi__Failure *failure, struct decoded *decoded, struct close_event *closing)
 {
     struct text text = {.max = ERROR_TEXT_MAX};
     TemporalApi__Failure *inner = NULL;
     for (int depth = 0; failure != NULL && depth < FAILURE_DEPTH_MAX; depth++) {
         const TemporalApi__ApplicationFailureInfo *info = failure->application_failure_info;
-        bool has_room = depth == 0 || add_words(&text, "; caused by: ");
-        if (has_room && info != NULL && info->type[0] != '\0') {
-            has_room = add_words(&text, info->type) && add_words(&text, ": ");
+        bool has_space = depth == 0 || add_text_part(&text, "; caused by: ");
+        if (has_space && info != NULL && info->type[0] != '\0') {
+            has_space = add_text_part(&text, info->type) && add_text_part(&text, ": ");
         }
         json_t *message = encoded_message(failure, decoded);
-        has_room = has_room && add_words(&text, message == NULL ? failure->message : json_string_value(message));
+        has_space = has_space && add_text_part(&text, message == NULL ? failure->message : json_string_value(message));
         json_decref(message);
-        if (!has_room) {
+        if (!has_space) {
             break;
         }
-        note_type(failure, closing);
+        copy_failure_type(failure, closing);
         TemporalApi__Failure *next =
             failure->cause.len == 0 ? NULL : temporal_api__failure__unpack(NULL, failure->cause.len, failure->cause.data);
         temporal_api__failure__free_unpacked(inner, NULL);
@@ -311,7 +329,7 @@ static void read_failure(const TemporalApi__Failure *failure, struct decoded *de
 char *failure_text(const TemporalApi__Failure *failure)
 {
     struct decoded decoded = {.payloads = NULL};
-    struct closing closing = {.kind = CLOSING_NONE};
+    struct close_event closing = {.kind = CLOSE_NONE};
     read_failure(failure, &decoded, &closing);
     return closing.error;
 }
@@ -319,125 +337,132 @@ char *failure_text(const TemporalApi__Failure *failure)
 json_t *payload_value(const TemporalApi__Payload *payload)
 {
     bool is_json;
-    return payload->data.len > STEP_OUTPUT_BYTES_MAX ? json_null() : value_of(payload, &is_json);
+    return payload->data.len > STEP_OUTPUT_BYTES_MAX ? json_null() : payload_to_json(payload, &is_json);
 }
 
-static void read_termination(const TemporalApi__TerminatedAttributes *terminated, struct closing *closing)
+/* "terminated by IDENTITY: REASON". */
+static void read_termination(const TemporalApi__TerminatedAttributes *terminated, struct close_event *closing)
 {
     struct text text = {.max = ERROR_TEXT_MAX};
-    closing->by_weir = terminated != NULL && strcmp(terminated->identity, PEOPLE_IDENTITY) == 0;
-    if (terminated != NULL && add_words(&text, "terminated")) {
+    closing->by_weir = terminated != NULL && strcmp(terminated->identity, OPERATOR_IDENTITY) == 0;
+    if (terminated != NULL && add_text_part(&text, "terminated")) {
         if (terminated->identity[0] != '\0') {
-            (void)(add_words(&text, " by ") && add_words(&text, terminated->identity));
+            (void)(add_text_part(&text, " by ") && add_text_part(&text, terminated->identity));
         }
         if (terminated->reason[0] != '\0') {
-            (void)(add_words(&text, ": ") && add_words(&text, terminated->reason));
+            (void)(add_text_part(&text, ": ") && add_text_part(&text, terminated->reason));
         }
         text_make_safe(text.data);
     }
     closing->error = text.data;
 }
 
-static void go_on_as(struct closing *closing, const char *run_id)
+/* The chain goes on in this run; "" = it ends. */
+static void set_next_run(struct close_event *closing, const char *run_id)
 {
     text_copy(closing->next_run_id, sizeof closing->next_run_id, run_id);
 }
 
-static enum weir_status read_event(const TemporalApi__HistoryEvent *event, struct decoded *decoded, struct closing *closing)
+/* The event that closes a run. Any other event is the last one of an open run. */
+static enum weir_status read_end_event(const TemporalApi__HistoryEvent *event, struct decoded *decoded,
+                                       struct close_event *closing)
 {
     closing->at_us = timestamp_us(event->event_time);
     switch (event->event_type) {
     case EVENT_COMPLETED:
-        closing->kind = CLOSING_COMPLETED;
+        closing->kind = CLOSE_COMPLETED;
         if (event->completed != NULL) {
-            go_on_as(closing, event->completed->new_execution_run_id);
+            set_next_run(closing, event->completed->new_execution_run_id);
         }
-        return read_result(event->completed == NULL ? NULL : event->completed->result, decoded, closing);
+        return read_result_payloads(event->completed == NULL ? NULL : event->completed->result, decoded, closing);
     case EVENT_FAILED:
-        closing->kind = CLOSING_FAILED;
+        closing->kind = CLOSE_FAILED;
         if (event->failed != NULL) {
-            go_on_as(closing, event->failed->new_execution_run_id);
+            set_next_run(closing, event->failed->new_execution_run_id);
             read_failure(event->failed->failure, decoded, closing);
         }
         if (event->failed != NULL && event->failed->failure != NULL && closing->error == NULL) {
-            return WEIR_OUT_OF_MEMORY; /* it is read again */
+            return WEIR_OUT_OF_MEMORY; /* the caller reads it again */
         }
         break;
     case EVENT_TIMED_OUT:
-        closing->kind = CLOSING_TIMED_OUT;
+        closing->kind = CLOSE_TIMED_OUT;
         if (event->timed_out != NULL) {
-            go_on_as(closing, event->timed_out->new_execution_run_id);
+            set_next_run(closing, event->timed_out->new_execution_run_id);
         }
         text_copy(closing->error_code, sizeof closing->error_code, "timed_out");
-        closing->error = strdup("the workflow's own time-out has passed");
+        closing->error = strdup("the time-out of the workflow has passed");
         if (closing->error == NULL) {
             return WEIR_OUT_OF_MEMORY;
         }
         break;
     case EVENT_CANCELED:
-        closing->kind = CLOSING_CANCELED;
+        closing->kind = CLOSE_CANCELED;
         break;
     case EVENT_TERMINATED:
-        closing->kind = CLOSING_TERMINATED;
+        closing->kind = CLOSE_TERMINATED;
         text_copy(closing->error_code, sizeof closing->error_code, "terminated");
         read_termination(event->terminated, closing);
         break;
     case EVENT_CONTINUED_AS_NEW:
-        closing->kind = CLOSING_CONTINUED;
+        closing->kind = CLOSE_CONTINUED;
         if (event->continued_as_new != NULL) {
-            go_on_as(closing, event->continued_as_new->new_execution_run_id);
+            set_next_run(closing, event->continued_as_new->new_execution_run_id);
         }
         break;
     default:
-        break; /* of an open run the last event may come: it does not close it */
+        break; /* the run is open */
     }
-    if (closing->kind == CLOSING_FAILED && closing->error_code[0] == '\0') {
+    if (closing->kind == CLOSE_FAILED && closing->error_code[0] == '\0') {
         text_copy(closing->error_code, sizeof closing->error_code, "workflow_failed");
     }
     return WEIR_OK;
 }
 
-void closing_close(struct closing *closing)
+void close_event_close(struct close_event *closing)
 {
+    INVARIANT(closing != NULL);
     free(closing->result);
     free(closing->error);
     free(closing->token.data);
     free(closing->answer.data);
     text_close(&closing->encoded);
-    *closing = (struct closing){.kind = CLOSING_NONE};
+    *closing = (struct close_event){.kind = CLOSE_NONE};
 }
 
 static enum weir_status read_close_event(const uint8_t *data, size_t length, struct decoded *decoded,
-                                         struct closing *ret_closing)
+                                         struct close_event *ret_closing)
 {
     TemporalApi__GetWorkflowExecutionHistoryResponse *answer =
         temporal_api__get_workflow_execution_history_response__unpack(NULL, length, data);
-    struct closing closing = {.kind = CLOSING_NONE};
+    struct close_event closing = {.kind = CLOSE_NONE};
     if (answer == NULL) {
         return WEIR_FAILED;
     }
     enum weir_status status = copy_bytes(&answer->next_page_token, &closing.token);
     size_t count = answer->history == NULL ? 0 : answer->history->n_events;
     if (status == WEIR_OK && count > 0) {
-        status = read_event(answer->history->events[count - 1], decoded, &closing);
+        status = read_end_event(answer->history->events[count - 1], decoded, &closing);
     }
     temporal_api__get_workflow_execution_history_response__free_unpacked(answer, NULL);
     if (status != WEIR_OK) {
-        closing_close(&closing);
+        close_event_close(&closing);
         return status;
     }
     *ret_closing = closing;
     return WEIR_OK;
 }
 
-enum weir_status answer_close_event(const uint8_t *data, size_t length, struct closing *ret_closing)
+enum weir_status decode_close_event(const uint8_t *data, size_t length, struct close_event *ret_closing)
 {
+    INVARIANT(ret_closing != NULL);
     struct decoded decoded = {.payloads = NULL};
     return read_close_event(data, length, &decoded, ret_closing);
 }
 
-bool closing_keep_encoded(struct closing *closing, const uint8_t *data, size_t length)
+bool close_event_keep_encoded(struct close_event *closing, const uint8_t *data, size_t length)
 {
+    INVARIANT(closing != NULL && data != NULL);
     closing->encoded.max = PAYLOADS_BYTES_MAX * 2;
     if (payloads_of_close_event(data, length, &closing->encoded) == WEIR_OUT_OF_MEMORY) {
         return false;
@@ -449,11 +474,12 @@ bool closing_keep_encoded(struct closing *closing, const uint8_t *data, size_t l
     return copy_bytes(&answer, &closing->answer) == WEIR_OK;
 }
 
-enum weir_status closing_decode(struct closing *closing, const char *json, size_t length)
+enum weir_status close_event_decode(struct close_event *closing, const char *json, size_t length)
 {
+    INVARIANT(closing != NULL && json != NULL && closing->encoded.length > 0);
     struct payloads *sent = NULL;
     struct payloads *payloads = NULL;
-    struct closing read = {.kind = CLOSING_NONE};
+    struct close_event read = {.kind = CLOSE_NONE};
     enum weir_status status = payloads_read(closing->encoded.data, closing->encoded.length, &sent);
     status = status == WEIR_OK ? payloads_read(json, length, &payloads) : status;
     if (status == WEIR_OK && payloads_count(sent) != payloads_count(payloads)) {
@@ -466,7 +492,7 @@ enum weir_status closing_decode(struct closing *closing, const char *json, size_
     payloads_free(sent);
     payloads_free(payloads);
     if (status == WEIR_OK) {
-        closing_close(closing);
+        close_event_close(closing);
         *closing = read;
     }
     return status;
@@ -474,8 +500,9 @@ enum weir_status closing_decode(struct closing *closing, const char *json, size_
 
 /* --- the service --- */
 
-enum weir_status answer_system_info(const uint8_t *data, size_t length, char *ret_version, size_t size)
+enum weir_status decode_system_info(const uint8_t *data, size_t length, char *ret_version, size_t size)
 {
+    INVARIANT(ret_version != NULL && size > 0);
     TemporalApi__GetSystemInfoResponse *answer = temporal_api__get_system_info_response__unpack(NULL, length, data);
     if (answer == NULL) {
         return WEIR_FAILED;
@@ -486,8 +513,9 @@ enum weir_status answer_system_info(const uint8_t *data, size_t length, char *re
     return WEIR_OK;
 }
 
-enum weir_status answer_describe_namespace(const uint8_t *data, size_t length, struct namespace_answer *ret_answer)
+enum weir_status decode_namespace(const uint8_t *data, size_t length, struct namespace_answer *ret_answer)
 {
+    INVARIANT(ret_answer != NULL);
     TemporalApi__DescribeNamespaceResponse *answer = temporal_api__describe_namespace_response__unpack(NULL, length, data);
     if (answer == NULL || answer->namespace_info == NULL) {
         temporal_api__describe_namespace_response__free_unpacked(answer, NULL);
@@ -507,8 +535,9 @@ enum weir_status answer_describe_namespace(const uint8_t *data, size_t length, s
     return WEIR_OK;
 }
 
-enum weir_status answer_list_attributes(const uint8_t *data, size_t length, json_t **ret_types)
+enum weir_status decode_attributes(const uint8_t *data, size_t length, json_t **ret_types)
 {
+    INVARIANT(ret_types != NULL);
     TemporalApi__ListSearchAttributesResponse *answer =
         temporal_api__list_search_attributes_response__unpack(NULL, length, data);
     json_t *types = answer == NULL ? NULL : json_object();
@@ -525,8 +554,9 @@ enum weir_status answer_list_attributes(const uint8_t *data, size_t length, json
     return WEIR_OK;
 }
 
-enum weir_status answer_describe_task_queue(const uint8_t *data, size_t length, struct pollers_answer *ret_answer)
+enum weir_status decode_task_queue(const uint8_t *data, size_t length, struct pollers_answer *ret_answer)
 {
+    INVARIANT(ret_answer != NULL);
     TemporalApi__DescribeTaskQueueResponse *answer = temporal_api__describe_task_queue_response__unpack(NULL, length, data);
     if (answer == NULL) {
         return WEIR_FAILED;
@@ -549,7 +579,7 @@ static void read_task_failure(const TemporalApi__HistoryEvent *event, char *to, 
 {
     const TemporalApi__WorkflowTaskFailedAttributes *failed = event->workflow_task_failed;
     const char *message = event->event_type == EVENT_WORKFLOW_TASK_TIMED_OUT ? "the worker did not answer in time"
-                          : failed == NULL || failed->failure == NULL        ? "the worker gives no reason"
+                          : failed == NULL || failed->failure == NULL        ? "the worker gave no reason"
                                                                              : failed->failure->message;
     if (failed != NULL && failed->identity[0] != '\0') {
         (void)snprintf(to, size, "%.*s (worker %.100s)", (int)(size / 2), message, failed->identity);
@@ -559,8 +589,9 @@ static void read_task_failure(const TemporalApi__HistoryEvent *event, char *to, 
     text_make_safe(to);
 }
 
-enum weir_status answer_task_failure(const uint8_t *data, size_t length, char *to, size_t size)
+enum weir_status decode_task_failure(const uint8_t *data, size_t length, char *to, size_t size)
 {
+    INVARIANT(to != NULL && size > 0);
     TemporalApi__GetWorkflowExecutionHistoryResponse *answer =
         temporal_api__get_workflow_execution_history_response__unpack(NULL, length, data);
     if (answer == NULL) {
@@ -612,8 +643,9 @@ static bool ends_with(const char *text, const char *end)
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-void detail_read(const uint8_t *data, size_t length, struct detail *ret_detail)
+void decode_detail(const uint8_t *data, size_t length, struct detail *ret_detail)
 {
+    INVARIANT(ret_detail != NULL);
     *ret_detail = (struct detail){.kind = DETAIL_NONE};
     TemporalApi__Status *status = length == 0 ? NULL : temporal_api__status__unpack(NULL, length, data);
     for (size_t i = 0; status != NULL && i < status->n_details && ret_detail->kind == DETAIL_NONE; i++) {

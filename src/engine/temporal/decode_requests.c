@@ -1,13 +1,20 @@
-/* Reading the answers to questions that people ask: descriptions, queries, updates. */
+/* The answers to requests of operators: descriptions, queries, updates.
+ *
+ * A description becomes JSON for people and programs. Memo and search attributes become objects of values; a memo field
+ * that a codec has encoded is replaced by its decoded value, or shown as it is when the codec cannot be reached.
+ *
+ * All text of the service is made safe for terminals. Lists have a maximum, because a workflow may have thousands of
+ * pending activities. The functions are pure; any thread. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/temporal/decode.h"
 
-enum { ACTIVITIES_TOLD_MAX = 100 };
+enum { ACTIVITIES_LISTED_MAX = 100 };
 
 static const char *name_of_status(int status)
 {
@@ -31,7 +38,7 @@ static json_t *json_time(const TemporalApi__Timestamp *at)
     return json_string(text);
 }
 
-/* Bytes of the service as text for people: made safe. */
+/* Text of the service, made safe. NULL when out of memory. */
 static json_t *json_safe(const char *text)
 {
     char *copy = strdup(text);
@@ -78,7 +85,7 @@ static bool add_activities(json_t *to, const TemporalApi__DescribeWorkflowExecut
 {
     json_t *list = json_array();
     bool is_fine = list != NULL;
-    for (size_t i = 0; is_fine && i < answer->n_pending_activities && i < ACTIVITIES_TOLD_MAX; i++) {
+    for (size_t i = 0; is_fine && i < answer->n_pending_activities && i < ACTIVITIES_LISTED_MAX; i++) {
         is_fine = json_array_append_new(list, describe_activity(answer->pending_activities[i])) == 0;
     }
     is_fine = is_fine && json_object_set(to, "pending_activities", list) == 0;
@@ -86,6 +93,7 @@ static bool add_activities(json_t *to, const TemporalApi__DescribeWorkflowExecut
     return is_fine;
 }
 
+/* See decode_description(). */
 static json_t *describe_workflow(const TemporalApi__DescribeWorkflowExecutionResponse *answer,
                                  const TemporalApi__Payloads *memo)
 {
@@ -106,7 +114,7 @@ static json_t *describe_workflow(const TemporalApi__DescribeWorkflowExecutionRes
     return json;
 }
 
-json_t *answer_description(const uint8_t *data, size_t length, const struct payloads *memo)
+json_t *decode_description(const uint8_t *data, size_t length, const struct payloads *memo)
 {
     TemporalApi__DescribeWorkflowExecutionResponse *answer =
         temporal_api__describe_workflow_execution_response__unpack(NULL, length, data);
@@ -117,8 +125,9 @@ json_t *answer_description(const uint8_t *data, size_t length, const struct payl
     return json;
 }
 
-enum weir_status answer_query(const uint8_t *data, size_t length, struct payloads **ret_result)
+enum weir_status decode_query(const uint8_t *data, size_t length, struct payloads **ret_result)
 {
+    INVARIANT(ret_result != NULL);
     TemporalApi__QueryWorkflowResponse *answer = temporal_api__query_workflow_response__unpack(NULL, length, data);
     struct payloads *result = answer == NULL ? NULL : payloads_take(&answer->query_result);
     temporal_api__query_workflow_response__free_unpacked(answer, NULL);
@@ -129,8 +138,9 @@ enum weir_status answer_query(const uint8_t *data, size_t length, struct payload
     return WEIR_OK;
 }
 
-enum weir_status answer_update(const uint8_t *data, size_t length, struct update_answer *ret_answer)
+enum weir_status decode_update(const uint8_t *data, size_t length, struct update_answer *ret_answer)
 {
+    INVARIANT(ret_answer != NULL);
     TemporalApi__UpdateWorkflowExecutionResponse *answer =
         temporal_api__update_workflow_execution_response__unpack(NULL, length, data);
     if (answer == NULL) {

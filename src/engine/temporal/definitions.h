@@ -10,9 +10,9 @@
 
 #include "definition/definition.h"
 
-enum { DEFINITIONS_KEPT = 256 };
+enum { DEFINITIONS_CACHED = 256 };
 
-struct kept_workflow {
+struct cached_definition {
     atomic_int references;
     int64_t id;
     struct definition *definition;
@@ -20,15 +20,15 @@ struct kept_workflow {
 
 struct definitions {
     pthread_mutex_t lock;
-    struct kept_workflow *kept[DEFINITIONS_KEPT];
+    struct cached_definition *entries[DEFINITIONS_CACHED];
 };
 
 void definitions_init(struct definitions *definitions);
 void definitions_close(struct definitions *definitions);
-/* `text` is what the store keeps under `id`. The caller releases what he gets. */
+/* The definition of this id; `text` is its text in the store. The caller releases *ret_cached. */
 WEIR_MUST_CHECK enum weir_status definitions_get(struct definitions *definitions, int64_t id, const char *text,
-                                                 struct kept_workflow **ret_kept, struct weir_error *error);
+                                                 struct cached_definition **ret_cached, struct weir_error *error);
 /* Takes NULL. */
-void definitions_release(struct kept_workflow *kept);
+void definitions_release(struct cached_definition *cached);
 
 #endif

@@ -1,4 +1,11 @@
-/* Building requests. Every message lives on the stack and points at the caller's strings; packing makes the one copy. */
+/* Requests for the service, as packed protobuf messages.
+ *
+ * Every message lives on the stack, or in one allocation for a start, and points at the caller's strings; packing makes the
+ * only copy. A start has a workflow id policy of REJECT_DUPLICATE and a conflict policy of FAIL: the service itself then
+ * refuses a second workflow of the same id, and answers a repeated request id with the first run.
+ *
+ * The same struct must always give the same bytes, because the start that is sent again is compared with the first one. So
+ * nothing here reads a clock, a random number or the environment. The functions are pure; any thread. */
 #include "engine/temporal/encode.h"
 
 #include <inttypes.h>
@@ -27,11 +34,13 @@ static char *text_of(const char *text)
     return (char *)(uintptr_t)(text == NULL ? protobuf_c_empty_string : text);
 }
 
+/* As text_of(), for bytes. */
 static ProtobufCBinaryData data_of(const void *data, size_t length)
 {
     return (ProtobufCBinaryData){.len = length, .data = (uint8_t *)(uintptr_t)data};
 }
 
+/* {NULL, 0} when out of memory. */
 static struct bytes pack(const ProtobufCMessage *message)
 {
     struct bytes bytes = {NULL, 0};
@@ -51,6 +60,7 @@ struct payload_parts {
     TemporalApi__MetadataEntry *list[2];
 };
 
+/* Adds a metadata entry; a payload has at most two. */
 static void entry_init(struct payload_parts *parts, const char *key, const char *value)
 {
     size_t i = parts->payload.n_metadata++;
@@ -85,7 +95,7 @@ static void map_init(struct payload_map *map)
     map->map.fields = map->list;
 }
 
-/* Takes `json`, malloc'ed or NULL; false when there is no room or no text. */
+/* Takes `json`, malloc'ed or NULL. False when the map is full or there is no text. */
 static bool map_add(struct payload_map *map, const char *key, char *json, enum attribute_type type)
 {
     if (json == NULL || map->count == MEMO_FIELDS_MAX) {
@@ -114,7 +124,8 @@ static bool map_add_string(struct payload_map *map, const char *key, const char 
     return map_add(map, key, text, type);
 }
 
-static enum attribute_type type_of(const json_t *types, const char *name)
+/* ATTRIBUTE_UNKNOWN: the service finds the type. */
+static enum attribute_type attribute_type_of(const json_t *types, const char *name)
 {
     json_int_t type = json_integer_value(json_object_get(types, name));
     return type >= ATTRIBUTE_TEXT && type <= ATTRIBUTE_KEYWORD_LIST ? (enum attribute_type)type : ATTRIBUTE_UNKNOWN;
@@ -127,7 +138,7 @@ static bool map_add_object(struct payload_map *map, json_t *object, const json_t
     json_t *value;
     json_object_foreach(object, key, value)
     {
-        if (!map_add(map, key, json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT), type_of(types, key))) {
+        if (!map_add(map, key, json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT), attribute_type_of(types, key))) {
             return false;
         }
     }
@@ -176,6 +187,7 @@ const char *attribute_type_name(enum attribute_type type)
 
 void fairness_key(const char *workspace, char *to)
 {
+    INVARIANT(workspace != NULL && to != NULL);
     if (strlen(workspace) <= FAIRNESS_KEY_MAX) {
         text_copy(to, FAIRNESS_KEY_MAX + 1, workspace);
         return;
@@ -248,6 +260,7 @@ static bool add_arguments(struct argument_parts *input, const struct start_messa
     return true;
 }
 
+/* Time-outs, delay and retry policy; a zero time is left out. */
 static void add_times(struct start_parts *parts, const struct start_fields *fields)
 {
     TemporalApi__StartWorkflowExecutionRequest *request = &parts->request;
@@ -272,7 +285,7 @@ static void add_times(struct start_parts *parts, const struct start_fields *fiel
 static bool add_maps(struct start_parts *parts, const struct start_message *start)
 {
     const json_t *types = start->attribute_types;
-    enum attribute_type of_workspace = type_of(types, TEMPORAL_WORKSPACE_ATTRIBUTE);
+    enum attribute_type of_workspace = attribute_type_of(types, TEMPORAL_WORKSPACE_ATTRIBUTE);
     map_init(&parts->memo);
     map_init(&parts->attributes);
     map_init(&parts->headers);
@@ -294,6 +307,7 @@ static bool add_maps(struct start_parts *parts, const struct start_message *star
     return is_fine;
 }
 
+/* False when out of memory. */
 static bool start_fill(struct start_parts *parts, const struct start_message *start)
 {
     TemporalApi__StartWorkflowExecutionRequest *request = &parts->request;
@@ -320,8 +334,9 @@ static bool start_fill(struct start_parts *parts, const struct start_message *st
     return add_maps(parts, start) && add_arguments(&parts->input, start);
 }
 
-struct bytes message_start(const struct start_message *start)
+struct bytes encode_start(const struct start_message *start)
 {
+    INVARIANT(start != NULL && start->fields != NULL && start->execution_id != NULL && start->encoding != NULL);
     struct bytes bytes = {NULL, 0};
     struct start_parts *parts = calloc(1, sizeof *parts);
     if (parts == NULL) {
@@ -340,10 +355,11 @@ struct bytes message_start(const struct start_message *start)
     return bytes;
 }
 
-/* --- looking --- */
+/* --- reading --- */
 
-struct bytes message_describe(const char *namespace_name, const char *workflow_id, const char *run_id)
+struct bytes encode_describe(const char *namespace_name, const char *workflow_id, const char *run_id)
 {
+    INVARIANT(namespace_name != NULL && workflow_id != NULL);
     TemporalApi__DescribeWorkflowExecutionRequest request = TEMPORAL_API__DESCRIBE_WORKFLOW_EXECUTION_REQUEST__INIT;
     TemporalApi__WorkflowExecution execution;
     execution_init(&execution, workflow_id, run_id);
@@ -352,8 +368,9 @@ struct bytes message_describe(const char *namespace_name, const char *workflow_i
     return pack(&request.base);
 }
 
-struct bytes message_list(const char *namespace_name, const char *query, int page_size, struct bytes token)
+struct bytes encode_list(const char *namespace_name, const char *query, int page_size, struct bytes token)
 {
+    INVARIANT(namespace_name != NULL && query != NULL && page_size > 0 && page_size <= LIST_PAGE_SIZE);
     TemporalApi__ListWorkflowExecutionsRequest request = TEMPORAL_API__LIST_WORKFLOW_EXECUTIONS_REQUEST__INIT;
     request.namespace_ = text_of(namespace_name);
     request.query = text_of(query);
@@ -362,9 +379,10 @@ struct bytes message_list(const char *namespace_name, const char *query, int pag
     return pack(&request.base);
 }
 
-struct bytes message_close_event(const char *namespace_name, const char *workflow_id, const char *run_id, bool wait,
-                                 struct bytes token)
+struct bytes encode_close_event(const char *namespace_name, const char *workflow_id, const char *run_id, bool wait,
+                                struct bytes token)
 {
+    INVARIANT(namespace_name != NULL && workflow_id != NULL);
     TemporalApi__GetWorkflowExecutionHistoryRequest request = TEMPORAL_API__GET_WORKFLOW_EXECUTION_HISTORY_REQUEST__INIT;
     TemporalApi__WorkflowExecution execution;
     execution_init(&execution, workflow_id, run_id);
@@ -377,8 +395,9 @@ struct bytes message_close_event(const char *namespace_name, const char *workflo
     return pack(&request.base);
 }
 
-struct bytes message_last_events(const char *namespace_name, const char *workflow_id, int count)
+struct bytes encode_last_events(const char *namespace_name, const char *workflow_id, int count)
 {
+    INVARIANT(namespace_name != NULL && workflow_id != NULL && count > 0);
     TemporalApi__GetWorkflowExecutionHistoryReverseRequest request =
         TEMPORAL_API__GET_WORKFLOW_EXECUTION_HISTORY_REVERSE_REQUEST__INIT;
     TemporalApi__WorkflowExecution execution;
@@ -391,9 +410,10 @@ struct bytes message_last_events(const char *namespace_name, const char *workflo
 
 /* --- acting --- */
 
-struct bytes message_cancel(const char *namespace_name, const struct workflow_name *workflow, const char *request_id,
-                            const char *identity, const char *reason)
+struct bytes encode_cancel(const char *namespace_name, const struct workflow_name *workflow, const char *request_id,
+                           const char *identity, const char *reason)
 {
+    INVARIANT(namespace_name != NULL && workflow != NULL && workflow->workflow_id != NULL);
     TemporalApi__RequestCancelWorkflowExecutionRequest request =
         TEMPORAL_API__REQUEST_CANCEL_WORKFLOW_EXECUTION_REQUEST__INIT;
     TemporalApi__WorkflowExecution execution;
@@ -407,9 +427,10 @@ struct bytes message_cancel(const char *namespace_name, const struct workflow_na
     return pack(&request.base);
 }
 
-struct bytes message_terminate(const char *namespace_name, const struct workflow_name *workflow, const char *identity,
-                               const char *reason)
+struct bytes encode_terminate(const char *namespace_name, const struct workflow_name *workflow, const char *identity,
+                              const char *reason)
 {
+    INVARIANT(namespace_name != NULL && workflow != NULL && workflow->workflow_id != NULL);
     TemporalApi__TerminateWorkflowExecutionRequest request = TEMPORAL_API__TERMINATE_WORKFLOW_EXECUTION_REQUEST__INIT;
     TemporalApi__WorkflowExecution execution;
     execution_init(&execution, workflow->workflow_id, workflow->run_id);
@@ -421,9 +442,10 @@ struct bytes message_terminate(const char *namespace_name, const struct workflow
     return pack(&request.base);
 }
 
-struct bytes message_signal(const char *namespace_name, const struct workflow_name *workflow, const char *signal_name,
-                            const char *request_id, const char *identity, const struct payloads *input)
+struct bytes encode_signal(const char *namespace_name, const struct workflow_name *workflow, const char *signal_name,
+                           const char *request_id, const char *identity, const struct payloads *input)
 {
+    INVARIANT(namespace_name != NULL && workflow != NULL && workflow->workflow_id != NULL);
     TemporalApi__SignalWorkflowExecutionRequest request = TEMPORAL_API__SIGNAL_WORKFLOW_EXECUTION_REQUEST__INIT;
     TemporalApi__WorkflowExecution execution;
     execution_init(&execution, workflow->workflow_id, workflow->run_id);
@@ -436,9 +458,10 @@ struct bytes message_signal(const char *namespace_name, const struct workflow_na
     return pack(&request.base);
 }
 
-struct bytes message_query(const char *namespace_name, const struct workflow_name *workflow, const char *type,
-                           const struct payloads *input)
+struct bytes encode_query(const char *namespace_name, const struct workflow_name *workflow, const char *type,
+                          const struct payloads *input)
 {
+    INVARIANT(namespace_name != NULL && workflow != NULL && workflow->workflow_id != NULL);
     TemporalApi__QueryWorkflowRequest request = TEMPORAL_API__QUERY_WORKFLOW_REQUEST__INIT;
     TemporalApi__WorkflowQuery query = TEMPORAL_API__WORKFLOW_QUERY__INIT;
     TemporalApi__WorkflowExecution execution;
@@ -451,8 +474,9 @@ struct bytes message_query(const char *namespace_name, const struct workflow_nam
     return pack(&request.base);
 }
 
-struct bytes message_update(const struct update_message *update)
+struct bytes encode_update(const struct update_message *update)
 {
+    INVARIANT(update != NULL && update->update_id != NULL && update->name != NULL);
     TemporalApi__UpdateWorkflowExecutionRequest request = TEMPORAL_API__UPDATE_WORKFLOW_EXECUTION_REQUEST__INIT;
     TemporalApi__UpdateWaitPolicy wait = TEMPORAL_API__UPDATE_WAIT_POLICY__INIT;
     TemporalApi__UpdateRequest inner = TEMPORAL_API__UPDATE_REQUEST__INIT;
@@ -477,28 +501,30 @@ struct bytes message_update(const struct update_message *update)
 
 /* --- the service --- */
 
-struct bytes message_system_info(void)
+struct bytes encode_system_info(void)
 {
     TemporalApi__GetSystemInfoRequest request = TEMPORAL_API__GET_SYSTEM_INFO_REQUEST__INIT;
     return pack(&request.base);
 }
 
-struct bytes message_describe_namespace(const char *namespace_name)
+struct bytes encode_describe_namespace(const char *namespace_name)
 {
+    INVARIANT(namespace_name != NULL);
     TemporalApi__DescribeNamespaceRequest request = TEMPORAL_API__DESCRIBE_NAMESPACE_REQUEST__INIT;
     request.namespace_ = text_of(namespace_name);
     return pack(&request.base);
 }
 
-struct bytes message_list_attributes(const char *namespace_name)
+struct bytes encode_list_attributes(const char *namespace_name)
 {
     TemporalApi__ListSearchAttributesRequest request = TEMPORAL_API__LIST_SEARCH_ATTRIBUTES_REQUEST__INIT;
     request.namespace_ = text_of(namespace_name);
     return pack(&request.base);
 }
 
-struct bytes message_add_attribute(const char *namespace_name, const char *name, enum attribute_type type)
+struct bytes encode_add_attribute(const char *namespace_name, const char *name, enum attribute_type type)
 {
+    INVARIANT(namespace_name != NULL && name != NULL && type != ATTRIBUTE_UNKNOWN);
     TemporalApi__AddSearchAttributesRequest request = TEMPORAL_API__ADD_SEARCH_ATTRIBUTES_REQUEST__INIT;
     TemporalApi__AttributeEntry entry = TEMPORAL_API__ATTRIBUTE_ENTRY__INIT;
     TemporalApi__AttributeEntry *list[1] = {&entry};
@@ -510,8 +536,9 @@ struct bytes message_add_attribute(const char *namespace_name, const char *name,
     return pack(&request.base);
 }
 
-struct bytes message_describe_task_queue(const char *namespace_name, const char *task_queue)
+struct bytes encode_describe_task_queue(const char *namespace_name, const char *task_queue)
 {
+    INVARIANT(namespace_name != NULL && task_queue != NULL);
     TemporalApi__DescribeTaskQueueRequest request = TEMPORAL_API__DESCRIBE_TASK_QUEUE_REQUEST__INIT;
     TemporalApi__TaskQueue queue;
     task_queue_init(&queue, task_queue);

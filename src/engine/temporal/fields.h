@@ -6,7 +6,7 @@
  * before the first byte of a start leaves and after each takeover. Only the types of search attributes come from the
  * service: they change the spelling of a value, and what the service compares of a start is its request id.
  *
- * Pure. Any thread. Owner: who evaluated them closes them.
+ * Pure. Any thread. The caller of fields_evaluate() closes the fields.
  */
 #ifndef WEIR_ENGINE_TEMPORAL_FIELDS_H
 #define WEIR_ENGINE_TEMPORAL_FIELDS_H

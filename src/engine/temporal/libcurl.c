@@ -1,4 +1,9 @@
-/* Loads libcurl and finds its functions, once per process. */
+/* Loads libcurl, once per process.
+ *
+ * The functions are found by name and stored in one struct of pointers, under a lock. After the first success the struct is
+ * never changed, and the library never unloaded, so any thread may call through it without a lock.
+ *
+ * A process without a codec must not load libcurl: it brings many other libraries with it. Any thread. */
 #include "engine/temporal/libcurl.h"
 
 #include <assert.h>
@@ -44,7 +49,7 @@ static enum weir_status libcurl_load_once(struct weir_error *error)
             return libcurl_refuse(LIBCURL_FILE " lacks a function: it is too old", error);
         }
     }
-    memcpy(&libcurl, functions, sizeof libcurl); /* as libpq.c does */
+    memcpy(&libcurl, functions, sizeof libcurl);
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
         return libcurl_refuse("it cannot be initialised", error);
     }

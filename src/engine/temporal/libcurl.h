@@ -1,6 +1,6 @@
-/* libcurl, loaded when the first payload codec is opened: who has none neither pays for its libraries nor needs them.
+/* libcurl, loaded when the first payload codec is opened, so that a node without a codec does not need it.
  *
- * Included by the file that calls libcurl, not by headers: what includes this calls what was loaded.
+ * Only the file that calls libcurl includes this header: its macros turn each call into a call of the loaded function.
  */
 #ifndef WEIR_ENGINE_TEMPORAL_LIBCURL_H
 #define WEIR_ENGINE_TEMPORAL_LIBCURL_H
@@ -41,7 +41,7 @@ struct libcurl {
 /* Empty until libcurl_load() has answered WEIR_OK; never changed after that, never unloaded. */
 extern struct libcurl libcurl;
 
-/* Any thread, any number of times; what failed is tried again. WEIR_INVALID_CONFIG: it is not installed, or too old. */
+/* Any thread, any number of times; a failed load is tried again. WEIR_INVALID_CONFIG: it is not installed, or too old. */
 WEIR_MUST_CHECK enum weir_status libcurl_load(struct weir_error *error);
 
 #define curl_easy_cleanup libcurl.curl_easy_cleanup

@@ -1,9 +1,21 @@
-/* Waiting calls (history long polls): they tell of an end at once, and there are few of them. While no more executions run
- * than there are places, each has one. When more run, the calls wait where an end is waited for: for runs of workspaces
- * whose slots others want. Each such workspace gets one before any gets a second, and half of the places are kept for that:
- * a workspace with few slots loses most by a late end. What is left over while the list fails goes to the others. A place
- * of a workspace whose slots no one wants is lent: it is taken back as soon as it is needed, and not kept at its renewal.
- */
+/* Long polls: history calls that the service answers at the end of a run, or after 20 s.
+ *
+ * A long poll finds an end at once, but a service allows few of them. While no more runs are followed than there are
+ * places, each run has one. When there are more runs, the places go where an end is awaited:
+ *
+ * 1. A workspace whose slots are wanted, and that has no long poll yet, comes first: with few slots it loses most by a late
+ *    end.
+ * 2. Then such a workspace may have further long polls, from half of the places; the other half stays free for step 1.
+ * 3. A workspace whose slots are not wanted gets a place only on loan: while every run has one, or while the list of
+ *    close_sweep.c is impaired. The place is taken back as soon as step 1 or 2 needs it, and is not renewed.
+ *
+ * Within a step the workspaces take turns. A throttled long poll halves the number of places for a minute.
+ *
+ * This file must never use more than `max_now` places. A missing long poll only delays the finding of an end.
+ *
+ * It runs in the engine's loop. */
+#include "engine/temporal/long_polls.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,19 +25,20 @@
 
 /* --- workspaces --- */
 
-static struct waited_workspace **place_of(struct temporal *engine, const char *name)
+/* The link to the workspace of this name; it holds NULL when there is none. */
+static struct poll_workspace **find_workspace_link(struct temporal *engine, const char *name)
 {
-    struct waited_workspace **place = &engine->waited[text_hash(name) % WAITED_BUCKETS];
+    struct poll_workspace **place = &engine->long_polls.workspaces[text_hash(name) % POLL_BUCKETS];
     while (*place != NULL && strcmp((*place)->name, name) != 0) {
         place = &(*place)->next;
     }
     return place;
 }
 
-/* NULL when out of memory: then the list must do. */
-static struct waited_workspace *find_or_make(struct temporal *engine, const char *name)
+/* NULL when out of memory: then the list finds the ends. */
+static struct poll_workspace *find_or_add_workspace(struct temporal *engine, const char *name)
 {
-    struct waited_workspace **place = place_of(engine, name);
+    struct poll_workspace **place = find_workspace_link(engine, name);
     if (*place == NULL) {
         size_t length = strlen(name) + 1;
         *place = calloc(1, sizeof **place + length);
@@ -37,9 +50,10 @@ static struct waited_workspace *find_or_make(struct temporal *engine, const char
     return *place;
 }
 
-static void leave_queue(struct waited_workspace *workspace)
+/* Takes it out of its queue. */
+static void unlink_workspace(struct poll_workspace *workspace)
 {
-    struct waited_queue *queue = workspace->queue;
+    struct poll_queue *queue = workspace->queue;
     if (queue == NULL) {
         return;
     }
@@ -49,15 +63,15 @@ static void leave_queue(struct waited_workspace *workspace)
     workspace->queue = NULL;
 }
 
-/* Into the queue where it belongs, at its end unless it is there already; or away, when nothing is known of it. */
-static void settle(struct temporal *engine, struct waited_workspace *workspace)
+/* Puts it at the end of the queue where it belongs, unless it is in that queue. Frees a workspace without runs and need. */
+static void requeue_workspace(struct temporal *engine, struct poll_workspace *workspace)
 {
-    struct waited_queue *queue = workspace->first == NULL ? NULL
-                                 : !workspace->wanted     ? &engine->waited_unwanted
-                                 : workspace->polls == 0  ? &engine->waited_none
-                                                          : &engine->waited_some;
+    struct poll_queue *queue = workspace->first == NULL ? NULL
+                               : !workspace->wanted     ? &engine->long_polls.unwanted
+                               : workspace->polls == 0  ? &engine->long_polls.without_poll
+                                                        : &engine->long_polls.with_poll;
     if (queue != workspace->queue) {
-        leave_queue(workspace);
+        unlink_workspace(workspace);
         if (queue != NULL) {
             workspace->queue = queue;
             workspace->turn_previous = queue->last;
@@ -66,127 +80,136 @@ static void settle(struct temporal *engine, struct waited_workspace *workspace)
         }
     }
     if (!workspace->wanted && workspace->first == NULL && workspace->polls == 0) {
-        struct waited_workspace **place = place_of(engine, workspace->name);
+        struct poll_workspace **place = find_workspace_link(engine, workspace->name);
         *place = workspace->next;
         free(workspace);
     }
 }
 
-static void set_wanted(struct temporal *engine, struct waited_workspace *workspace, bool wanted)
+/* The places of a workspace are lent while its slots are not wanted. */
+static void mark_wanted(struct temporal *engine, struct poll_workspace *workspace, bool wanted)
 {
     if (workspace->wanted != wanted) {
         workspace->wanted = wanted;
-        engine->polls_lent = wanted ? engine->polls_lent - workspace->polls : engine->polls_lent + workspace->polls;
+        engine->long_polls.lent =
+            wanted ? engine->long_polls.lent - workspace->polls : engine->long_polls.lent + workspace->polls;
     }
-    settle(engine, workspace);
+    requeue_workspace(engine, workspace);
 }
 
-void waits_want(struct temporal *engine, const char *name, bool wanted)
+void long_poll_want_slots(struct temporal *engine, const char *name, bool wanted)
 {
-    struct waited_workspace *workspace = wanted ? find_or_make(engine, name) : *place_of(engine, name);
+    INVARIANT(name != NULL);
+    struct poll_workspace *workspace = wanted ? find_or_add_workspace(engine, name) : *find_workspace_link(engine, name);
     if (workspace != NULL) {
-        set_wanted(engine, workspace, wanted);
+        mark_wanted(engine, workspace, wanted);
     }
 }
 
-void waits_want_nothing(struct temporal *engine)
+void long_poll_want_no_slots(struct temporal *engine)
 {
-    for (size_t i = 0; i < WAITED_BUCKETS; i++) {
-        for (struct waited_workspace *workspace = engine->waited[i], *next; workspace != NULL; workspace = next) {
+    for (size_t i = 0; i < POLL_BUCKETS; i++) {
+        for (struct poll_workspace *workspace = engine->long_polls.workspaces[i], *next; workspace != NULL;
+             workspace = next) {
             next = workspace->next;
-            set_wanted(engine, workspace, false);
+            mark_wanted(engine, workspace, false);
         }
     }
 }
 
 /* --- runs --- */
 
-/* Out of the list in which it is: of those that are waited for, or of the others. */
+/* Takes the run out of its list: that of the polled runs, or of the other ones. */
 static void unlink_run(struct run *run)
 {
-    *run->wait_link = run->wait_next;
-    if (run->wait_next != NULL) {
-        run->wait_next->wait_link = run->wait_link;
-    } else if (run->waits->last == &run->wait_next) {
-        run->waits->last = run->wait_link;
+    *run->poll_link = run->poll_next;
+    if (run->poll_next != NULL) {
+        run->poll_next->poll_link = run->poll_link;
+    } else if (run->poll_workspace->last == &run->poll_next) {
+        run->poll_workspace->last = run->poll_link;
     }
-    run->wait_next = NULL;
-    run->wait_link = NULL;
+    run->poll_next = NULL;
+    run->poll_link = NULL;
 }
 
-void waits_add(struct temporal *engine, struct run *run)
+void long_poll_add_run(struct temporal *engine, struct run *run)
 {
-    if (run->waits != NULL) {
+    INVARIANT(run != NULL && run->state == RUN_FOLLOWED);
+    if (run->poll_workspace != NULL) {
         return;
     }
-    struct waited_workspace *workspace = find_or_make(engine, run->workspace);
+    struct poll_workspace *workspace = find_or_add_workspace(engine, run->workspace);
     if (workspace == NULL) {
         return;
     }
-    run->waits = workspace;
-    run->wait_next = NULL;
-    run->wait_link = workspace->last;
-    *run->wait_link = run;
-    workspace->last = &run->wait_next;
-    engine->unpolled++;
-    settle(engine, workspace);
+    run->poll_workspace = workspace;
+    run->poll_next = NULL;
+    run->poll_link = workspace->last;
+    *run->poll_link = run;
+    workspace->last = &run->poll_next;
+    engine->long_polls.unpolled++;
+    requeue_workspace(engine, workspace);
 }
 
-static void begin_wait(struct temporal *engine, struct run *run)
+/* The run moves to the list of polled runs. */
+static void take_poll_place(struct temporal *engine, struct run *run)
 {
-    struct waited_workspace *workspace = run->waits;
+    INVARIANT(run->poll_workspace != NULL && run->poll == NULL && engine->long_polls.unpolled > 0);
+    struct poll_workspace *workspace = run->poll_workspace;
     unlink_run(run);
-    engine->unpolled--;
-    run->wait_next = workspace->polled;
-    run->wait_link = &workspace->polled;
-    if (run->wait_next != NULL) {
-        run->wait_next->wait_link = &run->wait_next;
+    engine->long_polls.unpolled--;
+    run->poll_next = workspace->polled;
+    run->poll_link = &workspace->polled;
+    if (run->poll_next != NULL) {
+        run->poll_next->poll_link = &run->poll_next;
     }
     workspace->polled = run;
     workspace->polls++;
-    engine->polls++;
-    engine->polls_lent += !workspace->wanted;
-    leave_queue(workspace); /* to its end: others have their turn */
-    settle(engine, workspace);
+    engine->long_polls.count++;
+    engine->long_polls.lent += !workspace->wanted;
+    unlink_workspace(workspace); /* to its end: the other workspaces have their turn */
+    requeue_workspace(engine, workspace);
 }
 
-/* It is not waited for any more, nor in a list. */
-static void end_wait(struct temporal *engine, struct run *run)
+/* The run has no long poll any more, and is in no list. */
+static void release_poll_place(struct temporal *engine, struct run *run)
 {
-    struct waited_workspace *workspace = run->waits;
+    INVARIANT(run->poll_workspace != NULL && run->poll_workspace->polls > 0 && engine->long_polls.count > 0);
+    struct poll_workspace *workspace = run->poll_workspace;
     unlink_run(run);
-    run->waits = NULL;
+    run->poll_workspace = NULL;
     workspace->polls--;
-    engine->polls--;
-    engine->polls_lent -= !workspace->wanted;
-    settle(engine, workspace);
+    engine->long_polls.count--;
+    engine->long_polls.lent -= !workspace->wanted;
+    requeue_workspace(engine, workspace);
 }
 
-void waits_remove(struct temporal *engine, struct run *run)
+void long_poll_remove_run(struct temporal *engine, struct run *run)
 {
-    if (run->waits == NULL) {
+    INVARIANT(run != NULL);
+    if (run->poll_workspace == NULL) {
         return;
     }
     if (run->poll != NULL) {
-        end_wait(engine, run);
-        call_forget(run->poll, true);
+        release_poll_place(engine, run);
+        call_detach(run->poll, true);
         return;
     }
-    struct waited_workspace *workspace = run->waits;
+    struct poll_workspace *workspace = run->poll_workspace;
     unlink_run(run);
-    engine->unpolled--;
-    run->waits = NULL;
-    settle(engine, workspace);
+    engine->long_polls.unpolled--;
+    run->poll_workspace = NULL;
+    requeue_workspace(engine, workspace);
 }
 
-void waits_begin_anew(struct temporal *engine)
+void long_poll_restart_all(struct temporal *engine)
 {
-    engine->polls_pause_until_us = temporal_now(engine);
-    for (size_t i = 0; i < engine->bucket_count; i++) {
-        for (struct run *run = engine->buckets[i]; run != NULL; run = run->next) {
+    engine->long_polls.paused_until_us = temporal_now(engine);
+    for (size_t i = 0; i < engine->runs.bucket_count; i++) {
+        for (struct run *run = engine->runs.buckets[i]; run != NULL; run = run->next) {
             if (run->poll != NULL) {
-                waits_remove(engine, run);
-                waits_add(engine, run);
+                long_poll_remove_run(engine, run);
+                long_poll_add_run(engine, run);
             }
         }
     }
@@ -194,130 +217,141 @@ void waits_begin_anew(struct temporal *engine)
 
 /* --- calls --- */
 
-static bool send_poll(struct temporal *engine, struct run *run, struct bytes token);
+static bool send_long_poll(struct temporal *engine, struct run *run, struct bytes token);
 
-/* Places may be lent: each execution has one, or the list does not see the ends of those that have none. */
-static bool may_lend(const struct temporal *engine)
+/* Places may be lent while every run has one, or while the list does not show the ends of the other runs. */
+static bool may_lend_places(const struct temporal *engine)
 {
-    return atomic_load(&engine->followed) <= engine->polls_now_max || engine->sweep.is_impaired;
+    return atomic_load(&engine->followed) <= engine->long_polls.max_now || engine->sweep.is_impaired;
 }
 
-static void poll_failed(struct temporal *engine, struct run *run, enum look_kind look)
+/* Throttling reduces the places; an unknown workflow is described. New long polls pause for a moment. */
+static void handle_poll_failure(struct temporal *engine, struct run *run, enum reply_kind reply)
 {
     int64_t now_us = temporal_now(engine);
-    if (look == LOOK_THROTTLED) {
-        engine->polls_now_max = engine->polls / 2 + 1;
-        engine->polls_fewer_until_us = time_add(now_us, 60 * MICROSECONDS_PER_SECOND);
-    } else if (look == LOOK_NOT_FOUND) {
-        start_ask(engine, run);
+    if (reply == REPLY_THROTTLED) {
+        engine->long_polls.max_now = engine->long_polls.count / 2 + 1;
+        engine->long_polls.reduced_until_us = time_add(now_us, POLL_REDUCED_US);
+    } else if (reply == REPLY_NOT_FOUND) {
+        starts_describe_run(engine, run);
     }
-    engine->polls_pause_until_us = time_add(now_us, MICROSECONDS_PER_SECOND);
+    engine->long_polls.paused_until_us = time_add(now_us, POLL_PAUSE_US);
 }
 
-static void poll_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
+static void handle_poll_answer(struct temporal *engine, struct run *run, const struct grpc_result *result)
 {
-    struct closing closing = {.kind = CLOSING_NONE};
+    struct close_event closing = {.kind = CLOSE_NONE};
     if (run == NULL) {
         return;
     }
-    enum look_kind look = look_of(result);
-    bool is_read = look == LOOK_OK && answer_close_event(result->response, result->response_length, &closing) == WEIR_OK;
-    bool goes_on = is_read && closing.kind == CLOSING_NONE;
-    /* Nothing yet: the same call again keeps its place, unless others need it more. */
-    if (goes_on && (run->waits->wanted || may_lend(engine)) && send_poll(engine, run, closing.token)) {
-        closing_close(&closing);
+    enum reply_kind reply = outcome_classify_reply(result);
+    bool is_read = reply == REPLY_OK && decode_close_event(result->response, result->response_length, &closing) == WEIR_OK;
+    bool goes_on = is_read && closing.kind == CLOSE_NONE;
+    /* The run is open: the next call keeps the place, unless the place is lent and needed. */
+    if (goes_on && (run->poll_workspace->wanted || may_lend_places(engine)) && send_long_poll(engine, run, closing.token)) {
+        close_event_close(&closing);
         return;
     }
-    end_wait(engine, run);
+    release_poll_place(engine, run);
     if (is_read && !goes_on) {
-        coding_keep(engine, &closing, result);
-        end_take(engine, run, &closing);
+        coding_keep_payloads(engine, &closing, result);
+        closing_take_event(engine, run, &closing);
         return;
     }
-    closing_close(&closing);
+    close_event_close(&closing);
     if (!goes_on) {
-        poll_failed(engine, run, look);
+        handle_poll_failure(engine, run, reply);
     }
-    waits_add(engine, run);
+    long_poll_add_run(engine, run);
 }
 
-static bool send_poll(struct temporal *engine, struct run *run, struct bytes token)
+static bool send_long_poll(struct temporal *engine, struct run *run, struct bytes token)
 {
-    bool is_sent = call_send_own(engine, run, &run->poll, METHOD_HISTORY,
-                                 message_close_event(engine->namespace_name, run->workflow_id, run->run_id, true, token),
-                                 POLL_TIMEOUT_US, poll_done);
+    bool is_sent =
+        call_send_and_free(engine, run, &run->poll, METHOD_HISTORY,
+                           encode_close_event(engine->namespace_name, run->workflow_id, run->run_id, true, token),
+                           POLL_TIMEOUT_US, handle_poll_answer);
     if (!is_sent) {
-        engine->polls_pause_until_us = time_add(temporal_now(engine), MICROSECONDS_PER_SECOND);
+        engine->long_polls.paused_until_us = time_add(temporal_now(engine), POLL_PAUSE_US);
     }
     return is_sent;
 }
 
-/* Waits for the first of the workspace, which goes to the end of its queue. */
-static void give_place(struct temporal *engine, struct waited_workspace *workspace)
+/* Polls the first run of the workspace, which goes to the end of its queue. */
+static void poll_first_run(struct temporal *engine, struct poll_workspace *workspace)
 {
     struct run *run = workspace->first;
-    begin_wait(engine, run);
-    if (!send_poll(engine, run, (struct bytes){NULL, 0})) {
-        end_wait(engine, run);
-        waits_add(engine, run);
+    take_poll_place(engine, run);
+    if (!send_long_poll(engine, run, (struct bytes){NULL, 0})) {
+        release_poll_place(engine, run);
+        long_poll_add_run(engine, run);
     }
 }
 
-/* One that is lent becomes free. */
-static void take_back(struct temporal *engine)
+/* Frees one lent place. */
+static void reclaim_lent_place(struct temporal *engine)
 {
-    for (size_t i = 0; i < WAITED_BUCKETS; i++) {
-        for (const struct waited_workspace *workspace = engine->waited[i]; workspace != NULL; workspace = workspace->next) {
+    for (size_t i = 0; i < POLL_BUCKETS; i++) {
+        for (const struct poll_workspace *workspace = engine->long_polls.workspaces[i]; workspace != NULL;
+             workspace = workspace->next) {
             struct run *run = workspace->wanted ? NULL : workspace->polled;
             if (run != NULL) {
-                waits_remove(engine, run);
-                waits_add(engine, run);
+                long_poll_remove_run(engine, run);
+                long_poll_add_run(engine, run);
                 return;
             }
         }
     }
 }
 
-/* NULL: none has need of a place, or there is none. */
-static struct waited_workspace *next_to_wait_for(const struct temporal *engine)
+/* Steps 1 to 3. NULL: no workspace needs a place, or no place is free. */
+static struct poll_workspace *choose_workspace(const struct temporal *engine)
 {
-    bool lends = may_lend(engine);
-    size_t owned = engine->polls - engine->polls_lent;
-    size_t seconds_max = lends ? engine->polls_now_max : (engine->polls_now_max + 1) / 2;
-    struct waited_workspace *next = owned < engine->polls_now_max ? engine->waited_none.first : NULL;
-    next = next == NULL && owned < seconds_max ? engine->waited_some.first : next;
-    return next == NULL && lends && engine->polls < engine->polls_now_max ? engine->waited_unwanted.first : next;
+    bool lends = may_lend_places(engine);
+    size_t owned = engine->long_polls.count - engine->long_polls.lent;
+    size_t seconds_max = lends ? engine->long_polls.max_now : (engine->long_polls.max_now + 1) / 2;
+    struct poll_workspace *next = owned < engine->long_polls.max_now ? engine->long_polls.without_poll.first : NULL;
+    next = next == NULL && owned < seconds_max ? engine->long_polls.with_poll.first : next;
+    return next == NULL && lends && engine->long_polls.count < engine->long_polls.max_now
+               ? engine->long_polls.unwanted.first
+               : next;
 }
 
-int64_t waits_step(struct temporal *engine, int64_t now_us)
+int64_t long_poll_step(struct temporal *engine, int64_t now_us)
 {
-    if (engine->polls_now_max < engine->polls_max && now_us >= engine->polls_fewer_until_us) {
-        engine->polls_now_max = engine->polls_max;
+    INVARIANT(engine->long_polls.lent <= engine->long_polls.count);
+    if (atomic_load(&engine->admitted) == 0) {
+        return TIME_NEVER;
+    }
+    if (engine->long_polls.max_now < engine->long_polls.max && now_us >= engine->long_polls.reduced_until_us) {
+        engine->long_polls.max_now = engine->long_polls.max;
     }
     for (;;) {
-        struct waited_workspace *next = next_to_wait_for(engine);
+        struct poll_workspace *next = choose_workspace(engine);
         if (next == NULL) {
             return TIME_NEVER;
         }
-        if (now_us < engine->polls_pause_until_us) {
-            return engine->polls_pause_until_us;
+        if (now_us < engine->long_polls.paused_until_us) {
+            return engine->long_polls.paused_until_us;
         }
-        if (engine->polls >= engine->polls_now_max) {
-            take_back(engine);
+        if (engine->long_polls.count >= engine->long_polls.max_now) {
+            reclaim_lent_place(engine);
         }
-        give_place(engine, next);
+        poll_first_run(engine, next);
     }
 }
 
-void waits_open(struct temporal *engine)
+void long_poll_init(struct long_polls *polls, size_t max)
 {
-    engine->polls_now_max = engine->polls_max;
+    INVARIANT(polls != NULL);
+    polls->max = max;
+    polls->max_now = max;
 }
 
-void waits_close(struct temporal *engine)
+void long_poll_close(struct temporal *engine)
 {
-    waits_want_nothing(engine);
-    for (size_t i = 0; i < WAITED_BUCKETS; i++) {
-        INVARIANT(engine->waited[i] == NULL);
+    long_poll_want_no_slots(engine);
+    for (size_t i = 0; i < POLL_BUCKETS; i++) {
+        INVARIANT(engine->long_polls.workspaces[i] == NULL);
     }
 }

@@ -1,5 +1,6 @@
-/* The inside of what people ask of the service, shared by operator_client.c (acts, reasons, examination) and requests.c
- * (questions). */
+/* The parts of the operator's client that operator_client.c (signals, terminations, reasons, examination) and requests.c
+ * (descriptions, queries, updates) share. One thread.
+ */
 #ifndef WEIR_ENGINE_TEMPORAL_OPERATOR_H
 #define WEIR_ENGINE_TEMPORAL_OPERATOR_H
 
@@ -17,32 +18,32 @@ struct temporal_operator {
     bool tls;
 };
 
-/* One call, waited for. */
+/* One call and its answer. */
 struct waited {
     bool is_done;
-    enum look_kind look;
-    bool is_lost;            /* it left, and whether it was carried out is not known */
-    struct weir_error error; /* what went wrong */
-    struct bytes response;   /* LOOK_OK */
+    enum reply_kind reply;
+    bool is_lost;            /* it left, and the service may have executed it */
+    struct weir_error error; /* of any other reply than REPLY_OK */
+    struct bytes response;   /* REPLY_OK */
 };
-/* Takes the message. LOOK_OK: the answer is in `waited->response`, which the caller frees. */
-enum look_kind operator_call(struct temporal_operator *operator, enum method method, struct bytes message,
-                             struct waited *waited);
+/* Takes the message. REPLY_OK: the answer is in `waited->response`, which the caller frees. */
+enum reply_kind operator_call(struct temporal_operator *operator, enum method method, struct bytes message,
+                              struct waited *waited);
 /* The workflow of an execution as its messages name it. */
 struct own_workflow {
     char workflow_id[WORKFLOW_ID_MAX];
     char first_run_id[RUN_ID_MAX]; /* of its own chain ... */
-    char run_id[RUN_ID_MAX];       /* ... and its newest run; both "" for a default workflow id, which nobody else uses */
-    struct workflow_name name;     /* of the three above */
+    char run_id[RUN_ID_MAX];   /* ... and its newest run; both "" for a default workflow id, which no other program uses */
+    struct workflow_name name; /* of the three above */
 };
-/* Asks the service for the chain where the definition names the workflow id. Errors as temporal_signal(). */
+/* Reads the chain from the service if the definition names the workflow id. Errors as temporal_signal(). */
 WEIR_MUST_CHECK enum weir_status operator_find_own(struct temporal_operator *operator,
                                                    const struct temporal_execution * execution,
                                                    struct own_workflow *ret_workflow, struct weir_error *error);
 /* One payload of the JSON text `input`, encoded; NULL for NULL. */
 WEIR_MUST_CHECK enum weir_status operator_encode(struct temporal_operator *operator, const char * input,
                                                  struct payloads **ret_payloads, struct weir_error *error);
-/* As many payloads as were given; the same ones where there is no codec. Takes `payloads`; NULL: out of memory. */
+/* The payloads after the codec, as many as before; the same ones without a codec. Takes `payloads`; NULL: out of memory. */
 WEIR_MUST_CHECK enum weir_status operator_code(struct temporal_operator *operator, enum codec_verb verb,
                                                struct payloads *payloads, struct payloads **ret_payloads,
                                                struct weir_error *error);

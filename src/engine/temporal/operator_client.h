@@ -1,9 +1,10 @@
-/* What people ask of the service directly, outside of any node: a signal, a termination, and whether all is well with it.
+/* The client of operators: signals, terminations, the reason why a workflow does not go on, and the examination of the
+ * service. It works without a node.
  *
- * Others may use a workflow id that a definition names. So such a workflow is described before it is acted upon, and only
- * the execution's own chain of runs is meant.
+ * Other programs may use a workflow id that a definition names. So such a workflow is described before it is acted upon,
+ * and only the execution's own chain of runs is meant.
  *
- * Each call waits for its answer, at most `timeout_us`. One thread. Owner: whoever opened it.
+ * Each call waits for its answer, at most `timeout_us`. One thread. The caller of temporal_operator_open() owns the client.
  */
 #ifndef WEIR_ENGINE_TEMPORAL_OPERATOR_CLIENT_H
 #define WEIR_ENGINE_TEMPORAL_OPERATOR_CLIENT_H
@@ -13,8 +14,8 @@
 struct temporal_operator;
 
 #define TEMPORAL_AWAIT_US (200 * MICROSECONDS_PER_MS)
-/* Whether the service may come to know the workflow, and time is left; asked after each "not found" and each lost answer.
- */
+/* True while the service may still come to know the workflow, and time is left. Called after each "not found" and each lost
+ * answer. */
 typedef bool temporal_awaits(void *context);
 
 /* The workflow of an execution. */
@@ -29,24 +30,24 @@ WEIR_MUST_CHECK enum weir_status temporal_operator_open(const struct temporal_op
 /* Takes NULL. */
 void temporal_operator_close(struct temporal_operator *operator);
 
-/* Their value, decoded by the codec of the options; `payloads` is {"payloads": [...]}. WEIR_ENGINE_UNREACHABLE: the codec
- * is away; WEIR_FAILED: it refuses them, or there is none. */
+/* The value of the payloads, decoded by the codec of the options; `payloads` is {"payloads": [...]}.
+ * WEIR_ENGINE_UNREACHABLE: the codec cannot be reached; WEIR_FAILED: it refuses them, or there is none. */
 WEIR_MUST_CHECK enum weir_status temporal_decode(struct temporal_operator *operator, const json_t * payloads,
                                                  json_t **ret_value, struct weir_error *error);
 /* `request_id` makes it one signal however often it arrives. `input` is JSON text, which a codec encodes; NULL = none.
  * WEIR_EXECUTION_NOT_FOUND: the service knows no open workflow of this execution; WEIR_ENGINE_UNREACHABLE; WEIR_FAILED with
- * the service's words. */
+ * the message of the service. */
 WEIR_MUST_CHECK enum weir_status temporal_signal(struct temporal_operator *operator,
                                                  const struct temporal_execution * execution, const char *name,
                                                  const char *input, const char *request_id, struct weir_error *error);
-/* Ends the workflow at once, without asking it. While `awaits` returns true, the call is repeated each TEMPORAL_AWAIT_US
- * when the service does not know the workflow, whose start may still be on its way, or when its answer was lost. One that
- * is closed already needs nothing more: WEIR_OK. Errors as above. */
+/* Ends the workflow at once, without its consent. While `may_retry` returns true, the call is repeated each
+ * TEMPORAL_AWAIT_US when the service does not know the workflow, whose start may still be on its way, or when its answer
+ * was lost. A workflow that is closed already is WEIR_OK. Errors as above. */
 WEIR_MUST_CHECK enum weir_status temporal_terminate(struct temporal_operator *operator,
                                                     const struct temporal_execution * execution, const char *reason,
-                                                    temporal_awaits *awaits, void *context, struct weir_error *error);
+                                                    temporal_awaits *may_retry, void *context, struct weir_error *error);
 
-/* Questions of one workflow. */
+/* Requests about one workflow. */
 enum question_kind { QUESTION_DESCRIBE, QUESTION_QUERY, QUESTION_UPDATE };
 struct temporal_question {
     enum question_kind kind;
@@ -55,31 +56,31 @@ struct temporal_question {
     const char *input;      /* JSON text; NULL = none */
     const char *request_id; /* of an update */
 };
-/* The description (answer_description()), or the value that the query or the update gives; an update is waited for to its
+/* The description (decode_description()), or the value that the query or the update gives; an update is waited for to its
  * end, within the operator's time. WEIR_EXECUTION_NOT_FOUND; WEIR_TIMED_OUT: the update goes on; WEIR_ENGINE_UNREACHABLE;
- * WEIR_FAILED with the words of the service or of the workflow. */
-WEIR_MUST_CHECK enum weir_status temporal_ask(struct temporal_operator *operator, const struct temporal_question * question,
-                                              json_t **ret_answer, struct weir_error *error);
+ * WEIR_FAILED with the message of the service or of the workflow. */
+WEIR_MUST_CHECK enum weir_status temporal_request(struct temporal_operator *operator,
+                                                  const struct temporal_question * question, json_t **ret_answer,
+                                                  struct weir_error *error);
 
 /* Why a workflow that is open does not go on. */
 enum held_up_by {
-    HELD_UP_BY_NOTHING, /* it runs, waits for what it waits for itself, or is not open */
+    HELD_UP_BY_NOTHING, /* it runs, waits by itself, or is not open */
     HELD_UP_NO_POLLER,  /* a task of it waits, and no worker polls its task queue */
-    HELD_UP_TASK_FAILS, /* a worker cannot run it: it does not have the workflow type, or its code fails */
+    HELD_UP_TASK_FAILS, /* the worker does not have the workflow type, or its code fails */
     HELD_UP_BUSY        /* workers poll its task queue, and none has taken its task for some seconds */
 };
 /* "no_worker_polls" ...; NULL for HELD_UP_BY_NOTHING. */
 const char *held_up_name(enum held_up_by by);
 struct temporal_hold_up {
     enum held_up_by by;
-    int64_t since_us; /* when the task was scheduled that none has done yet: the server's clock; 0 = it does not say */
+    int64_t since_us;                  /* when the waiting task was scheduled: the server's clock; 0 = not reported */
     char text[WEIR_ERROR_MESSAGE_MAX]; /* one line for people */
 };
-/* A poller that is there asks again each minute; of one that has not for longer, the service still tells for some minutes.
- */
+/* A live poller polls again each minute. The service lists a dead one for some minutes. */
 #define TEMPORAL_POLLER_LASTS_US (70 * MICROSECONDS_PER_SECOND)
 #define TEMPORAL_BUSY_AFTER_US (5 * MICROSECONDS_PER_SECOND)
-/* Asks the service; two or three calls. WEIR_OK also when it does not know the workflow. */
+/* Two or three calls. WEIR_OK also when the service does not know the workflow. */
 WEIR_MUST_CHECK enum weir_status temporal_hold_up(struct temporal_operator *operator,
                                                   const struct temporal_execution * execution,
                                                   struct temporal_hold_up *ret_hold_up, struct weir_error *error);
@@ -95,10 +96,10 @@ WEIR_MUST_CHECK enum weir_status temporal_add_workspace_attribute(struct tempora
                                                                   struct weir_error *error);
 
 enum finding { FINDING_FINE, FINDING_WARNING, FINDING_PROBLEM };
-typedef void temporal_tell(void *context, enum finding finding, const char *check, const char *text);
+typedef void temporal_finding(void *context, enum finding finding, const char *check, const char *text);
 /* Address and TLS, namespace and retention, its search attribute for the workspace, pollers on the task queues (`queues`,
  * `count`; each looked at once). */
-void temporal_examine(struct temporal_operator *operator, const char * const * queues, size_t count, temporal_tell *tell,
-                      void *context);
+void temporal_examine(struct temporal_operator *operator, const char * const * queues, size_t count,
+                      temporal_finding *report, void *context);
 
 #endif

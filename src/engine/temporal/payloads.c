@@ -1,6 +1,14 @@
-/* Payloads between Temporal's messages and the JSON of its payload codecs: {"payloads": [{"metadata": {KEY: BASE64},
- * "data": BASE64}]}. A list that comes back replaces the one that was sent, in the same order, so both have the same
- * length. */
+/* Payloads between the messages of the service and the JSON of a payload codec:
+ * {"payloads": [{"metadata": {KEY: BASE64}, "data": BASE64}]}.
+ *
+ * 1. The payloads that a codec must handle are collected from a message in a fixed order: of a start its arguments, then
+ * the memo of the definition; of an end those that are not plain, from the outermost failure to the innermost.
+ * 2. They are written as JSON, and the codec answers with another list.
+ * 3. That list replaces the originals in the same order. So both lists must have the same length, or the answer is refused:
+ *    a payload in the wrong place would change the meaning of a start without an error.
+ *
+ * weir's own memo fields and the search attributes are never encoded, because the service and weir read them. The functions
+ * are pure; any thread. */
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +25,7 @@ struct payloads {
 
 /* --- base64 --- */
 
+/* NULL when out of memory, or for more than PAYLOADS_BYTES_MAX. */
 static json_t *json_base64(const ProtobufCBinaryData *data)
 {
     if (data->len > PAYLOADS_BYTES_MAX) {
@@ -32,6 +41,7 @@ static json_t *json_base64(const ProtobufCBinaryData *data)
     return json;
 }
 
+/* WEIR_FAILED for any value but base64 text; nothing for NULL. */
 static enum weir_status bytes_of_base64(const json_t *json, ProtobufCBinaryData *to)
 {
     const char *text = json_string_value(json);
@@ -90,11 +100,13 @@ static enum weir_status write_list(TemporalApi__Payload *const *list, size_t cou
 
 enum weir_status payloads_write(const struct payloads *payloads, struct text *to)
 {
+    INVARIANT(payloads != NULL && to != NULL);
     return write_list(payloads->message.payloads, payloads->message.n_payloads, to);
 }
 
 /* --- from JSON --- */
 
+/* The caller frees a half-filled payload. */
 static enum weir_status add_metadata(TemporalApi__Payload *payload, json_t *metadata)
 {
     const char *key;
@@ -144,14 +156,15 @@ static enum weir_status add_payload(TemporalApi__Payloads *to, json_t *json)
     return status == WEIR_OK ? bytes_of_base64(json_object_get(json, "data"), &payload->data) : status;
 }
 
-static struct payloads *payloads_new(size_t room)
+/* An empty list with space for `count` payloads. NULL when out of memory. */
+static struct payloads *payloads_new(size_t count)
 {
     struct payloads *payloads = malloc(sizeof *payloads);
     if (payloads == NULL) {
         return NULL;
     }
     temporal_api__payloads__init(&payloads->message);
-    payloads->message.payloads = calloc(room + 1, sizeof(TemporalApi__Payload *));
+    payloads->message.payloads = calloc(count + 1, sizeof(TemporalApi__Payload *));
     if (payloads->message.payloads == NULL) {
         free(payloads);
         return NULL;
@@ -161,6 +174,7 @@ static struct payloads *payloads_new(size_t room)
 
 enum weir_status payloads_read(const char *json, size_t length, struct payloads **ret_payloads)
 {
+    INVARIANT(ret_payloads != NULL);
     json_t *body = NULL;
     enum weir_status status = json_read(json, length, &body, NULL);
     const json_t *list = json_object_get(body, "payloads");
@@ -184,6 +198,7 @@ enum weir_status payloads_read(const char *json, size_t length, struct payloads 
 
 struct payloads *payloads_of_text(const char *encoding, const char *text, size_t length)
 {
+    INVARIANT(encoding != NULL && text != NULL);
     json_t *metadata =
         json_pack("{s:o}", "encoding",
                   json_base64(&(ProtobufCBinaryData){.len = strlen(encoding), .data = (uint8_t *)(uintptr_t)encoding}));
@@ -210,6 +225,7 @@ struct payloads *payloads_of_text(const char *encoding, const char *text, size_t
 
 struct payloads *payloads_take(TemporalApi__Payloads **from)
 {
+    INVARIANT(from != NULL);
     TemporalApi__Payloads *taken = *from;
     *from = NULL;
     return taken == NULL ? payloads_new(0) : (struct payloads *)(void *)taken; /* allocated alike: its only member */
@@ -217,6 +233,7 @@ struct payloads *payloads_take(TemporalApi__Payloads **from)
 
 size_t payloads_count(const struct payloads *payloads)
 {
+    INVARIANT(payloads != NULL);
     return payloads->message.n_payloads;
 }
 
@@ -229,6 +246,7 @@ void payloads_free(struct payloads *payloads)
 
 TemporalApi__Payloads *payloads_message(const struct payloads *payloads)
 {
+    INVARIANT(payloads != NULL);
     return (TemporalApi__Payloads *)(uintptr_t)&payloads->message;
 }
 
@@ -236,8 +254,8 @@ TemporalApi__Payloads *payloads_message(const struct payloads *payloads)
 
 enum { START_PAYLOADS_MAX = 2 * TEMPORAL_FIELDS_MAX }; /* the arguments, and the memo of the definition */
 
-/* Those that a codec encodes: the arguments, then the memo of the definition. weir reads its own fields of the memo in the
- * descriptions of workflows, and other tools read them in lists, so these stay as they are. */
+/* The payloads that a codec encodes: the arguments, then the memo of the definition. weir's own memo fields stay as they
+ * are: weir reads them in descriptions, and other tools in lists. */
 static size_t find_payloads(const TemporalApi__StartWorkflowExecutionRequest *request, TemporalApi__Payload ***slots)
 {
     size_t count = 0;
@@ -257,12 +275,13 @@ static size_t find_payloads(const TemporalApi__StartWorkflowExecutionRequest *re
 
 enum weir_status payloads_of_start(struct bytes start, struct text *to)
 {
+    INVARIANT(start.data != NULL && to != NULL);
     TemporalApi__Payload **slots[START_PAYLOADS_MAX];
     TemporalApi__Payload *list[START_PAYLOADS_MAX];
     TemporalApi__StartWorkflowExecutionRequest *request =
         temporal_api__start_workflow_execution_request__unpack(NULL, start.length, start.data);
     if (request == NULL) {
-        return WEIR_OUT_OF_MEMORY; /* the bytes are our own */
+        return WEIR_OUT_OF_MEMORY; /* encode_start() made these bytes, so they are valid */
     }
     size_t count = find_payloads(request, slots);
     for (size_t i = 0; i < count; i++) {
@@ -273,7 +292,7 @@ enum weir_status payloads_of_start(struct bytes start, struct text *to)
     return status;
 }
 
-/* Those of `payloads` take the places of the ones in the request, and these their places. */
+/* Swaps the payloads of the request with those of the list; the list is freed with the originals. */
 static enum weir_status exchange(TemporalApi__StartWorkflowExecutionRequest *request, struct payloads *payloads)
 {
     TemporalApi__Payload **slots[START_PAYLOADS_MAX];
@@ -291,6 +310,7 @@ static enum weir_status exchange(TemporalApi__StartWorkflowExecutionRequest *req
 
 enum weir_status payloads_into_start(struct bytes start, const char *json, size_t length, struct bytes *ret_start)
 {
+    INVARIANT(start.data != NULL && json != NULL && ret_start != NULL);
     struct payloads *payloads = NULL;
     enum weir_status status = payloads_read(json, length, &payloads);
     if (status != WEIR_OK) {
@@ -318,6 +338,7 @@ enum weir_status payloads_into_start(struct bytes start, const char *json, size_
 
 enum weir_status payloads_of_description(const uint8_t *data, size_t length, struct payloads **ret_payloads)
 {
+    INVARIANT(ret_payloads != NULL);
     TemporalApi__DescribeWorkflowExecutionResponse *answer =
         temporal_api__describe_workflow_execution_response__unpack(NULL, length, data);
     const TemporalApi__WorkflowExecutionInfo *info = answer == NULL ? NULL : answer->workflow_execution_info;
@@ -353,7 +374,7 @@ bool payload_is_plain(const TemporalApi__Payload *payload)
 
 enum { END_PAYLOADS_MAX = 256 };
 
-/* Adds those that are not plain, in the order in which read_event() takes them. */
+/* Adds a payload that is not plain. The order is that in which read_end_event() takes them. */
 static void collect_payload(TemporalApi__Payload **list, size_t *count, size_t *bytes, TemporalApi__Payload *payload)
 {
     if (payload != NULL && !payload_is_plain(payload) && *count < END_PAYLOADS_MAX) {
@@ -362,8 +383,8 @@ static void collect_payload(TemporalApi__Payload **list, size_t *count, size_t *
     }
 }
 
-/* The causes of a failure stand in it as bytes; `kept` holds what was unpacked. */
-static size_t collect_failure(TemporalApi__Failure *failure, TemporalApi__Failure **kept, TemporalApi__Payload **list,
+/* The causes of a failure stand in it as bytes; `unpacked` holds them. */
+static size_t collect_failure(TemporalApi__Failure *failure, TemporalApi__Failure **unpacked, TemporalApi__Payload **list,
                               size_t *count, size_t *bytes)
 {
     size_t depth = 0;
@@ -372,7 +393,7 @@ static size_t collect_failure(TemporalApi__Failure *failure, TemporalApi__Failur
         failure =
             failure->cause.len == 0 ? NULL : temporal_api__failure__unpack(NULL, failure->cause.len, failure->cause.data);
         if (failure != NULL) {
-            kept[depth++] = failure;
+            unpacked[depth++] = failure;
         }
     }
     return depth;
@@ -381,7 +402,7 @@ static size_t collect_failure(TemporalApi__Failure *failure, TemporalApi__Failur
 static enum weir_status write_event(const TemporalApi__HistoryEvent *event, struct text *to)
 {
     TemporalApi__Payload *list[END_PAYLOADS_MAX];
-    TemporalApi__Failure *kept[FAILURE_DEPTH_MAX];
+    TemporalApi__Failure *unpacked[FAILURE_DEPTH_MAX];
     size_t count = 0;
     size_t bytes = 0;
     size_t depth = 0;
@@ -390,24 +411,25 @@ static enum weir_status write_event(const TemporalApi__HistoryEvent *event, stru
         collect_payload(list, &count, &bytes, result->payloads[i]);
     }
     if (event->failed != NULL) {
-        depth = collect_failure(event->failed->failure, kept, list, &count, &bytes);
+        depth = collect_failure(event->failed->failure, unpacked, list, &count, &bytes);
     }
     enum weir_status status = WEIR_OK;
     if (count > 0 && bytes <= PAYLOADS_BYTES_MAX) {
         status = write_list(list, count, to);
     }
     for (size_t i = 0; i < depth; i++) {
-        temporal_api__failure__free_unpacked(kept[i], NULL);
+        temporal_api__failure__free_unpacked(unpacked[i], NULL);
     }
     return status;
 }
 
 enum weir_status payloads_of_close_event(const uint8_t *data, size_t length, struct text *to)
 {
+    INVARIANT(to != NULL);
     TemporalApi__GetWorkflowExecutionHistoryResponse *answer =
         temporal_api__get_workflow_execution_history_response__unpack(NULL, length, data);
     if (answer == NULL) {
-        return WEIR_OUT_OF_MEMORY; /* it was read before */
+        return WEIR_OUT_OF_MEMORY; /* the same bytes were read before, so they are valid */
     }
     size_t count = answer->history == NULL ? 0 : answer->history->n_events;
     enum weir_status status = count == 0 ? WEIR_OK : write_event(answer->history->events[count - 1], to);

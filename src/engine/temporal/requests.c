@@ -1,17 +1,25 @@
-/* Questions that people ask of one workflow: its description, a query, an update. */
+/* Requests of an operator about one workflow: its description, a query, an update.
+ *
+ * Each request first finds the own chain of the execution, because other programs may use a workflow id that a definition
+ * names. The input is encoded and the answer decoded by the codec of the options, if there is one.
+ *
+ * An update is repeated until the service reports its end, or the operator's time is over. The same update id makes it one
+ * update however often it arrives. No request may change the execution in the store.
+ *
+ * One thread: that of the command line. Each call waits for its answer. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "engine/temporal/operator.h"
 
-/* The error of a call that gave no answer. */
-static enum weir_status refuse_question(const struct waited *waited, const char *workflow_id, struct weir_error *error)
+/* The error of a call without a usable answer. */
+static enum weir_status set_request_error(const struct waited *waited, const char *workflow_id, struct weir_error *error)
 {
-    if (waited->look == LOOK_NOT_FOUND) {
-        error_set(error, WEIR_EXECUTION_NOT_FOUND, "the Temporal service has no such workflow: %s (%s)", workflow_id,
+    if (waited->reply == REPLY_NOT_FOUND) {
+        error_set(error, WEIR_EXECUTION_NOT_FOUND, "the Temporal service has no workflow %s: %s", workflow_id,
                   waited->error.message);
-        error_hint(error, "it has not been started yet, has ended, or was deleted: `weir show` names its state");
+        error_hint(error, "it has not been started yet, has ended, or was deleted: read its state with `weir show`");
         return WEIR_EXECUTION_NOT_FOUND;
     }
     if (error != NULL) {
@@ -20,12 +28,12 @@ static enum weir_status refuse_question(const struct waited *waited, const char 
     return waited->error.status == WEIR_OK ? WEIR_FAILED : waited->error.status;
 }
 
-static enum weir_status unreadable(struct weir_error *error)
+static enum weir_status set_unreadable_answer(struct weir_error *error)
 {
-    return error_set(error, WEIR_FAILED, "the answer of the Temporal service could not be read");
+    return error_set(error, WEIR_FAILED, "the answer of the Temporal service cannot be read");
 }
 
-/* A codec that is away does not keep the rest from being shown: then NULL, and the memo stays encoded. */
+/* NULL when the codec cannot be reached: then the memo is shown encoded. */
 static struct payloads *decode_memo(struct temporal_operator *operator, const struct bytes * description)
 {
     struct payloads *memo = NULL;
@@ -37,41 +45,41 @@ static struct payloads *decode_memo(struct temporal_operator *operator, const st
     return decoded;
 }
 
-static enum weir_status ask_description(struct temporal_operator *operator, const struct own_workflow * workflow,
-                                        json_t **ret_answer, struct weir_error *error)
+static enum weir_status request_description(struct temporal_operator *operator, const struct own_workflow * workflow,
+                                            json_t **ret_answer, struct weir_error *error)
 {
     struct waited waited;
-    struct bytes message = message_describe(operator->namespace_name, workflow->workflow_id, workflow->run_id);
-    if (operator_call(operator, METHOD_DESCRIBE, message, &waited) != LOOK_OK) {
-        return refuse_question(&waited, workflow->workflow_id, error);
+    struct bytes message = encode_describe(operator->namespace_name, workflow->workflow_id, workflow->run_id);
+    if (operator_call(operator, METHOD_DESCRIBE, message, &waited) != REPLY_OK) {
+        return set_request_error(&waited, workflow->workflow_id, error);
     }
     struct payloads *memo = decode_memo(operator, & waited.response);
-    *ret_answer = answer_description(waited.response.data, waited.response.length, memo);
+    *ret_answer = decode_description(waited.response.data, waited.response.length, memo);
     payloads_free(memo);
     free(waited.response.data);
-    return *ret_answer == NULL ? unreadable(error) : WEIR_OK;
+    return *ret_answer == NULL ? set_unreadable_answer(error) : WEIR_OK;
 }
 
-static enum weir_status query(struct temporal_operator *operator, const struct temporal_question * question,
-                              const struct own_workflow *workflow, const struct payloads *input, json_t **ret_answer,
-                              struct weir_error *error)
+static enum weir_status request_query(struct temporal_operator *operator, const struct temporal_question * question,
+                                      const struct own_workflow *workflow, const struct payloads *input,
+                                      json_t **ret_answer, struct weir_error *error)
 {
     struct waited waited;
     struct payloads *result = NULL;
-    struct bytes message = message_query(operator->namespace_name, &workflow->name, question->name, input);
-    if (operator_call(operator, METHOD_QUERY, message, &waited) != LOOK_OK) {
-        return refuse_question(&waited, workflow->workflow_id, error);
+    struct bytes message = encode_query(operator->namespace_name, &workflow->name, question->name, input);
+    if (operator_call(operator, METHOD_QUERY, message, &waited) != REPLY_OK) {
+        return set_request_error(&waited, workflow->workflow_id, error);
     }
-    enum weir_status status = answer_query(waited.response.data, waited.response.length, &result);
+    enum weir_status status = decode_query(waited.response.data, waited.response.length, &result);
     free(waited.response.data);
-    return status == WEIR_OK ? operator_decode(operator, result, ret_answer, error) : unreadable(error);
+    return status == WEIR_OK ? operator_decode(operator, result, ret_answer, error) : set_unreadable_answer(error);
 }
 
-/* Until it is done: the service answers after some seconds that it has accepted the update. The same update id makes it
- * one update, however often it is sent, so a lost answer is asked for in the same way. */
-static enum weir_status update(struct temporal_operator *operator, const struct temporal_question * question,
-                               const struct own_workflow *workflow, const struct payloads *input, json_t **ret_answer,
-                               struct weir_error *error)
+/* The service answers after some seconds that it has accepted the update, and the request is repeated until its end. After
+ * a lost answer it is repeated, too. */
+static enum weir_status request_update(struct temporal_operator *operator, const struct temporal_question * question,
+                                       const struct own_workflow *workflow, const struct payloads *input,
+                                       json_t **ret_answer, struct weir_error *error)
 {
     int64_t until_us = time_add(clock_boot(operator->clock), operator->timeout_us);
     for (;;) {
@@ -80,39 +88,40 @@ static enum weir_status update(struct temporal_operator *operator, const struct 
         struct update_message sent = {.namespace_name = operator->namespace_name,
                                       .workflow = {workflow->workflow_id, workflow->first_run_id, NULL},
                                       .update_id = question->request_id,
-                                      .identity = PEOPLE_IDENTITY,
+                                      .identity = OPERATOR_IDENTITY,
                                       .name = question->name,
                                       .input = input};
-        enum look_kind look = operator_call(operator, METHOD_UPDATE, message_update(&sent), &waited);
+        enum reply_kind reply = operator_call(operator, METHOD_UPDATE, encode_update(&sent), &waited);
         enum weir_status status =
-            look == LOOK_OK ? answer_update(waited.response.data, waited.response.length, &answer) : WEIR_OK;
+            reply == REPLY_OK ? decode_update(waited.response.data, waited.response.length, &answer) : WEIR_OK;
         free(waited.response.data);
         if (status != WEIR_OK) {
-            return unreadable(error);
+            return set_unreadable_answer(error);
         }
-        if (look != LOOK_OK && !waited.is_lost) {
-            return refuse_question(&waited, workflow->workflow_id, error);
+        if (reply != REPLY_OK && !waited.is_lost) {
+            return set_request_error(&waited, workflow->workflow_id, error);
         }
-        if (look == LOOK_OK && answer.failure != NULL) {
-            status = error_set(error, WEIR_FAILED, "the workflow refuses or fails the update: %s", answer.failure);
+        if (reply == REPLY_OK && answer.failure != NULL) {
+            status = error_set(error, WEIR_FAILED, "the workflow refused or failed the update: %s", answer.failure);
             free(answer.failure);
             return status;
         }
-        if (look == LOOK_OK && answer.result != NULL) {
+        if (reply == REPLY_OK && answer.result != NULL) {
             return operator_decode(operator, answer.result, ret_answer, error);
         }
         operator->timeout_us = until_us - clock_boot(operator->clock);
         if (operator->timeout_us <= 0) {
             error_set(error, WEIR_TIMED_OUT, "the update has not ended yet");
-            error_hint(error, "it may go on in the workflow; give it more time with --timeout");
+            error_hint(error, "the update may go on in the workflow: wait longer with --timeout");
             return WEIR_TIMED_OUT;
         }
     }
 }
 
-enum weir_status temporal_ask(struct temporal_operator *operator, const struct temporal_question * question,
-                              json_t **ret_answer, struct weir_error *error)
+enum weir_status temporal_request(struct temporal_operator *operator, const struct temporal_question * question,
+                                  json_t **ret_answer, struct weir_error *error)
 {
+    INVARIANT(operator!= NULL && question != NULL && question->execution != NULL && ret_answer != NULL);
     struct own_workflow workflow;
     struct payloads *input = NULL;
     enum weir_status status = operator_find_own(operator, question->execution, &workflow, error);
@@ -122,13 +131,13 @@ enum weir_status temporal_ask(struct temporal_operator *operator, const struct t
     }
     switch (question->kind) {
     case QUESTION_DESCRIBE:
-        status = ask_description(operator, & workflow, ret_answer, error);
+        status = request_description(operator, & workflow, ret_answer, error);
         break;
     case QUESTION_QUERY:
-        status = query(operator, question, &workflow, input, ret_answer, error);
+        status = request_query(operator, question, &workflow, input, ret_answer, error);
         break;
     case QUESTION_UPDATE:
-        status = update(operator, question, &workflow, input, ret_answer, error);
+        status = request_update(operator, question, &workflow, input, ret_answer, error);
         break;
     }
     payloads_free(input);

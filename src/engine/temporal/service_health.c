@@ -1,55 +1,73 @@
-/* Whether the service is there, also while nothing is started: each call's answer tells, and when none came lately, one
- * failed, or those that were sent wait on a connection that is silent, the namespace is asked for. Only what such a probe
- * says decides: many calls that die with one connection are one failure, and the next connection may be there at once. */
+/* Whether the service can be reached, even while no execution is started.
+ *
+ * Each call's result is evidence. The algorithm:
+ *
+ * 1. Any answer of the service proves that it is up: the count of failures returns to 0.
+ * 2. One failed call, or a connection that is silent while calls wait on it, counts as the first failure. Many calls that
+ *    end with one connection are one failure, because the next connection may be there at once.
+ * 3. After a first failure, and after HEALTH_QUIET_US without an answer, the service is probed: the engine requests the
+ *    description of the namespace.
+ * 4. Only a failed probe raises the count further. At HEALTH_FAILURES_MAX the service is down, and the node's breaker
+ * opens.
+ * 5. Each further failed probe repeats REPORT_ENGINE_DOWN: an answer from before the outage may still be on its way.
+ * 6. The first answer after that closes the breaker, and all delayed repetitions are due at once.
+ *
+ * A refused start is no evidence against the service. It must never change the state of a run itself.
+ *
+ * It runs in the engine's loop. */
+#include "engine/temporal/service_health.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "engine/temporal/temporal_internal.h"
 
-enum heard { HEARD_NOTHING, HEARD_ANSWER, HEARD_FAILURE };
+enum evidence { EVIDENCE_NONE, EVIDENCE_UP, EVIDENCE_DOWN };
 
-static enum heard of_status(const struct grpc_result *result, enum method method)
+/* A start with a missing namespace reports that itself (outcome.c). */
+static enum evidence evidence_of_status(const struct grpc_result *result, enum method method)
 {
     struct detail detail;
     if (result->code == GRPC_UNAVAILABLE || result->code == GRPC_DEADLINE_EXCEEDED) {
-        return HEARD_FAILURE;
+        return EVIDENCE_DOWN;
     }
     if (result->code != GRPC_NOT_FOUND) {
-        return HEARD_ANSWER;
+        return EVIDENCE_UP;
     }
-    detail_read(result->details, result->details_length, &detail);
+    decode_detail(result->details, result->details_length, &detail);
     if (detail.kind != DETAIL_NAMESPACE_NOT_FOUND) {
-        return HEARD_ANSWER;
+        return EVIDENCE_UP;
     }
-    return method == METHOD_START ? HEARD_NOTHING : HEARD_FAILURE; /* starts speak for themselves */
+    return method == METHOD_START ? EVIDENCE_NONE : EVIDENCE_DOWN;
 }
 
-static enum heard heard_of(const struct grpc_result *result, enum method method)
+/* A call that the engine itself ended, or that never left for want of memory, is no evidence. */
+static enum evidence evidence_of_result(const struct grpc_result *result, enum method method)
 {
     switch (result->cause) {
     case GRPC_CAUSE_CANCELLED:
     case GRPC_CAUSE_CLOSED:
     case GRPC_CAUSE_OUT_OF_MEMORY:
-        return HEARD_NOTHING;
+        return EVIDENCE_NONE;
     case GRPC_CAUSE_ANSWER_TOO_LARGE:
-        return HEARD_ANSWER;
+        return EVIDENCE_UP;
     default:
         break;
     }
     if (result->outcome == GRPC_STATUS) {
-        return of_status(result, method);
+        return evidence_of_status(result, method);
     }
-    /* Refused streams come from a server that drains; a start may have waited for its turn behind others. */
+    /* A server that drains refuses streams. A start may have waited in the client behind other starts. */
     bool waited = result->outcome == GRPC_NOT_SENT && result->cause == GRPC_CAUSE_DEADLINE && method == METHOD_START;
-    return result->outcome == GRPC_REFUSED || waited ? HEARD_NOTHING : HEARD_FAILURE;
+    return result->outcome == GRPC_REFUSED || waited ? EVIDENCE_NONE : EVIDENCE_DOWN;
 }
 
-static void say(struct temporal *engine, enum report_kind kind, const char *text)
+static void report_health(struct temporal *engine, enum report_kind kind, const char *text)
 {
     struct report *report = report_new(kind, "", 0);
     if (report == NULL) {
-        return; /* a later probe says it again */
+        return; /* a later probe reports it again */
     }
     if (text != NULL) {
         text_copy(report->error_code, sizeof report->error_code, "engine_unreachable");
@@ -58,56 +76,59 @@ static void say(struct temporal *engine, enum report_kind kind, const char *text
     engine_report(&engine->base, report);
 }
 
-void reach_hear(struct temporal *engine, enum method method, bool is_probe, const struct grpc_result *result)
+void service_health_note_result(struct temporal *engine, enum method method, bool is_probe,
+                                const struct grpc_result *result)
 {
-    struct reach *reach = &engine->reach;
+    INVARIANT(result != NULL && (unsigned)method < METHOD_COUNT);
+    struct service_health *health = &engine->health;
     int64_t now_us = temporal_now(engine);
-    enum heard heard = heard_of(result, method);
-    if (heard == HEARD_ANSWER) {
-        bool was_down = reach->failures >= REACH_FAILURES_MAX;
-        reach->failures = 0;
-        reach->due_us = time_add(now_us, REACH_QUIET_US);
+    enum evidence evidence = evidence_of_result(result, method);
+    if (evidence == EVIDENCE_UP) {
+        bool was_down = health->failures >= HEALTH_FAILURES_MAX;
+        health->failures = 0;
+        health->due_us = time_add(now_us, HEALTH_QUIET_US);
         if (was_down) {
-            say(engine, REPORT_ENGINE_UP, NULL);
-            run_hurry_all(engine);
-            follow_hurry(engine);
+            report_health(engine, REPORT_ENGINE_UP, NULL);
+            run_retry_all_now(engine);
+            close_sweep_resume(engine);
         }
     } else if (is_probe) {
-        reach->due_us = time_add(now_us, REACH_PROBE_INTERVAL_US);
-        if (heard == HEARD_FAILURE) {
-            reach->failures += reach->failures < REACH_FAILURES_MAX;
+        health->due_us = time_add(now_us, HEALTH_PROBE_INTERVAL_US);
+        if (evidence == EVIDENCE_DOWN) {
+            health->failures += health->failures < HEALTH_FAILURES_MAX;
         }
-        /* Each time: an answer from before the outage may still be on its way and say that all is well. */
-        if (reach->failures >= REACH_FAILURES_MAX) {
-            say(engine, REPORT_ENGINE_DOWN, outcome_text(result));
+        /* step 5 */
+        if (health->failures >= HEALTH_FAILURES_MAX) {
+            report_health(engine, REPORT_ENGINE_DOWN, outcome_text(result));
         }
-    } else if (heard == HEARD_FAILURE && reach->failures == 0) {
-        reach->failures = 1;
-        reach->due_us = now_us;
+    } else if (evidence == EVIDENCE_DOWN && health->failures == 0) {
+        health->failures = 1;
+        health->due_us = now_us;
     }
 }
 
-static void probe_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
+static void ignore_probe_answer(struct temporal *engine, struct run *run, const struct grpc_result *result)
 {
-    (void)engine; /* reach_hear() has heard it, as it hears every call */
+    (void)engine; /* service_health_note_result() has it, as it has every result */
     (void)run;
     (void)result;
 }
 
-int64_t reach_step(struct temporal *engine, int64_t now_us)
+int64_t service_health_step(struct temporal *engine, int64_t now_us)
 {
-    struct reach *reach = &engine->reach;
-    if (reach->failures == 0 && engine->wire.is_silent(engine->wire.context)) {
-        reach->failures = 1; /* as a call that failed, of which those that wait hear at their deadlines only */
-        reach->due_us = now_us;
+    INVARIANT(engine->health.failures <= HEALTH_FAILURES_MAX);
+    struct service_health *health = &engine->health;
+    if (health->failures == 0 && engine->wire.is_silent(engine->wire.context)) {
+        health->failures = 1; /* the calls that wait would fail only at their deadlines */
+        health->due_us = now_us;
     }
-    if (reach->probe != NULL) {
+    if (health->probe != NULL) {
         return TIME_NEVER;
     }
-    if (now_us >= reach->due_us &&
-        !call_send_own(engine, NULL, &reach->probe, METHOD_DESCRIBE_NAMESPACE,
-                       message_describe_namespace(engine->namespace_name), REACH_PROBE_TIMEOUT_US, probe_done)) {
-        reach->due_us = time_add(now_us, REACH_PROBE_INTERVAL_US);
+    if (now_us >= health->due_us && !call_send_and_free(engine, NULL, &health->probe, METHOD_DESCRIBE_NAMESPACE,
+                                                        encode_describe_namespace(engine->namespace_name),
+                                                        HEALTH_PROBE_TIMEOUT_US, ignore_probe_answer)) {
+        health->due_us = time_add(now_us, HEALTH_PROBE_INTERVAL_US);
     }
-    return reach->probe != NULL ? TIME_NEVER : reach->due_us;
+    return health->probe != NULL ? TIME_NEVER : health->due_us;
 }

@@ -1,8 +1,8 @@
-/* How fast and how many at once: additive increase, multiplicative decrease, for one namespace.
+/* The rate of starts and their number at once, for one namespace: additive increase, multiplicative decrease.
  *
- * Two limits. The rate (starts per second) is unlimited until the service throttles; then it falls to a little less than
- * what was accepted, and grows, slowly at first, until the service throttles again. The window (starts under way) shrinks
- * when answers take longer than their deadline and grows with every answer. Pure; time is an argument (boot clock).
+ * There are two limits. The rate (starts per second) does not exist until the service throttles. The window (starts under
+ * way) shrinks when answers take longer than their deadline, and grows with every answer. start_rate.c has the algorithm.
+ * Pure; time is an argument (boot clock). The engine's loop owns it.
  */
 #ifndef WEIR_ENGINE_TEMPORAL_START_RATE_H
 #define WEIR_ENGINE_TEMPORAL_START_RATE_H
@@ -13,15 +13,15 @@
 
 #include "base/clock.h"
 
-#define PACE_CUT 0.85         /* of the rate, when throttled */
-#define PACE_GROWTH 0.03      /* of the rate, per second, for each second without throttling ... */
-#define PACE_GROWTH_MOST 10.0 /* ... up to so many */
-#define PACE_RATE_LEAST 1.0   /* starts per second: a service that is never asked cannot say that it is well */
-#define PACE_CUT_EVERY_US (1 * MICROSECONDS_PER_SECOND)   /* one burst of refusals is one cut */
-#define PACE_FREE_AFTER_US (60 * MICROSECONDS_PER_SECOND) /* without throttling: no rate limit any more */
+#define START_RATE_CUT 0.85        /* of the rate, when throttled */
+#define START_RATE_GROWTH 0.03     /* of the rate, per second, for each second without throttling ... */
+#define START_RATE_GROWTH_MAX 10.0 /* ... up to so many */
+#define START_RATE_MIN 1.0 /* starts per second: some starts must leave to find out that the service has recovered */
+#define START_RATE_CUT_INTERVAL_US (1 * MICROSECONDS_PER_SECOND) /* one burst of refusals is one cut */
+#define START_RATE_FREE_AFTER_US (60 * MICROSECONDS_PER_SECOND)  /* without throttling: no rate limit any more */
 
-struct pace {
-    size_t window_most;
+struct start_rate {
+    size_t window_max;
     double window;
     double rate;   /* per second; 0 = unlimited */
     double tokens; /* at most a tenth of a second's worth, or one */
@@ -34,17 +34,17 @@ struct pace {
     double accepted_before; /* in the one before, per second */
 };
 
-void pace_init(struct pace *pace, size_t window_most, int64_t now_us);
+void start_rate_init(struct start_rate *limits, size_t window_max, int64_t now_us);
 /* Starts that may be under way at once now; at least 1. */
-size_t pace_window(const struct pace *pace);
-/* Whether one may be sent now; takes its token. */
-bool pace_take(struct pace *pace, int64_t now_us);
-/* When pace_take() may say yes next; `now_us` when it would now. */
-int64_t pace_next(const struct pace *pace, int64_t now_us);
+size_t start_rate_window(const struct start_rate *limits);
+/* True when one may be sent now; takes its token. */
+bool start_rate_take_token(struct start_rate *limits, int64_t now_us);
+/* When start_rate_take_token() may return true next; `now_us` when it would now. */
+int64_t start_rate_next_token(const struct start_rate *limits, int64_t now_us);
 /* An answer other than throttling came. */
-void pace_accepted(struct pace *pace, int64_t now_us);
-void pace_throttled(struct pace *pace, int64_t now_us);
-/* A start's time ran out: fewer at once. */
-void pace_timed_out(struct pace *pace, int64_t now_us);
+void start_rate_note_accepted(struct start_rate *limits, int64_t now_us);
+void start_rate_note_throttled(struct start_rate *limits, int64_t now_us);
+/* The deadline of a start passed: the window shrinks. */
+void start_rate_note_timeout(struct start_rate *limits, int64_t now_us);
 
 #endif

@@ -1,5 +1,26 @@
-/* Starting, and asking what became of a start. The order of every function: what is certain is said; what is not is asked
- * again. */
+/* The start of an execution on the service, and the question whether a start has arrived.
+ *
+ * The start, with an answer that may be lost:
+ *
+ * 1. The message is encoded once for a claim, with the execution id as the request id and the workflow id of the execution.
+ *    The reason: the service answers a second start with the same request id with the run of the first one.
+ * 2. The codec encodes the payloads, once. The result replaces the message, because a codec may give other bytes each time.
+ * 3. The start waits for a token of the rate (start_rate.c), then leaves.
+ * 4. A certain answer ends it: the run is followed; or the start is refused for good; or no byte has left, and the item
+ *    goes back into the queue.
+ * 5. After an uncertain answer (time-out, lost connection, unreadable bytes) the workflow may run. The run is marked
+ *    `may_run`, the node gets REPORT_UNKNOWN, the item keeps its slot, and the same message is sent again.
+ * 6. "The workflow id is taken" is either the own start of step 5 or the workflow of another program. The request id of the
+ *    answer, else the memo of the first run of the chain, decides. So the service is asked for a description.
+ * 7. A refusal after step 5 counts only when the description finds no workflow, because the first start may have arrived.
+ * 8. A start that is older than the retention of the namespace is not sent again: the service may have forgotten a workflow
+ *    that has ended, and would start it anew. The workflow is described; if the service does not find it, the execution
+ *    fails with `start_forgotten`.
+ * 9. An execution with a run on record is never started, only described: the record proves that the service had it.
+ *
+ * This file must never refuse, release or end an execution while a start of it may have arrived.
+ *
+ * It runs in the engine's loop. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,25 +30,26 @@
 #include "base/json.h"
 #include "engine/temporal/temporal_internal.h"
 
-/* The service may have forgotten a run that was started and has ended: sending the start again could begin a second one. */
-static bool is_too_old(const struct temporal *engine, const struct run *run)
+/* The service may have forgotten a run that was started and has ended: the same start could begin a second one. */
+static bool may_be_forgotten(const struct temporal *engine, const struct run *run)
 {
-    int64_t window_us = engine->retention_us - engine->retention_us / RETENTION_MARGIN_PART;
+    int64_t window_us = engine->retention.us - engine->retention.us / RETENTION_MARGIN_PART;
     return temporal_now(engine) - run->first_us >= window_us;
 }
 
-static void export_window(struct temporal *engine)
+/* For engine_free_capacity() in other threads. */
+static void publish_window(struct temporal *engine)
 {
-    atomic_store(&engine->window, pace_window(&engine->pace));
+    atomic_store(&engine->starts.window, start_rate_window(&engine->starts.limits));
 }
 
-/* --- what is said --- */
+/* --- reports --- */
 
-/* NULL when out of memory: the node was told (run_report()). */
-static struct report *report_with_error(struct temporal *engine, const struct run *run, enum report_kind kind,
-                                        const char *code, const char *text)
+/* NULL when out of memory: see run_new_report(). */
+static struct report *new_error_report(struct temporal *engine, const struct run *run, enum report_kind kind,
+                                       const char *code, const char *text)
 {
-    struct report *report = run_report(engine, run, kind);
+    struct report *report = run_new_report(engine, run, kind);
     if (report != NULL) {
         text_copy(report->error_code, sizeof report->error_code, code);
         report->error = strdup(text);
@@ -35,9 +57,10 @@ static struct report *report_with_error(struct temporal *engine, const struct ru
     return report;
 }
 
-static struct report *refusal_for_good(struct temporal *engine, const struct run *run, const char *code, const char *text)
+static struct report *new_permanent_refusal(struct temporal *engine, const struct run *run, const char *code,
+                                            const char *text)
 {
-    struct report *report = report_with_error(engine, run, REPORT_REFUSED, code, text);
+    struct report *report = new_error_report(engine, run, REPORT_REFUSED, code, text);
     if (report != NULL) {
         report->permanent = true;
         report->spends_attempt = true;
@@ -45,44 +68,44 @@ static struct report *refusal_for_good(struct temporal *engine, const struct run
     return report;
 }
 
-/* The run is forgotten; it needs no end by its own engine any more. */
-static void say_last(struct temporal *engine, struct run *run, struct report *report)
+/* The last report of a run that needs no end. */
+static void report_and_remove(struct temporal *engine, struct run *run, struct report *report)
 {
     run_remove(engine, run);
-    run_say(engine, report);
+    run_send_report(engine, report);
 }
 
-static void refuse_for_good(struct temporal *engine, struct run *run, const char *code, const char *text)
+static void refuse_permanently(struct temporal *engine, struct run *run, const char *code, const char *text)
 {
-    say_last(engine, run, refusal_for_good(engine, run, code, text));
+    report_and_remove(engine, run, new_permanent_refusal(engine, run, code, text));
 }
 
-static void say_refusal(struct temporal *engine, struct run *run)
+static void report_refusal(struct temporal *engine, struct run *run)
 {
     struct report *report = run->refusal;
     run->refusal = NULL;
-    say_last(engine, run, report);
+    report_and_remove(engine, run, report);
 }
 
-/* Nothing came of this call and it is not this execution's fault. What may be running is kept and tried again. */
-static void say_unreachable(struct temporal *engine, struct run *run, const char *code, const char *text)
+/* The call failed without a fault of the execution. A run that may have started stays, and the call is repeated. */
+static void report_unreachable(struct temporal *engine, struct run *run, const char *code, const char *text)
 {
-    struct report *report = report_with_error(engine, run, REPORT_UNREACHABLE, code, text);
+    struct report *report = new_error_report(engine, run, REPORT_UNREACHABLE, code, text);
     bool may_run = run->may_run || run->known;
     if (report != NULL) {
         report->may_run = may_run;
     }
     if (may_run) {
-        run_due(engine, run, run_back_off(engine, run));
+        run_set_due(engine, run, run_back_off(engine, run));
     } else {
         run_remove(engine, run);
     }
-    run_say(engine, report);
+    run_send_report(engine, report);
 }
 
-static struct report *step_report(struct temporal *engine, struct run *run)
+static struct report *new_step_report(struct temporal *engine, struct run *run)
 {
-    struct report *report = run_report(engine, run, REPORT_STEP);
+    struct report *report = run_new_report(engine, run, REPORT_STEP);
     if (report == NULL) {
         return NULL;
     }
@@ -90,259 +113,270 @@ static struct report *step_report(struct temporal *engine, struct run *run)
     text_copy(report->step.step, sizeof report->step.step, TEMPORAL_STEP);
     report->step.state = STEP_RUNNING;
     report->step.attempt = 1;
-    report->step.variables = run_facts(engine, run);
-    memcpy(run->told_run_id, run->run_id, sizeof run->told_run_id);
-    run->told_run_us = temporal_now(engine);
+    report->step.variables = run_write_ids(engine, run);
+    memcpy(run->recorded_run_id, run->run_id, sizeof run->recorded_run_id);
+    run->recorded_run_us = temporal_now(engine);
     return report;
 }
 
-/* Nothing depends on the record of a start: what is not on record is sent again, the same bytes. So it waits for those of
- * other starts, as long as there are any. */
-static void say_patiently(struct temporal *engine, struct report *report, bool may_wait)
+/* The recorder may collect this report with others: nothing depends on the record of a start, because a start that is not
+ * on record is sent again with the same bytes. */
+static void send_batched_report(struct temporal *engine, struct report *report, bool may_wait)
 {
     if (report != NULL) {
         report->may_wait = may_wait;
     }
-    run_say(engine, report);
+    run_send_report(engine, report);
 }
 
-/* Reports once that the run has started, and remembers which run it is. */
-static void start_report(struct temporal *engine, struct run *run)
+/* Reports once that the run has started, with the ids of the run. */
+static void report_started_run(struct temporal *engine, struct run *run)
 {
+    INVARIANT(run->state != RUN_ENDED);
     run->known = true;
     run->backoff_us = 0;
     report_free(run->refusal);
     run->refusal = NULL;
-    run_start_is_over(engine, run);
+    run_release_start(engine, run);
     if (run->started) {
         return;
     }
     run->started = true;
     atomic_fetch_add(&engine->followed, 1);
-    say_patiently(engine, run_report(engine, run, REPORT_STARTED), true); /* the step takes it along */
-    say_patiently(engine, step_report(engine, run), atomic_load(&engine->starting) > 0);
+    send_batched_report(engine, run_new_report(engine, run, REPORT_STARTED), true); /* the next report takes it along */
+    send_batched_report(engine, new_step_report(engine, run), atomic_load(&engine->starts.under_way) > 0);
 }
 
-void start_report_run(struct temporal *engine, struct run *run)
+void starts_record_run(struct temporal *engine, struct run *run)
 {
-    if (start_record_due(run) <= temporal_now(engine)) {
-        say_patiently(engine, step_report(engine, run), true);
+    if (starts_record_due_us(run) <= temporal_now(engine)) {
+        send_batched_report(engine, new_step_report(engine, run), true);
     }
 }
 
-int64_t start_record_due(const struct run *run)
+int64_t starts_record_due_us(const struct run *run)
 {
-    bool is_new = run->started && strcmp(run->told_run_id, run->run_id) != 0;
-    return is_new ? time_add(run->told_run_us, TELL_RUN_EVERY_US) : TIME_NEVER;
+    INVARIANT(run != NULL);
+    bool is_new = run->started && strcmp(run->recorded_run_id, run->run_id) != 0;
+    return is_new ? time_add(run->recorded_run_us, RECORD_RUN_INTERVAL_US) : TIME_NEVER;
 }
 
-/* It runs or has run, and `status` says which. */
-static void go_on_with(struct temporal *engine, struct run *run, int status)
+/* The workflow is known. An open run is followed; of a closed one the close event is read. */
+static void continue_by_status(struct temporal *engine, struct run *run, int status)
 {
-    start_report(engine, run);
+    report_started_run(engine, run);
     if (run_status_is_closed(status)) {
-        end_read(engine, run);
+        closing_read_event(engine, run);
     } else {
-        follow_begin(engine, run);
+        close_sweep_follow_run(engine, run);
     }
 }
 
 /* --- start --- */
 
-static void wait_and_send_again(struct temporal *engine, struct run *run)
+static void schedule_resend(struct temporal *engine, struct run *run)
 {
-    run->state = RUN_WAITS;
-    run_due(engine, run, run_back_off(engine, run));
+    run->state = RUN_WAITING;
+    run_set_due(engine, run, run_back_off(engine, run));
 }
 
-static void unknown_outcome(struct temporal *engine, struct run *run, const char *code, const char *text)
+/* Step 5 of the start. */
+static void report_unknown_outcome(struct temporal *engine, struct run *run, const char *code, const char *text)
 {
     run->may_run = true;
-    wait_and_send_again(engine, run);
-    run_say(engine, report_with_error(engine, run, REPORT_UNKNOWN, code, text));
+    schedule_resend(engine, run);
+    run_send_report(engine, new_error_report(engine, run, REPORT_UNKNOWN, code, text));
 }
 
-static void started(struct temporal *engine, struct run *run, const struct grpc_result *result)
+/* The service has the workflow: by this start, or by an earlier one with the same request id. */
+static void handle_accepted_start(struct temporal *engine, struct run *run, const struct grpc_result *result)
 {
     struct start_answer answer;
-    if (answer_start(result->response, result->response_length, &answer) != WEIR_OK) {
-        unknown_outcome(engine, run, "start_unknown", "the answer to the start could not be read");
+    if (decode_start(result->response, result->response_length, &answer) != WEIR_OK) {
+        report_unknown_outcome(engine, run, "start_unknown", "the answer to the start could not be read");
         return;
     }
     memcpy(run->run_id, answer.run_id, sizeof run->run_id);
     memcpy(run->first_run_id, answer.run_id, sizeof run->first_run_id);
-    go_on_with(engine, run, answer.status);
+    continue_by_status(engine, run, answer.status);
 }
 
-/* The workflow id exists. Ours when it began with our request id, or when the memo of its first run says so. */
-static void taken(struct temporal *engine, struct run *run, const struct outcome *outcome)
+/* Step 6 of the start: the workflow id exists. The request id proves an own start; the description decides the rest. */
+static void handle_taken_id(struct temporal *engine, struct run *run, const struct outcome *outcome)
 {
     run->may_run = true;
     if (strcmp(outcome->detail.start_request_id, run->id) == 0) {
         text_copy(run->run_id, sizeof run->run_id, outcome->detail.run_id);
-        start_report(engine, run);
+        report_started_run(engine, run);
     }
-    start_ask(engine, run);
+    starts_describe_run(engine, run);
 }
 
-/* The namespace lost the attribute that weir adds by itself: not the execution's fault. It comes again without it. */
-static bool lost_workspace_attribute(struct temporal *engine, struct run *run, const char *text)
+/* The namespace has lost the attribute that weir adds by itself: the item goes back, and its next start leaves it out. */
+static bool refuse_lost_attribute(struct temporal *engine, struct run *run, const char *text)
 {
     if (!run->has_workspace || strstr(text, TEMPORAL_WORKSPACE_ATTRIBUTE) == NULL) {
         return false;
     }
     attributes_drop_workspace(engine);
-    return run_refuse(run, "search_attribute_lost", false, text);
+    return run_make_refusal(run, "search_attribute_lost", false, text);
 }
 
-/* The service's words name the attribute, not the way to add it. */
-static bool lacks_attribute(const char *text, char *to, size_t size)
+/* The message of the service names the attribute, not the command that adds it. */
+static bool explain_missing_attribute(const char *text, char *to, size_t size)
 {
     if (strstr(text, "search attribute") == NULL || strstr(text, "no mapping defined") == NULL) {
         return false;
     }
-    (void)snprintf(to, size, "%s: `temporal operator search-attribute create --name NAME --type Keyword` adds one", text);
+    (void)snprintf(to, size, "%s: add it with `temporal operator search-attribute create --name NAME --type Keyword`",
+                   text);
     return true;
 }
 
-static void refused(struct temporal *engine, struct run *run, const char *code, const char *text)
+/* Step 7 of the start. */
+static void handle_refused_start(struct temporal *engine, struct run *run, const char *code, const char *text)
 {
     char words[WEIR_ERROR_MESSAGE_MAX];
     report_free(run->refusal);
     run->refusal = NULL;
-    if (!run->may_run && lost_workspace_attribute(engine, run, text)) {
+    if (!run->may_run && refuse_lost_attribute(engine, run, text)) {
         run->refusal->delay_us = RETRY_FIRST_US;
-        say_refusal(engine, run);
+        report_refusal(engine, run);
         return;
     }
-    bool lacks = lacks_attribute(text, words, sizeof words);
-    run->refusal = refusal_for_good(engine, run, lacks ? "search_attribute_unknown" : code, lacks ? words : text);
+    bool lacks = explain_missing_attribute(text, words, sizeof words);
+    run->refusal = new_permanent_refusal(engine, run, lacks ? "search_attribute_unknown" : code, lacks ? words : text);
     if (run->may_run) {
-        start_ask(engine, run);
+        starts_describe_run(engine, run);
     } else {
-        say_refusal(engine, run);
+        report_refusal(engine, run);
     }
 }
 
-void start_not_encoded(struct temporal *engine, struct run *run, bool is_refused, const char *text)
+void starts_handle_not_encoded(struct temporal *engine, struct run *run, bool is_refused, const char *text)
 {
+    INVARIANT(run != NULL && run->state == RUN_WAITING && text != NULL);
     if (is_refused) {
-        refused(engine, run, "codec_refused", text);
+        handle_refused_start(engine, run, "codec_refused", text);
     } else {
-        say_unreachable(engine, run, "codec_unreachable", text);
+        report_unreachable(engine, run, "codec_unreachable", text);
     }
 }
 
-static void note_pace(struct temporal *engine, const struct outcome *outcome)
+/* Throttling lowers the rate, a time-out the window; each other answer of the service raises them. */
+static void adapt_start_rate(struct temporal *engine, const struct outcome *outcome)
 {
     int64_t now_us = temporal_now(engine);
     if (outcome->kind == OUTCOME_OVERLOAD) {
-        pace_throttled(&engine->pace, now_us);
+        start_rate_note_throttled(&engine->starts.limits, now_us);
     } else if (outcome->slow) {
-        pace_timed_out(&engine->pace, now_us);
+        start_rate_note_timeout(&engine->starts.limits, now_us);
     } else if (outcome->kind != OUTCOME_UNREACHABLE && outcome->kind != OUTCOME_UNKNOWN) {
-        pace_accepted(&engine->pace, now_us);
+        start_rate_note_accepted(&engine->starts.limits, now_us);
     }
-    export_window(engine);
+    publish_window(engine);
 }
 
-static void start_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
+static void handle_start_answer(struct temporal *engine, struct run *run, const struct grpc_result *result)
 {
     struct outcome outcome;
     FAILPOINT("after_start_answer");
-    outcome_of_start(result, &outcome);
-    note_pace(engine, &outcome);
+    outcome_classify_start(result, &outcome);
+    adapt_start_rate(engine, &outcome);
     if (run == NULL) {
         return;
     }
-    run->state = RUN_WAITS;
+    run->state = RUN_WAITING;
     run->was_slow = outcome.slow;
     switch (outcome.kind) {
     case OUTCOME_OK:
-        started(engine, run, result);
+        handle_accepted_start(engine, run, result);
         break;
     case OUTCOME_TAKEN:
-        taken(engine, run, &outcome);
+        handle_taken_id(engine, run, &outcome);
         break;
     case OUTCOME_PERMANENT:
-        refused(engine, run, outcome.code, outcome_text(result));
+        handle_refused_start(engine, run, outcome.code, outcome_text(result));
         break;
     case OUTCOME_UNREACHABLE:
-        say_unreachable(engine, run, outcome.code, outcome_text(result));
+        report_unreachable(engine, run, outcome.code, outcome_text(result));
         break;
     case OUTCOME_OVERLOAD:
-        /* The code of throttling alone does not prove that it was said before the start was looked at. */
+        /* The code of throttling does not prove that the service refused the start before it executed it. */
         run->may_run = run->may_run || result->outcome == GRPC_STATUS;
-        run->backoff_us = 0; /* the pace of all starts says when, not this one's bad luck */
-        wait_and_send_again(engine, run);
+        run->backoff_us = 0; /* the rate of all starts decides, not the failures of this one */
+        schedule_resend(engine, run);
         break;
     case OUTCOME_UNKNOWN:
-        unknown_outcome(engine, run, outcome.code, outcome_text(result));
+        report_unknown_outcome(engine, run, outcome.code, outcome_text(result));
         break;
     }
 }
 
-static void send_start(struct temporal *engine, struct run *run)
+/* Steps 8, 2 and 3 of the start. */
+static void send_run_start(struct temporal *engine, struct run *run)
 {
     int64_t now_us = temporal_now(engine);
-    if (run->may_run && is_too_old(engine, run)) {
-        if (engine->retention_is_asked) {
-            start_ask(engine, run);
+    if (run->may_run && may_be_forgotten(engine, run)) {
+        if (engine->retention.is_answered) {
+            starts_describe_run(engine, run);
         } else {
-            run_due(engine, run, run_back_off(engine, run)); /* what is too old is known in a moment */
+            run_set_due(engine, run, run_back_off(engine, run)); /* until the retention is known */
         }
         return;
     }
-    if (coding_encodes(engine, run)) {
+    if (coding_encode_start(engine, run)) {
         return;
     }
-    if (!pace_take(&engine->pace, now_us)) {
-        run_due(engine, run, pace_next(&engine->pace, now_us));
+    if (!start_rate_take_token(&engine->starts.limits, now_us)) {
+        run_set_due(engine, run, start_rate_next_token(&engine->starts.limits, now_us));
         return;
     }
     FAILPOINT("before_start_call");
-    if (call_send(engine, run, &run->call, METHOD_START, run->message, TEMPORAL_START_TIMEOUT_US, start_done)) {
+    if (call_send(engine, run, &run->call, METHOD_START, run->message, TEMPORAL_START_TIMEOUT_US, handle_start_answer)) {
         run->was_sent_again = run->was_sent_again || run->may_run;
         run->state = RUN_STARTING;
     } else {
-        run_due(engine, run, run_back_off(engine, run));
+        run_set_due(engine, run, run_back_off(engine, run));
     }
 }
 
-/* --- asking --- */
+/* --- description --- */
 
-static bool is_ours(const struct run *run, const struct describe_answer *answer)
+/* Proofs: an earlier report, the first run, the memo of this run, or a run id of an own start. */
+static bool is_own_chain(const struct run *run, const struct describe_answer *answer)
 {
     return run->started || run->is_ours || strcmp(answer->memo_execution, run->id) == 0 ||
            (run->run_id[0] != '\0' &&
             (strcmp(run->run_id, answer->run_id) == 0 || strcmp(run->run_id, answer->first_run_id) == 0));
 }
 
-static void not_described(struct temporal *engine, struct run *run, const struct grpc_result *result)
+static void report_not_described(struct temporal *engine, struct run *run, const struct grpc_result *result)
 {
-    run->may_run = true; /* it was asked because that is possible */
-    say_unreachable(engine, run, result->outcome == GRPC_STATUS ? "not_described" : "engine_unreachable",
-                    outcome_text(result));
+    run->may_run = true; /* the reason for the description */
+    report_unreachable(engine, run, result->outcome == GRPC_STATUS ? "not_described" : "engine_unreachable",
+                       outcome_text(result));
 }
 
-/* `holder`: of the first run of the chain that has the id. */
-static void refuse_taken(struct temporal *engine, struct run *run, const struct describe_answer *holder)
+/* `holder`: the first run of the chain that has the id. */
+static void refuse_taken_id(struct temporal *engine, struct run *run, const struct describe_answer *holder)
 {
     char text[WEIR_ERROR_MESSAGE_MAX];
     if (holder->memo_execution[0] != '\0') {
         (void)snprintf(
             text, sizeof text,
-            "the workflow id '%.255s' is that of execution %.40s: an id is used once while the namespace remembers "
-            "it; enqueue it with params that give another `workflow_id`",
-            run->workflow_id, holder->memo_execution);
+            "execution %.40s already uses the workflow id '%.255s', and an id is used once while the namespace remembers "
+            "it: enqueue the workflow with params that give another `workflow_id`",
+            holder->memo_execution, run->workflow_id);
     } else {
-        (void)snprintf(text, sizeof text, "a workflow that weir did not start has this execution's workflow id '%.255s'%s",
-                       run->workflow_id, run->has_own_id ? ": enqueue it with params that give another `workflow_id`" : "");
+        (void)snprintf(
+            text, sizeof text, "a workflow that weir did not start has the workflow id '%.255s' of this execution%s",
+            run->workflow_id, run->has_own_id ? ": enqueue the workflow with params that give another `workflow_id`" : "");
     }
-    refuse_for_good(engine, run, "workflow_id_taken", text);
+    refuse_permanently(engine, run, "workflow_id_taken", text);
 }
 
-/* Somebody used the workflow id again, after our chain had closed. Only where the definition names the id. */
+/* Another program used the workflow id again after the own chain had closed. Only where the definition names the id. */
 static bool is_other_chain(const struct run *run, const struct describe_answer *answer)
 {
     return run->has_own_id && run->known && run->first_run_id[0] != '\0' && answer->first_run_id[0] != '\0' &&
@@ -350,223 +384,235 @@ static bool is_other_chain(const struct run *run, const struct describe_answer *
            strcmp(answer->memo_execution, run->id) != 0;
 }
 
-/* The newest workflow of the id is not ours, so ours has closed: how is in the history of its last run that we know. */
-static void read_own_end(struct temporal *engine, struct run *run)
+/* The newest workflow of the id is of another chain, so the own chain has closed. The history of its last known run has the
+ * close event. */
+static void read_end_of_own_chain(struct temporal *engine, struct run *run)
 {
-    start_report(engine, run);
+    report_started_run(engine, run);
     if (run->has_closing) {
-        end_confirmed(engine, run);
+        closing_report_confirmed(engine, run);
     } else if (++run->not_found > 2) {
-        end_gone(engine, run);
+        closing_report_gone(engine, run);
     } else {
-        end_read(engine, run);
+        closing_read_event(engine, run);
     }
 }
 
-/* A workflow that continues as new may give its next run a memo of its own, but the first run has the one of its start. A
- * first run that the service has forgotten proves nothing against weir: then the execution keeps its slot. */
-static void first_run_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
+/* A workflow that continues as new may give its next run another memo, but the first run has the memo of its start. If the
+ * service has forgotten the first run, nothing proves that another program started it: the execution keeps its slot. */
+static void handle_first_run(struct temporal *engine, struct run *run, const struct grpc_result *result)
 {
     struct describe_answer answer;
     if (run == NULL || run->state == RUN_ENDED) {
         return;
     }
-    enum look_kind look = look_of(result);
-    bool is_read = look == LOOK_OK && answer_describe(result->response, result->response_length, &answer) == WEIR_OK;
+    enum reply_kind reply = outcome_classify_reply(result);
+    bool is_read = reply == REPLY_OK && decode_describe(result->response, result->response_length, &answer) == WEIR_OK;
     if (is_read && strcmp(answer.memo_execution, run->id) != 0) {
-        refuse_taken(engine, run, &answer);
-    } else if (is_read || look == LOOK_NOT_FOUND) {
+        refuse_taken_id(engine, run, &answer);
+    } else if (is_read || reply == REPLY_NOT_FOUND) {
         run->is_ours = true;
-        start_ask(engine, run);
+        starts_describe_run(engine, run);
     } else {
-        not_described(engine, run, result);
+        report_not_described(engine, run, result);
     }
 }
 
-static void ask_first_run(struct temporal *engine, struct run *run, const char *first_run_id)
+static void request_first_run(struct temporal *engine, struct run *run, const char *first_run_id)
 {
-    if (!call_send_own(engine, run, &run->call, METHOD_DESCRIBE,
-                       message_describe(engine->namespace_name, run->workflow_id, first_run_id), CALL_TIMEOUT_US,
-                       first_run_done)) {
-        run_due(engine, run, run_back_off(engine, run));
+    if (!call_send_and_free(engine, run, &run->call, METHOD_DESCRIBE,
+                            encode_describe(engine->namespace_name, run->workflow_id, first_run_id), CALL_TIMEOUT_US,
+                            handle_first_run)) {
+        run_set_due(engine, run, run_back_off(engine, run));
     }
 }
 
-static void found(struct temporal *engine, struct run *run, const struct describe_answer *answer)
+/* The newest run of the workflow id: of another chain, of an unknown origin, or the own run, which may have changed. */
+static void handle_described_run(struct temporal *engine, struct run *run, const struct describe_answer *answer)
 {
     if (is_other_chain(run, answer)) {
-        read_own_end(engine, run);
+        read_end_of_own_chain(engine, run);
         return;
     }
     run->not_found = 0;
-    if (!is_ours(run, answer) && answer->first_run_id[0] != '\0' && strcmp(answer->first_run_id, answer->run_id) != 0) {
-        ask_first_run(engine, run, answer->first_run_id);
+    if (!is_own_chain(run, answer) && answer->first_run_id[0] != '\0' &&
+        strcmp(answer->first_run_id, answer->run_id) != 0) {
+        request_first_run(engine, run, answer->first_run_id);
         return;
     }
-    if (!is_ours(run, answer)) {
-        refuse_taken(engine, run, answer);
+    if (!is_own_chain(run, answer)) {
+        refuse_taken_id(engine, run, answer);
         return;
     }
     bool was_reset = strcmp(answer->run_id, run->closed_run_id) != 0;
     if (strcmp(answer->run_id, run->run_id) != 0) {
-        follow_end(engine, run); /* who waits for the run before must not take its end for that of this one */
+        long_poll_remove_run(engine, run); /* a late answer of its long poll must not end the new run */
     }
     memcpy(run->run_id, answer->run_id, sizeof run->run_id);
     if (answer->first_run_id[0] != '\0') {
         memcpy(run->first_run_id, answer->first_run_id, sizeof run->first_run_id);
     }
     if (run->has_closing && !was_reset) {
-        end_confirmed(engine, run);
+        closing_report_confirmed(engine, run);
         return;
     }
-    closing_close(&run->closing);
+    close_event_close(&run->closing);
     run->has_closing = false;
-    go_on_with(engine, run, answer->status);
-    start_report_run(engine, run);
+    continue_by_status(engine, run, answer->status);
+    starts_record_run(engine, run);
 }
 
-static void not_found(struct temporal *engine, struct run *run)
+/* The service has no workflow of this id. In this order: an answer to engine_describe(); the confirmation of a termination;
+ * a workflow that was deleted or forgotten; a refusal of step 7; step 8; or a start that never arrived. */
+static void handle_unknown_workflow(struct temporal *engine, struct run *run)
 {
-    if (run->is_asked && !run->started) {
-        say_last(engine, run, run_report(engine, run, REPORT_ABSENT));
+    if (run->is_describe_only && !run->started) {
+        report_and_remove(engine, run, run_new_report(engine, run, REPORT_ABSENT));
     } else if (run->has_closing) {
-        end_confirmed(engine, run);
+        closing_report_confirmed(engine, run);
     } else if (run->known) {
         if (++run->not_found < 2) {
-            run_due(engine, run, time_add(temporal_now(engine), GONE_AGAIN_US));
+            run_set_due(engine, run, time_add(temporal_now(engine), NOT_FOUND_RETRY_US));
         } else {
-            end_gone(engine, run);
+            closing_report_gone(engine, run);
         }
     } else if (run->refusal != NULL) {
-        say_refusal(engine, run);
-    } else if (is_too_old(engine, run) && engine->retention_is_asked) {
-        refuse_for_good(engine, run, "start_forgotten",
-                        "whether it was started is not known, and the service may have forgotten it: look for it there, "
-                        "then retry it");
+        report_refusal(engine, run);
+    } else if (may_be_forgotten(engine, run) && engine->retention.is_answered) {
+        refuse_permanently(
+            engine, run, "start_forgotten",
+            "the start got no answer, and the service may have forgotten the workflow: check there whether it ran, "
+            "then retry the execution");
     } else {
-        wait_and_send_again(engine, run);
+        schedule_resend(engine, run);
     }
 }
 
-static void describe_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
+static void handle_describe_answer(struct temporal *engine, struct run *run, const struct grpc_result *result)
 {
     struct describe_answer answer;
     if (run == NULL || run->state == RUN_ENDED) {
         return;
     }
-    enum look_kind look = look_of(result);
-    if (look == LOOK_OK && answer_describe(result->response, result->response_length, &answer) == WEIR_OK) {
-        found(engine, run, &answer);
-    } else if (look == LOOK_NOT_FOUND) {
-        not_found(engine, run);
+    enum reply_kind reply = outcome_classify_reply(result);
+    if (reply == REPLY_OK && decode_describe(result->response, result->response_length, &answer) == WEIR_OK) {
+        handle_described_run(engine, run, &answer);
+    } else if (reply == REPLY_NOT_FOUND) {
+        handle_unknown_workflow(engine, run);
     } else if (run->started) {
-        run_due(engine, run, run_back_off(engine, run));
+        run_set_due(engine, run, run_back_off(engine, run));
     } else {
-        not_described(engine, run, result);
+        report_not_described(engine, run, result);
     }
 }
 
-void start_ask(struct temporal *engine, struct run *run)
+void starts_describe_run(struct temporal *engine, struct run *run)
 {
+    INVARIANT(run != NULL && run->state != RUN_ENDED);
     if (run->state != RUN_FOLLOWED && run->state != RUN_CLOSING) {
-        run->state = RUN_ASKING;
+        run->state = RUN_DESCRIBING;
     }
-    call_forget(run->call, false);
-    if (!call_send_own(engine, run, &run->call, METHOD_DESCRIBE,
-                       message_describe(engine->namespace_name, run->workflow_id, NULL), CALL_TIMEOUT_US, describe_done)) {
-        run_due(engine, run, run_back_off(engine, run));
+    call_detach(run->call, false);
+    if (!call_send_and_free(engine, run, &run->call, METHOD_DESCRIBE,
+                            encode_describe(engine->namespace_name, run->workflow_id, NULL), CALL_TIMEOUT_US,
+                            handle_describe_answer)) {
+        run_set_due(engine, run, run_back_off(engine, run));
     }
 }
 
 /* --- cancel --- */
 
-static void cancel_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
+static void handle_cancel_answer(struct temporal *engine, struct run *run, const struct grpc_result *result)
 {
     if (run == NULL || run->state == RUN_ENDED) {
         return;
     }
-    enum look_kind look = look_of(result);
-    if (look == LOOK_OK) {
-        run->cancel_asked = true;
+    enum reply_kind reply = outcome_classify_reply(result);
+    if (reply == REPLY_OK) {
+        run->cancel_sent = true;
         run->backoff_us = 0;
     } else if (run->state == RUN_FOLLOWED) {
-        run_due(engine, run, run_back_off(engine, run));
+        run_set_due(engine, run, run_back_off(engine, run));
     }
-    if (look == LOOK_NOT_FOUND && run->state == RUN_FOLLOWED) {
-        start_ask(engine, run);
+    if (reply == REPLY_NOT_FOUND && run->state == RUN_FOLLOWED) {
+        starts_describe_run(engine, run);
     }
 }
 
-static void ask_for_cancel(struct temporal *engine, struct run *run)
+static void request_cancel(struct temporal *engine, struct run *run)
 {
-    struct workflow_name workflow = run_workflow(run);
+    struct workflow_name workflow = run_workflow_name(run);
     if (run->cancel != NULL) {
         return;
     }
-    if (!call_send_own(engine, run, &run->cancel, METHOD_CANCEL,
-                       message_cancel(engine->namespace_name, &workflow, run->id, engine->identity, "asked for in weir"),
-                       CALL_TIMEOUT_US, cancel_done)) {
-        run_due(engine, run, run_back_off(engine, run));
+    if (!call_send_and_free(
+            engine, run, &run->cancel, METHOD_CANCEL,
+            encode_cancel(engine->namespace_name, &workflow, run->id, engine->identity, "asked for in weir"),
+            CALL_TIMEOUT_US, handle_cancel_answer)) {
+        run_set_due(engine, run, run_back_off(engine, run));
     }
 }
 
-void start_cancel(struct temporal *engine, struct run *run)
+void starts_cancel_run(struct temporal *engine, struct run *run)
 {
+    INVARIANT(run != NULL);
     run->cancel_wanted = true;
-    if (run->state == RUN_WAITS && !run->may_run && !run->known) {
-        /* The store knows of the cancel and ends it so. */
-        say_last(engine, run,
-                 report_with_error(engine, run, REPORT_REFUSED, "cancelled", "cancelled before it was started"));
-    } else if (run->state == RUN_FOLLOWED && !run->cancel_asked) {
-        ask_for_cancel(engine, run);
+    if (run->state == RUN_WAITING && !run->may_run && !run->known) {
+        /* The store has the cancel on record, and ends the execution as cancelled. */
+        report_and_remove(engine, run,
+                          new_error_report(engine, run, REPORT_REFUSED, "cancelled", "cancelled before it was started"));
+    } else if (run->state == RUN_FOLLOWED && !run->cancel_sent) {
+        request_cancel(engine, run);
     }
 }
 
 /* --- by state --- */
 
-void start_take(struct temporal *engine, struct run *run)
+void starts_take_claim(struct temporal *engine, struct run *run)
 {
+    INVARIANT(run != NULL && run->call == NULL);
     if (run->refusal != NULL && !run->may_run && !run->known) {
-        say_refusal(engine, run);
+        report_refusal(engine, run);
         return;
     }
     if (run->cancel_wanted && !run->may_run && !run->known) {
-        run->state = RUN_WAITS;
-        start_cancel(engine, run);
+        run->state = RUN_WAITING;
+        starts_cancel_run(engine, run);
         return;
     }
-    /* What was on record as running is never sent again: it is asked for, and when it is gone, that is its end. */
-    run->state = run->known || run->refusal != NULL || run->is_asked ? RUN_ASKING : RUN_WAITS;
-    run_due(engine, run, temporal_now(engine));
+    /* Step 9 of the start: a run on record is described. When the service does not have it, that is its end. */
+    run->state = run->known || run->refusal != NULL || run->is_describe_only ? RUN_DESCRIBING : RUN_WAITING;
+    run_set_due(engine, run, temporal_now(engine));
 }
 
-void start_due(struct temporal *engine, struct run *run)
+void starts_do_due(struct temporal *engine, struct run *run)
 {
+    INVARIANT(run != NULL && run->heap_place == 0);
     switch (run->state) {
-    case RUN_WAITS:
-        send_start(engine, run);
+    case RUN_WAITING:
+        send_run_start(engine, run);
         break;
-    case RUN_ASKING:
-        start_ask(engine, run);
+    case RUN_DESCRIBING:
+        starts_describe_run(engine, run);
         break;
     case RUN_FOLLOWED:
-        if (run->cancel_wanted && !run->cancel_asked) {
-            ask_for_cancel(engine, run);
+        if (run->cancel_wanted && !run->cancel_sent) {
+            request_cancel(engine, run);
         }
-        if (start_record_due(run) <= temporal_now(engine)) {
-            start_report_run(engine, run);
-            run_due(engine, run, follow_next_look(engine));
+        if (starts_record_due_us(run) <= temporal_now(engine)) {
+            starts_record_run(engine, run);
+            run_set_due(engine, run, close_sweep_next_describe(engine));
         } else if (run->poll != NULL && run->not_found == 0) {
-            run_due(engine, run, follow_next_look(engine)); /* its waiting call tells */
-        } else if (run->not_found > 0 || !follow_waits_for_turn(engine, run)) {
-            start_ask(engine, run);
+            run_set_due(engine, run, close_sweep_next_describe(engine)); /* its long poll reports the end */
+        } else if (run->not_found > 0 || !close_sweep_defers_describe(engine, run)) {
+            starts_describe_run(engine, run);
         }
         break;
     case RUN_CLOSING:
         if (run->has_closing) {
-            start_ask(engine, run);
+            starts_describe_run(engine, run);
         } else {
-            end_read(engine, run);
+            closing_read_event(engine, run);
         }
         break;
     case RUN_STARTING:

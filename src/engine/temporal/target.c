@@ -1,28 +1,42 @@
-/* Which service this is. Its address may change while executions run, and another service may answer at an old address, so
- * its identity is asked for, and the store keeps it with each execution before the start of it leaves.
+/* The identity of the service.
+ *
+ * The address of a service may change while executions run, and another service may answer at an old address. So each
+ * execution is on record with the identity of its service before its start leaves, and only a node of the same identity
+ * takes it over.
  *
  * The identity is the id of the namespace, which the service makes when it registers the namespace (DescribeNamespace). It
- * stays the same by any address, and in each cluster that shares the namespace, also after a failover. The id of the
- * cluster (GetClusterInfo) would do neither: it differs between those clusters, the question needs a right on the whole
- * cluster, and development servers of one user that keep their data in memory have the same one.
+ * is the same by any address, and in each cluster that shares the namespace, also after a failover. The id of the cluster
+ * (GetClusterInfo) would be wrong: it differs between those clusters, the request needs a right on the whole cluster, and
+ * development servers that keep their data in memory can have the same one.
  *
- * It is asked for when the node wants to know, until it is answered. */
+ * 1. The node asks for the target (target_get()); the identity is wanted from then on. Until it is known the node gets no
+ *    items.
+ * 2. The namespace is described until there is an answer. Its id is the identity; a service without one is known by its
+ *    address.
+ * 3. The search attributes are requested, because the first start needs them, too.
+ * 4. The target is published under the engine's lock, and REPORT_ENGINE_UP lets the node register it.
+ *
+ * A published target must never change. target_get() runs in any thread, the other functions in the engine's loop. */
+#include "engine/temporal/target.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "engine/temporal/temporal_internal.h"
 
-static void ask_again(struct temporal *engine)
+static void request_target_later(struct temporal *engine)
 {
     engine->target.due_us = time_add(temporal_now(engine), TARGET_RETRY_US);
 }
 
-static void settle(struct temporal *engine, const char *service)
+/* Without memory for the report it is tried again. */
+static void publish_target(struct temporal *engine, const char *service)
 {
+    INVARIANT(!atomic_load(&engine->target.is_known) && service[0] != '\0');
     struct report *report = report_new(REPORT_ENGINE_UP, "", 0);
     if (report == NULL) {
-        ask_again(engine);
+        request_target_later(engine);
         return;
     }
     struct engine_target target = {.engine = "temporal"};
@@ -36,34 +50,34 @@ static void settle(struct temporal *engine, const char *service)
     engine_report(&engine->base, report);
 }
 
-static void namespace_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
+static void handle_identity(struct temporal *engine, struct run *run, const struct grpc_result *result)
 {
     struct namespace_answer answer;
     (void)run;
-    if (look_of(result) != LOOK_OK ||
-        answer_describe_namespace(result->response, result->response_length, &answer) != WEIR_OK) {
-        ask_again(engine);
+    if (outcome_classify_reply(result) != REPLY_OK ||
+        decode_namespace(result->response, result->response_length, &answer) != WEIR_OK) {
+        request_target_later(engine);
         return;
     }
-    /* Every Temporal service names its id. */
     text_copy(engine->target.service, sizeof engine->target.service, answer.id[0] != '\0' ? answer.id : engine->address);
     engine->target.due_us = temporal_now(engine);
 }
 
-/* The namespace first, then its search attributes; the first start needs both. */
-static void ask(struct temporal *engine)
+/* Steps 2 to 4, one for each call. */
+static void request_target(struct temporal *engine)
 {
     struct service_target *target = &engine->target;
     if (target->service[0] == '\0') {
-        if (!call_send_own(engine, NULL, &target->call, METHOD_DESCRIBE_NAMESPACE,
-                           message_describe_namespace(engine->namespace_name), REACH_PROBE_TIMEOUT_US, namespace_done)) {
-            ask_again(engine);
+        if (!call_send_and_free(engine, NULL, &target->call, METHOD_DESCRIBE_NAMESPACE,
+                                encode_describe_namespace(engine->namespace_name), HEALTH_PROBE_TIMEOUT_US,
+                                handle_identity)) {
+            request_target_later(engine);
         }
-    } else if (!atomic_load(&engine->attributes.was_asked)) {
-        attributes_ask(engine);
-        ask_again(engine);
+    } else if (!atomic_load(&engine->attributes.is_answered)) {
+        attributes_request(engine);
+        request_target_later(engine);
     } else {
-        settle(engine, target->service);
+        publish_target(engine, target->service);
     }
 }
 
@@ -73,14 +87,15 @@ int64_t target_step(struct temporal *engine, int64_t now_us)
     if (!atomic_load(&target->is_wanted) || atomic_load(&target->is_known) || target->call != NULL) {
         return TIME_NEVER;
     }
-    if (now_us >= target->due_us || (target->service[0] != '\0' && atomic_load(&engine->attributes.was_asked))) {
-        ask(engine);
+    if (now_us >= target->due_us || (target->service[0] != '\0' && atomic_load(&engine->attributes.is_answered))) {
+        request_target(engine);
     }
     return target->call != NULL || atomic_load(&target->is_known) ? TIME_NEVER : target->due_us;
 }
 
-bool target_read(struct temporal *engine, struct engine_target *ret_target)
+bool target_get(struct temporal *engine, struct engine_target *ret_target)
 {
+    INVARIANT(ret_target != NULL);
     if (!atomic_load(&engine->target.is_known)) {
         atomic_store(&engine->target.is_wanted, true);
         return false;

@@ -1,5 +1,13 @@
-/* The verbs of the engine, and its loop. Verbs come from any thread and become commands; everything else belongs to the
- * loop. */
+/* The verbs of the engine, its loop, and its opening and closing.
+ *
+ * A verb runs in the caller's thread: it adds a command (commands.c) or reads an atomic member, and never waits. The loop
+ * executes the commands, drives the connections, and lets each part do the work that is due. Each part returns the time at
+ * which it wants to be called again; the loop sleeps until the earliest of these times, or until a descriptor is ready.
+ *
+ * The loop must never block: a node may drive several engines in one thread, and a blocked loop would miss the deadlines of
+ * its calls.
+ *
+ * After engine_run_threads() the loop runs in a thread of the engine, else inside engine_step(). */
 #include "engine/temporal/temporal.h"
 
 #include <errno.h>
@@ -14,302 +22,34 @@
 #include "base/error.h"
 #include "engine/temporal/temporal_internal.h"
 
-enum command_kind {
-    COMMAND_START,
-    COMMAND_CANCEL,
-    COMMAND_ABANDON,
-    COMMAND_RECORDED,
-    COMMAND_DESCRIBE,
-    COMMAND_WANT_SLOTS
-};
-
-struct command {
-    struct command *next;
-    enum command_kind kind;
-    struct run *run; /* START */
-    char id[UUID_TEXT_MAX];
-    int64_t fence;
-    size_t count;    /* RECORDED */
-    char *workspace; /* WANT_SLOTS; behind the struct */
-    struct recorded entries[];
-};
-
 static struct temporal *engine_of(struct engine *engine)
 {
     return (struct temporal *)(void *)engine;
 }
 
-/* --- commands --- */
-
-static void ring(struct temporal *engine)
-{
-    static const uint64_t one = 1;
-    ssize_t written = write(engine->bell_fd, &one, sizeof one);
-    (void)written; /* it fails only when it rings already */
-}
-
-static void push(struct temporal *engine, struct command *command)
-{
-    command->next = NULL;
-    (void)pthread_mutex_lock(&engine->lock);
-    bool was_empty = engine->first == NULL;
-    *engine->last = command;
-    engine->last = &command->next;
-    (void)pthread_mutex_unlock(&engine->lock);
-    if (was_empty) {
-        ring(engine);
-    }
-}
-
-static struct command *take_queue(struct temporal *engine)
-{
-    struct command *first = engine->first;
-    engine->first = NULL;
-    engine->last = &engine->first;
-    return first;
-}
-
-static struct command *take_commands(struct temporal *engine, bool *ret_abandons_all)
-{
-    uint64_t rings;
-    ssize_t got = read(engine->bell_fd, &rings, sizeof rings);
-    (void)got; /* nothing rang */
-    (void)pthread_mutex_lock(&engine->lock);
-    struct command *first = take_queue(engine);
-    *ret_abandons_all = engine->abandons_all;
-    engine->abandons_all = false;
-    (void)pthread_mutex_unlock(&engine->lock);
-    return first;
-}
-
-static void push_named(struct temporal *engine, enum command_kind kind, const char *id, int64_t fence)
-{
-    struct command *command = calloc(1, sizeof *command);
-    if (command == NULL) {
-        engine_lose_word(&engine->base); /* else a claim could be left without an end */
-        return;
-    }
-    command->kind = kind;
-    command->fence = fence;
-    text_copy(command->id, sizeof command->id, id);
-    push(engine, command);
-}
-
-/* --- starts --- */
+/* --- the start --- */
 
 static enum weir_status temporal_start(struct engine *base, const struct engine_start *start, struct weir_error *error)
 {
     struct temporal *engine = engine_of(base);
-    struct kept_workflow *kept = NULL;
-    enum weir_status status = definitions_get(&engine->definitions, start->definition_id, start->definition, &kept, error);
+    struct cached_definition *cached = NULL;
+    enum weir_status status =
+        definitions_get(&engine->definitions, start->definition_id, start->definition, &cached, error);
     if (status != WEIR_OK) {
         return status;
     }
-    struct command *command = calloc(1, sizeof *command);
-    struct run *run = command == NULL ? NULL : run_of_start(engine, start, kept->definition);
-    definitions_release(kept);
-    if (run == NULL) {
-        free(command);
+    struct run *run = run_new_from_start(engine, start, cached->definition);
+    definitions_release(cached);
+    if (run == NULL || !commands_push_start(engine, run)) {
+        run_free(run);
         return error_out_of_memory(error);
     }
-    run->counts_as_start = true;
-    atomic_fetch_add(&engine->admitted, 1);
-    atomic_fetch_add(&engine->starting, 1);
-    atomic_store(&engine->ordered_us, temporal_now(engine));
-    command->kind = COMMAND_START;
-    command->run = run;
-    push(engine, command);
     return WEIR_OK;
-}
-
-/* --- the loop takes commands --- */
-
-static void drop_new_run(struct temporal *engine, struct run *run)
-{
-    run_start_is_over(engine, run);
-    atomic_fetch_sub(&engine->admitted, 1);
-    run_free(run);
-}
-
-static void drop_commands(struct temporal *engine, struct command *command)
-{
-    while (command != NULL) {
-        struct command *next = command->next;
-        if (command->kind == COMMAND_START) {
-            drop_new_run(engine, command->run);
-        }
-        free(command);
-        command = next;
-    }
-}
-
-/* Surely not started: simply back into the queue. */
-static void refuse_for_stop(struct temporal *engine, struct run *run)
-{
-    report_free(run->refusal);
-    if (run_refuse(run, "stopping", false, "the node stops")) {
-        run->refusal->delay_us = 0;
-        start_take(engine, run);
-    } else {
-        engine_lose_word(&engine->base);
-        run_remove(engine, run);
-    }
-}
-
-static void take_start(struct temporal *engine, struct run *run)
-{
-    struct run *before = run_find(engine, run->id);
-    if (before != NULL && before->fence >= run->fence) {
-        drop_new_run(engine, run); /* the same start again, while we still work on it */
-        return;
-    }
-    if (before != NULL) {
-        /* A newer claim of what we still hold: what was sent under the old one may have arrived. */
-        run->may_run = true;
-        run->known = run->known || before->known;
-        run->first_us = before->first_us < run->first_us ? before->first_us : run->first_us;
-        memcpy(run->run_id, before->run_id, sizeof run->run_id);
-        memcpy(run->first_run_id, before->first_run_id, sizeof run->first_run_id);
-        run_remove(engine, before);
-    }
-    if (!run_insert(engine, run)) {
-        drop_new_run(engine, run); /* it is asked again after the start's deadline */
-        return;
-    }
-    if (atomic_load(&engine->stopped) && !run->may_run && !run->known) {
-        refuse_for_stop(engine, run);
-        return;
-    }
-    start_take(engine, run);
-}
-
-static void take_cancel(struct temporal *engine, const struct command *command)
-{
-    struct run *run = run_find(engine, command->id);
-    if (run != NULL && run->fence == command->fence) {
-        start_cancel(engine, run);
-    }
-}
-
-static void take_abandon(struct temporal *engine, const struct command *command)
-{
-    struct run *run = run_find(engine, command->id);
-    if (run != NULL && run->fence <= command->fence) {
-        run_remove(engine, run);
-    }
-}
-
-static void abandon_all(struct temporal *engine)
-{
-    waits_want_nothing(engine);
-    for (size_t i = 0; i < engine->bucket_count; i++) {
-        while (engine->buckets[i] != NULL) {
-            run_remove(engine, engine->buckets[i]);
-        }
-    }
-}
-
-static void take_recorded(struct temporal *engine, const struct command *command)
-{
-    for (size_t i = 0; i < command->count; i++) {
-        const struct recorded *recorded = &command->entries[i];
-        struct run *run = run_find(engine, recorded->id);
-        if (run == NULL || run->fence != recorded->fence) {
-            continue;
-        }
-        if (recorded->kind == REPORT_ENDED) {
-            end_recorded(engine, run, recorded->status);
-        } else if (recorded->kind == REPORT_GIVEN_BACK ||
-                   (recorded->status != WEIR_OK && recorded->status != WEIR_INVALID_ARGUMENT)) {
-            run_remove(engine, run);
-        }
-    }
-}
-
-static void take_describe(struct temporal *engine, const struct command *command)
-{
-    struct run *run = run_find(engine, command->id);
-    if (run != NULL) {
-        if (run->state == RUN_FOLLOWED) {
-            start_ask(engine, run);
-        }
-        return;
-    }
-    run = run_new(engine, command->id, command->fence, "", engine->task_queue, NULL);
-    if (run == NULL) {
-        return;
-    }
-    atomic_fetch_add(&engine->admitted, 1);
-    run->is_asked = true;
-    run->may_run = true;
-    if (!run_insert(engine, run)) {
-        drop_new_run(engine, run);
-        return;
-    }
-    start_take(engine, run);
-}
-
-/* True when the run needs nothing more of this node: nothing of it is on its way. */
-static bool is_settled(const struct run *run)
-{
-    return run->state == RUN_FOLLOWED || run->state == RUN_ASKING || run->state == RUN_WAITS;
-}
-
-static void give_back_one(struct temporal *engine, struct run *run)
-{
-    if (run->state == RUN_WAITS && !run->may_run && !run->known) {
-        refuse_for_stop(engine, run);
-        return;
-    }
-    call_forget(run->call, false);
-    coding_forget(engine, run);
-    follow_end(engine, run);
-    run_start_is_over(engine, run);
-    run_due(engine, run, TIME_NEVER);
-    run->state = RUN_ENDED;
-    run_say(engine, run_report(engine, run, REPORT_GIVEN_BACK));
-}
-
-/* What runs goes on in the service whoever follows it: others may have it at once. What is under way is awaited. */
-static void give_back(struct temporal *engine, bool all)
-{
-    for (size_t i = 0; i < engine->bucket_count; i++) {
-        for (struct run *run = engine->buckets[i], *next; run != NULL; run = next) {
-            next = run->next;
-            if (run->state != RUN_ENDED && (all || is_settled(run))) {
-                give_back_one(engine, run);
-            }
-        }
-    }
-}
-
-static void take_command(struct temporal *engine, struct command *command)
-{
-    switch (command->kind) {
-    case COMMAND_START:
-        take_start(engine, command->run);
-        break;
-    case COMMAND_CANCEL:
-        take_cancel(engine, command);
-        break;
-    case COMMAND_ABANDON:
-        take_abandon(engine, command);
-        break;
-    case COMMAND_RECORDED:
-        take_recorded(engine, command);
-        break;
-    case COMMAND_DESCRIBE:
-        take_describe(engine, command);
-        break;
-    case COMMAND_WANT_SLOTS:
-        waits_want(engine, command->workspace, command->count != 0);
-        break;
-    }
-    free(command);
 }
 
 /* --- the loop --- */
 
+/* Sends and receives on the connections to the service and to the codec; answers are handled inside. */
 static int64_t step_wires(struct temporal *engine)
 {
     const struct codec_wire *codec = &engine->wire.codec;
@@ -318,45 +58,44 @@ static int64_t step_wires(struct temporal *engine)
     return codec_us < wire_us ? codec_us : wire_us;
 }
 
-/* Does all that is due; returns when the next thing is. */
-static int64_t turn(struct temporal *engine)
+static int64_t earlier_of(int64_t a_us, int64_t b_us)
 {
-    bool abandons_all;
-    struct command *command = take_commands(engine, &abandons_all);
-    if (abandons_all) {
-        abandon_all(engine);
-    }
-    while (command != NULL) {
-        struct command *next = command->next;
-        take_command(engine, command);
-        command = next;
-    }
-    int64_t wire_us = step_wires(engine);
-    int64_t now_us = temporal_now(engine);
-    for (struct run *run = run_next_due(engine, now_us); run != NULL; run = run_next_due(engine, now_us)) {
-        start_due(engine, run);
-    }
-    if (atomic_load(&engine->stopped)) {
-        give_back(engine, atomic_load(&engine->interrupted));
-    }
-    int64_t next_us = follow_step(engine, now_us);
-    int64_t reach_us = reach_step(engine, now_us);
-    next_us = reach_us < next_us ? reach_us : next_us;
-    int64_t target_us = target_step(engine, now_us);
-    next_us = target_us < next_us ? target_us : next_us;
-    /* What was sent just now leaves in this step. */
-    int64_t sent_us = step_wires(engine);
-    wire_us = sent_us < wire_us ? sent_us : wire_us;
-    next_us = wire_us < next_us ? wire_us : next_us;
-    int64_t due_us = run_earliest(engine);
-    return due_us < next_us ? due_us : next_us;
+    return a_us < b_us ? a_us : b_us;
 }
 
-static void *run_loop(void *argument)
+/* Does all the work that is due; returns when the next work is.
+ *
+ * 1. Execute the orders of the node, so that a lost claim sends no further call.
+ * 2. Receive answers. They may make runs due.
+ * 3. Do the action of each run that is due, in the order of the claims.
+ * 4. If the engine stops, give back the runs that steps 1 to 3 have left in a settled state.
+ * 5. Let each part send its own calls: long polls, retention, list, probe, identity.
+ * 6. Send: calls that were made in this turn leave in it. */
+static int64_t run_turn(struct temporal *engine)
+{
+    commands_execute(engine);
+    int64_t next_us = step_wires(engine);
+    int64_t now_us = temporal_now(engine);
+    for (struct run *run = run_take_due(engine, now_us); run != NULL; run = run_take_due(engine, now_us)) {
+        starts_do_due(engine, run);
+    }
+    if (atomic_load(&engine->stopped)) {
+        commands_give_back_runs(engine, atomic_load(&engine->interrupted));
+    }
+    next_us = earlier_of(next_us, long_poll_step(engine, now_us));
+    next_us = earlier_of(next_us, retention_step(engine, now_us));
+    next_us = earlier_of(next_us, close_sweep_step(engine, now_us));
+    next_us = earlier_of(next_us, service_health_step(engine, now_us));
+    next_us = earlier_of(next_us, target_step(engine, now_us));
+    next_us = earlier_of(next_us, step_wires(engine));
+    return earlier_of(next_us, run_earliest_due(engine));
+}
+
+static void *run_temporal_loop(void *argument)
 {
     struct temporal *engine = argument;
     while (!atomic_load(&engine->closing)) {
-        int64_t next_us = turn(engine);
+        int64_t next_us = run_turn(engine);
         struct epoll_event event;
         int64_t wait_us = next_us == TIME_NEVER ? -1 : next_us - temporal_now(engine);
         int wait_ms = next_us == TIME_NEVER                    ? -1
@@ -372,82 +111,59 @@ static void *run_loop(void *argument)
 
 static void temporal_cancel(struct engine *base, const char *id, int64_t fence)
 {
-    push_named(engine_of(base), COMMAND_CANCEL, id, fence);
+    commands_push_run(engine_of(base), COMMAND_CANCEL, id, fence);
 }
 
 static void temporal_abandon(struct engine *base, const char *id, int64_t fence)
 {
-    struct temporal *engine = engine_of(base);
-    if (id != NULL) {
-        push_named(engine, COMMAND_ABANDON, id, fence);
-        return;
+    if (id == NULL) {
+        commands_push_abandon_all(engine_of(base));
+    } else {
+        commands_push_run(engine_of(base), COMMAND_ABANDON, id, fence);
     }
-    /* Needs no memory. All that was ordered so far is of claims that are given up by this. */
-    (void)pthread_mutex_lock(&engine->lock);
-    struct command *dropped = take_queue(engine);
-    engine->abandons_all = true;
-    (void)pthread_mutex_unlock(&engine->lock);
-    drop_commands(engine, dropped);
-    ring(engine);
 }
 
 static void temporal_recorded(struct engine *base, const struct recorded *recorded, size_t count)
 {
-    struct temporal *engine = engine_of(base);
-    struct command *command = calloc(1, sizeof *command + count * sizeof *recorded);
-    if (command == NULL) {
-        engine_lose_word(base); /* what waits for it is given up with everything else, and its room is free then */
-        return;
-    }
-    command->kind = COMMAND_RECORDED;
-    command->count = count;
-    memcpy(command->entries, recorded, count * sizeof *recorded);
-    push(engine, command);
+    commands_push_recorded(engine_of(base), recorded, count);
 }
 
 static void temporal_describe(struct engine *base, const char *id, int64_t fence)
 {
-    push_named(engine_of(base), COMMAND_DESCRIBE, id, fence);
+    commands_push_run(engine_of(base), COMMAND_DESCRIBE, id, fence);
 }
 
 static void temporal_want_slots(struct engine *base, const char *workspace, bool wanted)
 {
-    size_t length = strlen(workspace) + 1;
-    struct command *command = calloc(1, sizeof *command + length);
-    if (command == NULL) {
-        return; /* advice */
-    }
-    command->kind = COMMAND_WANT_SLOTS;
-    command->count = wanted ? 1 : 0;
-    command->workspace = (char *)(command + 1);
-    memcpy(command->workspace, workspace, length);
-    push(engine_of(base), command);
+    commands_push_want_slots(engine_of(base), workspace, wanted);
 }
 
-static size_t temporal_room(struct engine *base)
+/* Starts that may be ordered now. While starts are answered one by one, free places are reported in portions, because a
+ * claim for each answer costs the node more than the start. After CAPACITY_WAITS_US it reports every free place. */
+static size_t temporal_free_capacity(struct engine *base)
 {
     struct temporal *engine = engine_of(base);
     size_t admitted = atomic_load(&engine->admitted);
-    size_t starting = atomic_load(&engine->starting);
-    size_t window = atomic_load(&engine->window);
+    size_t starting = atomic_load(&engine->starts.under_way);
+    size_t window = atomic_load(&engine->starts.window);
     if (atomic_load(&engine->stopped) || admitted >= engine->max_running || starting >= window) {
         return 0;
     }
     size_t places = window - starting;
-    /* A claim for each answer would cost more than the start itself. Whoever waits long for answers gets what there is. */
-    if (places < window / ROOM_PARTS && temporal_now(engine) - atomic_load(&engine->ordered_us) < ROOM_WAITS_US) {
+    if (places < window / CAPACITY_PARTS &&
+        temporal_now(engine) - atomic_load(&engine->starts.ordered_us) < CAPACITY_WAITS_US) {
         return 0;
     }
-    size_t room = engine->max_running - admitted;
-    return room < places ? room : places;
+    size_t free_runs = engine->max_running - admitted;
+    return free_runs < places ? free_runs : places;
 }
 
 static bool temporal_target(struct engine *base, struct engine_target *ret_target)
 {
     struct temporal *engine = engine_of(base);
-    bool is_known = target_read(engine, ret_target);
+    bool is_known = target_get(engine, ret_target);
     if (!is_known) {
-        ring(engine);
+        commands_wake_loop(engine);
     }
     return is_known;
 }
@@ -460,7 +176,7 @@ static size_t temporal_running(struct engine *base)
 static int64_t temporal_step(struct engine *base)
 {
     struct temporal *engine = engine_of(base);
-    return engine->has_thread ? TIME_NEVER : turn(engine);
+    return engine->has_thread ? TIME_NEVER : run_turn(engine);
 }
 
 static int temporal_fd(struct engine *base)
@@ -479,11 +195,11 @@ static enum weir_status temporal_run_threads(struct engine *base, struct weir_er
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     engine->has_thread = true;
-    int native = pthread_create(&engine->thread, NULL, run_loop, engine);
+    int native = pthread_create(&engine->thread, NULL, run_temporal_loop, engine);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (native != 0) {
         engine->has_thread = false;
-        return error_set_native(error, WEIR_SYSTEM, native, "no thread for the engine's loop");
+        return error_set_native(error, WEIR_SYSTEM, native, "the system has no thread for the loop of the engine");
     }
     return WEIR_OK;
 }
@@ -495,7 +211,7 @@ static void temporal_stop(struct engine *base, bool interrupt)
         atomic_store(&engine->interrupted, true);
     }
     atomic_store(&engine->stopped, true);
-    ring(engine);
+    commands_wake_loop(engine);
 }
 
 static void temporal_close(struct engine *base)
@@ -503,12 +219,12 @@ static void temporal_close(struct engine *base)
     struct temporal *engine = engine_of(base);
     atomic_store(&engine->closing, true);
     if (engine->has_thread) {
-        ring(engine);
+        commands_wake_loop(engine);
         (void)pthread_join(engine->thread, NULL);
     }
-    drop_commands(engine, take_queue(engine));
-    if (engine->buckets != NULL && engine->named_buckets != NULL) {
-        abandon_all(engine);
+    commands_discard(engine);
+    if (engine->runs.buckets != NULL && engine->runs.named_buckets != NULL) {
+        commands_abandon_runs(engine);
     }
     if (engine->wire.close != NULL) {
         engine->wire.close(engine->wire.context);
@@ -517,20 +233,18 @@ static void temporal_close(struct engine *base)
         engine->wire.codec.close(engine->wire.codec.context);
     }
     INVARIANT(engine->calls == NULL);
-    follow_close(engine);
-    waits_close(engine);
+    close_sweep_close(engine);
+    long_poll_close(engine);
     attributes_close(engine);
     definitions_close(&engine->definitions);
-    if (engine->bell_fd >= 0) {
-        (void)close(engine->bell_fd);
+    if (engine->commands.bell_fd >= 0) {
+        (void)close(engine->commands.bell_fd);
     }
     if (engine->poll_fd >= 0) {
         (void)close(engine->poll_fd);
     }
     (void)pthread_mutex_destroy(&engine->lock);
-    free(engine->buckets);
-    free(engine->named_buckets);
-    free(engine->heap);
+    run_table_close(&engine->runs);
     free(engine->address);
     free(engine->namespace_name);
     free(engine->task_queue);
@@ -539,7 +253,7 @@ static void temporal_close(struct engine *base)
     free(engine);
 }
 
-/* Without ENGINE_DIES_WITH_NODE: what runs outlives the node that started it. */
+/* Without ENGINE_DIES_WITH_NODE: a workflow outlives the node that started it. */
 static const struct engine_operations operations = {
     .name = "temporal",
     .features = ENGINE_RECORDS_STEPS | ENGINE_DESCRIBES | ENGINE_SEEKS_ENDS,
@@ -549,7 +263,7 @@ static const struct engine_operations operations = {
     .recorded = temporal_recorded,
     .describe = temporal_describe,
     .want_slots = temporal_want_slots,
-    .room = temporal_room,
+    .free_capacity = temporal_free_capacity,
     .running = temporal_running,
     .target = temporal_target,
     .step = temporal_step,
@@ -561,8 +275,8 @@ static const struct engine_operations operations = {
 
 /* --- opening --- */
 
-static enum weir_status copy_texts(struct temporal *engine, const struct temporal_options *options,
-                                   struct weir_error *error)
+static enum weir_status copy_option_texts(struct temporal *engine, const struct temporal_options *options,
+                                          struct weir_error *error)
 {
     char host[128] = "node";
     char identity[160];
@@ -589,27 +303,22 @@ static enum weir_status copy_texts(struct temporal *engine, const struct tempora
     return WEIR_OK;
 }
 
-static enum weir_status open_parts(struct temporal *engine, struct weir_error *error)
+static enum weir_status open_tables_and_fds(struct temporal *engine, struct weir_error *error)
 {
     struct epoll_event wanted = {.events = EPOLLIN};
-    engine->bucket_count = BUCKETS_MIN;
-    while (engine->bucket_count < 2 * engine->max_running && engine->bucket_count < BUCKETS_MAX) {
-        engine->bucket_count *= 2;
-    }
-    engine->buckets = calloc(engine->bucket_count, sizeof *engine->buckets);
-    engine->named_buckets = calloc(engine->bucket_count, sizeof *engine->named_buckets);
-    if (engine->buckets == NULL || engine->named_buckets == NULL) {
+    if (!run_table_open(&engine->runs, engine->max_running)) {
         return error_out_of_memory(error);
     }
-    engine->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    engine->commands.bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     engine->poll_fd = epoll_create1(EPOLL_CLOEXEC);
     int wire_fd = engine->wire.fd(engine->wire.context);
     int codec_fd = engine->wire.codec.fd == NULL ? -1 : engine->wire.codec.fd(engine->wire.codec.context);
-    if (engine->bell_fd < 0 || engine->poll_fd < 0 ||
-        epoll_ctl(engine->poll_fd, EPOLL_CTL_ADD, engine->bell_fd, &wanted) != 0 ||
+    if (engine->commands.bell_fd < 0 || engine->poll_fd < 0 ||
+        epoll_ctl(engine->poll_fd, EPOLL_CTL_ADD, engine->commands.bell_fd, &wanted) != 0 ||
         (wire_fd >= 0 && epoll_ctl(engine->poll_fd, EPOLL_CTL_ADD, wire_fd, &wanted) != 0) ||
         (codec_fd >= 0 && epoll_ctl(engine->poll_fd, EPOLL_CTL_ADD, codec_fd, &wanted) != 0)) {
-        return error_set_native(error, WEIR_SYSTEM, errno, "no file descriptor for the engine: %s", strerror(errno));
+        return error_set_native(error, WEIR_SYSTEM, errno, "the system has no file descriptor for the engine: %s",
+                                strerror(errno));
     }
     return WEIR_OK;
 }
@@ -617,6 +326,7 @@ static enum weir_status open_parts(struct temporal *engine, struct weir_error *e
 enum weir_status temporal_open_on(const struct temporal_options *options, const struct temporal_wire *wire,
                                   struct engine **ret_engine, struct weir_error *error)
 {
+    INVARIANT(options != NULL && wire != NULL && wire->call != NULL && wire->step != NULL && ret_engine != NULL);
     struct temporal *engine = calloc(1, sizeof *engine);
     if (engine == NULL) {
         wire->close(wire->context);
@@ -628,24 +338,23 @@ enum weir_status temporal_open_on(const struct temporal_options *options, const 
     engine->base.operations = &operations;
     engine->base.clock = options->clock == NULL ? clock_system() : options->clock;
     engine->wire = *wire;
-    engine->bell_fd = -1;
+    engine->commands.bell_fd = -1;
     engine->poll_fd = -1;
-    engine->last = &engine->first;
+    engine->commands.last = &engine->commands.first;
     engine->max_running = options->max_running == 0 ? TEMPORAL_MAX_RUNNING_DEFAULT : options->max_running;
-    engine->polls_max = options->polls_max == 0          ? TEMPORAL_POLLS_MAX_DEFAULT
-                        : options->polls_max == SIZE_MAX ? 0
-                                                         : options->polls_max;
-    waits_open(engine);
-    engine->retention_us = TEMPORAL_RETENTION_LEAST_US;
-    engine->reach.due_us = time_add(temporal_now(engine), REACH_QUIET_US);
+    long_poll_init(&engine->long_polls, options->polls_max == 0          ? TEMPORAL_POLLS_MAX_DEFAULT
+                                        : options->polls_max == SIZE_MAX ? 0
+                                                                         : options->polls_max);
+    engine->retention.us = TEMPORAL_RETENTION_LEAST_US;
+    engine->health.due_us = time_add(temporal_now(engine), HEALTH_QUIET_US);
     (void)pthread_mutex_init(&engine->lock, NULL);
     definitions_init(&engine->definitions);
     random_seed_from_system(&engine->random);
-    pace_init(&engine->pace, options->starts_max == 0 ? TEMPORAL_STARTS_MAX_DEFAULT : options->starts_max,
-              temporal_now(engine));
-    atomic_store(&engine->window, pace_window(&engine->pace));
-    enum weir_status status = copy_texts(engine, options, error);
-    status = status == WEIR_OK ? open_parts(engine, error) : status;
+    start_rate_init(&engine->starts.limits, options->starts_max == 0 ? TEMPORAL_STARTS_MAX_DEFAULT : options->starts_max,
+                    temporal_now(engine));
+    atomic_store(&engine->starts.window, start_rate_window(&engine->starts.limits));
+    enum weir_status status = copy_option_texts(engine, options, error);
+    status = status == WEIR_OK ? open_tables_and_fds(engine, error) : status;
     if (status != WEIR_OK) {
         temporal_close(&engine->base);
         return status;

@@ -8,14 +8,14 @@
  *   workspace               ->  fairness key; memo weir_workspace; search attribute WeirWorkspace, where there is one
  *   definition `temporal:`  ->  workflow type, task queue, time-outs, retry policy, memo, search attributes, ... (fields.h)
  *
- * Once each: every start of an execution has the same bytes with REJECT_DUPLICATE and FAIL, so the service itself answers a
- * second one with the first one's run. Whatever is not certain keeps its slot and is asked again; what the service may have
- * forgotten (its retention) is never started again. A node's death changes nothing for what runs: the next node asks what
- * became of it and follows on.
+ * Once each: every start of an execution has the same bytes with REJECT_DUPLICATE and FAIL, so the service answers a second
+ * start with the run of the first. After an uncertain answer the execution keeps its slot, and the start is repeated. A
+ * start that the service may have forgotten (by its retention) is never repeated. The death of a node does not stop a
+ * workflow: the next node describes it and follows it.
  *
- * The end is seen by waiting calls (at most `polls_max`), by a list query each second over what closed lately where a run
- * has no such call, and by looking at each run now and then. All three only say "look at this run": its close event says
- * how it ended, and whether the chain goes on (continued as new, retried, cron).
+ * Ends are found by long polls (at most `polls_max`), by a list of the workflows that closed lately, and by a description
+ * of each followed run now and then. All of them lead to the close event of the run: it has the result, and shows whether
+ * the chain goes on (continued as new, retried, cron). closing.c explains why no end is missed.
  *
  * Threads: as engine.h; one of its own after engine_run_threads(), else the caller's in engine_step(). Nothing blocks.
  */
@@ -31,15 +31,15 @@
 enum {
     TEMPORAL_MAX_RUNNING_DEFAULT = 10000, /* executions followed by a node at once */
     TEMPORAL_STARTS_MAX_DEFAULT = 64,     /* starts under way at once */
-    TEMPORAL_POLLS_MAX_DEFAULT = 160      /* runs whose end is waited for, not only looked for: 480 calls a minute */
+    TEMPORAL_POLLS_MAX_DEFAULT = 160      /* runs with a long poll: 480 calls a minute */
 };
 #define TEMPORAL_ADDRESS_DEFAULT "127.0.0.1:7233"
 #define TEMPORAL_NAMESPACE_DEFAULT "default"
-/* An output {"encoded": PAYLOADS} has not been decoded: the codec was away. */
+/* An output {"encoded": PAYLOADS} has not been decoded: the codec could not be reached. */
 #define TEMPORAL_ENCODED_KEY "encoded"
 #define TEMPORAL_ENCODING_DEFAULT "json/plain"
 #define TEMPORAL_START_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
-/* What the service may keep closed runs for at least; used until it has told. */
+/* The shortest retention of closed runs; it holds until the service has reported its own. */
 #define TEMPORAL_RETENTION_LEAST_US (3600 * MICROSECONDS_PER_SECOND)
 
 /* Texts are copied. Zero or NULL is the default. */
@@ -47,8 +47,8 @@ struct temporal_options {
     const char *address;        /* "host:port", several with ','; default "127.0.0.1:7233" */
     const char *namespace_name; /* "default" */
     const char *task_queue;     /* of definitions that name none; "" = they are refused */
-    const char *identity;       /* told to the service; default "weir@HOST" */
-    const char *encoding;       /* of the input payload; "json/plain" */
+    const char *identity;       /* of this node, for the service; default "weir@HOST" */
+    const char *encoding;       /* in the metadata of params and arguments; default "json/plain" */
     bool tls;
     const char *ca_file;
     const char *certificate_file;

@@ -298,7 +298,7 @@ static void every_stuck_execution_is_named_with_a_full_engine_and_a_paused_node(
     }
     start_node(bench);
     pass(bench, SECOND);
-    assert_int_equal(engine_room(bench->engine), 0);
+    assert_int_equal(engine_free_capacity(bench->engine), 0);
     node_pause(bench->node);
     pass(bench, 8 * SECOND);
     assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], 0);
@@ -496,7 +496,7 @@ static void a_start_that_was_still_allowed_ends_with_the_lease(void **state)
     slow_operations = *real_operations;
     slow_operations.start = wait_and_start;
     slow_operations.running = none; /* the scripted engine has no lock of its own */
-    slow_operations.room = some;
+    slow_operations.free_capacity = some;
     bench->engine->operations = &slow_operations;
     interrupted = bench;
     enqueue(bench, "solo", id);
@@ -575,7 +575,7 @@ static void an_engine_that_lost_a_word_gives_up_its_claims_and_the_node_goes_on(
     enqueue(bench, "solo", id);
     pass(bench, SECOND);
     assert_string_equal(text_of(bench, id, "status"), "DISPATCHED");
-    engine_lose_word(bench->engine);
+    engine_note_lost_report(bench->engine);
     pass(bench, 4 * MINUTE);
     assert_int_equal(bench->counts[EVENT_LEASE_LOST], 1);
     assert_true(node_id(bench->node) > old_id);

@@ -105,7 +105,7 @@ static void accepts_and_ends(void **state)
     say_recorded(bench.engine, heard(&bench, 1, REPORT_ENDED), WEIR_OK);
     assert_true(scripted_world_entry(bench.world, ID_ONE)->ended_durably);
     assert_int_equal(engine_running(bench.engine), 0);
-    assert_int_equal(engine_room(bench.engine), 4);
+    assert_int_equal(engine_free_capacity(bench.engine), 4);
     assert_null(scripted_world_broken(bench.world));
     close_bench(&bench);
 }
@@ -246,7 +246,7 @@ static void refuses_in_every_way(void **state)
         const struct report *report = heard(&bench, 0, ways[i].kind);
         assert_int_equal(report->permanent, ways[i].permanent);
         assert_int_equal(report->spends_attempt, ways[i].spends);
-        assert_int_equal(engine_room(bench.engine), 4);
+        assert_int_equal(engine_free_capacity(bench.engine), 4);
         close_bench(&bench);
     }
 }
@@ -324,7 +324,7 @@ static void stop_gives_back_and_describe_answers(void **state)
     pass(&bench, SECOND_US);
     (void)heard(&bench, 2, REPORT_STARTED);
     engine_stop(bench.engine, false);
-    assert_int_equal(engine_room(bench.engine), 0);
+    assert_int_equal(engine_free_capacity(bench.engine), 0);
     engine_stop(bench.engine, true);
     pass(&bench, 0);
     (void)heard(&bench, 3, REPORT_GIVEN_BACK);

@@ -366,7 +366,7 @@ static void stopping_node_takes_no_more_and_lets_running_work_finish(void **stat
                          "{}");
     assert_true(wait_for_pid_file(path_of("pid")) > 0);
     engine_stop(fixture.engine, false);
-    assert_int_equal(engine_room(fixture.engine), 0);
+    assert_int_equal(engine_free_capacity(fixture.engine), 0);
     engine_fixture_start(&fixture, 2, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"]}}}", "{}");
     const struct report *refused = engine_fixture_expect(&fixture, REPORT_REFUSED, 2, NULL, -1, 1);
     assert_false(refused->spends_attempt);

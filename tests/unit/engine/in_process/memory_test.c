@@ -53,7 +53,7 @@ static void done(struct weir_call *call, void *context)
 static bool drive(struct engine_fixture *fixture, struct engine_start *start, int64_t *again_us)
 {
     int64_t now_us = clock_boot(clock_system());
-    if (engine_take_lost_word(fixture->engine)) {
+    if (engine_take_lost_report(fixture->engine)) {
         engine_abandon(fixture->engine, NULL, 0);
         start->fence++;
         *again_us = now_us;

@@ -442,17 +442,17 @@ static void room_is_what_is_left_of_the_limit_until_ends_are_durable(void **stat
     small.max_running = 3;
     engine_fixture_open(&own, &small);
     own.recorder.is_manual = true;
-    assert_int_equal(engine_room(own.engine), 3);
+    assert_int_equal(engine_free_capacity(own.engine), 3);
     engine_fixture_start(&own, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"done\"}}}", "{}");
-    assert_int_equal(engine_room(own.engine), 2);
+    assert_int_equal(engine_free_capacity(own.engine), 2);
     const struct report *end = engine_fixture_expect_end(&own, 1, END_COMPLETED);
-    assert_int_equal(engine_room(own.engine), 2);
+    assert_int_equal(engine_free_capacity(own.engine), 2);
     recorder_answer(&own.recorder, end, WEIR_OK);
-    assert_int_equal(engine_room(own.engine), 3); /* at once: who is woken now finds it */
-    recorder_answer(&own.recorder, end, WEIR_OK); /* twice frees nothing twice */
+    assert_int_equal(engine_free_capacity(own.engine), 3); /* at once: who is woken now finds it */
+    recorder_answer(&own.recorder, end, WEIR_OK);          /* twice frees nothing twice */
     engine_describe(own.engine, engine_fixture_id(1), 1);
     (void)engine_fixture_expect(&own, REPORT_ABSENT, 1, NULL, -1, 1);
-    assert_int_equal(engine_room(own.engine), 3);
+    assert_int_equal(engine_free_capacity(own.engine), 3);
     engine_fixture_close(&own);
 }
 

@@ -1,13 +1,12 @@
 /* The engine and its payload codec, on a virtual clock: a codec in memory turns the bytes of each payload over, or is away,
  * or refuses. */
-#include "bench.h"
+#include "temporal_scene.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/json.h"
 #include "base/text.h"
-#include "engine/temporal/decode.h"
 
 enum { CODEC_CALLS_KEPT = 64 };
 
@@ -120,191 +119,178 @@ static void fake_close(void *context)
     codec->is_closed = true;
 }
 
-static void open_coded(struct bench *bench, struct fake_codec *codec)
+static void open_coded(struct scene *scene, struct fake_codec *codec)
 {
     struct codec_wire wire = {
         .call = fake_call, .cancel = fake_cancel, .step = fake_step, .fd = fake_fd, .close = fake_close, .context = codec};
-    open_bench_with(bench, &wire);
+    open_scene_with(scene, (struct temporal_options){.starts_max = 64}, &wire);
 }
 
 /* --- the start --- */
 
-static void an_input_is_encoded_once_and_sent_again_as_it_is(void **state)
+static void an_input_is_encoded_once_and_sent_again_unchanged(void **state)
 {
     struct fake_codec codec = {.outcome = CODEC_OK};
-    struct bench bench;
+    struct scene scene;
     (void)state;
-    open_coded(&bench, &codec);
-    fake_temporal_push(bench.service, FAKE_LOSE_ANSWER);
-    start_one(&bench, ID_ONE);
-    pass(&bench, 10 * SECOND_US);
-    assert_int_equal(heard(&bench, REPORT_STARTED), 1);
+    open_coded(&scene, &codec);
+    fake_temporal_push(scene.service, FAKE_LOSE_ANSWER);
+    start_one(&scene, ID_ONE);
+    pass_time(&scene, 10 * SECOND_US);
+    assert_int_equal(count_reports(&scene, REPORT_STARTED), 1);
     assert_int_equal(codec.encoded, 1);
-    assert_true(fake_temporal_starts_are_equal(bench.service));
+    assert_true(fake_temporal_starts_are_equal(scene.service));
     struct text body = {.max = 4096};
-    assert_int_equal(payloads_of_start(fake_temporal_start_of(bench.service, ID_ONE), &body), WEIR_OK);
+    assert_int_equal(payloads_of_start(fake_temporal_start_of(scene.service, ID_ONE), &body), WEIR_OK);
     assert_non_null(strstr(body.data, "\"eGVub24=\""));
     assert_non_null(strstr(body.data, "\"AAAAeyJjdXN0b21lciI6IDd9\""));
     text_close(&body);
-    close_bench(&bench);
+    close_scene(&scene);
     assert_true(codec.is_closed);
 }
 
-static const TemporalApi__Payload *field(const TemporalApi__PayloadMap *map, const char *key)
+/* As turn_over() encodes it. */
+static void assert_encoded(const TemporalApi__Payload *payload, const char *text)
 {
-    for (size_t i = 0; i < map->n_fields; i++) {
-        if (strcmp(map->fields[i]->key, key) == 0) {
-            return map->fields[i]->value;
-        }
-    }
-    fail_msg("no field %s", key);
-    return NULL;
-}
-
-static void expect_payload(const TemporalApi__Payload *payload, const char *encoding, const char *text)
-{
-    static const uint8_t zeros[3];
-    bool is_encoded = strcmp(encoding, "xenon") == 0;
-    size_t skip = is_encoded ? sizeof zeros : 0;
-    assert_true(payload_has_encoding(payload, encoding));
-    assert_int_equal(payload->data.len, skip + strlen(text));
-    assert_memory_equal(payload->data.data, zeros, skip);
-    assert_memory_equal(payload->data.data + skip, text, strlen(text));
+    char encoded[64] = {0};
+    size_t length = strlen(text);
+    assert_true(length + 3 < sizeof encoded);
+    memcpy(encoded + 3, text, length);
+    assert_true(payload_has_encoding(payload, "xenon"));
+    assert_int_equal(payload->data.len, length + 3);
+    assert_memory_equal(payload->data.data, encoded, length + 3);
 }
 
 /* The service reads search attributes, and weir reads its own fields of the memo in each description. */
-static void arguments_and_memo_are_encoded_and_the_rest_of_a_start_is_not(void **state)
+static void only_arguments_and_memo_of_a_start_are_encoded(void **state)
 {
     struct fake_codec codec = {.outcome = CODEC_OK};
-    struct bench bench;
+    struct scene scene;
     (void)state;
-    open_coded(&bench, &codec);
+    open_coded(&scene, &codec);
     struct engine_start start = start_of(ID_ONE);
     start.definition = "{\"name\": \"onboard\", \"temporal\": {\"task_queue\": \"q\", \"workflow_id\": "
                        "\"order-${.input.customer}\", \"args\": [\"${.input.customer}\", \"two\"], \"memo\": "
                        "{\"for\": \"${.input.customer}\"}, \"search_attributes\": {\"Customer\": \"c\"}}}";
-    fake_attributes_add(fake_temporal_attributes(bench.service), "Customer", ATTRIBUTE_KEYWORD);
-    fake_temporal_push(bench.service, FAKE_LOSE_ANSWER);
-    assert_int_equal(engine_start(bench.engine, &start, NULL), WEIR_OK);
-    pass(&bench, 10 * SECOND_US);
-    assert_int_equal(heard(&bench, REPORT_STARTED), 1);
+    fake_attributes_add(fake_temporal_attributes(scene.service), "Customer", ATTRIBUTE_KEYWORD);
+    fake_temporal_push(scene.service, FAKE_LOSE_ANSWER);
+    assert_int_equal(engine_start(scene.engine, &start, NULL), WEIR_OK);
+    pass_time(&scene, 10 * SECOND_US);
+    assert_int_equal(count_reports(&scene, REPORT_STARTED), 1);
     assert_int_equal(codec.encoded, 1);
-    assert_true(fake_temporal_starts_are_equal(bench.service));
-    struct bytes sent = fake_temporal_start_of(bench.service, ID_ONE);
-    TemporalApi__StartWorkflowExecutionRequest *request =
-        temporal_api__start_workflow_execution_request__unpack(NULL, sent.length, sent.data);
-    assert_non_null(request);
+    assert_true(fake_temporal_starts_are_equal(scene.service));
+    TemporalApi__StartWorkflowExecutionRequest *request = read_sent_start(&scene, ID_ONE);
     assert_string_equal(request->workflow_id, "order-7");
     assert_int_equal(request->input->n_payloads, 2);
-    expect_payload(request->input->payloads[0], "xenon", "7");
-    expect_payload(request->input->payloads[1], "xenon", "\"two\"");
-    expect_payload(field(request->memo, "for"), "xenon", "7");
-    expect_payload(field(request->memo, "weir_execution"), "json/plain", "\"" ID_ONE "\"");
-    expect_payload(field(request->memo, "weir_workspace"), "json/plain", "\"acme\"");
-    expect_payload(field(request->search_attributes, "Customer"), "json/plain", "\"c\"");
+    assert_encoded(request->input->payloads[0], "7");
+    assert_encoded(request->input->payloads[1], "\"two\"");
+    assert_encoded(find_payload(request->memo, "for"), "7");
+    assert_payload(find_payload(request->memo, "weir_execution"), "json/plain", "\"" ID_ONE "\"");
+    assert_payload(find_payload(request->memo, "weir_workspace"), "json/plain", "\"acme\"");
+    assert_payload(find_payload(request->search_attributes, "Customer"), "json/plain", "\"c\"");
     temporal_api__start_workflow_execution_request__free_unpacked(request, NULL);
-    fake_temporal_encode_results(bench.service, true);
-    fake_temporal_end(bench.service, ID_ONE, RUN_STATUS_COMPLETED, "{\"n\":7}");
-    pass(&bench, 5 * SECOND_US);
-    assert_string_equal(last(&bench, REPORT_ENDED)->step.output, "{\"n\":7}");
-    close_bench(&bench);
+    fake_temporal_encode_results(scene.service, true);
+    fake_temporal_end(scene.service, ID_ONE, RUN_STATUS_COMPLETED, "{\"n\":7}");
+    pass_time(&scene, 5 * SECOND_US);
+    assert_string_equal(last_report(&scene, REPORT_ENDED)->step.output, "{\"n\":7}");
+    close_scene(&scene);
 }
 
 /* Without arguments and memo there is nothing to encode. */
 static void a_start_without_payloads_needs_no_codec(void **state)
 {
     struct fake_codec codec = {.outcome = CODEC_UNREACHABLE};
-    struct bench bench;
+    struct scene scene;
     (void)state;
-    open_coded(&bench, &codec);
+    open_coded(&scene, &codec);
     struct engine_start start = start_of(ID_ONE);
     start.definition = "{\"name\": \"onboard\", \"temporal\": {\"task_queue\": \"q\", \"args\": []}}";
-    assert_int_equal(engine_start(bench.engine, &start, NULL), WEIR_OK);
-    pass(&bench, SECOND_US);
-    assert_int_equal(heard(&bench, REPORT_STARTED), 1);
+    assert_int_equal(engine_start(scene.engine, &start, NULL), WEIR_OK);
+    pass_time(&scene, SECOND_US);
+    assert_int_equal(count_reports(&scene, REPORT_STARTED), 1);
     assert_int_equal(codec.encoded, 0);
-    close_bench(&bench);
+    close_scene(&scene);
 }
 
-static void a_codec_that_is_away_holds_up_a_start_as_the_service_does(void **state)
+static void an_unreachable_codec_holds_a_start_up_as_the_service_does(void **state)
 {
     struct fake_codec codec = {.outcome = CODEC_UNREACHABLE};
-    struct bench bench;
+    struct scene scene;
     (void)state;
-    open_coded(&bench, &codec);
-    start_one(&bench, ID_ONE);
-    pass(&bench, SECOND_US);
-    assert_string_equal(last(&bench, REPORT_UNREACHABLE)->error_code, "codec_unreachable");
-    assert_string_equal(last(&bench, REPORT_UNREACHABLE)->error, "the payload codec: no");
-    assert_false(last(&bench, REPORT_UNREACHABLE)->may_run);
-    assert_int_equal(fake_temporal_calls(bench.service, FAKE_START), 0);
+    open_coded(&scene, &codec);
+    start_one(&scene, ID_ONE);
+    pass_time(&scene, SECOND_US);
+    assert_string_equal(last_report(&scene, REPORT_UNREACHABLE)->error_code, "codec_unreachable");
+    assert_string_equal(last_report(&scene, REPORT_UNREACHABLE)->error, "the payload codec: no");
+    assert_false(last_report(&scene, REPORT_UNREACHABLE)->may_run);
+    assert_int_equal(fake_temporal_calls(scene.service, FAKE_START), 0);
     codec.outcome = CODEC_OK;
     codec.garbage = "<html>";
-    start_one(&bench, ID_ONE);
-    pass(&bench, SECOND_US);
-    assert_non_null(strstr(last(&bench, REPORT_UNREACHABLE)->error, "no payload codec"));
+    start_one(&scene, ID_ONE);
+    pass_time(&scene, SECOND_US);
+    assert_non_null(strstr(last_report(&scene, REPORT_UNREACHABLE)->error, "no payload codec"));
     codec.garbage = "{\"payloads\": []}";
-    start_one(&bench, ID_ONE);
-    pass(&bench, SECOND_US);
-    assert_int_equal(heard(&bench, REPORT_UNREACHABLE), 3);
-    assert_int_equal(fake_temporal_calls(bench.service, FAKE_START), 0);
-    close_bench(&bench);
+    start_one(&scene, ID_ONE);
+    pass_time(&scene, SECOND_US);
+    assert_int_equal(count_reports(&scene, REPORT_UNREACHABLE), 3);
+    assert_int_equal(fake_temporal_calls(scene.service, FAKE_START), 0);
+    close_scene(&scene);
 }
 
-static void a_start_that_may_run_keeps_its_slot_while_the_codec_is_away(void **state)
+static void a_start_that_may_run_keeps_its_slot_while_the_codec_is_down(void **state)
 {
     struct fake_codec codec = {.outcome = CODEC_UNREACHABLE};
-    struct bench bench;
+    struct scene scene;
     (void)state;
-    open_coded(&bench, &codec);
+    open_coded(&scene, &codec);
     struct engine_start again = start_of(ID_ONE);
     again.interruptions = 1;
-    assert_int_equal(engine_start(bench.engine, &again, NULL), WEIR_OK);
-    pass(&bench, 5 * SECOND_US);
-    assert_true(last(&bench, REPORT_UNREACHABLE)->may_run);
+    assert_int_equal(engine_start(scene.engine, &again, NULL), WEIR_OK);
+    pass_time(&scene, 5 * SECOND_US);
+    assert_true(last_report(&scene, REPORT_UNREACHABLE)->may_run);
     codec.outcome = CODEC_OK;
-    pass(&bench, 10 * SECOND_US);
-    assert_int_equal(heard(&bench, REPORT_STARTED), 1);
-    assert_int_equal(fake_temporal_chains(bench.service, ID_ONE), 1);
-    close_bench(&bench);
+    pass_time(&scene, 10 * SECOND_US);
+    assert_int_equal(count_reports(&scene, REPORT_STARTED), 1);
+    assert_int_equal(fake_temporal_chains(scene.service, ID_ONE), 1);
+    close_scene(&scene);
 }
 
-static void an_input_that_the_codec_refuses_fails_for_good(void **state)
+static void an_input_that_the_codec_refuses_fails_permanently(void **state)
 {
     struct fake_codec codec = {.outcome = CODEC_REFUSED};
-    struct bench bench;
+    struct scene scene;
     (void)state;
-    open_coded(&bench, &codec);
-    start_one(&bench, ID_ONE);
-    pass(&bench, SECOND_US);
-    assert_string_equal(last(&bench, REPORT_REFUSED)->error_code, "codec_refused");
-    assert_true(last(&bench, REPORT_REFUSED)->permanent);
-    assert_int_equal(fake_temporal_calls(bench.service, FAKE_START), 0);
-    close_bench(&bench);
+    open_coded(&scene, &codec);
+    start_one(&scene, ID_ONE);
+    pass_time(&scene, SECOND_US);
+    assert_string_equal(last_report(&scene, REPORT_REFUSED)->error_code, "codec_refused");
+    assert_true(last_report(&scene, REPORT_REFUSED)->permanent);
+    assert_int_equal(fake_temporal_calls(scene.service, FAKE_START), 0);
+    close_scene(&scene);
 }
 
 static void a_cancel_and_a_stop_do_not_wait_for_the_codec(void **state)
 {
     struct fake_codec codec = {.outcome = CODEC_OK, .is_held = true};
-    struct bench bench;
+    struct scene scene;
     (void)state;
-    open_coded(&bench, &codec);
-    start_one(&bench, ID_ONE);
-    start_one(&bench, ID_TWO);
-    pass(&bench, SECOND_US);
+    open_coded(&scene, &codec);
+    start_one(&scene, ID_ONE);
+    start_one(&scene, ID_TWO);
+    pass_time(&scene, SECOND_US);
     assert_int_equal(codec.count, 2);
-    engine_cancel(bench.engine, ID_ONE, 5);
-    pass(&bench, SECOND_US);
-    assert_string_equal(last(&bench, REPORT_REFUSED)->error_code, "cancelled");
+    engine_cancel(scene.engine, ID_ONE, 5);
+    pass_time(&scene, SECOND_US);
+    assert_string_equal(last_report(&scene, REPORT_REFUSED)->error_code, "cancelled");
     assert_int_equal(codec.count, 1);
-    engine_stop(bench.engine, false);
-    pass(&bench, SECOND_US);
-    assert_string_equal(last(&bench, REPORT_REFUSED)->error_code, "stopping");
+    engine_stop(scene.engine, false);
+    pass_time(&scene, SECOND_US);
+    assert_string_equal(last_report(&scene, REPORT_REFUSED)->error_code, "stopping");
     assert_int_equal(codec.count, 0);
     codec.is_held = false;
-    pass(&bench, SECOND_US);
-    assert_int_equal(fake_temporal_calls(bench.service, FAKE_START), 0);
-    close_bench(&bench);
+    pass_time(&scene, SECOND_US);
+    assert_int_equal(fake_temporal_calls(scene.service, FAKE_START), 0);
+    close_scene(&scene);
 }
 
 /* --- the end --- */
@@ -312,111 +298,111 @@ static void a_cancel_and_a_stop_do_not_wait_for_the_codec(void **state)
 static void a_result_is_decoded(void **state)
 {
     struct fake_codec codec = {.outcome = CODEC_OK};
-    struct bench bench;
+    struct scene scene;
     (void)state;
-    open_coded(&bench, &codec);
-    start_and_follow(&bench, ID_ONE);
-    fake_temporal_encode_results(bench.service, true);
-    fake_temporal_end(bench.service, ID_ONE, RUN_STATUS_COMPLETED, "{\"n\":7}");
-    pass(&bench, 5 * SECOND_US);
-    assert_int_equal(last(&bench, REPORT_ENDED)->end_state, END_COMPLETED);
-    assert_string_equal(last(&bench, REPORT_ENDED)->step.output, "{\"n\":7}");
-    assert_string_equal(last(&bench, REPORT_ENDED)->step.error_code, "");
+    open_coded(&scene, &codec);
+    start_and_follow(&scene, ID_ONE);
+    fake_temporal_encode_results(scene.service, true);
+    fake_temporal_end(scene.service, ID_ONE, RUN_STATUS_COMPLETED, "{\"n\":7}");
+    pass_time(&scene, 5 * SECOND_US);
+    assert_int_equal(last_report(&scene, REPORT_ENDED)->end_state, END_COMPLETED);
+    assert_string_equal(last_report(&scene, REPORT_ENDED)->step.output, "{\"n\":7}");
+    assert_string_equal(last_report(&scene, REPORT_ENDED)->step.error_code, "");
     assert_int_equal(codec.decoded, 1);
-    close_bench(&bench);
+    close_scene(&scene);
 }
 
-static void what_is_not_encoded_needs_no_codec(void **state)
+static void a_plain_result_needs_no_codec(void **state)
 {
     struct fake_codec codec = {.outcome = CODEC_OK};
-    struct bench bench;
+    struct scene scene;
     (void)state;
-    open_coded(&bench, &codec);
-    start_and_follow(&bench, ID_ONE);
+    open_coded(&scene, &codec);
+    start_and_follow(&scene, ID_ONE);
     codec.outcome = CODEC_UNREACHABLE;
-    fake_temporal_end(bench.service, ID_ONE, RUN_STATUS_COMPLETED, "1");
-    pass(&bench, 5 * SECOND_US);
-    assert_string_equal(last(&bench, REPORT_ENDED)->step.output, "1");
+    fake_temporal_end(scene.service, ID_ONE, RUN_STATUS_COMPLETED, "1");
+    pass_time(&scene, 5 * SECOND_US);
+    assert_string_equal(last_report(&scene, REPORT_ENDED)->step.output, "1");
     assert_int_equal(codec.decoded, 0);
-    close_bench(&bench);
+    close_scene(&scene);
 }
 
 /* Its slot is free in truth. */
-static void an_end_waits_for_a_codec_that_is_away_and_not_for_long(void **state)
+static void an_end_waits_for_an_unreachable_codec_for_a_bounded_time(void **state)
 {
     struct fake_codec codec = {.outcome = CODEC_OK};
-    struct bench bench;
+    struct scene scene;
     (void)state;
-    open_coded(&bench, &codec);
-    start_and_follow(&bench, ID_ONE);
-    start_and_follow(&bench, ID_TWO);
+    open_coded(&scene, &codec);
+    start_and_follow(&scene, ID_ONE);
+    start_and_follow(&scene, ID_TWO);
     codec.outcome = CODEC_UNREACHABLE;
-    fake_temporal_encode_results(bench.service, true);
-    fake_temporal_end(bench.service, ID_ONE, RUN_STATUS_COMPLETED, "{\"n\":7}");
-    pass(&bench, CODEC_PATIENCE_US / 2);
-    assert_int_equal(heard(&bench, REPORT_ENDED), 0);
+    fake_temporal_encode_results(scene.service, true);
+    fake_temporal_end(scene.service, ID_ONE, RUN_STATUS_COMPLETED, "{\"n\":7}");
+    pass_time(&scene, CODEC_PATIENCE_US / 2);
+    assert_int_equal(count_reports(&scene, REPORT_ENDED), 0);
     assert_true(codec.decoded > 1);
     codec.outcome = CODEC_OK;
-    pass(&bench, 2 * RETRY_MOST_US);
-    assert_string_equal(last(&bench, REPORT_ENDED)->step.output, "{\"n\":7}");
+    pass_time(&scene, 2 * RETRY_MAX_US);
+    assert_string_equal(last_report(&scene, REPORT_ENDED)->step.output, "{\"n\":7}");
     codec.outcome = CODEC_UNREACHABLE;
-    fake_temporal_end(bench.service, ID_TWO, RUN_STATUS_COMPLETED, "{\"n\":8}");
-    pass(&bench, 2 * CODEC_PATIENCE_US);
-    assert_int_equal(heard(&bench, REPORT_ENDED), 2);
-    const struct report *report = last(&bench, REPORT_ENDED);
+    fake_temporal_end(scene.service, ID_TWO, RUN_STATUS_COMPLETED, "{\"n\":8}");
+    pass_time(&scene, 2 * CODEC_PATIENCE_US);
+    assert_int_equal(count_reports(&scene, REPORT_ENDED), 2);
+    const struct report *report = last_report(&scene, REPORT_ENDED);
     assert_int_equal(report->end_state, END_COMPLETED);
     assert_string_equal(report->step.output, "{\"encoded\":{\"payloads\":[{\"metadata\":{\"encoding\":\"eGVub24=\"},"
                                              "\"data\":\"AAAAeyJuIjo4fQ==\"}]}}");
     assert_string_equal(report->step.error_code, "result_encoded");
     assert_string_equal(report->step.error, "the payload codec: no");
-    close_bench(&bench);
+    close_scene(&scene);
 }
 
-static void an_end_that_the_codec_refuses_is_told_as_it_is(void **state)
+static void an_end_that_the_codec_refuses_is_reported_encoded(void **state)
 {
     struct fake_codec codec = {.outcome = CODEC_OK};
-    struct bench bench;
+    struct scene scene;
     (void)state;
-    open_coded(&bench, &codec);
-    start_and_follow(&bench, ID_ONE);
+    open_coded(&scene, &codec);
+    start_and_follow(&scene, ID_ONE);
     codec.outcome = CODEC_REFUSED;
-    fake_temporal_encode_results(bench.service, true);
-    fake_temporal_end(bench.service, ID_ONE, RUN_STATUS_COMPLETED, "1");
-    pass(&bench, SECOND_US);
-    assert_string_equal(last(&bench, REPORT_ENDED)->step.error_code, "result_encoded");
-    close_bench(&bench);
+    fake_temporal_encode_results(scene.service, true);
+    fake_temporal_end(scene.service, ID_ONE, RUN_STATUS_COMPLETED, "1");
+    pass_time(&scene, SECOND_US);
+    assert_string_equal(last_report(&scene, REPORT_ENDED)->step.error_code, "result_encoded");
+    close_scene(&scene);
 }
 
-static void the_words_of_a_failure_are_decoded(void **state)
+static void the_message_of_a_failure_is_decoded(void **state)
 {
     struct fake_codec codec = {.outcome = CODEC_OK};
-    struct bench bench;
+    struct scene scene;
     (void)state;
-    open_coded(&bench, &codec);
-    start_and_follow(&bench, ID_ONE);
-    fake_temporal_encode_results(bench.service, true);
-    fake_temporal_end(bench.service, ID_ONE, RUN_STATUS_FAILED, "{\"message\":\"no money\",\"stack_trace\":\"\"}");
-    pass(&bench, SECOND_US);
-    assert_string_equal(last(&bench, REPORT_ENDED)->error_code, "Broken");
-    assert_string_equal(last(&bench, REPORT_ENDED)->error, "Broken: no money");
-    close_bench(&bench);
+    open_coded(&scene, &codec);
+    start_and_follow(&scene, ID_ONE);
+    fake_temporal_encode_results(scene.service, true);
+    fake_temporal_end(scene.service, ID_ONE, RUN_STATUS_FAILED, "{\"message\":\"no money\",\"stack_trace\":\"\"}");
+    pass_time(&scene, SECOND_US);
+    assert_string_equal(last_report(&scene, REPORT_ENDED)->error_code, "Broken");
+    assert_string_equal(last_report(&scene, REPORT_ENDED)->error, "Broken: no money");
+    close_scene(&scene);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_input_is_encoded_once_and_sent_again_as_it_is),
-        cmocka_unit_test(arguments_and_memo_are_encoded_and_the_rest_of_a_start_is_not),
+        cmocka_unit_test(an_input_is_encoded_once_and_sent_again_unchanged),
+        cmocka_unit_test(only_arguments_and_memo_of_a_start_are_encoded),
         cmocka_unit_test(a_start_without_payloads_needs_no_codec),
-        cmocka_unit_test(a_codec_that_is_away_holds_up_a_start_as_the_service_does),
-        cmocka_unit_test(a_start_that_may_run_keeps_its_slot_while_the_codec_is_away),
-        cmocka_unit_test(an_input_that_the_codec_refuses_fails_for_good),
+        cmocka_unit_test(an_unreachable_codec_holds_a_start_up_as_the_service_does),
+        cmocka_unit_test(a_start_that_may_run_keeps_its_slot_while_the_codec_is_down),
+        cmocka_unit_test(an_input_that_the_codec_refuses_fails_permanently),
         cmocka_unit_test(a_cancel_and_a_stop_do_not_wait_for_the_codec),
         cmocka_unit_test(a_result_is_decoded),
-        cmocka_unit_test(what_is_not_encoded_needs_no_codec),
-        cmocka_unit_test(an_end_waits_for_a_codec_that_is_away_and_not_for_long),
-        cmocka_unit_test(an_end_that_the_codec_refuses_is_told_as_it_is),
-        cmocka_unit_test(the_words_of_a_failure_are_decoded),
+        cmocka_unit_test(a_plain_result_needs_no_codec),
+        cmocka_unit_test(an_end_waits_for_an_unreachable_codec_for_a_bounded_time),
+        cmocka_unit_test(an_end_that_the_codec_refuses_is_reported_encoded),
+        cmocka_unit_test(the_message_of_a_failure_is_decoded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,8 +52,8 @@ static void the_same_start_has_the_same_bytes(void **state)
                                   .encoding = "json/plain",
                                   .fields = &fields};
     (void)state;
-    struct bytes one = message_start(&start);
-    struct bytes two = message_start(&start);
+    struct bytes one = encode_start(&start);
+    struct bytes two = encode_start(&start);
     assert_int_equal(one.length, two.length);
     assert_memory_equal(one.data, two.data, one.length);
     free(one.data);
@@ -112,35 +112,35 @@ static struct bytes failed_history(int depth)
     return bytes;
 }
 
-static void causes_are_told_from_the_outermost_to_the_innermost(void **state)
+static void causes_are_listed_from_the_outermost_to_the_innermost(void **state)
 {
-    struct closing closing;
+    struct close_event closing;
     struct bytes bytes = failed_history(2);
     (void)state;
-    assert_int_equal(answer_close_event(bytes.data, bytes.length, &closing), WEIR_OK);
+    assert_int_equal(decode_close_event(bytes.data, bytes.length, &closing), WEIR_OK);
     assert_string_equal(closing.error, "level 0; caused by: level 1; caused by: Broken: level 2");
     assert_string_equal(closing.error_code, "Broken");
-    closing_close(&closing);
+    close_event_close(&closing);
     free(bytes.data);
 }
 
 static void causes_without_end_are_cut(void **state)
 {
-    struct closing closing;
+    struct close_event closing;
     struct bytes bytes = failed_history(3000);
     (void)state;
-    assert_int_equal(answer_close_event(bytes.data, bytes.length, &closing), WEIR_OK);
+    assert_int_equal(decode_close_event(bytes.data, bytes.length, &closing), WEIR_OK);
     assert_true(strlen(closing.error) <= ERROR_TEXT_MAX);
     assert_non_null(strstr(closing.error, "level 15"));
     assert_null(strstr(closing.error, "level 16"));
     assert_string_equal(closing.error_code, "workflow_failed");
-    closing_close(&closing);
+    close_event_close(&closing);
     free(bytes.data);
 }
 
 /* --- results --- */
 
-static struct closing closing_of(const char *encoding, const char *data, size_t length, size_t payloads)
+static struct close_event closing_of(const char *encoding, const char *data, size_t length, size_t payloads)
 {
     TemporalApi__MetadataEntry entry = TEMPORAL_API__METADATA_ENTRY__INIT;
     TemporalApi__MetadataEntry *entries[1] = {&entry};
@@ -152,7 +152,7 @@ static struct closing closing_of(const char *encoding, const char *data, size_t 
     TemporalApi__HistoryEvent *events[1] = {&event};
     TemporalApi__History history = TEMPORAL_API__HISTORY__INIT;
     TemporalApi__GetWorkflowExecutionHistoryResponse reply = TEMPORAL_API__GET_WORKFLOW_EXECUTION_HISTORY_RESPONSE__INIT;
-    struct closing closing;
+    struct close_event closing;
     entry.key = (char *)(uintptr_t) "encoding";
     entry.value = (ProtobufCBinaryData){.len = strlen(encoding), .data = (uint8_t *)(uintptr_t)encoding};
     payload.metadata = entries;
@@ -170,12 +170,12 @@ static struct closing closing_of(const char *encoding, const char *data, size_t 
     uint8_t *bytes = malloc(size);
     assert_non_null(bytes);
     (void)temporal_api__get_workflow_execution_history_response__pack(&reply, bytes);
-    assert_int_equal(answer_close_event(bytes, size, &closing), WEIR_OK);
+    assert_int_equal(decode_close_event(bytes, size, &closing), WEIR_OK);
     free(bytes);
     return closing;
 }
 
-static void results_become_json_whatever_they_are(void **state)
+static void results_of_any_encoding_become_json(void **state)
 {
     static const struct {
         const char *encoding;
@@ -193,28 +193,28 @@ static void results_become_json_whatever_they_are(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct closing closing = closing_of(rows[i].encoding, rows[i].data, rows[i].length, rows[i].payloads);
-        assert_int_equal(closing.kind, CLOSING_COMPLETED);
+        struct close_event closing = closing_of(rows[i].encoding, rows[i].data, rows[i].length, rows[i].payloads);
+        assert_int_equal(closing.kind, CLOSE_COMPLETED);
         assert_string_equal(closing.result, rows[i].result);
-        closing_close(&closing);
+        close_event_close(&closing);
     }
 }
 
-static void a_result_that_is_too_large_is_told_by_its_size(void **state)
+static void a_result_that_is_too_large_is_reported_by_its_size(void **state)
 {
     size_t length = STEP_OUTPUT_BYTES_MAX + 10;
     char *data = malloc(length);
     (void)state;
     assert_non_null(data);
     memset(data, '1', length);
-    struct closing closing = closing_of("json/plain", data, length, 1);
+    struct close_event closing = closing_of("json/plain", data, length, 1);
     assert_null(closing.result);
     assert_int_equal(closing.result_bytes, length);
-    closing_close(&closing);
+    close_event_close(&closing);
     closing = closing_of("binary/plain", data, STEP_OUTPUT_BYTES_MAX, 1); /* too large once it is spelled */
     assert_null(closing.result);
     assert_int_equal(closing.result_bytes, STEP_OUTPUT_BYTES_MAX);
-    closing_close(&closing);
+    close_event_close(&closing);
     free(data);
 }
 
@@ -231,25 +231,25 @@ static void read_all(const uint8_t *data, size_t length)
     struct start_answer start;
     struct describe_answer description;
     struct list_answer list;
-    struct closing closing;
+    struct close_event closing;
     struct namespace_answer space;
     struct detail detail;
     char version[SERVER_VERSION_MAX];
     struct pollers_answer pollers;
     char failure[200];
-    (void)(answer_start(data, length, &start) == WEIR_OK);
-    (void)(answer_describe(data, length, &description) == WEIR_OK);
-    (void)(answer_describe_namespace(data, length, &space) == WEIR_OK);
-    (void)(answer_describe_task_queue(data, length, &pollers) == WEIR_OK);
-    (void)(answer_task_failure(data, length, failure, sizeof failure) == WEIR_OK);
-    (void)(answer_system_info(data, length, version, sizeof version) == WEIR_OK);
-    if (answer_list(data, length, ignore_row, NULL, &list) == WEIR_OK) {
+    (void)(decode_start(data, length, &start) == WEIR_OK);
+    (void)(decode_describe(data, length, &description) == WEIR_OK);
+    (void)(decode_namespace(data, length, &space) == WEIR_OK);
+    (void)(decode_task_queue(data, length, &pollers) == WEIR_OK);
+    (void)(decode_task_failure(data, length, failure, sizeof failure) == WEIR_OK);
+    (void)(decode_system_info(data, length, version, sizeof version) == WEIR_OK);
+    if (decode_list(data, length, ignore_row, NULL, &list) == WEIR_OK) {
         free(list.token.data);
     }
-    if (answer_close_event(data, length, &closing) == WEIR_OK) {
-        closing_close(&closing);
+    if (decode_close_event(data, length, &closing) == WEIR_OK) {
+        close_event_close(&closing);
     }
-    detail_read(data, length, &detail);
+    decode_detail(data, length, &detail);
 }
 
 static void bytes_that_are_cut_or_changed_do_no_harm(void **state)
@@ -274,10 +274,10 @@ int main(void)
         cmocka_unit_test(a_workspace_with_a_long_name_has_a_short_fairness_key),
         cmocka_unit_test(priorities_keep_their_order),
         cmocka_unit_test(the_same_start_has_the_same_bytes),
-        cmocka_unit_test(causes_are_told_from_the_outermost_to_the_innermost),
+        cmocka_unit_test(causes_are_listed_from_the_outermost_to_the_innermost),
         cmocka_unit_test(causes_without_end_are_cut),
-        cmocka_unit_test(results_become_json_whatever_they_are),
-        cmocka_unit_test(a_result_that_is_too_large_is_told_by_its_size),
+        cmocka_unit_test(results_of_any_encoding_become_json),
+        cmocka_unit_test(a_result_that_is_too_large_is_reported_by_its_size),
         cmocka_unit_test(bytes_that_are_cut_or_changed_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -166,7 +166,7 @@ static void drive(struct scene *scene, int wanted)
     int64_t end_us = clock_boot(clock_system()) + DEADLINE_US;
     int next = 0;
     while (told(scene) < wanted && clock_boot(clock_system()) < end_us) {
-        for (size_t room = engine_room(scene->engine); room > 0; room--) {
+        for (size_t room = engine_free_capacity(scene->engine); room > 0; room--) {
             struct engine_start start = start_of(next++ % STARTS);
             char workflow_id[64];
             (void)snprintf(workflow_id, sizeof workflow_id, "execution-%s", start.id);
@@ -203,7 +203,7 @@ static void starts_on_a_healthy_server_are_sent_once(void **state)
     close_scene(&scene);
 }
 
-static void no_fault_of_the_wire_loses_doubles_or_lets_go_of_a_start(void **state)
+static void no_fault_of_the_wire_loses_doubles_or_releases_a_start(void **state)
 {
     struct scene scene;
     (void)state;
@@ -218,7 +218,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_on_a_healthy_server_are_sent_once),
-        cmocka_unit_test(no_fault_of_the_wire_loses_doubles_or_lets_go_of_a_start),
+        cmocka_unit_test(no_fault_of_the_wire_loses_doubles_or_releases_a_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,7 +155,7 @@ static int waited_for(const struct bench *bench, int workspace)
     return count;
 }
 
-static void nobody_is_waited_for_whose_slot_nobody_wants(void **state)
+static void a_workspace_without_need_for_slots_gets_no_long_poll(void **state)
 {
     struct bench bench;
     char id[UUID_TEXT_MAX];
@@ -169,7 +169,7 @@ static void nobody_is_waited_for_whose_slot_nobody_wants(void **state)
     close_bench(&bench);
 }
 
-static void waits_go_where_slots_are_wanted_and_end_with_the_wish(void **state)
+static void long_polls_follow_the_need_for_slots(void **state)
 {
     struct bench bench;
     (void)state;
@@ -195,7 +195,7 @@ static void waits_go_where_slots_are_wanted_and_end_with_the_wish(void **state)
     close_bench(&bench);
 }
 
-static void each_workspace_has_one_run_that_is_waited_for(void **state)
+static void each_workspace_gets_one_long_poll_first(void **state)
 {
     struct bench bench;
     char id[UUID_TEXT_MAX];
@@ -220,7 +220,7 @@ static void each_workspace_has_one_run_that_is_waited_for(void **state)
     close_bench(&bench);
 }
 
-static void refused_waits_leave_the_list(void **state)
+static void refused_long_polls_leave_the_list_working(void **state)
 {
     struct bench bench;
     char id[UUID_TEXT_MAX];
@@ -239,7 +239,7 @@ static void refused_waits_leave_the_list(void **state)
     close_bench(&bench);
 }
 
-static void after_an_outage_all_wait_anew(void **state)
+static void after_an_outage_all_long_polls_are_sent_again(void **state)
 {
     struct bench bench;
     (void)state;
@@ -262,7 +262,7 @@ static void after_an_outage_all_wait_anew(void **state)
 /* --- few that run, and many --- */
 
 /* Nobody wants its slot, and no list shows it. */
-static void the_end_of_a_lone_execution_is_seen_at_once(void **state)
+static void the_end_of_a_lone_execution_is_found_at_once(void **state)
 {
     struct bench bench;
     char id[UUID_TEXT_MAX];
@@ -358,7 +358,7 @@ static void end_all(struct bench *bench, int workspaces)
     }
 }
 
-static void a_list_that_fails_is_told_and_ends_are_found_without_it(void **state)
+static void a_list_that_fails_is_reported_and_ends_are_found_without_it(void **state)
 {
     static const enum fake_fault faults[] = {FAKE_DENIED, FAKE_THROTTLE, FAKE_UNAVAILABLE, FAKE_GARBAGE, FAKE_TIME_OUT};
     enum { MANY = 80 };
@@ -391,7 +391,7 @@ static void a_list_that_fails_is_told_and_ends_are_found_without_it(void **state
 }
 
 /* It answers and shows nothing: an end that a waiting call saw does not appear. */
-static void a_list_that_stands_still_is_told_as_well(void **state)
+static void a_list_that_stands_still_is_reported(void **state)
 {
     struct bench bench;
     char id[UUID_TEXT_MAX];
@@ -414,7 +414,7 @@ static void a_list_that_stands_still_is_told_as_well(void **state)
 }
 
 /* The service is away as a whole: that is told, and not its list. */
-static void an_outage_is_no_matter_of_the_list(void **state)
+static void an_outage_does_not_impair_the_list(void **state)
 {
     struct bench bench;
     (void)state;
@@ -527,7 +527,7 @@ static void expect_none_waited_for(const struct scene *scene)
 }
 
 /* One slot and a backlog, and beside it a workspace with room for all that it has. */
-static void a_node_waits_for_full_workspaces_and_no_others(void **state)
+static void a_node_polls_for_full_workspaces_alone(void **state)
 {
     struct scene scene;
     (void)state;
@@ -560,7 +560,7 @@ static void a_node_waits_for_full_workspaces_and_no_others(void **state)
 }
 
 /* What the claim itself has seen (SQLite). */
-static void the_first_of_a_backlog_is_waited_for_at_once(void **state)
+static void the_first_run_of_a_backlog_gets_a_long_poll_at_once(void **state)
 {
     struct scene scene;
     (void)state;
@@ -580,7 +580,7 @@ static void the_first_of_a_backlog_is_waited_for_at_once(void **state)
 }
 
 /* Nothing was claimed since others wait: the minute's look at the workspaces tells. */
-static void a_long_run_is_waited_for_within_two_minutes(void **state)
+static void a_long_run_gets_a_long_poll_within_two_minutes(void **state)
 {
     struct scene scene;
     (void)state;
@@ -595,21 +595,21 @@ static void a_long_run_is_waited_for_within_two_minutes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_is_waited_for_whose_slot_nobody_wants),
-        cmocka_unit_test(waits_go_where_slots_are_wanted_and_end_with_the_wish),
-        cmocka_unit_test(each_workspace_has_one_run_that_is_waited_for),
-        cmocka_unit_test(refused_waits_leave_the_list),
-        cmocka_unit_test(after_an_outage_all_wait_anew),
-        cmocka_unit_test(the_end_of_a_lone_execution_is_seen_at_once),
+        cmocka_unit_test(a_workspace_without_need_for_slots_gets_no_long_poll),
+        cmocka_unit_test(long_polls_follow_the_need_for_slots),
+        cmocka_unit_test(each_workspace_gets_one_long_poll_first),
+        cmocka_unit_test(refused_long_polls_leave_the_list_working),
+        cmocka_unit_test(after_an_outage_all_long_polls_are_sent_again),
+        cmocka_unit_test(the_end_of_a_lone_execution_is_found_at_once),
         cmocka_unit_test(a_lone_execution_costs_two_calls),
         cmocka_unit_test(two_thousand_open_ones_cost_at_most_600_calls_a_minute),
         cmocka_unit_test(a_wanted_slot_takes_the_place_of_an_unwanted_one),
-        cmocka_unit_test(a_list_that_fails_is_told_and_ends_are_found_without_it),
-        cmocka_unit_test(a_list_that_stands_still_is_told_as_well),
-        cmocka_unit_test(an_outage_is_no_matter_of_the_list),
-        cmocka_unit_test(a_node_waits_for_full_workspaces_and_no_others),
-        cmocka_unit_test(the_first_of_a_backlog_is_waited_for_at_once),
-        cmocka_unit_test(a_long_run_is_waited_for_within_two_minutes),
+        cmocka_unit_test(a_list_that_fails_is_reported_and_ends_are_found_without_it),
+        cmocka_unit_test(a_list_that_stands_still_is_reported),
+        cmocka_unit_test(an_outage_does_not_impair_the_list),
+        cmocka_unit_test(a_node_polls_for_full_workspaces_alone),
+        cmocka_unit_test(the_first_run_of_a_backlog_gets_a_long_poll_at_once),
+        cmocka_unit_test(a_long_run_gets_a_long_poll_within_two_minutes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

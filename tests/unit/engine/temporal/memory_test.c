@@ -239,7 +239,7 @@ static void turn(struct scene *scene)
 static bool drive(struct scene *scene)
 {
     bool are_over = true;
-    if (engine_take_lost_word(scene->engine)) {
+    if (engine_take_lost_report(scene->engine)) {
         give_up_claims(scene);
     }
     act(scene);
@@ -253,7 +253,7 @@ static bool drive(struct scene *scene)
         are_over = are_over && execution->is_over;
     }
     turn(scene);
-    return are_over && engine_running(scene->engine) == 0 && !engine_take_lost_word(scene->engine);
+    return are_over && engine_running(scene->engine) == 0 && !engine_take_lost_report(scene->engine);
 }
 
 static void open_scene(struct scene *scene)

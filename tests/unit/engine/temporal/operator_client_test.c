@@ -133,7 +133,7 @@ static int calls_at_the_end(struct scene *scene)
     return calls;
 }
 
-static void what_is_not_known_yet_is_terminated_once_it_is(void **state)
+static void an_unknown_workflow_is_terminated_once_it_is_known(void **state)
 {
     struct scene scene = {.refusals = 3, .code = NOT_FOUND, .patience = 100};
     struct weir_error error;
@@ -143,7 +143,7 @@ static void what_is_not_known_yet_is_terminated_once_it_is(void **state)
     assert_int_equal(calls_at_the_end(&scene), 4 + 3); /* each one that is not found is looked up */
 }
 
-static void what_is_not_awaited_any_more_is_told_as_not_found(void **state)
+static void a_workflow_that_stays_unknown_is_not_found(void **state)
 {
     struct scene scene = {.refusals = 100, .code = NOT_FOUND, .patience = 2};
     struct weir_error error;
@@ -154,7 +154,7 @@ static void what_is_not_awaited_any_more_is_told_as_not_found(void **state)
     assert_int_equal(calls_at_the_end(&scene), 3 + 2);
 }
 
-static void a_refusal_is_told_at_once(void **state)
+static void a_refusal_is_returned_at_once(void **state)
 {
     struct scene scene = {.refusals = 100, .code = PERMISSION_DENIED, .patience = 100};
     struct weir_error error;
@@ -175,7 +175,7 @@ static void a_termination_whose_answer_was_lost_is_repeated(void **state)
     assert_int_equal(calls_at_the_end(&scene), 3 + 1);
 }
 
-static void a_lost_answer_is_told_when_no_time_is_left(void **state)
+static void a_lost_answer_is_an_error_when_no_time_is_left(void **state)
 {
     struct scene scene = {.losses = 100, .patience = 1};
     struct weir_error error;
@@ -185,7 +185,7 @@ static void a_lost_answer_is_told_when_no_time_is_left(void **state)
     assert_int_equal(calls_at_the_end(&scene), 2);
 }
 
-static void an_own_id_is_terminated_by_its_chain_and_never_anothers(void **state)
+static void a_termination_reaches_the_own_chain_alone(void **state)
 {
     static const char *const holders[] = {ID_ONE, "019aa000-0000-7000-8000-000000000009", "", NULL};
     (void)state;
@@ -205,12 +205,12 @@ static void an_own_id_is_terminated_by_its_chain_and_never_anothers(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_not_known_yet_is_terminated_once_it_is),
-        cmocka_unit_test(what_is_not_awaited_any_more_is_told_as_not_found),
-        cmocka_unit_test(a_refusal_is_told_at_once),
+        cmocka_unit_test(an_unknown_workflow_is_terminated_once_it_is_known),
+        cmocka_unit_test(a_workflow_that_stays_unknown_is_not_found),
+        cmocka_unit_test(a_refusal_is_returned_at_once),
         cmocka_unit_test(a_termination_whose_answer_was_lost_is_repeated),
-        cmocka_unit_test(a_lost_answer_is_told_when_no_time_is_left),
-        cmocka_unit_test(an_own_id_is_terminated_by_its_chain_and_never_anothers),
+        cmocka_unit_test(a_lost_answer_is_an_error_when_no_time_is_left),
+        cmocka_unit_test(a_termination_reaches_the_own_chain_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

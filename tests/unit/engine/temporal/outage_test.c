@@ -176,7 +176,7 @@ static void be_away(enum fake_fault fault, int64_t outage_us)
     close_scene(&scene);
 }
 
-static void after_ten_minutes_without_the_service_all_goes_on_within_two_seconds(void **state)
+static void work_resumes_within_two_seconds_of_a_long_outage(void **state)
 {
     static const enum fake_fault faults[] = {FAKE_NOT_SENT, FAKE_LOSE_REQUEST, FAKE_LOSE_ANSWER, FAKE_UNAVAILABLE,
                                              FAKE_NAMESPACE};
@@ -192,7 +192,7 @@ static void after_ten_minutes_without_the_service_all_goes_on_within_two_seconds
 
 /* Starts that have no answer hold their slots, and the room for others: they must not sit out a pause that the outage made
  * long. */
-static void starts_that_were_under_way_go_on_within_two_seconds_too(void **state)
+static void starts_under_way_resume_within_two_seconds(void **state)
 {
     static const enum fake_fault faults[] = {FAKE_LOSE_REQUEST, FAKE_LOSE_ANSWER, FAKE_UNAVAILABLE};
     (void)state;
@@ -244,7 +244,7 @@ static void pass_engine(struct many *many, struct engine *engine, int64_t us)
 static void start_many(struct many *many, struct engine *engine)
 {
     for (size_t sent = 0; sent < OPEN;) {
-        for (size_t room = engine_room(engine); room > 0 && sent < OPEN; room--, sent++) {
+        for (size_t room = engine_free_capacity(engine); room > 0 && sent < OPEN; room--, sent++) {
             struct engine_start start = {.workflow = "outside",
                                          .version = 1,
                                          .definition_id = 1,
@@ -268,7 +268,7 @@ static void start_many(struct many *many, struct engine *engine)
 /* The service's own limits, per namespace and frontend: ten lists a second, 2,400 calls a second, 1,200 waiting ones. Of
  * lists and calls a tenth is what following may take, in each second: also when all waiting calls end in the same one, and
  * however the times of looks were drawn. */
-static void ten_thousand_open_ones_are_followed_well_within_the_services_limits(void **state)
+static void ten_thousand_open_runs_are_followed_within_the_limits(void **state)
 {
     enum { LISTS = 1, CALLS = 240, LOOKS = 3, MINUTE = 600, SECONDS = 600 };
     struct many many = {.now_us = 60 * SECOND_US};
@@ -313,9 +313,9 @@ static void ten_thousand_open_ones_are_followed_well_within_the_services_limits(
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(after_ten_minutes_without_the_service_all_goes_on_within_two_seconds),
-        cmocka_unit_test(starts_that_were_under_way_go_on_within_two_seconds_too),
-        cmocka_unit_test(ten_thousand_open_ones_are_followed_well_within_the_services_limits),
+        cmocka_unit_test(work_resumes_within_two_seconds_of_a_long_outage),
+        cmocka_unit_test(starts_under_way_resume_within_two_seconds),
+        cmocka_unit_test(ten_thousand_open_runs_are_followed_within_the_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

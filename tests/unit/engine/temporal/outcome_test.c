@@ -61,21 +61,21 @@ static void each_answer_to_a_start_has_its_meaning(void **state)
         struct grpc_result result = {
             .outcome = rows[i].outcome, .cause = rows[i].cause, .code = rows[i].code, .message = rows[i].message};
         struct outcome outcome;
-        outcome_of_start(&result, &outcome);
+        outcome_classify_start(&result, &outcome);
         if (outcome.kind != rows[i].kind || strcmp(outcome.code, rows[i].word) != 0 || outcome.slow != rows[i].slow) {
             fail_msg("%s: kind %d, %s", rows[i].what, (int)outcome.kind, outcome.code);
         }
     }
 }
 
-static void nothing_uncertain_is_ever_called_certain(void **state)
+static void an_uncertain_answer_is_never_certain(void **state)
 {
     (void)state;
     for (int code = -1; code < 40; code++) {
         struct grpc_result result = {
             .outcome = GRPC_UNKNOWN, .cause = GRPC_CAUSE_STREAM_RESET, .code = code, .message = ""};
         struct outcome outcome;
-        outcome_of_start(&result, &outcome);
+        outcome_classify_start(&result, &outcome);
         assert_int_equal(outcome.kind, OUTCOME_UNKNOWN);
     }
 }
@@ -84,7 +84,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_answer_to_a_start_has_its_meaning),
-        cmocka_unit_test(nothing_uncertain_is_ever_called_certain),
+        cmocka_unit_test(an_uncertain_answer_is_never_certain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "engine/temporal/temporal_internal.h"
 #include "support/fake_temporal.h"
 
-enum { STARTS_MAX = 64, WORTH_IT = STARTS_MAX / ROOM_PARTS };
+enum { STARTS_MAX = 64, WORTH_IT = STARTS_MAX / CAPACITY_PARTS };
 
 struct bench {
     struct clock clock;
@@ -47,20 +47,20 @@ static void open_answered(struct bench *bench, size_t answered)
     struct temporal_options options = {.starts_max = STARTS_MAX, .clock = &bench->clock};
     assert_int_equal(temporal_open_on(&options, &wire, &bench->engine, NULL), WEIR_OK);
     engine_set_sink(bench->engine, (struct report_sink){hear, bench});
-    assert_int_equal(engine_room(bench->engine), STARTS_MAX);
+    assert_int_equal(engine_free_capacity(bench->engine), STARTS_MAX);
     for (size_t i = 0; i < STARTS_MAX; i++) {
         fake_temporal_push(bench->service, i < answered ? FAKE_FINE : FAKE_SLOW);
         (void)snprintf(start.id, sizeof start.id, "019aa000-0000-7000-8000-%012zu", i);
         assert_int_equal(engine_start(bench->engine, &start, NULL), WEIR_OK);
     }
-    assert_int_equal(engine_room(bench->engine), 0);
+    assert_int_equal(engine_free_capacity(bench->engine), 0);
     bench->ordered_us = bench->now_us;
     for (int turns = 0; turns < 100 && engine_running(bench->engine) < answered; turns++) {
         int64_t next_us = engine_step(bench->engine);
         bench->now_us = next_us > bench->now_us ? next_us : bench->now_us;
     }
     assert_int_equal(engine_running(bench->engine), answered);
-    assert_true(bench->now_us < bench->ordered_us + ROOM_WAITS_US - 1);
+    assert_true(bench->now_us < bench->ordered_us + CAPACITY_WAITS_US - 1);
 }
 
 static void close_bench(struct bench *bench)
@@ -69,30 +69,30 @@ static void close_bench(struct bench *bench)
     fake_temporal_close(bench->service);
 }
 
-static void room_for_a_few_is_told_of_when_no_more_answers_came(void **state)
+static void few_free_places_are_reported_after_a_wait(void **state)
 {
     struct bench bench;
     (void)state;
     open_answered(&bench, WORTH_IT - 1);
-    assert_int_equal(engine_room(bench.engine), 0);
-    bench.now_us = bench.ordered_us + ROOM_WAITS_US - 1;
-    assert_int_equal(engine_room(bench.engine), 0);
+    assert_int_equal(engine_free_capacity(bench.engine), 0);
+    bench.now_us = bench.ordered_us + CAPACITY_WAITS_US - 1;
+    assert_int_equal(engine_free_capacity(bench.engine), 0);
     bench.now_us++;
-    assert_int_equal(engine_room(bench.engine), WORTH_IT - 1);
+    assert_int_equal(engine_free_capacity(bench.engine), WORTH_IT - 1);
     close_bench(&bench);
 }
 
-static void room_for_several_is_told_of_at_once(void **state)
+static void several_free_places_are_reported_at_once(void **state)
 {
     struct bench bench;
     (void)state;
     open_answered(&bench, WORTH_IT);
-    assert_int_equal(engine_room(bench.engine), WORTH_IT);
+    assert_int_equal(engine_free_capacity(bench.engine), WORTH_IT);
     close_bench(&bench);
 }
 
 /* Its end, which others may wait for, is told otherwise. */
-static void what_is_said_of_a_start_may_wait(void **state)
+static void the_report_of_a_start_may_wait(void **state)
 {
     struct bench bench;
     (void)state;
@@ -108,7 +108,7 @@ static void what_is_said_of_a_start_may_wait(void **state)
 }
 
 /* Nobody else's record would take it along. */
-static void what_is_said_of_the_last_start_waits_for_nothing(void **state)
+static void the_report_of_the_last_start_does_not_wait(void **state)
 {
     struct bench bench;
     (void)state;
@@ -123,10 +123,10 @@ static void what_is_said_of_the_last_start_waits_for_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(room_for_a_few_is_told_of_when_no_more_answers_came),
-        cmocka_unit_test(room_for_several_is_told_of_at_once),
-        cmocka_unit_test(what_is_said_of_a_start_may_wait),
-        cmocka_unit_test(what_is_said_of_the_last_start_waits_for_nothing),
+        cmocka_unit_test(few_free_places_are_reported_after_a_wait),
+        cmocka_unit_test(several_free_places_are_reported_at_once),
+        cmocka_unit_test(the_report_of_a_start_may_wait),
+        cmocka_unit_test(the_report_of_the_last_start_does_not_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
