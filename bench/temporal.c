@@ -1,5 +1,5 @@
-/* The Temporal engine against the scripted frontend, which has a thread of its own: what a start costs in the client, and
- * how many a second go through the whole of weir: enqueued, within their caps, sent, and on record as running. */
+/* The Temporal engine against the scripted frontend, which has a thread of its own: the cost
+ * of a start in the client, and the number of starts per second through all of weir: from the queue to the record. */
 #include <libgen.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,14 +20,14 @@ enum { STARTS = 50000, STARTS_QUICK = 1000, OPEN = 10000, WAIT_SECONDS_MAX = 300
 
 static struct weir_error fault;
 
-/* What a healthy service says: it runs. Its end never comes. */
-static void answer(void *context, const struct frontend_call *call, struct frontend_answer *ret_answer)
+/* A healthy service: each workflow runs, and none ends. */
+static void answer_call(void *context, const struct frontend_call *call, struct frontend_answer *ret_answer)
 {
     /* run_id = 1, started = 3, status = 5 (RUNNING) */
     static const char started[] = "\x0a\x24"
                                   "00000000-0000-4000-8000-000000000001"
                                   "\x18\x01\x28\x01";
-    /* namespace_info = 1 with state = 2 (REGISTERED): a node is given nothing before its engine knows its target */
+    /* namespace_info = 1 with state = 2 (REGISTERED): a node gets no items before its engine knows its target */
     static const char registered[] = "\x0a\x02\x10\x01";
     (void)context;
     if (strstr(call->path, "/DescribeNamespace") != NULL) {
@@ -43,7 +43,7 @@ static void answer(void *context, const struct frontend_call *call, struct front
 
 static struct frontend *open_frontend(void)
 {
-    struct frontend *frontend = frontend_open(&(struct frontend_options){.handler = answer});
+    struct frontend *frontend = frontend_open(&(struct frontend_options){.handler = answer_call});
     BENCH_CHECK(frontend != NULL && frontend_run(frontend) == 0);
     return frontend;
 }
@@ -110,7 +110,7 @@ static void measure_client(struct bench *bench, size_t starts)
     frontend_close(frontend);
 }
 
-/* The frontend is a process of its own here, so that its memory and its CPU are not taken for weir's. Returns its pid. */
+/* The frontend is a process of its own here, so that its memory and CPU do not count. Returns its pid. */
 static pid_t fork_frontend(char *ret_address, size_t size)
 {
     int port;
@@ -134,7 +134,7 @@ static pid_t fork_frontend(char *ret_address, size_t size)
     return child;
 }
 
-static void end_frontend(pid_t child)
+static void stop_frontend(pid_t child)
 {
     (void)kill(child, SIGKILL);
     BENCH_CHECK(waitpid(child, NULL, 0) == child);
@@ -143,7 +143,7 @@ static void end_frontend(pid_t child)
 /* --- through weir --- */
 
 /* Of all threads of this process. */
-static double own_cpu_us(void)
+static double read_own_cpu_us(void)
 {
     struct rusage used;
     BENCH_CHECK(getrusage(RUSAGE_SELF, &used) == 0);
@@ -151,9 +151,9 @@ static double own_cpu_us(void)
            (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-/* `running` counts by the rows themselves what is on record as running. */
-static void measure_whole(struct bench *bench, struct store *store, const char *name, size_t starts, double goal,
-                          int64_t (*running)(const void *context), const void *context)
+/* `running` counts the rows that are on record as running. */
+static void measure_with_store(struct bench *bench, struct store *store, const char *name, size_t starts, double goal,
+                               int64_t (*running)(const void *context), const void *context)
 {
     char figure[FIGURE_NAME_MAX];
     char address[32];
@@ -162,28 +162,28 @@ static void measure_whole(struct bench *bench, struct store *store, const char *
     fixture_fill_with(store, TEMPORAL_WORKFLOW, 0, TEMPORAL_WORKSPACES, starts);
     pid_t frontend = fork_frontend(address, sizeof address);
     double began = bench_now();
-    double cpu_us = own_cpu_us();
+    double cpu_us = read_own_cpu_us();
     temporal_scene_start(&scene, store, open_engine(address, starts, 0));
     temporal_scene_await(&scene, starts);
     double seconds = bench_now() - began;
-    cpu_us = own_cpu_us() - cpu_us;
+    cpu_us = read_own_cpu_us() - cpu_us;
     (void)snprintf(figure, sizeof figure, "temporal: starts through weir, %s", name);
     bench_report(bench, figure, (double)starts / seconds, "starts/s", 0, VALUE_AT_LEAST, goal);
     (void)snprintf(figure, sizeof figure, "temporal: CPU per start through weir, %s", name);
     bench_note(bench, figure, cpu_us / (double)starts, "us");
     BENCH_CHECK(running(context) == (int64_t)starts);
     temporal_scene_stop(&scene);
-    end_frontend(frontend);
+    stop_frontend(frontend);
 }
 
 #define COUNT_RUNNING "SELECT count(*) FROM workflow_execution_queue WHERE status = 'DISPATCHED'"
 
-static int64_t running_of_sqlite(const void *context)
+static int64_t count_running_in_sqlite(const void *context)
 {
     return fixture_count(context, COUNT_RUNNING);
 }
 
-static int64_t running_of_postgres(const void *context)
+static int64_t count_running_in_postgres(const void *context)
 {
     return postgres_scene_number(context, COUNT_RUNNING);
 }
@@ -191,7 +191,7 @@ static int64_t running_of_postgres(const void *context)
 static void measure_sqlite(struct bench *bench, size_t starts)
 {
     struct store *store = fixture_store(bench, "temporal");
-    measure_whole(bench, store, "SQLite", starts, 10000, running_of_sqlite, store);
+    measure_with_store(bench, store, "SQLite", starts, 10000, count_running_in_sqlite, store);
     fixture_check(store);
     store_close(store);
 }
@@ -208,14 +208,14 @@ static void measure_postgres(struct bench *bench, size_t starts)
     text_copy(folder, sizeof folder, bench->folder); /* beside it: the server's user cannot enter it */
     postgres_server_open_below(&server, dirname(folder), POSTGRES_SETTINGS, false);
     postgres_scene_open(&database, &server, "temporal", true);
-    measure_whole(bench, database.store, "PostgreSQL", starts, 5000, running_of_postgres, &database);
+    measure_with_store(bench, database.store, "PostgreSQL", starts, 5000, count_running_in_postgres, &database);
     postgres_scene_close(&database);
     postgres_server_close(&server);
 }
 
-/* --- many open ones --- */
+/* --- many open workflows --- */
 
-static double own_mib(void)
+static double read_own_mib(void)
 {
     double kib = 0;
     char line[128];
@@ -231,9 +231,9 @@ static double own_mib(void)
     return kib / 1024;
 }
 
-/* What the process grows by from the moment before the first start until all are open and followed: engine, claims, their
+/* The growth of the process from the moment before the first start until all workflows are followed: engine, claims, their
  * records and the store's caches. */
-static void measure_open(struct bench *bench, size_t starts)
+static void measure_open_workflows(struct bench *bench, size_t starts)
 {
     char address[32];
     struct temporal_scene scene;
@@ -244,19 +244,19 @@ static void measure_open(struct bench *bench, size_t starts)
     fixture_fill_with(store, TEMPORAL_WORKFLOW, 0, TEMPORAL_WORKSPACES, starts);
     struct temporal_options options = {.address = address, .max_running = starts};
     BENCH_OK(temporal_open(&options, &engine, &fault), &fault);
-    double before_mib = own_mib();
+    double before_mib = read_own_mib();
     temporal_scene_start(&scene, store, engine);
     temporal_scene_await(&scene, starts);
-    bench_report(bench, "temporal: RSS more with 10,000 open", own_mib() - before_mib, "MiB", 0, VALUE_AT_MOST, 30);
+    bench_report(bench, "temporal: RSS more with 10,000 open", read_own_mib() - before_mib, "MiB", 0, VALUE_AT_MOST, 30);
     temporal_scene_stop(&scene);
     store_close(store);
-    end_frontend(child);
+    stop_frontend(child);
 }
 
 void bench_temporal(struct bench *bench)
 {
     size_t starts = bench->quick ? STARTS_QUICK : STARTS;
-    measure_open(bench, bench->quick ? STARTS_QUICK : OPEN); /* first: nothing else has grown yet */
+    measure_open_workflows(bench, bench->quick ? STARTS_QUICK : OPEN); /* first: nothing else has grown yet */
     measure_client(bench, starts);
     measure_sqlite(bench, starts);
     measure_postgres(bench, starts);

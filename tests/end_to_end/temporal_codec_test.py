@@ -140,7 +140,7 @@ def an_input_that_the_codec_refuses_fails_with_its_own_code(weir):
     serve(weir)
     execution = ended(weir, enqueue(weir, 'noop'), 'FAILED')
     assert execution['error_code'] == 'codec_refused', execution
-    assert 'answers 422: no such payload' in execution['error'], execution
+    assert 'answered with status 422: no such payload' in execution['error'], execution
     codec.stop()
 
 

@@ -28,7 +28,7 @@ struct fake_codec {
     bool is_closed;
 };
 
-/* "x" + data: what is encoded differs from what was, and comes back. The JSON is taken as text: its base64 stays valid. */
+/* Encoding puts three zero bytes before the data, decoding removes them. It works on the base64 text, which stays valid. */
 static void turn_over(enum codec_verb verb, const char *body, size_t length, struct text *answer)
 {
     json_t *json = NULL;

@@ -510,8 +510,8 @@ static void a_reset_workflow_is_followed(void **state)
     close_scene(&scene);
 }
 
-/* A description has told of the next run already: the call that waited for the one before it says nothing new, neither that
- * the workflow was terminated, nor that the end of the next run was read. */
+/* A description has shown the next run already. Then a late long poll of the run before it must neither terminate the
+ * workflow, nor count as the end of the next run. */
 static void a_late_long_poll_does_not_end_the_next_run(void **state)
 {
     (void)state;

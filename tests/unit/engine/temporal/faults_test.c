@@ -1,5 +1,5 @@
-/* The engine over its real connection, before a scripted server that takes each start and then does what a healthy one
- * never does: every start is told once, none is let go while it runs, and all requests of an execution are equal. */
+/* The engine over its real connection, before a scripted server that takes each start and then fails in many ways: every
+ * start is reported once, none is released while it runs, and all requests of an execution are equal. */
 #include "support/test.h"
 
 #include <poll.h>

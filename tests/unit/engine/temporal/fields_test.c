@@ -1,4 +1,4 @@
-/* The fields of a start, evaluated over the params: what each value becomes, and which values fit no field. */
+/* The fields of a start, evaluated over the params: the value of each field, and the values that fit no field. */
 #include "support/test.h"
 
 #include "engine/temporal/fields.h"

@@ -1,4 +1,4 @@
-/* What the Temporal engine says it has room for while starts are answered one by one. */
+/* The free capacity that the engine reports while starts are answered one by one. */
 #include "support/test.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ struct bench {
     int64_t ordered_us; /* the starts */
     struct fake_temporal *service;
     struct engine *engine;
-    size_t urgent; /* reports that do not wait for others */
+    size_t urgent; /* reports that the recorder may not collect */
 };
 
 static int64_t bench_now(void *context)
@@ -91,7 +91,7 @@ static void several_free_places_are_reported_at_once(void **state)
     close_bench(&bench);
 }
 
-/* Its end, which others may wait for, is told otherwise. */
+/* The report of its end never waits. */
 static void the_report_of_a_start_may_wait(void **state)
 {
     struct bench bench;

@@ -1,5 +1,5 @@
-/* For whose end a call waits: for runs of workspaces whose slots others want. On a virtual clock, with a service in memory;
- * first the engine alone, which is told, then a whole node on a real SQLite store, which must find out. */
+/* The runs that get a long poll: those of workspaces with a need for slots. On a virtual clock, with a service in memory:
+ * first the engine alone, which is ordered to, then a whole node on a real SQLite store, which must detect the need. */
 #include "support/test.h"
 
 #include <stdio.h>
@@ -322,7 +322,7 @@ static void two_thousand_open_ones_cost_at_most_600_calls_a_minute(void **state)
     close_bench(&bench);
 }
 
-/* More run than there are places: those whose slots nobody wants give theirs up, at once. */
+/* More runs than places: runs of workspaces without need for slots lose their long polls at once. */
 static void a_wanted_slot_takes_the_place_of_an_unwanted_one(void **state)
 {
     struct bench bench;
@@ -340,7 +340,7 @@ static void a_wanted_slot_takes_the_place_of_an_unwanted_one(void **state)
     pass(&bench, 50 * MS_US);
     assert_int_equal(waited_for(&bench, 1), 1);
     assert_int_equal(fake_temporal_polls_waiting(bench.service), PLACES);
-    pass(&bench, 45 * SECOND_US); /* the others are not made again */
+    pass(&bench, 45 * SECOND_US); /* the other long polls are not renewed */
     assert_int_equal(waited_for(&bench, 0), 0);
     assert_int_equal(waited_for(&bench, 1), 1);
     close_bench(&bench);
@@ -403,7 +403,7 @@ static void a_list_that_stands_still_is_reported(void **state)
     pass(&bench, SECOND_US);
     fake_temporal_break_lists(bench.service, true);
     end_all(&bench, 1);
-    fake_temporal_end(bench.service, id_of(5, 0, id), RUN_STATUS_COMPLETED, "1"); /* nobody waits for it */
+    fake_temporal_end(bench.service, id_of(5, 0, id), RUN_STATUS_COMPLETED, "1"); /* it has no long poll */
     pass(&bench, 30 * SECOND_US);
     assert_int_equal(bench.ended, EACH + 1);
     assert_true(bench.impaired >= 1);
@@ -413,7 +413,7 @@ static void a_list_that_stands_still_is_reported(void **state)
     close_bench(&bench);
 }
 
-/* The service is away as a whole: that is told, and not its list. */
+/* The whole service is down: the engine reports the outage, and no impaired list. */
 static void an_outage_does_not_impair_the_list(void **state)
 {
     struct bench bench;
@@ -494,11 +494,11 @@ static void open_scene(struct scene *scene)
     assert_int_equal(store_publish(scene->store, "outside", NULL, DEFINITION, &published, NULL), WEIR_OK);
     bench->service = fake_temporal_open(&bench->clock);
     struct temporal_wire wire = fake_temporal_wire(bench->service);
-    struct temporal_options options = {.clock = &bench->clock, .polls_max = WIDE / 2}; /* fewer than what runs */
+    struct temporal_options options = {.clock = &bench->clock, .polls_max = WIDE / 2}; /* fewer than the runs */
     assert_int_equal(temporal_open_on(&options, &wire, &bench->engine, NULL), WEIR_OK);
     struct node_settings settings = {.name = "node", .seed = 7, .clock = &bench->clock};
     assert_int_equal(node_open(scene->store, bench->engine, &scene->events, &settings, &scene->node, NULL), WEIR_OK);
-    pass_node(scene, 5 * SECOND_US); /* it knows its target, and is given what is enqueued */
+    pass_node(scene, 5 * SECOND_US); /* the node knows its target, and gets the items */
     enqueue(scene, "full", scene->full, BACKLOG);
     enqueue(scene, "wide", scene->wide, WIDE);
     pass_node(scene, 25 * SECOND_US); /* the first ones had calls, while few ran: these are not made again */
@@ -579,7 +579,7 @@ static void the_first_run_of_a_backlog_gets_a_long_poll_at_once(void **state)
     close_scene(&scene);
 }
 
-/* Nothing was claimed since others wait: the minute's look at the workspaces tells. */
+/* No claim since the items wait: the poll of the workspaces, once a minute, detects the need. */
 static void a_long_run_gets_a_long_poll_within_two_minutes(void **state)
 {
     struct scene scene;

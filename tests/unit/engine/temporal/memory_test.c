@@ -29,7 +29,7 @@ struct execution {
     bool was_started; /* on record, over all claims */
     bool is_told;     /* its end, or that it was given back, under the present claim */
     bool is_over;     /* and that is on record */
-    bool is_acted;    /* the service was told what becomes of it */
+    bool is_acted;    /* its outcome is set at the service */
     enum report_kind how;
     enum end_state end_state;
     char *output;
@@ -68,7 +68,7 @@ static void answer_held(void *context, const struct grpc_result *result)
                                      .message = result->message,
                                      .response = result->response,
                                      .response_length = result->response_length};
-    (void)frontend_answer(held->scene->frontend, held->token, &answer); /* false: nobody waits for it any more */
+    (void)frontend_answer(held->scene->frontend, held->token, &answer); /* false: the client has given the call up */
     free(held);
 }
 
@@ -89,7 +89,7 @@ static void handle(void *context, const struct frontend_call *call, struct front
     assert_int_equal(scene->wire.call(scene->wire.context, &request, &id, NULL), WEIR_OK);
 }
 
-/* --- what a node does --- */
+/* --- the part of the node --- */
 
 static struct execution *find(struct scene *scene, const char *id)
 {

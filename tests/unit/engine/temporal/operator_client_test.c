@@ -17,7 +17,7 @@ enum { NOT_FOUND = 5, PERMISSION_DENIED = 7 };
 struct scene {
     int losses;   /* so many terminations are carried out, and their answers are lost */
     bool is_done; /* the workflow is terminated: "not found" for the next termination, closed for a description */
-    int refusals; /* so many calls are answered with `code`, the others with an empty OK */
+    int refusals; /* so many calls are answered with `code`, the next ones with an empty OK */
     int code;
     int patience;            /* it is awaited after so many of them */
     int asked;               /* whether it is awaited */

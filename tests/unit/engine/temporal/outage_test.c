@@ -118,7 +118,7 @@ static void pass(struct scene *scene, int64_t us)
     (void)node_step(scene->node);
 }
 
-/* Ends in the service what is open there and on record as running. */
+/* Ends each workflow that is open in the service and on record as running. */
 static void end_what_runs(struct scene *scene, size_t most)
 {
     for (size_t i = 0; i < EXECUTIONS && most > 0; i++) {
@@ -156,7 +156,7 @@ static void finish(struct scene *scene)
     }
 }
 
-/* Half of what runs ends while nobody can hear of it; what waits has slots again once the service is back. */
+/* Half of the runs end during the outage; waiting items get their slots once the service is back. */
 static void be_away(enum fake_fault fault, int64_t outage_us)
 {
     struct scene scene;

@@ -1,4 +1,4 @@
-/* What each answer to a start means. The rows are what a real server was seen to answer, and every code of gRPC. */
+/* The meaning of each answer to a start. The rows are observed answers of a real server, and every code of gRPC. */
 #include "support/test.h"
 
 #include "engine/temporal/outcome.h"

@@ -176,7 +176,7 @@ static void an_id_is_at_most_255_bytes_long(void **state)
     }
 }
 
-/* --- when others use the id afterwards --- */
+/* --- the id is used again --- */
 
 static void an_end_is_read_from_the_own_chain_after_the_id_was_reused(void **state)
 {
@@ -187,7 +187,7 @@ static void an_end_is_read_from_the_own_chain_after_the_id_was_reused(void **sta
         open_order_scene(&scene, polls[i]);
         start_order(&scene, ID_ONE, ORDER, "{\"order\": 17}");
         pass_time(&scene, 5 * SECOND_US);
-        fake_temporal_set_fault(scene.service, FAKE_UNAVAILABLE); /* while nobody looks */
+        fake_temporal_set_fault(scene.service, FAKE_UNAVAILABLE); /* while the engine cannot read it */
         pass_time(&scene, 5 * SECOND_US);
         fake_temporal_end(scene.service, ID_ONE, RUN_STATUS_COMPLETED, "\"ours\"");
         fake_temporal_take_workflow_id(scene.service, "order-17");
@@ -201,7 +201,7 @@ static void an_end_is_read_from_the_own_chain_after_the_id_was_reused(void **sta
     }
 }
 
-/* The next node has what is on record, and nothing else. */
+/* The next node has only the ids on record. */
 static struct step_record recorded_step(struct scene *scene)
 {
     struct step_record step = {.state = STEP_RUNNING, .attempt = 1};

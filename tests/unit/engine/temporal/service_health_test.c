@@ -45,7 +45,7 @@ static void an_outage_is_reported_sooner_while_runs_are_followed(void **state)
     }
 }
 
-/* Its calls' own deadlines are ten seconds away. */
+/* The deadlines of the calls are ten seconds away. */
 static void a_frozen_service_is_reported_within_eight_seconds(void **state)
 {
     struct scene scene;
@@ -84,7 +84,7 @@ static void a_slow_service_is_no_outage(void **state)
     close_scene(&scene);
 }
 
-/* The service answers, and only starts are of no use: nothing but the starts themselves finds out when that is over. */
+/* The service answers, and only starts fail: only further starts detect the recovery. */
 static void failed_starts_are_repeated_each_second(void **state)
 {
     enum { FEW = 5, TURN_US = 10 * MICROSECONDS_PER_MS };
@@ -113,7 +113,7 @@ static void failed_starts_are_repeated_each_second(void **state)
     close_scene(&scene);
 }
 
-/* Answers that only say no come from a service that is there. */
+/* A refusal is an answer of a service that is up. */
 static void a_failed_call_or_a_refusal_is_no_outage(void **state)
 {
     static const enum fake_fault faults[] = {FAKE_THROTTLE, FAKE_DENIED, FAKE_INVALID};
