@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/postgres/address.h"
+#include "store/postgres/link/address.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 enum { FOLD_EPOCH, FOLD_COUNT, FOLD_XID, FOLD_SEQ };
@@ -14,7 +14,7 @@ enum { POSITION_TEXT_MAX = 16 * 1024 * 1024 };
 
 static const char NOTHING_SEEN[] = "1:1:"; /* a snapshot before all transactions */
 
-static enum weir_status begin_pass(struct news_position *news, struct weir_error *error)
+static enum weir_status begin_fold(struct news_position *news, struct weir_error *error)
 {
     news->folding.max = POSITION_TEXT_MAX;
     text_clear(&news->folding);
@@ -23,7 +23,7 @@ static enum weir_status begin_pass(struct news_position *news, struct weir_error
     return text_add_string(&news->folding, news->seen.data) == WEIR_OK ? WEIR_OK : error_out_of_memory(error);
 }
 
-static void end_pass(struct news_position *news)
+static void end_fold(struct news_position *news)
 {
     struct text over = news->folded;
     news->folded = news->folding;
@@ -31,19 +31,19 @@ static void end_pass(struct news_position *news)
     news->folding = (struct text){.max = POSITION_TEXT_MAX};
 }
 
-static void note_chunk(struct news_position *news, const PGresult *result, bool *ret_more)
+static void advance_fold(struct news_position *news, const PGresult *result, bool *ret_more)
 {
     *ret_more = result_int(result, 0, FOLD_COUNT) == BOOKS_BATCH;
     if (*ret_more) {
         text_copy(news->fold.xid, sizeof news->fold.xid, result_text(result, 0, FOLD_XID));
         news->fold.seq = result_int(result, 0, FOLD_SEQ);
     } else {
-        end_pass(news);
+        end_fold(news);
     }
 }
 
-static bool split(const struct lane_pass *passes, size_t count, struct arena *arena, int64_t **ret_lanes,
-                  int64_t **ret_passes)
+static bool split_passes(const struct lane_pass *passes, size_t count, struct arena *arena, int64_t **ret_lanes,
+                         int64_t **ret_passes)
 {
     *ret_lanes = arena_allocate(arena, (count + 1) * sizeof **ret_lanes);
     *ret_passes = arena_allocate(arena, (count + 1) * sizeof **ret_passes);
@@ -54,16 +54,17 @@ static bool split(const struct lane_pass *passes, size_t count, struct arena *ar
     return *ret_lanes != NULL && *ret_passes != NULL;
 }
 
-static enum weir_status fold(struct postgres_store *self, int64_t node_id, int64_t epoch, const struct lane_pass *passes,
-                             size_t count, struct arena *arena, bool *ret_more, struct weir_error *error)
+static enum weir_status fold_chunk(struct postgres_store *self, int64_t node_id, int64_t epoch,
+                                   const struct lane_pass *passes, size_t count, struct arena *arena, bool *ret_more,
+                                   struct weir_error *error)
 {
     struct news_position *news = &self->news;
     bool has_read = news->epoch == epoch && news->seen.length > 0;
-    enum weir_status status = has_read && news->folding.length == 0 ? begin_pass(news, error) : WEIR_OK;
+    enum weir_status status = has_read && news->folding.length == 0 ? begin_fold(news, error) : WEIR_OK;
     int64_t *lanes = NULL;
     int64_t *their_passes = NULL;
     PGresult *result = NULL;
-    if (status == WEIR_OK && !split(passes, count, arena, &lanes, &their_passes)) {
+    if (status == WEIR_OK && !split_passes(passes, count, arena, &lanes, &their_passes)) {
         status = error_out_of_memory(error);
     }
     if (status == WEIR_OK) {
@@ -77,7 +78,7 @@ static enum weir_status fold(struct postgres_store *self, int64_t node_id, int64
             error_set(error, WEIR_STALE_FENCE, "epoch %lld is over: another node has taken the role", (long long)epoch);
     }
     if (status == WEIR_OK && has_read) {
-        note_chunk(news, result, ret_more);
+        advance_fold(news, result, ret_more);
     }
     PQclear(result);
     return status;
@@ -90,10 +91,10 @@ enum weir_status postgres_publish_books(struct store *store, int64_t node_id, in
     bool more = false;
     enum { ARENA_BYTES = 16 * 1024 * 1024 };
     (void)link_of(store);
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     arena_init(&arena, ARENA_BYTES);
     if (status == WEIR_OK) {
-        status = fold(postgres_of(store), node_id, epoch, passes, count, &arena, &more, error);
+        status = fold_chunk(postgres_of(store), node_id, epoch, passes, count, &arena, &more, error);
     }
     arena_close(&arena);
     if (status == WEIR_OK) {

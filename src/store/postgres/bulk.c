@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 #define FIRST_ID "00000000-0000-0000-0000-000000000000"
@@ -27,7 +27,7 @@ enum { BULK_BYTES_MAX = 64 * 1024 * 1024 };
 
 /* --- which --- */
 
-static enum weir_status keep_ids(struct bulk *bulk, const PGresult *result, size_t limit, struct weir_error *error)
+static enum weir_status copy_bulk_ids(struct bulk *bulk, const PGresult *result, size_t limit, struct weir_error *error)
 {
     size_t count = (size_t)PQntuples(result);
     bool failed = false;
@@ -46,8 +46,8 @@ static enum weir_status keep_ids(struct bulk *bulk, const PGresult *result, size
     return WEIR_OK;
 }
 
-static enum weir_status select_ids(struct link *link, struct bulk *bulk, const char *after, size_t limit,
-                                   struct weir_error *error)
+static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, const char *after, size_t limit,
+                                        struct weir_error *error)
 {
     const struct execution_filter *filter = bulk->filter;
     char one[UUID_TEXT_MAX];
@@ -57,7 +57,7 @@ static enum weir_status select_ids(struct link *link, struct bulk *bulk, const c
     states &= filter->finished_before_us == 0 ? ALL_STATES : ENDED_STATES;
     /* An act on one must not become an act on all with the same beginning of their ids. */
     if (filter->id != NULL) {
-        status = find_execution(link, filter->id, one, error);
+        status = postgres_find_execution(link, filter->id, one, error);
     }
     if (status == WEIR_OK) {
         status = link_read(link, error, &result, QUERY_BULK_IDS, "utdttttiiiiud", after[0] == '\0' ? FIRST_ID : after,
@@ -68,13 +68,13 @@ static enum weir_status select_ids(struct link *link, struct bulk *bulk, const c
                            filter->id == NULL ? NULL : one, (int)filter->retried);
     }
     if (status == WEIR_OK) {
-        status = keep_ids(bulk, result, limit, error);
+        status = copy_bulk_ids(bulk, result, limit, error);
     }
     PQclear(result);
     return status;
 }
 
-static enum weir_status keep_reason(struct link *link, struct bulk *bulk, struct weir_error *error)
+static enum weir_status filter_by_reason(struct link *link, struct bulk *bulk, struct weir_error *error)
 {
     PGresult *result = NULL;
     if (bulk->filter->reason == NULL || bulk->count == 0) {
@@ -84,7 +84,7 @@ static enum weir_status keep_reason(struct link *link, struct bulk *bulk, struct
         link_read(link, error, &result, QUERY_WITH_REASON, "Ut", bulk->ids, bulk->count, bulk->filter->reason);
     if (status == WEIR_OK) {
         struct bulk_result before = bulk->result;
-        status = keep_ids(bulk, result, bulk->count, error);
+        status = copy_bulk_ids(bulk, result, bulk->count, error);
         bulk->result = before;
     }
     PQclear(result);
@@ -93,7 +93,7 @@ static enum weir_status keep_reason(struct link *link, struct bulk *bulk, struct
 
 /* --- the act --- */
 
-static enum weir_status make_ids(struct bulk *bulk, struct link *link, struct weir_error *error)
+static enum weir_status make_retry_ids(struct bulk *bulk, struct link *link, struct weir_error *error)
 {
     int64_t now_us = 0;
     char *texts = arena_allocate(&bulk->arena, (bulk->count + 1) * UUID_TEXT_MAX);
@@ -114,7 +114,8 @@ static enum weir_status make_ids(struct bulk *bulk, struct link *link, struct we
     return status;
 }
 
-static enum weir_status act_on_all(struct link *link, struct bulk *bulk, PGresult **ret_result, struct weir_error *error)
+static enum weir_status call_bulk_function(struct link *link, struct bulk *bulk, PGresult **ret_result,
+                                           struct weir_error *error)
 {
     enum weir_status status;
     switch (bulk->act) {
@@ -123,7 +124,7 @@ static enum weir_status act_on_all(struct link *link, struct bulk *bulk, PGresul
         return link_write(link, error, ret_result, bulk->act == BULK_CANCEL ? QUERY_CANCEL_ITEMS : QUERY_RELEASE_ITEMS,
                           "Utt", bulk->ids, bulk->count, bulk->actor, bulk->why);
     case BULK_RETRY:
-        status = make_ids(bulk, link, error);
+        status = make_retry_ids(bulk, link, error);
         return status != WEIR_OK ? status
                                  : link_write(link, error, ret_result, QUERY_RETRY_ITEMS, "UttU", bulk->ids, bulk->count,
                                               bulk->actor, bulk->why, bulk->new_ids, bulk->count);
@@ -134,7 +135,7 @@ static enum weir_status act_on_all(struct link *link, struct bulk *bulk, PGresul
 }
 
 /* Why not, as a text. `outcome` and `state` are the function's. */
-static const char *why_not(enum bulk_act act, const char *outcome, const char *state)
+static const char *explain_refusal(enum bulk_act act, const char *outcome, const char *state)
 {
     bool lives = strcmp(state, "PENDING") == 0 || strcmp(state, "CLAIMED") == 0 || strcmp(state, "DISPATCHED") == 0;
     if (strcmp(outcome, "retried") == 0) {
@@ -153,18 +154,19 @@ static const char *why_not(enum bulk_act act, const char *outcome, const char *s
     return "only ended executions can be purged";
 }
 
-static void note_refusal(struct bulk *bulk, const char *id, const char *outcome, const char *state)
+static void count_refusal(struct bulk *bulk, const char *id, const char *outcome, const char *state)
 {
     bool retried = strcmp(outcome, "retried") == 0;
     bulk->result.refused++;
     if (bulk->result.first_refusal == WEIR_OK) {
-        bulk->result.first_refusal = error_set(
-            &bulk->result.refusal, retried ? WEIR_CONFLICT : WEIR_ILLEGAL_STATE, "execution %s is %s: %s%s%s", id,
-            retried ? "retried" : state, why_not(bulk->act, outcome, state), retried ? " " : "", retried ? state : "");
+        bulk->result.first_refusal =
+            error_set(&bulk->result.refusal, retried ? WEIR_CONFLICT : WEIR_ILLEGAL_STATE, "execution %s is %s: %s%s%s", id,
+                      retried ? "retried" : state, explain_refusal(bulk->act, outcome, state), retried ? " " : "",
+                      retried ? state : "");
     }
 }
 
-static void read_outcomes(struct bulk *bulk, const PGresult *result)
+static void count_bulk_outcomes(struct bulk *bulk, const PGresult *result)
 {
     for (int row = 0; row < PQntuples(result); row++) {
         const char *outcome = result_text(result, row, 1);
@@ -174,21 +176,21 @@ static void read_outcomes(struct bulk *bulk, const PGresult *result)
                 text_copy(bulk->result.new_id, sizeof bulk->result.new_id, result_text(result, row, 2));
             }
         } else {
-            note_refusal(bulk, result_text(result, row, 0), outcome, result_text(result, row, 2));
+            count_refusal(bulk, result_text(result, row, 0), outcome, result_text(result, row, 2));
         }
     }
 }
 
-static enum weir_status act(struct link *link, struct bulk *bulk, struct weir_error *error)
+static enum weir_status act_and_count(struct link *link, struct bulk *bulk, struct weir_error *error)
 {
     PGresult *result = NULL;
     bulk->result.matched = bulk->count;
     if (bulk->count == 0) {
         return WEIR_OK;
     }
-    enum weir_status status = act_on_all(link, bulk, &result, error);
+    enum weir_status status = call_bulk_function(link, bulk, &result, error);
     if (status == WEIR_OK) {
-        read_outcomes(bulk, result);
+        count_bulk_outcomes(bulk, result);
     }
     PQclear(result);
     return status;
@@ -200,16 +202,16 @@ enum weir_status postgres_bulk(struct store *store, enum bulk_act wanted, const 
 {
     struct bulk bulk = {.store = store, .act = wanted, .filter = filter, .actor = actor, .why = why};
     struct link *link = link_of(store);
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     arena_init(&bulk.arena, BULK_BYTES_MAX);
     if (status == WEIR_OK) {
-        status = select_ids(link, &bulk, after, limit, error);
+        status = select_bulk_ids(link, &bulk, after, limit, error);
     }
     if (status == WEIR_OK) {
-        status = keep_reason(link, &bulk, error);
+        status = filter_by_reason(link, &bulk, error);
     }
     if (status == WEIR_OK) {
-        status = act(link, &bulk, error);
+        status = act_and_count(link, &bulk, error);
     }
     arena_close(&bulk.arena);
     if (status == WEIR_OK) {

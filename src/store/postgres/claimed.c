@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 
 /* --- names --- */
 
@@ -20,7 +20,7 @@ void item_names_clear(struct item_names *names)
     *names = (struct item_names){.slots = NULL};
 }
 
-static int64_t key_of(bool is_definition, int64_t id)
+static int64_t name_key(bool is_definition, int64_t id)
 {
     return id * 2 + is_definition;
 }
@@ -48,7 +48,7 @@ static bool add_name(struct item_names *names, int64_t key, const char *name, in
 
 void item_names_weigh(struct item_names *names, int64_t workspace_id, int weight)
 {
-    struct item_name *slot = names->slots == NULL ? NULL : find_name(names, key_of(false, workspace_id));
+    struct item_name *slot = names->slots == NULL ? NULL : find_name(names, name_key(false, workspace_id));
     if (slot != NULL && slot->key != 0) {
         slot->version = weight;
     }
@@ -68,10 +68,10 @@ static void list_unknown(const struct item_names *names, const struct claimed_it
     unknown->workspace_count = 0;
     unknown->definition_count = 0;
     for (size_t i = 0; i < count; i++) {
-        if (find_name(names, key_of(false, workspace_ids[i]))->key == 0) {
+        if (find_name(names, name_key(false, workspace_ids[i]))->key == 0) {
             unknown->workspaces[unknown->workspace_count++] = workspace_ids[i];
         }
-        if (find_name(names, key_of(true, items[i].definition_id))->key == 0) {
+        if (find_name(names, name_key(true, items[i].definition_id))->key == 0) {
             unknown->definitions[unknown->definition_count++] = items[i].definition_id;
         }
     }
@@ -84,7 +84,7 @@ static enum weir_status read_names(struct item_names *names, struct link *link, 
     enum weir_status status = link_read(link, error, &result, QUERY_READ_NAMES, "II", unknown->workspaces,
                                         unknown->workspace_count, unknown->definitions, unknown->definition_count);
     for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
-        int64_t key = key_of(result_bool(result, row, 0), result_int(result, row, 1));
+        int64_t key = name_key(result_bool(result, row, 0), result_int(result, row, 1));
         if (!add_name(names, key, result_text(result, row, 2), (int)result_int(result, row, 3))) {
             status = error_out_of_memory(error);
         }
@@ -93,9 +93,9 @@ static enum weir_status read_names(struct item_names *names, struct link *link, 
     return status;
 }
 
-static enum weir_status learn_names(struct item_names *names, struct link *link, struct arena *arena,
-                                    const struct claimed_item *items, const int64_t *workspace_ids, size_t count,
-                                    struct weir_error *error)
+static enum weir_status read_missing_names(struct item_names *names, struct link *link, struct arena *arena,
+                                           const struct claimed_item *items, const int64_t *workspace_ids, size_t count,
+                                           struct weir_error *error)
 {
     struct unknown_names unknown = {.workspaces = arena_allocate(arena, (count + 1) * sizeof *unknown.workspaces),
                                     .definitions = arena_allocate(arena, (count + 1) * sizeof *unknown.definitions)};
@@ -108,7 +108,7 @@ static enum weir_status learn_names(struct item_names *names, struct link *link,
     list_unknown(names, items, workspace_ids, count, &unknown);
     if (names->count + unknown.workspace_count + unknown.definition_count > ITEM_NAMES_MOST) {
         item_names_clear(names);
-        return learn_names(names, link, arena, items, workspace_ids, count, error);
+        return read_missing_names(names, link, arena, items, workspace_ids, count, error);
     }
     return unknown.workspace_count + unknown.definition_count == 0 ? WEIR_OK : read_names(names, link, &unknown, error);
 }
@@ -120,10 +120,10 @@ enum weir_status item_names_set(struct item_names *names, struct link *link, str
     if (count == 0) {
         return WEIR_OK;
     }
-    enum weir_status status = learn_names(names, link, arena, items, workspace_ids, count, error);
+    enum weir_status status = read_missing_names(names, link, arena, items, workspace_ids, count, error);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        const struct item_name *workspace = find_name(names, key_of(false, workspace_ids[i]));
-        const struct item_name *workflow = find_name(names, key_of(true, items[i].definition_id));
+        const struct item_name *workspace = find_name(names, name_key(false, workspace_ids[i]));
+        const struct item_name *workflow = find_name(names, name_key(true, items[i].definition_id));
         items[i].workspace = workspace->key == 0 ? "" : arena_copy_string(arena, workspace->name);
         items[i].weight = workspace->version;
         items[i].workflow = workflow->key == 0 ? "" : arena_copy_string(arena, workflow->name);
@@ -149,8 +149,8 @@ void claimed_set_params(struct claimed_item *item, const PGresult *result, int r
 
 /* --- steps of earlier claims --- */
 
-static void read_step(const PGresult *result, int row, struct arena *arena, int64_t now_us, struct step_record *step,
-                      bool *ret_failed)
+static void read_step_row(const PGresult *result, int row, struct arena *arena, int64_t now_us, struct step_record *step,
+                          bool *ret_failed)
 {
     text_copy(step->step, sizeof step->step, result_text(result, row, 1));
     if (!step_state_parse(result_text(result, row, 2), &step->state)) {
@@ -168,7 +168,7 @@ static void read_step(const PGresult *result, int row, struct arena *arena, int6
     step->error = (char *)(uintptr_t)result_copy(result, row, 10, arena, ret_failed);
 }
 
-static struct claimed_item *find_item(struct claim_result *claim, const char *id)
+static struct claimed_item *find_claimed_item(struct claim_result *claim, const char *id)
 {
     for (size_t i = 0; i < claim->count; i++) {
         if (strcmp(claim->items[i].id, id) == 0) {
@@ -179,7 +179,7 @@ static struct claimed_item *find_item(struct claim_result *claim, const char *id
 }
 
 /* Rows are sorted by execution, so the steps of one item are neighbours. */
-static bool deal_steps(const PGresult *result, struct arena *arena, struct claim_result *claim)
+static bool attach_steps(const PGresult *result, struct arena *arena, struct claim_result *claim)
 {
     size_t count = (size_t)PQntuples(result);
     struct step_record *steps = arena_allocate(arena, (count + 1) * sizeof *steps);
@@ -188,11 +188,11 @@ static bool deal_steps(const PGresult *result, struct arena *arena, struct claim
     for (size_t i = 0; i < count && !failed; i++) {
         const char *id = result_text(result, (int)i, 0);
         if (item == NULL || strcmp(item->id, id) != 0) {
-            item = find_item(claim, id);
+            item = find_claimed_item(claim, id);
             INVARIANT(item != NULL);
             item->steps = &steps[i];
         }
-        read_step(result, (int)i, arena, claim->now_us, &steps[i], &failed);
+        read_step_row(result, (int)i, arena, claim->now_us, &steps[i], &failed);
         item->step_count++;
     }
     return !failed;
@@ -216,7 +216,7 @@ enum weir_status claimed_read_steps(struct link *link, struct arena *arena, stru
         return WEIR_OK;
     }
     enum weir_status status = link_read(link, error, &result, QUERY_READ_STEPS, "U", ids, count);
-    if (status == WEIR_OK && !deal_steps(result, arena, claim)) {
+    if (status == WEIR_OK && !attach_steps(result, arena, claim)) {
         status = error_out_of_memory(error);
     }
     PQclear(result);

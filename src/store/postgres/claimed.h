@@ -6,7 +6,7 @@
 #ifndef WEIR_STORE_POSTGRES_CLAIMED_H
 #define WEIR_STORE_POSTGRES_CLAIMED_H
 
-#include "store/postgres/link.h"
+#include "store/postgres/link/link.h"
 #include "store/store.h"
 
 enum { ITEM_NAMES_MOST = 65536 }; /* then all are forgotten */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 #include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
 
@@ -48,7 +48,7 @@ struct enqueue {
 /* --- ids --- */
 
 /* Ids begin with their time, and people read lists by id: so it is the store's time by the last answer. */
-static enum weir_status learn_time(struct postgres_store *store, struct weir_error *error)
+static enum weir_status read_store_time_once(struct postgres_store *store, struct weir_error *error)
 {
     int64_t now_us = 0;
     if (store->time_is_known) {
@@ -63,7 +63,7 @@ static enum weir_status learn_time(struct postgres_store *store, struct weir_err
 }
 
 /* Ids are made here and not by the server: a set without an answer is sent again with the same ones. */
-static void make_ids(struct enqueue *enqueue)
+static void make_request_ids(struct enqueue *enqueue)
 {
     struct uuid_source *uuids = enqueue->store->store.uuids;
     int64_t now_us = clock_boot(clock_system()) + enqueue->store->time_ahead_us;
@@ -122,13 +122,13 @@ static size_t fill_chunk(struct enqueue *enqueue, size_t from)
     return place;
 }
 
-static void take_answer(const struct enqueue *enqueue, size_t at, const PGresult *result)
+static void take_request_answer(const struct enqueue *enqueue, size_t at, const PGresult *result)
 {
     int row = (int)at;
     struct enqueue_result *answer = &enqueue->results[enqueue->chunk.places[at]];
     const char *id = result_text(result, row, 1);
     const char *hint = result_text(result, row, 4);
-    *answer = (struct enqueue_result){.status = status_of_name(result_text(result, row, 0))};
+    *answer = (struct enqueue_result){.status = status_parse_name(result_text(result, row, 0))};
     if (answer->status != WEIR_OK) {
         error_set(&answer->error, answer->status, "%s", result_text(result, row, 3));
         if (hint != NULL) {
@@ -144,7 +144,7 @@ static void take_answer(const struct enqueue *enqueue, size_t at, const PGresult
 
 /* Waits until the commits of the server process `backend` are on disk. Unknown when only another process can answer: this
  * one may have ended with its server, and its unwritten commits with it. */
-static enum weir_status flush(struct link *link, int64_t backend, struct weir_error *error)
+static enum weir_status flush_commit(struct link *link, int64_t backend, struct weir_error *error)
 {
     PGresult *result = NULL;
     unsigned drops = link->drops; /* a server that was started anew may give the same number to another process */
@@ -161,8 +161,8 @@ static enum weir_status flush(struct link *link, int64_t backend, struct weir_er
 }
 
 /* One request alone, which is how most programs enqueue, goes without arrays. */
-static enum weir_status send_one(const struct chunk *chunk, struct link *link, PGresult **ret_result,
-                                 struct weir_error *error)
+static enum weir_status send_single_request(const struct chunk *chunk, struct link *link, PGresult **ret_result,
+                                            struct weir_error *error)
 {
     const int64_t *run_at_us = chunk->run_ats[0] == 0 ? NULL : &chunk->run_ats[0];
     bool ahead =
@@ -172,8 +172,8 @@ static enum weir_status send_one(const struct chunk *chunk, struct link *link, P
         link_write(link, error, &result, QUERY_ENQUEUE_ONE, "uottbttdpto", chunk->ids[0], (int)chunk->given[0],
                    chunk->workspaces[0], chunk->workflows[0], chunk->params[0].data, chunk->params[0].length,
                    chunk->keys[0], chunk->groups[0], chunk->priorities[0], run_at_us, chunk->default_groups[0], (int)ahead);
-    if (status == WEIR_OK && ahead && status_of_name(result_text(result, 0, 0)) == WEIR_OK) {
-        status = flush(link, result_int(result, 0, 6), error);
+    if (status == WEIR_OK && ahead && status_parse_name(result_text(result, 0, 0)) == WEIR_OK) {
+        status = flush_commit(link, result_int(result, 0, 6), error);
     }
     if (status != WEIR_OK) {
         PQclear(result);
@@ -183,8 +183,8 @@ static enum weir_status send_one(const struct chunk *chunk, struct link *link, P
     return WEIR_OK;
 }
 
-static enum weir_status send_many(const struct chunk *chunk, struct link *link, PGresult **ret_result,
-                                  struct weir_error *error)
+static enum weir_status send_request_arrays(const struct chunk *chunk, struct link *link, PGresult **ret_result,
+                                            struct weir_error *error)
 {
     return link_write(link, error, ret_result, QUERY_ENQUEUE_SET, "UOTTBTTDIT", chunk->ids, chunk->count, chunk->given,
                       chunk->count, chunk->workspaces, chunk->count, chunk->workflows, chunk->count, chunk->params,
@@ -199,14 +199,14 @@ static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, s
     if (chunk->count == 0) {
         return WEIR_OK;
     }
-    enum weir_status status =
-        chunk->count == 1 ? send_one(chunk, link, &result, error) : send_many(chunk, link, &result, error);
+    enum weir_status status = chunk->count == 1 ? send_single_request(chunk, link, &result, error)
+                                                : send_request_arrays(chunk, link, &result, error);
     if (status != WEIR_OK) {
         return status;
     }
     INVARIANT(PQntuples(result) == (int)chunk->count);
     for (size_t i = 0; i < chunk->count; i++) {
-        take_answer(enqueue, i, result);
+        take_request_answer(enqueue, i, result);
     }
     enqueue->store->time_ahead_us = result_int(result, 0, 5) - clock_boot(clock_system());
     PQclear(result);
@@ -216,7 +216,7 @@ static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, s
 /* --- the set --- */
 
 /* Called again when the transaction lost against another one; every answer is then taken anew. */
-static enum weir_status send_all(struct link *link, void *context, struct weir_error *error)
+static enum weir_status send_all_chunks(struct link *link, void *context, struct weir_error *error)
 {
     struct enqueue *enqueue = context;
     enum weir_status status = WEIR_OK;
@@ -230,16 +230,16 @@ static enum weir_status send_all(struct link *link, void *context, struct weir_e
     return status;
 }
 
-static enum weir_status send_set(struct enqueue *enqueue, struct weir_error *error)
+static enum weir_status send_request_set(struct enqueue *enqueue, struct weir_error *error)
 {
     struct link *link = &enqueue->store->link;
     if (fill_chunk(enqueue, 0) == enqueue->count && !enqueue->repeated) {
         return send_chunk(enqueue, link, error); /* a statement on its own is a transaction */
     }
-    return link_transaction(link, send_all, enqueue, error);
+    return link_transaction(link, send_all_chunks, enqueue, error);
 }
 
-static bool check_requests(struct enqueue *enqueue, enum weir_status *ret_status, struct weir_error *error)
+static bool check_all_requests(struct enqueue *enqueue, enum weir_status *ret_status, struct weir_error *error)
 {
     size_t fine = 0;
     *ret_status = WEIR_OK;
@@ -287,7 +287,7 @@ static void suggest_names(struct enqueue *enqueue)
 }
 
 /* A request with neither a key nor an id of the caller would be there twice. A set is there as a whole or not at all. */
-static void hint_at_unknown(const struct enqueue *enqueue, struct weir_error *error)
+static void hint_at_unknown_commit(const struct enqueue *enqueue, struct weir_error *error)
 {
     const char *made = NULL;
     for (size_t i = 0; i < enqueue->count && made == NULL; i++) {
@@ -302,24 +302,24 @@ static void hint_at_unknown(const struct enqueue *enqueue, struct weir_error *er
     }
 }
 
-static enum weir_status enqueue_all(struct enqueue *enqueue, struct weir_error *error)
+static enum weir_status enqueue_checked_requests(struct enqueue *enqueue, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
-    if (!check_requests(enqueue, &status, error)) {
+    if (!check_all_requests(enqueue, &status, error)) {
         return status;
     }
-    status = learn_time(enqueue->store, error);
+    status = read_store_time_once(enqueue->store, error);
     if (status != WEIR_OK) {
         return status;
     }
-    make_ids(enqueue);
-    status = send_set(enqueue, error);
+    make_request_ids(enqueue);
+    status = send_request_set(enqueue, error);
     if (status == WEIR_COMMIT_UNKNOWN) { /* which it stays unless the second answer arrives */
         struct weir_error second;
         enqueue->repeated = true;
-        status = send_set(enqueue, &second) == WEIR_OK ? WEIR_OK : WEIR_COMMIT_UNKNOWN;
+        status = send_request_set(enqueue, &second) == WEIR_OK ? WEIR_OK : WEIR_COMMIT_UNKNOWN;
         if (status != WEIR_OK) {
-            hint_at_unknown(enqueue, error);
+            hint_at_unknown_commit(enqueue, error);
         }
     }
     if (status == WEIR_OK) {
@@ -331,7 +331,7 @@ static enum weir_status enqueue_all(struct enqueue *enqueue, struct weir_error *
 enum weir_status postgres_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
                                   struct enqueue_result *results, struct weir_error *error)
 {
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -347,7 +347,7 @@ enum weir_status postgres_enqueue(struct store *store, const struct enqueue_requ
         enqueue->ids = ids;
         enqueue->count = count;
         enqueue->repeated = false;
-        status = enqueue_all(enqueue, error);
+        status = enqueue_checked_requests(enqueue, error);
     }
     free(ids);
     free(enqueue);

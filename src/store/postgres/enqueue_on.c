@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/postgres/failure.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/failure.h"
+#include "store/postgres/link/libpq.h"
 #include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
 
@@ -41,7 +41,7 @@ static enum weir_status check_connection(PGconn *connection, struct weir_error *
 }
 
 /* Waits until the socket can be read, or written to when `sends`. */
-static bool wait_for(PGconn *connection, bool sends, int64_t deadline_boot_us)
+static bool wait_for_socket(PGconn *connection, bool sends, int64_t deadline_boot_us)
 {
     struct pollfd fd = {.fd = PQsocket(connection), .events = (short)(sends ? POLLIN | POLLOUT : POLLIN)};
     for (;;) {
@@ -54,18 +54,18 @@ static bool wait_for(PGconn *connection, bool sends, int64_t deadline_boot_us)
 }
 
 /* The answer to the statement, or NULL: then nothing came before the deadline, or the connection is lost. */
-static PGresult *take_answer(PGconn *connection, int64_t deadline_boot_us)
+static PGresult *await_last_answer(PGconn *connection, int64_t deadline_boot_us)
 {
     int unsent;
     while ((unsent = PQflush(connection)) == 1) {
-        if (!wait_for(connection, true, deadline_boot_us) || PQconsumeInput(connection) == 0) {
+        if (!wait_for_socket(connection, true, deadline_boot_us) || PQconsumeInput(connection) == 0) {
             return NULL;
         }
     }
     PGresult *answer = NULL;
     for (;;) {
         while (PQisBusy(connection) == 1) {
-            if (unsent != 0 || !wait_for(connection, false, deadline_boot_us) || PQconsumeInput(connection) == 0) {
+            if (unsent != 0 || !wait_for_socket(connection, false, deadline_boot_us) || PQconsumeInput(connection) == 0) {
                 PQclear(answer);
                 return NULL;
             }
@@ -79,7 +79,8 @@ static PGresult *take_answer(PGconn *connection, int64_t deadline_boot_us)
     }
 }
 
-static PGresult *ask(PGconn *connection, const char *sql, const struct enqueue_request *request, const char *params)
+static PGresult *send_and_await(PGconn *connection, const char *sql, const struct enqueue_request *request,
+                                const char *params)
 {
     enum { TEXT = 25, INTEGER = 23, BIGINT = 20, UUID = 2950, PARAMETERS = 8 };
     static const Oid types[PARAMETERS] = {TEXT, TEXT, TEXT, TEXT, INTEGER, BIGINT, TEXT, UUID};
@@ -96,7 +97,7 @@ static PGresult *ask(PGconn *connection, const char *sql, const struct enqueue_r
     }
     int64_t deadline_boot_us = clock_boot(clock_system()) + ENQUEUE_ON_DEADLINE_US;
     PGresult *answer = PQsendQueryParams(connection, sql, PARAMETERS, types, values, NULL, NULL, 0) == 1
-                           ? take_answer(connection, deadline_boot_us)
+                           ? await_last_answer(connection, deadline_boot_us)
                            : NULL;
     if (blocking && (answer != NULL || PQstatus(connection) != CONNECTION_OK)) {
         (void)PQsetnonblocking(connection, 0); /* it would wait for unsent bytes */
@@ -123,11 +124,11 @@ static enum weir_status fill_statement(const char *schema, char **ret_sql, struc
     return *ret_sql == NULL ? error_out_of_memory(error) : WEIR_OK;
 }
 
-static void read_result(const PGresult *answer, struct enqueue_result *result)
+static void read_enqueue_answer(const PGresult *answer, struct enqueue_result *result)
 {
     const char *id = result_text(answer, 0, 1);
     const char *hint = result_text(answer, 0, 4);
-    result->status = status_of_name(result_text(answer, 0, 0));
+    result->status = status_parse_name(result_text(answer, 0, 0));
     result->duplicate = result_bool(answer, 0, 2);
     if (result->status == WEIR_OK) {
         text_copy(result->id, sizeof result->id, id);
@@ -139,17 +140,17 @@ static void read_result(const PGresult *answer, struct enqueue_result *result)
     }
 }
 
-static enum weir_status send_request(PGconn *connection, const char *sql, const struct enqueue_request *request,
-                                     struct enqueue_result *result, struct weir_error *error)
+static enum weir_status enqueue_on_connection(PGconn *connection, const char *sql, const struct enqueue_request *request,
+                                              struct enqueue_result *result, struct weir_error *error)
 {
     char *params = enqueue_has_no_params(request) ? NULL : strndup(request->params, request->params_length);
     if (params == NULL && !enqueue_has_no_params(request)) {
         return error_out_of_memory(error);
     }
-    PGresult *answer = ask(connection, sql, request, params);
+    PGresult *answer = send_and_await(connection, sql, request, params);
     enum weir_status status = WEIR_OK;
     if (answer != NULL && PQresultStatus(answer) == PGRES_TUPLES_OK) {
-        read_result(answer, result);
+        read_enqueue_answer(answer, result);
     } else if (answer != NULL && PQstatus(connection) == CONNECTION_OK) {
         status = failure_of_answer(answer, SHOWN, DOING, error);
     } else if (PQstatus(connection) != CONNECTION_OK) {
@@ -177,7 +178,7 @@ enum weir_status postgres_store_enqueue_on(struct pg_conn *connection, const cha
     if (status == WEIR_OK) {
         result.status = enqueue_request_check(request, &result.error);
         if (result.status == WEIR_OK) {
-            status = send_request(connection, sql, request, &result, error);
+            status = enqueue_on_connection(connection, sql, request, &result, error);
         }
     }
     free(sql);

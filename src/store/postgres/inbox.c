@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 #define FIRST_ID "00000000-0000-0000-0000-000000000000"
@@ -37,7 +37,8 @@ enum {
     ROLE_TAKEOVERS
 };
 
-static void read_item(const PGresult *result, int row, struct arena *arena, struct claimed_item *item, bool *ret_failed)
+static void read_inbox_item(const PGresult *result, int row, struct arena *arena, struct claimed_item *item,
+                            bool *ret_failed)
 {
     int64_t dispatched_at_us = result_int(result, row, ITEM_DISPATCHED_AT);
     text_copy(item->id, sizeof item->id, result_text(result, row, ITEM_ID));
@@ -69,7 +70,7 @@ static void read_role(const PGresult *result, int row, struct role_state *role)
 }
 
 /* All but the names and weights. False when memory ran out. */
-static bool read_inbox(const PGresult *result, struct arena *arena, struct inbox *inbox, int64_t **ret_workspace_ids)
+static bool read_inbox_rows(const PGresult *result, struct arena *arena, struct inbox *inbox, int64_t **ret_workspace_ids)
 {
     int last = PQntuples(result) - 1;
     bool failed = false;
@@ -86,7 +87,7 @@ static bool read_inbox(const PGresult *result, struct arena *arena, struct inbox
     *ret_workspace_ids = workspace_ids;
     for (int row = 0; row < last && !failed; row++) {
         workspace_ids[row] = result_int(result, row, ITEM_WORKSPACE);
-        read_item(result, row, arena, &claimed->items[row], &failed);
+        read_inbox_item(result, row, arena, &claimed->items[row], &failed);
         claimed->handed_over += claimed->items[row].handed_over;
         claimed->count++;
     }
@@ -107,7 +108,7 @@ enum weir_status postgres_inbox(struct store *store, int64_t node_id, struct inb
         return status;
     }
     int64_t *workspace_ids = NULL;
-    status = read_inbox(result, arena, &inbox, &workspace_ids) ? WEIR_OK : error_out_of_memory(error);
+    status = read_inbox_rows(result, arena, &inbox, &workspace_ids) ? WEIR_OK : error_out_of_memory(error);
     if (status == WEIR_OK) {
         status = item_names_set(&self->names, link, arena, inbox.claimed.items, workspace_ids, inbox.claimed.count, error);
     }
@@ -138,7 +139,7 @@ enum weir_status postgres_take_requests(struct store *store, int64_t node_id, st
 {
     struct postgres_store *self = postgres_of(store);
     PGresult *result = NULL;
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
         status = link_write(link_of(store), error, &result, QUERY_TAKE_REQUESTS, "io", node_id, self->requests_in_doubt);
         self->requests_in_doubt = self->requests_in_doubt ? status != WEIR_OK : status == WEIR_COMMIT_UNKNOWN;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 /* Looked at once per connection. */
@@ -27,14 +27,14 @@ enum weir_status postgres_check_lock_table(struct postgres_store *self, struct l
     return status;
 }
 
-static enum weir_status not_ours(const struct lock_request *request, struct weir_error *error)
+static enum weir_status refuse_foreign_lock(const struct lock_request *request, struct weir_error *error)
 {
     return error_set(error, WEIR_CONFLICT, "the lock %s is not ours", request->name);
 }
 
-static enum weir_status open_locks(struct store *store, struct link **ret_link, struct weir_error *error)
+static enum weir_status begin_lock_call(struct store *store, struct link **ret_link, struct weir_error *error)
 {
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     *ret_link = link_of(store);
     return status == WEIR_OK ? postgres_check_lock_table(postgres_of(store), *ret_link, error) : status;
 }
@@ -45,7 +45,7 @@ enum weir_status postgres_lock(struct store *store, const struct lock_request *r
     struct link *link;
     int64_t held = 0;
     int64_t changes = 0;
-    enum weir_status status = open_locks(store, &link, error);
+    enum weir_status status = begin_lock_call(store, &link, error);
     if (status == WEIR_OK) {
         status = link_read_integer(link, error, &held, QUERY_LOCK_IS_HELD, "tt", request->name, request->holder);
     }
@@ -62,24 +62,24 @@ enum weir_status postgres_lock_extend(struct store *store, const struct lock_req
 {
     struct link *link;
     int64_t changes = 0;
-    enum weir_status status = open_locks(store, &link, error);
+    enum weir_status status = begin_lock_call(store, &link, error);
     if (status == WEIR_OK) {
         status =
             link_run(link, error, &changes, QUERY_EXTEND_LOCK, "tti", request->name, request->holder, request->at_most_us);
     }
-    return status == WEIR_OK && changes == 0 ? not_ours(request, error) : status;
+    return status == WEIR_OK && changes == 0 ? refuse_foreign_lock(request, error) : status;
 }
 
 enum weir_status postgres_unlock(struct store *store, const struct lock_request *request, struct weir_error *error)
 {
     struct link *link;
     int64_t changes = 0;
-    enum weir_status status = open_locks(store, &link, error);
+    enum weir_status status = begin_lock_call(store, &link, error);
     if (status == WEIR_OK && request->holder == NULL) {
         status = link_run(link, error, &changes, QUERY_FREE_LOCK, "t", request->name);
     } else if (status == WEIR_OK) {
         status = link_run(link, error, &changes, QUERY_RELEASE_LOCK, "tti", request->name, request->holder,
                           request->at_least_us);
     }
-    return status == WEIR_OK && changes == 0 ? not_ours(request, error) : status;
+    return status == WEIR_OK && changes == 0 ? refuse_foreign_lock(request, error) : status;
 }

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 
-enum weir_status status_of_name(const char *name)
+enum weir_status status_parse_name(const char *name)
 {
     for (int i = 0; name != NULL && i < WEIR_STATUS_COUNT; i++) {
         if (strcmp(weir_status_name((enum weir_status)i), name) == 0) {
@@ -49,8 +49,8 @@ void name_list_close(struct name_list *list)
     list->count = 0;
 }
 
-enum weir_status refuse_name(struct link *link, enum postgres_query names, enum weir_status refusal, const char *what,
-                             const char *name, const char *how, struct weir_error *error)
+enum weir_status refuse_unknown_name(struct link *link, enum postgres_query names, enum weir_status refusal,
+                                     const char *what, const char *name, const char *how, struct weir_error *error)
 {
     struct name_list list = {.names = NULL};
     error_set(error, refusal, "there is no %s \"%s\"", what, name);

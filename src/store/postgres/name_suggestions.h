@@ -2,11 +2,11 @@
 #ifndef WEIR_STORE_POSTGRES_NAME_SUGGESTIONS_H
 #define WEIR_STORE_POSTGRES_NAME_SUGGESTIONS_H
 
-#include "store/postgres/link.h"
+#include "store/postgres/link/link.h"
 
 /* The status that a function of the schema answered: "workspace_not_found". WEIR_FAILED for one that this program does not
  * know. */
-enum weir_status status_of_name(const char *name);
+enum weir_status status_parse_name(const char *name);
 
 struct name_list {
     char **names; /* NULL: not read */
@@ -19,7 +19,7 @@ void name_list_suggest(const struct name_list *list, const char *wanted, struct 
 void name_list_close(struct name_list *list);
 
 /* Fills `error`: there is no such thing; the hint names the nearest one of the query's, or how to make it. */
-enum weir_status refuse_name(struct link *link, enum postgres_query names, enum weir_status refusal, const char *what,
-                             const char *name, const char *how, struct weir_error *error);
+enum weir_status refuse_unknown_name(struct link *link, enum postgres_query names, enum weir_status refusal,
+                                     const char *what, const char *name, const char *how, struct weir_error *error);
 
 #endif

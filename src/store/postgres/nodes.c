@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 enum weir_status postgres_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
@@ -11,7 +11,7 @@ enum weir_status postgres_node_start(struct store *store, const struct node_opti
 {
     const struct engine_target *target = options->target;
     PGresult *result = NULL;
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
         status = link_write(link_of(store), error, &result, QUERY_START_NODE, "ttttiittiiotittttt", options->name,
                             options->group, options->host, options->boot_id, (int64_t)options->pid,
@@ -32,7 +32,7 @@ enum weir_status postgres_node_target(struct store *store, int64_t node_id, cons
                                       struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
         status = link_write(link_of(store), error, &result, QUERY_NODE_TARGET, "itttt", node_id, target->engine,
                             target->service, target->namespace_name, target->address);
@@ -47,7 +47,7 @@ enum weir_status postgres_node_target(struct store *store, int64_t node_id, cons
 static const char *const desired_state_names[] = {
     [NODE_RUN] = "run", [NODE_PAUSE] = "pause", [NODE_DRAIN] = "drain", [NODE_STOP] = "stop"};
 
-static enum desired_state parse_desired_state(const char *name)
+static enum desired_state parse_state_name(const char *name)
 {
     for (size_t i = 0; i < sizeof desired_state_names / sizeof desired_state_names[0]; i++) {
         if (name != NULL && strcmp(name, desired_state_names[i]) == 0) {
@@ -68,9 +68,9 @@ enum {
     BEAT_OTHER_LIFE
 };
 
-static void read_beat(const PGresult *result, struct node_beat *beat)
+static void read_beat_answer(const PGresult *result, struct node_beat *beat)
 {
-    beat->desired_state = parse_desired_state(result_text(result, 0, BEAT_DESIRED_STATE));
+    beat->desired_state = parse_state_name(result_text(result, 0, BEAT_DESIRED_STATE));
     beat->queue_paused = result_bool(result, 0, BEAT_PAUSED);
     beat->now_us = result_int(result, 0, BEAT_NOW);
     beat->others_lost = false;
@@ -91,7 +91,7 @@ static void read_beat(const PGresult *result, struct node_beat *beat)
 enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct node_beat *beat, struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
         status = link_write(
             link_of(store), error, &result, QUERY_BEAT_NODE, "ioiidtitiio", node_id, beat->engine_reachable ? 1 : 0,
@@ -105,7 +105,7 @@ enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct
     if (PQntuples(result) == 0) {
         status = error_set(error, WEIR_STALE_FENCE, "the lease of node %lld is lost", (long long)node_id);
     } else {
-        read_beat(result, beat);
+        read_beat_answer(result, beat);
     }
     PQclear(result);
     return status;
@@ -114,7 +114,7 @@ enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct
 enum weir_status postgres_node_stop(struct store *store, int64_t node_id, bool graceful, struct weir_error *error)
 {
     int64_t count = RECOVER_BATCH;
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     while (status == WEIR_OK && count == RECOVER_BATCH) {
         PGresult *result = NULL;
         status = link_write(link_of(store), error, &result, QUERY_STOP_NODE, "iod", node_id, graceful ? 1 : 0,
@@ -126,7 +126,7 @@ enum weir_status postgres_node_stop(struct store *store, int64_t node_id, bool g
 }
 
 /* Names the live nodes in the hint. */
-static void name_live_nodes(struct store *store, struct weir_error *error)
+static void hint_live_nodes(struct store *store, struct weir_error *error)
 {
     char names[WEIR_ERROR_HINT_MAX / 2] = "";
     size_t used = 0;
@@ -151,14 +151,14 @@ enum weir_status postgres_set_desired_state(struct store *store, const char *nam
                                             struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
         status = link_write(link_of(store), error, &result, QUERY_SET_DESIRED_STATE, "tt", name,
                             desired_state_names[desired_state]);
     }
     if (status == WEIR_OK && result_int(result, 0, 0) == 0) {
         status = error_set(error, WEIR_NOT_FOUND, "there is no live node \"%s\"", name);
-        name_live_nodes(store, error);
+        hint_live_nodes(store, error);
     }
     PQclear(result);
     return status;

@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "observe/event.h"
-#include "store/postgres/listen.h"
+#include "store/postgres/link/listen.h"
 
-static struct postgres_store *new_store(struct address *address, const struct store *facts)
+static struct postgres_store *allocate_store(struct address *address, const struct store *facts)
 {
     struct postgres_store *store = calloc(1, sizeof *store);
     if (store != NULL) {
@@ -49,7 +49,7 @@ static enum weir_status postgres_open(const struct store_options *options, const
         return status;
     }
     warn_of_optional_tls(address, options->events);
-    struct postgres_store *store = new_store(address, &facts);
+    struct postgres_store *store = allocate_store(address, &facts);
     address_release(address);
     if (store == NULL) {
         return error_out_of_memory(error);
@@ -68,7 +68,7 @@ static enum weir_status postgres_open(const struct store_options *options, const
 static enum weir_status postgres_open_again(const struct store *store, struct store **ret_store, struct weir_error *error)
 {
     const struct postgres_store *from = (const struct postgres_store *)store;
-    struct postgres_store *again = new_store(from->address, store);
+    struct postgres_store *again = allocate_store(from->address, store);
     if (again == NULL) {
         return error_out_of_memory(error);
     }
@@ -88,7 +88,7 @@ static void postgres_close(struct store *store)
     free(self);
 }
 
-enum weir_status require_writable(struct store *store, struct weir_error *error)
+enum weir_status postgres_require_writable(struct store *store, struct weir_error *error)
 {
     if (postgres_of(store)->read_only) {
         return error_set(error, WEIR_NOT_PERMITTED, "the store %s was opened for reading only", store->url);

@@ -15,7 +15,7 @@
 #define WEIR_STORE_POSTGRES_POSTGRES_STORE_H
 
 #include "store/postgres/claimed.h"
-#include "store/postgres/link.h"
+#include "store/postgres/link/link.h"
 #include "store/postgres/postgres.h"
 
 struct news_entry {
@@ -72,11 +72,11 @@ static inline struct link *link_of(struct store *store)
 void news_position_forget(struct news_position *position);
 
 /* WEIR_NOT_PERMITTED when the handle was opened for reading only; every verb that writes asks first. */
-enum weir_status require_writable(struct store *store, struct weir_error *error);
+enum weir_status postgres_require_writable(struct store *store, struct weir_error *error);
 
 /* The whole id that begins with `prefix`; WEIR_EXECUTION_NOT_FOUND, or WEIR_INVALID_ARGUMENT when several do or it is no
  * id. read.c */
-enum weir_status find_execution(struct link *link, const char *prefix, char *ret_id, struct weir_error *error);
+enum weir_status postgres_find_execution(struct link *link, const char *prefix, char *ret_id, struct weir_error *error);
 
 /* The verbs of store.h, by their names there. schema.c: */
 enum weir_status postgres_require_schema(struct store *, struct weir_error *);

@@ -1,4 +1,11 @@
-/* Reading for people: lists, one execution, why, status, check. Rows become JSON; the column names are the keys. */
+/* Lists, one execution and the status: the verbs that read for people.
+ *
+ * Each verb runs named queries and turns their rows into JSON (link/result_json.c); the names of the columns are the keys
+ * of the answer. A verb of several statements runs them in one REPEATABLE READ transaction, so that its parts show one
+ * state of the store (snapshot_read()).
+ *
+ * This file never writes, never takes a lock of a row and never starts a transaction that outlives its call. It runs in the
+ * thread that has the handle. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,18 +13,20 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "queue/item.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
+#include "store/postgres/link/result_json.h"
 #include "store/postgres/postgres_store.h"
-#include "store/postgres/result_json.h"
 #include "store/reading.h"
+#include "store/postgres/read.h"
 
 enum { BACKING_OFF_MOST = 10000, PREFIX_LEAST = 6, ALL_STATES = 63 };
 
 #define FIRST_ID "00000000-0000-0000-0000-000000000000"
 #define LAST_ID "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
-static enum weir_status packed(json_t *value, json_t **ret_value, struct weir_error *error)
+enum weir_status snapshot_pack(json_t *value, json_t **ret_value, struct weir_error *error)
 {
+    INVARIANT(ret_value != NULL);
     if (value == NULL) {
         return error_out_of_memory(error);
     }
@@ -25,45 +34,37 @@ static enum weir_status packed(json_t *value, json_t **ret_value, struct weir_er
     return WEIR_OK;
 }
 
-/* One state of the store for all statements of a look: a change meanwhile is seen before or after,
- * never half or twice. Ends with link_transaction_rollback(). */
-static enum weir_status look_begin(struct link *link, struct weir_error *error)
-{
-    return link_transaction_begin_with(link, QUERY_BEGIN_LOOK, error);
-}
-
-/* A look that was lost on the way is repeated on a new connection, as a reading statement is. */
-typedef enum weir_status (*look_body)(struct link *link, const void *what, json_t **ret_value, struct weir_error *error);
-static enum weir_status look_at(struct link *link, look_body body, const void *what, json_t **ret_value,
-                                struct weir_error *error)
+enum weir_status snapshot_read(struct link *link, snapshot_body body, const void *request, json_t **ret_value,
+                               struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
+    INVARIANT(link != NULL && body != NULL && ret_value != NULL);
     for (int tries = 0; tries < 2; tries++) {
-        status = look_begin(link, error);
+        status = link_transaction_begin_with(link, QUERY_BEGIN_SNAPSHOT, error);
         if (status == WEIR_OK) {
-            status = body(link, what, ret_value, error);
+            status = body(link, request, ret_value, error);
         }
-        bool lost = status == WEIR_STORE_UNREACHABLE;
+        bool is_lost = status == WEIR_STORE_UNREACHABLE;
         link_transaction_rollback(link);
-        if (!lost) {
+        if (!is_lost) {
             break;
         }
     }
     return status;
 }
 
-/* All rows of a query about one id. */
-static enum weir_status rows_of(struct link *link, enum postgres_query query, const char *id, json_t **ret_rows,
-                                struct weir_error *error)
+/* Returns all rows of a query whose only parameter is an id. */
+static enum weir_status read_rows_of_id(struct link *link, enum postgres_query query, const char *id, json_t **ret_rows,
+                                        struct weir_error *error)
 {
     PGresult *result = NULL;
     enum weir_status status = link_read(link, error, &result, query, "u", id);
-    return status == WEIR_OK ? rows_json(result, ret_rows, error) : status;
+    return status == WEIR_OK ? result_rows_json(result, ret_rows, error) : status;
 }
 
 /* --- ids --- */
 
-/* An id of which only the beginning is known, made whole with `rest`; false when it is no beginning of an id. */
+/* Writes the id that begins with `prefix` and ends as `rest`. False: `prefix` is not the beginning of an id. */
 static bool complete_id(const char *prefix, const char *rest, char *to)
 {
     size_t length = strlen(prefix);
@@ -81,9 +82,9 @@ static bool complete_id(const char *prefix, const char *rest, char *to)
     return true;
 }
 
-/* The whole id that begins with `prefix`. */
-enum weir_status find_execution(struct link *link, const char *prefix, char *ret_id, struct weir_error *error)
+enum weir_status postgres_find_execution(struct link *link, const char *prefix, char *ret_id, struct weir_error *error)
 {
+    INVARIANT(prefix != NULL && ret_id != NULL);
     char first[UUID_TEXT_MAX];
     char last[UUID_TEXT_MAX];
     PGresult *result = NULL;
@@ -122,8 +123,8 @@ struct bounds {
     int64_t finished_before_us;
 };
 
-/* False: the beginning of an id that is none matches nothing. */
-static bool bounds_of(const struct execution_filter *filter, struct bounds *ret_bounds)
+/* False: the filter names something that is not the beginning of an id, so no execution matches. */
+static bool fill_bounds(const struct execution_filter *filter, struct bounds *ret_bounds)
 {
     const char *prefix = filter->id == NULL ? "" : filter->id;
     ret_bounds->states = filter->states == 0 ? ALL_STATES : (int)filter->states;
@@ -132,31 +133,32 @@ static bool bounds_of(const struct execution_filter *filter, struct bounds *ret_
     return complete_id(prefix, FIRST_ID, ret_bounds->first) && complete_id(prefix, LAST_ID, ret_bounds->last);
 }
 
-static enum weir_status read_page(struct link *link, const struct execution_filter *filter, const char *below, size_t limit,
-                                  json_t **ret_rows, struct weir_error *error)
+static enum weir_status read_execution_page(struct link *link, const struct execution_filter *filter, const char *below,
+                                            size_t limit, json_t **ret_rows, struct weir_error *error)
 {
     struct bounds bounds;
     PGresult *result = NULL;
-    if (!bounds_of(filter, &bounds)) {
-        return packed(json_array(), ret_rows, error);
+    if (!fill_bounds(filter, &bounds)) {
+        return snapshot_pack(json_array(), ret_rows, error);
     }
     enum weir_status status =
         link_read(link, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiiid", below, bounds.first, bounds.last,
                   filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code,
                   filter->idempotency_key, filter->created_since_us, bounds.created_before_us, bounds.finished_before_us,
                   (int64_t)limit, (int)filter->retried);
-    return status == WEIR_OK ? rows_json(result, ret_rows, error) : status;
+    return status == WEIR_OK ? result_rows_json(result, ret_rows, error) : status;
 }
 
-/* Takes the rows that have the reason over to the page, until it is full; the cursor follows the last row looked at. */
-static void take_rows(const json_t *rows, const struct list_options *options, size_t limit, json_t *items, char *cursor,
-                      bool *ret_more)
+/* Appends the rows with the wanted reason to the page until it is full. The cursor becomes the id of the last row that was
+ * examined. */
+static void keep_matching_rows(const json_t *rows, const struct list_options *options, size_t limit, json_t *items,
+                               char *cursor, bool *ret_more)
 {
     const char *reason = options->filter.reason;
     for (size_t i = 0; i < json_array_size(rows) && i < limit; i++) {
         json_t *row = json_array_get(rows, i);
-        const char *its = json_string_value(json_object_get(row, "pending_reason"));
-        if (reason == NULL || (its != NULL && strcmp(its, reason) == 0)) {
+        const char *row_reason = json_string_value(json_object_get(row, "pending_reason"));
+        if (reason == NULL || (row_reason != NULL && strcmp(row_reason, reason) == 0)) {
             (void)json_array_append(items, row);
         }
         text_copy(cursor, UUID_TEXT_MAX, json_string_value(json_object_get(row, "id")));
@@ -167,33 +169,33 @@ static void take_rows(const json_t *rows, const struct list_options *options, si
     }
 }
 
-/* One page: with a filter by reason several selections may be needed until the page is full. */
-static enum weir_status fill_page(struct link *link, const struct list_options *options, size_t limit, json_t *items,
-                                  char *cursor, bool *ret_more, struct weir_error *error)
+/* Fills one page. The server does not filter by reason, so with a reason several selections may be needed. */
+static enum weir_status fill_execution_page(struct link *link, const struct list_options *options, size_t limit,
+                                            json_t *items, char *cursor, bool *ret_more, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     *ret_more = true;
     while (status == WEIR_OK && *ret_more && json_array_size(items) < limit) {
         json_t *rows = NULL;
-        status = read_page(link, &options->filter, cursor, limit + 1, &rows, error);
+        status = read_execution_page(link, &options->filter, cursor, limit + 1, &rows, error);
         if (status == WEIR_OK) {
             *ret_more = json_array_size(rows) > limit;
-            take_rows(rows, options, limit, items, cursor, ret_more);
+            keep_matching_rows(rows, options, limit, items, cursor, ret_more);
         }
         json_decref(rows);
     }
     return status;
 }
 
-static enum weir_status count_executions(struct link *link, const struct list_options *options, json_int_t *ret_count,
-                                         bool *ret_exact, struct weir_error *error)
+static enum weir_status count_matching_executions(struct link *link, const struct list_options *options,
+                                                  json_int_t *ret_count, bool *ret_exact, struct weir_error *error)
 {
     const struct execution_filter *filter = &options->filter;
     struct bounds bounds;
     PGresult *result = NULL;
     *ret_count = 0;
     *ret_exact = true;
-    if (!bounds_of(filter, &bounds)) {
+    if (!fill_bounds(filter, &bounds)) {
         return WEIR_OK;
     }
     enum weir_status status =
@@ -211,9 +213,9 @@ static enum weir_status count_executions(struct link *link, const struct list_op
     return status;
 }
 
-static enum weir_status list_executions(struct link *link, const void *what, json_t **ret_page, struct weir_error *error)
+static enum weir_status page_executions(struct link *link, const void *request, json_t **ret_page, struct weir_error *error)
 {
-    const struct list_options *options = what;
+    const struct list_options *options = request;
     size_t limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
     char cursor[UUID_TEXT_MAX] = LAST_ID;
     bool more = false;
@@ -226,34 +228,35 @@ static enum weir_status list_executions(struct link *link, const void *what, jso
     }
     if (status == WEIR_OK && options->cursor != NULL && options->cursor[0] != '\0' && !uuid_is_valid(options->cursor)) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is not a cursor", options->cursor);
-        error_hint(error, "a cursor is the next_cursor of the page before");
+        error_hint(error, "give the next_cursor of the previous page");
     }
     if (status == WEIR_OK) {
-        status = fill_page(link, options, limit, items, cursor, &more, error);
+        status = fill_execution_page(link, options, limit, items, cursor, &more, error);
     }
     if (status == WEIR_OK && options->count) {
-        status = count_executions(link, options, &count, &exact, error);
+        status = count_matching_executions(link, options, &count, &exact, error);
     }
     if (status != WEIR_OK) {
         json_decref(items);
         return status;
     }
-    return packed(json_pack("{s:o, s:o, s:o, s:b}", "items", items, "next_cursor", more ? json_string(cursor) : json_null(),
-                            "count", options->count ? json_integer(count) : json_null(), "count_is_exact", (int)exact),
-                  ret_page, error);
+    return snapshot_pack(json_pack("{s:o, s:o, s:o, s:b}", "items", items, "next_cursor",
+                                   more ? json_string(cursor) : json_null(), "count",
+                                   options->count ? json_integer(count) : json_null(), "count_is_exact", (int)exact),
+                         ret_page, error);
 }
 
 /* --- other lists --- */
 
-static enum weir_status read_events(struct link *link, const char *id, int64_t offset, size_t limit, json_t **ret_events,
-                                    struct weir_error *error)
+static enum weir_status read_event_page(struct link *link, const char *id, int64_t offset, size_t limit,
+                                        json_t **ret_events, struct weir_error *error)
 {
     PGresult *result = NULL;
     enum weir_status status = link_read(link, error, &result, QUERY_READ_EVENT_ROWS, "uii", id, offset, (int64_t)limit);
-    return status == WEIR_OK ? rows_json(result, ret_events, error) : status;
+    return status == WEIR_OK ? result_rows_json(result, ret_events, error) : status;
 }
 
-static enum weir_status list_events(struct link *link, const struct list_options *options, const char *id,
+static enum weir_status page_events(struct link *link, const struct list_options *options, const char *id,
                                     json_t **ret_page, struct weir_error *error)
 {
     size_t limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
@@ -261,34 +264,35 @@ static enum weir_status list_events(struct link *link, const struct list_options
     json_t *rows = NULL;
     enum weir_status status = reading_event_offset(options->cursor, &offset, error);
     if (status == WEIR_OK) {
-        status = read_events(link, id, offset, limit + 1, &rows, error);
+        status = read_event_page(link, id, offset, limit + 1, &rows, error);
     }
     return status == WEIR_OK ? reading_page_events(rows, offset, limit, ret_page, error) : status;
 }
 
-static enum weir_status list_story(struct link *link, const void *what, json_t **ret_page, struct weir_error *error)
+static enum weir_status page_events_or_steps(struct link *link, const void *request, json_t **ret_page,
+                                             struct weir_error *error)
 {
-    const struct list_options *options = what;
+    const struct list_options *options = request;
     char id[UUID_TEXT_MAX];
     json_t *items = NULL;
-    enum weir_status status = find_execution(link, options->filter.id, id, error);
+    enum weir_status status = postgres_find_execution(link, options->filter.id, id, error);
     if (status == WEIR_OK && options->kind == LIST_EVENTS) {
-        return list_events(link, options, id, ret_page, error);
+        return page_events(link, options, id, ret_page, error);
     }
     if (status == WEIR_OK) {
-        status = rows_of(link, QUERY_READ_STEP_ROWS, id, &items, error);
+        status = read_rows_of_id(link, QUERY_READ_STEP_ROWS, id, &items, error);
     }
     if (status != WEIR_OK) {
         return status;
     }
-    return packed(json_pack("{s:o, s:n, s:I, s:b}", "items", items, "next_cursor", "count",
-                            (json_int_t)json_array_size(items), "count_is_exact", 1),
-                  ret_page, error);
+    return snapshot_pack(json_pack("{s:o, s:n, s:I, s:b}", "items", items, "next_cursor", "count",
+                                   (json_int_t)json_array_size(items), "count_is_exact", 1),
+                         ret_page, error);
 }
 
-/* Lists that go on behind a name, or behind a column cursor_key that is taken out again. One statement each. */
-static enum weir_status list_named(struct link *link, enum postgres_query query, const struct list_options *options,
-                                   json_t **ret_page, struct weir_error *error)
+/* A list whose cursor is a name, or the column cursor_key, which is removed from the answer. One statement each. */
+static enum weir_status page_by_name(struct link *link, enum postgres_query query, const struct list_options *options,
+                                     json_t **ret_page, struct weir_error *error)
 {
     size_t limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
     const char *cursor = options->cursor == NULL ? "" : options->cursor;
@@ -296,7 +300,7 @@ static enum weir_status list_named(struct link *link, enum postgres_query query,
     json_t *items = NULL;
     enum weir_status status = link_read(link, error, &result, query, "tti", options->name, cursor, (int64_t)limit + 1);
     if (status == WEIR_OK) {
-        status = rows_json(result, &items, error);
+        status = result_rows_json(result, &items, error);
     }
     if (status != WEIR_OK) {
         return status;
@@ -315,46 +319,48 @@ static enum weir_status list_named(struct link *link, enum postgres_query query,
     {
         (void)json_object_del(row, "cursor_key");
     }
-    return packed(json_pack("{s:o, s:o, s:I, s:b}", "items", items, "next_cursor", next, "count",
-                            (json_int_t)json_array_size(items), "count_is_exact", !more && cursor[0] == '\0'),
-                  ret_page, error);
+    return snapshot_pack(json_pack("{s:o, s:o, s:I, s:b}", "items", items, "next_cursor", next, "count",
+                                   (json_int_t)json_array_size(items), "count_is_exact", !more && cursor[0] == '\0'),
+                         ret_page, error);
 }
 
 enum weir_status postgres_list(struct store *store, const struct list_options *options, json_t **ret_page,
                                struct weir_error *error)
 {
+    INVARIANT(options != NULL && ret_page != NULL);
     struct link *link = link_of(store);
     enum weir_status status;
     switch (options->kind) {
     case LIST_EXECUTIONS:
-        return look_at(link, list_executions, options, ret_page, error);
+        return snapshot_read(link, page_executions, options, ret_page, error);
     case LIST_EVENTS:
     case LIST_STEPS:
         return options->filter.id == NULL
-                   ? error_set(error, WEIR_INVALID_ARGUMENT, "events and steps are listed of one execution: give its id")
-                   : look_at(link, list_story, options, ret_page, error);
+                   ? error_set(error, WEIR_INVALID_ARGUMENT, "a list of events or steps needs the id of one execution")
+                   : snapshot_read(link, page_events_or_steps, options, ret_page, error);
     case LIST_WORKSPACES:
-        return list_named(link, QUERY_LIST_WORKSPACES, options, ret_page, error);
+        return page_by_name(link, QUERY_LIST_WORKSPACES, options, ret_page, error);
     case LIST_PLANS:
-        return list_named(link, QUERY_LIST_PLANS, options, ret_page, error);
+        return page_by_name(link, QUERY_LIST_PLANS, options, ret_page, error);
     case LIST_WORKFLOWS:
-        return list_named(link, QUERY_LIST_WORKFLOWS, options, ret_page, error);
+        return page_by_name(link, QUERY_LIST_WORKFLOWS, options, ret_page, error);
     case LIST_NODES:
-        return list_named(link, QUERY_LIST_NODES, options, ret_page, error);
+        return page_by_name(link, QUERY_LIST_NODES, options, ret_page, error);
     case LIST_LOCKS:
         status = postgres_check_lock_table(postgres_of(store), link, error);
-        return status != WEIR_OK ? status : list_named(link, QUERY_LIST_LOCKS, options, ret_page, error);
+        return status != WEIR_OK ? status : page_by_name(link, QUERY_LIST_LOCKS, options, ret_page, error);
     case LIST_GROUPS:
-        return list_named(link, QUERY_LIST_GROUPS, options, ret_page, error);
+        return page_by_name(link, QUERY_LIST_GROUPS, options, ret_page, error);
     }
     return error_set(error, WEIR_MISUSE, "no such list");
 }
 
 /* --- one execution --- */
 
-/* The row of the view, as an object; NULL without an error when there is none. */
-static enum weir_status read_execution(struct link *link, const char *id, json_t **ret_execution, struct weir_error *error)
+enum weir_status postgres_read_execution(struct link *link, const char *id, json_t **ret_execution,
+                                         struct weir_error *error)
 {
+    INVARIANT(id != NULL && ret_execution != NULL);
     PGresult *result = NULL;
     enum weir_status status = link_read(link, error, &result, QUERY_READ_EXECUTION, "u", id);
     json_t *execution = NULL;
@@ -369,12 +375,13 @@ static enum weir_status read_execution(struct link *link, const char *id, json_t
     return status;
 }
 
-static enum weir_status refuse_missing(const char *id, struct weir_error *error)
+enum weir_status refuse_missing_execution(const char *id, struct weir_error *error)
 {
+    INVARIANT(id != NULL);
     return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
 }
 
-static enum weir_status add_params(struct link *link, json_t *execution, const char *id, struct weir_error *error)
+static enum weir_status add_execution_params(struct link *link, json_t *execution, const char *id, struct weir_error *error)
 {
     PGresult *result = NULL;
     json_t *params = NULL;
@@ -397,51 +404,52 @@ static enum weir_status add_params(struct link *link, json_t *execution, const c
     return status;
 }
 
-static enum weir_status add_part(struct link *link, json_t *execution, const char *key, enum postgres_query query,
-                                 const char *id, struct weir_error *error)
+static enum weir_status add_execution_part(struct link *link, json_t *execution, const char *key, enum postgres_query query,
+                                           const char *id, struct weir_error *error)
 {
     json_t *rows = NULL;
-    enum weir_status status = rows_of(link, query, id, &rows, error);
+    enum weir_status status = read_rows_of_id(link, query, id, &rows, error);
     if (status == WEIR_OK && json_object_set_new(execution, key, rows) != 0) {
         status = error_out_of_memory(error);
     }
     return status;
 }
 
-static enum weir_status add_events(struct link *link, json_t *execution, const char *id, struct weir_error *error)
+static enum weir_status add_last_events(struct link *link, json_t *execution, const char *id, struct weir_error *error)
 {
     json_t *events = NULL;
     int64_t count = 0;
     enum weir_status status = link_read_integer(link, error, &count, QUERY_COUNT_EVENT_ROWS, "u", id);
     int64_t earlier = count > SHOW_EVENTS_MOST ? count - SHOW_EVENTS_MOST : 0;
     if (status == WEIR_OK) {
-        status = read_events(link, id, earlier, SHOW_EVENTS_MOST, &events, error);
+        status = read_event_page(link, id, earlier, SHOW_EVENTS_MOST, &events, error);
     }
     return status == WEIR_OK ? reading_add_events(execution, events, earlier, error) : status;
 }
 
-static enum weir_status show_one(struct link *link, const void *what, json_t **ret_execution, struct weir_error *error)
+static enum weir_status build_execution(struct link *link, const void *request, json_t **ret_execution,
+                                        struct weir_error *error)
 {
     char id[UUID_TEXT_MAX];
     json_t *execution = NULL;
-    enum weir_status status = find_execution(link, what, id, error);
+    enum weir_status status = postgres_find_execution(link, request, id, error);
     if (status == WEIR_OK) {
-        status = read_execution(link, id, &execution, error);
+        status = postgres_read_execution(link, id, &execution, error);
     }
     if (status == WEIR_OK && execution == NULL) {
-        status = refuse_missing(id, error);
+        status = refuse_missing_execution(id, error);
     }
     if (status == WEIR_OK) {
-        status = add_params(link, execution, id, error);
+        status = add_execution_params(link, execution, id, error);
     }
     if (status == WEIR_OK) {
-        status = add_part(link, execution, "steps", QUERY_READ_STEP_ROWS, id, error);
+        status = add_execution_part(link, execution, "steps", QUERY_READ_STEP_ROWS, id, error);
     }
     if (status == WEIR_OK) {
-        status = add_part(link, execution, "earlier_attempts", QUERY_READ_ATTEMPT_ROWS, id, error);
+        status = add_execution_part(link, execution, "earlier_attempts", QUERY_READ_ATTEMPT_ROWS, id, error);
     }
     if (status == WEIR_OK) {
-        status = add_events(link, execution, id, error);
+        status = add_last_events(link, execution, id, error);
     }
     if (status != WEIR_OK) {
         json_decref(execution);
@@ -453,65 +461,14 @@ static enum weir_status show_one(struct link *link, const void *what, json_t **r
 
 enum weir_status postgres_show(struct store *store, const char *id, json_t **ret_execution, struct weir_error *error)
 {
-    return look_at(link_of(store), show_one, id, ret_execution, error);
+    INVARIANT(id != NULL && ret_execution != NULL);
+    return snapshot_read(link_of(store), build_execution, id, ret_execution, error);
 }
 
-/* --- why --- */
+/* --- status --- */
 
-static enum weir_status why_living(struct link *link, const char *id, json_t **ret_why, struct weir_error *error)
-{
-    PGresult *result = NULL;
-    json_t *answer = NULL;
-    enum weir_status status = link_read(link, error, &result, QUERY_WHY_LIVING, "u", id);
-    if (status == WEIR_OK && !result_null(result, 0, 0)) {
-        answer = result_json(result, 0, 0);
-        json_t *place = result_json(result, 0, 1);
-        status = answer == NULL || place == NULL || (json_is_object(place) && json_object_update(answer, place) != 0)
-                     ? error_out_of_memory(error)
-                     : WEIR_OK;
-        json_decref(place);
-    }
-    PQclear(result);
-    if (status != WEIR_OK) {
-        json_decref(answer);
-        return status;
-    }
-    *ret_why = answer;
-    return WEIR_OK;
-}
-
-static enum weir_status why_one(struct link *link, const void *what, json_t **ret_why, struct weir_error *error)
-{
-    char id[UUID_TEXT_MAX];
-    json_t *answer = NULL;
-    enum weir_status status = find_execution(link, what, id, error);
-    if (status == WEIR_OK) {
-        status = why_living(link, id, &answer, error);
-    }
-    if (status == WEIR_OK && answer == NULL) {
-        status = read_execution(link, id, &answer, error);
-        if (status == WEIR_OK && answer != NULL) {
-            (void)json_object_set_new(answer, "because", json_string("it has ended"));
-        }
-    }
-    if (status == WEIR_OK && answer == NULL) {
-        status = refuse_missing(id, error);
-    }
-    if (status == WEIR_OK) {
-        *ret_why = answer;
-    }
-    return status;
-}
-
-enum weir_status postgres_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)
-{
-    return look_at(link_of(store), why_one, id, ret_why, error);
-}
-
-/* --- status and check --- */
-
-/* All reasons of the closed list, also those that hold nothing back. */
-static enum weir_status add_reasons(json_t *status_json, struct weir_error *error)
+/* Lists every reason of queue/item.h, with 0 where no item has it. */
+static enum weir_status add_all_reasons(json_t *status_json, struct weir_error *error)
 {
     json_t *counted = json_object_get(status_json, "pending_reasons");
     json_t *reasons = json_object();
@@ -525,6 +482,7 @@ static enum weir_status add_reasons(json_t *status_json, struct weir_error *erro
 
 enum weir_status postgres_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
 {
+    INVARIANT(ret_status != NULL);
     PGresult *result = NULL;
     enum weir_status status = link_read(link_of(store), error, &result, QUERY_STATUS, "iii", (int64_t)workspaces_max,
                                         (int64_t)BACKING_OFF_MOST, (int64_t)STATUS_GROUPS_MOST);
@@ -533,7 +491,7 @@ enum weir_status postgres_status(struct store *store, size_t workspaces_max, jso
     }
     json_t *answer = result_json(result, 0, 0);
     PQclear(result);
-    status = answer == NULL ? error_out_of_memory(error) : add_reasons(answer, error);
+    status = answer == NULL ? error_out_of_memory(error) : add_all_reasons(answer, error);
     const struct postgres_store *self = postgres_of(store);
     const char *mode = address_optional_tls(self->address);
     json_t *server = json_object_get(answer, "server");
@@ -551,38 +509,4 @@ enum weir_status postgres_status(struct store *store, size_t workspaces_max, jso
     }
     *ret_status = answer;
     return WEIR_OK;
-}
-
-/* The parts of a check, each with a deadline of its own. */
-static enum weir_status check_body(struct link *link, const void *what, json_t **ret_problems, struct weir_error *error)
-{
-    static const enum postgres_query checks[] = {QUERY_CHECK_LANES, QUERY_CHECK_CLAIMS, QUERY_CHECK_LIMITS,
-                                                 QUERY_CHECK_LIVE,  QUERY_CHECK_COUNTS, QUERY_CHECK_PARAMS,
-                                                 QUERY_CHECK_STEPS, QUERY_CHECK_KEYS,   QUERY_CHECK_INDEXES};
-    const struct store *store = what;
-    const int64_t total = sizeof checks / sizeof checks[0];
-    json_t *problems = json_array();
-    enum weir_status status = store_report_progress(store, 0, total, error);
-    for (int64_t i = 0; i < total && status == WEIR_OK; i++) {
-        PGresult *result = NULL;
-        link_start(link);
-        status = link_read(link, error, &result, checks[i], "");
-        for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
-            (void)json_array_append_new(problems, result_json(result, row, 0));
-        }
-        PQclear(result);
-        if (status == WEIR_OK) {
-            status = store_report_progress(store, i + 1, total, error);
-        }
-    }
-    if (status != WEIR_OK) {
-        json_decref(problems);
-        return status;
-    }
-    return packed(problems, ret_problems, error);
-}
-
-enum weir_status postgres_check(struct store *store, json_t **ret_problems, struct weir_error *error)
-{
-    return look_at(link_of(store), check_body, store, ret_problems, error);
 }

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 enum { SET_BYTES_MAX = 256 * 1024 * 1024 };
@@ -71,7 +71,7 @@ static int compare_entries(const void *a, const void *b)
     return order != 0 ? order : x->index < y->index ? -1 : 1;
 }
 
-static bool follows(const struct entry *before, const struct entry *entry)
+static bool may_follow_in_round(const struct entry *before, const struct entry *entry)
 {
     enum stage stage = stage_of(entry->record->kind);
     enum stage last = stage_of(before->record->kind);
@@ -79,7 +79,7 @@ static bool follows(const struct entry *before, const struct entry *entry)
 }
 
 /* Ends that any state of a held item may have. */
-static bool carries(enum record_kind kind)
+static bool is_carrier_kind(enum record_kind kind)
 {
     return kind == RECORD_COMPLETED || kind == RECORD_FAILED || kind == RECORD_CANCELLED;
 }
@@ -90,7 +90,7 @@ static bool has_step(const struct entry *entry, const char *step)
 }
 
 /* Of several states of one step the first final one stands, else the last. */
-static struct entry *step_that_stands(struct entry *first, struct entry *end)
+static struct entry *find_final_step_record(struct entry *first, struct entry *end)
 {
     struct entry *stands = first;
     for (struct entry *entry = first + 1; entry < end && !step_state_is_final(stands->record->step->state); entry++) {
@@ -100,7 +100,7 @@ static struct entry *step_that_stands(struct entry *first, struct entry *end)
 }
 
 /* Which one writes this step is decided already. */
-static bool step_is_settled(const struct entry *first, const struct entry *end, const char *step)
+static bool step_has_writer(const struct entry *first, const struct entry *end, const char *step)
 {
     while (first < end && !(first->writes_step && has_step(first, step))) {
         first++;
@@ -109,14 +109,14 @@ static bool step_is_settled(const struct entry *first, const struct entry *end, 
 }
 
 /* One round's records of one item, in the order of its life. */
-static void carry(struct entry *first, struct entry *end)
+static void choose_carriers(struct entry *first, struct entry *end)
 {
     struct entry *last = end - 1;
     for (struct entry *entry = first; entry < end; entry++) {
-        if (entry->record->step == NULL || step_is_settled(first, end, entry->record->step->step)) {
+        if (entry->record->step == NULL || step_has_writer(first, end, entry->record->step->step)) {
             continue;
         }
-        struct entry *stands = step_that_stands(entry, end);
+        struct entry *stands = find_final_step_record(entry, end);
         stands->writes_step = true;
         for (struct entry *other = entry; other < end; other++) {
             if (other != stands && other->record->kind == RECORD_STEP && has_step(other, entry->record->step->step)) {
@@ -124,11 +124,11 @@ static void carry(struct entry *first, struct entry *end)
             }
         }
     }
-    for (struct entry *entry = first; entry < last && carries(last->record->kind); entry++) {
+    for (struct entry *entry = first; entry < last && is_carrier_kind(last->record->kind); entry++) {
         entry->carrier = last;
         last->was_started = last->was_started || entry->record->kind == RECORD_DISPATCHED;
     }
-    for (struct entry *entry = end; entry > first && carries(last->record->kind); entry--) {
+    for (struct entry *entry = end; entry > first && is_carrier_kind(last->record->kind); entry--) {
         const struct step_record *step = entry[-1].record->step;
         if (entry[-1].writes_step && step != NULL && step_state_is_final(step->state)) {
             entry[-1].ends_with_it = true;
@@ -137,23 +137,23 @@ static void carry(struct entry *first, struct entry *end)
     }
 }
 
-static void plan(struct set *set)
+static void plan_rounds(struct set *set)
 {
     struct entry *end = set->entries + set->entry_count;
     struct entry *first = set->entries;
     qsort(set->entries, set->entry_count, sizeof *set->entries, compare_entries);
     for (struct entry *entry = set->entries; entry < end; entry++) {
         bool same = entry > set->entries && strcmp(entry[-1].record->id, entry->record->id) == 0;
-        entry->round = !same ? 0 : follows(entry - 1, entry) ? entry[-1].round : entry[-1].round + 1;
+        entry->round = !same ? 0 : may_follow_in_round(entry - 1, entry) ? entry[-1].round : entry[-1].round + 1;
         if (!same || entry->round != entry[-1].round) {
             if (entry > first) {
-                carry(first, entry);
+                choose_carriers(first, entry);
             }
             first = entry;
         }
         set->rounds = entry->round >= set->rounds ? entry->round + 1 : set->rounds;
     }
-    carry(first, end);
+    choose_carriers(first, end);
 }
 
 /* The record whose outcome it shares, or NULL. A step may be carried by another one that an end carries. */
@@ -277,13 +277,13 @@ static bool allocate_arrays(struct arena *arena, size_t most, struct arrays *arr
     return true;
 }
 
-static int64_t bounded(int64_t delay_us)
+static int64_t clamp_delay(int64_t delay_us)
 {
     return delay_us < 0 ? 0 : delay_us > DELAY_MOST_US ? DELAY_MOST_US : delay_us;
 }
 
 /* A message with bytes that are no text would be refused by the server, and the end of an execution with it. */
-static const char *safe(struct arena *arena, const char *words, bool *ret_failed)
+static const char *copy_safe_text(struct arena *arena, const char *words, bool *ret_failed)
 {
     if (words == NULL || text_is_utf8(words, strlen(words))) {
         return words;
@@ -296,19 +296,19 @@ static const char *safe(struct arena *arena, const char *words, bool *ret_failed
     return copy;
 }
 
-static struct link_bytes variables_of(const struct step_record *step)
+static struct link_bytes variables_of_step(const struct step_record *step)
 {
     return (struct link_bytes){step->variables, step->variables == NULL ? 0 : strlen(step->variables)};
 }
 
-static const char *code_of(struct arena *arena, const struct step_record *step, bool *ret_failed)
+static const char *code_of_step(struct arena *arena, const struct step_record *step, bool *ret_failed)
 {
-    return step->error_code[0] == '\0' ? NULL : safe(arena, step->error_code, ret_failed);
+    return step->error_code[0] == '\0' ? NULL : copy_safe_text(arena, step->error_code, ret_failed);
 }
 
 /* The finished step of an end, at the end's place. */
-static void add_end_step(struct arena *arena, const struct step_record *step, int place, struct arrays *to,
-                         bool *ret_failed)
+static void add_end_step_columns(struct arena *arena, const struct step_record *step, int place, struct arrays *to,
+                                 bool *ret_failed)
 {
     size_t at = (size_t)place - 1;
     to->end_steps[at] = step->step;
@@ -317,9 +317,9 @@ static void add_end_step(struct arena *arena, const struct step_record *step, in
     to->end_failures[at] = step->failures;
     to->end_exit_codes[at] = step->exit_code;
     to->end_outputs[at] = (struct link_bytes){step->output, step->output_length};
-    to->end_variables[at] = variables_of(step);
-    to->end_codes[at] = code_of(arena, step, ret_failed);
-    to->end_errors[at] = safe(arena, step->error, ret_failed);
+    to->end_variables[at] = variables_of_step(step);
+    to->end_codes[at] = code_of_step(arena, step, ret_failed);
+    to->end_errors[at] = copy_safe_text(arena, step->error, ret_failed);
     to->any_end_step = true;
     to->any_end_output = to->any_end_output || to->end_outputs[at].data != NULL;
     to->any_end_variables = to->any_end_variables || to->end_variables[at].data != NULL;
@@ -327,7 +327,8 @@ static void add_end_step(struct arena *arena, const struct step_record *step, in
     to->any_end_error = to->any_end_error || to->end_errors[at] != NULL;
 }
 
-static void add_step(struct arena *arena, const struct step_record *step, int place, struct arrays *to, bool *ret_failed)
+static void add_step_columns(struct arena *arena, const struct step_record *step, int place, struct arrays *to,
+                             bool *ret_failed)
 {
     size_t at = to->step_count++;
     to->step_records[at] = place;
@@ -336,12 +337,12 @@ static void add_step(struct arena *arena, const struct step_record *step, int pl
     to->step_attempts[at] = step->attempt;
     to->step_failures[at] = step->failures;
     to->exit_codes[at] = step->exit_code;
-    to->due_ins[at] = step->state == STEP_WAITING ? bounded(step->due_in_us) : -1;
+    to->due_ins[at] = step->state == STEP_WAITING ? clamp_delay(step->due_in_us) : -1;
     to->step_ends[at] = step_state_is_final(step->state);
     to->outputs[at] = (struct link_bytes){step->output, step->output_length};
-    to->variables[at] = variables_of(step);
-    to->step_codes[at] = code_of(arena, step, ret_failed);
-    to->step_errors[at] = safe(arena, step->error, ret_failed);
+    to->variables[at] = variables_of_step(step);
+    to->step_codes[at] = code_of_step(arena, step, ret_failed);
+    to->step_errors[at] = copy_safe_text(arena, step->error, ret_failed);
     to->any_output = to->any_output || to->outputs[at].data != NULL;
     to->any_variables = to->any_variables || to->variables[at].data != NULL;
     to->any_step_code = to->any_step_code || to->step_codes[at] != NULL;
@@ -349,7 +350,8 @@ static void add_step(struct arena *arena, const struct step_record *step, int pl
 }
 
 /* An attempt that failed, or was stopped with its node, and is followed by another. */
-static void add_attempt(struct arena *arena, const struct step_record *step, int place, struct arrays *to, bool *ret_failed)
+static void add_attempt_columns(struct arena *arena, const struct step_record *step, int place, struct arrays *to,
+                                bool *ret_failed)
 {
     size_t at = to->attempt_count++;
     to->attempt_records[at] = place;
@@ -357,8 +359,8 @@ static void add_attempt(struct arena *arena, const struct step_record *step, int
     to->attempts[at] = step->attempt;
     to->attempt_states[at] = step_record_lost_attempt(step);
     to->attempt_exit_codes[at] = step->exit_code;
-    to->attempt_codes[at] = safe(arena, step->error_code, ret_failed);
-    to->attempt_errors[at] = safe(arena, step->error, ret_failed);
+    to->attempt_codes[at] = copy_safe_text(arena, step->error_code, ret_failed);
+    to->attempt_errors[at] = copy_safe_text(arena, step->error, ret_failed);
 }
 
 /* A claim that is over though its execution is not. */
@@ -367,7 +369,7 @@ static bool ends_claim(enum record_kind kind)
     return kind == RECORD_RETRY || kind == RECORD_DEFERRED || kind == RECORD_PUT_BACK || kind == RECORD_GIVEN_BACK;
 }
 
-static void add_record(struct set *set, struct entry *entry, struct arrays *to, bool *ret_failed)
+static void add_record_columns(struct set *set, struct entry *entry, struct arrays *to, bool *ret_failed)
 {
     const struct record *record = entry->record;
     size_t at = to->count++;
@@ -376,7 +378,7 @@ static void add_record(struct set *set, struct entry *entry, struct arrays *to, 
     to->ids[at] = record->id;
     to->fences[at] = record->fence;
     to->kinds[at] = (int)record->kind;
-    to->delays[at] = bounded(record->delay_us);
+    to->delays[at] = clamp_delay(record->delay_us);
     to->was_started[at] = record->dispatched_first || entry->was_started;
     to->end_steps[at] = NULL;
     to->end_states[at] = NULL;
@@ -387,8 +389,8 @@ static void add_record(struct set *set, struct entry *entry, struct arrays *to, 
     to->end_variables[at] = (struct link_bytes){NULL, 0};
     to->end_codes[at] = NULL;
     to->end_errors[at] = NULL;
-    to->codes[at] = safe(&set->arena, record->error_code, ret_failed);
-    to->errors[at] = safe(&set->arena, record->error, ret_failed);
+    to->codes[at] = copy_safe_text(&set->arena, record->error_code, ret_failed);
+    to->errors[at] = copy_safe_text(&set->arena, record->error, ret_failed);
     to->any_code = to->any_code || to->codes[at] != NULL;
     to->any_error = to->any_error || to->errors[at] != NULL;
     to->taken_over[at] = record->taken_over;
@@ -401,7 +403,7 @@ static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
     bool failed = false;
     for (size_t i = 0; i < set->entry_count; i++) {
         if (set->entries[i].round == round && set->entries[i].carrier == NULL && !set->entries[i].is_held) {
-            add_record(set, &set->entries[i], to, &failed);
+            add_record_columns(set, &set->entries[i], to, &failed);
         }
     }
     for (size_t i = 0; i < set->entry_count; i++) {
@@ -412,12 +414,12 @@ static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
         }
         const struct entry *written = carrier_of(entry) == NULL ? entry : carrier_of(entry);
         if (entry->writes_step && entry->ends_with_it) {
-            add_end_step(&set->arena, step, written->place, to, &failed);
+            add_end_step_columns(&set->arena, step, written->place, to, &failed);
         } else if (entry->writes_step) {
-            add_step(&set->arena, step, written->place, to, &failed);
+            add_step_columns(&set->arena, step, written->place, to, &failed);
         }
         if (step_record_lost_attempt(step) != NULL) {
-            add_attempt(&set->arena, step, written->place, to, &failed);
+            add_attempt_columns(&set->arena, step, written->place, to, &failed);
         }
         to->has_story = to->has_story || step->attempt > 1;
     }
@@ -425,7 +427,7 @@ static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
     return !failed;
 }
 
-static enum weir_status parse_outcome(const char *word, bool *ret_repeated)
+static enum weir_status parse_record_outcome(const char *word, bool *ret_repeated)
 {
     *ret_repeated = strcmp(word, "repeated") == 0;
     return *ret_repeated                      ? WEIR_OK
@@ -434,7 +436,7 @@ static enum weir_status parse_outcome(const char *word, bool *ret_repeated)
                                               : WEIR_ILLEGAL_STATE;
 }
 
-static void read_outcomes(struct set *set, const PGresult *result, const struct arrays *arrays)
+static void read_record_outcomes(struct set *set, const PGresult *result, const struct arrays *arrays)
 {
     for (size_t i = 0; i < arrays->count; i++) {
         arrays->entries[i]->record->status = WEIR_OK;
@@ -449,13 +451,13 @@ static void read_outcomes(struct set *set, const PGresult *result, const struct 
             bool repeated;
             int64_t place = result_int(result, row, 0);
             INVARIANT(place >= 1 && (size_t)place <= arrays->count);
-            arrays->entries[place - 1]->record->status = parse_outcome(result_text(result, row, 1), &repeated);
+            arrays->entries[place - 1]->record->status = parse_record_outcome(result_text(result, row, 1), &repeated);
             set->summary.changed--;
         }
     }
 }
 
-static size_t count_if(bool any, size_t count)
+static size_t count_unless_empty(bool any, size_t count)
 {
     return any ? count : 0;
 }
@@ -464,22 +466,25 @@ static size_t count_if(bool any, size_t count)
 #define SET_TYPES "iUIDIOTTTTDDDBBTTDTTDDDIOBBTT"
 #define SET_VALUES(set, a)                                                                                                 \
     (set)->node_id, (a)->ids, (a)->count, (a)->fences, (a)->count, (a)->kinds, (a)->count, (a)->delays, (a)->count,        \
-        (a)->was_started, (a)->count, (a)->codes, count_if((a)->any_code, (a)->count), (a)->errors,                        \
-        count_if((a)->any_error, (a)->count), (a)->end_steps, count_if((a)->any_end_step, (a)->count), (a)->end_states,    \
-        count_if((a)->any_end_step, (a)->count), (a)->end_attempts, count_if((a)->any_end_step, (a)->count),               \
-        (a)->end_failures, count_if((a)->any_end_step, (a)->count), (a)->end_exit_codes,                                   \
-        count_if((a)->any_end_step, (a)->count), (a)->end_outputs, count_if((a)->any_end_output, (a)->count),              \
-        (a)->end_variables, count_if((a)->any_end_variables, (a)->count), (a)->end_codes,                                  \
-        count_if((a)->any_end_code, (a)->count), (a)->end_errors, count_if((a)->any_end_error, (a)->count),                \
-        (a)->step_records, (a)->step_count, (a)->steps, (a)->step_count, (a)->step_states, (a)->step_count,                \
-        (a)->step_attempts, (a)->step_count, (a)->step_failures, (a)->step_count, (a)->exit_codes, (a)->step_count,        \
-        (a)->due_ins, (a)->step_count, (a)->step_ends, (a)->step_count, (a)->outputs,                                      \
-        count_if((a)->any_output, (a)->step_count), (a)->variables, count_if((a)->any_variables, (a)->step_count),         \
-        (a)->step_codes, count_if((a)->any_step_code, (a)->step_count), (a)->step_errors,                                  \
-        count_if((a)->any_step_error, (a)->step_count)
+        (a)->was_started, (a)->count, (a)->codes, count_unless_empty((a)->any_code, (a)->count), (a)->errors,              \
+        count_unless_empty((a)->any_error, (a)->count), (a)->end_steps, count_unless_empty((a)->any_end_step, (a)->count), \
+        (a)->end_states, count_unless_empty((a)->any_end_step, (a)->count), (a)->end_attempts,                             \
+        count_unless_empty((a)->any_end_step, (a)->count), (a)->end_failures,                                              \
+        count_unless_empty((a)->any_end_step, (a)->count), (a)->end_exit_codes,                                            \
+        count_unless_empty((a)->any_end_step, (a)->count), (a)->end_outputs,                                               \
+        count_unless_empty((a)->any_end_output, (a)->count), (a)->end_variables,                                           \
+        count_unless_empty((a)->any_end_variables, (a)->count), (a)->end_codes,                                            \
+        count_unless_empty((a)->any_end_code, (a)->count), (a)->end_errors,                                                \
+        count_unless_empty((a)->any_end_error, (a)->count), (a)->step_records, (a)->step_count, (a)->steps,                \
+        (a)->step_count, (a)->step_states, (a)->step_count, (a)->step_attempts, (a)->step_count, (a)->step_failures,       \
+        (a)->step_count, (a)->exit_codes, (a)->step_count, (a)->due_ins, (a)->step_count, (a)->step_ends, (a)->step_count, \
+        (a)->outputs, count_unless_empty((a)->any_output, (a)->step_count), (a)->variables,                                \
+        count_unless_empty((a)->any_variables, (a)->step_count), (a)->step_codes,                                          \
+        count_unless_empty((a)->any_step_code, (a)->step_count), (a)->step_errors,                                         \
+        count_unless_empty((a)->any_step_error, (a)->step_count)
 
-static enum weir_status send_round(struct link *link, const struct set *set, const struct arrays *a, PGresult **ret_result,
-                                   struct weir_error *error)
+static enum weir_status send_record_round(struct link *link, const struct set *set, const struct arrays *a,
+                                          PGresult **ret_result, struct weir_error *error)
 {
     if (!a->has_story) {
         return link_write(link, error, ret_result, QUERY_RECORD_SET, SET_TYPES, SET_VALUES(set, a));
@@ -490,7 +495,7 @@ static enum weir_status send_round(struct link *link, const struct set *set, con
                       a->attempt_codes, a->attempt_count, a->attempt_errors, a->attempt_count);
 }
 
-static enum weir_status write_round(struct link *link, struct set *set, size_t round, struct weir_error *error)
+static enum weir_status write_record_round(struct link *link, struct set *set, size_t round, struct weir_error *error)
 {
     struct arrays a = {0};
     PGresult *result = NULL;
@@ -500,9 +505,9 @@ static enum weir_status write_round(struct link *link, struct set *set, size_t r
     if (a.count == 0) {
         return WEIR_OK; /* other transactions hold all of it */
     }
-    enum weir_status status = send_round(link, set, &a, &result, error);
+    enum weir_status status = send_record_round(link, set, &a, &result, error);
     if (status == WEIR_OK) {
-        read_outcomes(set, result, &a);
+        read_record_outcomes(set, result, &a);
     }
     PQclear(result);
     return status;
@@ -511,33 +516,33 @@ static enum weir_status write_round(struct link *link, struct set *set, size_t r
 /* --- the verb --- */
 
 /* An end with an actor is alone in its set. */
-static bool is_told(const struct set *set)
+static bool has_reporter(const struct set *set)
 {
     return set->count == 1 && set->records[0].actor != NULL;
 }
 
-static enum weir_status note_teller(struct link *link, const struct set *set, struct weir_error *error)
+static enum weir_status write_reporter_event(struct link *link, const struct set *set, struct weir_error *error)
 {
     const struct record *record = &set->records[0];
-    return link_run(link, error, NULL, QUERY_NOTE_TELLER, "uiittt", record->id, set->node_id, record->fence, record->actor,
-                    record->error_code, item_state_name(record_end_state(record->kind)));
+    return link_run(link, error, NULL, QUERY_NOTE_REPORTER, "uiittt", record->id, set->node_id, record->fence,
+                    record->actor, record->error_code, item_state_name(record_end_state(record->kind)));
 }
 
-static enum weir_status write_rounds(struct link *link, void *context, struct weir_error *error)
+static enum weir_status write_record_rounds(struct link *link, void *context, struct weir_error *error)
 {
     struct set *set = context;
     enum weir_status status = WEIR_OK;
     set->summary = (struct record_summary){0};
     for (size_t round = 0; round < set->rounds && status == WEIR_OK; round++) {
-        status = write_round(link, set, round, error);
+        status = write_record_round(link, set, round, error);
     }
-    if (status == WEIR_OK && is_told(set) && set->summary.changed > 0) {
-        status = note_teller(link, set, error);
+    if (status == WEIR_OK && has_reporter(set) && set->summary.changed > 0) {
+        status = write_reporter_event(link, set, error);
     }
     return status;
 }
 
-static enum weir_status find_held(struct link *link, struct set *set, struct weir_error *error)
+static enum weir_status lock_unblocked_items(struct link *link, struct set *set, struct weir_error *error)
 {
     PGresult *result = NULL;
     const char **ids = arena_allocate(&set->arena, set->entry_count * sizeof *ids);
@@ -560,26 +565,26 @@ static enum weir_status find_held(struct link *link, struct set *set, struct wei
 }
 
 /* The function locks all that it does not return, so the rounds wait for no other transaction. */
-static enum weir_status write_unheld(struct link *link, void *context, struct weir_error *error)
+static enum weir_status write_unblocked_records(struct link *link, void *context, struct weir_error *error)
 {
     struct set *set = context;
-    enum weir_status status = find_held(link, set, error);
-    return status == WEIR_OK ? write_rounds(link, set, error) : status;
+    enum weir_status status = lock_unblocked_items(link, set, error);
+    return status == WEIR_OK ? write_record_rounds(link, set, error) : status;
 }
 
-static enum weir_status write_set(struct postgres_store *store, struct set *set, struct weir_error *error)
+static enum weir_status write_record_set(struct postgres_store *store, struct set *set, struct weir_error *error)
 {
     struct link *link = &store->link;
-    bool goes_round = clock_boot(clock_system()) < store->goes_round_until_us && !is_told(set);
+    bool goes_round = clock_boot(clock_system()) < store->goes_round_until_us && !has_reporter(set);
     enum weir_status status = WEIR_OK;
     if (!goes_round) {
         /* One round is a transaction by itself: no trip for BEGIN and COMMIT. */
-        status = set->rounds == 1 && !is_told(set) ? write_rounds(link, set, error)
-                                                   : link_transaction(link, write_rounds, set, error);
-        goes_round = status == WEIR_STORE_BUSY && strcmp(link->sqlstate, "55P03") == 0 && !is_told(set);
+        status = set->rounds == 1 && !has_reporter(set) ? write_record_rounds(link, set, error)
+                                                        : link_transaction(link, write_record_rounds, set, error);
+        goes_round = status == WEIR_STORE_BUSY && strcmp(link->sqlstate, "55P03") == 0 && !has_reporter(set);
     }
     if (goes_round) {
-        status = link_transaction(link, write_unheld, set, error);
+        status = link_transaction(link, write_unblocked_records, set, error);
     }
     if (status == WEIR_OK && set->any_held) {
         store->goes_round_until_us = time_add(clock_boot(clock_system()), GO_ROUND_US);
@@ -587,7 +592,7 @@ static enum weir_status write_set(struct postgres_store *store, struct set *set,
     return status;
 }
 
-static enum weir_status open_set(struct set *set, struct weir_error *error)
+static enum weir_status open_record_set(struct set *set, struct weir_error *error)
 {
     arena_init(&set->arena, SET_BYTES_MAX);
     set->entries = arena_allocate(&set->arena, (set->count + 1) * sizeof *set->entries);
@@ -612,13 +617,13 @@ enum weir_status postgres_record(struct store *store, int64_t node_id, struct re
 {
     struct set set = {.node_id = node_id, .records = records, .count = count};
     link_start(&postgres_of(store)->link);
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status = open_set(&set, error);
+        status = open_record_set(&set, error);
     }
     if (status == WEIR_OK && set.entry_count > 0) {
-        plan(&set);
-        status = write_set(postgres_of(store), &set, error);
+        plan_rounds(&set);
+        status = write_record_set(postgres_of(store), &set, error);
     }
     for (size_t i = 0; i < set.entry_count && status == WEIR_OK; i++) {
         const struct entry *carrier = carrier_of(&set.entries[i]);

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 enum { STALE_LOOK_MOST = 10000 };
@@ -23,8 +23,8 @@ struct findings {
     bool needed;
 };
 
-static enum weir_status find_nodes(struct link *link, const struct recover_options *options, struct findings *findings,
-                                   struct weir_error *error)
+static enum weir_status find_lost_nodes(struct link *link, const struct recover_options *options, struct findings *findings,
+                                        struct weir_error *error)
 {
     PGresult *result = NULL;
     bool looks = options->boot_id != NULL && options->is_gone != NULL;
@@ -46,8 +46,8 @@ static enum weir_status find_nodes(struct link *link, const struct recover_optio
 }
 
 /* Leaves out the known items of the node. */
-static enum weir_status find_stale(struct link *link, const struct recover_options *options, struct findings *findings,
-                                   struct weir_error *error)
+static enum weir_status find_stale_claims(struct link *link, const struct recover_options *options,
+                                          struct findings *findings, struct weir_error *error)
 {
     if (options->stale_claim_us <= 0) {
         return WEIR_OK;
@@ -74,18 +74,18 @@ static enum weir_status find_stale(struct link *link, const struct recover_optio
 }
 
 /* Nothing to recover must cost no write: a look first. */
-static enum weir_status look(struct link *link, const struct recover_options *options, struct findings *findings,
-                             struct weir_error *error)
+static enum weir_status find_work(struct link *link, const struct recover_options *options, struct findings *findings,
+                                  struct weir_error *error)
 {
-    enum weir_status status = find_nodes(link, options, findings, error);
+    enum weir_status status = find_lost_nodes(link, options, findings, error);
     if (status == WEIR_OK) {
-        status = find_stale(link, options, findings, error);
+        status = find_stale_claims(link, options, findings, error);
     }
     findings->needed = findings->lost || findings->gone_count > 0 || findings->stale_count > 0;
     return status;
 }
 
-static enum weir_status recover_items(struct link *link, const struct recover_options *options,
+static enum weir_status send_recovery(struct link *link, const struct recover_options *options,
                                       const struct findings *findings, struct recover_result *ret_result,
                                       struct weir_error *error)
 {
@@ -110,14 +110,14 @@ enum weir_status postgres_recover(struct store *store, const struct recover_opti
 {
     struct findings findings = {0};
     struct link *link = link_of(store);
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status = look(link, options, &findings, error);
+        status = find_work(link, options, &findings, error);
     }
     if (status == WEIR_OK && (!findings.needed || options->look_only)) {
         *ret_result = (struct recover_result){.more = findings.needed};
     } else if (status == WEIR_OK) {
-        status = recover_items(link, options, &findings, ret_result, error);
+        status = send_recovery(link, options, &findings, ret_result, error);
     }
     free(findings.stale_ids);
     free(findings.stale_fences);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 enum {
@@ -20,7 +20,7 @@ enum {
 
 static const char *const act_names[] = {[ROLE_READ] = "look", [ROLE_TAKE] = "take", [ROLE_LEAVE] = "leave"};
 
-static struct role_state read_state(const PGresult *result)
+static struct role_state read_role_row(const PGresult *result)
 {
     struct role_state state = {.epoch = result_int(result, 0, STATE_EPOCH),
                                .node_id = result_int(result, 0, STATE_NODE_ID),
@@ -33,7 +33,7 @@ static struct role_state read_state(const PGresult *result)
     return state;
 }
 
-static enum weir_status refuse(const char *outcome, const struct role_state *state, struct weir_error *error)
+static enum weir_status refuse_role(const char *outcome, const struct role_state *state, struct weir_error *error)
 {
     if (strcmp(outcome, "unheard") == 0) {
         return error_set(error, WEIR_CONFLICT,
@@ -52,7 +52,7 @@ enum weir_status postgres_role(struct store *store, const struct role_request *r
 {
     struct link *link = link_of(store);
     PGresult *result = NULL;
-    enum weir_status status = request->act == ROLE_READ ? WEIR_OK : require_writable(store, error);
+    enum weir_status status = request->act == ROLE_READ ? WEIR_OK : postgres_require_writable(store, error);
     if (status == WEIR_OK) {
         status = link_connect(link, error); /* finds a pooler out */
     }
@@ -65,12 +65,12 @@ enum weir_status postgres_role(struct store *store, const struct role_request *r
         return status;
     }
     INVARIANT(PQntuples(result) == 1);
-    struct role_state state = read_state(result);
+    struct role_state state = read_role_row(result);
     const char *outcome = result_text(result, 0, STATE_OUTCOME);
     if (strcmp(outcome, "ok") == 0) {
         *ret_state = state;
     } else {
-        status = refuse(outcome, &state, error);
+        status = refuse_role(outcome, &state, error);
     }
     PQclear(result);
     return status;

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/shell_quote.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 #define MIGRATION_DEADLINE_US (15 * 60 * MICROSECONDS_PER_SECOND) /* an index on a large table takes its time */
@@ -42,7 +42,7 @@ static bool is_complete(const struct applied *applied)
 }
 
 /* A schema without our table of migrations is empty, missing, or another program's. */
-static enum weir_status look_for_schema(struct link *link, struct applied *ret_applied, struct weir_error *error)
+static enum weir_status find_schema(struct link *link, struct applied *ret_applied, struct weir_error *error)
 {
     PGresult *result = NULL;
     enum weir_status status = link_read(link, error, &result, QUERY_FIND_SCHEMA, "");
@@ -96,11 +96,12 @@ static enum weir_status read_applied(struct link *link, struct applied *ret_appl
             return status;
         }
     }
-    enum weir_status status = look_for_schema(link, ret_applied, error);
+    enum weir_status status = find_schema(link, ret_applied, error);
     return status == WEIR_OK && ret_applied->count > 0 ? list_applied(link, ret_applied, error) : status;
 }
 
-static enum weir_status refuse_newer(const struct link *link, const struct applied *applied, struct weir_error *error)
+static enum weir_status refuse_newer_schema(const struct link *link, const struct applied *applied,
+                                            struct weir_error *error)
 {
     if (!applied->is_ours) {
         error_set(error, WEIR_SCHEMA_NEWER, "the store %s has migrations that this program does not know",
@@ -141,7 +142,7 @@ enum weir_status postgres_require_schema(struct store *store, struct weir_error 
         return status;
     }
     if (is_newer(&applied)) {
-        return refuse_newer(link, &applied, error);
+        return refuse_newer_schema(link, &applied, error);
     }
     if (applied.count == 0) {
         error_set(error, WEIR_SCHEMA_MISSING, "the store %s has no tables yet", store->url);
@@ -172,7 +173,7 @@ static enum weir_status read_to_migrate(struct link *link, struct applied *ret_a
         return status;
     }
     if (is_newer(ret_applied)) {
-        return refuse_newer(link, ret_applied, error);
+        return refuse_newer_schema(link, ret_applied, error);
     }
     return ret_applied->count < POSTGRES_MIGRATION_COUNT ? require_encoding(link, error) : WEIR_OK;
 }
@@ -226,7 +227,8 @@ enum weir_status postgres_plan(struct store *store, struct arena *arena, const s
 
 /* --- migrating --- */
 
-static enum weir_status apply(struct link *link, const struct named_migration *migration, struct weir_error *error)
+static enum weir_status apply_migration(struct link *link, const struct named_migration *migration,
+                                        struct weir_error *error)
 {
     char *sql = address_fill(link->address, migration->sql);
     if (sql == NULL) {
@@ -277,8 +279,8 @@ static enum weir_status create_ledger(struct link *link, bool has_place, bool *r
 
 /* Reads the applied files and excludes other migrations. A store that is complete needs no lock, so a role without the
  * right to take it learns that there is nothing to do. */
-static enum weir_status read_and_lock(struct link *link, struct applied *ret_applied, bool *ret_race,
-                                      struct weir_error *error)
+static enum weir_status read_and_lock_ledger(struct link *link, struct applied *ret_applied, bool *ret_race,
+                                             struct weir_error *error)
 {
     enum weir_status status = read_to_migrate(link, ret_applied, error);
     if (status != WEIR_OK || is_complete(ret_applied)) {
@@ -293,8 +295,8 @@ static enum weir_status read_and_lock(struct link *link, struct applied *ret_app
 
 /* One migration, or all functions and views, and its row in one transaction: a crash leaves it done or not begun.
  * *ret_race: another migration was faster. */
-static enum weir_status migrate_next(const struct store *store, struct link *link, bool *ret_done, bool *ret_race,
-                                     struct weir_error *error)
+static enum weir_status migrate_one_file(const struct store *store, struct link *link, bool *ret_done, bool *ret_race,
+                                         struct weir_error *error)
 {
     struct applied applied;
     *ret_race = false;
@@ -302,12 +304,12 @@ static enum weir_status migrate_next(const struct store *store, struct link *lin
     if (status != WEIR_OK) {
         return status;
     }
-    status = read_and_lock(link, &applied, ret_race, error);
+    status = read_and_lock_ledger(link, &applied, ret_race, error);
     if (status == WEIR_OK) {
         store_report_migrated(store, applied.count + is_complete(&applied), ALL_COUNT);
     }
     if (status == WEIR_OK && applied.count < POSTGRES_MIGRATION_COUNT) {
-        status = apply(link, &postgres_migrations[applied.count], error);
+        status = apply_migration(link, &postgres_migrations[applied.count], error);
     } else if (status == WEIR_OK && !applied.has_functions) {
         status = apply_functions(link, error);
     }
@@ -333,13 +335,13 @@ static void name_lock_holder(struct link *link, struct weir_error *error)
 }
 
 /* A table that other sessions hold is tried for again and again, and between two turns the nodes behind us get theirs. */
-static enum weir_status migrate_next_in_turns(const struct store *store, struct link *link, bool *ret_done,
-                                              struct weir_error *error)
+static enum weir_status migrate_one_file_in_turns(const struct store *store, struct link *link, bool *ret_done,
+                                                  struct weir_error *error)
 {
     int64_t until_us = time_add(clock_boot(clock_system()), LOCKS_DEADLINE_CALLS * link->deadline_us);
     for (;;) {
         bool is_race = false;
-        enum weir_status status = migrate_next(store, link, ret_done, &is_race, error);
+        enum weir_status status = migrate_one_file(store, link, ret_done, &is_race, error);
         bool is_locked = status == WEIR_STORE_BUSY && strcmp(link->sqlstate, LOCK_NOT_AVAILABLE) == 0;
         bool again = status != WEIR_OK && (is_race || is_locked || (status == WEIR_STORE_BUSY && link_lost_a_race(link)));
         if (!again || clock_boot(clock_system()) >= until_us) {
@@ -358,10 +360,10 @@ enum weir_status postgres_migrate(struct store *store, int *ret_applied, struct 
     struct link *link = link_of(store);
     bool done = false;
     int applied = 0;
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     while (status == WEIR_OK && !done) {
         link_start_long(link, MIGRATION_DEADLINE_US);
-        status = migrate_next_in_turns(store, link, &done, error);
+        status = migrate_one_file_in_turns(store, link, &done, error);
         applied += status == WEIR_OK && !done;
     }
     if (status == WEIR_NOT_PERMITTED) {

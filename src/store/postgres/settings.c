@@ -3,15 +3,15 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 #include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
 
 /* The status that the function answered, in its first column. */
-static enum weir_status take_status(enum weir_status status, PGresult *result)
+static enum weir_status read_answer_status(enum weir_status status, PGresult *result)
 {
     if (status == WEIR_OK) {
-        status = status_of_name(result_text(result, 0, 0));
+        status = status_parse_name(result_text(result, 0, 0));
     }
     PQclear(result);
     return status;
@@ -20,13 +20,13 @@ static enum weir_status take_status(enum weir_status status, PGresult *result)
 enum weir_status postgres_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     if (status != WEIR_OK) {
         return status;
     }
     status = link_write(link_of(store), error, &result, QUERY_CHANGE_PLAN, "tid", change->name, change->max_concurrent,
                         change->weight);
-    status = take_status(status, result);
+    status = read_answer_status(status, result);
     if (status == WEIR_PLAN_NOT_FOUND) {
         error_set(error, WEIR_PLAN_NOT_FOUND, "there is no plan \"%s\"", change->name);
         error_hint(error, "a new plan needs its limit: weir plan set %s --max-concurrent 5", change->name);
@@ -38,21 +38,21 @@ enum weir_status postgres_set_workspace(struct store *store, const struct worksp
                                         struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     if (status != WEIR_OK) {
         return status;
     }
     struct link *link = link_of(store);
     status = link_write(link, error, &result, QUERY_CHANGE_WORKSPACE, "ttido", change->name, change->plan,
                         change->max_concurrent, change->paused, (int)change->create);
-    status = take_status(status, result);
+    status = read_answer_status(status, result);
     if (status == WEIR_PLAN_NOT_FOUND) {
-        return refuse_name(link, QUERY_PLAN_NAMES, status, "plan", change->plan == NULL ? "free" : change->plan,
-                           "weir plan list shows them; weir plan set makes one", error);
+        return refuse_unknown_name(link, QUERY_PLAN_NAMES, status, "plan", change->plan == NULL ? "free" : change->plan,
+                                   "weir plan list shows them; weir plan set makes one", error);
     }
     if (status == WEIR_WORKSPACE_NOT_FOUND) {
-        return refuse_name(link, QUERY_WORKSPACE_NAMES, status, "workspace", change->name,
-                           "weir workspace list shows them; weir workspace set makes one", error);
+        return refuse_unknown_name(link, QUERY_WORKSPACE_NAMES, status, "workspace", change->name,
+                                   "weir workspace list shows them; weir workspace set makes one", error);
     }
     return status;
 }
@@ -60,15 +60,15 @@ enum weir_status postgres_set_workspace(struct store *store, const struct worksp
 enum weir_status postgres_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     if (status != WEIR_OK) {
         return status;
     }
     struct link *link = link_of(store);
     status = link_write(link, error, &result, QUERY_CHANGE_PAUSE, "to", group, (int)paused);
-    status = take_status(status, result);
+    status = read_answer_status(status, result);
     if (status == WEIR_NOT_FOUND) {
-        return refuse_name(link, QUERY_GROUP_NAMES, status, "executor group", group, GROUP_HOW, error);
+        return refuse_unknown_name(link, QUERY_GROUP_NAMES, status, "executor group", group, GROUP_HOW, error);
     }
     return status;
 }
@@ -79,7 +79,7 @@ enum weir_status postgres_publish(struct store *store, const char *name, const c
                                   struct published *ret_published, struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status = require_writable(store, error);
+    enum weir_status status = postgres_require_writable(store, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -94,10 +94,10 @@ enum weir_status postgres_publish(struct store *store, const char *name, const c
     struct published published = {.definition_id = result_int(result, 0, 1),
                                   .version = (int)result_int(result, 0, 2),
                                   .unchanged = result_bool(result, 0, 3)};
-    status = take_status(status, result);
+    status = read_answer_status(status, result);
     if (status == WEIR_WORKSPACE_NOT_FOUND) {
-        return refuse_name(link, QUERY_WORKSPACE_NAMES, status, "workspace", workspace,
-                           "make it with: weir workspace set NAME", error);
+        return refuse_unknown_name(link, QUERY_WORKSPACE_NAMES, status, "workspace", workspace,
+                                   "make it with: weir workspace set NAME", error);
     }
     if (status == WEIR_OK) {
         *ret_published = published;

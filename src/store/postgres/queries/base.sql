@@ -29,7 +29,7 @@ SELECT version, name FROM :schema.schema_migrations ORDER BY version;
 LISTEN :schema;
 
 -- Nothing but a sign of life.
--- name: look
+-- name: probe
 SELECT 1;
 
 -- A lock is waited for in short turns: behind a lock that is waited for, everybody waits. A turn is longer than deadlock_timeout, after

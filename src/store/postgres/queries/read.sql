@@ -2,7 +2,7 @@
 -- together run in one transaction.
 
 -- The setting is one of the connection as well, but not behind a pooler.
--- name: begin_look
+-- name: begin_snapshot
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SET LOCAL jit = off;
 

@@ -1,7 +1,7 @@
 -- Record: the reports of engines, one function call for each set. Arrays sorted by id.
 
 -- The event of an end that its worker reported and that took effect, in the same transaction.
--- name: note_teller
+-- name: note_reporter
 INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, actor, reason, detail)
 VALUES ($1, (SELECT :schema.store_time()), 'report_end', $2, $3, $4, $5, $6);
 

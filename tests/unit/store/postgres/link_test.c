@@ -1,6 +1,6 @@
 /* The connection to PostgreSQL: whatever happens to the server or the way to it, a call ends in time and says truly whether
  * something was changed. The server runs with its own defaults, fsync on. */
-#include "store/postgres/link.h"
+#include "store/postgres/link/link.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -126,7 +126,7 @@ static void assert_in_time(const struct scene *scene)
 static enum weir_status look(struct scene *scene)
 {
     int64_t one = 0;
-    enum weir_status status = link_read_integer(&scene->link, &scene->error, &one, QUERY_LOOK, "");
+    enum weir_status status = link_read_integer(&scene->link, &scene->error, &one, QUERY_PROBE, "");
     if (status == WEIR_OK) {
         assert_int_equal(one, 1);
     }

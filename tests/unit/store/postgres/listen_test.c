@@ -1,5 +1,5 @@
 /* Wake-ups between processes: a notice arrives, many are one, a lost connection is made anew and wakes everybody. */
-#include "store/postgres/listen.h"
+#include "store/postgres/link/listen.h"
 
 #include <arpa/inet.h>
 #include <poll.h>

@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "store/postgres/link.h"
-#include "store/postgres/listen.h"
+#include "store/postgres/link/link.h"
+#include "store/postgres/link/listen.h"
 #include "support/postgres_server.h"
 #include "support/test.h"
 
@@ -131,7 +131,7 @@ static int close_pooler(void **state)
 static int64_t look(struct pooler *pooler, struct link *link)
 {
     int64_t one = 0;
-    if (link_read_integer(link, &pooler->error, &one, QUERY_LOOK, "") != WEIR_OK) {
+    if (link_read_integer(link, &pooler->error, &one, QUERY_PROBE, "") != WEIR_OK) {
         fail_msg("%s", pooler->error.message);
     }
     return one;
@@ -246,7 +246,7 @@ static void looks_are_not_compiled(void **state)
     (void)postgres_server_ask(&server, "postgres", "ALTER ROLE weir SET jit = on");
     open_links(pooler, "");
     assert_true(pooler->address->pooled);
-    assert_int_equal(link_transaction_begin_with(&pooler->one, QUERY_BEGIN_LOOK, &pooler->error), WEIR_OK);
+    assert_int_equal(link_transaction_begin_with(&pooler->one, QUERY_BEGIN_SNAPSHOT, &pooler->error), WEIR_OK);
     if (link_execute(&pooler->one, "SELECT 1 / (current_setting('jit') = 'off')::int", &pooler->error) != WEIR_OK) {
         fail_msg("%s", pooler->error.message);
     }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "store/postgres/parameters.h"
+#include "store/postgres/link/parameters.h"
 #include "store/store.h"
 #include "support/postgres_server.h"
 #include "support/test.h"
@@ -171,7 +171,7 @@ static void what_is_chosen_by_state_reads_only_where_such_are(void **state)
 /* Statements of several commands are sent by the simple protocol, never prepared. */
 static bool is_a_batch(enum postgres_query query)
 {
-    return query == QUERY_BEGIN_LOOK || query == QUERY_BEGIN_MIGRATION || query == QUERY_CREATE_LEDGER ||
+    return query == QUERY_BEGIN_SNAPSHOT || query == QUERY_BEGIN_MIGRATION || query == QUERY_CREATE_LEDGER ||
            query == QUERY_CREATE_LEDGER_IN_SCHEMA;
 }
 

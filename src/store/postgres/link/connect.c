@@ -1,4 +1,14 @@
-#include "store/postgres/connect.h"
+/* Makes one connection within a deadline.
+ *
+ * 1. It tries the servers of the URL in turn, the one that answered last first. Each gets an equal share of the time that
+ * is left, so a dead server cannot use up the time of the next one.
+ * 2. It resolves a host name in a thread of its own (resolve.c), because libpq would wait for the resolver without a limit.
+ * 3. libpq connects without waiting; each wait is a poll(). Only a server that takes writes counts (target_session_attrs):
+ *    after a failover this finds the new primary.
+ * 4. A pooler refuses the startup options. The connection is tried again without them, and the address is marked as pooled.
+ *
+ * This file sends no statement and repeats nothing after a success. It runs in the thread that has the link. */
+#include "store/postgres/link/connect.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -8,13 +18,13 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/postgres/failure.h"
-#include "store/postgres/libpq.h"
-#include "store/postgres/resolve.h"
+#include "store/postgres/link/failure.h"
+#include "store/postgres/link/libpq.h"
+#include "store/postgres/link/resolve.h"
 
 enum { KEYWORDS_MOST = 64, STARTUP_MAX = ADDRESS_URL_MAX + 1024 };
 
-bool connecting_wait(const PGconn *connection, short events, int64_t until_us, short *ret_events)
+bool connect_wait(const PGconn *connection, short events, int64_t until_us, short *ret_events)
 {
     struct pollfd wanted = {.fd = PQsocket(connection), .events = events};
     for (;;) {
@@ -44,6 +54,7 @@ struct keywords {
     size_t count;
 };
 
+/* An empty value is left out: libpq would take it for a setting. */
 static void add_keyword(struct keywords *keywords, const char *name, const char *value)
 {
     if (keywords->count < KEYWORDS_MOST && value != NULL && value[0] != '\0') {
@@ -53,8 +64,8 @@ static void add_keyword(struct keywords *keywords, const char *name, const char 
     }
 }
 
-/* The server gives up a little before we do, so that its refusal arrives and the outcome is known. Defaults of a role or a
- * database must not change the meaning of our statements, so these are set too. */
+/* The server stops a statement a little before our deadline, so that its refusal arrives and the outcome is known. Defaults
+ * of a role or a database must not change the meaning of our statements, so these settings are fixed too. */
 static void write_startup(const struct link *link, char *to)
 {
     long long deadline_ms = (long long)(link->deadline_us / MICROSECONDS_PER_MS);
@@ -71,10 +82,10 @@ static void write_startup(const struct link *link, char *to)
 static void collect_keywords(const struct link *link, const struct address_host *host, const char *hostaddr,
                              const char *startup, struct keywords *to)
 {
-    /* A pooler refuses options, those of PGOPTIONS as well. Only a connection string can remove them all. */
+    /* A pooler refuses options, also those of PGOPTIONS. Only a connection string can remove all of them. */
     static const char no_options[] = "options=''";
     add_keyword(to, "dbname", startup[0] == '\0' ? no_options : NULL);
-    /* Ours come first: of a keyword that is given twice, libpq takes the last. */
+    /* Our defaults come first: of a keyword that is given twice, libpq uses the last. */
     static const char *const ours[][2] = {
         {"client_encoding", "UTF8"},   {"target_session_attrs", "read-write"}, {"keepalives", "1"},
         {"keepalives_idle", "30"},     {"keepalives_interval", "10"},          {"keepalives_count", "3"},
@@ -98,7 +109,8 @@ static void collect_keywords(const struct link *link, const struct address_host 
     add_keyword(to, "options", startup);
 }
 
-static void be_silent(void *context, const PGresult *notice)
+/* libpq would print notices of the server to standard error. */
+static void ignore_notice(void *context, const PGresult *notice)
 {
     (void)context;
     (void)notice;
@@ -106,6 +118,7 @@ static void be_silent(void *context, const PGresult *notice)
 
 /* --- one server --- */
 
+/* Drives the handshake of libpq until it succeeds, fails or misses the deadline. */
 static enum weir_status finish_handshake(struct link *link, PGconn *connection, int64_t until_us, struct weir_error *error)
 {
     PostgresPollingStatusType state = PGRES_POLLING_WRITING;
@@ -113,10 +126,10 @@ static enum weir_status finish_handshake(struct link *link, PGconn *connection, 
         if (state == PGRES_POLLING_FAILED || PQstatus(connection) == CONNECTION_BAD) {
             return failure_of_connect(link, connection, error);
         }
-        if (!connecting_wait(connection, state == PGRES_POLLING_READING ? POLLIN : POLLOUT, until_us, NULL)) {
+        if (!connect_wait(connection, state == PGRES_POLLING_READING ? POLLIN : POLLOUT, until_us, NULL)) {
             link->sqlstate[0] = '\0';
             error_set(error, WEIR_STORE_UNREACHABLE, "cannot open the store %s: no answer in time", link->address->shown);
-            error_hint(error, "is the server running and reachable from here, and are host and port right?");
+            error_hint(error, "check that the server runs and is reachable from here, and the host and port of the URL");
             return WEIR_STORE_UNREACHABLE;
         }
         state = PQconnectPoll(connection);
@@ -136,6 +149,7 @@ static enum weir_status check_version(const struct link *link, const PGconn *con
     return WEIR_STORE_NOT_WEIR;
 }
 
+/* Connects to one address. If a pooler refuses the startup options, it connects once more without them. */
 static enum weir_status try_address(struct link *link, const struct address_host *host, const char *hostaddr,
                                     int64_t until_us, PGconn **ret_connection, struct weir_error *error)
 {
@@ -151,7 +165,7 @@ static enum weir_status try_address(struct link *link, const struct address_host
         return error_out_of_memory(error);
     }
     (void)PQsetErrorVerbosity(connection, PQERRORS_VERBOSE); /* for the code of a refusal, see failure.c */
-    (void)PQsetNoticeReceiver(connection, be_silent, NULL);
+    (void)PQsetNoticeReceiver(connection, ignore_notice, NULL);
     enum weir_status status = finish_handshake(link, connection, until_us, error);
     if (status != WEIR_OK && !pooled && failure_is_of_pooler(connection)) {
         PQfinish(connection);
@@ -171,7 +185,7 @@ static enum weir_status try_address(struct link *link, const struct address_host
     return WEIR_OK;
 }
 
-/* All addresses of one name, each with an equal share of the rest. */
+/* Tries all addresses of one host name. Each gets an equal share of the time that is left. */
 static enum weir_status try_host(struct link *link, const struct address_host *host, int64_t until_us,
                                  PGconn **ret_connection, struct weir_error *error)
 {
@@ -198,7 +212,7 @@ static enum weir_status try_host(struct link *link, const struct address_host *h
     return status;
 }
 
-enum weir_status connecting_open(struct link *link, int64_t until_us, PGconn **ret_connection, struct weir_error *error)
+enum weir_status connect_open(struct link *link, int64_t until_us, PGconn **ret_connection, struct weir_error *error)
 {
     struct address *address = link->address;
     size_t first = address->host_first;
@@ -211,7 +225,7 @@ enum weir_status connecting_open(struct link *link, int64_t until_us, PGconn **r
             address->host_first = at;
             return WEIR_OK;
         }
-        /* A server that refused us knows more than one that is away, or only reads. */
+        /* The refusal of a server that answers is a better message than the silence of another one. */
         if (i == 0 || error->status == WEIR_STORE_UNREACHABLE) {
             *error = why;
         }

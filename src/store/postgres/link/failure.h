@@ -1,10 +1,10 @@
 /* The meaning of messages of the server and of libpq. */
-#ifndef WEIR_STORE_POSTGRES_FAILURE_H
-#define WEIR_STORE_POSTGRES_FAILURE_H
+#ifndef WEIR_STORE_POSTGRES_LINK_FAILURE_H
+#define WEIR_STORE_POSTGRES_LINK_FAILURE_H
 
 #include <libpq-fe.h>
 
-#include "store/postgres/link.h"
+#include "store/postgres/link/link.h"
 
 /* The status of a statement that the server refused, its message and a hint; notes link->sqlstate. */
 enum weir_status failure_of_result(struct link *link, const PGresult *result, const char *doing, struct weir_error *error);

@@ -1,4 +1,11 @@
-#include "store/postgres/resolve.h"
+/* Resolves a host name within a deadline.
+ *
+ * getaddrinfo() cannot be interrupted and waits as long as the name servers like. So a detached thread calls it, and the
+ * caller waits on a condition until its deadline. The question has two references: a caller that gives up leaves it to the
+ * thread, which frees it when the resolver answers.
+ *
+ * This file never keeps an answer for later calls: after a failover the name may have another address. Any thread. */
+#include "store/postgres/link/resolve.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -14,8 +21,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* One question. A resolver cannot be interrupted, so a thread of its own asks it, for which no caller has to wait; the side
- * that leaves last frees the question. */
+/* One look-up, shared by the caller and the thread. The side that leaves last frees it. */
 struct question {
     pthread_mutex_t lock;
     pthread_cond_t answered;
@@ -26,7 +32,7 @@ struct question {
     char host[256];
 };
 
-static void question_leave(struct question *question)
+static void question_release(struct question *question)
 {
     (void)pthread_mutex_lock(&question->lock);
     bool last = --question->references == 0;
@@ -38,7 +44,7 @@ static void question_leave(struct question *question)
     }
 }
 
-static void take_addresses(const struct addrinfo *from, struct resolved *to)
+static void copy_addresses(const struct addrinfo *from, struct resolved *to)
 {
     for (; from != NULL && to->count < RESOLVED_MOST; from = from->ai_next) {
         if (getnameinfo(from->ai_addr, from->ai_addrlen, to->addresses[to->count], RESOLVED_TEXT_MAX, NULL, 0,
@@ -48,7 +54,8 @@ static void take_addresses(const struct addrinfo *from, struct resolved *to)
     }
 }
 
-static void *ask(void *argument)
+/* The thread. It may end long after the caller has left. */
+static void *run_resolver(void *argument)
 {
     struct question *question = argument;
     struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
@@ -56,7 +63,7 @@ static void *ask(void *argument)
     struct resolved resolved = {.count = 0};
     int code = getaddrinfo(question->host, NULL, &wanted, &found);
     if (code == 0) {
-        take_addresses(found, &resolved);
+        copy_addresses(found, &resolved);
         freeaddrinfo(found);
     }
     (void)pthread_mutex_lock(&question->lock);
@@ -65,7 +72,7 @@ static void *ask(void *argument)
     question->done = true;
     (void)pthread_cond_signal(&question->answered);
     (void)pthread_mutex_unlock(&question->lock);
-    question_leave(question);
+    question_release(question);
     return NULL;
 }
 
@@ -86,7 +93,8 @@ static struct question *question_open(const char *host)
     return question;
 }
 
-static bool start_asking(struct question *question)
+/* Starts the thread with all signals blocked. */
+static bool start_resolver(struct question *question)
 {
     pthread_t thread;
     pthread_attr_t attributes;
@@ -95,9 +103,9 @@ static bool start_asking(struct question *question)
     (void)pthread_attr_init(&attributes);
     (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     question->references = 2;
-    (void)sigfillset(&all); /* signals are for the program's own threads */
+    (void)sigfillset(&all); /* signals are for the threads of the program */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&thread, &attributes, ask, question) == 0;
+    bool started = pthread_create(&thread, &attributes, run_resolver, question) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attributes);
     if (!started) { /* else the thread may be about to change it */
@@ -106,7 +114,8 @@ static bool start_asking(struct question *question)
     return started;
 }
 
-static bool await(struct question *question, int64_t until_us)
+/* False: no answer before `until_us`. */
+static bool await_answer_of_resolver(struct question *question, int64_t until_us)
 {
     struct timespec end;
     int64_t left_us = until_us - clock_boot(clock_system());
@@ -128,23 +137,24 @@ static bool await(struct question *question, int64_t until_us)
 
 enum weir_status resolve_name(const char *host, int64_t until_us, struct resolved *ret_resolved, struct weir_error *error)
 {
+    INVARIANT(host != NULL && ret_resolved != NULL);
     struct question *question = question_open(host);
     if (question == NULL) {
         return error_out_of_memory(error);
     }
     enum weir_status status = WEIR_OK;
-    if (!start_asking(question)) {
-        status = error_set(error, WEIR_SYSTEM, "no thread to look up the host name");
-    } else if (!await(question, until_us)) {
+    if (!start_resolver(question)) {
+        status = error_set(error, WEIR_SYSTEM, "the system has no thread for the look-up of the host name");
+    } else if (!await_answer_of_resolver(question, until_us)) {
         status = error_set(error, WEIR_STORE_UNREACHABLE, "the host \"%s\" could not be looked up in time", host);
-        error_hint(error, "look at the name servers of this machine, or write the server's address in the URL");
+        error_hint(error, "check the name servers of this machine, or write the server's address in the URL");
     } else if (question->code != 0 || question->resolved.count == 0) {
         status = error_set(error, WEIR_STORE_UNREACHABLE, "the host \"%s\" is not known: %s", host,
                            gai_strerror(question->code));
-        error_hint(error, "look at the host of the store's URL");
+        error_hint(error, "check the host of the store's URL");
     } else {
         *ret_resolved = question->resolved;
     }
-    question_leave(question);
+    question_release(question);
     return status;
 }

@@ -7,13 +7,13 @@
  *   all further ones, and a new connection after a loss: every subscription, since a notice may have been missed
  * A connection that has been silent for long is tested by a statement. Polling is the base under it: with listen=off or
  * behind a pooler there is no fd, and only speed is lost. */
-#ifndef WEIR_STORE_POSTGRES_LISTEN_H
-#define WEIR_STORE_POSTGRES_LISTEN_H
+#ifndef WEIR_STORE_POSTGRES_LINK_LISTEN_H
+#define WEIR_STORE_POSTGRES_LINK_LISTEN_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "store/postgres/address.h"
+#include "store/postgres/link/address.h"
 
 struct subscription;
 

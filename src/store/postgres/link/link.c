@@ -1,4 +1,21 @@
-#include "store/postgres/link.h"
+/* One connection to PostgreSQL: sends statements, waits with a deadline, and decides what a failure means.
+ *
+ * A statement, step by step (run_statement()):
+ * 1. Outside a transaction, a connection that the server has closed is replaced (require_connection()). Nothing was sent
+ *    yet, so this is always safe. connect.c tries every host of the URL, so a failover needs no other code.
+ * 2. The statement is sent, and every wait is a poll() that ends at the deadline of the call. If the connection breaks
+ *    before the whole statement was sent, the server did nothing: the statement is sent once more on a new connection.
+ * 3. If it breaks later, a statement that may write has an unknown outcome: WEIR_COMMIT_UNKNOWN, and no repetition here.
+ *    The verb above has ids or fences that make its repetition harmless. A statement that only reads is sent once more.
+ *    Inside a transaction the server has rolled back: WEIR_STORE_UNREACHABLE, nothing was changed.
+ * 4. If the server refuses it because another transaction won (40001, 40P01), the statement is repeated after a pause that
+ *    doubles with each try, at most LINK_TRIES_MOST times. Inside a transaction link_transaction() repeats all of it.
+ * 5. If the refusal shows a pooler or an outdated plan, the statement is repeated without a prepared statement, or on a new
+ *    connection.
+ *
+ * This file never uses a call of libpq that waits, never reuses a connection after a missed deadline, and never repeats a
+ * write with an unknown outcome. It runs in the thread that has the link. */
+#include "store/postgres/link/link.h"
 
 #include <poll.h>
 #include <stdarg.h>
@@ -10,10 +27,10 @@
 
 #include "base/error.h"
 #include "base/failpoint.h"
-#include "store/postgres/connect.h"
-#include "store/postgres/failure.h"
-#include "store/postgres/libpq.h"
-#include "store/postgres/parameters.h"
+#include "store/postgres/link/connect.h"
+#include "store/postgres/link/failure.h"
+#include "store/postgres/link/libpq.h"
+#include "store/postgres/link/parameters.h"
 
 #define CONNECT_DEADLINE_LEAST_US (2500 * MICROSECONDS_PER_MS) /* a wrong address is reported within 3 s */
 #define PAUSE_FIRST_US (50 * MICROSECONDS_PER_MS)
@@ -26,6 +43,7 @@ enum { SCRATCH_MAX = 512 * 1024 * 1024, SCRATCH_KEPT = 1024 * 1024, PENDING_READ
 
 void link_init(struct link *link, struct address *address, int64_t deadline_us, const char *application_name)
 {
+    INVARIANT(link != NULL && address != NULL && deadline_us > 0 && application_name != NULL);
     memset(link, 0, sizeof *link);
     link->address = address_share(address);
     link->deadline_us = deadline_us;
@@ -37,7 +55,7 @@ void link_init(struct link *link, struct address *address, int64_t deadline_us, 
 void link_drop(struct link *link)
 {
     if (link->connection != NULL) {
-        /* Nothing that is still buffered shall be waited for. */
+        /* PQfinish() would wait until the server has read the bytes that libpq still buffers. */
         if (PQsocket(link->connection) >= 0 && PQtransactionStatus(link->connection) != PQTRANS_IDLE) {
             (void)shutdown(PQsocket(link->connection), SHUT_RDWR);
         }
@@ -69,21 +87,23 @@ void link_start_long(struct link *link, int64_t deadline_us)
 
 /* --- connecting --- */
 
-static int64_t jittered(struct link *link, int64_t us)
+/* Between half and one and a half of `us`: many nodes that lost one server do not come back at the same moment. */
+static int64_t add_jitter(struct link *link, int64_t us)
 {
     return us / 2 + (int64_t)random_below(&link->random, (uint64_t)us);
 }
 
-static void note_failure(struct link *link, int64_t now_us, const struct weir_error *why)
+/* Doubles the pause after each failure in a row. Until it is over, calls fail with the same error at once. */
+static void delay_next_connect(struct link *link, int64_t now_us, const struct weir_error *why)
 {
     int64_t pause_us = PAUSE_FIRST_US << (link->failures < 6 ? link->failures : 6);
     pause_us = pause_us > PAUSE_MOST_US ? PAUSE_MOST_US : pause_us;
     link->failures++;
-    link->pause_until_us = now_us + jittered(link, pause_us);
+    link->pause_until_us = now_us + add_jitter(link, pause_us);
     link->why_not = *why;
 }
 
-/* Half of the deadline of a call, so that one which allows more, for a slow way or a busy server, connects there as well.
+/* Half of the deadline of a call: a user who allows more time per call, for a slow network, allows more for connecting too.
  */
 static int64_t connect_deadline_us(const struct link *link)
 {
@@ -93,6 +113,7 @@ static int64_t connect_deadline_us(const struct link *link)
 
 enum weir_status link_connect(struct link *link, struct weir_error *error)
 {
+    INVARIANT(link->address != NULL);
     if (link->connection != NULL) {
         return WEIR_OK;
     }
@@ -106,13 +127,13 @@ enum weir_status link_connect(struct link *link, struct weir_error *error)
     struct weir_error why = {.status = WEIR_OK};
     int64_t until_us = time_add(now_us, connect_deadline_us(link));
     until_us = until_us > link->deadline_boot_us ? link->deadline_boot_us : until_us;
-    enum weir_status status = connecting_open(link, until_us, &link->connection, &why);
+    enum weir_status status = connect_open(link, until_us, &link->connection, &why);
     if (status == WEIR_OK) {
         link->failures = 0;
         link->pause_until_us = 0;
         return WEIR_OK;
     }
-    note_failure(link, clock_boot(clock_system()), &why);
+    delay_next_connect(link, clock_boot(clock_system()), &why);
     if (error != NULL) {
         *error = why;
     }
@@ -124,7 +145,8 @@ bool link_has_tls(const struct link *link)
     return link->connection != NULL && PQsslInUse(link->connection) != 0;
 }
 
-/* Whether the server has hung up since the last call: found out before anything is sent, a loss costs nothing. */
+/* Whether the server has closed the connection since the last call. Before anything is sent, a loss changes nothing, and
+ * the statement goes to a new connection. */
 static bool has_hung_up(struct link *link)
 {
     for (int i = 0; i < PENDING_READS_MOST; i++) {
@@ -158,7 +180,8 @@ enum reply {
     REPLY_LOST, /* the connection broke, or there was no answer in time, after it was sent */
 };
 
-static bool flush(struct link *link)
+/* Sends the bytes that libpq buffers. False: the deadline is over, or the connection is lost. */
+static bool flush_output(struct link *link)
 {
     for (;;) {
         int left = PQflush(link->connection);
@@ -166,27 +189,27 @@ static bool flush(struct link *link)
             return left == 0;
         }
         short events = 0;
-        if (!connecting_wait(link->connection, POLLOUT | POLLIN, link->deadline_boot_us, &events)) {
+        if (!connect_wait(link->connection, POLLOUT | POLLIN, link->deadline_boot_us, &events)) {
             return false;
         }
-        /* A server that cannot write its answer reads no more of the question. */
+        /* A server that cannot send its answer stops reading, so the answer must be read here. */
         if ((events & POLLIN) != 0 && PQconsumeInput(link->connection) == 0) {
             return false;
         }
     }
 }
 
-/* Everything until the server is ready again. A commit comes after the answer to its statement: only then it is
- * sure. Of several results the first refusal counts, else the last one. */
+/* Reads until the server is ready for the next statement. A commit is certain only then: it follows the answer to its
+ * statement. Of several results the first refusal counts, else the last one. */
 static enum reply await_answer(struct link *link, PGresult **ret_result)
 {
     PGresult *kept = NULL;
-    if (!flush(link)) {
+    if (!flush_output(link)) {
         return REPLY_LOST;
     }
     for (;;) {
         while (PQisBusy(link->connection) != 0) {
-            if (!connecting_wait(link->connection, POLLIN, link->deadline_boot_us, NULL) ||
+            if (!connect_wait(link->connection, POLLIN, link->deadline_boot_us, NULL) ||
                 PQconsumeInput(link->connection) == 0) {
                 PQclear(kept);
                 return REPLY_LOST;
@@ -213,7 +236,8 @@ static enum reply await_answer(struct link *link, PGresult **ret_result)
                                                                                                   : REPLY_REFUSED;
 }
 
-static enum reply prepare(struct link *link, const struct statement *statement, PGresult **ret_result)
+/* A lost prepare changed nothing, so it counts as not sent. */
+static enum reply prepare_statement(struct link *link, const struct statement *statement, PGresult **ret_result)
 {
     if (PQsendPrepare(link->connection, statement->prepared_name, statement->text, statement->parameters->count,
                       statement->parameters->types) != 1) {
@@ -230,12 +254,13 @@ static enum reply prepare(struct link *link, const struct statement *statement, 
     return reply == REPLY_FINE ? REPLY_FINE : REPLY_NOT_SENT;
 }
 
+/* Sends a statement and reads its answer, without any repetition. */
 static enum reply run_once(struct link *link, const struct statement *statement, PGresult **ret_result)
 {
     const struct parameters *parameters = statement->parameters;
     int sent;
     if (statement->prepared != NULL && !*statement->prepared) {
-        enum reply reply = prepare(link, statement, ret_result);
+        enum reply reply = prepare_statement(link, statement, ret_result);
         if (reply != REPLY_FINE) {
             return reply;
         }
@@ -249,7 +274,7 @@ static enum reply run_once(struct link *link, const struct statement *statement,
         sent = PQsendQueryParams(link->connection, statement->text, parameters->count, parameters->types,
                                  parameters->values, parameters->lengths, parameters->formats, TEXT_OF_PREPARED);
     }
-    /* A failed send may have sent a part, but never the end: the server does nothing without that. */
+    /* A failed send may have sent a part, but never the end; without the end the server does nothing. */
     return sent == 1 ? await_answer(link, ret_result) : REPLY_NOT_SENT;
 }
 
@@ -260,20 +285,20 @@ bool link_lost_a_race(const struct link *link)
     return strcmp(link->sqlstate, "40001") == 0 || strcmp(link->sqlstate, "40P01") == 0;
 }
 
-/* A pooler gave us another server connection than the one that knows our statement, or one that knows it already. */
-static bool is_pooler_in_disguise(const struct link *link)
+/* A pooler moved us to a server connection that does not have the prepared statement, or has it already. */
+static bool is_unknown_pooler(const struct link *link)
 {
     return strcmp(link->sqlstate, "26000") == 0 || strcmp(link->sqlstate, "42P05") == 0;
 }
 
-/* A new connection may do what this one may not: it goes to the primary, or belongs to a role of the same name that was
- * made anew, while this one stays that of the role which was dropped. */
-static bool is_of_connection(const struct link *link)
+/* A refusal that a new connection may not get: this server became a standby, or the role of the connection was dropped and
+ * made again under the same name. */
+static bool is_of_this_connection(const struct link *link)
 {
     return strcmp(link->sqlstate, "25006") == 0 || strcmp(link->sqlstate, "42501") == 0;
 }
 
-/* "cached plan must not change result type": a migration changed a table under a prepared statement. */
+/* "cached plan must not change result type": a migration changed a table that a prepared statement reads. */
 static bool is_outdated_plan(const struct link *link, const PGresult *result)
 {
     const char *routine = PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
@@ -282,59 +307,60 @@ static bool is_outdated_plan(const struct link *link, const PGresult *result)
 
 static void pause_before_retry(struct link *link, int tries)
 {
-    int64_t pause_us = jittered(link, RACE_PAUSE_US << (tries < 5 ? tries : 5));
+    int64_t pause_us = add_jitter(link, RACE_PAUSE_US << (tries < 5 ? tries : 5));
     struct timespec pause = {.tv_sec = 0, .tv_nsec = (long)pause_us * 1000};
     (void)nanosleep(&pause, NULL);
 }
 
-static bool has_time(const struct link *link)
+static bool deadline_is_ahead(const struct link *link)
 {
     return clock_boot(clock_system()) < link->deadline_boot_us;
 }
 
-static enum weir_status lost(struct link *link, const struct statement *statement, enum reply reply,
-                             struct weir_error *error)
+/* Steps 2 and 3 of the file comment: the status of a connection that broke. Drops it. */
+static enum weir_status report_loss(struct link *link, const struct statement *statement, enum reply reply,
+                                    struct weir_error *error)
 {
-    bool late = !has_time(link);
+    bool late = !deadline_is_ahead(link);
     bool unknown = reply == REPLY_LOST && !link->in_transaction && !statement->only_reads;
-    char words[200];
-    text_copy(words, sizeof words, late ? "no answer in time" : PQerrorMessage(link->connection));
-    words[strcspn(words, "\n")] = '\0';
+    char reason[200];
+    text_copy(reason, sizeof reason, late ? "no answer in time" : PQerrorMessage(link->connection));
+    reason[strcspn(reason, "\n")] = '\0';
     link_drop(link);
     link->sqlstate[0] = '\0';
     if (unknown) {
         error_set(error, WEIR_COMMIT_UNKNOWN, "%s: the store %s did not confirm it: %s", statement->name,
-                  link->address->shown, words);
+                  link->address->shown, reason);
         error_hint(error, "it may or may not have been done; the same call may be repeated");
         return WEIR_COMMIT_UNKNOWN;
     }
-    error_set(error, WEIR_STORE_UNREACHABLE, "%s: the store %s is away: %s", statement->name, link->address->shown, words);
-    error_hint(error, "nothing was changed; look at the server, weir goes on as soon as it is back");
+    error_set(error, WEIR_STORE_UNREACHABLE, "%s: the store %s is away: %s", statement->name, link->address->shown, reason);
+    error_hint(error, "nothing was changed; check the server, weir continues as soon as it is back");
     return WEIR_STORE_UNREACHABLE;
 }
 
 enum verdict { VERDICT_FINAL, VERDICT_AGAIN };
 
-/* A refusal, and whether the statement is worth another try. */
-static enum verdict judge(struct link *link, const struct statement *statement, PGresult *result, int tries,
-                          enum weir_status *ret_status, struct weir_error *error)
+/* Turns a refusal into a status, and decides whether the statement is sent again (steps 4 and 5 of the file comment). */
+static enum verdict judge_refusal(struct link *link, const struct statement *statement, PGresult *result, int tries,
+                                  enum weir_status *ret_status, struct weir_error *error)
 {
     *ret_status = failure_of_result(link, result, statement->name, error);
-    bool disguised = is_pooler_in_disguise(link);
+    bool unknown_pooler = is_unknown_pooler(link);
     bool outdated = is_outdated_plan(link, result);
     PQclear(result);
-    if (disguised) {
+    if (unknown_pooler) {
         link->address->pooled = true;
         memset(link->prepared, 0, sizeof link->prepared);
     }
     if (link->in_transaction) {
         return VERDICT_FINAL;
     }
-    if (outdated || is_of_connection(link)) {
+    if (outdated || is_of_this_connection(link)) {
         link_drop(link);
     }
-    bool again = link_lost_a_race(link) || disguised || outdated;
-    if (!again || tries >= LINK_TRIES_MOST || !has_time(link)) {
+    bool again = link_lost_a_race(link) || unknown_pooler || outdated;
+    if (!again || tries >= LINK_TRIES_MOST || !deadline_is_ahead(link)) {
         return VERDICT_FINAL;
     }
     if (link_lost_a_race(link)) {
@@ -343,7 +369,8 @@ static enum verdict judge(struct link *link, const struct statement *statement, 
     return VERDICT_AGAIN;
 }
 
-static enum weir_status make_ready(struct link *link, struct weir_error *error)
+/* Within a transaction the connection must be the present one. Else a lost one is replaced before anything is sent. */
+static enum weir_status require_connection(struct link *link, struct weir_error *error)
 {
     if (link->in_transaction) {
         return WEIR_OK;
@@ -357,13 +384,14 @@ static enum weir_status make_ready(struct link *link, struct weir_error *error)
     return link_connect(link, error);
 }
 
-static enum weir_status run(struct link *link, struct statement *statement, bool *prepared, PGresult **ret_result,
-                            struct weir_error *error)
+/* Runs one statement with all repetitions that are safe. `prepared`: NULL = send it with its text. */
+static enum weir_status run_statement(struct link *link, struct statement *statement, bool *prepared, PGresult **ret_result,
+                                      struct weir_error *error)
 {
     bool was_lost = false;
     for (int tries = 1;; tries++) {
         PGresult *result = NULL;
-        enum weir_status status = make_ready(link, error);
+        enum weir_status status = require_connection(link, error);
         if (status != WEIR_OK) {
             return status;
         }
@@ -375,14 +403,14 @@ static enum weir_status run(struct link *link, struct statement *statement, bool
             return WEIR_OK;
         }
         if (reply == REPLY_REFUSED) {
-            if (judge(link, statement, result, tries, &status, error) == VERDICT_FINAL) {
+            if (judge_refusal(link, statement, result, tries, &status, error) == VERDICT_FINAL) {
                 return status;
             }
             continue;
         }
         bool harmless = (reply == REPLY_NOT_SENT || statement->only_reads) && !link->in_transaction;
-        bool again = harmless && !was_lost && has_time(link);
-        status = lost(link, statement, reply, error);
+        bool again = harmless && !was_lost && deadline_is_ahead(link);
+        status = report_loss(link, statement, reply, error);
         if (!again) {
             return status;
         }
@@ -390,10 +418,12 @@ static enum weir_status run(struct link *link, struct statement *statement, bool
     }
 }
 
+/* Encodes the arguments of a named query, and runs it. */
 static enum weir_status run_query(struct link *link, struct weir_error *error, PGresult **ret_result, bool only_reads,
                                   enum postgres_query query, const char *types, va_list values)
 {
     struct parameters parameters;
+    INVARIANT(query < QUERY_COUNT && ret_result != NULL && link->address != NULL);
     struct statement statement = {.name = postgres_queries[query].name,
                                   .text = link->address->texts[query],
                                   .prepared_name = link->address->prepared_names[query],
@@ -401,7 +431,7 @@ static enum weir_status run_query(struct link *link, struct weir_error *error, P
                                   .only_reads = only_reads};
     enum weir_status status = parameters_encode(&parameters, &link->scratch, types, values, error);
     if (status == WEIR_OK) {
-        status = run(link, &statement, &link->prepared[query], ret_result, error);
+        status = run_statement(link, &statement, &link->prepared[query], ret_result, error);
     }
     if (link->scratch.capacity > SCRATCH_KEPT) {
         text_close(&link->scratch);
@@ -486,7 +516,7 @@ enum weir_status link_execute(struct link *link, const char *sql, struct weir_er
 {
     PGresult *result = NULL;
     struct statement statement = {.name = "statements", .text = sql};
-    enum weir_status status = run(link, &statement, NULL, &result, error);
+    enum weir_status status = run_statement(link, &statement, NULL, &result, error);
     if (status == WEIR_OK) {
         PQclear(result);
     }
@@ -498,16 +528,16 @@ enum weir_status link_execute(struct link *link, const char *sql, struct weir_er
 enum weir_status link_transaction_begin_with(struct link *link, enum postgres_query query, struct weir_error *error)
 {
     PGresult *result = NULL;
-    INVARIANT(!link->in_transaction);
-    /* A beginning changes nothing, so it may be sent again on a new connection. */
+    INVARIANT(!link->in_transaction && query < QUERY_COUNT);
+    /* BEGIN changes nothing, so it may be sent again on a new connection. */
     struct statement statement = {
         .name = postgres_queries[query].name, .text = link->address->texts[query], .only_reads = true};
-    enum weir_status status = run(link, &statement, NULL, &result, error);
+    enum weir_status status = run_statement(link, &statement, NULL, &result, error);
     if (status == WEIR_OK) {
         PQclear(result);
         link->in_transaction = true;
     } else if (link->connection != NULL && PQtransactionStatus(link->connection) != PQTRANS_IDLE) {
-        link_drop(link); /* it began, and failed on the way */
+        link_drop(link); /* a later statement of the query failed inside the transaction */
     }
     return status;
 }
@@ -525,7 +555,7 @@ enum weir_status link_transaction_commit(struct link *link, struct weir_error *e
         return error_set(error, WEIR_STORE_UNREACHABLE, "the transaction was lost before its end; nothing was changed");
     }
     FAILPOINT("before_commit");
-    /* From here on a lost answer is an unknown one, and nothing may be sent again. */
+    /* From here on a lost answer leaves the outcome unknown, so nothing is sent again (step 3 of the file comment). */
     struct statement statement = {.name = "commit", .text = link->address->texts[QUERY_COMMIT]};
     PGresult *result = NULL;
     enum reply reply = run_once(link, &statement, &result);
@@ -542,7 +572,7 @@ enum weir_status link_transaction_commit(struct link *link, struct weir_error *e
         PQclear(result);
         return status;
     }
-    return lost(link, &statement, reply, error);
+    return report_loss(link, &statement, reply, error);
 }
 
 void link_transaction_rollback(struct link *link)
@@ -553,8 +583,8 @@ void link_transaction_rollback(struct link *link)
     }
     struct statement statement = {.name = "rollback", .text = link->address->texts[QUERY_ROLLBACK]};
     char sqlstate[sizeof link->sqlstate];
-    memcpy(sqlstate, link->sqlstate, sizeof sqlstate); /* the cause of the rollback is asked afterwards */
-    if (link->connection == NULL || is_of_connection(link) || run_once(link, &statement, &result) != REPLY_FINE) {
+    memcpy(sqlstate, link->sqlstate, sizeof sqlstate); /* the caller reads the cause of the rollback afterwards */
+    if (link->connection == NULL || is_of_this_connection(link) || run_once(link, &statement, &result) != REPLY_FINE) {
         link_drop(link);
     }
     PQclear(result);
@@ -564,6 +594,7 @@ void link_transaction_rollback(struct link *link)
 
 enum weir_status link_transaction(struct link *link, link_body body, void *context, struct weir_error *error)
 {
+    INVARIANT(body != NULL);
     for (int tries = 1;; tries++) {
         enum weir_status status = link_transaction_begin(link, error);
         if (status != WEIR_OK) {
@@ -575,8 +606,8 @@ enum weir_status link_transaction(struct link *link, link_body body, void *conte
         } else {
             link_transaction_rollback(link);
         }
-        bool again = status != WEIR_OK && (link_lost_a_race(link) || is_pooler_in_disguise(link));
-        if (!again || tries >= LINK_TRIES_MOST || !has_time(link)) {
+        bool again = status != WEIR_OK && (link_lost_a_race(link) || is_unknown_pooler(link));
+        if (!again || tries >= LINK_TRIES_MOST || !deadline_is_ahead(link)) {
             return status;
         }
         pause_before_retry(link, tries);

@@ -1,6 +1,6 @@
 /* A host's addresses within a deadline. libpq would ask the resolver itself and wait as long as that likes. */
-#ifndef WEIR_STORE_POSTGRES_RESOLVE_H
-#define WEIR_STORE_POSTGRES_RESOLVE_H
+#ifndef WEIR_STORE_POSTGRES_LINK_RESOLVE_H
+#define WEIR_STORE_POSTGRES_LINK_RESOLVE_H
 
 #include <stddef.h>
 #include <stdint.h>

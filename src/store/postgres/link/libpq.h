@@ -4,8 +4,8 @@
  * Included by the files that call libpq, not by headers: a file that includes this calls the loaded functions. A file that
  * forgets it does not link.
  */
-#ifndef WEIR_STORE_POSTGRES_LIBPQ_H
-#define WEIR_STORE_POSTGRES_LIBPQ_H
+#ifndef WEIR_STORE_POSTGRES_LINK_LIBPQ_H
+#define WEIR_STORE_POSTGRES_LINK_LIBPQ_H
 
 #include <libpq-fe.h>
 

@@ -1,4 +1,12 @@
-#include "store/postgres/parameters.h"
+/* Encodes the arguments of a statement in PostgreSQL's binary format.
+ *
+ * Each letter of `types` takes one argument or two (link.h). Text and bytes stay where the caller has them. Numbers, uuids
+ * and arrays are written big-endian into one scratch buffer, one behind the other. The buffer may move while it grows, so
+ * an argument in it is marked first and gets its pointer when all of them are written.
+ *
+ * This file never keeps a pointer beyond the call and never changes an argument. It runs in the thread that has the link.
+ */
+#include "store/postgres/link/parameters.h"
 
 #include <limits.h>
 #include <string.h>
@@ -56,7 +64,7 @@ static enum weir_status add_uuid(struct text *to, const char *text, struct weir_
     return text_add(to, encoded, sizeof encoded);
 }
 
-/* --- arrays: dimensions, whether NULLs are in it, element type, length, lower bound; then each length and value --- */
+/* --- arrays: dimensions, whether it has NULLs, element type, length, lower bound; then each length and value --- */
 
 static enum weir_status add_array_head(struct text *to, Oid element, bool has_null, size_t count)
 {
@@ -83,6 +91,7 @@ static enum weir_status add_element(struct text *to, const char *data, size_t le
     return status == WEIR_OK && length > 0 ? text_add(to, data, length) : status;
 }
 
+/* The arrays I, D and O. */
 static enum weir_status add_numbers(struct text *to, char type, const void *values, size_t count)
 {
     size_t bytes = type == 'I' ? 8 : type == 'D' ? 4 : 1;
@@ -101,6 +110,7 @@ static enum weir_status add_numbers(struct text *to, char type, const void *valu
     return status;
 }
 
+/* The arrays T and U. */
 static enum weir_status add_strings(struct text *to, char type, const char *const *values, size_t count,
                                     struct weir_error *error)
 {
@@ -120,6 +130,7 @@ static enum weir_status add_strings(struct text *to, char type, const char *cons
     return status;
 }
 
+/* The array V: ids that are bytes already. */
 static enum weir_status add_ids(struct text *to, const uint8_t *values, size_t count)
 {
     enum weir_status status = add_array_head(to, TYPE_UUID, false, count);
@@ -129,6 +140,7 @@ static enum weir_status add_ids(struct text *to, const uint8_t *values, size_t c
     return status;
 }
 
+/* The arrays B and X. */
 static enum weir_status add_bytes(struct text *to, char type, const struct link_bytes *values, size_t count)
 {
     bool has_null = false;
@@ -144,7 +156,7 @@ static enum weir_status add_bytes(struct text *to, char type, const struct link_
 
 /* --- one argument --- */
 
-static Oid type_of(char type)
+static Oid type_of_letter(char type)
 {
     switch (type) {
     case 't':
@@ -179,13 +191,14 @@ static Oid type_of(char type)
     }
 }
 
-/* The result of an argument: bytes of the caller's, or bytes in the scratch. */
+/* One encoded argument: bytes of the caller, or bytes in the scratch. */
 struct argument {
     const char *own; /* NULL = SQL NULL; IN_SCRATCH = the scratch has it */
     size_t length;
 };
 
-/* A va_list that a callee advances must travel in a struct: where it is an array type, its address has another one. */
+/* A callee that advances a va_list gets it in a struct: where va_list is an array type, a pointer to it has another type.
+ */
 struct arguments {
     va_list values;
 };
@@ -257,6 +270,7 @@ static enum weir_status encode_one(struct text *scratch, char type, struct argum
 enum weir_status parameters_encode(struct parameters *parameters, struct text *scratch, const char *types, va_list values,
                                    struct weir_error *error)
 {
+    INVARIANT(parameters != NULL && scratch != NULL && types != NULL);
     size_t starts[LINK_PARAMETERS_MOST] = {0};
     struct arguments from;
     va_copy(from.values, values);
@@ -272,7 +286,7 @@ enum weir_status parameters_encode(struct parameters *parameters, struct text *s
         if (status == WEIR_OK && length > VALUE_MOST) {
             status = WEIR_OUT_OF_MEMORY;
         }
-        parameters->types[i] = type_of(types[i]);
+        parameters->types[i] = type_of_letter(types[i]);
         parameters->values[i] = argument.own;
         parameters->lengths[i] = (int)length;
         parameters->formats[i] = 1;

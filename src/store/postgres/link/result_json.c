@@ -1,4 +1,10 @@
-#include "store/postgres/result_json.h"
+/* Turns a result into JSON for the verbs that read for people.
+ *
+ * The type of a column decides the type of its value; the name of the column is the key. Out of memory drops the whole
+ * answer, because a partial one would look like a complete one.
+ *
+ * This file never reads the store and never interprets a value. It runs in the thread that has the handle. */
+#include "store/postgres/link/result_json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 
 /* Types of the catalog; their numbers never change. */
 enum {
@@ -22,6 +28,7 @@ enum {
     TYPE_JSONB = 3802
 };
 
+/* JSON has no bytes, so a value that is not UTF-8 is replaced by a remark. */
 static json_t *text_json(const char *text, size_t length)
 {
     return text_is_utf8(text, length) ? json_stringn(text, length) : json_string("(bytes that are not UTF-8)");
@@ -38,6 +45,7 @@ static json_t *bytes_json(const char *escaped)
 
 json_t *result_json(const PGresult *result, int row, int column)
 {
+    INVARIANT(result != NULL && row >= 0 && column >= 0);
     if (PQgetisnull(result, row, column) != 0) {
         return json_null();
     }
@@ -68,7 +76,7 @@ json_t *result_json(const PGresult *result, int row, int column)
     }
 }
 
-static json_t *row_json(const PGresult *result, int row)
+static json_t *result_row_json(const PGresult *result, int row)
 {
     json_t *object = json_object();
     for (int i = 0; object != NULL && i < PQnfields(result); i++) {
@@ -80,12 +88,13 @@ static json_t *row_json(const PGresult *result, int row)
     return object;
 }
 
-enum weir_status rows_json(PGresult *result, json_t **ret_rows, struct weir_error *error)
+enum weir_status result_rows_json(PGresult *result, json_t **ret_rows, struct weir_error *error)
 {
+    INVARIANT(result != NULL && ret_rows != NULL);
     json_t *rows = json_array();
     bool complete = rows != NULL;
     for (int i = 0; complete && i < PQntuples(result); i++) {
-        complete = json_array_append_new(rows, row_json(result, i)) == 0;
+        complete = json_array_append_new(rows, result_row_json(result, i)) == 0;
     }
     PQclear(result);
     if (!complete) {

@@ -11,8 +11,8 @@
  *
  * In .sql files the schema is written :schema (becomes "weir", quoted) and :'schema' (becomes 'weir', for to_regclass and
  * channel names); both also inside of function bodies. */
-#ifndef WEIR_STORE_POSTGRES_ADDRESS_H
-#define WEIR_STORE_POSTGRES_ADDRESS_H
+#ifndef WEIR_STORE_POSTGRES_LINK_ADDRESS_H
+#define WEIR_STORE_POSTGRES_LINK_ADDRESS_H
 
 #include <libpq-fe.h>
 #include <stdatomic.h>

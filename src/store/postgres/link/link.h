@@ -17,8 +17,8 @@
  *
  * Threads: a link is used by one thread at a time. Results belong to the caller: PQclear(), which takes NULL.
  */
-#ifndef WEIR_STORE_POSTGRES_LINK_H
-#define WEIR_STORE_POSTGRES_LINK_H
+#ifndef WEIR_STORE_POSTGRES_LINK_LINK_H
+#define WEIR_STORE_POSTGRES_LINK_LINK_H
 
 #include <libpq-fe.h>
 #include <stdbool.h>
@@ -28,7 +28,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "store/postgres/address.h"
+#include "store/postgres/link/address.h"
 
 /* --- parameters --- */
 

@@ -1,4 +1,16 @@
-#include "store/postgres/listen.h"
+/* Turns notifications of the server into wake-ups of store handles: one thread and one connection per process and address.
+ *
+ * 1. The first subscription of an address starts the thread, the last one stops it and waits for its end.
+ * 2. The thread connects, sends LISTEN and wakes every subscription, because notices are lost while it has no connection.
+ * 3. It waits for the socket. Of each notice it marks the subscriptions that it concerns. When all notices are read it
+ *    writes once to the eventfd of each marked one: a thousand notices cost one wake-up.
+ * 4. After a minute of silence it sends a statement. A half-open connection does not answer, and step 2 begins again.
+ * 5. After a fork the child forgets the listener: the thread does not exist there, and the connection is the parent's.
+ *
+ * A missed wake-up delays and never loses work, since every loop polls as well. So this file reports no errors, and it
+ * never reads or writes the store. listeners_lock protects all lists; the thread never waits for the server while it has
+ * it. */
+#include "store/postgres/link/listen.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -10,8 +22,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "store/postgres/libpq.h"
-#include "store/postgres/link.h"
+#include "store/postgres/link/libpq.h"
+#include "store/postgres/link/link.h"
 
 #define LISTEN_DEADLINE_US (5 * MICROSECONDS_PER_SECOND)
 enum { SIGN_OF_LIFE_MS = 60 * 1000, RETRY_MS = 500 };
@@ -38,7 +50,8 @@ static struct listener *listeners;
 
 /* --- the thread --- */
 
-static bool concerns(const struct subscription *subscription, const char *notice)
+/* A notice that this program does not know concerns every subscription. */
+static bool notice_concerns(const struct subscription *subscription, const char *notice)
 {
     static const char node[] = "node:";
     if (subscription->node_id == 0) {
@@ -51,15 +64,15 @@ static bool concerns(const struct subscription *subscription, const char *notice
            strtoll(notice + sizeof node - 1, NULL, 10) == subscription->node_id;
 }
 
-/* With listeners_lock. */
-static void mark(struct listener *listener, const char *notice)
+/* Marks the subscriptions that a notice concerns. The caller has listeners_lock. */
+static void mark_concerned(struct listener *listener, const char *notice)
 {
     for (struct subscription *at = listener->subscriptions; at != NULL; at = at->next) {
-        at->is_due = at->is_due || concerns(at, notice);
+        at->is_due = at->is_due || notice_concerns(at, notice);
     }
 }
 
-/* Once for all notices that were read. With listeners_lock. */
+/* Wakes each marked subscription once, however many notices were read. The caller has listeners_lock. */
 static void wake_marked(struct listener *listener)
 {
     uint64_t one = 1;
@@ -75,18 +88,19 @@ static void wake_marked(struct listener *listener)
 static void wake_all(struct listener *listener)
 {
     (void)pthread_mutex_lock(&listeners_lock);
-    mark(listener, "");
+    mark_concerned(listener, "");
     wake_marked(listener);
     (void)pthread_mutex_unlock(&listeners_lock);
 }
 
-/* True when it is time to stop. */
-static bool pause_or_stop(const struct listener *listener, int ms)
+/* Waits for `ms`; true when the listener must stop. */
+static bool wait_for_stop(const struct listener *listener, int ms)
 {
     struct pollfd stop = {.fd = listener->stop_fd, .events = POLLIN};
     return poll(&stop, 1, ms) > 0;
 }
 
+/* A connection through a pooler cannot listen: it has no session of its own. */
 static bool start_listening(struct link *link)
 {
     PGresult *result = NULL;
@@ -102,30 +116,31 @@ static bool start_listening(struct link *link)
     return status == WEIR_OK;
 }
 
-static void pass_on(struct listener *listener, struct link *link)
+/* Reads all notices that libpq has received. */
+static void mark_and_wake(struct listener *listener, struct link *link)
 {
     (void)pthread_mutex_lock(&listeners_lock);
     for (PGnotify *notice = PQnotifies(link->connection); notice != NULL; notice = PQnotifies(link->connection)) {
-        mark(listener, notice->extra);
+        mark_concerned(listener, notice->extra);
         PQfreemem(notice);
     }
     wake_marked(listener);
     (void)pthread_mutex_unlock(&listeners_lock);
 }
 
-/* Asks for a sign of life on this connection and no other; false when there is none. */
-static bool is_alive(struct link *link)
+/* Sends a statement on this connection. False: there was no answer, or another connection answered. */
+static bool probe_connection(struct link *link)
 {
     PGresult *result = NULL;
     link_start(link);
-    /* A reading statement would be repeated on a new connection, which does not listen. */
-    enum weir_status status = link_write(link, NULL, &result, QUERY_LOOK, "");
+    /* link_write(), because link_read() would repeat it on a new connection, which does not listen. */
+    enum weir_status status = link_write(link, NULL, &result, QUERY_PROBE, "");
     PQclear(result);
     return status == WEIR_OK;
 }
 
-/* Until the connection is lost or it is time to stop. */
-static void pass_notices(struct listener *listener, struct link *link)
+/* Steps 3 and 4 of the file comment: until the connection is lost or the listener must stop. */
+static void pass_notices_on(struct listener *listener, struct link *link)
 {
     for (;;) {
         struct pollfd fds[2] = {{.fd = PQsocket(link->connection), .events = POLLIN},
@@ -135,46 +150,47 @@ static void pass_notices(struct listener *listener, struct link *link)
         if (fds[1].revents != 0) {
             return;
         }
-        if (ready == 0 && (!is_alive(link) || link->connection != listening)) {
+        if (ready == 0 && (!probe_connection(link) || link->connection != listening)) {
             return;
         }
         if (PQconsumeInput(link->connection) == 0 || PQstatus(link->connection) != CONNECTION_OK) {
             return;
         }
-        pass_on(listener, link);
+        mark_and_wake(listener, link);
     }
 }
 
-static void *listen_on(void *context)
+static void *run_listener(void *context)
 {
     struct listener *listener = context;
     struct link link;
     link_init(&link, listener->address, LISTEN_DEADLINE_US, "weir listen");
     do {
         if (start_listening(&link)) {
-            wake_all(listener); /* notices of the time without a connection are lost */
-            pass_notices(listener, &link);
+            wake_all(listener); /* notices that came without a connection are lost */
+            pass_notices_on(listener, &link);
         }
         link_drop(&link);
-    } while (!pause_or_stop(listener, RETRY_MS));
+    } while (!wait_for_stop(listener, RETRY_MS));
     link_close(&link);
     return NULL;
 }
 
 /* --- joining and leaving --- */
 
-static void forget_in_child(void)
+static void reset_after_fork(void)
 {
     /* The thread does not live in a child of fork(), and the connection is the parent's. */
     listeners = NULL;
     (void)pthread_mutex_init(&listeners_lock, NULL);
 }
 
-static void watch_forks(void)
+static void register_fork_handler(void)
 {
-    (void)pthread_atfork(NULL, NULL, forget_in_child);
+    (void)pthread_atfork(NULL, NULL, reset_after_fork);
 }
 
+/* The caller has listeners_lock. NULL: no thread or no memory. */
 static struct listener *listener_open(struct address *address)
 {
     struct listener *listener = calloc(1, sizeof *listener);
@@ -187,7 +203,7 @@ static struct listener *listener_open(struct address *address)
     listener->address = address_share(address);
     (void)sigfillset(&all); /* signals are for the program's own threads */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = listener->stop_fd >= 0 && pthread_create(&listener->thread, NULL, listen_on, listener) == 0;
+    bool started = listener->stop_fd >= 0 && pthread_create(&listener->thread, NULL, run_listener, listener) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!started) {
         if (listener->stop_fd >= 0) {
@@ -202,7 +218,7 @@ static struct listener *listener_open(struct address *address)
     return listener;
 }
 
-static struct listener *find_or_open(struct address *address)
+static struct listener *find_or_open_listener(struct address *address)
 {
     for (struct listener *at = listeners; at != NULL; at = at->next) {
         if (at->address == address) {
@@ -214,8 +230,9 @@ static struct listener *find_or_open(struct address *address)
 
 struct subscription *listener_join(struct address *address)
 {
+    INVARIANT(address != NULL);
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, watch_forks);
+    (void)pthread_once(&once, register_fork_handler);
     if (!address->listen || address->pooled) {
         return NULL;
     }
@@ -225,7 +242,7 @@ struct subscription *listener_join(struct address *address)
     }
     subscription->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     (void)pthread_mutex_lock(&listeners_lock);
-    subscription->listener = subscription->fd < 0 ? NULL : find_or_open(address);
+    subscription->listener = subscription->fd < 0 ? NULL : find_or_open_listener(address);
     if (subscription->listener != NULL) {
         subscription->next = subscription->listener->subscriptions;
         subscription->listener->subscriptions = subscription;
@@ -263,6 +280,7 @@ static void unlink_listener(struct listener *listener)
     }
 }
 
+/* No subscription is left, and the listener is in no list. Waits for the end of the thread. */
 static void listener_close(struct listener *listener)
 {
     uint64_t one = 1;
@@ -280,6 +298,7 @@ void listener_leave(struct subscription *subscription)
         return;
     }
     struct listener *listener = subscription->listener;
+    INVARIANT(listener != NULL);
     (void)pthread_mutex_lock(&listeners_lock);
     unlink_subscription(subscription);
     bool last = listener->subscriptions == NULL;
@@ -297,6 +316,7 @@ void listener_leave(struct subscription *subscription)
 void subscription_set(struct subscription *subscription, int64_t node_id, bool schedules)
 {
     if (subscription != NULL) {
+        INVARIANT(node_id >= 0);
         (void)pthread_mutex_lock(&listeners_lock);
         subscription->node_id = node_id;
         subscription->schedules = schedules;

@@ -1,4 +1,13 @@
-#include "store/postgres/address.h"
+/* Parses the URL of a store, and fills the name of its schema into every query.
+ *
+ * 1. Weir's own parameters (schema, pooler, listen) are taken out of the URL; the rest goes to libpq's parser.
+ * 2. The servers become one entry each, with its host, address and port.
+ * 3. The URL is written again without secrets, for messages.
+ * 4. Every query gets the name of the schema, and the name under which connections prepare it.
+ *
+ * An address never changes after that, but for two atomic facts: the server that answered last, and that a pooler is in
+ * between. This file never connects, and never puts a password into a message. Any thread; references are counted. */
+#include "store/postgres/link/address.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -7,7 +16,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "store/postgres/libpq.h"
+#include "store/postgres/link/libpq.h"
 
 enum { OWN_VALUE_MAX = 64 };
 
@@ -36,9 +45,9 @@ static enum weir_status refuse_value(const char *name, const char *value, const 
     return WEIR_INVALID_ARGUMENT;
 }
 
-/* Takes one parameter of the URL when it is ours. */
-static enum weir_status take_own(struct address *address, const char *name, const char *value, bool *ret_ours,
-                                 struct weir_error *error)
+/* Applies one parameter of the URL if it is weir's own. */
+static enum weir_status take_own_parameter(struct address *address, const char *name, const char *value, bool *ret_ours,
+                                           struct weir_error *error)
 {
     *ret_ours = true;
     if (strcmp(name, "schema") == 0) {
@@ -62,9 +71,9 @@ static enum weir_status take_own(struct address *address, const char *name, cons
     return WEIR_OK;
 }
 
-/* Copies the URL without our parameters: libpq refuses unknown ones. */
-static enum weir_status take_parameters(struct address *address, const char *location, struct text *rest,
-                                        struct weir_error *error)
+/* Copies the URL without weir's own parameters: libpq refuses parameters that it does not have. */
+static enum weir_status split_parameters(struct address *address, const char *location, struct text *rest,
+                                         struct weir_error *error)
 {
     const char *query = strchr(location, '?');
     size_t head = query == NULL ? strlen(location) : (size_t)(query - location);
@@ -79,7 +88,7 @@ static enum weir_status take_parameters(struct address *address, const char *loc
         if (name_length < length && name_length < sizeof name && length - name_length - 1 < sizeof value) {
             memcpy(name, at, name_length);
             memcpy(value, at + name_length + 1, length - name_length - 1);
-            status = take_own(address, name, value, &ours, error);
+            status = take_own_parameter(address, name, value, &ours, error);
         }
         if (!ours && status == WEIR_OK) {
             status = text_add_string(rest, mark);
@@ -127,7 +136,7 @@ const char *address_optional_tls(const struct address *address)
     return is_optional && !is_local ? mode : NULL;
 }
 
-/* libpq's message may quote a piece of a password that was not encoded, so only its harmless kinds are passed on. */
+/* A message of libpq may quote a piece of a password that was not encoded, so only harmless messages are shown. */
 static enum weir_status refuse_url(const char *message, struct weir_error *error)
 {
     if (message != NULL && strncmp(message, "invalid URI query parameter", 27) == 0) {
@@ -135,7 +144,7 @@ static enum weir_status refuse_url(const char *message, struct weir_error *error
         text_copy(line, sizeof line, message);
         line[strcspn(line, "\n")] = '\0';
         error_set(error, WEIR_INVALID_ARGUMENT, "the store's URL cannot be used: %s", line);
-        error_hint(error, "parameters are those of libpq, and schema, pooler, listen");
+        error_hint(error, "the parameters are those of libpq, and schema, pooler, listen");
     } else {
         error_set(error, WEIR_INVALID_ARGUMENT, "the store's URL cannot be read");
         error_hint(error,
@@ -179,7 +188,7 @@ static bool is_port(const char *text)
     return text[0] == '\0' || (strspn(text, "0123456789") == strlen(text) && port >= 1 && port <= 65535);
 }
 
-/* One entry per server, so that each is tried with its own share of the time. */
+/* Fills one entry per server, so that connect.c can give each a share of the time. */
 static enum weir_status take_hosts(struct address *address, struct weir_error *error)
 {
     const char *host = address_option(address, "host");
@@ -210,7 +219,7 @@ static enum weir_status take_hosts(struct address *address, struct weir_error *e
 
 /* --- the URL as it may be shown --- */
 
-static bool is_secret(const PQconninfoOption *option)
+static bool option_is_secret(const PQconninfoOption *option)
 {
     return strchr(option->dispchar, '*') != NULL || strcmp(option->keyword, "sslpassword") == 0;
 }
@@ -244,6 +253,7 @@ static enum weir_status add_hosts(struct text *to, const struct address *address
     return status;
 }
 
+/* Writes the URL for messages: every option but the secret ones, in libpq's order, then weir's own parameters. */
 static enum weir_status write_shown(struct address *address)
 {
     struct text to = {.max = sizeof address->shown - 1};
@@ -264,7 +274,7 @@ static enum weir_status write_shown(struct address *address)
     }
     static const char *const shown_before[] = {"user", "dbname", "host", "port"};
     for (const PQconninfoOption *option = address->options; option->keyword != NULL && status == WEIR_OK; option++) {
-        bool before = is_secret(option) || option->val == NULL;
+        bool before = option_is_secret(option) || option->val == NULL;
         for (size_t i = 0; i < sizeof shown_before / sizeof shown_before[0]; i++) {
             before = before || strcmp(option->keyword, shown_before[i]) == 0;
         }
@@ -324,6 +334,7 @@ char *address_fill(const struct address *address, const char *sql)
 
 /* --- life --- */
 
+/* Each prepared statement has a name of its own per text, see address.h. */
 static enum weir_status fill_texts(struct address *address, struct weir_error *error)
 {
     for (int i = 0; i < QUERY_COUNT; i++) {
@@ -337,8 +348,8 @@ static enum weir_status fill_texts(struct address *address, struct weir_error *e
     return WEIR_OK;
 }
 
-/* A password with a / or @ that is not encoded tears the URL: its rest would be taken for a host or a database, and shown.
- * Then an @ comes after the first /, or twice before it. */
+/* A password with a / or @ that is not encoded tears the URL: its rest would count as a host or a database, and would be
+ * shown. Such a URL has an @ behind the first /, or two of them before it. */
 static bool is_torn(const char *authority)
 {
     size_t end = strcspn(authority, "?");
@@ -348,12 +359,12 @@ static bool is_torn(const char *authority)
     return second != NULL || (first != NULL && slash != NULL && slash < first);
 }
 
-static enum weir_status parse(struct address *address, const char *location, struct weir_error *error)
+static enum weir_status parse_url(struct address *address, const char *location, struct weir_error *error)
 {
     struct text url = {.max = ADDRESS_URL_MAX};
     char *message = NULL;
     enum weir_status status = text_add_string(&url, "postgresql:");
-    status = status == WEIR_OK ? take_parameters(address, location, &url, error) : status;
+    status = status == WEIR_OK ? split_parameters(address, location, &url, error) : status;
     if (status == WEIR_OK && (strncmp(location, "//", 2) != 0 || is_torn(location + 2))) {
         status = refuse_url(NULL, error);
     }
@@ -378,6 +389,7 @@ static enum weir_status parse(struct address *address, const char *location, str
 
 enum weir_status address_parse(const char *location, struct address **ret_address, struct weir_error *error)
 {
+    INVARIANT(location != NULL && ret_address != NULL);
     enum weir_status status = libpq_load(error);
     if (status != WEIR_OK) {
         return status;
@@ -389,7 +401,7 @@ enum weir_status address_parse(const char *location, struct address **ret_addres
     address->references = 1;
     address->listen = true;
     text_copy(address->schema, sizeof address->schema, "weir");
-    status = parse(address, location, error);
+    status = parse_url(address, location, error);
     if (status != WEIR_OK) {
         address_release(address);
         return status;
@@ -400,6 +412,7 @@ enum weir_status address_parse(const char *location, struct address **ret_addres
 
 struct address *address_share(struct address *address)
 {
+    INVARIANT(address != NULL && address->references > 0);
     atomic_fetch_add(&address->references, 1);
     return address;
 }

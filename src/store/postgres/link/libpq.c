@@ -1,4 +1,11 @@
-#include "store/postgres/libpq.h"
+/* Loads libpq when the first store or connection of PostgreSQL is opened.
+ *
+ * dlopen() finds the library, dlsym() each function of LIBPQ_FUNCTIONS; the table `libpq` is filled only when all of them
+ * were found, so a library that is too old is refused with a message and not by a crash at its first use.
+ *
+ * The library is never unloaded and the table never changes once it is filled. The mutex makes the load safe in any thread.
+ */
+#include "store/postgres/link/libpq.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -17,14 +24,14 @@ struct libpq libpq;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_loaded;
 
-static enum weir_status refuse(const char *what, struct weir_error *error)
+static enum weir_status refuse_libpq(const char *what, struct weir_error *error)
 {
     error_set(error, WEIR_STORE_UNREACHABLE, "PostgreSQL needs libpq, and %s", what);
     error_hint(error, "install libpq 14 or later (on Debian and Ubuntu: apt-get install libpq5), or use a store on SQLite");
     return WEIR_STORE_UNREACHABLE;
 }
 
-static enum weir_status load(struct weir_error *error)
+static enum weir_status load_functions(struct weir_error *error)
 {
     static const char *const names[] = {
 #define NAME(name) #name,
@@ -38,7 +45,7 @@ static enum weir_status load(struct weir_error *error)
         const char *reason = dlerror();
         char what[256];
         text_copy(what, sizeof what, reason == NULL ? LIBPQ_FILE " cannot be loaded" : reason);
-        return refuse(what, error);
+        return refuse_libpq(what, error);
     }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         functions[i] = dlsym(library, names[i]);
@@ -46,10 +53,10 @@ static enum weir_status load(struct weir_error *error)
             char what[256];
             (void)snprintf(what, sizeof what, LIBPQ_FILE " has no %s: it is too old", names[i]);
             (void)dlclose(library);
-            return refuse(what, error);
+            return refuse_libpq(what, error);
         }
     }
-    /* Standard C knows no way from an object's address to a function's; POSIX has them in one form. */
+    /* Standard C converts no object pointer to a function pointer; on POSIX both have the same form. */
     memcpy(&libpq, functions, sizeof libpq);
     is_loaded = true;
     return WEIR_OK;
@@ -58,7 +65,7 @@ static enum weir_status load(struct weir_error *error)
 enum weir_status libpq_load(struct weir_error *error)
 {
     (void)pthread_mutex_lock(&lock);
-    enum weir_status status = is_loaded ? WEIR_OK : load(error);
+    enum weir_status status = is_loaded ? WEIR_OK : load_functions(error);
     (void)pthread_mutex_unlock(&lock);
     return status;
 }

@@ -1,13 +1,13 @@
 /* Encodes the arguments of one statement as libpq wants them (the letters are in link.h). Numbers, arrays and bytes go in
  * binary: no escaping, no parsing, and a set of a thousand rows is one parameter. */
-#ifndef WEIR_STORE_POSTGRES_PARAMETERS_H
-#define WEIR_STORE_POSTGRES_PARAMETERS_H
+#ifndef WEIR_STORE_POSTGRES_LINK_PARAMETERS_H
+#define WEIR_STORE_POSTGRES_LINK_PARAMETERS_H
 
 #include <libpq-fe.h>
 #include <stdarg.h>
 
 #include "base/text.h"
-#include "store/postgres/link.h"
+#include "store/postgres/link/link.h"
 
 struct parameters {
     int count;
