@@ -1,4 +1,10 @@
-/* The data of assigned items: names, params, and the steps of those that were taken over. */
+/* The data of assigned items: names, params, and the steps of items that ran before.
+ *
+ * Names of workspaces and definitions never change, so each handle has a cache of them: an open hash table by id. An
+ * assignment of known names needs no statement. Steps are read only for items with an interruption, and once per set: the
+ * former holder has lost its fence, so they do not change.
+ *
+ * This file never writes the store. It runs in the thread that has the handle. */
 #include "store/postgres/claimed.h"
 
 #include <stdlib.h>
@@ -20,6 +26,7 @@ void item_names_clear(struct item_names *names)
     *names = (struct item_names){.slots = NULL};
 }
 
+/* Workspaces and definitions share one table, so the lowest bit keeps their ids apart. */
 static int64_t name_key(bool is_definition, int64_t id)
 {
     return id * 2 + is_definition;
@@ -35,6 +42,7 @@ static struct item_name *find_name(const struct item_names *names, int64_t key)
     return &names->slots[at];
 }
 
+/* False: memory ran out. */
 static bool add_name(struct item_names *names, int64_t key, const char *name, int version)
 {
     struct item_name *slot = find_name(names, key);
@@ -54,7 +62,7 @@ void item_names_weigh(struct item_names *names, int64_t workspace_id, int weight
     }
 }
 
-/* The ids that are not known; each may be there more than once. */
+/* The ids whose names are not in the cache; an id may occur more than once. */
 struct unknown_names {
     int64_t *workspaces;
     size_t workspace_count;
@@ -93,6 +101,7 @@ static enum weir_status read_names(struct item_names *names, struct link *link, 
     return status;
 }
 
+/* Reads the names that are not in the cache. If they do not fit, the cache is emptied first. */
 static enum weir_status read_missing_names(struct item_names *names, struct link *link, struct arena *arena,
                                            const struct claimed_item *items, const int64_t *workspace_ids, size_t count,
                                            struct weir_error *error)
@@ -117,9 +126,11 @@ enum weir_status item_names_set(struct item_names *names, struct link *link, str
                                 struct claimed_item *items, const int64_t *workspace_ids, size_t count,
                                 struct weir_error *error)
 {
+    INVARIANT(names != NULL && link != NULL && arena != NULL);
     if (count == 0) {
         return WEIR_OK;
     }
+    INVARIANT(items != NULL && workspace_ids != NULL);
     enum weir_status status = read_missing_names(names, link, arena, items, workspace_ids, count, error);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         const struct item_name *workspace = find_name(names, name_key(false, workspace_ids[i]));
@@ -140,6 +151,7 @@ enum weir_status item_names_set(struct item_names *names, struct link *link, str
 void claimed_set_params(struct claimed_item *item, const PGresult *result, int row, int column, struct arena *arena,
                         bool *ret_failed)
 {
+    INVARIANT(item != NULL && arena != NULL && ret_failed != NULL);
     item->params = "{}";
     item->params_length = 2;
     if (!result_null(result, row, column)) {
@@ -161,7 +173,7 @@ static void read_step_row(const PGresult *result, int row, struct arena *arena, 
     step->exit_code = result_null(result, row, 5) ? -1 : (int)result_int(result, row, 5);
     step->due_us = result_int(result, row, 6);
     step->due_in_us = step->due_us > now_us ? step->due_us - now_us : 0;
-    /* These strings are the arena's: the receiver copies them and does not free them. */
+    /* The arena owns these strings: the receiver copies them and does not free them. */
     step->output = (char *)(uintptr_t)result_bytes(result, row, 7, arena, &step->output_length, ret_failed);
     step->variables = (char *)(uintptr_t)result_bytes(result, row, 8, arena, NULL, ret_failed);
     text_copy(step->error_code, sizeof step->error_code, result_null(result, row, 9) ? "" : result_text(result, row, 9));
@@ -178,7 +190,7 @@ static struct claimed_item *find_claimed_item(struct claim_result *claim, const 
     return NULL;
 }
 
-/* Rows are sorted by execution, so the steps of one item are neighbours. */
+/* Gives each item its steps. Rows are sorted by execution, so the steps of one item are neighbours. */
 static bool attach_steps(const PGresult *result, struct arena *arena, struct claim_result *claim)
 {
     size_t count = (size_t)PQntuples(result);
@@ -201,6 +213,7 @@ static bool attach_steps(const PGresult *result, struct arena *arena, struct cla
 enum weir_status claimed_read_steps(struct link *link, struct arena *arena, struct claim_result *claim,
                                     struct weir_error *error)
 {
+    INVARIANT(claim != NULL && (claim->items != NULL || claim->count == 0));
     const char **ids = arena_allocate(arena, (claim->count + 1) * sizeof *ids);
     size_t count = 0;
     PGresult *result = NULL;

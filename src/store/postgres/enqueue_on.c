@@ -1,4 +1,13 @@
-/* Enqueueing on a connection that belongs to the caller. */
+/* Enqueues inside the caller's open transaction, on the caller's connection.
+ *
+ * 1. The connection must have an open transaction that has not failed, no pipeline, and UTF-8. Anything else is refused
+ *    before a byte is sent.
+ * 2. One call of try_enqueue() inserts the row and its news. A refusal is a row of the answer and not an error of the
+ * server, because an error would end the caller's transaction.
+ * 3. The commit of the caller makes the item visible and wakes the scheduler. A rollback leaves nothing.
+ *
+ * This file never begins, commits or rolls back, never keeps the connection, and waits at most ENQUEUE_ON_DEADLINE_US: a
+ * transaction of another session may hold the same idempotency key. It runs in the thread of the caller. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -11,6 +20,7 @@
 #include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
 
+/* The parts of the messages of failure.c. */
 static const char DOING[] = "enqueue";
 static const char SHOWN[] = "of this connection";
 
@@ -23,12 +33,12 @@ static enum weir_status check_connection(PGconn *connection, struct weir_error *
     }
     if (PQpipelineStatus(connection) != PQ_PIPELINE_OFF) {
         error_set(error, WEIR_MISUSE, "the connection is in pipeline mode");
-        error_hint(error, "leave it with PQexitPipelineMode() before enqueueing");
+        error_hint(error, "call PQexitPipelineMode() before you enqueue");
         return WEIR_MISUSE;
     }
     if (PQtransactionStatus(connection) != PQTRANS_INTRANS) {
         error_set(error, WEIR_MISUSE, "there is no open transaction on this connection, or it has failed");
-        error_hint(error, "begin one (BEGIN), enqueue, do your own writes, then commit");
+        error_hint(error, "send BEGIN, enqueue, do your own writes, then send COMMIT");
         return WEIR_MISUSE;
     }
     const char *encoding = PQparameterStatus(connection, "client_encoding");
@@ -40,7 +50,7 @@ static enum weir_status check_connection(PGconn *connection, struct weir_error *
     return WEIR_OK;
 }
 
-/* Waits until the socket can be read, or written to when `sends`. */
+/* Waits until the socket can be read, or written to if `sends`. False at the deadline. */
 static bool wait_for_socket(PGconn *connection, bool sends, int64_t deadline_boot_us)
 {
     struct pollfd fd = {.fd = PQsocket(connection), .events = (short)(sends ? POLLIN | POLLOUT : POLLIN)};
@@ -53,7 +63,7 @@ static bool wait_for_socket(PGconn *connection, bool sends, int64_t deadline_boo
     }
 }
 
-/* The answer to the statement, or NULL: then nothing came before the deadline, or the connection is lost. */
+/* The answer to the statement; NULL: none came before the deadline, or the connection is lost. */
 static PGresult *await_last_answer(PGconn *connection, int64_t deadline_boot_us)
 {
     int unsent;
@@ -79,6 +89,7 @@ static PGresult *await_last_answer(PGconn *connection, int64_t deadline_boot_us)
     }
 }
 
+/* Sends the statement without blocking, and gives the connection its blocking mode back. */
 static PGresult *send_and_await(PGconn *connection, const char *sql, const struct enqueue_request *request,
                                 const char *params)
 {
@@ -100,13 +111,14 @@ static PGresult *send_and_await(PGconn *connection, const char *sql, const struc
                            ? await_last_answer(connection, deadline_boot_us)
                            : NULL;
     if (blocking && (answer != NULL || PQstatus(connection) != CONNECTION_OK)) {
-        (void)PQsetnonblocking(connection, 0); /* it would wait for unsent bytes */
+        (void)PQsetnonblocking(connection, 0); /* with unsent bytes this call would wait */
     }
     return answer;
 }
 
 /* --- the request --- */
 
+/* The text of the statement for this schema. The name goes into SQL, so only plain names are accepted. */
 static enum weir_status fill_statement(const char *schema, char **ret_sql, struct weir_error *error)
 {
     struct address address = {.schema = "weir"};
@@ -168,6 +180,7 @@ enum weir_status postgres_store_enqueue_on(struct pg_conn *connection, const cha
                                            const struct enqueue_request *request, struct enqueue_result *ret_result,
                                            struct weir_error *error)
 {
+    INVARIANT(request != NULL && ret_result != NULL);
     char *sql = NULL;
     struct enqueue_result result = {.status = WEIR_OK};
     enum weir_status status = libpq_load(error);

@@ -1,5 +1,12 @@
-/* The inbox of a node: the assignments of the scheduler to it behind a position, and whether any node schedules, in one
- * statement that only reads. A node also finds the assignments of a round with a lost answer by it. */
+/* The inbox of a node: its assignments behind a position, and the state of the scheduler's role (functions/inbox.sql).
+ *
+ * One statement that only reads answers the poll of a node. The position is the fence and id of the last item that the node
+ * has read. The node of the scheduler finds the assignments of a round with a lost answer in the same way.
+ * If the items do not fit into the caller's memory, the next call reads half as many.
+ *
+ * Requests (cancels) are marked as passed on when they are read. After a lost answer the next call reads them again, so a
+ * request may arrive twice and is never lost. This file never claims or releases an item. It runs in the dispatch thread.
+ */
 #include <stdio.h>
 #include <string.h>
 

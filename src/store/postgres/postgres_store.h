@@ -44,12 +44,12 @@ struct postgres_store {
     bool read_only;
     struct news_position news;
     struct item_names names;
-    size_t inbox_fits;           /* so many items may fit into the memory of the caller of the inbox; 0 = not tried */
-    bool requests_in_doubt;      /* requests may have been marked as passed on that did not arrive here */
-    int64_t goes_round_until_us; /* record.c: until then (boot time) sets leave out items that other transactions hold */
-    bool lock_table_checked;     /* the columns of shedlock are safe ... */
-    unsigned lock_table_drops;   /* ... on this connection (link.h) */
-    bool time_is_known;          /* enqueue.c: the server's time is the boot clock and this much more */
+    size_t inbox_fits;              /* so many items may fit into the memory of the caller of the inbox; 0 = not tried */
+    bool requests_in_doubt;         /* requests may have been marked as passed on that did not arrive here */
+    int64_t skips_blocked_until_us; /* record.c: until then (boot time) sets leave out items that other transactions hold */
+    bool lock_table_checked;        /* the columns of shedlock are safe ... */
+    unsigned lock_table_drops;      /* ... on this connection (link.h) */
+    bool time_is_known;             /* enqueue.c: the server's time is the boot clock and this much more */
     int64_t time_ahead_us;
     struct subscription *subscription; /* see listen.h; NULL until store_wake_fd() was called */
     int64_t wake_node_id;              /* store_wake_for(); 0 = not called */

@@ -1,21 +1,22 @@
-/* Record: reports of engines, as sets.
+/* Records: the reports of engines, written as a set (functions/record.sql).
  *
- * A set goes to the server as arrays, one statement per kind over all of them (function record). The kinds
- * are done in the order of an item's life: dispatched, steps, ends. Where the set has an item twice in another order, what
- * comes too late for that is left for another round in the same transaction, so that the outcome of each record is the one
- * that it would have had alone, after those before it.
+ * 1. Order. The records are sorted by id, then in the order of the caller. One round writes the kinds in the order of an
+ *    item's life: dispatched, steps, ends. A record that comes too late for that goes to the next round of the same
+ *    transaction. So each record has the outcome that it would have alone, after those before it. Sorted ids also mean
+ *    that the server locks rows in one order everywhere, so two sets never wait for each other.
+ * 2. Carriers. One write includes all that it can: DISPATCHED and the steps of an item that ends in the same round go with
+ *    its end, and of several states of one step only the last one is written. Such a record gets the outcome of the record
+ *    that carries it.
+ * 3. Arrays. A round goes to the server as arrays, one statement for all its records. The finished step of an end has the
+ *    place of the end in the arrays: the server stores it in the history row, which saves a row of its own. A set whose
+ *    rows do not show everything (a claim that ended, an earlier attempt) goes to record_events().
+ * 4. Locks. The server waits 200 ms for an item that another transaction has locked, and then refuses the whole set.
+ * 5. Blocked records. The set is sent again without such items: in one transaction held_by_others() finds them and locks
+ * the rest, and the rounds follow. Blocked records get WEIR_STORE_BUSY; the node sends them again. For some seconds every
+ *    set begins with this step, because a transaction that is open for long will not end soon.
  *
- * What one write can carry costs one: DISPATCHED and steps of an item that ends in the same round go with its end, and of
- * several states of one step only the last one is written. Such a record is carried: its outcome is its carrier's.
- *
- * The finished step of an end goes with it at the same place of the arrays, and is stored in the row of the history.
- *
- * A set with more to keep than its rows can hold goes to the function record_events, with the attempts of steps that failed
- * before the last one.
- *
- * A set waits a moment for items that another transaction has locked. Then it is sent again without them: held_by_others
- * finds them in the same transaction and locks the rest. For a while all sets do so at once, since a transaction that is
- * open for long will not end soon. */
+ * Each record is conditional on its fence, so a set may be sent twice: the second time its records are `repeated`. This
+ * file never reports a record as written before its commit. It runs in the record thread, with a handle of its own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,19 +29,19 @@ enum stage { STAGE_DISPATCH, STAGE_STEP, STAGE_END };
 
 /* Far beyond any life, and far from the end of bigint. */
 #define DELAY_MOST_US ((int64_t)1 << 60)
-/* So long after an item was left out, sets do not wait for other transactions before they leave their items out. */
-#define GO_ROUND_US (5 * MICROSECONDS_PER_SECOND)
+/* For this time after a blocked record, sets leave blocked items out at once, without waiting for them first. */
+#define SKIP_BLOCKED_US (5 * MICROSECONDS_PER_SECOND)
 
-/* One record, and where it is done. */
+/* One record and its part in the work. */
 struct entry {
     struct record *record;
     size_t index; /* in the caller's array */
     size_t round;
-    struct entry *carrier; /* NULL = it is written itself */
-    bool was_started;      /* of an end: it carries DISPATCHED */
-    bool writes_step;      /* its step is the one that is written */
-    bool ends_with_it;     /* of a step that is written: it is the one that is stored with the end */
-    bool is_held;          /* another transaction has locked its item: it is left out */
+    struct entry *carrier; /* the record whose write includes this one; NULL = it has a write of its own */
+    bool was_started;      /* of an end: it includes DISPATCHED */
+    bool writes_step;      /* of the records of its step, this one is written */
+    bool ends_with_it;     /* the step is stored in the history row, with the end */
+    bool is_blocked;       /* another transaction has locked its item: it is left out */
     int place;             /* in the arrays of its round, from 1 */
 };
 
@@ -52,11 +53,11 @@ struct set {
     struct entry *entries; /* sorted by id, then as they came */
     size_t entry_count;
     size_t rounds;
-    bool any_held;
+    bool any_blocked;
     struct record_summary summary;
 };
 
-/* --- the order of the work --- */
+/* --- steps 1 and 2: rounds and carriers --- */
 
 static enum stage stage_of(enum record_kind kind)
 {
@@ -71,6 +72,7 @@ static int compare_entries(const void *a, const void *b)
     return order != 0 ? order : x->index < y->index ? -1 : 1;
 }
 
+/* The stages of a round are dispatched, steps, ends. Only steps may follow each other. */
 static bool may_follow_in_round(const struct entry *before, const struct entry *entry)
 {
     enum stage stage = stage_of(entry->record->kind);
@@ -78,7 +80,7 @@ static bool may_follow_in_round(const struct entry *before, const struct entry *
     return before->record->fence == entry->record->fence && (stage > last || (stage == STAGE_STEP && last == STAGE_STEP));
 }
 
-/* Ends that any state of a held item may have. */
+/* The ends that are legal in any state of a held item, so that they may include a dispatch. */
 static bool is_carrier_kind(enum record_kind kind)
 {
     return kind == RECORD_COMPLETED || kind == RECORD_FAILED || kind == RECORD_CANCELLED;
@@ -89,7 +91,7 @@ static bool has_step(const struct entry *entry, const char *step)
     return entry->record->step != NULL && strcmp(entry->record->step->step, step) == 0;
 }
 
-/* Of several states of one step the first final one stands, else the last. */
+/* Of several states of one step the first final one is written, else the last one. */
 static struct entry *find_final_step_record(struct entry *first, struct entry *end)
 {
     struct entry *stands = first;
@@ -99,7 +101,7 @@ static struct entry *find_final_step_record(struct entry *first, struct entry *e
     return stands;
 }
 
-/* Which one writes this step is decided already. */
+/* Whether the record that writes this step was chosen already. */
 static bool step_has_writer(const struct entry *first, const struct entry *end, const char *step)
 {
     while (first < end && !(first->writes_step && has_step(first, step))) {
@@ -108,7 +110,7 @@ static bool step_has_writer(const struct entry *first, const struct entry *end, 
     return first < end;
 }
 
-/* One round's records of one item, in the order of its life. */
+/* Chooses, among the records of one item in one round, those that are written. They are in the order of an item's life. */
 static void choose_carriers(struct entry *first, struct entry *end)
 {
     struct entry *last = end - 1;
@@ -137,6 +139,7 @@ static void choose_carriers(struct entry *first, struct entry *end)
     }
 }
 
+/* A record that comes too late for its stage begins the next round. */
 static void plan_rounds(struct set *set)
 {
     struct entry *end = set->entries + set->entry_count;
@@ -156,7 +159,7 @@ static void plan_rounds(struct set *set)
     choose_carriers(first, end);
 }
 
-/* The record whose outcome it shares, or NULL. A step may be carried by another one that an end carries. */
+/* The record whose outcome this one shares, or NULL. The carrier of a step may have a carrier too: the end. */
 static const struct entry *carrier_of(const struct entry *entry)
 {
     const struct entry *carrier = entry->carrier;
@@ -166,7 +169,7 @@ static const struct entry *carrier_of(const struct entry *entry)
     return carrier;
 }
 
-/* --- one round as arrays --- */
+/* --- step 3: one round as arrays --- */
 
 struct arrays {
     struct entry **entries; /* at each place */
@@ -209,9 +212,9 @@ struct arrays {
     const char **attempt_codes;
     const char **attempt_errors;
     size_t attempt_count;
-    bool has_story; /* its rows do not show all of it */
-    /* Columns with any value. The server fills up shorter ones with NULL, for less than it takes to read
-     * that. */
+    bool needs_events; /* the rows do not show all of the set */
+    /* Whether a column has any value. A column without one is sent as an empty array, which costs the server less than an
+     * array of NULLs. */
     bool any_code;
     bool any_error;
     bool any_output;
@@ -282,13 +285,13 @@ static int64_t clamp_delay(int64_t delay_us)
     return delay_us < 0 ? 0 : delay_us > DELAY_MOST_US ? DELAY_MOST_US : delay_us;
 }
 
-/* A message with bytes that are no text would be refused by the server, and the end of an execution with it. */
-static const char *copy_safe_text(struct arena *arena, const char *words, bool *ret_failed)
+/* The server refuses text that is not UTF-8. A message of an engine must not make it refuse the end of an execution. */
+static const char *copy_safe_text(struct arena *arena, const char *message, bool *ret_failed)
 {
-    if (words == NULL || text_is_utf8(words, strlen(words))) {
-        return words;
+    if (message == NULL || text_is_utf8(message, strlen(message))) {
+        return message;
     }
-    char *copy = arena_copy_string(arena, words);
+    char *copy = arena_copy_string(arena, message);
     *ret_failed = *ret_failed || copy == NULL;
     if (copy != NULL) {
         text_make_safe(copy);
@@ -306,7 +309,7 @@ static const char *code_of_step(struct arena *arena, const struct step_record *s
     return step->error_code[0] == '\0' ? NULL : copy_safe_text(arena, step->error_code, ret_failed);
 }
 
-/* The finished step of an end, at the end's place. */
+/* The finished step that is stored with an end, at the place of the end. */
 static void add_end_step_columns(struct arena *arena, const struct step_record *step, int place, struct arrays *to,
                                  bool *ret_failed)
 {
@@ -327,6 +330,7 @@ static void add_end_step_columns(struct arena *arena, const struct step_record *
     to->any_end_error = to->any_end_error || to->end_errors[at] != NULL;
 }
 
+/* A step that has a row of its own. */
 static void add_step_columns(struct arena *arena, const struct step_record *step, int place, struct arrays *to,
                              bool *ret_failed)
 {
@@ -349,7 +353,7 @@ static void add_step_columns(struct arena *arena, const struct step_record *step
     to->any_step_error = to->any_step_error || to->step_errors[at] != NULL;
 }
 
-/* An attempt that failed, or was stopped with its node, and is followed by another. */
+/* An attempt that failed, or was stopped with its node, and that another attempt follows. */
 static void add_attempt_columns(struct arena *arena, const struct step_record *step, int place, struct arrays *to,
                                 bool *ret_failed)
 {
@@ -363,17 +367,19 @@ static void add_attempt_columns(struct arena *arena, const struct step_record *s
     to->attempt_errors[at] = copy_safe_text(arena, step->error, ret_failed);
 }
 
-/* A claim that is over though its execution is not. */
+/* The kinds of records that end a claim and not its execution. */
 static bool ends_claim(enum record_kind kind)
 {
     return kind == RECORD_RETRY || kind == RECORD_DEFERRED || kind == RECORD_PUT_BACK || kind == RECORD_GIVEN_BACK;
 }
 
+/* One element of each array of records. */
 static void add_record_columns(struct set *set, struct entry *entry, struct arrays *to, bool *ret_failed)
 {
     const struct record *record = entry->record;
     size_t at = to->count++;
-    entry->place = (int)at + 1; /* as the server counts */
+    INVARIANT((unsigned)record->kind < RECORD_KIND_COUNT && entry->carrier == NULL);
+    entry->place = (int)at + 1; /* the server counts from 1 */
     to->entries[at] = entry;
     to->ids[at] = record->id;
     to->fences[at] = record->fence;
@@ -394,22 +400,22 @@ static void add_record_columns(struct set *set, struct entry *entry, struct arra
     to->any_code = to->any_code || to->codes[at] != NULL;
     to->any_error = to->any_error || to->errors[at] != NULL;
     to->taken_over[at] = record->taken_over;
-    to->has_story = to->has_story || record->taken_over || ends_claim(record->kind);
+    to->needs_events = to->needs_events || record->taken_over || ends_claim(record->kind);
 }
 
-/* A step that goes with an end is written when the end was. The last finished one of them is stored with it. */
+/* A step is written only if its record, or the record that carries it, takes effect. */
 static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
 {
     bool failed = false;
     for (size_t i = 0; i < set->entry_count; i++) {
-        if (set->entries[i].round == round && set->entries[i].carrier == NULL && !set->entries[i].is_held) {
+        if (set->entries[i].round == round && set->entries[i].carrier == NULL && !set->entries[i].is_blocked) {
             add_record_columns(set, &set->entries[i], to, &failed);
         }
     }
     for (size_t i = 0; i < set->entry_count; i++) {
         const struct entry *entry = &set->entries[i];
         const struct step_record *step = entry->record->step;
-        if (entry->round != round || step == NULL || entry->is_held) {
+        if (entry->round != round || step == NULL || entry->is_blocked) {
             continue;
         }
         const struct entry *written = carrier_of(entry) == NULL ? entry : carrier_of(entry);
@@ -421,21 +427,22 @@ static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
         if (step_record_lost_attempt(step) != NULL) {
             add_attempt_columns(&set->arena, step, written->place, to, &failed);
         }
-        to->has_story = to->has_story || step->attempt > 1;
+        to->needs_events = to->needs_events || step->attempt > 1;
     }
-    to->has_story = to->has_story || to->attempt_count > 0;
+    to->needs_events = to->needs_events || to->attempt_count > 0;
     return !failed;
 }
 
-static enum weir_status parse_record_outcome(const char *word, bool *ret_repeated)
+static enum weir_status parse_record_outcome(const char *outcome, bool *ret_repeated)
 {
-    *ret_repeated = strcmp(word, "repeated") == 0;
-    return *ret_repeated                      ? WEIR_OK
-           : strcmp(word, "stale_fence") == 0 ? WEIR_STALE_FENCE
-           : strcmp(word, "not_found") == 0   ? WEIR_EXECUTION_NOT_FOUND
-                                              : WEIR_ILLEGAL_STATE;
+    *ret_repeated = strcmp(outcome, "repeated") == 0;
+    return *ret_repeated                         ? WEIR_OK
+           : strcmp(outcome, "stale_fence") == 0 ? WEIR_STALE_FENCE
+           : strcmp(outcome, "not_found") == 0   ? WEIR_EXECUTION_NOT_FOUND
+                                                 : WEIR_ILLEGAL_STATE;
 }
 
+/* The server returns only records that did not simply take effect, so all of them count as changed first. */
 static void read_record_outcomes(struct set *set, const PGresult *result, const struct arrays *arrays)
 {
     for (size_t i = 0; i < arrays->count; i++) {
@@ -457,6 +464,7 @@ static void read_record_outcomes(struct set *set, const PGresult *result, const 
     }
 }
 
+/* The length of an array: 0 for a column without a value. */
 static size_t count_unless_empty(bool any, size_t count)
 {
     return any ? count : 0;
@@ -486,7 +494,7 @@ static size_t count_unless_empty(bool any, size_t count)
 static enum weir_status send_record_round(struct link *link, const struct set *set, const struct arrays *a,
                                           PGresult **ret_result, struct weir_error *error)
 {
-    if (!a->has_story) {
+    if (!a->needs_events) {
         return link_write(link, error, ret_result, QUERY_RECORD_SET, SET_TYPES, SET_VALUES(set, a));
     }
     return link_write(link, error, ret_result, QUERY_RECORD_EVENTS, SET_TYPES "ODTDTDTT", SET_VALUES(set, a), a->taken_over,
@@ -495,6 +503,7 @@ static enum weir_status send_record_round(struct link *link, const struct set *s
                       a->attempt_codes, a->attempt_count, a->attempt_errors, a->attempt_count);
 }
 
+/* Writes one round of the set in one statement. */
 static enum weir_status write_record_round(struct link *link, struct set *set, size_t round, struct weir_error *error)
 {
     struct arrays a = {0};
@@ -503,7 +512,7 @@ static enum weir_status write_record_round(struct link *link, struct set *set, s
         return error_out_of_memory(error);
     }
     if (a.count == 0) {
-        return WEIR_OK; /* other transactions hold all of it */
+        return WEIR_OK; /* every record of the round is blocked */
     }
     enum weir_status status = send_record_round(link, set, &a, &result, error);
     if (status == WEIR_OK) {
@@ -515,7 +524,7 @@ static enum weir_status write_record_round(struct link *link, struct set *set, s
 
 /* --- the verb --- */
 
-/* An end with an actor is alone in its set. */
+/* An end that a worker reported names its actor; it is alone in its set. */
 static bool has_reporter(const struct set *set)
 {
     return set->count == 1 && set->records[0].actor != NULL;
@@ -528,6 +537,7 @@ static enum weir_status write_reporter_event(struct link *link, const struct set
                     record->actor, record->error_code, item_state_name(record_end_state(record->kind)));
 }
 
+/* The body of the transaction; it may be called again, so it counts from 0. */
 static enum weir_status write_record_rounds(struct link *link, void *context, struct weir_error *error)
 {
     struct set *set = context;
@@ -542,6 +552,7 @@ static enum weir_status write_record_rounds(struct link *link, void *context, st
     return status;
 }
 
+/* Locks every item of the set that no other transaction has locked, and marks the records of the others. */
 static enum weir_status lock_unblocked_items(struct link *link, struct set *set, struct weir_error *error)
 {
     PGresult *result = NULL;
@@ -551,20 +562,20 @@ static enum weir_status lock_unblocked_items(struct link *link, struct set *set,
     }
     for (size_t i = 0; i < set->entry_count; i++) {
         ids[i] = set->entries[i].record->id;
-        set->entries[i].is_held = false;
+        set->entries[i].is_blocked = false;
     }
     enum weir_status status = link_write(link, error, &result, QUERY_HELD_BY_OTHERS, "U", ids, set->entry_count);
-    set->any_held = status == WEIR_OK && PQntuples(result) > 0;
+    set->any_blocked = status == WEIR_OK && PQntuples(result) > 0;
     for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
         int64_t place = result_int(result, row, 0);
         INVARIANT(place >= 1 && (size_t)place <= set->entry_count);
-        set->entries[place - 1].is_held = true;
+        set->entries[place - 1].is_blocked = true;
     }
     PQclear(result);
     return status;
 }
 
-/* The function locks all that it does not return, so the rounds wait for no other transaction. */
+/* Step 5: held_by_others() has locked every item that it does not return, so no round waits for another transaction. */
 static enum weir_status write_unblocked_records(struct link *link, void *context, struct weir_error *error)
 {
     struct set *set = context;
@@ -572,26 +583,28 @@ static enum weir_status write_unblocked_records(struct link *link, void *context
     return status == WEIR_OK ? write_record_rounds(link, set, error) : status;
 }
 
+/* Steps 4 and 5 of the file comment. */
 static enum weir_status write_record_set(struct postgres_store *store, struct set *set, struct weir_error *error)
 {
     struct link *link = &store->link;
-    bool goes_round = clock_boot(clock_system()) < store->goes_round_until_us && !has_reporter(set);
+    bool skips_blocked = clock_boot(clock_system()) < store->skips_blocked_until_us && !has_reporter(set);
     enum weir_status status = WEIR_OK;
-    if (!goes_round) {
-        /* One round is a transaction by itself: no trip for BEGIN and COMMIT. */
+    if (!skips_blocked) {
+        /* A statement is a transaction: one round needs no trips for BEGIN and COMMIT. */
         status = set->rounds == 1 && !has_reporter(set) ? write_record_rounds(link, set, error)
                                                         : link_transaction(link, write_record_rounds, set, error);
-        goes_round = status == WEIR_STORE_BUSY && strcmp(link->sqlstate, "55P03") == 0 && !has_reporter(set);
+        skips_blocked = status == WEIR_STORE_BUSY && strcmp(link->sqlstate, "55P03") == 0 && !has_reporter(set);
     }
-    if (goes_round) {
+    if (skips_blocked) {
         status = link_transaction(link, write_unblocked_records, set, error);
     }
-    if (status == WEIR_OK && set->any_held) {
-        store->goes_round_until_us = time_add(clock_boot(clock_system()), GO_ROUND_US);
+    if (status == WEIR_OK && set->any_blocked) {
+        store->skips_blocked_until_us = time_add(clock_boot(clock_system()), SKIP_BLOCKED_US);
     }
     return status;
 }
 
+/* Records with an id that is none, or with too much output, get their status here and are not sent. */
 static enum weir_status open_record_set(struct set *set, struct weir_error *error)
 {
     arena_init(&set->arena, SET_BYTES_MAX);
@@ -615,6 +628,8 @@ static enum weir_status open_record_set(struct set *set, struct weir_error *erro
 enum weir_status postgres_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                  struct record_summary *ret_summary, struct weir_error *error)
 {
+    INVARIANT(records != NULL && count > 0 && ret_summary != NULL && node_id >= 0);
+    INVARIANT(!postgres_of(store)->link.in_transaction);
     struct set set = {.node_id = node_id, .records = records, .count = count};
     link_start(&postgres_of(store)->link);
     enum weir_status status = postgres_require_writable(store, error);
@@ -627,7 +642,7 @@ enum weir_status postgres_record(struct store *store, int64_t node_id, struct re
     }
     for (size_t i = 0; i < set.entry_count && status == WEIR_OK; i++) {
         const struct entry *carrier = carrier_of(&set.entries[i]);
-        if (set.entries[i].is_held) {
+        if (set.entries[i].is_blocked) {
             set.entries[i].record->status = WEIR_STORE_BUSY;
         } else if (carrier != NULL) {
             set.entries[i].record->status = carrier->record->status;

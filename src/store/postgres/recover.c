@@ -1,5 +1,14 @@
-/* Recovery: items that dead nodes hold are handed over, by any node, in chunks, without a lock of its own (function
- * recover). */
+/* Recovery: hands over the items of dead nodes (functions/recover.sql).
+ *
+ * 1. Read the nodes of the group that are lost: lease over, declared dead, or stopped with items left. For live nodes of
+ *    this machine ask the caller whether their processes still exist. Most calls end here and write nothing.
+ * 2. Read claims that are CLAIMED for too long. The caller leaves out those that it knows.
+ * 3. One call of recover() declares the dead nodes dead and hands their items over, at most `limit` of them. `more` asks
+ * the caller for another call, so no transaction is long.
+ *
+ * Any node may recover, and several may do so at once: recover() locks nodes and items with SKIP LOCKED, and leaves locked
+ * ones to the other call. This file never decides that a node is dead by the clock of a machine; the server compares leases
+ * with its own time. It runs in the duties thread. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -7,29 +16,31 @@
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
 
-enum { STALE_LOOK_MOST = 10000 };
+enum { STALE_CLAIMS_MOST = 10000 };
 enum { NODE_LOST, NODE_ID, NODE_PID, NODE_KEEPER_PID, NODE_LIFE }; /* columns */
 
-/* The findings of a call before it writes. */
+/* The work that a call has found. */
 struct findings {
-    bool lost;                          /* there are nodes that are dead, or have left something behind */
-    int64_t gone[NODE_NEIGHBOURS_MOST]; /* nodes of this machine with dead processes: their lease need not be waited
-                                           for */
+    bool lost;                          /* a node is dead, or has stopped and left items */
+    int64_t gone[NODE_NEIGHBOURS_MOST]; /* nodes of this machine whose processes are gone: recovery does
+                                           not wait for the end of their lease */
     size_t gone_count;
-    PGresult *stale; /* claims that the safety net looks at */
+    PGresult *stale; /* claims that are older than stale_claim_us */
     const char **stale_ids;
     int64_t *stale_fences;
-    size_t stale_count; /* of them, those that the node does not know */
+    size_t stale_count; /* those of them that the node does not know */
     bool needed;
 };
 
+/* Step 1: nodes whose lease is over, and nodes of this machine whose processes are gone. */
 static enum weir_status find_lost_nodes(struct link *link, const struct recover_options *options, struct findings *findings,
                                         struct weir_error *error)
 {
     PGresult *result = NULL;
-    bool looks = options->boot_id != NULL && options->is_gone != NULL;
-    enum weir_status status = link_read(link, error, &result, QUERY_NODES_TO_RECOVER, "ttid", options->group,
-                                        looks ? options->boot_id : NULL, options->node_id, (int)NODE_NEIGHBOURS_MOST);
+    bool checks_processes = options->boot_id != NULL && options->is_gone != NULL;
+    enum weir_status status =
+        link_read(link, error, &result, QUERY_NODES_TO_RECOVER, "ttid", options->group,
+                  checks_processes ? options->boot_id : NULL, options->node_id, (int)NODE_NEIGHBOURS_MOST);
     for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
         bool lost = result_bool(result, row, NODE_LOST);
         findings->lost = findings->lost || lost;
@@ -45,7 +56,7 @@ static enum weir_status find_lost_nodes(struct link *link, const struct recover_
     return status;
 }
 
-/* Leaves out the known items of the node. */
+/* Step 2. A claim of this node that it knows is not stale: its start takes long. */
 static enum weir_status find_stale_claims(struct link *link, const struct recover_options *options,
                                           struct findings *findings, struct weir_error *error)
 {
@@ -53,7 +64,7 @@ static enum weir_status find_stale_claims(struct link *link, const struct recove
         return WEIR_OK;
     }
     enum weir_status status = link_read(link, error, &findings->stale, QUERY_STALE_CLAIMS, "iiti", options->node_id,
-                                        options->stale_claim_us, options->group, (int64_t)STALE_LOOK_MOST);
+                                        options->stale_claim_us, options->group, (int64_t)STALE_CLAIMS_MOST);
     if (status != WEIR_OK) {
         return status;
     }
@@ -73,7 +84,7 @@ static enum weir_status find_stale_claims(struct link *link, const struct recove
     return WEIR_OK;
 }
 
-/* Nothing to recover must cost no write: a look first. */
+/* Steps 1 and 2. Without work the call writes nothing. */
 static enum weir_status find_work(struct link *link, const struct recover_options *options, struct findings *findings,
                                   struct weir_error *error)
 {
@@ -85,6 +96,7 @@ static enum weir_status find_work(struct link *link, const struct recover_option
     return status;
 }
 
+/* Step 3. */
 static enum weir_status send_recovery(struct link *link, const struct recover_options *options,
                                       const struct findings *findings, struct recover_result *ret_result,
                                       struct weir_error *error)
@@ -108,6 +120,7 @@ static enum weir_status send_recovery(struct link *link, const struct recover_op
 enum weir_status postgres_recover(struct store *store, const struct recover_options *options,
                                   struct recover_result *ret_result, struct weir_error *error)
 {
+    INVARIANT(options != NULL && ret_result != NULL && options->limit > 0);
     struct findings findings = {0};
     struct link *link = link_of(store);
     enum weir_status status = postgres_require_writable(store, error);

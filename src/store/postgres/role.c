@@ -1,5 +1,11 @@
-/* The scheduler's role: one call of role() in functions/role.sql. The session that has the role is on record,
- * so that its end frees the role before the lease is over; behind a pooler a session proves nothing about a node. */
+/* The role of the scheduler: one call of role() (functions/role.sql).
+ *
+ * The server decides and returns the outcome with the state of the role. A take increments the epoch, and the scheduler
+ * names it in each round. The session that took the role is on record: when it ends, the role is free before the lease is
+ * over. Behind a pooler a session proves nothing about a node, so none is recorded there.
+ *
+ * This file never renews the lease (a round does) and never decides by the clock of this machine. It runs in the dispatch
+ * thread. */
 #include <string.h>
 
 #include "base/error.h"
@@ -20,6 +26,7 @@ enum {
 
 static const char *const act_names[] = {[ROLE_READ] = "look", [ROLE_TAKE] = "take", [ROLE_LEAVE] = "leave"};
 
+/* The state after the act. */
 static struct role_state read_role_row(const PGresult *result)
 {
     struct role_state state = {.epoch = result_int(result, 0, STATE_EPOCH),
@@ -33,12 +40,13 @@ static struct role_state read_role_row(const PGresult *result)
     return state;
 }
 
+/* The outcomes of take_role() but 'ok'. */
 static enum weir_status refuse_role(const char *outcome, const struct role_state *state, struct weir_error *error)
 {
     if (strcmp(outcome, "unheard") == 0) {
         return error_set(error, WEIR_CONFLICT,
                          "the server was started, promoted or restored, and not every node has sent a "
-                         "heartbeat since; each is awaited for its lease");
+                         "heartbeat since then; the role waits for each of them for its lease");
     }
     if (strcmp(outcome, "conflict") == 0) {
         return error_set(error, WEIR_CONFLICT, "the node %s schedules, under epoch %lld", state->node,
@@ -50,11 +58,13 @@ static enum weir_status refuse_role(const char *outcome, const struct role_state
 enum weir_status postgres_role(struct store *store, const struct role_request *request, struct role_state *ret_state,
                                struct weir_error *error)
 {
+    INVARIANT(request != NULL && ret_state != NULL);
+    INVARIANT((unsigned)request->act < sizeof act_names / sizeof act_names[0] && act_names[request->act] != NULL);
     struct link *link = link_of(store);
     PGresult *result = NULL;
     enum weir_status status = request->act == ROLE_READ ? WEIR_OK : postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_connect(link, error); /* finds a pooler out */
+        status = link_connect(link, error); /* the address is marked as pooled if a pooler refuses the options */
     }
     if (status == WEIR_OK) {
         status =
