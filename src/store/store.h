@@ -112,6 +112,7 @@ struct enqueue_request {
     int priority;
     int64_t run_at_us; /* 0 = now; a past time is kept, and counts as at most RUN_AT_PAST_MOST_US ago for the order */
     const char *id;    /* NULL = made here; given when a lost answer is repeated */
+    bool id_is_new;    /* the caller made `id` for this call, and no other call has used it */
 };
 
 struct enqueue_result {

@@ -119,6 +119,7 @@ static enum weir_status enqueue_one(struct invocation *invocation, struct store 
     }
     uuid_make(now_us, id); /* made here, so that the same request can be sent again after a lost answer */
     request->id = id;
+    request->id_is_new = true;
     status = store_enqueue(store, request, 1, &result, error);
     if (status == WEIR_COMMIT_UNKNOWN && request->idempotency_key == NULL) { /* another run would make another id */
         error_hint(error,

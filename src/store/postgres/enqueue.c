@@ -1,11 +1,19 @@
-/* Enqueueing a set: one statement per chunk, a row per request (function enqueue_set).
+/* Enqueues a set: one statement per chunk, a row of the answer per request (functions/enqueue_set.sql).
  *
- * What is alone and starts now is seen by the nodes before it is on disk, and its enqueue waits for the disk while they
- * claim it. Nothing starts too soon by that: a claim that sees it commits behind it in the server's log, so it is on disk
- * before the claim is. With an idempotency key or a given id it is not done, because another enqueue could be told of a
- * duplicate that a crash of the server then undoes; nor behind a pooler, where the next statement may meet another server
- * process, which cannot answer for the first.
- */
+ * 1. Each request without an id of the caller gets one here and not on the server, so that a set whose answer was lost is
+ * sent again with the same ids. An id begins with a time, and lists are read by id, so it is the time of the store.
+ * 2. Requests go in chunks. One chunk is one statement, and that is a transaction; more of them share a transaction.
+ * 3. A single request goes to enqueue_one(), which has no arrays. If its id was made for this call, that function does not
+ *    look for the id among earlier executions.
+ * 4. The short way: a single request that starts now becomes visible before its commit is on disk (synchronous_commit off).
+ *    A second statement in the same server process waits for the disk, while the scheduler assigns the item already.
+ * Nothing starts too soon: a claim commits behind the enqueue in the server's log, so both are on disk when the claim is.
+ *    The short way is not taken with an idempotency key or an id that another call may use: a duplicate of a request that a
+ *    crash then undoes would be reported. Nor behind a pooler, where the second statement may reach another process.
+ * 5. After a lost answer the set is sent once more. Its ids count as given then, so a request that was committed answers as
+ *    present. If this answer is lost too, the outcome stays unknown, and the hint names an id to look for.
+ *
+ * This file never reports a request as enqueued before it is on disk. It runs in the thread of the caller. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +26,7 @@
 /* A larger set is still one transaction; a chunk is one message and one array of each kind. */
 enum { CHUNK_REQUESTS = 1000, CHUNK_BYTES = 4 * 1024 * 1024 };
 
-/* The arrays of one statement; `places` has the request of each element. */
+/* The arrays of one statement. `places` has the place of each element among the requests. */
 struct chunk {
     size_t count;
     size_t bytes;
@@ -47,7 +55,13 @@ struct enqueue {
 
 /* --- ids --- */
 
-/* Ids begin with their time, and people read lists by id: so it is the store's time by the last answer. */
+/* No other call has used the id of this request: it was made for this one. */
+static bool has_new_id(const struct enqueue_request *request)
+{
+    return request->id == NULL || request->id_is_new;
+}
+
+/* Step 1. The difference between the clocks comes from the last answer; only the first enqueue of a handle asks for it. */
 static enum weir_status read_store_time_once(struct postgres_store *store, struct weir_error *error)
 {
     int64_t now_us = 0;
@@ -62,7 +76,7 @@ static enum weir_status read_store_time_once(struct postgres_store *store, struc
     return status;
 }
 
-/* Ids are made here and not by the server: a set without an answer is sent again with the same ones. */
+/* Step 1. An id that a caller gives is written in lower case, as the server writes it. */
 static void make_request_ids(struct enqueue *enqueue)
 {
     struct uuid_source *uuids = enqueue->store->store.uuids;
@@ -94,7 +108,7 @@ static void add_request(struct enqueue *enqueue, size_t place)
     bool empty = enqueue_has_no_params(request);
     chunk->places[at] = place;
     chunk->ids[at] = enqueue->ids[place];
-    chunk->given[at] = request->id != NULL || enqueue->repeated;
+    chunk->given[at] = !has_new_id(request) || enqueue->repeated;
     chunk->workspaces[at] = request->workspace;
     chunk->workflows[at] = request->workflow;
     chunk->params[at] = empty ? (struct link_bytes){.data = NULL}
@@ -107,7 +121,7 @@ static void add_request(struct enqueue *enqueue, size_t place)
     chunk->bytes += chunk->params[at].length;
 }
 
-/* Fills the chunk from request `from` on; the place behind its last one. */
+/* Fills the chunk from request `from` on. Returns the place behind its last request. */
 static size_t fill_chunk(struct enqueue *enqueue, size_t from)
 {
     size_t place = from;
@@ -122,6 +136,7 @@ static size_t fill_chunk(struct enqueue *enqueue, size_t from)
     return place;
 }
 
+/* The answer to one request: its row. */
 static void take_request_answer(const struct enqueue *enqueue, size_t at, const PGresult *result)
 {
     int row = (int)at;
@@ -136,18 +151,18 @@ static void take_request_answer(const struct enqueue *enqueue, size_t at, const 
         }
         return;
     }
-    /* Its own id, made by this very call: the first sending went through, and this one is no duplicate. */
-    bool own = enqueue->requests[enqueue->chunk.places[at]].id == NULL && strcmp(id, enqueue->chunk.ids[at]) == 0;
+    /* An id that was made for this call is on record: the first send was committed, so this request is no duplicate. */
+    bool own = has_new_id(&enqueue->requests[enqueue->chunk.places[at]]) && strcmp(id, enqueue->chunk.ids[at]) == 0;
     answer->duplicate = result_bool(result, row, 2) && !own;
     text_copy(answer->id, sizeof answer->id, id);
 }
 
-/* Waits until the commits of the server process `backend` are on disk. Unknown when only another process can answer: this
- * one may have ended with its server, and its unwritten commits with it. */
+/* Step 4. Waits until the commits of the server process `backend` are on disk. If only another process can answer, the
+ * outcome is unknown: the first one may have ended with its server, and its unwritten commits with it. */
 static enum weir_status flush_commit(struct link *link, int64_t backend, struct weir_error *error)
 {
     PGresult *result = NULL;
-    unsigned drops = link->drops; /* a server that was started anew may give the same number to another process */
+    unsigned drops = link->drops; /* a restarted server may give the same number to another process */
     struct weir_error why = {.message = "the connection was lost"};
     bool same = link_write(link, &why, &result, QUERY_FLUSH, "") == WEIR_OK && link->drops == drops &&
                 result_int(result, 0, 0) == backend;
@@ -160,7 +175,7 @@ static enum weir_status flush_commit(struct link *link, int64_t backend, struct 
     return WEIR_COMMIT_UNKNOWN;
 }
 
-/* One request alone, which is how most programs enqueue, goes without arrays. */
+/* Steps 3 and 4 for a single request, as most programs enqueue: no arrays. */
 static enum weir_status send_single_request(const struct chunk *chunk, struct link *link, PGresult **ret_result,
                                             struct weir_error *error)
 {
@@ -215,7 +230,7 @@ static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, s
 
 /* --- the set --- */
 
-/* Called again when the transaction lost against another one; every answer is then taken anew. */
+/* The body of the transaction. It may be called again, and then reads every answer again. */
 static enum weir_status send_all_chunks(struct link *link, void *context, struct weir_error *error)
 {
     struct enqueue *enqueue = context;
@@ -224,7 +239,7 @@ static enum weir_status send_all_chunks(struct link *link, void *context, struct
         from = fill_chunk(enqueue, from);
         status = send_chunk(enqueue, link, error);
     }
-    if (status == WEIR_OK && enqueue->repeated) { /* an existing item may not be on disk yet */
+    if (status == WEIR_OK && enqueue->repeated) { /* an item of the first send may not be on disk yet */
         status = link_run(link, error, NULL, QUERY_FLUSH, "");
     }
     return status;
@@ -234,11 +249,12 @@ static enum weir_status send_request_set(struct enqueue *enqueue, struct weir_er
 {
     struct link *link = &enqueue->store->link;
     if (fill_chunk(enqueue, 0) == enqueue->count && !enqueue->repeated) {
-        return send_chunk(enqueue, link, error); /* a statement on its own is a transaction */
+        return send_chunk(enqueue, link, error); /* one statement is a transaction */
     }
     return link_transaction(link, send_all_chunks, enqueue, error);
 }
 
+/* False: no request is well-formed, or memory ran out. Each result has its refusal. */
 static bool check_all_requests(struct enqueue *enqueue, enum weir_status *ret_status, struct weir_error *error)
 {
     size_t fine = 0;
@@ -256,7 +272,7 @@ static bool check_all_requests(struct enqueue *enqueue, enum weir_status *ret_st
     return fine > 0;
 }
 
-/* "did you mean", for unknown names. The lists are read once for a set, best effort. */
+/* Adds "did you mean" to refusals of unknown names. The lists are read once per set; without them the hint stays. */
 static void suggest_names(struct enqueue *enqueue)
 {
     struct link *link = &enqueue->store->link;
@@ -286,19 +302,21 @@ static void suggest_names(struct enqueue *enqueue)
     name_list_close(&groups);
 }
 
-/* A request with neither a key nor an id of the caller would be there twice. A set is there as a whole or not at all. */
+/* A repeated call would enqueue a request without a key and without an id of the caller twice. The id that was made shows
+ * the outcome of the whole set, because a set is committed as a whole or not at all. */
 static void hint_at_unknown_commit(const struct enqueue *enqueue, struct weir_error *error)
 {
     const char *made = NULL;
     for (size_t i = 0; i < enqueue->count && made == NULL; i++) {
         const struct enqueue_request *request = &enqueue->requests[i];
-        bool is_own = request->id == NULL && request->idempotency_key == NULL && enqueue->ids[i][0] != '\0';
+        bool is_own = has_new_id(request) && request->idempotency_key == NULL && enqueue->ids[i][0] != '\0';
         made = is_own ? enqueue->ids[i] : NULL;
     }
     if (made == NULL) {
         error_hint(error, "it may or may not have been done; the same call may be repeated");
     } else {
-        error_hint(error, "`weir show %s` tells whether it was done; with an idempotency key it could be repeated", made);
+        error_hint(error, "`weir show %s` shows whether it was done; with an idempotency key the call may be repeated",
+                   made);
     }
 }
 
@@ -314,7 +332,7 @@ static enum weir_status enqueue_checked_requests(struct enqueue *enqueue, struct
     }
     make_request_ids(enqueue);
     status = send_request_set(enqueue, error);
-    if (status == WEIR_COMMIT_UNKNOWN) { /* which it stays unless the second answer arrives */
+    if (status == WEIR_COMMIT_UNKNOWN) { /* it stays unknown unless the second answer arrives */
         struct weir_error second;
         enqueue->repeated = true;
         status = send_request_set(enqueue, &second) == WEIR_OK ? WEIR_OK : WEIR_COMMIT_UNKNOWN;
@@ -331,6 +349,7 @@ static enum weir_status enqueue_checked_requests(struct enqueue *enqueue, struct
 enum weir_status postgres_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
                                   struct enqueue_result *results, struct weir_error *error)
 {
+    INVARIANT(requests != NULL && results != NULL && count > 0);
     enum weir_status status = postgres_require_writable(store, error);
     if (status != WEIR_OK) {
         return status;

@@ -5,7 +5,7 @@
 
 enum { LONG_SQL_SIZE = 4000 };
 
-/* As run(), of any length, and the answer lives as long as the scene. */
+/* Runs a statement of any length. The answer lives as long as the scene. */
 static const char *ask(struct scene *scene, PGconn *connection, const char *sql)
 {
     PGresult *result = PQexec(connection, sql);
@@ -122,11 +122,40 @@ static void one_request_wakes_the_scheduler(void **state)
     assert_int_equal(claim(scene, 10).count, 1);
 }
 
+/* The short way ends with the statement that waits for the disk. */
+static bool went_the_short_way(struct scene *scene, const struct enqueue_request *request)
+{
+    struct enqueue_result result = {.status = WEIR_FAILED};
+    ok(store_enqueue(scene->store, request, 1, &result, &scene->error));
+    assert_int_equal(result.status, WEIR_OK);
+    assert_false(result.duplicate);
+    return strcmp(ask(scene, scene->a,
+                      "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'weir'"
+                      " AND query LIKE '%pg_logical_emit_message%' AND pid <> pg_backend_pid()"),
+                  "1") == 0;
+}
+
+static void an_id_made_for_the_call_goes_the_short_way(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request request = {.workspace = "acme", .workflow = "hello"};
+    assert_true(went_the_short_way(scene, &request));
+    request.id = "01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a71";
+    assert_false(went_the_short_way(scene, &request));
+    request.id = "01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a72";
+    request.id_is_new = true;
+    assert_true(went_the_short_way(scene, &request));
+    request.id = "01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a73";
+    request.idempotency_key = "k";
+    assert_false(went_the_short_way(scene, &request));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(one_request_is_answered_as_a_set_of_one),
         SCENE_TEST(one_request_wakes_the_scheduler),
+        SCENE_TEST(an_id_made_for_the_call_goes_the_short_way),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }
