@@ -1,4 +1,13 @@
-/* Operators' acts: cancel, retry, release, purge; by filter, in chunks. The acts are functions over sets of ids. */
+/* Acts of operators on many executions: cancel, retry, release, purge.
+ *
+ * 1. Select the ids of one chunk by the filter, in the order of ids, behind `after`.
+ * 2. With a filter by reason, keep the executions that wait for that reason now.
+ * 3. Call the SQL function of the act with these ids: it locks the rows by ascending id, checks the state of each under the
+ *    lock, and acts in one transaction. So an execution that changed since step 1 is refused and not harmed.
+ * 4. Count the outcomes. The first refusal becomes the message of the call.
+ *
+ * The caller repeats the call behind the last id until no more executions match; no transaction covers more than one chunk.
+ * This file never acts on an id that the filter did not choose. It runs in the thread of the caller. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +34,9 @@ struct bulk {
 
 enum { BULK_BYTES_MAX = 64 * 1024 * 1024 };
 
-/* --- which --- */
+/* --- the choice --- */
 
+/* Copies the ids of one chunk. An id more than the limit means that more executions match. */
 static enum weir_status copy_bulk_ids(struct bulk *bulk, const PGresult *result, size_t limit, struct weir_error *error)
 {
     size_t count = (size_t)PQntuples(result);
@@ -46,6 +56,7 @@ static enum weir_status copy_bulk_ids(struct bulk *bulk, const PGresult *result,
     return WEIR_OK;
 }
 
+/* Step 1. */
 static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, const char *after, size_t limit,
                                         struct weir_error *error)
 {
@@ -55,7 +66,7 @@ static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, co
     enum weir_status status = WEIR_OK;
     unsigned states = filter->states == 0 ? ALL_STATES : filter->states;
     states &= filter->finished_before_us == 0 ? ALL_STATES : ENDED_STATES;
-    /* An act on one must not become an act on all with the same beginning of their ids. */
+    /* The beginning of an id must name one execution: an act on one must not become an act on several. */
     if (filter->id != NULL) {
         status = postgres_find_execution(link, filter->id, one, error);
     }
@@ -74,6 +85,7 @@ static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, co
     return status;
 }
 
+/* Step 2. Pending reasons are computed, so the index cannot select them. */
 static enum weir_status filter_by_reason(struct link *link, struct bulk *bulk, struct weir_error *error)
 {
     PGresult *result = NULL;
@@ -93,6 +105,7 @@ static enum weir_status filter_by_reason(struct link *link, struct bulk *bulk, s
 
 /* --- the act --- */
 
+/* The ids of the executions that a retry makes. */
 static enum weir_status make_retry_ids(struct bulk *bulk, struct link *link, struct weir_error *error)
 {
     int64_t now_us = 0;
@@ -114,6 +127,7 @@ static enum weir_status make_retry_ids(struct bulk *bulk, struct link *link, str
     return status;
 }
 
+/* Step 3: one SQL function over the set of ids. */
 static enum weir_status call_bulk_function(struct link *link, struct bulk *bulk, PGresult **ret_result,
                                            struct weir_error *error)
 {
@@ -134,7 +148,7 @@ static enum weir_status call_bulk_function(struct link *link, struct bulk *bulk,
     return error_set(error, WEIR_MISUSE, "no such act");
 }
 
-/* Why not, as a text. `outcome` and `state` are the function's. */
+/* The reason of a refusal as a text. The function returned `outcome` and `state`. */
 static const char *explain_refusal(enum bulk_act act, const char *outcome, const char *state)
 {
     bool lives = strcmp(state, "PENDING") == 0 || strcmp(state, "CLAIMED") == 0 || strcmp(state, "DISPATCHED") == 0;
@@ -154,6 +168,7 @@ static const char *explain_refusal(enum bulk_act act, const char *outcome, const
     return "only ended executions can be purged";
 }
 
+/* Counts a refusal, and keeps the first one as the error of the call. */
 static void count_refusal(struct bulk *bulk, const char *id, const char *outcome, const char *state)
 {
     bool retried = strcmp(outcome, "retried") == 0;
@@ -200,6 +215,7 @@ enum weir_status postgres_bulk(struct store *store, enum bulk_act wanted, const 
                                const char *after, size_t limit, const char *actor, const char *why,
                                struct bulk_result *ret_result, struct weir_error *error)
 {
+    INVARIANT(filter != NULL && after != NULL && limit > 0 && ret_result != NULL);
     struct bulk bulk = {.store = store, .act = wanted, .filter = filter, .actor = actor, .why = why};
     struct link *link = link_of(store);
     enum weir_status status = postgres_require_writable(store, error);

@@ -1,15 +1,22 @@
-/* Locks of the specification, in the table of the Java library ShedLock.
+/* Locks of programs, in the table of the Java library ShedLock.
  *
- * The library's processes may hold rows of the same table. That is safe when both sides mean the same instant by a stored
- * time: columns without zone that hold UTC (its JdbcTemplate provider with usingDbTime()). A column with zone is read in
- * each session's own zone by that provider, so that two may hold one lock: it is refused. So is a table without its key. */
+ * Each verb is one conditional statement: the row changes only if the lock is free, over, or of this holder. The number of
+ * changed rows is the answer, so two holders never have one lock, and a repeated take of the same holder succeeds.
+ *
+ * Processes of the library may hold rows of the same table. That is safe if both sides mean the same instant by a stored
+ * time: columns without zone that hold UTC (its JdbcTemplate provider with usingDbTime()). That provider reads a column
+ * with zone in the zone of each session, so two holders could have one lock. Such a table is refused, and so is one without
+ * its primary key.
+ *
+ * This file never changes the table's columns, and never compares times of this machine. It runs in the thread that has the
+ * handle. */
 #include <string.h>
 
 #include "base/error.h"
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
 
-/* Looked at once per connection. */
+/* Checks the columns of shedlock once per connection. */
 enum weir_status postgres_check_lock_table(struct postgres_store *self, struct link *link, struct weir_error *error)
 {
     PGresult *result = NULL;
@@ -27,11 +34,13 @@ enum weir_status postgres_check_lock_table(struct postgres_store *self, struct l
     return status;
 }
 
+/* Another holder has the lock, or it is free. */
 static enum weir_status refuse_foreign_lock(const struct lock_request *request, struct weir_error *error)
 {
     return error_set(error, WEIR_CONFLICT, "the lock %s is not ours", request->name);
 }
 
+/* The checks of every call that changes a lock. */
 static enum weir_status begin_lock_call(struct store *store, struct link **ret_link, struct weir_error *error)
 {
     enum weir_status status = postgres_require_writable(store, error);
@@ -39,9 +48,10 @@ static enum weir_status begin_lock_call(struct store *store, struct link **ret_l
     return status == WEIR_OK ? postgres_check_lock_table(postgres_of(store), *ret_link, error) : status;
 }
 
-/* A lock that is held must cost no write: a look first. */
+/* A lock that another holder has must cost no write, so it is read first. */
 enum weir_status postgres_lock(struct store *store, const struct lock_request *request, struct weir_error *error)
 {
+    INVARIANT(request != NULL && request->name != NULL && request->holder != NULL);
     struct link *link;
     int64_t held = 0;
     int64_t changes = 0;
@@ -60,6 +70,7 @@ enum weir_status postgres_lock(struct store *store, const struct lock_request *r
 
 enum weir_status postgres_lock_extend(struct store *store, const struct lock_request *request, struct weir_error *error)
 {
+    INVARIANT(request != NULL && request->name != NULL && request->holder != NULL);
     struct link *link;
     int64_t changes = 0;
     enum weir_status status = begin_lock_call(store, &link, error);
@@ -72,6 +83,7 @@ enum weir_status postgres_lock_extend(struct store *store, const struct lock_req
 
 enum weir_status postgres_unlock(struct store *store, const struct lock_request *request, struct weir_error *error)
 {
+    INVARIANT(request != NULL && request->name != NULL);
     struct link *link;
     int64_t changes = 0;
     enum weir_status status = begin_lock_call(store, &link, error);

@@ -1,3 +1,8 @@
+/* Names for "did you mean", and statuses by their names.
+ *
+ * A refusal of an unknown name reads the names of that kind and suggests the nearest one. The read is best effort: without
+ * it the refusal keeps its first hint. It never changes the status of a refusal. It runs in the thread that has the handle.
+ */
 #include "store/postgres/name_suggestions.h"
 
 #include <stdlib.h>
@@ -18,6 +23,7 @@ enum weir_status status_parse_name(const char *name)
 
 void name_list_read(struct name_list *list, struct link *link, enum postgres_query query, const char *parameter)
 {
+    INVARIANT(list != NULL && link != NULL);
     PGresult *result = NULL;
     enum weir_status status = parameter == NULL ? link_read(link, NULL, &result, query, "")
                                                 : link_read(link, NULL, &result, query, "t", parameter);
@@ -33,6 +39,7 @@ void name_list_read(struct name_list *list, struct link *link, enum postgres_que
 
 void name_list_suggest(const struct name_list *list, const char *wanted, struct weir_error *error)
 {
+    INVARIANT(list != NULL && wanted != NULL);
     const char *nearest = list->names == NULL ? NULL : text_nearest(wanted, (const char *const *)list->names, list->count);
     if (nearest != NULL) {
         error_hint(error, "did you mean \"%s\"?", nearest);
@@ -50,10 +57,11 @@ void name_list_close(struct name_list *list)
 }
 
 enum weir_status refuse_unknown_name(struct link *link, enum postgres_query names, enum weir_status refusal,
-                                     const char *what, const char *name, const char *how, struct weir_error *error)
+                                     const char *kind, const char *name, const char *how, struct weir_error *error)
 {
+    INVARIANT(kind != NULL && name != NULL && how != NULL);
     struct name_list list = {.names = NULL};
-    error_set(error, refusal, "there is no %s \"%s\"", what, name);
+    error_set(error, refusal, "there is no %s \"%s\"", kind, name);
     error_hint(error, "%s", how);
     name_list_read(&list, link, names, NULL);
     name_list_suggest(&list, name, error);

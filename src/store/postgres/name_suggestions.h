@@ -4,8 +4,7 @@
 
 #include "store/postgres/link/link.h"
 
-/* The status that a function of the schema answered: "workspace_not_found". WEIR_FAILED for one that this program does not
- * know. */
+/* The status of this name ("workspace_not_found"), as SQL functions return it. WEIR_FAILED for a name that is none. */
 enum weir_status status_parse_name(const char *name);
 
 struct name_list {
@@ -18,8 +17,9 @@ void name_list_read(struct name_list *list, struct link *link, enum postgres_que
 void name_list_suggest(const struct name_list *list, const char *wanted, struct weir_error *error);
 void name_list_close(struct name_list *list);
 
-/* Fills `error`: there is no such thing; the hint names the nearest one of the query's, or how to make it. */
+/* Fills `error`: there is no `kind` of this name. The hint names the nearest of the names of the query, or else is `how`.
+ */
 enum weir_status refuse_unknown_name(struct link *link, enum postgres_query names, enum weir_status refusal,
-                                     const char *what, const char *name, const char *how, struct weir_error *error);
+                                     const char *kind, const char *name, const char *how, struct weir_error *error);
 
 #endif

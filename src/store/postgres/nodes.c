@@ -1,4 +1,12 @@
-/* Nodes: start, heartbeat, stop, the orders of an operator. */
+/* Nodes: start, target, heartbeat, stop, and the orders of operators.
+ *
+ * The server keeps a row per node with its lease. A heartbeat renews the lease, stores the state of the node and
+ * returns the orders of an operator, all in one statement. The same answer lists the lost nodes of the group, and the nodes
+ * of the same machine, so that recovery needs no query of its own.
+ *
+ * A stop gives the items back in chunks of RECOVER_BATCH; the call that finds none marks the node as stopped. This file
+ * never takes the time of the machine for a lease: the server sets and compares it. It runs in the thread that has the
+ * handle: the heartbeat has one of its own, so it never waits behind other work. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +17,7 @@
 enum weir_status postgres_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
                                      struct weir_error *error)
 {
+    INVARIANT(options != NULL && ret_node_id != NULL && options->lease_us > 0);
     const struct engine_target *target = options->target;
     PGresult *result = NULL;
     enum weir_status status = postgres_require_writable(store, error);
@@ -31,6 +40,7 @@ enum weir_status postgres_node_start(struct store *store, const struct node_opti
 enum weir_status postgres_node_target(struct store *store, int64_t node_id, const struct engine_target *target,
                                       struct weir_error *error)
 {
+    INVARIANT(node_id > 0 && target != NULL);
     PGresult *result = NULL;
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
@@ -47,6 +57,7 @@ enum weir_status postgres_node_target(struct store *store, int64_t node_id, cons
 static const char *const desired_state_names[] = {
     [NODE_RUN] = "run", [NODE_PAUSE] = "pause", [NODE_DRAIN] = "drain", [NODE_STOP] = "stop"};
 
+/* An order that this program does not have counts as run. */
 static enum desired_state parse_state_name(const char *name)
 {
     for (size_t i = 0; i < sizeof desired_state_names / sizeof desired_state_names[0]; i++) {
@@ -68,6 +79,7 @@ enum {
     BEAT_OTHER_LIFE
 };
 
+/* The first row has the orders. Each row may name another node: a lost one, or one of this machine. */
 static void read_beat_answer(const PGresult *result, struct node_beat *beat)
 {
     beat->desired_state = parse_state_name(result_text(result, 0, BEAT_DESIRED_STATE));
@@ -90,6 +102,7 @@ static void read_beat_answer(const PGresult *result, struct node_beat *beat)
 
 enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct node_beat *beat, struct weir_error *error)
 {
+    INVARIANT(node_id > 0 && beat != NULL);
     PGresult *result = NULL;
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
@@ -113,6 +126,7 @@ enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct
 
 enum weir_status postgres_node_stop(struct store *store, int64_t node_id, bool graceful, struct weir_error *error)
 {
+    INVARIANT(node_id > 0);
     int64_t count = RECOVER_BATCH;
     enum weir_status status = postgres_require_writable(store, error);
     while (status == WEIR_OK && count == RECOVER_BATCH) {
@@ -125,7 +139,7 @@ enum weir_status postgres_node_stop(struct store *store, int64_t node_id, bool g
     return status;
 }
 
-/* Names the live nodes in the hint. */
+/* Writes the names of the live nodes into the hint. */
 static void hint_live_nodes(struct store *store, struct weir_error *error)
 {
     char names[WEIR_ERROR_HINT_MAX / 2] = "";
@@ -143,13 +157,14 @@ static void hint_live_nodes(struct store *store, struct weir_error *error)
     if (used == 0) {
         error_hint(error, "no node is alive");
     } else {
-        error_hint(error, "alive are: %s%s", names, used >= sizeof names ? " ..." : "");
+        error_hint(error, "the live nodes are: %s%s", names, used >= sizeof names ? " ..." : "");
     }
 }
 
 enum weir_status postgres_set_desired_state(struct store *store, const char *name, enum desired_state desired_state,
                                             struct weir_error *error)
 {
+    INVARIANT(name != NULL && (unsigned)desired_state < sizeof desired_state_names / sizeof desired_state_names[0]);
     PGresult *result = NULL;
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {

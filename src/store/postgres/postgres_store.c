@@ -1,4 +1,9 @@
-/* The PostgreSQL driver: opening, and the table of its verbs. */
+/* The PostgreSQL driver: opens and closes handles, and has the table of the verbs.
+ *
+ * A handle has a connection of its own; handles that are opened again from it share the address and the listener. The open
+ * connects once, the later handles at their first verb. Each verb is in the file of its name (read.c, record.c ...).
+ *
+ * This file sends no statement but the clock. A handle is used by one thread at a time. */
 #include "store/postgres/postgres_store.h"
 
 #include <stdio.h>
@@ -9,6 +14,7 @@
 #include "observe/event.h"
 #include "store/postgres/link/listen.h"
 
+/* A handle of the address, not connected yet; NULL = out of memory. */
 static struct postgres_store *allocate_store(struct address *address, const struct store *facts)
 {
     struct postgres_store *store = calloc(1, sizeof *store);
@@ -22,6 +28,7 @@ static struct postgres_store *allocate_store(struct address *address, const stru
     return store;
 }
 
+/* libpq falls back to a plain connection by default; toward another machine that deserves a warning. */
 static void warn_of_optional_tls(const struct address *address, struct event_bus *events)
 {
     const char *mode = address_optional_tls(address);
@@ -39,6 +46,7 @@ static void warn_of_optional_tls(const struct address *address, struct event_bus
 static enum weir_status postgres_open(const struct store_options *options, const char *location, struct store **ret_store,
                                       struct weir_error *error)
 {
+    INVARIANT(options != NULL && location != NULL && ret_store != NULL);
     struct address *address = NULL;
     struct store facts = {.clock = options->clock == NULL ? clock_system() : options->clock,
                           .events = options->events,
@@ -55,7 +63,7 @@ static enum weir_status postgres_open(const struct store_options *options, const
         return error_out_of_memory(error);
     }
     store->read_only = options->read_only;
-    /* A wrong address or password is reported now, not at the first verb. */
+    /* Connect at once, so that a wrong address or password is an error of the open and not of the first verb. */
     status = link_connect(link_of(&store->store), error);
     if (status != WEIR_OK) {
         store->store.driver->close(&store->store);
@@ -67,6 +75,7 @@ static enum weir_status postgres_open(const struct store_options *options, const
 
 static enum weir_status postgres_open_again(const struct store *store, struct store **ret_store, struct weir_error *error)
 {
+    INVARIANT(store != NULL && ret_store != NULL);
     const struct postgres_store *from = (const struct postgres_store *)store;
     struct postgres_store *again = allocate_store(from->address, store);
     if (again == NULL) {
@@ -101,14 +110,15 @@ static enum weir_status postgres_time(struct store *store, int64_t *ret_now_us, 
     return link_read_integer(link_of(store), error, ret_now_us, QUERY_READ_CLOCK, "");
 }
 
-enum { PG_DUMP_WORDS_MAX = 140 }; /* the two that fit into a hint */
+enum { PG_DUMP_ARGUMENTS_MAX = 140 }; /* bytes of the path and the URL that fit into a hint */
 
+/* Refused with the command that does it. */
 static enum weir_status postgres_backup(struct store *store, const char *path, struct weir_error *error)
 {
     const char *schema = postgres_of(store)->address->schema;
-    error_set(error, WEIR_INVALID_ARGUMENT, "weir does not copy a PostgreSQL store; the server's own tools do");
-    /* A command with another effect than its text is worse than one with a gap. */
-    bool fits = strlen(path) + strlen(store->url) < PG_DUMP_WORDS_MAX && strpbrk(path, "'\\") == NULL;
+    error_set(error, WEIR_INVALID_ARGUMENT, "weir does not copy a PostgreSQL store; use the tools of the server");
+    /* A path with a quote would change the command, so then the hint has placeholders. */
+    bool fits = strlen(path) + strlen(store->url) < PG_DUMP_ARGUMENTS_MAX && strpbrk(path, "'\\") == NULL;
     if (fits && strchr(store->url, '?') == NULL) {
         error_hint(error, "pg_dump --format=custom --schema=%s --file='%s' '%s'", schema, path, store->url);
     } else {
@@ -121,6 +131,7 @@ static enum weir_status postgres_backup(struct store *store, const char *path, s
 
 /* --- wake-ups --- */
 
+/* The handle joins the listener at its first wake-up, since most handles never wait. */
 static int postgres_wake_fd(struct store *store)
 {
     struct postgres_store *self = postgres_of(store);
@@ -133,6 +144,7 @@ static int postgres_wake_fd(struct store *store)
 
 static void postgres_wake_for(struct store *store, int64_t node_id, bool schedules)
 {
+    INVARIANT(node_id >= 0);
     struct postgres_store *self = postgres_of(store);
     self->wake_node_id = node_id;
     self->wake_schedules = schedules;

@@ -1,9 +1,19 @@
 /* The schema: whether it exists and fits this program, how it is made and changed, and the rights of roles.
  *
- * Tables come from numbered files (in the folder schema/), each applied once in its own transaction. Functions and views
- * (functions/, views/) are replaced as a whole, in one transaction, when the checksum of their texts is not the one that
- * the store has. The table schema_migrations records both: a row per numbered file, and the row of version 0 whose name is
- * the checksum. A schema file never calls a function of these. */
+ * Tables come from numbered files (schema/), each applied once. Functions and views (functions/, views/) are replaced as a
+ * whole when the checksum of their texts is not the one that the store has. The table schema_migrations records both: a row
+ * per numbered file, and a row of version 0 whose name is the checksum. A schema file never calls one of these functions.
+ *
+ * A migration, step by step (postgres_migrate() repeats it until nothing is left):
+ * 1. Begin a transaction, and read the applied files. A store of a newer program is refused.
+ * 2. Lock schema_migrations, so that one migration runs at a time, and read the files again.
+ * 3. Apply the next file, or else all functions and views.
+ * 4. Record it and commit. A crash leaves the file applied or not begun.
+ * 5. A migration waits 2 s for a lock. A longer wait would hold up every node that wants the same table behind it. So it
+ *    gives up, pauses, and tries again for some minutes; then the error names the session that has the lock.
+ *
+ * This file never changes a schema that is not weir's, and never migrates without being called to. It runs in the thread of
+ * the command. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +24,7 @@
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
 
-#define MIGRATION_DEADLINE_US (15 * 60 * MICROSECONDS_PER_SECOND) /* an index on a large table takes its time */
+#define MIGRATION_DEADLINE_US (15 * 60 * MICROSECONDS_PER_SECOND) /* the build of an index on a large table is long */
 #define LOCKS_DEADLINE_CALLS 24 /* deadlines of a call: two minutes, where --timeout does not name another */
 #define LOCKS_PAUSE_S 1
 #define LOCK_NOT_AVAILABLE "55P03"
@@ -29,19 +39,19 @@ enum { ALL_COUNT = POSTGRES_MIGRATION_COUNT + 1 }; /* the numbered files, and th
 static const char FUNCTIONS_NAME[] = "functions_and_views";
 
 struct applied {
-    int count;          /* numbered files; 0 = nothing is there */
+    int count;          /* numbered files; 0 = the store has none */
     bool is_ours;       /* the names are those of our files, without a gap */
-    bool has_place;     /* the schema exists, empty */
+    bool has_place;     /* the schema exists and is empty */
     bool has_functions; /* the functions and views are those of this program */
 };
 
-/* All that this program brings is there. */
+/* The store has every file, function and view of this program. */
 static bool is_complete(const struct applied *applied)
 {
     return applied->count >= POSTGRES_MIGRATION_COUNT && applied->has_functions;
 }
 
-/* A schema without our table of migrations is empty, missing, or another program's. */
+/* A schema without the table schema_migrations is empty, missing, or of another program. */
 static enum weir_status find_schema(struct link *link, struct applied *ret_applied, struct weir_error *error)
 {
     PGresult *result = NULL;
@@ -55,14 +65,15 @@ static enum weir_status find_schema(struct link *link, struct applied *ret_appli
     PQclear(result);
     if (!ret_applied->is_ours) {
         error_set(error, WEIR_STORE_NOT_WEIR,
-                  "the schema \"%s\" of %s is not a weir store: it has tables of something else", link->address->schema,
+                  "the schema \"%s\" of %s is not a weir store: it has tables of another program", link->address->schema,
                   link->address->shown);
-        error_hint(error, "give another schema in the URL (?schema=NAME); this one was not touched");
+        error_hint(error, "give another schema in the URL (?schema=NAME); this one was not changed");
         return WEIR_STORE_NOT_WEIR;
     }
     return WEIR_OK;
 }
 
+/* Reads the table schema_migrations. */
 static enum weir_status list_applied(struct link *link, struct applied *ret_applied, struct weir_error *error)
 {
     PGresult *result = NULL;
@@ -86,8 +97,8 @@ static enum weir_status list_applied(struct link *link, struct applied *ret_appl
     return WEIR_OK;
 }
 
-/* In a transaction a list that is not there would end it, so there it is looked for first. Otherwise it is there nearly
- * always, and asking for it alone saves every command a question. */
+/* A missing table ends a transaction, so inside one the table is looked for first. Outside one it is nearly always there,
+ * and reading it at once saves every command a statement. */
 static enum weir_status read_applied(struct link *link, struct applied *ret_applied, struct weir_error *error)
 {
     if (!link->in_transaction) {
@@ -104,18 +115,18 @@ static enum weir_status refuse_newer_schema(const struct link *link, const struc
                                             struct weir_error *error)
 {
     if (!applied->is_ours) {
-        error_set(error, WEIR_SCHEMA_NEWER, "the store %s has migrations that this program does not know",
+        error_set(error, WEIR_SCHEMA_NEWER, "the store %s has migrations that are not in this program",
                   link->address->shown);
     } else {
-        error_set(error, WEIR_SCHEMA_NEWER, "the store %s has schema %d, this program knows up to %d", link->address->shown,
+        error_set(error, WEIR_SCHEMA_NEWER, "the store %s has schema %d, this program has up to %d", link->address->shown,
                   applied->count, POSTGRES_MIGRATION_COUNT);
     }
     error_hint(error, "it was used by a newer weir: install that version; nothing was changed");
     return WEIR_SCHEMA_NEWER;
 }
 
-/* No migration passes through another encoding. A database without a chosen one has that of the server's
- * locale, which is SQL_ASCII where the locale was C. */
+/* Weir stores UTF-8. A database that was made without an encoding has that of the server's locale; with the locale C it is
+ * SQL_ASCII. */
 static enum weir_status require_encoding(const struct link *link, struct weir_error *error)
 {
     const char *encoding = PQparameterStatus(link->connection, "server_encoding");
@@ -124,7 +135,7 @@ static enum weir_status require_encoding(const struct link *link, struct weir_er
     }
     error_set(error, WEIR_STORE_NOT_WEIR, "the database of %s has the encoding %.32s, and weir needs UTF8",
               link->address->shown, encoding);
-    error_hint(error, "make another: createdb --encoding=UTF8 --template=template0 NAME; nothing was changed");
+    error_hint(error, "make another database: createdb --encoding=UTF8 --template=template0 NAME; nothing was changed");
     return WEIR_STORE_NOT_WEIR;
 }
 
@@ -165,7 +176,7 @@ enum weir_status postgres_require_schema(struct store *store, struct weir_error 
     return WEIR_OK;
 }
 
-/* The applied files, where the rest may be. */
+/* The applied files of a store that this program may migrate. */
 static enum weir_status read_to_migrate(struct link *link, struct applied *ret_applied, struct weir_error *error)
 {
     enum weir_status status = read_applied(link, ret_applied, error);
@@ -178,7 +189,7 @@ static enum weir_status read_to_migrate(struct link *link, struct applied *ret_a
     return ret_applied->count < POSTGRES_MIGRATION_COUNT ? require_encoding(link, error) : WEIR_OK;
 }
 
-/* The texts of all functions and views with the schema's name in place; NULL = out of memory. */
+/* The texts of all functions and views with the name of the schema in place; NULL = out of memory. */
 static char *functions_text(const struct address *address, struct arena *arena)
 {
     struct text all = {.max = FUNCTIONS_BYTES_MAX};
@@ -196,6 +207,7 @@ static char *functions_text(const struct address *address, struct arena *arena)
 enum weir_status postgres_plan(struct store *store, struct arena *arena, const struct store_migration **ret_migrations,
                                size_t *ret_count, struct weir_error *error)
 {
+    INVARIANT(arena != NULL && ret_migrations != NULL && ret_count != NULL);
     struct link *link = link_of(store);
     struct applied applied;
     enum weir_status status = read_to_migrate(link, &applied, error);
@@ -239,7 +251,7 @@ static enum weir_status apply_migration(struct link *link, const struct named_mi
     if (status == WEIR_OK) {
         status = link_run(link, error, NULL, QUERY_NOTE_APPLIED, "dtt", migration->version, migration->name, WEIR_VERSION);
     }
-    if (status == WEIR_OK) { /* the file may have dropped some, or changed their purpose */
+    if (status == WEIR_OK) { /* the file may have dropped a function, or changed what one needs */
         status = link_run(link, error, NULL, QUERY_FORGET_FUNCTIONS, "");
     }
     if (status != WEIR_OK) {
@@ -248,7 +260,7 @@ static enum weir_status apply_migration(struct link *link, const struct named_mi
     return status;
 }
 
-/* Bodies are not checked when they are made, so that functions may name each other, and views, in any order. */
+/* The server does not check bodies here, so that functions may call each other, and read views, in any order. */
 static enum weir_status apply_functions(struct link *link, struct weir_error *error)
 {
     enum weir_status status = link_execute(link, link->address->texts[QUERY_DEFER_FUNCTION_CHECKS], error);
@@ -266,7 +278,7 @@ static enum weir_status apply_functions(struct link *link, struct weir_error *er
     return status;
 }
 
-/* *ret_race: another migration has made it meanwhile. The server let us wait for its commit. */
+/* *ret_race: another migration made the table meanwhile; the server waited for its commit. */
 static enum weir_status create_ledger(struct link *link, bool has_place, bool *ret_race, struct weir_error *error)
 {
     enum weir_status status =
@@ -277,8 +289,7 @@ static enum weir_status create_ledger(struct link *link, bool has_place, bool *r
     return status;
 }
 
-/* Reads the applied files and excludes other migrations. A store that is complete needs no lock, so a role without the
- * right to take it learns that there is nothing to do. */
+/* Steps 1 and 2. A complete store needs no lock, so a role without the right to it can call this as well. */
 static enum weir_status read_and_lock_ledger(struct link *link, struct applied *ret_applied, bool *ret_race,
                                              struct weir_error *error)
 {
@@ -293,8 +304,7 @@ static enum weir_status read_and_lock_ledger(struct link *link, struct applied *
     return status == WEIR_OK ? read_to_migrate(link, ret_applied, error) : status;
 }
 
-/* One migration, or all functions and views, and its row in one transaction: a crash leaves it done or not begun.
- * *ret_race: another migration was faster. */
+/* Steps 1 to 4. *ret_race: another migration made the table schema_migrations first. */
 static enum weir_status migrate_one_file(const struct store *store, struct link *link, bool *ret_done, bool *ret_race,
                                          struct weir_error *error)
 {
@@ -321,20 +331,20 @@ static enum weir_status migrate_one_file(const struct store *store, struct link 
     return link_transaction_commit(link, error);
 }
 
-/* Names a session that has a lock on a table of the store. Without one the error stays as it is. */
+/* Names a session that has a lock on a table of the store. If there is none, the error stays as it is. */
 static void name_lock_holder(struct link *link, struct weir_error *error)
 {
     PGresult *holder = NULL;
     struct weir_error ignored;
     if (link_read(link, &ignored, &holder, QUERY_FIND_LOCK_HOLDER, "") == WEIR_OK && PQntuples(holder) > 0) {
-        error_set(error, WEIR_STORE_BUSY, "the migration waited for a lock in vain: %s", result_text(holder, 0, 0));
+        error_set(error, WEIR_STORE_BUSY, "the migration did not get a lock in time: %s", result_text(holder, 0, 0));
         error_hint(error, "let that session end, or end it with: SELECT pg_terminate_backend(%s); then migrate again",
                    result_text(holder, 0, 1));
     }
     PQclear(holder);
 }
 
-/* A table that other sessions hold is tried for again and again, and between two turns the nodes behind us get theirs. */
+/* Step 5. Repeats a migration that did not get its locks. Between two tries the nodes that wait behind it get theirs. */
 static enum weir_status migrate_one_file_in_turns(const struct store *store, struct link *link, bool *ret_done,
                                                   struct weir_error *error)
 {
@@ -357,6 +367,7 @@ static enum weir_status migrate_one_file_in_turns(const struct store *store, str
 
 enum weir_status postgres_migrate(struct store *store, int *ret_applied, struct weir_error *error)
 {
+    INVARIANT(!postgres_of(store)->link.in_transaction);
     struct link *link = link_of(store);
     bool done = false;
     int applied = 0;
@@ -369,7 +380,7 @@ enum weir_status postgres_migrate(struct store *store, int *ret_applied, struct 
     if (status == WEIR_NOT_PERMITTED) {
         error_hint(error, "migrate with a role that may make tables there (the schema's owner); nodes need less");
     }
-    /* Prepared statements may have another meaning now. */
+    /* Prepared statements may read changed tables. */
     link_drop(link);
     if (ret_applied != NULL) {
         *ret_applied = applied;
@@ -379,6 +390,7 @@ enum weir_status postgres_migrate(struct store *store, int *ret_applied, struct 
 
 /* --- rights --- */
 
+/* GRANT only warns when the caller may not give a right, so the rights are checked afterwards. */
 static enum weir_status require_rights(struct link *link, const char *role, struct weir_error *error)
 {
     PGresult *missing = NULL;
@@ -386,12 +398,13 @@ static enum weir_status require_rights(struct link *link, const char *role, stru
     if (status == WEIR_OK && PQntuples(missing) > 0) {
         status = error_set(error, WEIR_NOT_PERMITTED, "the role \"%.64s\" could not be given its rights to the %.80s of %s",
                            role, result_text(missing, 0, 0), link->address->shown);
-        error_hint(error, "give them as the owner of the schema and of what is in it; nothing was changed");
+        error_hint(error, "give them as the owner of the schema and of all its objects; nothing was changed");
     }
     PQclear(missing);
     return status;
 }
 
+/* The body of the transaction: all rights or none. */
 static enum weir_status grant_all(struct link *link, void *context, struct weir_error *error)
 {
     const char *role = context;
@@ -409,6 +422,7 @@ static enum weir_status grant_all(struct link *link, void *context, struct weir_
 
 enum weir_status postgres_store_grant(struct store *store, const char *role, struct weir_error *error)
 {
+    INVARIANT(store != NULL && role != NULL);
     if (store->driver->open != postgres_store_driver.open) {
         error_set(error, WEIR_INVALID_ARGUMENT, "the store %s has no roles", store->url);
         error_hint(error, "--role is for postgres:// stores");

@@ -1,4 +1,11 @@
-/* Plans, workspaces, pauses and published definitions: each a function of its own name. */
+/* Plans, workspaces, pauses and published definitions: one SQL function per verb.
+ *
+ * The function locks its rows, changes them and writes the news in one transaction; the name of a status comes back. An act
+ * (a pause, a smaller limit) waits at its commit for the round that assigns at this moment (functions/await_rounds.sql), so
+ * nothing more is assigned once the verb has returned. For an unknown name this file reads the names again and suggests the
+ * nearest one.
+ *
+ * It never changes an item: the scheduler reads of the change in the news. It runs in the thread of the caller. */
 #include <string.h>
 
 #include "base/error.h"
@@ -7,7 +14,7 @@
 #include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
 
-/* The status that the function answered, in its first column. */
+/* The status in the first column of the answer. Clears the result. */
 static enum weir_status read_answer_status(enum weir_status status, PGresult *result)
 {
     if (status == WEIR_OK) {
@@ -19,6 +26,7 @@ static enum weir_status read_answer_status(enum weir_status status, PGresult *re
 
 enum weir_status postgres_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error)
 {
+    INVARIANT(change != NULL && change->name != NULL);
     PGresult *result = NULL;
     enum weir_status status = postgres_require_writable(store, error);
     if (status != WEIR_OK) {
@@ -37,6 +45,7 @@ enum weir_status postgres_set_plan(struct store *store, const struct plan_change
 enum weir_status postgres_set_workspace(struct store *store, const struct workspace_change *change,
                                         struct weir_error *error)
 {
+    INVARIANT(change != NULL && change->name != NULL);
     PGresult *result = NULL;
     enum weir_status status = postgres_require_writable(store, error);
     if (status != WEIR_OK) {
@@ -78,6 +87,7 @@ enum weir_status postgres_set_paused(struct store *store, const char *group, boo
 enum weir_status postgres_publish(struct store *store, const char *name, const char *workspace, const char *text,
                                   struct published *ret_published, struct weir_error *error)
 {
+    INVARIANT(name != NULL && text != NULL && ret_published != NULL);
     PGresult *result = NULL;
     enum weir_status status = postgres_require_writable(store, error);
     if (status != WEIR_OK) {
@@ -108,6 +118,7 @@ enum weir_status postgres_publish(struct store *store, const char *name, const c
 enum weir_status postgres_read_definition(struct store *store, int64_t definition_id, struct arena *arena,
                                           struct definition_text *ret_definition, struct weir_error *error)
 {
+    INVARIANT(arena != NULL && ret_definition != NULL);
     PGresult *result = NULL;
     bool failed = false;
     enum weir_status status = link_read(link_of(store), error, &result, QUERY_READ_DEFINITION, "i", definition_id);
