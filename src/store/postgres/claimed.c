@@ -62,7 +62,7 @@ void item_names_weigh(struct item_names *names, int64_t workspace_id, int weight
     }
 }
 
-/* The ids whose names are not in the cache; an id may occur more than once. */
+/* The ids without a name in the cache; an id may occur more than once. */
 struct unknown_names {
     int64_t *workspaces;
     size_t workspace_count;

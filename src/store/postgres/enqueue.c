@@ -1,6 +1,6 @@
 /* Enqueues a set: one statement per chunk, a row of the answer per request (functions/enqueue_set.sql).
  *
- * 1. Each request without an id of the caller gets one here and not on the server, so that a set whose answer was lost is
+ * 1. Each request without an id of the caller gets one here and not on the server, so that a set without an answer is
  * sent again with the same ids. An id begins with a time, and lists are read by id, so it is the time of the store.
  * 2. Requests go in chunks. One chunk is one statement, and that is a transaction; more of them share a transaction.
  * 3. A single request goes to enqueue_one(), which has no arrays. If its id was made for this call, that function does not

@@ -21,6 +21,7 @@ enum weir_status status_parse_name(const char *name)
     return WEIR_FAILED;
 }
 
+/* A list that could not be read is empty. */
 void name_list_read(struct name_list *list, struct link *link, enum postgres_query query, const char *parameter)
 {
     INVARIANT(list != NULL && link != NULL);

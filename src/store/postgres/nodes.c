@@ -68,6 +68,7 @@ static enum desired_state parse_state_name(const char *name)
     return NODE_RUN;
 }
 
+/* The columns of the query `beat_node`. */
 enum {
     BEAT_DESIRED_STATE,
     BEAT_PAUSED,
@@ -124,6 +125,7 @@ enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct
     return status;
 }
 
+/* The node takes no more assignments from the first chunk on: the function locks its row. */
 enum weir_status postgres_node_stop(struct store *store, int64_t node_id, bool graceful, struct weir_error *error)
 {
     INVARIANT(node_id > 0);

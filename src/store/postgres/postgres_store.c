@@ -142,6 +142,7 @@ static int postgres_wake_fd(struct store *store)
     return subscription_fd(self->subscription);
 }
 
+/* Before the handle has joined the listener, its wanted notices are stored for the join. */
 static void postgres_wake_for(struct store *store, int64_t node_id, bool schedules)
 {
     INVARIANT(node_id >= 0);

@@ -53,7 +53,7 @@ enum weir_status snapshot_read(struct link *link, snapshot_body body, const void
     return status;
 }
 
-/* Returns all rows of a query whose only parameter is an id. */
+/* Returns all rows of a query with an id as its only parameter. */
 static enum weir_status read_rows_of_id(struct link *link, enum postgres_query query, const char *id, json_t **ret_rows,
                                         struct weir_error *error)
 {
@@ -133,6 +133,7 @@ static bool fill_bounds(const struct execution_filter *filter, struct bounds *re
     return complete_id(prefix, FIRST_ID, ret_bounds->first) && complete_id(prefix, LAST_ID, ret_bounds->last);
 }
 
+/* At most `limit` executions with an id below `below`, newest first. */
 static enum weir_status read_execution_page(struct link *link, const struct execution_filter *filter, const char *below,
                                             size_t limit, json_t **ret_rows, struct weir_error *error)
 {
@@ -187,6 +188,7 @@ static enum weir_status fill_execution_page(struct link *link, const struct list
     return status;
 }
 
+/* Counts at most LIST_COUNT_MOST executions: a larger number is not exact. */
 static enum weir_status count_matching_executions(struct link *link, const struct list_options *options,
                                                   json_int_t *ret_count, bool *ret_exact, struct weir_error *error)
 {
@@ -213,6 +215,7 @@ static enum weir_status count_matching_executions(struct link *link, const struc
     return status;
 }
 
+/* One page of executions, and their number if the caller asked for it, in one snapshot. */
 static enum weir_status page_executions(struct link *link, const void *request, json_t **ret_page, struct weir_error *error)
 {
     const struct list_options *options = request;
@@ -248,6 +251,7 @@ static enum weir_status page_executions(struct link *link, const void *request, 
 
 /* --- other lists --- */
 
+/* Events in their order, behind the first `offset` ones. */
 static enum weir_status read_event_page(struct link *link, const char *id, int64_t offset, size_t limit,
                                         json_t **ret_events, struct weir_error *error)
 {
@@ -269,6 +273,7 @@ static enum weir_status page_events(struct link *link, const struct list_options
     return status == WEIR_OK ? reading_page_events(rows, offset, limit, ret_page, error) : status;
 }
 
+/* Events may be many and have pages. The steps of an execution are all on one page. */
 static enum weir_status page_events_or_steps(struct link *link, const void *request, json_t **ret_page,
                                              struct weir_error *error)
 {
@@ -290,7 +295,8 @@ static enum weir_status page_events_or_steps(struct link *link, const void *requ
                          ret_page, error);
 }
 
-/* A list whose cursor is a name, or the column cursor_key, which is removed from the answer. One statement each. */
+/* A list that is ordered by name, or by the column cursor_key, which is removed from the answer. One statement each. The
+ * query returns one row more than the page when the list continues; its last name is the cursor. */
 static enum weir_status page_by_name(struct link *link, enum postgres_query query, const struct list_options *options,
                                      json_t **ret_page, struct weir_error *error)
 {
@@ -381,6 +387,7 @@ enum weir_status refuse_missing_execution(const char *id, struct weir_error *err
     return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
 }
 
+/* An execution without a row of params has the params {}. */
 static enum weir_status add_execution_params(struct link *link, json_t *execution, const char *id, struct weir_error *error)
 {
     PGresult *result = NULL;
@@ -404,6 +411,7 @@ static enum weir_status add_execution_params(struct link *link, json_t *executio
     return status;
 }
 
+/* The rows of one query as a member of the execution. */
 static enum weir_status add_execution_part(struct link *link, json_t *execution, const char *key, enum postgres_query query,
                                            const char *id, struct weir_error *error)
 {
@@ -415,6 +423,7 @@ static enum weir_status add_execution_part(struct link *link, json_t *execution,
     return status;
 }
 
+/* The last SHOW_EVENTS_MOST events, and the number of the earlier ones. */
 static enum weir_status add_last_events(struct link *link, json_t *execution, const char *id, struct weir_error *error)
 {
     json_t *events = NULL;
@@ -427,6 +436,7 @@ static enum weir_status add_last_events(struct link *link, json_t *execution, co
     return status == WEIR_OK ? reading_add_events(execution, events, earlier, error) : status;
 }
 
+/* The parts of `weir show`, one statement each. */
 static enum weir_status build_execution(struct link *link, const void *request, json_t **ret_execution,
                                         struct weir_error *error)
 {
@@ -480,6 +490,7 @@ static enum weir_status add_all_reasons(json_t *status_json, struct weir_error *
     return json_object_set_new(status_json, "pending_reasons", reasons) == 0 ? WEIR_OK : error_out_of_memory(error);
 }
 
+/* One statement computes everything but the facts of this connection, which are added here. */
 enum weir_status postgres_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
 {
     INVARIANT(ret_status != NULL);

@@ -8,8 +8,8 @@
  *    its end, and of several states of one step only the last one is written. Such a record gets the outcome of the record
  *    that carries it.
  * 3. Arrays. A round goes to the server as arrays, one statement for all its records. The finished step of an end has the
- *    place of the end in the arrays: the server stores it in the history row, which saves a row of its own. A set whose
- *    rows do not show everything (a claim that ended, an earlier attempt) goes to record_events().
+ *    place of the end in the arrays: the server stores it in the history row, which saves a row of its own. A set with
+ *    more to store than its rows (a claim that ended, an earlier attempt) goes to record_events().
  * 4. Locks. The server waits 200 ms for an item that another transaction has locked, and then refuses the whole set.
  * 5. Blocked records. The set is sent again without such items: in one transaction held_by_others() finds them and locks
  * the rest, and the rounds follow. Blocked records get WEIR_STORE_BUSY; the node sends them again. For some seconds every
@@ -37,7 +37,7 @@ struct entry {
     struct record *record;
     size_t index; /* in the caller's array */
     size_t round;
-    struct entry *carrier; /* the record whose write includes this one; NULL = it has a write of its own */
+    struct entry *carrier; /* the record that is written with this one in it; NULL = it has a write of its own */
     bool was_started;      /* of an end: it includes DISPATCHED */
     bool writes_step;      /* of the records of its step, this one is written */
     bool ends_with_it;     /* the step is stored in the history row, with the end */
@@ -159,7 +159,7 @@ static void plan_rounds(struct set *set)
     choose_carriers(first, end);
 }
 
-/* The record whose outcome this one shares, or NULL. The carrier of a step may have a carrier too: the end. */
+/* The record with the outcome of this one, or NULL. The carrier of a step may have a carrier too: the end. */
 static const struct entry *carrier_of(const struct entry *entry)
 {
     const struct entry *carrier = entry->carrier;

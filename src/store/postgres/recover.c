@@ -22,7 +22,7 @@ enum { NODE_LOST, NODE_ID, NODE_PID, NODE_KEEPER_PID, NODE_LIFE }; /* columns */
 /* The work that a call has found. */
 struct findings {
     bool lost;                          /* a node is dead, or has stopped and left items */
-    int64_t gone[NODE_NEIGHBOURS_MOST]; /* nodes of this machine whose processes are gone: recovery does
+    int64_t gone[NODE_NEIGHBOURS_MOST]; /* nodes of this machine without processes: recovery does
                                            not wait for the end of their lease */
     size_t gone_count;
     PGresult *stale; /* claims that are older than stale_claim_us */
@@ -32,7 +32,7 @@ struct findings {
     bool needed;
 };
 
-/* Step 1: nodes whose lease is over, and nodes of this machine whose processes are gone. */
+/* Step 1: nodes with an ended lease, and nodes of this machine without their processes. */
 static enum weir_status find_lost_nodes(struct link *link, const struct recover_options *options, struct findings *findings,
                                         struct weir_error *error)
 {

@@ -56,7 +56,7 @@ static enum weir_status set_position_text(struct text *to, const char *value, st
     return text_add_string(to, value) == WEIR_OK ? WEIR_OK : error_out_of_memory(error);
 }
 
-/* Refuses a round whose handle has no position in the news of this epoch. */
+/* Refuses a round if the handle has no position in the news of this epoch. */
 static enum weir_status require_position(const struct postgres_store *self, int64_t epoch, struct weir_error *error)
 {
     const struct news_position *news = &self->news;

@@ -4,8 +4,8 @@
  * per kind (functions/schedule.sql). One result costs one round trip, however much the round reads.
  *
  * 1. round_allocate() counts rows and list elements, so that each array of the answer is allocated once.
- * 2. round_read_rows() marks every assignment as gone and every read as complete. The rows then correct this: an
- *    assignment without a row is one whose item is gone.
+ * 2. round_read_rows() marks every assignment as gone and every read as complete. The rows then correct this: the
+ *    item of an assignment without a row is gone.
  * 3. Each row goes to the reader of its tag. Facts keep the order of the rows, because the scheduler applies them in it.
  * 4. If an act was committed during the round, the round was done without its assignments: all of them are undone.
  *
@@ -160,6 +160,7 @@ static void read_taken_row(struct round *round, int row)
     claimed_set_params(item, round->result, row, ROW_DATA, round->arena, &round->failed);
 }
 
+/* The item could have been assigned, but its row or its node was not available. */
 static void read_locked_row(struct round *round, int row)
 {
     int64_t place = row_integer(round, row, ROW_PLACE);
@@ -192,6 +193,7 @@ static void fill_lane_read(struct round *round, int row, struct lane_read *read)
     }
 }
 
+/* The heads of a lane that the call names. */
 static void read_heads_row(struct round *round, int row)
 {
     int64_t place = row_integer(round, row, ROW_PLACE);
@@ -199,6 +201,7 @@ static void read_heads_row(struct round *round, int row)
     fill_lane_read(round, row, &round->call->reads[place - 1]);
 }
 
+/* Heads that the server adds for a lane with a new item, so that it is assigned one round earlier. */
 static void read_news_heads_row(struct round *round, int row)
 {
     INVARIANT(round->answer->news_read_count < NEWS_HEADS_MOST);
@@ -210,6 +213,7 @@ static void read_news_heads_row(struct round *round, int row)
     fill_lane_read(round, row, read);
 }
 
+/* Facts of the round as a whole. */
 static void read_round_row(struct round *round, int row)
 {
     round->answer->now_us = row_integer(round, row, ROW_N1);
@@ -218,11 +222,13 @@ static void read_round_row(struct round *round, int row)
     round->answer->requests = result_bool(round->result, row, ROW_FLAG);
 }
 
+/* All news up to this snapshot was read. */
 static void read_seen_row(struct round *round, int row)
 {
     round->seen = result_text(round->result, row, ROW_NAME);
 }
 
+/* News is left: the next round goes on behind the entry that the row names. */
 static void read_more_row(struct round *round, int row)
 {
     round->more = row + 1;
@@ -234,6 +240,7 @@ static void read_timeline_row(struct round *round, int row)
     round->timeline = result_text(round->result, row, ROW_NAME);
 }
 
+/* Another epoch, or another server. The row is alone. */
 static void read_void_row(struct round *round, int row)
 {
     (void)row;
@@ -250,6 +257,7 @@ static struct schedule_fact *add_fact(struct round *round, enum schedule_fact_ki
     return fact;
 }
 
+/* Lanes that have become runnable, with their least ranks. */
 static void read_runnables_row(struct round *round, int row)
 {
     int64_t lane_id = 0;
@@ -262,6 +270,7 @@ static void read_runnables_row(struct round *round, int row)
     }
 }
 
+/* Changes of the held items of a node, by lane. */
 static void read_helds_row(struct round *round, int row)
 {
     int64_t lane_id = 0;
@@ -277,6 +286,7 @@ static void read_helds_row(struct round *round, int row)
     }
 }
 
+/* As read_runnables_row(), for one lane: of a load, or of items that became due. */
 static void read_runnable_row(struct round *round, int row)
 {
     struct schedule_fact *fact = add_fact(round, FACT_RUNNABLE);
@@ -284,6 +294,7 @@ static void read_runnable_row(struct round *round, int row)
     fact->rank = row_integer(round, row, ROW_N2);
 }
 
+/* As read_helds_row(), for one lane and node. */
 static void read_held_row(struct round *round, int row)
 {
     struct schedule_fact *fact = add_fact(round, FACT_HELD);
@@ -322,6 +333,7 @@ static void read_queue_row(struct round *round, int row)
     add_fact(round, FACT_QUEUE)->paused = result_bool(round->result, row, ROW_FLAG);
 }
 
+/* The list of nodes follows; it replaces the former one. */
 static void read_nodes_row(struct round *round, int row)
 {
     (void)row;
@@ -367,6 +379,7 @@ static void read_suspect_row(struct round *round, int row)
     add_suspicion_fact(round, row, FACT_SUSPECT);
 }
 
+/* The list of items handed over and of suspects follows; it replaces the former one. */
 static void read_suspects_row(struct round *round, int row)
 {
     (void)row;
@@ -386,6 +399,7 @@ static void read_pass_row(struct round *round, int row)
     fact->pass = row_integer(round, row, ROW_N2);
 }
 
+/* Reads that the scheduler must ask for in its next round. */
 static void read_news_row(struct round *round, int row)
 {
     struct schedule_fact *fact = add_fact(round, FACT_NEWS);

@@ -2,7 +2,8 @@
  *
  * Tables come from numbered files (schema/), each applied once. Functions and views (functions/, views/) are replaced as a
  * whole when the checksum of their texts is not the one that the store has. The table schema_migrations records both: a row
- * per numbered file, and a row of version 0 whose name is the checksum. A schema file never calls one of these functions.
+ * per numbered file, and a row of version 0 with the checksum as its name. A schema file never calls one of these
+ * functions.
  *
  * A migration, step by step (postgres_migrate() repeats it until nothing is left):
  * 1. Begin a transaction, and read the applied files. A store of a newer program is refused.

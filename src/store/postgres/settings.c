@@ -66,6 +66,7 @@ enum weir_status postgres_set_workspace(struct store *store, const struct worksp
     return status;
 }
 
+/* `group` NULL: the whole queue. */
 enum weir_status postgres_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error)
 {
     PGresult *result = NULL;

@@ -22,6 +22,7 @@ enum { OWN_VALUE_MAX = 64 };
 
 /* --- our own parameters --- */
 
+/* Only a plain name is accepted, since it becomes part of SQL texts. */
 static enum weir_status set_schema(struct address *address, const char *name, struct weir_error *error)
 {
     bool fine = islower((unsigned char)name[0]) || name[0] == '_';
@@ -38,6 +39,7 @@ static enum weir_status set_schema(struct address *address, const char *name, st
     return WEIR_OK;
 }
 
+/* A parameter of weir with a value that it does not have. */
 static enum weir_status refuse_value(const char *name, const char *value, const char *known, struct weir_error *error)
 {
     error_set(error, WEIR_INVALID_ARGUMENT, "%s=%.64s in the store's URL is not known", name, value);
@@ -113,6 +115,7 @@ const char *address_option(const struct address *address, const char *keyword)
     return NULL;
 }
 
+/* libpq connects there without a network that another machine could read. */
 static bool is_this_machine(const struct address_host *server)
 {
     const char *host = server->hostaddr[0] != '\0' ? server->hostaddr : server->host;
@@ -173,6 +176,7 @@ static bool take_part(const char *list, size_t index, char *to, size_t size)
     return true;
 }
 
+/* An absent list counts as one empty part. */
 static size_t parts_of(const char *list)
 {
     size_t count = 1;
@@ -182,6 +186,7 @@ static size_t parts_of(const char *list)
     return count;
 }
 
+/* "" is libpq's default port. */
 static bool is_port(const char *text)
 {
     long port = strtol(text, NULL, 10);
@@ -224,6 +229,7 @@ static bool option_is_secret(const PQconninfoOption *option)
     return strchr(option->dispchar, '*') != NULL || strcmp(option->keyword, "sslpassword") == 0;
 }
 
+/* Percent-encodes all but plain characters. */
 static enum weir_status add_encoded(struct text *to, const char *value)
 {
     enum weir_status status = WEIR_OK;
@@ -297,6 +303,7 @@ static enum weir_status write_shown(struct address *address)
 
 /* --- the schema's name in SQL --- */
 
+/* :schema is replaced as a whole name only, so ":schema_migrations" would stay as it is. */
 static bool continues_name(char c)
 {
     return isalnum((unsigned char)c) || c == '_';

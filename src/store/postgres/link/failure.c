@@ -17,8 +17,8 @@
 
 enum { SQLSTATE_LENGTH = 5, LINE_MAX_BYTES = 400 };
 
-/* The first row whose `sqlstate` is a prefix of the code counts (PostgreSQL, appendix A). Our own SQL functions raise class
- * WR, whose three digits are the status. */
+/* The first row counts that has a prefix of the code (PostgreSQL, appendix A). Our own SQL functions raise class WR; its
+ * three digits are the status. */
 static const struct {
     const char *sqlstate;
     enum weir_status status;

@@ -66,6 +66,7 @@ static enum weir_status add_uuid(struct text *to, const char *text, struct weir_
 
 /* --- arrays: dimensions, whether it has NULLs, element type, length, lower bound; then each length and value --- */
 
+/* An empty array has no dimension, and so no length and no lower bound. */
 static enum weir_status add_array_head(struct text *to, Oid element, bool has_null, size_t count)
 {
     uint64_t dimensions = count == 0 ? 0 : 1;
@@ -203,6 +204,7 @@ struct arguments {
     va_list values;
 };
 
+/* The capital letters. */
 static enum weir_status encode_array(struct text *scratch, char type, struct arguments *from, struct weir_error *error)
 {
     const void *values = va_arg(from->values, const void *);
@@ -222,6 +224,7 @@ static enum weir_status encode_array(struct text *scratch, char type, struct arg
     }
 }
 
+/* The letters i, p, d and o. */
 static enum weir_status encode_number(struct text *scratch, char type, struct arguments *from, struct argument *to)
 {
     if (type == 'p') {
