@@ -14,10 +14,12 @@
 #include "base/error.h"
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
+#include "store/reading.h"
+#include "store/refusal.h"
 
 #define FIRST_ID "00000000-0000-0000-0000-000000000000"
 
-enum { ALL_STATES = 63, ENDED_STATES = 56 };
+enum { ENDED_STATES = 56 };
 
 struct bulk {
     struct store *store;
@@ -64,8 +66,8 @@ static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, co
     char one[UUID_TEXT_MAX];
     PGresult *result = NULL;
     enum weir_status status = WEIR_OK;
-    unsigned states = filter->states == 0 ? ALL_STATES : filter->states;
-    states &= filter->finished_before_us == 0 ? ALL_STATES : ENDED_STATES;
+    unsigned states = filter->states == 0 ? ITEM_STATES_ALL : filter->states;
+    states &= filter->finished_before_us == 0 ? ITEM_STATES_ALL : ENDED_STATES;
     /* The beginning of an id must name one execution: an act on one must not become an act on several. */
     if (filter->id != NULL) {
         status = postgres_find_execution(link, filter->id, one, error);
@@ -157,15 +159,15 @@ static const char *explain_refusal(enum bulk_act act, const char *outcome, const
     }
     switch (act) {
     case BULK_CANCEL:
-        return "it has ended and cannot be cancelled";
+        return REFUSAL_CANCEL_ENDED;
     case BULK_RELEASE:
-        return lives ? "only one that waits for a time can be released" : "it has ended, so nothing can be released";
+        return lives ? REFUSAL_RELEASE_NOT_WAITING : REFUSAL_RELEASE_ENDED;
     case BULK_RETRY:
-        return lives ? "it has not ended" : "only a FAILED or CANCELLED one can be retried";
+        return lives ? REFUSAL_RETRY_LIVE : REFUSAL_RETRY_COMPLETED;
     case BULK_PURGE:
         break;
     }
-    return "only ended executions can be purged";
+    return REFUSAL_PURGE_LIVE;
 }
 
 /* Counts a refusal, and keeps the first one as the error of the call. */

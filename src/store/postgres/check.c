@@ -11,6 +11,7 @@
 #include "store/postgres/link/result_json.h"
 #include "store/postgres/postgres_store.h"
 #include "store/postgres/read.h"
+#include "store/reading.h"
 
 static enum weir_status run_checks(struct link *link, const void *request, json_t **ret_problems, struct weir_error *error)
 {
@@ -37,7 +38,7 @@ static enum weir_status run_checks(struct link *link, const void *request, json_
         json_decref(problems);
         return status;
     }
-    return snapshot_pack(problems, ret_problems, error);
+    return reading_return_json(problems, ret_problems, error);
 }
 
 enum weir_status postgres_check(struct store *store, json_t **ret_problems, struct weir_error *error)

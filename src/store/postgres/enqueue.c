@@ -254,24 +254,6 @@ static enum weir_status send_request_set(struct enqueue *enqueue, struct weir_er
     return link_transaction(link, send_all_chunks, enqueue, error);
 }
 
-/* False: no request is well-formed, or memory ran out. Each result has its refusal. */
-static bool check_all_requests(struct enqueue *enqueue, enum weir_status *ret_status, struct weir_error *error)
-{
-    size_t fine = 0;
-    *ret_status = WEIR_OK;
-    for (size_t i = 0; i < enqueue->count; i++) {
-        struct enqueue_result *result = &enqueue->results[i];
-        *result = (struct enqueue_result){.status = WEIR_OK};
-        result->status = enqueue_request_check(&enqueue->requests[i], &result->error);
-        if (result->status == WEIR_OUT_OF_MEMORY) {
-            *ret_status = error_out_of_memory(error);
-            return false;
-        }
-        fine += result->status == WEIR_OK;
-    }
-    return fine > 0;
-}
-
 /* Adds "did you mean" to refusals of unknown names. The lists are read once per set; without them the hint stays. */
 static void suggest_names(struct enqueue *enqueue)
 {
@@ -322,11 +304,7 @@ static void hint_at_unknown_commit(const struct enqueue *enqueue, struct weir_er
 
 static enum weir_status enqueue_checked_requests(struct enqueue *enqueue, struct weir_error *error)
 {
-    enum weir_status status = WEIR_OK;
-    if (!check_all_requests(enqueue, &status, error)) {
-        return status;
-    }
-    status = read_store_time_once(enqueue->store, error);
+    enum weir_status status = read_store_time_once(enqueue->store, error);
     if (status != WEIR_OK) {
         return status;
     }

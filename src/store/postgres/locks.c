@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
+#include "store/refusal.h"
 
 /* Checks the columns of shedlock once per connection. */
 enum weir_status postgres_check_lock_table(struct postgres_store *self, struct link *link, struct weir_error *error)
@@ -32,12 +33,6 @@ enum weir_status postgres_check_lock_table(struct postgres_store *self, struct l
     self->lock_table_checked = status == WEIR_OK;
     self->lock_table_drops = link->drops;
     return status;
-}
-
-/* Another holder has the lock, or it is free. */
-static enum weir_status refuse_foreign_lock(const struct lock_request *request, struct weir_error *error)
-{
-    return error_set(error, WEIR_CONFLICT, "the lock %s is not ours", request->name);
 }
 
 /* The checks of every call that changes a lock. */
@@ -63,9 +58,7 @@ enum weir_status postgres_lock(struct store *store, const struct lock_request *r
         status =
             link_run(link, error, &changes, QUERY_TAKE_LOCK, "tti", request->name, request->holder, request->at_most_us);
     }
-    return status == WEIR_OK && changes == 0
-               ? error_set(error, WEIR_CONFLICT, "the lock %s is held by another", request->name)
-               : status;
+    return status == WEIR_OK && changes == 0 ? refusal_lock_held(request->name, error) : status;
 }
 
 enum weir_status postgres_lock_extend(struct store *store, const struct lock_request *request, struct weir_error *error)
@@ -78,7 +71,7 @@ enum weir_status postgres_lock_extend(struct store *store, const struct lock_req
         status =
             link_run(link, error, &changes, QUERY_EXTEND_LOCK, "tti", request->name, request->holder, request->at_most_us);
     }
-    return status == WEIR_OK && changes == 0 ? refuse_foreign_lock(request, error) : status;
+    return status == WEIR_OK && changes == 0 ? refusal_lock_not_held(request->name, error) : status;
 }
 
 enum weir_status postgres_unlock(struct store *store, const struct lock_request *request, struct weir_error *error)
@@ -93,5 +86,5 @@ enum weir_status postgres_unlock(struct store *store, const struct lock_request 
         status = link_run(link, error, &changes, QUERY_RELEASE_LOCK, "tti", request->name, request->holder,
                           request->at_least_us);
     }
-    return status == WEIR_OK && changes == 0 ? refuse_foreign_lock(request, error) : status;
+    return status == WEIR_OK && changes == 0 ? refusal_lock_not_held(request->name, error) : status;
 }

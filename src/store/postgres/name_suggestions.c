@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "store/postgres/link/libpq.h"
+#include "store/refusal.h"
 
 enum weir_status status_parse_name(const char *name)
 {
@@ -41,10 +42,7 @@ void name_list_read(struct name_list *list, struct link *link, enum postgres_que
 void name_list_suggest(const struct name_list *list, const char *wanted, struct weir_error *error)
 {
     INVARIANT(list != NULL && wanted != NULL);
-    const char *nearest = list->names == NULL ? NULL : text_nearest(wanted, (const char *const *)list->names, list->count);
-    if (nearest != NULL) {
-        error_hint(error, "did you mean \"%s\"?", nearest);
-    }
+    refusal_suggest_name(wanted, (const char *const *)list->names, list->count, error);
 }
 
 void name_list_close(struct name_list *list)
@@ -62,10 +60,8 @@ enum weir_status refuse_unknown_name(struct link *link, enum postgres_query name
 {
     INVARIANT(kind != NULL && name != NULL && how != NULL);
     struct name_list list = {.names = NULL};
-    error_set(error, refusal, "there is no %s \"%s\"", kind, name);
-    error_hint(error, "%s", how);
     name_list_read(&list, link, names, NULL);
-    name_list_suggest(&list, name, error);
+    (void)refusal_unknown_name(refusal, kind, name, (const char *const *)list.names, list.count, how, error);
     name_list_close(&list);
     return refusal;
 }

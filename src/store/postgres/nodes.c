@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
+#include "store/refusal.h"
 
 enum weir_status postgres_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
                                      struct weir_error *error)
@@ -48,7 +49,7 @@ enum weir_status postgres_node_target(struct store *store, int64_t node_id, cons
                             target->service, target->namespace_name, target->address);
     }
     if (status == WEIR_OK && result_int(result, 0, 0) == 0) {
-        status = error_set(error, WEIR_STALE_FENCE, "node %lld is dead or stopped", (long long)node_id);
+        status = refusal_node_ended(node_id, error);
     }
     PQclear(result);
     return status;
@@ -117,7 +118,7 @@ enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct
         return status;
     }
     if (PQntuples(result) == 0) {
-        status = error_set(error, WEIR_STALE_FENCE, "the lease of node %lld is lost", (long long)node_id);
+        status = refusal_lease_lost(node_id, error);
     } else {
         read_beat_answer(result, beat);
     }
@@ -141,26 +142,20 @@ enum weir_status postgres_node_stop(struct store *store, int64_t node_id, bool g
     return status;
 }
 
-/* Writes the names of the live nodes into the hint. */
-static void hint_live_nodes(struct store *store, struct weir_error *error)
+/* The hint has the names of the live nodes, if they can be read. */
+static enum weir_status refuse_unknown_node(struct store *store, const char *name, struct weir_error *error)
 {
     char names[WEIR_ERROR_HINT_MAX / 2] = "";
     size_t used = 0;
     PGresult *result = NULL;
-    if (link_read(link_of(store), NULL, &result, QUERY_LIVE_NODE_NAMES, "") != WEIR_OK) {
-        return;
-    }
-    for (int row = 0; row < PQntuples(result) && used < sizeof names; row++) {
+    enum weir_status status = link_read(link_of(store), NULL, &result, QUERY_LIVE_NODE_NAMES, "");
+    for (int row = 0; status == WEIR_OK && row < PQntuples(result) && used < sizeof names; row++) {
         int length =
             snprintf(names + used, sizeof names - used, "%s%s", used == 0 ? "" : ", ", result_text(result, row, 0));
         used += length > 0 ? (size_t)length : 0;
     }
     PQclear(result);
-    if (used == 0) {
-        error_hint(error, "no node is alive");
-    } else {
-        error_hint(error, "the live nodes are: %s%s", names, used >= sizeof names ? " ..." : "");
-    }
+    return refusal_no_live_node(name, names, used >= sizeof names, error);
 }
 
 enum weir_status postgres_set_desired_state(struct store *store, const char *name, enum desired_state desired_state,
@@ -174,8 +169,7 @@ enum weir_status postgres_set_desired_state(struct store *store, const char *nam
                             desired_state_names[desired_state]);
     }
     if (status == WEIR_OK && result_int(result, 0, 0) == 0) {
-        status = error_set(error, WEIR_NOT_FOUND, "there is no live node \"%s\"", name);
-        hint_live_nodes(store, error);
+        status = refuse_unknown_node(store, name, error);
     }
     PQclear(result);
     return status;

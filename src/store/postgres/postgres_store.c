@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "observe/event.h"
 #include "store/postgres/link/listen.h"
+#include "store/refusal.h"
 
 /* A handle of the address, not connected yet; NULL = out of memory. */
 static struct postgres_store *allocate_store(struct address *address, const struct store *facts)
@@ -100,7 +101,7 @@ static void postgres_close(struct store *store)
 enum weir_status postgres_require_writable(struct store *store, struct weir_error *error)
 {
     if (postgres_of(store)->read_only) {
-        return error_set(error, WEIR_NOT_PERMITTED, "the store %s was opened for reading only", store->url);
+        return refusal_read_only(store->url, error);
     }
     return WEIR_OK;
 }

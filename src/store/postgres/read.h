@@ -14,13 +14,9 @@ typedef enum weir_status (*snapshot_body)(struct link *link, const void *request
  * connection is repeated once on a new one, as link_read() does for a single statement. */
 WEIR_MUST_CHECK enum weir_status snapshot_read(struct link *link, snapshot_body body, const void *request,
                                                json_t **ret_value, struct weir_error *error);
-/* Passes a value of jansson on; NULL is WEIR_OUT_OF_MEMORY. */
-WEIR_MUST_CHECK enum weir_status snapshot_pack(json_t *value, json_t **ret_value, struct weir_error *error);
 
 /* The row of the view `executions` as an object; NULL without an error when there is none. */
 WEIR_MUST_CHECK enum weir_status postgres_read_execution(struct link *link, const char *id, json_t **ret_execution,
                                                          struct weir_error *error);
-/* Fills `error`; returns WEIR_EXECUTION_NOT_FOUND. */
-enum weir_status refuse_missing_execution(const char *id, struct weir_error *error);
 
 #endif

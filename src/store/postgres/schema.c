@@ -21,9 +21,9 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "base/shell_quote.h"
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
+#include "store/refusal.h"
 
 #define MIGRATION_DEADLINE_US (15 * 60 * MICROSECONDS_PER_SECOND) /* the build of an index on a large table is long */
 #define LOCKS_DEADLINE_CALLS 24 /* deadlines of a call: two minutes, where --timeout does not name another */
@@ -115,13 +115,10 @@ static enum weir_status read_applied(struct link *link, struct applied *ret_appl
 static enum weir_status refuse_newer_schema(const struct link *link, const struct applied *applied,
                                             struct weir_error *error)
 {
-    if (!applied->is_ours) {
-        error_set(error, WEIR_SCHEMA_NEWER, "the store %s has migrations that are not in this program",
-                  link->address->shown);
-    } else {
-        error_set(error, WEIR_SCHEMA_NEWER, "the store %s has schema %d, this program has up to %d", link->address->shown,
-                  applied->count, POSTGRES_MIGRATION_COUNT);
+    if (applied->is_ours) {
+        return refusal_schema_newer(link->address->shown, applied->count, POSTGRES_MIGRATION_COUNT, error);
     }
+    error_set(error, WEIR_SCHEMA_NEWER, "the store %s has migrations that are not in this program", link->address->shown);
     error_hint(error, "it was used by a newer weir: install that version; nothing was changed");
     return WEIR_SCHEMA_NEWER;
 }
@@ -157,16 +154,10 @@ enum weir_status postgres_require_schema(struct store *store, struct weir_error 
         return refuse_newer_schema(link, &applied, error);
     }
     if (applied.count == 0) {
-        error_set(error, WEIR_SCHEMA_MISSING, "the store %s has no tables yet", store->url);
-        char word[SHELL_WORD_MAX];
-        error_hint(error, "make them with: weir store init --store %s", shell_quote(store->url, word));
-        return WEIR_SCHEMA_MISSING;
+        return refusal_schema_missing(store->url, error);
     }
     if (applied.count < POSTGRES_MIGRATION_COUNT) {
-        error_set(error, WEIR_SCHEMA_OLDER, "the store %s has schema %d, this program needs %d", store->url, applied.count,
-                  POSTGRES_MIGRATION_COUNT);
-        error_hint(error, "see what will change with: weir store plan; then: weir store migrate");
-        return WEIR_SCHEMA_OLDER;
+        return refusal_schema_older(store->url, applied.count, POSTGRES_MIGRATION_COUNT, error);
     }
     if (!applied.has_functions) {
         error_set(error, WEIR_SCHEMA_OLDER, "the store %s does not have the functions and views of this program",

@@ -13,6 +13,7 @@
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
+#include "store/refusal.h"
 
 /* The status in the first column of the answer. Clears the result. */
 static enum weir_status read_answer_status(enum weir_status status, PGresult *result)
@@ -36,8 +37,7 @@ enum weir_status postgres_set_plan(struct store *store, const struct plan_change
                         change->weight);
     status = read_answer_status(status, result);
     if (status == WEIR_PLAN_NOT_FOUND) {
-        error_set(error, WEIR_PLAN_NOT_FOUND, "there is no plan \"%s\"", change->name);
-        error_hint(error, "a new plan needs its limit: weir plan set %s --max-concurrent 5", change->name);
+        return refusal_plan_without_limit(change->name, error);
     }
     return status;
 }
@@ -128,7 +128,7 @@ enum weir_status postgres_read_definition(struct store *store, int64_t definitio
     }
     if (PQntuples(result) == 0) {
         PQclear(result);
-        return error_set(error, WEIR_WORKFLOW_NOT_FOUND, "the workflow definition %lld is gone", (long long)definition_id);
+        return refusal_definition_missing(definition_id, error);
     }
     struct definition_text definition = {.id = result_int(result, 0, 0),
                                          .name = result_copy(result, 0, 1, arena, &failed),

@@ -12,6 +12,7 @@
 #include "store/postgres/link/result_json.h"
 #include "store/postgres/postgres_store.h"
 #include "store/postgres/read.h"
+#include "store/reading.h"
 
 /* NULL in *ret_why: the id is not in the queue. */
 static enum weir_status explain_living(struct link *link, const char *id, json_t **ret_why, struct weir_error *error)
@@ -48,11 +49,11 @@ static enum weir_status explain_execution(struct link *link, const void *request
     if (status == WEIR_OK && answer == NULL) {
         status = postgres_read_execution(link, id, &answer, error);
         if (status == WEIR_OK && answer != NULL) {
-            (void)json_object_set_new(answer, "because", json_string("it has ended"));
+            reading_explain_end(answer);
         }
     }
     if (status == WEIR_OK && answer == NULL) {
-        status = refuse_missing_execution(id, error);
+        status = reading_refuse_missing(id, error);
     }
     if (status == WEIR_OK) {
         *ret_why = answer;
