@@ -24,7 +24,7 @@ enum {
     STATE_TAKEOVERS
 };
 
-static const char *const act_names[] = {[ROLE_READ] = "look", [ROLE_TAKE] = "take", [ROLE_LEAVE] = "leave"};
+static const char *const act_names[] = {[ROLE_READ] = "read", [ROLE_TAKE] = "take", [ROLE_LEAVE] = "leave"};
 
 /* The state after the act. */
 static struct role_state read_role_row(const PGresult *result)

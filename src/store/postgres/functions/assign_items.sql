@@ -1,14 +1,28 @@
--- Records assignments: item ids[i] goes to node nodes[i]; handed[i]: it is held without a node and is taken over, by a node of its target.
--- A node gets items of lanes for its kind of engine alone. One fence for the whole set. The update finds each row by its primary key and
--- waits for other transactions up to lock_timeout; with skip_locked it takes only rows that it can lock at once.
+-- Records assignments: step 4 of schedule().
+--   own_node       the node that schedules
+--   ids, nodes     item ids[i] goes to node nodes[i]
+--   handed[i]      the item is held without a node (after a handover or a give-back), and a node of its target takes it over
+--   skip_locked    leave out rows that another transaction has locked
+--
+-- 1. lock_targets() locks the nodes FOR KEY SHARE by ascending id, and returns those that live and accept work. Recovery and the stop of a
+--    node lock its row FOR UPDATE, so no item goes to a node that is declared dead meanwhile.
+-- 2. With skip_locked, the items that can be locked at once are locked, and the others are left out.
+-- 3. One update moves the items under one fence for the whole set. It checks the state of each under its lock: runnable, or held without a
+--    node and of the target of its new node, and of the lane's kind of engine. An item that has changed keeps its state.
+-- 4. One row of `claims` per node lists its items, so that inbox() finds them without an index on the queue.
+-- 5. News of kind 2 has the new holds by lane, so books and news equal the rows. The scheduler does not read its own news.
+-- 6. The rows below go back, and the other nodes are notified.
+--
+-- The update locks the items in the order of the arguments and waits at most lock_timeout, which is below deadlock_timeout. So a cycle with
+-- another transaction ends here, and the caller repeats the round with skip_locked.
 --
 -- Rows, with places in the arguments; other columns are NULL:
---   assigned  n1 fence, n2 time of the claim. places: taken for other nodes. plain: taken for own_node. list1 definitions, list2
---             priorities and list3 creation times, in the order of plain, are all that the node needs
---   taken     place of another one of own_node: n1 definition, n2 attempts, n3 interruptions, n4 priority, n5 created, n6 run at,
+--   assigned  n1 fence, n2 time of the claim. places: assigned to other nodes. plain: assigned to own_node, and new in every other respect;
+--             list1 definitions, list2 priorities and list3 creation times, in the order of plain
+--   taken     place of another item of own_node: n1 definition, n2 attempts, n3 interruptions, n4 priority, n5 created, n6 run at,
 --             n7 claimed, n8 dispatched, n9 deferrals, flag cancel requested, data params
---   locked    place: it could have been taken, but another transaction has its row; or, with flag, its node does not live or is locked
--- Items without a row are gone.
+--   locked    place: the item could have been assigned, but another transaction has its row; or, with flag, its node does not live or is
+--             locked. An item that has no row at all has ended.
 -- Locks: nodes FOR KEY SHARE, the items. Caller: schedule(), which has checked the epoch.
 CREATE OR REPLACE FUNCTION :schema.assign_items(own_node bigint, ids uuid[], nodes bigint[], handed boolean[], skip_locked boolean)
 RETURNS TABLE (tag text, place integer, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, n6 bigint, n7 bigint, n8 bigint,

@@ -1,10 +1,15 @@
--- An act of an operator takes room away (a pause, a smaller limit, a node that is drained): news of kind 7 without a node. At its commit
--- it waits for the round that assigns at this moment, and the next round waits for the commit and reads the act. So nothing is assigned
--- once the commit has returned. A heartbeat does not wait: its news has a node.
--- A transaction that is prepared (two-phase commit) does not wait: until it is resolved no round would go on.
--- Locks: the table act_gate EXCLUSIVE, to the end of the commit; refuse_acts_since() has it in ROW SHARE. Not a row, which a transaction
--- of REPEATABLE READ cannot lock after a change, and not an advisory lock, which any role can take. By the owner's rights: a role that may
--- act by a function need have none on the table. Trigger of news, at the commit.
+-- Trigger of news, at the commit of an act: news of kind 7 without a node. An act takes capacity away (a pause, a smaller limit, a drain).
+--
+-- 1. The commit of an act locks act_gate EXCLUSIVE. A round that assigns at this moment has it in ROW SHARE (refuse_acts_since()), so the
+--    commit waits for that round.
+-- 2. The next round waits for this commit at its own lock, and then reads the act. So the scheduler assigns nothing once the commit has
+--    returned.
+--
+-- A heartbeat does not wait: its news has a node. A transaction that is prepared (two-phase commit) does not wait either, since no round
+-- would go on until it is resolved.
+-- The lock is one of a table: a transaction of REPEATABLE READ cannot lock a row after a change of it, and any role can take an advisory
+-- lock. The function runs with the rights of the owner, so a role that acts through a function needs none on the table.
+-- Locks: the table act_gate EXCLUSIVE, to the end of the commit. Caller: the trigger act_awaits_rounds.
 CREATE OR REPLACE FUNCTION :schema.await_rounds() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

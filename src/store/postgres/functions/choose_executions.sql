@@ -1,7 +1,7 @@
--- The executions of a list: their ids, newest first. One arm for the living and one for the ended, each along its primary key. NULL or
--- the bounds of bigint = no condition. retried (enum retried_condition):
--- 1 = only those that another execution repeats, 2 = only
--- others. Its parameters are those of page_of_executions (queries/read.sql), its caller.
+-- The ids of the executions of a list, newest first. One arm reads the living ones and one the ended ones, each along its primary key.
+-- NULL or the bounds of bigint = no condition. retried (enum retried_condition): 1 = only those that another execution repeats, 2 = only
+-- the remaining ones. The parameters are those of page_of_executions (queries/read.sql).
+-- Locks: none. Callers: page_of_executions, count_executions (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.choose_executions(below uuid, first uuid, last uuid, workspace text, states integer, workflow text,
                                                      executor_group text, error_code text, idempotency_key text, created_since bigint,
                                                      created_before bigint, finished_before bigint, most bigint, retried integer)

@@ -15,7 +15,7 @@ DECLARE
     step_state constant text := (ARRAY['COMPLETED', 'FAILED', 'CANCELLED'])[kind - 5];
     ended text;
     held record;
-    noted jsonb;
+    recorded jsonb;
     answer record;
 BEGIN
     PERFORM :schema.check_act(item, error);
@@ -25,12 +25,12 @@ BEGIN
     SELECT q.fence, q.status, d.definition::jsonb ? 'temporal' AS is_outside INTO held
     FROM :schema.workflow_execution_queue q JOIN :schema.workflow_definitions d ON d.id = q.definition_id
     WHERE q.id = item FOR NO KEY UPDATE OF q;
-    SELECT convert_from(s.variables, 'UTF8')::jsonb INTO noted
+    SELECT convert_from(s.variables, 'UTF8')::jsonb INTO recorded
     FROM :schema.execution_steps s WHERE s.execution_id = item AND s.step = 'workflow';
-    IF run_id IS NOT NULL AND noted ->> 'run_id' IS NULL AND held.status IN ('CLAIMED', 'DISPATCHED') AND held.is_outside THEN
-        PERFORM :schema.refuse('store_busy', 'which run the execution has is not on record yet; repeat it', NULL);
-    ELSIF run_id NOT IN (noted ->> 'run_id', coalesce(noted ->> 'first_run_id', noted ->> 'run_id')) THEN
-        PERFORM :schema.refuse('conflict', format('the execution runs as run %s, not as %s', noted ->> 'run_id', run_id), NULL);
+    IF run_id IS NOT NULL AND recorded ->> 'run_id' IS NULL AND held.status IN ('CLAIMED', 'DISPATCHED') AND held.is_outside THEN
+        PERFORM :schema.refuse('store_busy', 'the run of the execution is not on record yet; repeat the call', NULL);
+    ELSIF run_id NOT IN (recorded ->> 'run_id', coalesce(recorded ->> 'first_run_id', recorded ->> 'run_id')) THEN
+        PERFORM :schema.refuse('conflict', format('the execution runs as run %s, not as %s', recorded ->> 'run_id', run_id), NULL);
     END IF;
     IF held.fence IS NULL THEN
         SELECT h.status INTO ended FROM :schema.workflow_executions h WHERE h.id = item;
@@ -47,7 +47,7 @@ BEGIN
         SELECT r.outcome
         FROM :schema.record_events(0, ARRAY[item], ARRAY[held.fence], ARRAY[kind], ARRAY[0::bigint], ARRAY[true], ARRAY[error_code],
                                   ARRAY[error], ARRAY['workflow'], ARRAY[step_state], ARRAY[1], ARRAY[(kind = 7)::integer], ARRAY[-1],
-                                  ARRAY[convert_to(result::text, 'UTF8')], ARRAY[convert_to(noted::text, 'UTF8')], ARRAY[error_code],
+                                  ARRAY[convert_to(result::text, 'UTF8')], ARRAY[convert_to(recorded::text, 'UTF8')], ARRAY[error_code],
                                   ARRAY[error], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', ARRAY[true],
                                   '{}', '{}', '{}', '{}', '{}', '{}', '{}') r
         WHERE r.place IS NOT NULL

@@ -1,10 +1,17 @@
--- The counters of a handover for these items, which the caller has locked (recover_options.handovers_max, queue/suspicion.h).
---   running    the steps that ran under the lost claim; NULL = none, or the death of its node did not stop them
---   counted    the counted handovers, this one included. It counts when it was the only item of its node, and of the nodes of
---              the machine that the same call found dead: a step may have killed them too
---   suspicion  the deaths under which a step of it ran, this one included
--- Both begin anew when a step has ended since the last handover. Caller: hand_over(),
--- which describes killed_keeper.
+-- The counters of a handover, for items that the caller has locked (recover_options.handovers_max, queue/suspicion.h).
+--   ids            the items
+--   killed_keeper  see hand_over()
+-- Returns per item:
+--   running    the steps that ran under the lost claim; NULL: none ran, or the death of the node did not stop them
+--   counted    the counted handovers, this one included
+--   suspicion  the deaths of nodes under which a step of the item ran, this one included
+--   ended      the steps that have ended
+--
+-- 1. A step counts as running if its row is RUNNING under the present fence. A node that its steps outlive (is_outlived) stops none.
+-- 2. The handover counts if the item was the only one of its node, and of the nodes of the same machine that the same call found dead:
+--    another item may have killed them.
+-- 3. If a step has ended since the last handover, both counters begin anew: an execution that makes progress is no poison.
+-- Locks: none. Caller: hand_over().
 CREATE OR REPLACE FUNCTION :schema.count_handovers(ids uuid[], killed_keeper uuid[])
 RETURNS TABLE (id uuid, node_id bigint, running text, counted integer, suspicion integer, ended integer)
 LANGUAGE sql STABLE AS $$

@@ -8,7 +8,7 @@ DECLARE
     best  integer;
     least_of_row integer;
 BEGIN
-    -- A common beginning and end need no edit; of names that a program made that is nearly all.
+    -- A common beginning and end need no edit. Generated names often differ in few letters.
     WHILE a <> '' AND left(a, 1) = left(b, 1) LOOP
         a := substr(a, 2);
         b := substr(b, 2);

@@ -1,4 +1,5 @@
 -- The last error of a live node of the group, or of any group (NULL), that does not reach its engine; NULL when all do.
+-- Locks: none. Callers: why_living(), status (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.engine_error(of_group text) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT max(n.engine_error) FROM :schema.nodes n

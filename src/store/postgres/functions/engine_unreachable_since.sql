@@ -1,4 +1,5 @@
--- Since when the first of the live nodes of the group that do not reach their engine does not; NULL when all do.
+-- The time at which the first of the live nodes of the group lost its engine, if it has not reached it since; NULL: all nodes reach theirs.
+-- Locks: none. Caller: why_living().
 CREATE OR REPLACE FUNCTION :schema.engine_unreachable_since(of_group text) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT min(n.engine_unreachable_at) FROM :schema.nodes n

@@ -1,6 +1,10 @@
--- The answer to a request that was not inserted, with the messages of the library. It reads what other transactions committed meanwhile.
--- A key that points to an execution without that key was inserted by this very call; it is deleted. Locks: that row. Caller:
--- enqueue_set().
+-- The answer to a request that was not inserted, with the messages of the library. It reads rows that other transactions have committed
+-- meanwhile.
+--   request_id ... idempotency_key  the request
+--   workspace_id, definition_id     NULL: the name is unknown
+--   unknown_group                   the group that the request names and that does not exist, or NULL
+-- Returns status, id, duplicate, message and hint. A key that points to an execution without it was inserted by this call; it is deleted.
+-- Locks: that row. Caller: enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.enqueue_answer(request_id uuid, workspace text, workflow text, content bytea, idempotency_key text,
                                        workspace_id integer, definition_id bigint, unknown_group text,
                                        OUT status text, OUT id uuid, OUT duplicate boolean, OUT message text, OUT hint text)
@@ -62,7 +66,7 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    -- The same id again is a repeated request; another workspace's id is nothing that this one may learn about.
+    -- The same id again is a repeated request. The refusal of an id of another workspace shows nothing of it.
     SELECT o.owner INTO first
     FROM (SELECT q.workspace_id AS owner FROM :schema.workflow_execution_queue q WHERE q.id = request_id
           UNION ALL SELECT h.workspace_id FROM :schema.workflow_executions h WHERE h.id = request_id) o LIMIT 1;
@@ -75,8 +79,8 @@ BEGIN
         message := format('the id %s cannot be used', request_id);
         hint := 'leave the id out, then a new one is made';
     ELSE
-        RAISE serialization_failure USING MESSAGE = 'what made this request a duplicate was removed at this moment',
-            HINT = 'repeat it';
+        RAISE serialization_failure USING MESSAGE = 'the execution that made this request a duplicate was removed at this moment',
+            HINT = 'repeat the call';
     END IF;
 END
 $$;

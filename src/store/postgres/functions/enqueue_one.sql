@@ -1,6 +1,16 @@
--- As enqueue_set() for one request, without arrays: the short path of most programs. A request that is not plain (an unknown name, a key
--- or an id that is there already) is left to enqueue_set(), which has the answers and makes missing rows.
---   given  the caller has chosen new_id: it may be known already
+-- Enqueues one request without arrays: the short way of most programs. It answers and stores exactly as enqueue_set() for a set of one.
+--   new_id, given          the id; given: another call may have used it
+--   content                params as bytes; NULL = {}
+--   executor_group, default_group  see enqueue_set()
+--   run_at                 microseconds; NULL = now
+-- Returns status ('ok', or the name of a refusal), id, duplicate, message and hint.
+--
+-- 1. One query resolves the names.
+-- 2. With an idempotency key its row is inserted first: of two calls with one key the second waits here for the first.
+-- 3. The item is inserted. With a given id, an execution of this id that has ended meanwhile undoes the insert.
+-- 4. Its params and one row of news follow in the same transaction, and the commit wakes the scheduler.
+-- 5. A request that is not plain (an unknown name, or a key or id that is present) goes to enqueue_set(), which has the refusals and makes
+--    missing groups. The row of step 2 is deleted before.
 -- Locks: those of enqueue_set(). Callers: try_enqueue(), enqueue_one (queries/enqueue.sql).
 CREATE OR REPLACE FUNCTION :schema.enqueue_one(new_id uuid, given boolean, workspace text, workflow text, content bytea,
                                                idempotency_key text, executor_group text, priority integer, run_at bigint,

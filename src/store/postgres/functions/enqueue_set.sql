@@ -1,12 +1,22 @@
--- Enqueues a set; the arrays have one element per request, which is well-formed: the library has checked it, or request_problem().
---   ids             of the executions; `given`: the caller has chosen this one, so that it may be known already. Of several requests with
---                   one id the first that is not refused is enqueued
+-- Enqueues a set in the transaction of the caller. The arrays have one element per request, which is well-formed (request_problem()).
+--   ids, given      of the executions; given: another call may have used this id
 --   contents        params as bytes; NULL = {}
 --   executor_groups NULL = the definition's, else that of default_groups (may be shorter than the other arrays), else 'default'
 --   run_ats         microseconds; NULL = now
--- A row per request, by its place (from 1): ok, or the refusal of this request alone.
--- Sets are matched by hashed subplans and by place, never by joins: the cost must not be the square of the number of requests, whatever
--- number the planner expects. The plans are cached, because making them costs more than running them.
+-- Returns a row per request, by its place (from 1): 'ok', or the refusal of this request alone.
+--
+-- 1. resolve_names() turns names into ids, and makes missing groups that no request named itself.
+-- 2. Given ids that are present already are found, so that a repeated request is a duplicate.
+-- 3. Idempotency keys are inserted in the order of the keys, so that two sets cannot wait for each other. A key that is present keeps its
+--    execution. Of several requests with one key or one id, the first that is not refused is enqueued.
+-- 4. insert_items() inserts the items in the order of their ids, with their params and one row of news.
+-- 5. A given id may have lived and ended between steps 2 and 4: undo_ended_items() deletes such an item again.
+-- 6. The commit wakes the scheduler. enqueue_answer() answers each request that was not inserted; it reads rows that other transactions
+--    have committed meanwhile.
+--
+-- Nothing here ends the caller's transaction: a refusal is a row. Sets are matched by hashed subplans and by place, never by joins: the
+-- cost must not be the square of the number of requests, for any estimate of the planner. The plans are cached, because making them costs
+-- more than running them.
 -- Locks: a long transaction of a caller makes other sessions wait in two cases only: for the same idempotency key of a workspace or the
 -- same given id, and for a default group that neither a node nor a definition has named. Callers: enqueue_one(), try_enqueue(),
 -- enqueue_many(), enqueue_set (queries/enqueue.sql).

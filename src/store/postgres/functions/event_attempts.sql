@@ -1,6 +1,10 @@
--- Keeps attempts of steps that another one follows: the lost attempts of the attempt arrays, and attempts that were recorded as RUNNING
--- and were interrupted with the hold of their node. begun_*: the unfinished rows of these steps before the records; followed_by: the
--- attempt that is recorded now. Caller: record_events().
+-- Stores attempts of steps that another attempt follows: the lost attempts of the attempt arrays, and attempts that were recorded as
+-- RUNNING and were interrupted when their node lost the item.
+--   done                     the places of the records that took effect
+--   attempt_records ...      the lost attempts, see record_events()
+--   begun_places ...         the unfinished rows of the recorded steps, as they were before the records
+--   followed_by              the attempt that is recorded now
+-- Locks: the rows of the steps. Caller: record_events().
 CREATE OR REPLACE FUNCTION :schema.event_attempts(recorder bigint, now_us bigint, done integer[], ids uuid[], fences bigint[],
                                                   attempt_records integer[], attempt_steps text[], attempts integer[],
                                                   attempt_states text[], attempt_exit_codes integer[], attempt_codes text[],

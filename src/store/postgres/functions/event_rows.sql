@@ -1,12 +1,15 @@
--- Events of records that took effect where the rows lose them: claims that are over though their execution is not, and dispatches that no
--- time of a row shows. A put back without an event (record_put_backs) has no event of its claim either. The arrays from `places` on are
--- the rows before the records. Caller: record_events().
+-- Inserts the events of records that took effect where the rows lose them: claims that ended before their execution, and dispatches that no
+-- time of a row shows. A put-back without an event (record_put_backs()) has no event of its claim either.
+--   done                    the places of the records that took effect
+--   ids ... codes           the arguments of record()
+--   places ... repeats      the rows before the records; `repeats` see put_back_is_repeated()
+-- Locks: none but its own rows. Caller: record_events().
 CREATE OR REPLACE FUNCTION :schema.event_rows(now_us bigint, done integer[], ids uuid[], fences bigint[], kinds integer[],
                                                 was_started boolean[], codes text[], places integer[], nodes bigint[], claims bigint[],
                                                 states text[], interruptions integer[], repeats boolean[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    WITH story AS (
+    WITH ended_claim AS (
         SELECT ids[h.place] AS id, kinds[h.place] AS kind, h.node_id, fences[h.place] AS fence, h.claimed_at, h.interruptions,
                was_started[h.place] AND h.status = 'CLAIMED' AS starts,
                NOT h.is_repeated AS is_new
@@ -20,13 +23,13 @@ BEGIN
     INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence)
     SELECT t.id, t.at, t.event, t.node_id, t.fence
     FROM (SELECT s.id, s.claimed_at AS at, 'claim' AS event, s.node_id, s.fence, 1 AS stage
-          FROM story s JOIN living l ON l.id = s.id WHERE s.kind IN (1, 2, 3, 9) AND s.is_new
+          FROM ended_claim s JOIN living l ON l.id = s.id WHERE s.kind IN (1, 2, 3, 9) AND s.is_new
           UNION ALL
           SELECT s.id, l.dispatched_at, 'dispatch', s.node_id, s.fence, 2
-          FROM story s JOIN living l ON l.id = s.id WHERE s.kind = 9 AND s.interruptions = 0
+          FROM ended_claim s JOIN living l ON l.id = s.id WHERE s.kind = 9 AND s.interruptions = 0
           UNION ALL
           SELECT s.id, now_us, 'dispatch', s.node_id, s.fence, 2
-          FROM story s WHERE s.interruptions > 0 AND (s.kind = 0 OR s.kind IN (6, 7, 8) AND s.starts)) t
+          FROM ended_claim s WHERE s.interruptions > 0 AND (s.kind = 0 OR s.kind IN (6, 7, 8) AND s.starts)) t
     WHERE t.at IS NOT NULL ORDER BY t.id, t.stage;
 END
 $$;

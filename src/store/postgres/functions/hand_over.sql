@@ -1,8 +1,17 @@
--- Takes items away from the nodes that hold them: the fence grows, so that late records of those nodes change nothing; the slot stays
--- taken. An item that ran alone at too many deaths of nodes ends as poison. The caller has locked the rows and calls notify_news().
--- News: kind 5 for each node with the number of items that left it; poison leaves no node any more, so its end (kind 4) has none.
---   killed_keeper  not NULL: the keeper of their steps was killed, and their node lives. Those items of which alone it had steps
--- Callers: recover(), record_give_backs().
+-- Takes items away from the nodes that hold them. The caller has locked the rows, and calls notify_news().
+--   ids, why       the items, and the reason for their events
+--   handovers_max  an item with so many counted handovers ends as poison
+--   killed_keeper  NULL: the nodes are dead. Else the keeper of the steps was killed and the nodes live; the ids of the items that alone
+--                  had steps there
+-- Returns the numbers of items that were handed over and that ended as poison.
+--
+-- 1. Events for the claim and the dispatch are written first, because the rows lose both.
+-- 2. count_handovers() computes the counters from the rows before the change.
+-- 3. The items get a new fence and no node. A late record of the former node names the old fence and changes nothing. The slot stays taken:
+--    the scheduler assigns the items again before new ones.
+-- 4. News of kind 5 takes them out of the count of each node, and a claim set without a node lists them.
+-- 5. An item that ran alone at too many deaths is moved to the history as poison. It has no node any more, so its end (kind 4) has none.
+-- Locks: none beyond those of the caller. Callers: recover(), record_give_backs().
 CREATE OR REPLACE FUNCTION :schema.hand_over(ids uuid[], why text, handovers_max integer, now_us bigint, killed_keeper uuid[],
                                              OUT handed_over integer, OUT poisoned integer)
 LANGUAGE plpgsql VOLATILE AS $$

@@ -1,6 +1,11 @@
--- The assignments of a node behind a position, at most `most` items in the order of their fences; then a row without
--- an item: whether a cancel waits for the node, and the node that schedules (role_state()). handed_over: it may have run before under
--- another claim. Changes nothing.
+-- The inbox of a node: its assignments behind a position, and the state of the scheduler's role. Changes nothing.
+--   reader                 the node
+--   after_fence, after_id  the position: the last item that the node has read
+--   most                   at most so many items, in the order of their fences and ids
+-- Returns a row per item, and a last row without one: cancel_requested (a cancel waits for the node), and the columns of role_state().
+-- handed_over of an item: it may have run before under another claim.
+--
+-- The claim sets lead to the items: the index of `claims` skips the sets before the position.
 -- Locks: none. Caller: postgres_inbox().
 CREATE OR REPLACE FUNCTION :schema.inbox(reader bigint, after_fence bigint, after_id uuid, most integer)
 RETURNS TABLE (id uuid, fence bigint, workspace_id bigint, definition_id bigint, params bytea,
@@ -28,8 +33,7 @@ BEGIN
     SELECT r.epoch, r.node_id, r.node, r.since, r.expires_at, r.now_us, r.is_free, r.takeovers_hour
     INTO epoch, scheduler_id, scheduler, since, expires_at, now_us, is_free, takeovers_hour
     FROM :schema.role_state() r;
-    cancel_requested := EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q
-                                WHERE q.node_id = reader AND q.cancel_at IS NOT NULL AND NOT q.cancel_sent);
+    cancel_requested := :schema.cancel_waits(reader);
     RETURN NEXT;
 END
 $$;

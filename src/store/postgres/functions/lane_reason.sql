@@ -3,6 +3,7 @@
 --   scheduled         a node has the scheduler's role, and its lease is not over
 --   full_up           the workspace uses all its slots
 -- The view `executions` calls it with the rights of its reader: it has no operators, and every role may execute it.
+-- Callers: the view executions, status (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.lane_reason(workspace_paused boolean, queue_paused boolean, alive boolean, fits boolean,
                                                reachable boolean, scheduled boolean, full_up boolean) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

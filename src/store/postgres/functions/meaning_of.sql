@@ -1,4 +1,4 @@
--- The meaning of a pending_reason for people (PENDING_REASON_LIST in queue/item.h).
+-- The meaning of a pending_reason for people (PENDING_REASON_LIST in queue/item.h). Caller: why_living().
 CREATE OR REPLACE FUNCTION :schema.meaning_of(pending_reason text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE pending_reason

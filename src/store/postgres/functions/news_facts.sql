@@ -1,10 +1,17 @@
--- The facts in the news for the scheduler, summed up by lane (and by node, where a node holds less).
+-- Sums up news for the scheduler: a fact per lane, or per lane and node where a node holds less.
+--   entries  the news of one round, from news_since()
+-- Rows by kinds of news; columns see schedule():
 --   runnable > 0 (1, 3)   'runnables': list1 lanes, list2 their least ranks
---   held (3, 4)           'helds' per node, n1: list1 lanes, list2 slots; its own items change by the same number
---   node_held (5)         'held' without a lane: the node's items only
+--   held (3, 4)           'helds' per node, n1: list1 lanes, list2 slots; the items of the node itself change by the same number
+--   node_held (5)         'held' without a lane: items of the node only
 --   workspaces (7)        'workspace' with its limits, or 'workspaces' for any
 --   due, 5, 7, 8          'news': the reads to make besides, and the earliest due time
--- Rows: see schedule(). Locks: none. Caller: schedule().
+--
+-- 1. One pass over the news finds the kinds that occur. Each statement below runs only for its kind: after a pause it costs tens of
+--    microseconds, and a program waits for the start of the item that it has enqueued.
+-- 2. Changes of one lane in several entries are summed up, so the scheduler applies each lane once per round.
+-- 3. Limits are read from the workspaces now and not from the news: a later change is in later news, and the newest limits count.
+-- Locks: none. Caller: schedule().
 CREATE OR REPLACE FUNCTION :schema.news_facts(entries :schema.news[])
 RETURNS TABLE (tag text, n1 bigint, n2 bigint, n3 bigint, n4 bigint, flag boolean, list1 bigint[], list2 bigint[])
 LANGUAGE plpgsql STABLE AS $$
@@ -14,7 +21,6 @@ DECLARE
     need_due constant bigint := 4;
     has record;
 BEGIN
-    -- After a pause each statement costs tens of microseconds, and a program waits for the start of what it has enqueued.
     SELECT bool_or(n.least_rank IS NOT NULL) AS ranks, bool_or(n.held IS NOT NULL) AS held, bool_or(n.kind = 5) AS handovers,
            bool_or(n.workspaces IS NOT NULL) AS workspaces, bool_or(n.kind = 7 AND n.workspaces IS NULL) AS any_workspace,
            min(n.due) AS due,

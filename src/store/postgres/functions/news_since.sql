@@ -1,10 +1,12 @@
--- The news of transactions that the snapshot `until` contains and the snapshot `since` does not, behind a position, in the order of the
--- primary key, at most `most`; with_own: also that of the scheduler itself (kinds 2 and 6).
+-- The news that the snapshot `until` contains and the snapshot `since` does not, behind a position, in the order of the primary key.
+--   from_xid, from_seq  the position: the last entry that was read; '0' and 0 = the beginning
+--   most                at most so many entries
+--   with_own            also the news of the scheduler itself (kinds 2 and 6)
 --
--- A transaction is missing in a snapshot if it ran then, or had no id yet. So there is one index probe for each transaction that ran
--- when `since` was taken and has ended by `until`, and one for all later ids: a row is visited once, however long
--- other transactions stay open. Of the later ones, the position and the end of `since` make one bound: with two, PostgreSQL might begin
--- at the lower one.
+-- 1. A transaction is missing in a snapshot if it ran then, or had no id yet. So there are two parts.
+-- 2. For each transaction that ran when `since` was taken and has ended by `until`: one probe of the index.
+-- 3. For all later ids: one range of the index. A row is visited once, however long other transactions stay open.
+-- 4. The position and the end of `since` make one bound of that range. With two bounds PostgreSQL might begin at the lower one.
 -- Locks: none. Index: the primary key. Callers: schedule(), publish_books().
 CREATE OR REPLACE FUNCTION :schema.news_since(since pg_snapshot, until pg_snapshot, from_xid xid8, from_seq bigint, most integer,
                                               with_own boolean) RETURNS SETOF :schema.news

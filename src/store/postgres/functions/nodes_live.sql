@@ -1,4 +1,4 @@
--- How many nodes of the group live.
+-- How many nodes of the group live. Locks: none. Caller: why_living().
 CREATE OR REPLACE FUNCTION :schema.nodes_live(of_group text) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT count(*) FROM :schema.nodes n

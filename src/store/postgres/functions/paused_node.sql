@@ -1,4 +1,5 @@
 -- The name of a live node of the group that `weir node resume` lets accept work again; NULL when there is none.
+-- Locks: none. Caller: why_living().
 CREATE OR REPLACE FUNCTION :schema.paused_node(of_group text) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT min(n.name) FROM :schema.nodes n

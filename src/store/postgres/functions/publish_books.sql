@@ -2,13 +2,18 @@
 --   since, until          a pass: see news_since(). NULL since: all that `until` contains
 --   from_xid, from_seq    the position in the pass; '0' and 0 = its beginning. It spares the dead rows that an old snapshot keeps
 --   most                  entries of this call
---   lane_ids, passes      where the strides of these lanes stand
--- One row: has_epoch (false: nothing was changed), how many entries were folded, and the last one. Fewer than `most`: the pass is over.
+--   lane_ids, passes      the stride positions of these lanes
+-- Returns one row: has_epoch (false: nothing was changed), the number of folded entries, and the last one. Fewer than `most`: the pass
+-- ends.
 --
--- An entry is deleted and added in the same transaction, so the sum of books and news is exact at each commit. The same holds for the
--- numbers of held items in `claims`.
+-- 1. Read the entries of the chunk.
+-- 2. Check the epoch. With something to write, the row of scheduler stays locked, so that a takeover waits for the commit.
+-- 3. Delete the entries, and add them to the books, in one statement. So the sum of books and news is exact at each commit, and an entry
+--    cannot count twice: a repeated call finds it deleted.
+-- 4. In the same statement the numbers of held items in `claims` shrink, and empty sets are deleted.
+-- 5. About once a minute shorten_claims() shortens old sets.
 -- Locks: with something to write, the row of scheduler FOR SHARE, the entries, the books of their lanes, the claims of their sets. Caller:
--- postgres_publish_books().
+-- publish_books (queries/schedule.sql).
 CREATE OR REPLACE FUNCTION :schema.publish_books(own_node bigint, own_epoch bigint, since text, until text, from_xid text,
                                                  from_seq bigint, most integer, lane_ids bigint[], passes bigint[])
 RETURNS TABLE (has_epoch boolean, folded integer, last_xid text, last_seq bigint)

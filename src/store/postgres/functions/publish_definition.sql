@@ -1,5 +1,6 @@
 -- Publishes a definition: a new version, unless the newest has the same text. owner NULL = for every workspace; new_executor_group
 -- NULL = the definition names none; else the group is made when there is none of that name. Locks: its own rows.
+-- Caller: publish_definition (queries/settings.sql).
 CREATE OR REPLACE FUNCTION :schema.publish_definition(definition_name text, owner text, text_of_it text, new_attempts_max integer,
                                            new_executor_group text, new_on_temporal boolean,
                                            OUT status text, OUT definition_id bigint, OUT version integer, OUT unchanged boolean)

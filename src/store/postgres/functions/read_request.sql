@@ -1,4 +1,4 @@
--- One element of the array of enqueue_many(): its parts, or the refusal.
+-- One element of the array of enqueue_many(): its parts, or the refusal. Caller: enqueue_many().
 CREATE OR REPLACE FUNCTION :schema.read_request(request jsonb, OUT status text, OUT message text, OUT hint text, OUT workspace text,
                                      OUT workflow text, OUT params text, OUT idempotency_key text, OUT priority integer,
                                      OUT run_at timestamptz, OUT executor_group text, OUT execution_id uuid)

@@ -1,6 +1,7 @@
--- The reports of engines, a set. Each item has at most one record that ends its claim; arrays are sorted by id, so that rows are
--- locked in one order everywhere. Where no element has a value, an array of texts or bytes may be empty.
---   kinds        0 dispatched, 1 retry, 2 deferred, 3 released, 4 refused, 5 step, 6 completed, 7 failed, 8 cancelled, 9 given back
+-- Records a set of reports of engines.
+--   recorder     the node; 0: a worker outside of any node
+--   ids, fences  sorted by id, so that rows are locked in one order everywhere. At most one record of an item ends its claim
+--   kinds        0 dispatched, 1 retry, 2 deferred, 3 put back, 4 refused, 5 step, 6 completed, 7 failed, 8 cancelled, 9 given back
 --                (enum record_kind)
 --   delays       microseconds, of 1 and 2
 --   was_started  of an end: its start was reported in the same set
@@ -8,13 +9,26 @@
 --                                     the arrays may be empty
 --   step_records, steps ... step_errors  all other steps; step_records names the record that must take effect for the step to be
 --                                     written. An exit_code or due_in below 0 is none
--- A step of an end is stored in the row of the history, unless an earlier set has made a row for it.
+-- Where no element has a value, an array of texts or bytes may be empty.
+--
+-- Each record is conditional on its fence and on the state of its item. The kinds are done in the order of an item's life:
+-- 1. Dispatched: CLAIMED becomes DISPATCHED.
+-- 2. Steps: their items are locked FOR SHARE, so that no handover comes before the commit: the next holder must find the step on record.
+-- 3. Put-backs: CLAIMED becomes PENDING. With a requested cancel they are left to step 5.
+-- 4. Give-backs: the item gets a new fence and no node.
+-- 5. Ends: the row moves to the history in the statement that writes the news. A step of an end is stored in the history row, unless an
+--    earlier set has made a row for it.
+-- 6. Steps are written last, and only those with a record that took effect.
+-- 7. Freed slots wake the scheduler, unless this node schedules: it passes its own records on itself.
+-- 8. Each record that did not take effect gets its outcome from its row now.
+--
 -- Returns the records that did not simply take effect, by their place in the arrays (outcome: 'repeated' = on record already,
 -- 'stale_fence', 'not_found', 'illegal_state'; 'poisoned' = took effect and ended the item as poison), and a last row without a place
 -- that counts the freed slots.
--- What a statement reads of the queue is bounded by the ids of the set, and each join is one of two small sets, and hashed: the cached
--- plan stays good whatever the size of the queue was when it was made.
--- Locks: the rows of the set, ascending. It waits at most lock_timeout for them, which is below deadlock_timeout. Caller: record_set.
+-- The ids of the set bound all that a statement reads of the queue, and each join is one of two small sets, and hashed: the cached plan
+-- stays good for any size that the queue had when it was made.
+-- Locks: the rows of the set, ascending, for at most lock_timeout, which is below deadlock_timeout. Callers: record_events(), record_set
+-- (queries/record.sql).
 CREATE OR REPLACE FUNCTION :schema.record(recorder bigint, ids uuid[], fences bigint[], kinds integer[], delays bigint[],
                                           was_started boolean[], codes text[], errors text[], end_steps text[], end_states text[],
                                           end_attempts integer[], end_failures integer[], end_exit_codes integer[],

@@ -25,7 +25,7 @@ BEGIN
                e (step, state, attempt, failures, exit_code, output, variables, code, error, n)
           WHERE stored IS NOT NULL AND e.n = ANY (stored))
          s (place, step, state, attempt, failures, exit_code, due_in, ends, output, variables, code, error)
-    WHERE (s.place IN (SELECT unnest(done))) IS TRUE -- written like this it is looked up in a hash, not in a loop
+    WHERE (s.place IN (SELECT unnest(done))) IS TRUE -- in this form the planner uses a hash and no loop
     ON CONFLICT (execution_id, step) DO UPDATE
     SET status = excluded.status, attempt = excluded.attempt, failures = excluded.failures, exit_code = excluded.exit_code,
         due_at = excluded.due_at, finished_at = excluded.finished_at, node_id = excluded.node_id, fence = excluded.fence,

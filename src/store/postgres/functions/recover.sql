@@ -1,12 +1,21 @@
--- Declares nodes without a valid lease dead, also counted from server_since(), and those of `gone`, without their processes;
--- hands over the items that dead and stopped nodes still hold, at most `most` items. The locks of a dead node are freed. A node is
--- recovered when nothing of it is left. A lease that ends later than it could have begun, because the server's clock was set back, begins
--- now.
+-- Declares nodes dead and hands over their items, at most `most` in a call.
 --   group_name                NULL = all groups
---   stale_ids, stale_fences   claims that the safety net found (stale_claims in queries/nodes.sql)
---   more                      call again
--- Locks: nodes FOR UPDATE, then items, both with SKIP LOCKED: locked ones are left for the next call. An assignment holds its nodes
--- FOR KEY SHARE, so none to a node that is declared dead here is under way. Caller: recover_items (queries/nodes.sql).
+--   gone                      nodes of the caller's machine without their processes: their lease need not end first
+--   stale_ids, stale_fences   claims that are too old (stale_claims in queries/nodes.sql)
+--   handovers_max             see hand_over()
+-- Returns the numbers of items and nodes; more: call again.
+--
+-- 1. A lease that ends later than it could have begun is from before the server's clock was set back: it begins now.
+-- 2. Nodes without a valid lease, and those of `gone`, are declared dead. A restarted, promoted or restored server may lack heartbeats, so
+--    the lease also counts from server_since(). News of kind 7 stops the scheduler from using them; their locks are freed.
+-- 3. The items of dead and stopped nodes are found by their claim sets and handed over.
+-- 4. A node without items is recovered: no later call reads it.
+-- 5. Stale claims are handed over in the same way.
+-- 6. The commit wakes the scheduler.
+--
+-- Several nodes may call this at once. Locks: nodes FOR UPDATE, then items, both with SKIP LOCKED: locked ones are left for the next call,
+-- so no call waits. An assignment holds its nodes FOR KEY SHARE, so none to a node that is declared dead here is under way. Caller:
+-- recover_items (queries/nodes.sql).
 CREATE OR REPLACE FUNCTION :schema.recover(group_name text, gone bigint[], stale_ids uuid[], stale_fences bigint[],
                                            handovers_max integer, most integer, OUT handed_over integer, OUT poisoned integer,
                                            OUT nodes integer, OUT more boolean)

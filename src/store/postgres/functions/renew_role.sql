@@ -1,7 +1,12 @@
--- Renews the lease of the role for this node and epoch; false: another epoch has it, and nothing is written. The answer holds until the
--- end of the transaction, as that of has_epoch() with locks. The session is noted anew, because a load may run on another one than the
--- take; behind a pooler none was noted, and none is.
---   awaits_lock  a scheduler with dispatch.exclusive has work, and another holder has the lock
+-- Renews the lease of the role; step 1 of schedule().
+--   own_node, own_epoch  the scheduler
+--   lease                microseconds
+--   awaits_lock          a scheduler with dispatch.exclusive has work, and another holder has the lock
+-- Returns false when another epoch has the role; then nothing is written.
+--
+-- 1. The update is conditional on node and epoch: a scheduler that was frozen cannot renew a role that another node took.
+-- 2. The lock of the row holds until the end of the transaction, as that of has_epoch() with locks: a takeover waits.
+-- 3. The session is stored again, because a load may run on another one than the take. Behind a pooler none was stored, and none is.
 -- Locks: the row of scheduler. Caller: schedule().
 CREATE OR REPLACE FUNCTION :schema.renew_role(own_node bigint, own_epoch bigint, lease bigint, awaits_lock boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$

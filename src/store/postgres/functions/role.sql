@@ -1,5 +1,5 @@
 -- The role of the scheduler (enum role_act in store.h).
---   act        look, take, leave
+--   act        read, take, leave
 --   own_epoch  of leave
 --   gone_node  of take: a node without its processes, as the caller has seen on its machine; 0 = none
 --   is_pooled  the session proves nothing about its node: a pooler is between

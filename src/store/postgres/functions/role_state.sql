@@ -1,6 +1,6 @@
 -- The node that schedules, by the rows. is_free: a take of the role would succeed. A lease that ends later than it could have begun,
--- because the server's clock was set back, is over. session_ended: the session that took the role is not
--- there any more; unknown behind a pooler (false). For a session of another role PostgreSQL may hide the start time; then the process
+-- because the server's clock was set back, is over. session_ended: the session that took the role does
+-- not exist; unknown behind a pooler (false). For a session of another role PostgreSQL may hide the start time; then the process
 -- id alone counts.
 -- Locks: none. Callers: role(), inbox().
 CREATE OR REPLACE FUNCTION :schema.role_state(OUT epoch bigint, OUT node_id bigint, OUT node text, OUT since bigint,

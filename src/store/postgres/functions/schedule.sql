@@ -1,6 +1,6 @@
 -- One round of the scheduler in one statement: reads news, assigns, reads heads (store_schedule() in store.h).
 --   own_node, own_epoch   the node that schedules; with another epoch in the row nothing is written
---   lease, awaits_lock    > 0: the lease of the role is renewed for this long, see renew_role()
+--   lease, awaits_lock    lease > 0: the lease of the role is renewed for this time, see renew_role()
 --   since, line           the last round's 'seen' and 'timeline'; NULL since = load all facts
 --   until, from_xid, from_seq  the last round's 'more', else NULL, '0', 0
 --   ids, nodes, handed, skip_locked  the assignments in the order of their start, see assign_items()
@@ -9,14 +9,24 @@
 --   orphans               lanes without a workspace
 --   limits                of items to promote, of orphans to end, of news to read
 --
--- Rows. Columns by tag; other columns are NULL:
+-- 1. Check the epoch and the server, and renew the lease. The row of scheduler stays locked if the round writes: a takeover waits for the
+--    commit, so no assignment of a former epoch follows it.
+-- 2. Without `since`, load all facts. Else read the news since the last round, as facts. It is read before the assignment: an act in it
+--    prevents the assignment, and so does any act since the last 'seen' while news is left.
+-- 3. The state of nodes, groups and handed over items that this news has changed is read in this round: an assignment must not overtake it.
+-- 4. Record the assignments.
+-- 5. Make items that are due runnable, end items without a workspace, and read the state and the heads that are needed.
+-- 6. Look for acts that were committed since step 2, see refuse_acts_since(). If there is one, the transaction is undone, and the caller
+--    repeats the round without assignments.
+--
+-- Returns rows. Columns by tag; other columns are NULL:
 --   round        n1 store time, n2 next due time, n3 1: an act was read and nothing was assigned, flag a cancel waits for own_node
---   seen         name: all news that this snapshot contains were read  timeline     name
---   more         name, n1, n2: news is left; where the next round goes on
+--   seen         name: all news that this snapshot contains was read  timeline     name
+--   more         name, n1, n2: news is left; the position of the next round
 --   assigned, taken, locked  see assign_items()
 --   heads        place, n1 slots_max, n2 weight, flag paused, list1 ranks, ids (NULL: the lane has none)
---   news_heads   the same without a place: n3 lane, n4 after which rank. Of lanes of which an enqueue was read, when the call asks for
---                nothing else: the item that the caller has waited for is assigned one round trip earlier
+--   news_heads   the same without a place: n3 lane, n4 after which rank. Of lanes with a new item in the news, when the call asks for
+--                nothing else: the item is assigned one round trip earlier
 --   runnables, helds  see news_facts()                                pass         n1 lane, n2 pass
 --   held         n1 lane, n2 node, n3 slots, n4 node_held
 --   handed_over  n1 lane, n2 suspicion, n3 suspected at, n5 target, id
@@ -30,12 +40,8 @@
 --   news         n1 bits of enum schedule_need, n2 due time
 --   void         alone: another epoch or another server. The caller must load again under a new epoch.
 --
--- News is read before the assignment. An act in it prevents the assignment; so does any act since the last 'seen' while news is left.
--- Its last statement but one looks for acts that were committed since, see refuse_acts_since(). If there is one, the caller repeats the
--- round without assignments.
 -- Locks: with something to write, the row of scheduler FOR SHARE; to renew the lease, FOR NO KEY UPDATE; then those of assign_items();
--- last, as in every act, the table act_gate.
--- Caller: postgres_schedule().
+-- last, as in every act, the table act_gate. Caller: postgres_schedule().
 CREATE OR REPLACE FUNCTION :schema.schedule(own_node bigint, own_epoch bigint, lease bigint, awaits_lock boolean, since text,
                                             line text, until text, from_xid text, from_seq bigint, ids uuid[], nodes bigint[],
                                             handed boolean[], skip_locked boolean, lanes bigint[], ranks bigint[], after uuid[],
@@ -67,7 +73,7 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
-    IF since IS NULL THEN
+    IF since IS NULL THEN -- step 2
         RETURN QUERY SELECT l.tag, NULL::integer, l.n1, l.n2, l.n3, l.n4, l.n5, NULL::bigint, NULL::bigint, NULL::bigint,
                             NULL::bigint, l.flag, l.id, l.name, NULL::bytea, NULL::integer[], NULL::integer[], NULL::bigint[],
                             NULL::bigint[], NULL::bigint[], NULL::uuid[]
@@ -75,8 +81,7 @@ BEGIN
     ELSE
         entries := ARRAY(SELECT n FROM :schema.news_since(since::pg_snapshot, news_seen, from_xid::xid8, from_seq, limits[3], false) n);
         has_more := cardinality(entries) = limits[3];
-        has_act := CASE WHEN has_more THEN :schema.has_acts_since(since::pg_snapshot)
-                        ELSE EXISTS (SELECT 1 FROM unnest(entries) n WHERE n.kind = 7) END;
+        has_act := :schema.news_has_act(entries, has_more, since::pg_snapshot);
         tag := CASE WHEN has_more THEN 'more' ELSE 'seen' END;
         name := news_seen::text;
         n1 := (entries[limits[3]]).xid::text::bigint;
@@ -87,18 +92,15 @@ BEGIN
                                 NULL::bigint, f.flag, NULL::uuid, NULL::text, NULL::bytea, NULL::integer[], NULL::integer[],
                                 f.list1, f.list2, NULL::bigint[], NULL::uuid[]
                          FROM :schema.news_facts(entries) f;
-            -- Changes of state and of handed over items in this news are read at once: an assignment must not overtake it.
-            needs := needs | (SELECT bit_or(CASE n.kind WHEN 5 THEN need_handed_over WHEN 7 THEN need_state WHEN 8 THEN need_state
-                                            ELSE 0 END)
-                              FROM unnest(entries) n);
+            needs := needs | :schema.news_needs(entries); -- step 3
         END IF;
     END IF;
-    IF assigns AND NOT has_act THEN
+    IF assigns AND NOT has_act THEN -- step 4
         RETURN QUERY SELECT a.tag, a.place, a.n1, a.n2, a.n3, a.n4, a.n5, a.n6, a.n7, a.n8, a.n9, a.flag, NULL::uuid, NULL::text, a.data,
                             a.places, a.plain, a.list1, a.list2, a.list3, NULL::uuid[]
                      FROM :schema.assign_items(own_node, ids, nodes, handed, skip_locked) a;
     END IF;
-    IF next_due <= now_us THEN
+    IF next_due <= now_us THEN -- step 5, to the heads of the news
         RETURN QUERY SELECT 'runnable', NULL::integer, p.lane, p.least_rank, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
                             NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid, NULL::text, NULL::bytea,
                             NULL::integer[], NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint[], NULL::uuid[]
@@ -124,13 +126,12 @@ BEGIN
                             NULL::integer[], h.rank_list, NULL::bigint[], NULL::bigint[], h.id_list
                      FROM :schema.news_heads(entries) h;
     END IF;
-    PERFORM :schema.refuse_acts_since(news_seen) WHERE assigns AND NOT has_act;
+    PERFORM :schema.refuse_acts_since(news_seen) WHERE assigns AND NOT has_act; -- step 6
     tag := 'round';
     n1 := now_us;
     n2 := next_due;
     n3 := has_act::integer;
-    flag := EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q
-                    WHERE q.node_id = own_node AND q.cancel_at IS NOT NULL AND NOT q.cancel_sent);
+    flag := :schema.cancel_waits(own_node);
     name := NULL;
     RETURN NEXT;
 END

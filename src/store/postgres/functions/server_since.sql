@@ -1,7 +1,8 @@
--- Since when (store time) this server has had these rows; 0: since the store was made. A server that was restarted, promoted or restored
--- from a backup may lack transactions that nodes have seen, so until a node has sent a heartbeat to it, its executions are unknown.
--- A moment that the clock has not reached is of before it was set back. It is replaced by the present one: else no node would count as
--- heard until then, and the role would be refused for as long.
+-- The store time from which this server has had these rows; 0: from the beginning of the store. A server that was restarted, promoted or
+-- restored from a backup may lack transactions that nodes have seen. Until a node has sent a heartbeat to it, the executions of that node
+-- are unknown.
+-- A stored time in the future is from before the clock was set back. It is replaced by the present one, because no heartbeat would be
+-- later than it, and nothing could take the role until then.
 -- Locks: none, but when the server is another one, or its clock was set back, the row of scheduler. Callers: take_role(), recover().
 CREATE OR REPLACE FUNCTION :schema.server_since() RETURNS bigint
 LANGUAGE plpgsql VOLATILE AS $$

@@ -1,4 +1,4 @@
--- The SQLSTATE of a refusal: class WR, then the number of the status in include/weir/status.h (docs/sql.md lists them).
+-- The SQLSTATE of a refusal: class WR, then the number of the status in include/weir/status.h (docs/sql.md lists them). Caller: refuse().
 CREATE OR REPLACE FUNCTION :schema.sqlstate_of(status text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE status

@@ -1,5 +1,5 @@
--- A node leaves: its items are given back and waits for another node. At most `most` items in one call; returns how many. The call
--- that finds nothing left marks the node as stopped and recovered.
+-- A node stops: gives back at most `most` of its items, and returns their number. They keep their slots and wait for another node. The
+-- call that finds fewer items marks the node as stopped and recovered.
 -- Locks: the node FOR UPDATE, so that no assignment to it is under way; then its items by ascending id. Caller: stop_node
 -- (queries/nodes.sql).
 CREATE OR REPLACE FUNCTION :schema.stop_node(leaver bigint, is_graceful boolean, most integer) RETURNS integer

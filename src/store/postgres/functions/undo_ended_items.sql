@@ -1,5 +1,6 @@
--- Of inserted items whose ids were given: deletes those that are in the history, because they lived and ended between the check and the
--- insert; an ended execution must not live again. Corrects the news. Returns the ids that stay. Caller: enqueue_set().
+-- Deletes, of inserted items with given ids, those that are in the history: they lived and ended between the check of enqueue_set() and the
+-- insert, and an ended execution must not live again. Corrects the news. Returns the ids that stay.
+-- Locks: none but its own rows. Caller: enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.undo_ended_items(now_us bigint, inserted uuid[]) RETURNS uuid[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

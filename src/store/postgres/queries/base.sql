@@ -28,12 +28,12 @@ SELECT version, name FROM :schema.schema_migrations ORDER BY version;
 -- name: listen
 LISTEN :schema;
 
--- Nothing but a sign of life.
+-- Tests a connection: any answer shows that the server is alive.
 -- name: probe
 SELECT 1;
 
--- A lock is waited for in short turns: behind a lock that is waited for, everybody waits. A turn is longer than deadlock_timeout, after
--- which the server's own vacuum makes way.
+-- A migration waits for a lock in short turns: every later request for the same table waits behind it. A turn is longer than
+-- deadlock_timeout, after which the server's own vacuum gives up its lock.
 -- name: begin_migration
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL statement_timeout = 0;
@@ -70,7 +70,7 @@ CREATE TABLE :schema.schema_migrations (
     applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- An empty schema that another role made for us.
+-- The same in an empty schema that another role has made.
 -- name: create_ledger_in_schema
 CREATE TABLE :schema.schema_migrations (
     version    integer NOT NULL PRIMARY KEY,
@@ -110,8 +110,8 @@ SELECT format(s.statement, $1) FROM (VALUES
   (8, 'ALTER DEFAULT PRIVILEGES IN SCHEMA :schema GRANT EXECUTE ON FUNCTIONS TO %I')
 ) s(place, statement) ORDER BY s.place;
 
--- $1 role. An object that it may not use all the same: to a role without rights to give, GRANT only warns. No row when all
--- is well.
+-- $1 role. An object that the role may not use in spite of the grants: to a caller without the right to give, GRANT only warns.
+-- No row: the role has all rights.
 -- name: find_missing_right
 SELECT o.name FROM (
     SELECT 1 AS place, format('schema %s', n.nspname) AS name, has_schema_privilege($1, n.oid, 'USAGE') AS given

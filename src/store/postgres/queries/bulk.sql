@@ -1,7 +1,7 @@
 -- Operators' acts. The acts themselves are functions over sets of ids.
 
--- Which executions an act is about, in the order of their ids. Two arms, one for the living and one for the ended, each along its
--- primary key, and not at all when none of its states is asked for: retention would read a whole backlog. $1 behind this id, $2 workspace
+-- The executions of an act, in the order of their ids. Two arms, one for the living and one for the ended ones, each along its
+-- primary key. An arm without a wanted state reads nothing: retention would read a whole backlog. $1 behind this id, $2 workspace
 -- or NULL, $3 state bits, $4 workflow or NULL, $5 group or NULL, $6 error code or NULL, $7 idempotency key or NULL, $8 created since,
 -- $9 created before, $10 finished before, $11 limit, $12 one id or NULL, $13 retried (as in choose_executions())
 -- name: bulk_ids

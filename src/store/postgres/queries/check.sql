@@ -44,10 +44,10 @@ FROM :schema.books k WHERE k.lane_id NOT IN (:schema.lane_id(k.group_id, k.works
 UNION ALL
 SELECT format('the scheduler has %s rows', count(*)) FROM :schema.scheduler HAVING count(*) <> 1
 UNION ALL
-SELECT format('workspace %s: its plan %s is not there', w.name, w.plan)
+SELECT format('workspace %s: its plan %s does not exist', w.name, w.plan)
 FROM :schema.workspaces w WHERE NOT EXISTS (SELECT 1 FROM :schema.plans p WHERE p.name = w.plan)
 UNION ALL
-SELECT format('workspace %s: slots_max is %s, its plan and override say %s', w.name, w.slots_max,
+SELECT format('workspace %s: slots_max is %s, its plan and its own limit give %s', w.name, w.slots_max,
               coalesce(w.max_concurrent, p.max_concurrent))
 FROM :schema.workspaces w JOIN :schema.plans p ON p.name = w.plan
 WHERE w.slots_max <> coalesce(w.max_concurrent, p.max_concurrent) OR w.weight <> p.weight
@@ -55,13 +55,14 @@ LIMIT 1000;
 
 -- Living executions. A workspace or a definition may have been deleted under them: the scheduler or the node fails them.
 -- name: check_live
-SELECT format('execution %s is live and ended at once', q.id)
+SELECT format('execution %s is both in the queue and in the history', q.id)
 FROM :schema.workflow_execution_queue q JOIN :schema.workflow_executions h ON h.id = q.id
 UNION ALL
 SELECT format('execution %s has fence %s, the store gave out %s', q.id, q.fence, f.last_value)
 FROM :schema.workflow_execution_queue q JOIN :schema.fences f ON q.fence > f.last_value
 UNION ALL
-SELECT format('execution %s refers to what is not there', q.id) FROM :schema.workflow_execution_queue q
+SELECT format('execution %s refers to a row that does not exist, or its columns contradict each other', q.id)
+FROM :schema.workflow_execution_queue q
 WHERE q.lane_id & 2147483647 <> q.workspace_id
    OR NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.id = q.lane_id >> 32)
    OR q.has_params <> EXISTS (SELECT 1 FROM :schema.execution_params p WHERE p.id = q.id)
@@ -85,19 +86,19 @@ WHERE coalesce(b.completed, 0) < e.completed OR coalesce(b.failed, 0) < e.failed
 LIMIT 1000;
 
 -- name: check_params
-SELECT format('params of %s belong to nothing', p.id) FROM :schema.execution_params p
+SELECT format('params of %s belong to no execution', p.id) FROM :schema.execution_params p
 WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = p.id)
   AND NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = p.id)
 LIMIT 1000;
 
 -- name: check_steps
-SELECT format('step %s of %s belongs to nothing', s.step, s.execution_id) FROM :schema.workflow_node_executions s
+SELECT format('step %s of %s belongs to no execution', s.step, s.execution_id) FROM :schema.workflow_node_executions s
 WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = s.execution_id)
   AND NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = s.execution_id)
 LIMIT 1000;
 
 -- name: check_keys
-SELECT format('idempotency key %s points to nothing', k.key) FROM :schema.idempotency_keys k
+SELECT format('idempotency key %s names no execution', k.key) FROM :schema.idempotency_keys k
 WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = k.execution_id)
   AND NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = k.execution_id)
 LIMIT 1000;

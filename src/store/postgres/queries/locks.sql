@@ -1,7 +1,7 @@
 -- Locks of the specification, in the table of the Java library ShedLock. Columns without zone hold UTC; store time is turned into
 -- such a timestamp exactly (a product below 2^53 microseconds). An equal time counts as expired, as there.
 
--- The first fault of the table, which another program may have made, and a hint; no row when all is well.
+-- The first fault of the table, which another program may have made, and a hint; no row: the table is right.
 -- name: find_lock_table_problem
 WITH place AS (
     SELECT pg_catalog.to_regclass(':schema.shedlock') AS id, :'schema' || '.shedlock' AS name
@@ -16,12 +16,12 @@ SELECT o.problem, o.hint FROM (
     FROM place p WHERE p.id IS NULL
     UNION ALL
     SELECT 2, format('the table %s has no column %s', p.name, w.name),
-           'it has name, lock_until, locked_at and locked_by, as the library ShedLock says'
+           'it has name, lock_until, locked_at and locked_by, as the library ShedLock defines'
     FROM place p CROSS JOIN unnest(ARRAY['name', 'lock_until', 'locked_at', 'locked_by']) w (name)
     WHERE p.id IS NOT NULL AND w.name NOT IN (SELECT c.attname FROM columns c)
     UNION ALL
     SELECT 3, format('the column %s of %s is %s: two holders would read it differently', c.attname, p.name, c.type),
-           'make it timestamp without time zone, in UTC, while nobody holds a lock'
+           'make it timestamp without time zone, in UTC, while no lock is held'
     FROM place p CROSS JOIN columns c
     WHERE c.attname IN ('lock_until', 'locked_at') AND c.atttypid <> 'pg_catalog.timestamp'::pg_catalog.regtype
     UNION ALL
@@ -44,7 +44,7 @@ SELECT count(*) FROM :schema.shedlock l
 WHERE l.name = $1 AND l.locked_by <> $2
   AND l.lock_until > timestamp '1970-01-01' + :schema.store_time() * interval '1 microsecond';
 
--- One statement; "perhaps ours" after a lost answer is ours when the holder matches. $1 name, $2 holder, $3 at most
+-- One statement; after a lost answer a repeated call succeeds, because the holder matches. $1 name, $2 holder, $3 at most
 -- name: take_lock
 INSERT INTO :schema.shedlock AS l (name, lock_until, locked_at, locked_by)
 SELECT $1, t.now + $3 * interval '1 microsecond', t.now, $2
@@ -64,7 +64,7 @@ UPDATE :schema.shedlock l SET lock_until = greatest(t.now, l.locked_at + $3 * in
 FROM (SELECT timestamp '1970-01-01' + :schema.store_time() * interval '1 microsecond' AS now OFFSET 0) t
 WHERE l.name = $1 AND l.locked_by = $2 AND l.lock_until > t.now;
 
--- An operator frees the lock of a holder that is gone.
+-- An operator frees a lock, whichever holder has it.
 -- name: free_lock
 UPDATE :schema.shedlock l SET lock_until = t.now
 FROM (SELECT timestamp '1970-01-01' + :schema.store_time() * interval '1 microsecond' AS now OFFSET 0) t

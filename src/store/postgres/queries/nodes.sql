@@ -1,11 +1,11 @@
 -- Nodes, leases, recovery.
 
--- A process that stands up again after a lost lease keeps the orders of an operator. Nodes that are long gone and recovered are
--- forgotten (nFlow keeps them for a year). $1 name, $2 group, $3 host, $4 boot id, $5 pid, $6 keeper's pid, $7 version, $8 engine,
--- $9 lease, $10 how long rows are kept, $11 is outlived, $12 not_accepting, $13 capacity, $14 life, $15 engine of its target or NULL =
--- it does not know its target yet, $16 service, $17 namespace, $18 address
+-- A process that starts its node again after a lost lease keeps the orders of an operator. Rows of nodes that were recovered long ago
+-- are deleted. $1 name, $2 group, $3 host, $4 boot id, $5 pid, $6 keeper's pid, $7 version, $8 engine, $9 lease, $10 the time for which
+-- rows of recovered nodes are kept, $11 is outlived, $12 not_accepting, $13 capacity, $14 life, $15 engine of its target or NULL = its
+-- target is not known yet, $16 service, $17 namespace, $18 address
 -- name: start_node
-WITH forgotten AS (
+WITH deleted AS (
     DELETE FROM :schema.nodes n WHERE n.recovered_at IS NOT NULL AND n.recovered_at < :schema.store_time() - $10
 ), made AS (
     INSERT INTO :schema.executor_groups (name)
@@ -25,8 +25,8 @@ WITH forgotten AS (
 )
 SELECT s.id, :schema.notify_news() FROM started s;
 
--- $1 node, $2 engine, $3 service, $4 namespace, $5 address. Another target than before is an act (7): the scheduler must not use what it
--- has read of the node.
+-- $1 node, $2 engine, $3 service, $4 namespace, $5 address. Another target than before is an act (7): the scheduler must read the
+-- node again before it assigns to it.
 -- name: node_target
 WITH target AS MATERIALIZED (
     SELECT :schema.keep_target($2, $3, $4, $5) AS id
@@ -46,7 +46,7 @@ SELECT count(*), (SELECT count(*) FROM feed) FROM changed;
 -- is lost (first), and for each that lives on the same machine; at least one row. $1 node, $2 engine reachable, $3 running,
 -- $4 stuck, $5 at most so many rows, $6 the engine's last error, $7 its keeper, $8 not_accepting, $9 capacity. News only when the node
 -- accepts more or less than in its last heartbeat: less is an act (7), so that the scheduler assigns nothing to it that it has not read.
--- $10 when its last heartbeat came: an older row is that of a backup, and the node has lost its lease. $11 engine impaired
+-- $10 when its last heartbeat came: an older row is of a backup, and the node has lost its lease. $11 engine impaired
 -- Index: nodes_unrecovered.
 -- name: beat_node
 WITH beat AS (
@@ -58,13 +58,15 @@ WITH beat AS (
     FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t, :schema.nodes o
     WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.active_at >= $10 AND o.id = $1
     RETURNING n.id, n.desired_state, n.active_at, n.executor_group, n.boot_id,
-              CASE WHEN o.expires_at > t.now_us AND o.engine_reachable AND o.not_accepting IS NULL THEN o.capacity ELSE 0 END AS old_room,
-              CASE WHEN $2 AND $8::text IS NULL THEN $9 ELSE 0 END AS new_room
+              CASE WHEN o.expires_at > t.now_us AND o.engine_reachable AND o.not_accepting IS NULL THEN o.capacity ELSE 0 END
+              AS old_capacity,
+              CASE WHEN $2 AND $8::text IS NULL THEN $9 ELSE 0 END AS new_capacity
 ), feed AS (
     INSERT INTO :schema.news (at, kind, node_id, workspaces)
-    SELECT b.active_at, CASE WHEN b.new_room < b.old_room THEN 7 ELSE 8 END, b.id, '{}' FROM beat b WHERE b.new_room <> b.old_room
+    SELECT b.active_at, CASE WHEN b.new_capacity < b.old_capacity THEN 7 ELSE 8 END, b.id, '{}'
+    FROM beat b WHERE b.new_capacity <> b.old_capacity
     RETURNING :schema.notify_news()
-), others AS (
+), other_nodes AS (
     SELECT o.id, o.pid, o.keeper_pid, o.life, o.dead_at IS NOT NULL OR o.stopped_at IS NOT NULL OR o.expires_at <= b.active_at
                OR o.expires_at > b.active_at + o.lease + 1000000 AS lost,
            o.boot_id = b.boot_id AS is_here
@@ -73,7 +75,7 @@ WITH beat AS (
 SELECT b.desired_state, (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1)
                OR coalesce((SELECT g.paused FROM :schema.executor_groups g WHERE g.name = b.executor_group), false),
        b.active_at, o.lost, o.id, o.pid, o.keeper_pid, o.life
-FROM beat b LEFT JOIN others o ON o.lost OR o.is_here
+FROM beat b LEFT JOIN other_nodes o ON o.lost OR o.is_here
 ORDER BY o.lost DESC NULLS LAST, o.id LIMIT $5;
 
 -- $1 node, $2 graceful, $3 limit
@@ -81,17 +83,17 @@ ORDER BY o.lost DESC NULLS LAST, o.id LIMIT $5;
 SELECT :schema.stop_node($1, $2, $3);
 
 -- name: set_desired_state
-WITH wished AS (
+WITH changed AS (
     UPDATE :schema.nodes n SET desired_state = $2
     FROM :schema.nodes o
     WHERE o.id = n.id AND (n.name = $1 OR n.id::text = $1) AND n.stopped_at IS NULL AND n.dead_at IS NULL
     RETURNING n.id, o.desired_state AS old_state
 ), feed AS (
     INSERT INTO :schema.news (at, kind, workspaces)
-    SELECT :schema.store_time(), CASE $2 WHEN 'run' THEN 8 ELSE 7 END, '{}' FROM wished w WHERE w.old_state <> $2
+    SELECT :schema.store_time(), CASE $2 WHEN 'run' THEN 8 ELSE 7 END, '{}' FROM changed w WHERE w.old_state <> $2
     RETURNING :schema.notify_news()
 )
-SELECT count(*), (SELECT count(*) FROM feed) FROM wished;
+SELECT count(*), (SELECT count(*) FROM feed) FROM changed;
 
 -- name: live_node_names
 SELECT n.name FROM :schema.nodes n WHERE n.recovered_at IS NULL AND n.stopped_at IS NULL AND n.dead_at IS NULL ORDER BY n.id LIMIT 100;
@@ -108,8 +110,8 @@ FROM (SELECT n.id, n.pid, n.keeper_pid, n.life,
       WHERE n.recovered_at IS NULL AND ($1::text IS NULL OR n.executor_group = $1)) k
 WHERE k.lost OR k.is_neighbour ORDER BY k.lost DESC, k.id LIMIT $4;
 
--- The safety net of the specification: CLAIMED for too long, by $1 itself, or by a node that does not live; $1 = 0: by any.
--- $2 for how long, $3 group or NULL, $4 limit.
+-- Claims that are too old: CLAIMED by $1 itself, or by a node that does not live; $1 = 0: by any node. $2 the age, $3 group or NULL,
+-- $4 limit.
 -- name: stale_claims
 SELECT q.id, q.fence FROM :schema.held_items q
 WHERE q.claim_node > 0 AND q.status = 'CLAIMED' AND q.claimed_at <= :schema.store_time() - $2

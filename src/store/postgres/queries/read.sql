@@ -111,7 +111,7 @@ WHERE ($1 IS NULL OR l.name = $1) AND l.name COLLATE "C" > $2 ORDER BY l.name CO
 -- name: list_groups
 SELECT g.name, g.paused FROM :schema.executor_groups g WHERE ($1 IS NULL OR g.name = $1) AND g.name > $2 ORDER BY g.name LIMIT $3;
 
--- One statement: one state. NULL: it does not live.
+-- One statement shows one state of the store. NULL: the execution is not in the queue.
 -- name: why_living
 SELECT :schema.why_living($1), :schema.place_of($1);
 

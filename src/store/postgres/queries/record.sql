@@ -10,12 +10,12 @@ SELECT r.place, r.outcome, r.slots_freed
 FROM :schema.record($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
                     $26, $27, $28, $29) r;
 
--- A set with more to keep than its rows can hold.
+-- A set with more to store than its rows can hold.
 -- name: record_events
 SELECT r.place, r.outcome, r.slots_freed
 FROM :schema.record_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
                           $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37) r;
 
--- The places of records of items that another transaction holds. $1 items
+-- The places of the records with an item that another transaction has locked. $1 items
 -- name: held_by_others
 SELECT h.place FROM :schema.held_by_others($1) h (place);

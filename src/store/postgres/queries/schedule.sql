@@ -5,9 +5,9 @@
 SELECT r.outcome, r.epoch, r.node_id, r.node, r.since, r.expires_at, r.now_us, r.is_free, r.takeovers_hour
 FROM :schema.role($1, $2, $3, $4, $5, $6, $7) r;
 
--- $1 node, $2 epoch, $3 lease, $4 snapshot, $5 timeline, $6 snapshot, $7 transaction and $8 entry of news that is left, $9 items, $10 their
--- nodes, $11 handed over, $12 skip locked rows, $13 lanes to read, $14 from rank, $15 and item, $16 how many, $17 needs, $18 orphans,
--- $19 limits
+-- The parameters of schedule(), in its order: $1 node, $2 epoch, $3 lease, $4 waits for the lock, $5 snapshot, $6 timeline, $7 snapshot,
+-- $8 transaction and $9 entry of the news that is left, $10 items, $11 their nodes, $12 handed over, $13 skip locked rows, $14 lanes to
+-- read, $15 from rank, $16 and item, $17 how many, $18 needs, $19 orphans, $20 limits
 -- name: schedule
 SELECT r.tag, r.place, r.n1, r.n2, r.n3, r.n4, r.n5, r.n6, r.n7, r.n8, r.n9, r.flag, r.id, r.name, r.data,
        r.places, r.plain, r.list1, r.list2, r.list3, r.id_list

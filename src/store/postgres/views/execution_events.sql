@@ -1,4 +1,4 @@
--- The story of each execution, in order, for every reader. The times of its rows are not stored again as events.
+-- The events of each execution, in order, for every reader. The times of its rows are not stored again as events.
 -- `stage` orders entries of one time: enqueue, claim, dispatch, steps, other events, end.
 CREATE OR REPLACE VIEW :schema.execution_events AS
 SELECT e.execution_id AS execution_id, :schema.time_of(e.at) AS at, e.event AS event,

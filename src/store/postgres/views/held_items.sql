@@ -1,4 +1,4 @@
--- The items that nodes hold, CLAIMED or DISPATCHED, found by the sets in which they were given out. claim_node and claim_fence are node
+-- The items that nodes hold, CLAIMED or DISPATCHED, found by their claim sets. claim_node and claim_fence are node
 -- and fence of the set and of the item; a condition on them uses the index of `claims`. claim_node 0: handed over. last_id: the highest id
 -- of the set.
 CREATE OR REPLACE VIEW :schema.held_items AS

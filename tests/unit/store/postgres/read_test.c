@@ -174,8 +174,8 @@ static void the_check_finds_what_was_broken_on_purpose(void **state)
         const char *breaks;
         const char *words;
     } cases[] = {
-        {"UPDATE weir.workspaces SET slots_max = 9", "slots_max is 9, its plan and override say 1"},
-        {"UPDATE weir.plans SET weight = 9", "its plan and override say"},
+        {"UPDATE weir.workspaces SET slots_max = 9", "slots_max is 9, its plan and its own limit give 1"},
+        {"UPDATE weir.plans SET weight = 9", "its plan and its own limit give"},
         {"UPDATE weir.news SET runnable = '{2}'", "runnable is 2 of 1"},
         {"DELETE FROM weir.news", "runnable is 0 of 1"},
         {"UPDATE weir.workflow_execution_queue SET phase = 1, due_at = 1", "waiting is 0 of 1"},
@@ -195,13 +195,13 @@ static void the_check_finds_what_was_broken_on_purpose(void **state)
          " deferrals, handovers, interruptions, fence, node_id, has_params, created_at, finished_at)"
          " SELECT id, lane_id, workspace_id, definition_id, 'FAILED', 0, 1, 0, 0, 0, 0, 0, 0, true, 1, 1"
          " FROM weir.workflow_execution_queue",
-         "is live and ended at once"},
+         "is both in the queue and in the history"},
         {"UPDATE weir.workflow_execution_queue SET fence = 1000000", "has fence 1000000"},
-        {"UPDATE weir.workflow_execution_queue SET lane_id = lane_id + 1", "refers to what is not there"},
-        {"UPDATE weir.workflow_execution_queue SET node_id = 9", "refers to what is not there"},
-        {"DELETE FROM weir.execution_params", "refers to what is not there"},
-        {"UPDATE weir.execution_params SET id = gen_random_uuid()", "belong to nothing"},
-        {"UPDATE weir.idempotency_keys SET execution_id = gen_random_uuid()", "idempotency key key points to nothing"},
+        {"UPDATE weir.workflow_execution_queue SET lane_id = lane_id + 1", "refers to a row that does not exist"},
+        {"UPDATE weir.workflow_execution_queue SET node_id = 9", "refers to a row that does not exist"},
+        {"DELETE FROM weir.execution_params", "refers to a row that does not exist"},
+        {"UPDATE weir.execution_params SET id = gen_random_uuid()", "belong to no execution"},
+        {"UPDATE weir.idempotency_keys SET execution_id = gen_random_uuid()", "idempotency key key names no execution"},
         {"INSERT INTO weir.workflow_node_executions (execution_id, step, status, attempt, failures, started_at, node_id, "
          "fence)"
          " VALUES (gen_random_uuid(), 'one', 'RUNNING', 1, 0, 1, 0, 0)",

@@ -1,0 +1,7 @@
+-- Whether an act is in the news of a round; with has_more, whether any act was committed since the snapshot `old`: it may be in the news
+-- that is left.
+-- Locks: none. Caller: schedule().
+CREATE OR REPLACE FUNCTION :schema.news_has_act(entries :schema.news[], has_more boolean, old pg_snapshot) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+    SELECT CASE WHEN has_more THEN :schema.has_acts_since(old) ELSE EXISTS (SELECT 1 FROM unnest(entries) n WHERE n.kind = 7) END
+$$;
