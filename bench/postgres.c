@@ -1,6 +1,7 @@
 /* PostgreSQL: many nodes on one database, beside the plain SQL floor of the same run.
  *
- * Seconds depend on the machine and on who else uses it; buffers, commits, bytes of log and shares of HOT updates do not.
+ * Seconds depend on the machine and on the other programs on it; buffers, commits, bytes of log and shares of HOT updates
+ * do not.
  */
 #include <math.h>
 #include <stdio.h>
@@ -89,14 +90,14 @@ static double drain(struct postgres_server *server, const char *name, size_t nod
     struct postgres_process nodes[NODES_MAX];
     struct starts *starts = starts_make();
     postgres_scene_open(&scene, server, name, true);
-    postgres_scene_hurry(&scene, true);
+    postgres_scene_set_relaxed(&scene, true);
     fixture_workspaces(scene.store, 0, capped ? WORKSPACES : 1, capped ? NULL : "enterprise");
     if (!capped) {
         struct workspace_change change = {.name = fixture_workspace(0), .max_concurrent = UNLIMITED, .paused = -1};
         BENCH_OK(store_set_workspace(scene.store, &change, &fault), &fault);
     }
     fixture_fill(scene.store, 0, capped ? WORKSPACES : 1, count);
-    postgres_scene_hurry(&scene, false);
+    postgres_scene_set_relaxed(&scene, false);
     postgres_nodes_make(&scene, starts, nodes, node_count);
     struct drain_counts at_first = begin_counts(&scene);
     double began = bench_now();

@@ -51,15 +51,15 @@ static void measure(struct bench *bench, struct postgres_server *server)
     size_t filled = 0;
     postgres_scene_open(&scene, server, "backlog", true);
     postgres_claim_open(&claim, &scene);
-    postgres_scene_hurry(&scene, true);
+    postgres_scene_set_relaxed(&scene, true);
     fixture_workspaces(scene.store, 0, WORKSPACES, "enterprise");
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         char name[32];
         size_t count = bench->quick ? levels[i].quick : levels[i].count;
-        postgres_scene_hurry(&scene, true);
+        postgres_scene_set_relaxed(&scene, true);
         postgres_backlog_fill(&scene, "noop", 0, WORKSPACES, filled, count - filled);
         filled = count;
-        postgres_scene_hurry(&scene, false);
+        postgres_scene_set_relaxed(&scene, false);
         struct explained explained = postgres_claim_explain(bench, &claim, 0, 10);
         least = i == 0 ? explained : least;
         filled += 10;

@@ -1,4 +1,5 @@
-/* One statement is measured: the call of schedule() as the driver sends it, with what a scheduler decided on this store.
+/* One statement is measured: the call of schedule() as the driver sends it, with the assignments of a scheduler on this
+ * store.
  *
  *   1. A claimer (tests/support/claiming.h) takes the role and learns all facts, heads and news.
  *   2. Its scheduler deals ten items. They become the statement's assignments; each of their lanes is also read, behind
@@ -107,7 +108,7 @@ static void write_statement(const struct postgres_claim *claim, const struct rou
     BENCH_CHECK(text_format(to, "0, '{}', '{%d,%d,%d}') r", PROMOTE_BATCH, RECOVER_BATCH, NEWS_BATCH_MOST) == WEIR_OK);
 }
 
-/* --- what is assigned --- */
+/* --- the assignments --- */
 
 static bool is_read(const struct round *round, int64_t lane_id)
 {
@@ -134,7 +135,7 @@ static void add_reads_of_lanes(struct round *round)
     }
 }
 
-static void deal(const struct postgres_claim *claim, struct round *round)
+static void assign_round(const struct postgres_claim *claim, struct round *round)
 {
     struct scheduler *scheduler = claimer_scheduler(claim->claimer);
     int64_t now_us = clock_boot(clock_system());
@@ -156,7 +157,8 @@ static void bring_up_to_date(const struct postgres_claim *claim)
     BENCH_OK(claimer_publish(claim->claimer, &fault), &fault);
 }
 
-/* Serves ten items and puts them back, so that the window of a lane that is served alone grows to what it needs. */
+/* Serves ten items and puts them back, so that the window of a lane that is served alone grows to the size that it needs.
+ */
 static void claim_and_release(const struct postgres_claim *claim)
 {
     struct record records[CLAIM_ITEMS];
@@ -209,7 +211,7 @@ struct explained postgres_claim_explain(const struct bench *bench, const struct 
         claim_and_release(claim);
     }
     bring_up_to_date(claim);
-    deal(claim, &round);
+    assign_round(claim, &round);
     text_copy(round.since, sizeof round.since, postgres_scene_text(claim->scene, "SELECT pg_current_snapshot()"));
     fixture_fill(claim->scene->store, first, workspaces, workspaces);
     write_statement(claim, &round, &sql);
@@ -221,13 +223,13 @@ struct explained postgres_claim_explain(const struct bench *bench, const struct 
     return explained;
 }
 
-void postgres_claim_report(struct bench *bench, const char *what, const struct explained *claim,
+void postgres_claim_report(struct bench *bench, const char *suffix, const struct explained *claim,
                            const struct explained *base)
 {
     char name[FIGURE_NAME_MAX];
-    (void)snprintf(name, sizeof name, "pg claim of 10%s: time", what);
+    (void)snprintf(name, sizeof name, "pg claim of 10%s: time", suffix);
     bench_report(bench, name, claim->us, "us", base->us, RATIO_AT_MOST, 1.5);
-    (void)snprintf(name, sizeof name, "pg claim of 10%s: buffers", what);
+    (void)snprintf(name, sizeof name, "pg claim of 10%s: buffers", suffix);
     bench_report(bench, name, claim->buffers, "buffers", base->buffers, VALUE_AT_MOST, fmin(200, 1.5 * base->buffers));
 }
 
@@ -253,7 +255,7 @@ static void open_full(struct postgres_scene *scene, struct postgres_claim *claim
                       const char *name, size_t full, size_t pending, size_t small)
 {
     postgres_scene_open(scene, server, name, true);
-    postgres_scene_hurry(scene, true);
+    postgres_scene_set_relaxed(scene, true);
     postgres_claim_open(claim, scene);
     if (full > 0) {
         fixture_workspaces(scene->store, 0, full, "free");
@@ -265,7 +267,7 @@ static void open_full(struct postgres_scene *scene, struct postgres_claim *claim
         fixture_fill(scene->store, SMALL_ONES, small, 1000);
     }
     bring_up_to_date(claim);
-    postgres_scene_hurry(scene, false);
+    postgres_scene_set_relaxed(scene, false);
 }
 
 static struct explained measure_claim(struct bench *bench, struct postgres_server *server, const char *name, size_t full,
@@ -280,8 +282,8 @@ static struct explained measure_claim(struct bench *bench, struct postgres_serve
     return explained;
 }
 
-/* A round and a look into the inbox that find nothing, beside `full` workspaces whose items this node holds. */
-static void measure_vain(struct bench *bench, struct postgres_server *server, size_t full)
+/* A round and a read of the inbox without work, beside `full` workspaces that have all their slots on this node. */
+static void measure_idle_round(struct bench *bench, struct postgres_server *server, size_t full)
 {
     static struct round round;
     struct postgres_scene scene;
@@ -291,7 +293,7 @@ static void measure_vain(struct bench *bench, struct postgres_server *server, si
     open_full(&scene, &claim, server, "vain", full, 3 * full, 0);
     text_copy(round.since, sizeof round.since, postgres_scene_text(&scene, "SELECT pg_current_snapshot()"));
     write_statement(&claim, &round, &sql);
-    struct explained look = postgres_explain(bench, &scene, sql.data);
+    struct explained idle = postgres_explain(bench, &scene, sql.data);
     (void)snprintf(inbox, sizeof inbox, "SELECT i.* FROM inbox(%lld, %s, 'ffffffff-ffff-ffff-ffff-ffffffffffff', %d) i",
                    (long long)claim.node_id,
                    postgres_scene_text(&scene, "SELECT max(q.fence) FROM workflow_execution_queue q"), CLAIM_BATCH_MOST);
@@ -299,8 +301,8 @@ static void measure_vain(struct bench *bench, struct postgres_server *server, si
     text_close(&sql);
     postgres_claim_close(&claim);
     postgres_scene_close(&scene);
-    bench_report(bench, "pg round without work, 20k full ones: time", look.us, "us", 0, VALUE_AT_MOST, 500);
-    bench_report(bench, "pg round without work, 20k full ones: buffers", look.buffers, "buffers", 0, VALUE_AT_MOST, 10);
+    bench_report(bench, "pg round without work, 20k full ones: time", idle.us, "us", 0, VALUE_AT_MOST, 500);
+    bench_report(bench, "pg round without work, 20k full ones: buffers", idle.buffers, "buffers", 0, VALUE_AT_MOST, 10);
     bench_report(bench, "pg inbox without work, 20k full ones: time", read.us, "us", 0, VALUE_AT_MOST, 500);
     bench_report(bench, "pg inbox without work, 20k full ones: buffers", read.buffers, "buffers", 0, VALUE_AT_MOST, 10);
 }
@@ -316,5 +318,5 @@ void postgres_measure_claims(struct bench *bench, struct postgres_server *server
     postgres_claim_report(bench, ", 300k of a full one", &full, &base);
     postgres_claim_report(bench, ", 20k full ones", &many, &base);
     postgres_claim_report(bench, " of one, 300k behind", &one, &base);
-    measure_vain(bench, server, 20000 / shrink);
+    measure_idle_round(bench, server, 20000 / shrink);
 }

@@ -20,8 +20,8 @@ void postgres_claim_close(struct postgres_claim *claim);
 /* A claim of ten. The news names the `workspaces` (10, or 1) beginning with `first`, each with one more execution. */
 struct explained postgres_claim_explain(const struct bench *bench, const struct postgres_claim *claim, size_t first,
                                         size_t workspaces);
-/* Time and buffers of "pg claim of 10`what`" beside those of the base, with the goals: flat, and at most 200 buffers. */
-void postgres_claim_report(struct bench *bench, const char *what, const struct explained *claim,
+/* Time and buffers of "pg claim of 10`suffix`" beside those of the base, with the goals: flat, and at most 200 buffers. */
+void postgres_claim_report(struct bench *bench, const char *suffix, const struct explained *claim,
                            const struct explained *base);
 
 /* Behind full workspaces, and rounds that find nothing. */

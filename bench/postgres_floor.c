@@ -95,12 +95,12 @@ struct postgres_floor postgres_floor_lifecycles(struct postgres_server *server, 
     pid_t clients[FLOOR_CLIENTS];
     postgres_scene_open(&scene, server, name, false);
     postgres_scene_run(&scene, tables);
-    postgres_scene_hurry(&scene, true);
+    postgres_scene_set_relaxed(&scene, true);
     (void)snprintf(sql, sizeof sql,
                    "INSERT INTO jobs SELECT gen_random_uuid(), 0, n %% 1000, %s FROM generate_series(1, %zu) n",
                    turns[order], rows);
     postgres_scene_run(&scene, sql);
-    postgres_scene_hurry(&scene, false);
+    postgres_scene_set_relaxed(&scene, false);
     double server_us = postgres_processor_us(server);
     double began = bench_now();
     for (size_t i = 0; i < FLOOR_CLIENTS; i++) {

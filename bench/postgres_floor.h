@@ -1,6 +1,6 @@
-/* The floor on PostgreSQL: the plainest batch loop that could be called a durable queue. One table with a partial index of
- * what waits and one of what runs, no workspaces, no caps, no fairness, no fences; two clients, each marks 500 rows,
- * commits, moves 500 rows to a history table, commits. */
+/* The floor on PostgreSQL: the plainest batch loop that is a durable queue. One table with a partial index of the
+ * waiting rows and one of the running rows, no workspaces, no caps, no fairness, no fences; two clients, each marks 500
+ * rows, commits, moves 500 rows to a history table, commits. */
 #ifndef WEIR_BENCH_POSTGRES_FLOOR_H
 #define WEIR_BENCH_POSTGRES_FLOOR_H
 

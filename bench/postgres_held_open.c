@@ -1,6 +1,6 @@
-/* A transaction that somebody holds open: the server keeps every row version that dies meanwhile, and every index its
- * entry. What does a claim cost after that has lasted, at a steady 1,000 executions per second? Where the machine is too
- * slow for that pace, it lasts until as many executions have ended. */
+/* The cost of a claim beside a transaction that stays open, at a steady 1,000 executions per second. The server keeps every
+ * row version that dies meanwhile, and every index its entry. On a machine that is too slow for that pace, the measurement
+ * lasts until as many executions have ended. */
 #include <stdio.h>
 
 #include "base/text.h"
@@ -8,8 +8,8 @@
 
 enum { PACE = 1000, WORKSPACES = 1000 };
 
-/* Buffers are those of the load's own statements: what is explained and undone again and again leaves dead rows of its own,
- * beside which the next one looks. */
+/* Buffers are those of the load's own statements: a statement that is explained and undone repeatedly leaves dead rows of
+ * its own, and the next one reads them. */
 struct cost {
     struct postgres_load_times times;
     double enqueue; /* buffers, of ten executions */
@@ -18,8 +18,8 @@ struct cost {
     double publish;
 };
 
-/* A repeatable read that has also written, as a program that enqueues and then forgets to commit: both what it sees and its
- * own id keep dead rows. */
+/* A repeatable read that has also written, as a program that enqueues and then forgets to commit: both its snapshot and
+ * its own id keep dead rows. */
 static PGconn *hold(const struct postgres_scene *scene)
 {
     PGconn *holder = PQconnectdb(scene->url);
@@ -41,7 +41,7 @@ static struct cost measure_cost(const struct postgres_scene *scene, struct postg
     return cost;
 }
 
-static void report(struct bench *bench, const char *what, const struct cost *before, const struct cost *after)
+static void report(struct bench *bench, const char *kind, const struct cost *before, const struct cost *after)
 {
     const struct {
         const char *name;
@@ -58,24 +58,24 @@ static void report(struct bench *bench, const char *what, const struct cost *bef
                    {"publish ten", "buffers", before->publish, after->publish, true}};
     char name[FIGURE_NAME_MAX];
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
-        (void)snprintf(name, sizeof name, "pg held open, %s: %s", what, figures[i].name);
+        (void)snprintf(name, sizeof name, "pg held open, %s: %s", kind, figures[i].name);
         bench_report(bench, name, figures[i].after, figures[i].unit, figures[i].before,
                      figures[i].is_note ? GOAL_NONE : RATIO_AT_MOST, 2);
     }
-    (void)snprintf(name, sizeof name, "pg held open, %s: rate", what);
+    (void)snprintf(name, sizeof name, "pg held open, %s: rate", kind);
     bench_report(bench, name, after->times.per_second, "items/s", before->times.per_second, GOAL_NONE, 0);
 }
 
-static void measure(struct bench *bench, struct postgres_server *server, const char *what, size_t workspaces)
+static void measure(struct bench *bench, struct postgres_server *server, const char *kind, size_t workspaces)
 {
     struct postgres_scene scene;
     struct postgres_load load;
     size_t window = bench->quick ? 200 : 10 * PACE;
     size_t held = bench->quick ? 1000 : (size_t)bench->hold_seconds * PACE;
     postgres_scene_open(&scene, server, "held_open", true);
-    postgres_scene_hurry(&scene, true);
+    postgres_scene_set_relaxed(&scene, true);
     fixture_workspaces(scene.store, 0, workspaces, workspaces == 1 ? "enterprise" : NULL);
-    postgres_scene_hurry(&scene, false);
+    postgres_scene_set_relaxed(&scene, false);
     postgres_load_open(&load, scene.store, postgres_scene_node(&scene), workspaces);
     (void)postgres_load_run(&load, PACE, window);
     struct cost before = measure_cost(&scene, &load, window);
@@ -83,10 +83,10 @@ static void measure(struct bench *bench, struct postgres_server *server, const c
     (void)postgres_load_run(&load, PACE, held - window);
     struct cost after = measure_cost(&scene, &load, window);
     PQfinish(holder);
-    (void)postgres_load_run(&load, PACE, 10); /* what was only enqueued */
+    (void)postgres_load_run(&load, PACE, 10); /* executions that were only enqueued */
     postgres_load_close(&load);
     postgres_scene_close(&scene);
-    report(bench, what, &before, &after);
+    report(bench, kind, &before, &after);
 }
 
 void bench_postgres_held_open(struct bench *bench)

@@ -102,13 +102,13 @@ static void measure_two(struct bench *bench, struct postgres_server *server, str
     postgres_scene_close(&scene);
 }
 
-static void report(struct bench *bench, const char *who, const struct samples *samples, double p50_most)
+static void report(struct bench *bench, const char *path, const struct samples *samples, double p50_most)
 {
     char name[FIGURE_NAME_MAX];
-    (void)snprintf(name, sizeof name, "pg start delay, %s: p50", who);
+    (void)snprintf(name, sizeof name, "pg start delay, %s: p50", path);
     bench_report(bench, name, bench_percentile(samples->delays, samples->count, 0.5) / 1000, "ms", samples->sync_ms,
                  VALUE_AT_MOST, p50_most);
-    (void)snprintf(name, sizeof name, "pg start delay, %s: p99", who);
+    (void)snprintf(name, sizeof name, "pg start delay, %s: p99", path);
     bench_report(bench, name, bench_percentile(samples->delays, samples->count, 0.99) / 1000, "ms", samples->sync_ms,
                  VALUE_AT_MOST, 20);
 }

@@ -2,7 +2,7 @@
  *
  * One thread goes round a hundred times a second: it enqueues a set, claims until all of it is claimed, and records the
  * ends. Once a second and at its end it publishes the books, as a scheduler does. So nothing but the store is measured, and
- * the pace is the same whatever a claim costs, as long as the machine keeps up. */
+ * the pace does not depend on the cost of a claim, as long as the machine keeps up. */
 #ifndef WEIR_BENCH_POSTGRES_LOAD_H
 #define WEIR_BENCH_POSTGRES_LOAD_H
 

@@ -21,11 +21,11 @@ static struct usage measure(struct bench *bench, struct postgres_server *server,
     char binary[DAEMON_PATH_MAX];
     daemon_find_binary(binary, sizeof binary);
     postgres_scene_open(&scene, server, name, true);
-    postgres_scene_hurry(&scene, true);
+    postgres_scene_set_relaxed(&scene, true);
     fixture_publish(scene.store, "nap", "name: nap\nsteps:\n  run:\n    sleep: 1ms\n");
     fixture_workspaces(scene.store, 0, workspaces, NULL);
     postgres_backlog_fill(&scene, "nap", 0, workspaces, 0, count);
-    postgres_scene_hurry(&scene, false);
+    postgres_scene_set_relaxed(&scene, false);
     daemon_serve(bench, binary, scene.url, &daemon);
     postgres_scene_await_completed(&scene, NULL, 1, START_SECONDS_MAX);
     bench_pause(bench->quick ? 1 : SERVE_SECONDS);

@@ -1,6 +1,6 @@
 /* One workspace has a million executions and runs twenty of them all the while; a thousand small ones each want one now and
- * then. How much longer do they wait than beside a paused neighbour? Quiet and noisy rounds take turns, so that whatever
- * else happens on the machine happens to both. */
+ * then. How much longer do they wait than beside a paused neighbour? Quiet and noisy rounds take turns, so that other
+ * load of the machine falls on both. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -70,12 +70,12 @@ static void measure(struct bench *bench, struct postgres_server *server)
     double *delays[2] = {calloc(count * ROUNDS, sizeof(double)), calloc(count * ROUNDS, sizeof(double))};
     BENCH_CHECK(delays[0] != NULL && delays[1] != NULL);
     postgres_scene_open(&it.scene, server, "neighbour", true);
-    postgres_scene_hurry(&it.scene, true);
+    postgres_scene_set_relaxed(&it.scene, true);
     fixture_publish(it.scene.store, "noisy", "name: noisy\nsteps:\n  run:\n    sleep: 100ms\n");
     fixture_workspaces(it.scene.store, 0, SMALL, "pro");
     fixture_workspaces(it.scene.store, NOISY, 1, "enterprise");
     postgres_backlog_fill(&it.scene, "noisy", NOISY, 1, 0, bench->quick ? 5000 : 1000000);
-    postgres_scene_hurry(&it.scene, false);
+    postgres_scene_set_relaxed(&it.scene, false);
     make_noise(&it, false);
     postgres_nodes_make(&it.scene, it.starts, &node, 1);
     postgres_nodes_go(&node, 1);

@@ -119,11 +119,11 @@ void postgres_scene_close(struct postgres_scene *scene)
     (void)postgres_server_ask(scene->server, "postgres", sql);
 }
 
-void postgres_scene_hurry(const struct postgres_scene *scene, bool hurry)
+void postgres_scene_set_relaxed(const struct postgres_scene *scene, bool relaxed)
 {
-    postgres_scene_run(scene, hurry ? "ALTER SYSTEM SET fsync = off" : "ALTER SYSTEM RESET fsync");
+    postgres_scene_run(scene, relaxed ? "ALTER SYSTEM SET fsync = off" : "ALTER SYSTEM RESET fsync");
     postgres_scene_run(scene, "SELECT pg_reload_conf()");
-    if (!hurry) {
+    if (!relaxed) {
         postgres_scene_run(scene, "VACUUM ANALYZE");
         /* What was written without a sync is on the disk before anything is measured. */
         sync();
@@ -177,14 +177,14 @@ struct explained postgres_scene_explain(const struct postgres_scene *scene, cons
     BENCH_CHECK(length > 0 && (size_t)length < sizeof whole);
     postgres_scene_run(scene, "BEGIN");
     PGresult *result = ask(scene, whole);
-    json_t *told = json_loads(PQgetvalue(result, 0, 0), 0, &wrong);
-    json_t *top = json_array_get(told, 0);
+    json_t *explain_output = json_loads(PQgetvalue(result, 0, 0), 0, &wrong);
+    json_t *top = json_array_get(explain_output, 0);
     const json_t *plan = json_object_get(top, "Plan");
     BENCH_CHECK(plan != NULL && json_is_number(json_object_get(top, "Execution Time")));
     explained.us = json_number_value(json_object_get(top, "Execution Time")) * 1000;
     explained.buffers = json_number_value(json_object_get(plan, "Shared Hit Blocks")) +
                         json_number_value(json_object_get(plan, "Shared Read Blocks"));
-    json_decref(told);
+    json_decref(explain_output);
     PQclear(result);
     postgres_scene_run(scene, "ROLLBACK");
     return explained;

@@ -1,8 +1,8 @@
 /* A private PostgreSQL server, databases on it to measure in, and processes that use them.
  *
  * The server has fsync and synchronous_commit on, as installed; only its memory is set (settings below), the same for the
- * floor and for weir. It lies in the folder that --dir names. Threads: the group's process has one; whatever runs beside it
- * is a process. */
+ * floor and for weir. It lies in the folder that --dir names. Threads: the group's process has one; everything else runs in
+ * other processes. */
 #ifndef WEIR_BENCH_POSTGRES_SCENE_H
 #define WEIR_BENCH_POSTGRES_SCENE_H
 
@@ -27,7 +27,7 @@ struct postgres_scene {
     struct store *store; /* NULL: an empty database */
 };
 
-/* The server that a group measures on. False when there is none to be had: then the group is left out, which is said. */
+/* The server that a group measures on. False when none is installed: then the group is left out with a note. */
 bool postgres_scene_server(const struct bench *bench, const char *group, struct postgres_server *ret_server);
 /* The same with settings of one's own. */
 bool postgres_scene_server_with(const struct bench *bench, const char *group, const char *settings,
@@ -51,7 +51,7 @@ int64_t postgres_scene_slots_used(const struct postgres_scene *scene, const char
 void postgres_scene_await_completed(const struct postgres_scene *scene, const struct starts *starts, size_t count,
                                     double seconds_max);
 /* While filling: commits need not reach the disk. Ends vacuumed, analysed and with everything on the disk. */
-void postgres_scene_hurry(const struct postgres_scene *scene, bool hurry);
+void postgres_scene_set_relaxed(const struct postgres_scene *scene, bool relaxed);
 
 /* Registers a node of the executor group "default" that never beats; its lease is an hour and its capacity a million. */
 int64_t postgres_scene_node(const struct postgres_scene *scene);
@@ -65,7 +65,7 @@ struct explained {
 struct explained postgres_scene_explain(const struct postgres_scene *scene, const char *sql);
 /* What runs from now on is counted. The server has POSTGRES_COUNTING. */
 void postgres_scene_count_anew(const struct postgres_scene *scene);
-/* Buffers that the statements whose text is LIKE `pattern` looked at since then, for each of `items`. */
+/* Buffers that the statements LIKE `pattern` have read since then, for each of `items`. */
 double postgres_scene_counted(const struct postgres_scene *scene, const char *pattern, size_t items);
 
 /* A process of the group's. It is killed should the group's process end. */

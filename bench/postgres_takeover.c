@@ -53,12 +53,12 @@ static void measure_verbs(struct bench *bench, struct postgres_server *server)
     double times[VERB_TRIES];
     size_t shrink = bench->quick ? 100 : 1;
     postgres_scene_open(&scene, server, "takeover", true);
-    postgres_scene_hurry(&scene, true);
+    postgres_scene_set_relaxed(&scene, true);
     fixture_workspaces(scene.store, 0, VERB_WORKSPACES / shrink, NULL);
     postgres_backlog_fill(&scene, "noop", 0, VERB_WORKSPACES / shrink, 0, VERB_ROWS / shrink);
     int64_t node_id = postgres_scene_node(&scene);
     (void)take_over_us(&scene, node_id);
-    postgres_scene_hurry(&scene, false);
+    postgres_scene_set_relaxed(&scene, false);
     for (size_t i = 0; i < VERB_TRIES; i++) {
         times[i] = take_over_us(&scene, node_id);
     }
@@ -123,7 +123,7 @@ static double strike(struct fleet *fleet, int signal)
     return lasted;
 }
 
-static void measure_strikes(struct bench *bench, struct fleet *fleet, const char *what, int signal, size_t tries,
+static void measure_strikes(struct bench *bench, struct fleet *fleet, const char *event, int signal, size_t tries,
                             double p50_most, double most)
 {
     double times[TRIES_MAX];
@@ -131,10 +131,10 @@ static void measure_strikes(struct bench *bench, struct fleet *fleet, const char
     for (size_t i = 0; i < tries; i++) {
         times[i] = strike(fleet, signal);
     }
-    (void)snprintf(name, sizeof name, "pg scheduler %s to the next start: p50", what);
+    (void)snprintf(name, sizeof name, "pg scheduler %s to the next start: p50", event);
     bench_report(bench, name, bench_percentile(times, tries, 0.5), "s", 0, p50_most > 0 ? VALUE_AT_MOST : GOAL_NONE,
                  p50_most);
-    (void)snprintf(name, sizeof name, "pg scheduler %s to the next start: max", what);
+    (void)snprintf(name, sizeof name, "pg scheduler %s to the next start: max", event);
     bench_report(bench, name, bench_percentile(times, tries, 1), "s", 0, VALUE_AT_MOST, most);
 }
 

@@ -45,7 +45,6 @@ COMMENT_PERCENT = {
     'src/observe': 3,
     'src/sqlite_extension': 6,
     'src/store': 6,
-    'src/store/postgres': 5,
     'src/store/sqlite': 8,
 }
 

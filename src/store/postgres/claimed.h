@@ -1,15 +1,15 @@
 /* The data of assigned items: shared by the rounds of the scheduler and the inbox.
  *
- * Names of workspaces and definitions never change, so a handle keeps those that it has seen, and a round needs no look-up
- * for them. The weight of a workspace changes with a fact of the scheduler (item_names_weigh()). Threads: one at a time, as
- * the handle. */
+ * Names of workspaces and definitions never change, so a handle keeps those that it has read, and a round needs no
+ * statement for them. The weight of a workspace changes with a fact of the scheduler (item_names_weigh()). Threads: one at
+ * a time, as the handle. */
 #ifndef WEIR_STORE_POSTGRES_CLAIMED_H
 #define WEIR_STORE_POSTGRES_CLAIMED_H
 
 #include "store/postgres/link/link.h"
 #include "store/store.h"
 
-enum { ITEM_NAMES_MOST = 65536 }; /* then all are forgotten */
+enum { ITEM_NAMES_MOST = 65536 }; /* beyond it the cache is emptied */
 
 struct item_name {
     int64_t key; /* id * 2, + 1 of a definition; 0 = free */

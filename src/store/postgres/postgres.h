@@ -13,11 +13,11 @@ extern const struct store_driver postgres_store_driver;
  * such a role. */
 enum weir_status postgres_store_grant(struct store *store, const char *role, struct weir_error *error);
 
-/* Enqueues on the caller's own connection, inside his open transaction: rollback leaves nothing, commit
+/* Enqueues on the caller's own connection, inside the open transaction of the caller: rollback leaves nothing, commit
  * starts the work. `schema` NULL = "weir". A refusal is in `ret_result` and leaves the transaction as it was; an error of
  * the server ends it, as every error in PostgreSQL does. WEIR_MISUSE: no open transaction, pipeline mode, or another
- * client_encoding than UTF8. WEIR_TIMED_OUT after ENQUEUE_ON_DEADLINE_US: the connection still waits and is of no further
- * use. */
+ * client_encoding than UTF8. WEIR_TIMED_OUT after ENQUEUE_ON_DEADLINE_US: the connection still waits, and the
+ * caller must close it. */
 #define ENQUEUE_ON_DEADLINE_US (30 * MICROSECONDS_PER_SECOND)
 enum weir_status postgres_store_enqueue_on(struct pg_conn *connection, const char *schema,
                                            const struct enqueue_request *request, struct enqueue_result *ret_result,

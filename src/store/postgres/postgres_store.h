@@ -23,8 +23,9 @@ struct news_entry {
     int64_t seq;
 };
 
-/* Up to where a handle that schedules has read the news of its epoch, and has folded them into the books. Texts are empty
- * when nothing is known. A server may have any number of open transactions, so a snapshot has no bound of ours. */
+/* The positions up to which a handle that schedules has read the news of its epoch, and has folded them into the books.
+ * Texts are empty without a position. A server may have any number of open transactions, so the length of a snapshot is not
+ * limited. */
 struct news_position {
     int64_t epoch;
     unsigned drops;       /* of the connection that it was read on (link.h) */
@@ -44,12 +45,12 @@ struct postgres_store {
     bool read_only;
     struct news_position news;
     struct item_names names;
-    size_t inbox_fits;              /* so many items may fit into the memory of the caller of the inbox; 0 = not tried */
-    bool requests_in_doubt;         /* requests may have been marked as passed on that did not arrive here */
-    int64_t skips_blocked_until_us; /* record.c: until then (boot time) sets leave out items that other transactions hold */
+    size_t inbox_fits;              /* the items that may fit into the memory of the caller of the inbox; 0 = all */
+    bool requests_in_doubt;         /* requests may be marked as passed on without having arrived here */
+    int64_t skips_blocked_until_us; /* record.c: until then (boot time) sets leave out blocked records at once */
     bool lock_table_checked;        /* the columns of shedlock are safe ... */
     unsigned lock_table_drops;      /* ... on this connection (link.h) */
-    bool time_is_known;             /* enqueue.c: the server's time is the boot clock and this much more */
+    bool time_is_known;             /* enqueue.c: the time of the server is the boot clock plus time_ahead_us */
     int64_t time_ahead_us;
     struct subscription *subscription; /* see listen.h; NULL until store_wake_fd() was called */
     int64_t wake_node_id;              /* store_wake_for(); 0 = not called */
@@ -68,14 +69,14 @@ static inline struct link *link_of(struct store *store)
     return &postgres_of(store)->link;
 }
 
-/* Forgets the position in the news; takes a zeroed struct. schedule.c */
+/* Forgets the position in the news, so that the next round must be a load. Takes a zeroed struct. schedule.c */
 void news_position_forget(struct news_position *position);
 
-/* WEIR_NOT_PERMITTED when the handle was opened for reading only; every verb that writes asks first. */
+/* WEIR_NOT_PERMITTED when the handle was opened for reading only; every verb that writes calls this first. */
 enum weir_status postgres_require_writable(struct store *store, struct weir_error *error);
 
-/* The whole id that begins with `prefix`; WEIR_EXECUTION_NOT_FOUND, or WEIR_INVALID_ARGUMENT when several do or it is no
- * id. read.c */
+/* Finds the whole id that begins with `prefix`. WEIR_EXECUTION_NOT_FOUND: none does. WEIR_INVALID_ARGUMENT: several do, or
+ * the prefix is not the beginning of an id. read.c */
 enum weir_status postgres_find_execution(struct link *link, const char *prefix, char *ret_id, struct weir_error *error);
 
 /* The verbs of store.h, by their names there. schema.c: */
@@ -113,7 +114,7 @@ enum weir_status postgres_set_workspace(struct store *, const struct workspace_c
 enum weir_status postgres_set_paused(struct store *, const char *, bool, struct weir_error *);
 enum weir_status postgres_publish(struct store *, const char *, const char *, const char *, struct published *,
                                   struct weir_error *);
-/* That the table of locks can be shared; the message names the fault. */
+/* Checks that the table of locks can be shared safely. WEIR_SCHEMA_MISSING: the message names the fault. */
 enum weir_status postgres_check_lock_table(struct postgres_store *, struct link *, struct weir_error *);
 enum weir_status postgres_lock(struct store *, const struct lock_request *, struct weir_error *);
 enum weir_status postgres_lock_extend(struct store *, const struct lock_request *, struct weir_error *);

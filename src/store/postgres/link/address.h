@@ -1,7 +1,7 @@
 /* Where a PostgreSQL store is: the parsed URL, the name of its schema, and every query's text with that name in place.
  *
- * An address is made once per store_open() and shared by the handles of that store; it never changes, but for facts that a
- * connection finds out about a pooler (atomic). A password is only handed to libpq; texts show store_url_shown().
+ * An address is made once per store_open() and shared by the handles of that store; it never changes, but for atomic facts
+ * that a connection detects. Only libpq gets the password; messages show store_url_shown().
  *
  * The URL is libpq's (postgres:// or postgresql://, all its parameters, several hosts). Parameters of our own:
  *   schema=NAME          the schema that holds the store (default weir); [a-z_][a-z0-9_]*
@@ -47,8 +47,8 @@ struct address {
     bool listen;
     atomic_bool pooled;       /* a pooler in transaction mode is between */
     char *texts[QUERY_COUNT]; /* postgres_queries[] with the schema in place */
-    /* Each says its text: behind a pooler that passes for none, another store's program may have prepared the block of the
-     * same name for another schema, or another version, on the server connection that we meet. */
+    /* Each contains a hash of the text. A pooler that was not detected may give us a server connection on which another
+     * program has prepared the query of the same name for another schema or version. */
     char prepared_names[QUERY_COUNT][PREPARED_NAME_MAX];
 };
 

@@ -1,5 +1,5 @@
-/* libpq, loaded when the first store or connection of PostgreSQL asks for it. It brings twenty libraries (Kerberos, LDAP,
- * GnuTLS), which cost every process that links it 3 MiB and 3 ms: users of SQLite do not pay, and do not need it.
+/* libpq, loaded when the first store or connection of PostgreSQL is opened. It needs twenty libraries (Kerberos, LDAP,
+ * GnuTLS), which cost every process that links it 3 MiB and 3 ms: users of SQLite do not need it.
  *
  * Included by the files that call libpq, not by headers: a file that includes this calls the loaded functions. A file that
  * forgets it does not link.

@@ -77,9 +77,9 @@ struct link {
     const char *application_name;
     int64_t deadline_us;      /* of every call */
     int64_t deadline_boot_us; /* of the call that runs now */
-    unsigned drops;           /* how many connections were dropped: kept facts about one are checked by it */
+    unsigned drops; /* the number of dropped connections; facts about a connection are stored with it, and end with it */
     bool in_transaction;
-    bool keeps_session;         /* a lost connection is an error of the next statement, which no other one takes over */
+    bool keeps_session;         /* a lost connection is an error of the next statement: it goes to no other connection */
     bool prepared[QUERY_COUNT]; /* on this connection */
     char sqlstate[6];           /* of the last failure that the server reported, "" = none */
     struct text scratch;        /* the encoded parameters of one statement */
@@ -102,7 +102,7 @@ void link_start_long(struct link *link, int64_t deadline_us);
 /* Connects if need be; everything else does that by itself. WEIR_STORE_UNREACHABLE, WEIR_STORE_BUSY (too many
  * connections), WEIR_NOT_PERMITTED (password, role), WEIR_STORE_NOT_WEIR (server too old). */
 WEIR_MUST_CHECK enum weir_status link_connect(struct link *link, struct weir_error *error);
-/* Drops the connection at once; calls on it are lost. */
+/* Drops the connection at once. A running transaction is rolled back by the server. */
 void link_drop(struct link *link);
 
 /* --- statements --- */

@@ -17,7 +17,7 @@ struct parameters {
     int formats[LINK_PARAMETERS_MOST]; /* 0 text, 1 binary */
 };
 
-/* The values point into `scratch` and into the caller's arguments. WEIR_INVALID_ARGUMENT: a uuid that is none;
+/* The values point into `scratch` and into the caller's arguments. WEIR_INVALID_ARGUMENT: a text that is not a uuid;
  * WEIR_OUT_OF_MEMORY. */
 enum weir_status parameters_encode(struct parameters *parameters, struct text *scratch, const char *types, va_list values,
                                    struct weir_error *error);

@@ -1,4 +1,4 @@
-/* A host's addresses within a deadline. libpq would ask the resolver itself and wait as long as that likes. */
+/* A host's addresses within a deadline. libpq would call the resolver itself and wait for it without a limit. */
 #ifndef WEIR_STORE_POSTGRES_LINK_RESOLVE_H
 #define WEIR_STORE_POSTGRES_LINK_RESOLVE_H
 

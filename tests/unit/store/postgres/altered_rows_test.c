@@ -71,7 +71,7 @@ static void an_altered_item_ends_no_process(void **state)
     }
 }
 
-/* News is what a scheduler believes without looking at the rows. */
+/* The scheduler uses news without reading the rows. */
 static void altered_news_ends_no_process(void **state)
 {
     static const char *const changes[] = {"lanes = '{}'",

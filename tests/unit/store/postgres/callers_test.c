@@ -4,7 +4,7 @@
 
 #include "unit/store/postgres/scene.h"
 
-/* A transaction that sees what is there now, and nothing that comes later. */
+/* Begins a transaction with a snapshot of now: it sees nothing that is committed later. */
 static void begin_standing_still(struct scene *scene)
 {
     (void)run(scene->a, "BEGIN ISOLATION LEVEL REPEATABLE READ");
@@ -31,9 +31,9 @@ static void claim_and_end(struct scene *scene, const char *id, enum record_kind 
     assert_int_equal(record(scene, kind, &result.items[0]), WEIR_OK);
 }
 
-/* --- a transaction that does not see what came after it began --- */
+/* --- transactions with a fixed snapshot --- */
 
-static void what_was_retried_unseen_is_not_retried_again(void **state)
+static void an_execution_that_was_retried_unseen_is_not_retried_again(void **state)
 {
     struct scene *scene = *state;
     char second[UUID_TEXT_MAX];
@@ -54,7 +54,7 @@ static void what_was_retried_unseen_is_not_retried_again(void **state)
         }
     }
     assert_int_equal(claim(scene, 10).count, 0);
-    begin_standing_still(scene); /* what it sees all of it may retry */
+    begin_standing_still(scene); /* it may retry every execution that it sees */
     text_copy(second, sizeof second, run(scene->a, "SELECT weir.retry('%s')", second));
     (void)run(scene->a, "COMMIT");
     claim_and_end(scene, second, RECORD_COMPLETED);
@@ -86,7 +86,7 @@ static void make_group(struct scene *scene)
 }
 
 /* The items, and even the group of one, were made where the resume does not see them. */
-static void a_resume_starts_what_its_transaction_does_not_see(void **state)
+static void a_resume_starts_items_that_its_transaction_does_not_see(void **state)
 {
     struct scene *scene = *state;
     (void)run(scene->b, "SELECT weir.pause_workspace('beta')");
@@ -105,7 +105,7 @@ static void a_resume_starts_what_its_transaction_does_not_see(void **state)
 }
 
 /* The slot is given back where the release does not see it. */
-static void what_is_released_finds_room_that_its_transaction_does_not_see(void **state)
+static void a_released_item_gets_a_slot_that_its_transaction_does_not_see(void **state)
 {
     struct scene *scene = *state;
     struct claimed_item first = claim_one(scene, enqueue(scene, "acme"));
@@ -122,8 +122,8 @@ static void what_is_released_finds_room_that_its_transaction_does_not_see(void *
 
 /* --- one request --- */
 
-/* What it says in a transaction that stands still, beside one that has enqueued the same meanwhile. */
-static void one_request_takes_the_short_way_and_says_what_the_long_one_says(void **state)
+/* The answer in a transaction with a fixed snapshot, when another one has enqueued the same request meanwhile. */
+static void one_request_takes_the_short_way_and_answers_as_the_long_one(void **state)
 {
     struct scene *scene = *state;
     static const char *const calls_sql = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions "
@@ -155,7 +155,7 @@ static void one_request_takes_the_short_way_and_says_what_the_long_one_says(void
 
 /* --- a transaction that stays open --- */
 
-static void items_that_are_held_hide_no_others(void **state)
+static void held_items_hide_no_runnable_items(void **state)
 {
     struct scene *scene = *state;
     const char *held = enqueue(scene, "acme");
@@ -172,7 +172,7 @@ static void items_that_are_held_hide_no_others(void **state)
 }
 
 /* More of them are due than one round makes runnable. */
-static void due_items_that_are_held_hide_no_others(void **state)
+static void held_items_that_were_due_hide_no_due_items(void **state)
 {
     struct scene *scene = *state;
     char id[UUID_TEXT_MAX];
@@ -254,7 +254,7 @@ static void an_open_act_on_a_pending_item_holds_up_no_ends(void **state)
     assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.workflow_execution_queue"), "0");
 }
 
-static void what_runs_in_a_workspace_that_is_paused_ends(void **state)
+static void items_that_run_in_a_paused_workspace_end(void **state)
 {
     struct scene *scene = *state;
     struct claimed_item items[2];
@@ -321,7 +321,7 @@ static void an_open_pause_holds_up_no_recovery(void **state)
     (void)run(scene->a, "COMMIT");
 }
 
-/* Until what was sent waits for a lock, or has its answer: it may have waited long enough by the time that we look. */
+/* Until the statement waits for a lock or has its answer: its wait may be over before the test reads it. */
 static void await_wait_or_answer(PGconn *connection)
 {
     char sql[SQL_SIZE];
@@ -335,7 +335,7 @@ static void await_wait_or_answer(PGconn *connection)
 }
 
 /* The set takes the later item first, because it is only dispatched; the cancel goes by the ids. It is the set that gives
- * way, before the server looks for those who wait for each other. */
+ * way, before the server searches for a deadlock. */
 static void a_cancel_of_many_never_fails_for_a_set_of_records(void **state)
 {
     struct scene *scene = *state;
@@ -367,7 +367,7 @@ static void a_cancel_of_many_never_fails_for_a_set_of_records(void **state)
 
 /* --- a transaction that is prepared --- */
 
-static void what_a_prepared_transaction_enqueues_is_found_after_its_commit(void **state)
+static void an_item_of_a_prepared_transaction_is_found_after_its_commit(void **state)
 {
     struct scene *scene = *state;
     char id[UUID_TEXT_MAX];
@@ -379,7 +379,7 @@ static void what_a_prepared_transaction_enqueues_is_found_after_its_commit(void 
     (void)claim_one(scene, id);
 }
 
-/* --- who is woken --- */
+/* --- wake-ups --- */
 
 static bool has_notice(PGconn *connection, const char *payload)
 {
@@ -390,7 +390,7 @@ static bool has_notice(PGconn *connection, const char *payload)
     return is_it;
 }
 
-static void what_a_node_gives_back_wakes_the_scheduler(void **state)
+static void a_give_back_wakes_the_scheduler(void **state)
 {
     struct scene *scene = *state;
     (void)claim_one(scene, enqueue(scene, "acme"));
@@ -437,7 +437,7 @@ static void an_assignment_and_a_cancel_wake_the_node(void **state)
 
 /* --- why --- */
 
-static void why_in_sql_names_who_has_the_lock_of_exclusive_dispatch(void **state)
+static void why_in_sql_names_the_holder_of_the_lock_of_exclusive_dispatch(void **state)
 {
     struct scene *scene = *state;
     char why[SQL_SIZE];
@@ -480,7 +480,7 @@ static void assert_same_why(struct scene *scene, const char *id, const char *sta
     ok(store_why(scene->store, id, &by_library, &scene->error));
     assert_string_equal(json_string_value(json_object_get(by_library, "status")), status);
     (void)snprintf(sql, sizeof sql, "SELECT weir.why('%s')", id);
-    result = PQexec(scene->a, sql); /* longer than what run() answers */
+    result = PQexec(scene->a, sql); /* longer than an answer of run() */
     assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
     by_sql = json_loads(PQgetvalue(result, 0, 0), 0, NULL);
     PQclear(result);
@@ -493,7 +493,7 @@ static void assert_same_why(struct scene *scene, const char *id, const char *sta
     json_decref(by_sql);
 }
 
-static void why_in_sql_says_what_the_library_says(void **state)
+static void why_in_sql_answers_as_the_library(void **state)
 {
     struct scene *scene = *state;
     const char *id = enqueue(scene, "acme");
@@ -565,7 +565,7 @@ static void a_worker_ends_its_own_run_in_sql_and_no_other(void **state)
     assert_int_equal(record(scene, RECORD_FAILED, &item), WEIR_EXECUTION_NOT_FOUND);
 }
 
-static void a_worker_ends_nothing_that_runs_in_a_node(void **state)
+static void a_worker_ends_no_item_that_runs_in_a_node(void **state)
 {
     struct scene *scene = *state;
     const char *id = enqueue(scene, "acme");
@@ -599,27 +599,27 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_worker_ends_its_own_run_in_sql_and_no_other),
-        SCENE_TEST(a_worker_ends_nothing_that_runs_in_a_node),
-        SCENE_TEST(what_was_retried_unseen_is_not_retried_again),
+        SCENE_TEST(a_worker_ends_no_item_that_runs_in_a_node),
+        SCENE_TEST(an_execution_that_was_retried_unseen_is_not_retried_again),
         SCENE_TEST(an_id_that_ended_unseen_is_not_enqueued_again),
-        SCENE_TEST(a_resume_starts_what_its_transaction_does_not_see),
-        SCENE_TEST(what_is_released_finds_room_that_its_transaction_does_not_see),
-        SCENE_TEST(one_request_takes_the_short_way_and_says_what_the_long_one_says),
-        SCENE_TEST(items_that_are_held_hide_no_others),
-        SCENE_TEST(due_items_that_are_held_hide_no_others),
+        SCENE_TEST(a_resume_starts_items_that_its_transaction_does_not_see),
+        SCENE_TEST(a_released_item_gets_a_slot_that_its_transaction_does_not_see),
+        SCENE_TEST(one_request_takes_the_short_way_and_answers_as_the_long_one),
+        SCENE_TEST(held_items_hide_no_runnable_items),
+        SCENE_TEST(held_items_that_were_due_hide_no_due_items),
         SCENE_TEST(an_open_pause_holds_up_nothing),
         SCENE_TEST(an_open_cancel_holds_up_no_other_item_of_its_workspace),
         SCENE_TEST(an_open_act_on_a_pending_item_holds_up_no_ends),
-        SCENE_TEST(what_runs_in_a_workspace_that_is_paused_ends),
+        SCENE_TEST(items_that_run_in_a_paused_workspace_end),
         SCENE_TEST(records_of_a_held_item_keep_their_order),
         SCENE_TEST(an_open_pause_holds_up_no_recovery),
         SCENE_TEST(a_cancel_of_many_never_fails_for_a_set_of_records),
-        SCENE_TEST(what_a_prepared_transaction_enqueues_is_found_after_its_commit),
-        SCENE_TEST(what_a_node_gives_back_wakes_the_scheduler),
+        SCENE_TEST(an_item_of_a_prepared_transaction_is_found_after_its_commit),
+        SCENE_TEST(a_give_back_wakes_the_scheduler),
         SCENE_TEST(an_end_wakes_the_scheduler_of_another_node),
         SCENE_TEST(an_assignment_and_a_cancel_wake_the_node),
-        SCENE_TEST(why_in_sql_names_who_has_the_lock_of_exclusive_dispatch),
-        SCENE_TEST(why_in_sql_says_what_the_library_says),
+        SCENE_TEST(why_in_sql_names_the_holder_of_the_lock_of_exclusive_dispatch),
+        SCENE_TEST(why_in_sql_answers_as_the_library),
         SCENE_TEST(a_key_whose_id_is_refused_stays_free),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);

@@ -58,7 +58,7 @@ static void a_set_is_there_while_one_of_its_items_is_held(void **state)
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.claims"), "0");
 }
 
-static void what_is_put_back_given_back_or_handed_over_leaves_its_set(void **state)
+static void an_item_that_is_put_back_given_back_or_handed_over_leaves_its_set(void **state)
 {
     struct scene *scene = *state;
     enqueue_items(scene, 6);
@@ -76,7 +76,7 @@ static void what_is_put_back_given_back_or_handed_over_leaves_its_set(void **sta
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.claims WHERE node_id <> 0"), "0");
 }
 
-static void what_was_handed_over_is_held_by_its_next_node_alone(void **state)
+static void an_item_that_was_handed_over_is_held_by_its_next_node_alone(void **state)
 {
     struct scene *scene = *state;
     enqueue_items(scene, 3);
@@ -91,7 +91,7 @@ static void what_was_handed_over_is_held_by_its_next_node_alone(void **state)
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.claims"), "1");
 }
 
-static void an_old_set_keeps_the_ids_of_what_is_held(void **state)
+static void an_old_set_keeps_the_ids_of_held_items(void **state)
 {
     struct scene *scene = *state;
     enqueue_items(scene, ITEMS);
@@ -110,9 +110,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_set_is_there_while_one_of_its_items_is_held),
-        SCENE_TEST(what_is_put_back_given_back_or_handed_over_leaves_its_set),
-        SCENE_TEST(what_was_handed_over_is_held_by_its_next_node_alone),
-        SCENE_TEST(an_old_set_keeps_the_ids_of_what_is_held),
+        SCENE_TEST(an_item_that_is_put_back_given_back_or_handed_over_leaves_its_set),
+        SCENE_TEST(an_item_that_was_handed_over_is_held_by_its_next_node_alone),
+        SCENE_TEST(an_old_set_keeps_the_ids_of_held_items),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }

@@ -120,7 +120,7 @@ static void await_answer(const char *sql, const char *answer)
     }
 }
 
-static void a_set_whose_answer_was_lost_is_enqueued_once(void **state)
+static void a_set_with_a_lost_answer_is_enqueued_once(void **state)
 {
     struct scene *scene = *state;
     struct enqueue_request requests[] = {
@@ -136,7 +136,7 @@ static void a_set_whose_answer_was_lost_is_enqueued_once(void **state)
     pthread_t thread;
     proxy_set_mode(scene->proxy, PROXY_SWALLOWS_ANSWERS);
     assert_int_equal(pthread_create(&thread, NULL, send, &sending), 0);
-    await_answer("SELECT count(*) FROM weir.workflow_execution_queue", "3"); /* committed, and nobody was told */
+    await_answer("SELECT count(*) FROM weir.workflow_execution_queue", "3"); /* committed, and no client has the answer */
     /* One of them has even ended before it is sent again. */
     (void)ask("SELECT weir.cancel(q.id) FROM weir.workflow_execution_queue q WHERE q.idempotency_key IS NULL");
     proxy_set_mode(scene->proxy, PROXY_PASSES);
@@ -155,7 +155,7 @@ static void a_set_whose_answer_was_lost_is_enqueued_once(void **state)
 }
 
 /* One alone is sent in another way than a set. */
-static void one_whose_answer_was_lost_is_enqueued_once(void **state)
+static void a_request_with_a_lost_answer_is_enqueued_once(void **state)
 {
     struct scene *scene = *state;
     struct enqueue_request request = {.workspace = "acme", .workflow = "hello"};
@@ -175,9 +175,9 @@ static void one_whose_answer_was_lost_is_enqueued_once(void **state)
     assert_string_equal(ask("SELECT count(*) FROM weir.executions"), "2");
 }
 
-/* --- what nodes see before it is on disk --- */
+/* --- items that nodes see before they are on disk --- */
 
-/* The process that writes to disk what others committed without waiting for it; nobody does from now on. */
+/* Stops the process of the server that writes commits to disk when no session waits for them. */
 static pid_t stop_log_writer(void)
 {
     pid_t writer = (pid_t)strtol(ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"), NULL, 10);
@@ -211,7 +211,7 @@ static void crash_server(pid_t process)
     }
 }
 
-/* This program again, as an enqueuer that stops at a point of its way; its id is what it prints. */
+/* Starts this program as an enqueuer that stops at a failpoint and prints the id of its item. */
 static int enqueue_as_child(const char *url, const char *key)
 {
     struct enqueue_request request = {.workspace = "acme", .workflow = "hello", .idempotency_key = key};
@@ -264,8 +264,8 @@ static void finish_enqueuer(pid_t child, FILE *output, char id[UUID_TEXT_MAX + 1
     (void)fclose(output);
 }
 
-/* The server crashes between the two: what was seen is gone, the enqueuer finds out and makes it again. */
-static void what_a_crash_undoes_before_it_is_confirmed_is_enqueued_again(void **state)
+/* The server crashes between the two statements: the visible item is lost. The enqueuer detects it and enqueues again. */
+static void a_request_that_a_crash_undoes_before_its_confirmation_is_enqueued_again(void **state)
 {
     char id[UUID_TEXT_MAX + 1];
     FILE *output = NULL;
@@ -280,7 +280,7 @@ static void what_a_crash_undoes_before_it_is_confirmed_is_enqueued_again(void **
 }
 
 /* Of one that was started anew: in a container the first numbers come again. */
-static void another_process_of_the_same_number_confirms_nothing(void **state)
+static void another_server_process_of_the_same_number_confirms_nothing(void **state)
 {
     char id[UUID_TEXT_MAX + 1];
     FILE *output = NULL;
@@ -296,8 +296,8 @@ static void another_process_of_the_same_number_confirms_nothing(void **state)
     assert_string_equal(ask("SELECT id FROM weir.executions"), id);
 }
 
-/* With nobody else to write it to the disk. */
-static void what_is_confirmed_outlives_a_crash(void **state)
+/* No other process writes it to the disk. */
+static void a_confirmed_request_outlives_a_crash(void **state)
 {
     struct scene *scene = *state;
     struct enqueue_request request = {.workspace = "acme", .workflow = "hello"};
@@ -322,14 +322,14 @@ static void assert_on_disk_when_seen(const char *parameter, const char *key)
     assert_string_equal(ask("SELECT id FROM weir.executions"), id);
 }
 
-/* Somebody else could be told of the duplicate. */
+/* Another caller could be answered with the duplicate. */
 static void a_key_is_on_disk_before_it_is_seen(void **state)
 {
     (void)state;
     assert_on_disk_when_seen("pooler=none", "key");
 }
 
-/* Another server process could not tell whether it is. */
+/* Another server process cannot confirm the commit. */
 static void behind_a_pooler_it_is_on_disk_before_it_is_seen(void **state)
 {
     (void)state;
@@ -348,8 +348,8 @@ static void let_public_write_to_the_log(const char *act)
     (void)ask(sql);
 }
 
-/* A server that refuses to say it. */
-static void what_is_not_confirmed_is_told_as_unknown(void **state)
+/* A server that refuses to confirm. */
+static void a_request_without_confirmation_is_reported_as_unknown(void **state)
 {
     struct scene *scene = *state;
     struct enqueue_request request = {.workspace = "acme", .workflow = "hello"};
@@ -506,15 +506,16 @@ int main(int argc, char **argv)
         return enqueue_as_child(argv[1], argv[2]);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_set_whose_answer_was_lost_is_enqueued_once, open_scene, close_scene),
-        cmocka_unit_test_setup_teardown(one_whose_answer_was_lost_is_enqueued_once, open_scene, close_scene),
-        cmocka_unit_test_setup_teardown(what_a_crash_undoes_before_it_is_confirmed_is_enqueued_again, open_scene,
+        cmocka_unit_test_setup_teardown(a_set_with_a_lost_answer_is_enqueued_once, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(a_request_with_a_lost_answer_is_enqueued_once, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(a_request_that_a_crash_undoes_before_its_confirmation_is_enqueued_again, open_scene,
                                         close_scene),
-        cmocka_unit_test_setup_teardown(another_process_of_the_same_number_confirms_nothing, open_scene, close_scene),
-        cmocka_unit_test_setup_teardown(what_is_confirmed_outlives_a_crash, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(another_server_process_of_the_same_number_confirms_nothing, open_scene,
+                                        close_scene),
+        cmocka_unit_test_setup_teardown(a_confirmed_request_outlives_a_crash, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(a_key_is_on_disk_before_it_is_seen, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(behind_a_pooler_it_is_on_disk_before_it_is_seen, open_scene, close_scene),
-        cmocka_unit_test_setup_teardown(what_is_not_confirmed_is_told_as_unknown, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(a_request_without_confirmation_is_reported_as_unknown, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(a_large_set_is_one_transaction, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(a_connection_that_cannot_carry_it_is_refused_and_left_alone, open_scene,
                                         close_scene),

@@ -129,7 +129,7 @@ static void items_that_were_assigned_are_not_visited_behind_them(void **state)
     assert_in_range(entries_read(scene, "queue_runnable", round_sql(scene, "pg_current_snapshot()::text", rank)), 1, FEW);
 }
 
-static void an_inbox_does_not_visit_what_was_read_and_has_ended(void **state)
+static void an_inbox_does_not_visit_items_that_were_read_and_have_ended(void **state)
 {
     struct scene *scene = *state;
     char sql[SQL_SIZE];
@@ -171,7 +171,7 @@ int main(void)
         TEST(news_of_a_transaction_that_runs_is_not_visited),
         TEST(news_that_was_folded_is_not_visited_by_the_next_fold),
         TEST(items_that_were_assigned_are_not_visited_behind_them),
-        TEST(an_inbox_does_not_visit_what_was_read_and_has_ended),
+        TEST(an_inbox_does_not_visit_items_that_were_read_and_have_ended),
         TEST(versions_of_the_scheduler_and_of_nodes_that_died_are_not_visited),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);

@@ -179,7 +179,7 @@ static void a_cancel_under_way_keeps_its_item_from_assignments(void **state)
     assert_string_equal(result.items[0].id, id);
 }
 
-static void a_put_back_between_look_and_lock_is_still_cancelled(void **state)
+static void an_item_that_is_put_back_before_its_lock_is_still_cancelled(void **state)
 {
     struct scene *scene = *state;
     (void)enqueue_for(scene, "acme", NULL);
@@ -210,7 +210,7 @@ int main(void)
         SCENE_TEST(neither_rounds_nor_acts_use_advisory_locks),
         SCENE_TEST(publications_of_one_name_side_by_side_get_a_version_each),
         SCENE_TEST(a_cancel_under_way_keeps_its_item_from_assignments),
-        SCENE_TEST(a_put_back_between_look_and_lock_is_still_cancelled),
+        SCENE_TEST(an_item_that_is_put_back_before_its_lock_is_still_cancelled),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }

@@ -240,7 +240,7 @@ static void run_both(struct trial *trial, enum order order)
     }
 }
 
-/* --- what must hold --- */
+/* --- invariants --- */
 
 static bool is_committed(const struct trial *trial, enum effect effect)
 {
@@ -293,7 +293,7 @@ static const char *unless_one(const struct trial *trial, const char *rows, const
     return strcmp(look(trial, sql), "1") == 0 ? NULL : name;
 }
 
-/* NULL when the committed act has its effect; otherwise what was expected. */
+/* NULL when the committed act has its effect; otherwise the expected effect. */
 static const char *effect_missing(const struct trial *trial, const struct party *party)
 {
     const char *row =

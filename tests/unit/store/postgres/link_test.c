@@ -1,5 +1,5 @@
-/* The connection to PostgreSQL: whatever happens to the server or the way to it, a call ends in time and says truly whether
- * something was changed. The server runs with its own defaults, fsync on. */
+/* The connection to PostgreSQL: with every fault of the server or the network, a call ends in time and reports truly
+ * whether something was changed. The server runs with its own defaults, fsync on. */
 #include "store/postgres/link/link.h"
 
 #include <pthread.h>
@@ -238,7 +238,7 @@ static void a_statement_that_takes_too_long_is_ended_by_the_server_and_the_link_
     assert_int_equal(look(scene), WEIR_OK);
 }
 
-static void a_lock_of_somebody_else_is_not_awaited_for_ever(void **state)
+static void a_lock_of_another_session_is_not_awaited_for_ever(void **state)
 {
     struct scene *scene = *state;
     struct link other;
@@ -292,7 +292,7 @@ static void a_commit_after_the_connection_was_lost_is_refused(void **state)
     assert_int_equal(rows(), 0);
 }
 
-static void a_killed_server_is_told_and_found_again(void **state)
+static void a_killed_server_is_reported_and_found_again(void **state)
 {
     static const int signals[] = {SIGQUIT, SIGINT, SIGKILL};
     struct scene *scene = *state;
@@ -322,7 +322,7 @@ static void calls_inside_of_a_pause_fail_at_once(void **state)
     scene->link.pause_until_us = scene->began_us + 3600 * MICROSECONDS_PER_SECOND;
     start(scene);
     assert_int_equal(look(scene), WEIR_STORE_UNREACHABLE);
-    assert_int_equal(scene->link.failures, 8); /* nobody was asked */
+    assert_int_equal(scene->link.failures, 8); /* no server was asked */
     scene->link.pause_until_us = 0;
     postgres_server_start(&server);
     await_recovery(scene);
@@ -481,7 +481,7 @@ static void a_plan_that_a_migration_outdated_is_made_anew(void **state)
 
 /* --- connecting --- */
 
-static void a_server_without_room_is_busy(void **state)
+static void a_server_without_a_free_connection_is_busy(void **state)
 {
     struct scene *scene = *state;
     struct link others[8];
@@ -534,8 +534,8 @@ static void of_several_hosts_the_one_that_answers_is_taken(void **state)
     address_release(address);
 }
 
-/* Else a server that is full, or refuses us, would be told as one that is away. */
-static void of_several_hosts_the_one_that_says_why_is_told(void **state)
+/* Else a server that refuses the connection would be reported as unreachable. */
+static void of_several_hosts_the_refusal_of_the_one_that_answers_is_reported(void **state)
 {
     struct scene *scene = *state;
     char url[URL_SIZE];
@@ -585,7 +585,7 @@ static void a_name_of_this_machine_is_looked_up(void **state)
     address_release(address);
 }
 
-/* What a role has as its defaults does not change what statements mean. */
+/* The defaults of a role do not change the meaning of statements. */
 static void settings_of_the_role_do_not_count(void **state)
 {
     struct scene *scene = *state;
@@ -609,7 +609,7 @@ static void settings_of_the_role_do_not_count(void **state)
 }
 
 /* Ours stand behind them. */
-static void however_many_options_the_url_has_ours_count(void **state)
+static void our_options_count_beside_many_of_the_url(void **state)
 {
     enum { OPTIONS_MOST = 3900 };
     struct scene *scene = *state;
@@ -689,11 +689,11 @@ int main(void)
         PROXIED(a_server_that_accepts_and_is_silent_does_not_hang_connecting),
         PROXIED(connecting_has_half_of_a_long_deadline),
         DIRECT(a_statement_that_takes_too_long_is_ended_by_the_server_and_the_link_lives),
-        DIRECT(a_lock_of_somebody_else_is_not_awaited_for_ever),
+        DIRECT(a_lock_of_another_session_is_not_awaited_for_ever),
         DIRECT(a_connection_that_was_ended_between_two_calls_is_made_anew),
         DIRECT(a_transaction_that_was_ended_on_the_way_changed_nothing),
         DIRECT(a_commit_after_the_connection_was_lost_is_refused),
-        DIRECT(a_killed_server_is_told_and_found_again),
+        DIRECT(a_killed_server_is_reported_and_found_again),
         DIRECT(calls_inside_of_a_pause_fail_at_once),
         PROXIED(a_commit_without_an_answer_is_unknown_and_may_be_done),
         PROXIED(a_commit_that_never_arrived_is_unknown_too),
@@ -701,13 +701,13 @@ int main(void)
         PROXIED(a_read_whose_answer_was_cut_off_is_repeated),
         DIRECT(a_deadlock_is_repeated),
         DIRECT(a_plan_that_a_migration_outdated_is_made_anew),
-        DIRECT(a_server_without_room_is_busy),
+        DIRECT(a_server_without_a_free_connection_is_busy),
         DIRECT(of_several_hosts_the_one_that_answers_is_taken),
-        DIRECT(of_several_hosts_the_one_that_says_why_is_told),
+        DIRECT(of_several_hosts_the_refusal_of_the_one_that_answers_is_reported),
         PROXIED(a_silent_first_host_leaves_time_for_the_second),
         DIRECT(a_name_of_this_machine_is_looked_up),
         DIRECT(settings_of_the_role_do_not_count),
-        DIRECT(however_many_options_the_url_has_ours_count),
+        DIRECT(our_options_count_beside_many_of_the_url),
         cmocka_unit_test(a_store_on_another_machine_is_not_left_without_tls_silently),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);

@@ -117,8 +117,8 @@ static void tell(const char *notice)
     (void)postgres_server_ask(&server, "postgres", sql);
 }
 
-/* PostgreSQL delivers notices in the order of their commits, so what came before the one that woke was read as well. */
-static void a_notice_wakes_only_those_whom_it_concerns(void **state)
+/* PostgreSQL delivers notices in the order of their commits, so every earlier notice was read as well. */
+static void a_notice_wakes_only_the_handles_that_it_concerns(void **state)
 {
     struct address *address = parse("");
     struct subscription *scheduler = listener_join(address);
@@ -187,7 +187,7 @@ static void leaving_does_not_wait_for_a_server_that_is_silent(void **state)
 }
 
 /* One that stands for a pooler which was found out late. */
-static void nobody_listens_once_a_pooler_is_found_out(void **state)
+static void no_handle_listens_once_a_pooler_is_detected(void **state)
 {
     enum { SOON_MS = 2000 };
     struct sockaddr_in place = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -203,7 +203,7 @@ static void nobody_listens_once_a_pooler_is_found_out(void **state)
     (void)snprintf(url, sizeof url, "//weir@127.0.0.1:%d/postgres?sslmode=disable", ntohs(place.sin_port));
     assert_int_equal(address_parse(url, &address, &error), WEIR_OK);
     struct subscription *subscription = listener_join(address);
-    for (int i = 0; i < 2; i++) { /* it tries again, until somebody has found out */
+    for (int i = 0; i < 2; i++) { /* it tries again until a connection has detected the pooler */
         assert_int_equal(poll(&server_fd, 1, PATIENT_MS), 1);
         address->pooled = i == 1;
         assert_int_equal(close(accept(server_fd.fd, NULL, NULL)), 0);
@@ -214,7 +214,7 @@ static void nobody_listens_once_a_pooler_is_found_out(void **state)
     address_release(address);
 }
 
-static void switched_off_there_is_nothing_to_wait_for(void **state)
+static void with_listen_off_a_handle_has_no_fd(void **state)
 {
     struct address *address = parse("?listen=off");
     (void)state;
@@ -232,11 +232,11 @@ int main(void)
         cmocka_unit_test(a_notice_wakes_every_handle),
         cmocka_unit_test(many_notices_of_one_commit_are_few_wakes),
         cmocka_unit_test(another_schema_has_another_channel),
-        cmocka_unit_test(a_notice_wakes_only_those_whom_it_concerns),
+        cmocka_unit_test(a_notice_wakes_only_the_handles_that_it_concerns),
         cmocka_unit_test(a_lost_connection_is_made_anew_and_wakes),
         cmocka_unit_test(leaving_does_not_wait_for_a_server_that_is_silent),
-        cmocka_unit_test(nobody_listens_once_a_pooler_is_found_out),
-        cmocka_unit_test(switched_off_there_is_nothing_to_wait_for),
+        cmocka_unit_test(no_handle_listens_once_a_pooler_is_detected),
+        cmocka_unit_test(with_listen_off_a_handle_has_no_fd),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);
 }

@@ -1,4 +1,5 @@
-/* The shedlock table as others may have made it: what cannot be shared safely is refused with words. */
+/* The shedlock table as another program may have made it: a table that cannot be shared safely is refused with a message.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -56,7 +57,7 @@ static void assert_refused(const char *change, const char *word)
     store_close(store);
 }
 
-/* What the hint says mends it. */
+/* The command of the hint repairs it. */
 static void a_table_that_is_missing_is_made_as_the_hint_says(void **state)
 {
     (void)state;
@@ -96,7 +97,7 @@ static void a_table_that_is_missing_is_named(void **state)
     assert_refused("DROP TABLE weir.shedlock", "shedlock");
 }
 
-/* Riven's other schema: TIMESTAMP(3), whatever the zone of the session. */
+/* Riven's other schema: TIMESTAMP(3), in any zone of the session. */
 static void times_in_milliseconds_are_accepted_in_any_zone(void **state)
 {
     (void)state;

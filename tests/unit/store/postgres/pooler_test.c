@@ -128,7 +128,7 @@ static int close_pooler(void **state)
     return 0;
 }
 
-static int64_t look(struct pooler *pooler, struct link *link)
+static int64_t probe(struct pooler *pooler, struct link *link)
 {
     int64_t one = 0;
     if (link_read_integer(link, &pooler->error, &one, QUERY_PROBE, "") != WEIR_OK) {
@@ -152,16 +152,16 @@ static void cross(struct pooler *pooler)
         struct link *holder = links[round % 2];
         struct link *other = links[(round + 1) % 2];
         assert_int_equal(link_transaction_begin(holder, &pooler->error), WEIR_OK);
-        assert_int_equal(look(pooler, other), 1);
+        assert_int_equal(probe(pooler, other), 1);
         insert(pooler, other, 10 * round);
         assert_int_equal(link_transaction_commit(holder, &pooler->error), WEIR_OK);
-        assert_int_equal(look(pooler, holder), 1);
+        assert_int_equal(probe(pooler, holder), 1);
         insert(pooler, holder, 10 * round + 1);
     }
     assert_string_equal(postgres_server_ask(&server, "postgres", "SELECT count(*) FROM weir.schema_migrations"), "8");
 }
 
-static void a_pooler_that_refuses_our_options_is_found_out(void **state)
+static void a_pooler_that_refuses_our_options_is_detected(void **state)
 {
     struct pooler *pooler = *state;
     open_links(pooler, "");
@@ -169,14 +169,14 @@ static void a_pooler_that_refuses_our_options_is_found_out(void **state)
     cross(pooler);
 }
 
-static void a_pooler_that_forgets_our_options_is_found_out_by_its_answers(void **state)
+static void a_pooler_that_drops_our_options_is_detected_by_its_answers(void **state)
 {
     struct pooler *pooler = *state;
     open_links(pooler, "");
     assert_false(pooler->address->pooled);
-    assert_int_equal(look(pooler, &pooler->one), 1); /* prepared on the first server connection */
+    assert_int_equal(probe(pooler, &pooler->one), 1); /* prepared on the first server connection */
     assert_int_equal(link_transaction_begin(&pooler->two, &pooler->error), WEIR_OK);
-    assert_int_equal(look(pooler, &pooler->one), 1); /* the other has that one now */
+    assert_int_equal(probe(pooler, &pooler->one), 1); /* the other has that one now */
     assert_int_equal(link_transaction_commit(&pooler->two, &pooler->error), WEIR_OK);
     assert_true(pooler->address->pooled);
     cross(pooler);
@@ -195,7 +195,7 @@ static void a_transaction_that_meets_a_strange_connection_is_repeated(void **sta
     open_links(pooler, "");
     insert(pooler, &pooler->one, 100); /* prepared on the first server connection */
     assert_int_equal(link_transaction_begin(&pooler->two, &pooler->error), WEIR_OK);
-    assert_int_equal(look(pooler, &pooler->two), 1); /* holds that one */
+    assert_int_equal(probe(pooler, &pooler->two), 1); /* holds that one */
     assert_int_equal(link_transaction(&pooler->one, insert_in_transaction, &versions[0], &pooler->error), WEIR_OK);
     assert_true(pooler->address->pooled);
     assert_int_equal(link_transaction_commit(&pooler->two, &pooler->error), WEIR_OK);
@@ -232,7 +232,7 @@ static void options_of_the_environment_are_kept_from_a_pooler(void **state)
     open_links(pooler, "");
     assert_int_equal(unsetenv("PGOPTIONS"), 0);
     assert_true(pooler->address->pooled);
-    assert_int_equal(look(pooler, &pooler->one), 1);
+    assert_int_equal(probe(pooler, &pooler->one), 1);
     if (link_execute(&pooler->one, "SELECT 1 / (current_database() = 'postgres')::int", &pooler->error) != WEIR_OK) {
         fail_msg("%s", pooler->error.message);
     }
@@ -240,7 +240,7 @@ static void options_of_the_environment_are_kept_from_a_pooler(void **state)
 
 /* Compiling them takes longer than looks do: some 3 s on a busy machine, during which the pool has a connection less.
  * Without a pooler that is a setting of the connection (connect.c). */
-static void looks_are_not_compiled(void **state)
+static void reads_are_not_compiled(void **state)
 {
     struct pooler *pooler = *state;
     (void)postgres_server_ask(&server, "postgres", "ALTER ROLE weir SET jit = on");
@@ -254,7 +254,7 @@ static void looks_are_not_compiled(void **state)
     (void)postgres_server_ask(&server, "postgres", "ALTER ROLE weir RESET jit");
 }
 
-static void said_in_the_url_it_costs_no_attempt_and_nobody_listens(void **state)
+static void a_pooler_that_the_url_names_costs_no_attempt_and_no_handle_listens(void **state)
 {
     struct pooler *pooler = *state;
     open_links(pooler, "?pooler=transaction");
@@ -266,16 +266,17 @@ static void said_in_the_url_it_costs_no_attempt_and_nobody_listens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_pooler_that_refuses_our_options_is_found_out, open_plain, close_pooler),
-        cmocka_unit_test_setup_teardown(a_pooler_that_forgets_our_options_is_found_out_by_its_answers, open_forgetful,
+        cmocka_unit_test_setup_teardown(a_pooler_that_refuses_our_options_is_detected, open_plain, close_pooler),
+        cmocka_unit_test_setup_teardown(a_pooler_that_drops_our_options_is_detected_by_its_answers, open_forgetful,
                                         close_pooler),
         cmocka_unit_test_setup_teardown(a_transaction_that_meets_a_strange_connection_is_repeated, open_forgetful,
                                         close_pooler),
         cmocka_unit_test_setup_teardown(a_statement_that_another_store_prepared_is_not_taken_for_ours, open_forgetful,
                                         close_pooler),
         cmocka_unit_test_setup_teardown(options_of_the_environment_are_kept_from_a_pooler, open_plain, close_pooler),
-        cmocka_unit_test_setup_teardown(looks_are_not_compiled, open_plain, close_pooler),
-        cmocka_unit_test_setup_teardown(said_in_the_url_it_costs_no_attempt_and_nobody_listens, open_plain, close_pooler),
+        cmocka_unit_test_setup_teardown(reads_are_not_compiled, open_plain, close_pooler),
+        cmocka_unit_test_setup_teardown(a_pooler_that_the_url_names_costs_no_attempt_and_no_handle_listens, open_plain,
+                                        close_pooler),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);
 }

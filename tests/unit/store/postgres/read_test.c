@@ -1,4 +1,4 @@
-/* Reading on PostgreSQL: one state per look, lost connections, and a check that finds what is broken. */
+/* Reading on PostgreSQL: one state per read, lost connections, and a check that finds broken rows. */
 #include <libpq-fe.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -105,8 +105,8 @@ static void await_one_that_waits(void)
     }
 }
 
-/* It ends between two statements of the look: after its row was read, before its events are. */
-static void a_look_sees_one_state_whatever_ends_meanwhile(void **state)
+/* It ends between two statements of the read: after its row was read, before its events are. */
+static void a_read_shows_one_state_while_executions_end(void **state)
 {
     struct scene *scene = *state;
     struct looking looking = {.scene = scene};
@@ -135,7 +135,7 @@ static void a_look_sees_one_state_whatever_ends_meanwhile(void **state)
     PQfinish(holder);
 }
 
-static void a_look_whose_connection_was_cut_is_repeated(void **state)
+static void a_read_with_a_lost_connection_is_repeated(void **state)
 {
     struct scene *scene = *state;
     for (int i = 0; i < 3; i++) {
@@ -168,7 +168,7 @@ static size_t problems_with(struct scene *scene, const char *words)
     return found;
 }
 
-static void the_check_finds_what_was_broken_on_purpose(void **state)
+static void the_check_finds_each_row_that_was_broken_on_purpose(void **state)
 {
     static const struct {
         const char *breaks;
@@ -224,9 +224,9 @@ static void the_check_finds_what_was_broken_on_purpose(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_look_sees_one_state_whatever_ends_meanwhile, open_scene, close_scene),
-        cmocka_unit_test_setup_teardown(a_look_whose_connection_was_cut_is_repeated, open_scene, close_scene),
-        cmocka_unit_test_setup_teardown(the_check_finds_what_was_broken_on_purpose, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(a_read_shows_one_state_while_executions_end, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(a_read_with_a_lost_connection_is_repeated, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(the_check_finds_each_row_that_was_broken_on_purpose, open_scene, close_scene),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);
 }

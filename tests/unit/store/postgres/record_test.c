@@ -25,8 +25,8 @@ static const char *record_both(struct scene *scene, int second_kind)
     return run(scene->a, "SELECT string_agg(s.step || ' ' || s.status, ', ') FROM weir.workflow_node_executions s");
 }
 
-/* As when a node repeats what it was not answered, and the first try goes on in the server. */
-static void a_step_that_is_told_twice_at_once_is_on_record_once(void **state)
+/* A node repeats a record without an answer while the server still runs the first try. */
+static void a_step_that_is_reported_twice_at_once_is_on_record_once(void **state)
 {
     assert_string_equal(record_both(*state, A_STEP), "one completed");
 }
@@ -41,7 +41,7 @@ static void an_end_waits_for_a_step_under_way_and_rewrites_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCENE_TEST(a_step_that_is_told_twice_at_once_is_on_record_once),
+        SCENE_TEST(a_step_that_is_reported_twice_at_once_is_on_record_once),
         SCENE_TEST(an_end_waits_for_a_step_under_way_and_rewrites_it),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);

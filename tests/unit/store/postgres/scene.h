@@ -1,5 +1,5 @@
-/* A fresh schema on a server of the program's own, a node, two connections that the test drives by hand, and short words
- * for what tests of orders do all the time. Everything asserts; a failed call prints its error. Threads: the main one.
+/* A fresh schema on a server of the program's own, a node, two connections that the test drives by hand, and short
+ * functions for the steps of tests of orders. Everything asserts; a failed call prints its error. Threads: the main one.
  *
  * Each test has its own scene: SCENE_TEST(name) in a group that runs between scene_open_server and scene_close_server. */
 #ifndef WEIR_TESTS_UNIT_STORE_POSTGRES_SCENE_H
@@ -43,7 +43,7 @@ int scene_close_server(void **state);
 
 /* Workflow "hello" for everybody, workspaces acme and beta with one slot each, a node. */
 int scene_open(void **state);
-/* The same with other room in acme, of which no lane is made yet either. */
+/* The same with another cap of acme. */
 int scene_open_with(void **state, int64_t acme_cap);
 /* The check of the store must find nothing. */
 int scene_close(void **state);
@@ -59,10 +59,10 @@ void add_workspace(struct scene *scene, const char *name, int64_t cap);
 
 /* The first column of the first row, "" when there is none; static buffer. */
 const char *run(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
-/* Starts it and returns when the server says that it waits for a lock. */
+/* Starts it and returns when the server reports that it waits for a lock. */
 void run_into(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
-/* From now on record() waits for who holds what it needs as long as run_into() may take to see it. Otherwise it leaves that
- * out after a fifth of a second, which a machine may take to look. */
+/* From now on record() waits for locked items as long as run_into() may take to see it. Otherwise it leaves them out after
+ * a fifth of a second, and a slow machine may need longer. */
 void let_records_wait(struct scene *scene);
 /* What that one answers in the end; static buffer. */
 const char *answer(PGconn *connection);

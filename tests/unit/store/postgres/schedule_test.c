@@ -1,6 +1,6 @@
-/* Rounds of the scheduler against other transactions of the same server, each order forced: what stays open, what commits
- * while a round waits, what is taken over meanwhile, and what is lost on the way. What a round means without any of this is
- * tested in conformance/schedule_test.c, schedule_news_test.c and inbox_test.c. */
+/* Rounds of the scheduler against other transactions of the same server, each order forced: transactions that stay open,
+ * commits while a round waits, takeovers, and lost answers. Rounds without any of these are tested in
+ * conformance/schedule_test.c, schedule_news_test.c and inbox_test.c. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,7 +124,7 @@ static void let_rounds_wait(struct scene *scene)
 
 /* --- news of transactions that overlap with rounds --- */
 
-static void what_a_long_transaction_enqueues_is_read_once_after_its_commit(void **state)
+static void news_of_a_long_transaction_is_read_once_after_its_commit(void **state)
 {
     struct scene *scene = *state;
     struct seat seat;
@@ -177,7 +177,7 @@ static void the_load_and_the_news_neither_overlap_nor_leave_a_gap(void **state)
     assert_int_equal(seat.answer.fact_count, 0);
 }
 
-static void what_is_undone_is_no_news(void **state)
+static void a_transaction_that_is_undone_leaves_no_news(void **state)
 {
     struct scene *scene = *state;
     struct seat seat;
@@ -188,7 +188,7 @@ static void what_is_undone_is_no_news(void **state)
     assert_int_equal(seat.answer.fact_count, 0);
 }
 
-static void what_a_prepared_transaction_enqueues_is_read_after_its_commit(void **state)
+static void news_of_a_prepared_transaction_is_read_after_its_commit(void **state)
 {
     struct scene *scene = *state;
     struct seat seat;
@@ -432,7 +432,7 @@ static void an_assignment_that_waited_for_a_takeover_changes_nothing(void **stat
 }
 
 /* A session that holds the epoch's row without end, as one whose client was frozen while it received rows. */
-static void a_session_that_keeps_the_role_from_others_is_ended_once_its_lease_is_over(void **state)
+static void a_session_that_blocks_the_role_is_ended_once_its_lease_is_over(void **state)
 {
     struct scene *scene = *state;
     int64_t second = add_node(scene, "node-2", "default");
@@ -549,8 +549,8 @@ static void another_timeline_makes_the_memory_void(void **state)
     read_news(&seat);
 }
 
-/* It may run what the rows do not show. */
-static void after_a_restore_every_node_is_heard_before_anything_is_assigned(void **state)
+/* It may run items that the rows do not show. */
+static void after_a_restore_every_node_sends_a_heartbeat_before_an_assignment(void **state)
 {
     struct scene *scene = *state;
     int64_t epoch = 0;
@@ -585,7 +585,7 @@ static void after_a_restore_a_silent_node_is_awaited_for_its_lease(void **state)
     beat(scene, scene->node);
     assert_int_equal(take_role(scene->store, scene->node, &epoch, &scene->error), WEIR_CONFLICT);
     (void)run(scene->a, "UPDATE weir.scheduler SET server_since = server_since - 10000000");
-    ok(take_role(scene->store, scene->node, &epoch, &scene->error)); /* what it holds stays with it */
+    ok(take_role(scene->store, scene->node, &epoch, &scene->error)); /* it keeps its items */
     ok(store_recover(scene->store, &options, &result, &scene->error));
     assert_int_equal(result.nodes, 0);
     (void)run(scene->a, "UPDATE weir.scheduler SET server_since = server_since - %lld", (long long)LEASE_US);
@@ -696,7 +696,7 @@ static void end_writers(struct writer *writers)
     }
 }
 
-/* Held slots at a load that happens among ends, and the news since then, come to what is held in the end. */
+/* Held slots at a load that happens among ends, and the news since then, add up to the slots that are held in the end. */
 static void loads_among_ends_count_every_slot_once(void **state)
 {
     struct scene *scene = *state;
@@ -781,10 +781,10 @@ static void unread_news_is_not_folded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_a_long_transaction_enqueues_is_read_once_after_its_commit),
+        TEST(news_of_a_long_transaction_is_read_once_after_its_commit),
         TEST(the_load_and_the_news_neither_overlap_nor_leave_a_gap),
-        TEST(what_is_undone_is_no_news),
-        TEST(what_a_prepared_transaction_enqueues_is_read_after_its_commit),
+        TEST(a_transaction_that_is_undone_leaves_no_news),
+        TEST(news_of_a_prepared_transaction_is_read_after_its_commit),
         TEST(many_open_transactions_delay_their_own_news_only),
         TEST(a_pause_that_is_committed_during_a_round_undoes_it),
         TEST(a_row_that_a_caller_holds_is_left_out_after_a_moment),
@@ -794,13 +794,13 @@ int main(void)
         TEST(a_former_scheduler_changes_nothing),
         TEST(a_takeover_waits_for_an_assignment_and_counts_it),
         TEST(an_assignment_that_waited_for_a_takeover_changes_nothing),
-        TEST(a_session_that_keeps_the_role_from_others_is_ended_once_its_lease_is_over),
+        TEST(a_session_that_blocks_the_role_is_ended_once_its_lease_is_over),
         TEST(the_role_is_free_once_the_session_that_took_it_has_ended),
         TEST(after_a_lost_connection_only_a_load_goes_on),
         TEST(a_round_does_not_move_to_another_connection),
         TEST(a_round_that_was_lost_under_way_is_found_in_the_inbox),
         TEST(another_timeline_makes_the_memory_void),
-        TEST(after_a_restore_every_node_is_heard_before_anything_is_assigned),
+        TEST(after_a_restore_every_node_sends_a_heartbeat_before_an_assignment),
         TEST(after_a_restore_a_silent_node_is_awaited_for_its_lease),
         TEST(leases_of_before_the_clock_was_set_back_are_none),
         TEST(a_server_that_started_in_the_future_started_now),

@@ -1,4 +1,4 @@
-/* An enqueue of one request has a function of its own. It must answer and leave what the function for sets does. */
+/* An enqueue of one request has a function of its own. It must answer and store the same as the function for sets. */
 #include <stdio.h>
 
 #include "unit/store/postgres/scene.h"

@@ -36,7 +36,7 @@ static int open_server(void **state)
     store_close(store);
     connection = PQconnectdb(url);
     assert_int_equal(PQstatus(connection), CONNECTION_OK);
-    /* As a link has it: what is not qualified is not found. */
+    /* The setting of a link: a name without its schema is not found. */
     PQclear(PQexec(connection, "SET search_path = pg_catalog; SET client_min_messages = warning"));
     return 0;
 }
@@ -146,8 +146,8 @@ static void assert_unread(const char *plans, int states, const char *unread)
     PQclear(result);
 }
 
-/* Retention asks for what has ended, beside any backlog. */
-static void what_is_chosen_by_state_reads_only_where_such_are(void **state)
+/* Retention reads ended executions beside any backlog. */
+static void a_choice_by_state_reads_only_the_table_of_that_state(void **state)
 {
     char sql[4096];
     (void)state;
@@ -318,7 +318,7 @@ static enum weir_status encode(const char *types, ...)
     return status;
 }
 
-static void what_cannot_be_sent_is_refused(void **state)
+static void an_argument_that_cannot_be_sent_is_refused(void **state)
 {
     static const char *const wrong[] = {"not-an-id"};
     static const int64_t numbers[20] = {0};
@@ -333,12 +333,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_statement_is_one_of_the_server),
         cmocka_unit_test(a_record_reads_its_set_and_no_backlog),
-        cmocka_unit_test(what_is_chosen_by_state_reads_only_where_such_are),
+        cmocka_unit_test(a_choice_by_state_reads_only_the_table_of_that_state),
         cmocka_unit_test(single_arguments_arrive),
         cmocka_unit_test(absent_arguments_are_null),
         cmocka_unit_test(arrays_arrive_in_their_order),
         cmocka_unit_test(empty_arrays_are_empty),
-        cmocka_unit_test(what_cannot_be_sent_is_refused),
+        cmocka_unit_test(an_argument_that_cannot_be_sent_is_refused),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);
 }
