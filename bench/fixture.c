@@ -62,7 +62,7 @@ const char *fixture_workspace(size_t number)
     return name;
 }
 
-void fixture_hurry(struct store *store, bool relaxed)
+void fixture_hurry(struct store *store, bool hurry)
 {
     struct connection *writer = NULL;
     if (strncmp(store_url(store), "sqlite:", strlen("sqlite:")) != 0) {

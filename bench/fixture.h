@@ -25,7 +25,7 @@ void fixture_fill_with(struct store *store, const char *workflow, size_t first, 
 /* Publishes a workflow for everybody. */
 void fixture_publish(struct store *store, const char *name, const char *source);
 /* While filling: commits need not reach the disk. Ends with everything in the main file. Only SQLite hurries. */
-void fixture_hurry(struct store *store, bool relaxed);
+void fixture_hurry(struct store *store, bool hurry);
 
 /* A node of the real kind: in-process engine with `handler` behind the name "noop", threads running. */
 struct fixture_node {

@@ -19,6 +19,7 @@ enum { SLOTS = 2 * ITEM_NAMES_MOST }; /* at most half full */
 
 void item_names_clear(struct item_names *names)
 {
+    INVARIANT(names != NULL);
     for (size_t i = 0; i < SLOTS && names->slots != NULL; i++) {
         free(names->slots[i].name);
     }

@@ -44,6 +44,7 @@ enum {
     ROLE_TAKEOVERS
 };
 
+/* One item of the inbox, but its names. */
 static void read_inbox_item(const PGresult *result, int row, struct arena *arena, struct claimed_item *item,
                             bool *ret_failed)
 {
@@ -104,6 +105,7 @@ static bool read_inbox_rows(const PGresult *result, struct arena *arena, struct 
 enum weir_status postgres_inbox(struct store *store, int64_t node_id, struct inbox_position *position, size_t limit,
                                 struct arena *arena, struct inbox *ret_inbox, struct weir_error *error)
 {
+    INVARIANT(node_id > 0 && position != NULL && ret_inbox != NULL);
     struct postgres_store *self = postgres_of(store);
     struct link *link = link_of(store);
     struct inbox inbox = {.more = false};
@@ -119,7 +121,7 @@ enum weir_status postgres_inbox(struct store *store, int64_t node_id, struct inb
     if (status == WEIR_OK) {
         status = item_names_set(&self->names, link, arena, inbox.claimed.items, workspace_ids, inbox.claimed.count, error);
     }
-    for (size_t i = 0; i < inbox.claimed.count; i++) { /* those of the names are of when they were read */
+    for (size_t i = 0; i < inbox.claimed.count; i++) { /* the cache of names may have an older weight */
         inbox.claimed.items[i].weight = (int)result_int(result, (int)i, ITEM_WEIGHT);
     }
     PQclear(result);
@@ -144,6 +146,7 @@ enum weir_status postgres_inbox(struct store *store, int64_t node_id, struct inb
 enum weir_status postgres_take_requests(struct store *store, int64_t node_id, struct arena *arena,
                                         struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
 {
+    INVARIANT(node_id > 0 && ret_requests != NULL && ret_count != NULL);
     struct postgres_store *self = postgres_of(store);
     PGresult *result = NULL;
     enum weir_status status = postgres_require_writable(store, error);

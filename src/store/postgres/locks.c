@@ -20,6 +20,7 @@
 /* Checks the columns of shedlock once per connection. */
 enum weir_status postgres_check_lock_table(struct postgres_store *self, struct link *link, struct weir_error *error)
 {
+    INVARIANT(self != NULL && link == &self->link);
     PGresult *result = NULL;
     if (self->lock_table_checked && self->lock_table_drops == link->drops) {
         return WEIR_OK;

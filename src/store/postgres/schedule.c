@@ -41,6 +41,7 @@ enum { POSITION_TEXT_MAX = 16 * 1024 * 1024 };
 
 void news_position_forget(struct news_position *position)
 {
+    INVARIANT(position != NULL);
     text_close(&position->timeline);
     text_close(&position->seen);
     text_close(&position->reading);

@@ -214,6 +214,7 @@ static enum weir_status try_host(struct link *link, const struct address_host *h
 
 enum weir_status connect_open(struct link *link, int64_t until_us, PGconn **ret_connection, struct weir_error *error)
 {
+    INVARIANT(link->address->host_count > 0 && ret_connection != NULL && error != NULL);
     struct address *address = link->address;
     size_t first = address->host_first;
     for (size_t i = 0; i < address->host_count; i++) {

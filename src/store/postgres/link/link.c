@@ -82,6 +82,7 @@ void link_start(struct link *link)
 
 void link_start_long(struct link *link, int64_t deadline_us)
 {
+    INVARIANT(deadline_us > 0);
     link->deadline_boot_us = time_add(clock_boot(clock_system()), deadline_us);
 }
 
@@ -514,6 +515,7 @@ enum weir_status link_read_integer(struct link *link, struct weir_error *error, 
 
 enum weir_status link_execute(struct link *link, const char *sql, struct weir_error *error)
 {
+    INVARIANT(sql != NULL);
     PGresult *result = NULL;
     struct statement statement = {.name = "statements", .text = sql};
     enum weir_status status = run_statement(link, &statement, NULL, &result, error);
