@@ -14,11 +14,13 @@
 #include "store/postgres/postgres.h"
 #include "store/sqlite/sqlite_store.h"
 
+/* In the order in which a URL is offered to them; NULL ends the list. */
 const struct store_driver *const store_drivers[] = {&sqlite_store_driver, &postgres_store_driver, NULL};
 
 enum weir_status assemble_engine(const char *name, const struct engine_options *options, struct engine **ret_engine,
                                  struct weir_error *error)
 {
+    INVARIANT(name != NULL && options != NULL && ret_engine != NULL);
     if (strcmp(name, "in_process") == 0 && options->in_process != NULL) {
         return in_process_open(options->in_process, ret_engine, error);
     }
@@ -30,20 +32,23 @@ enum weir_status assemble_engine(const char *name, const struct engine_options *
     return WEIR_INVALID_ARGUMENT;
 }
 
-enum weir_status assemble_require_operator(const char *name, const char *what, struct weir_error *error)
+/* The command line asks before it reads its input, so that a wrong engine is refused at once. */
+enum weir_status assemble_require_operator(const char *name, const char *operation, struct weir_error *error)
 {
     if (strcmp(name, "temporal") == 0) {
         return WEIR_OK;
     }
-    error_set(error, WEIR_INVALID_ARGUMENT, "engine %s has no %s", name, what);
+    error_set(error, WEIR_INVALID_ARGUMENT, "engine %s has no %s", name, operation);
     error_hint(error, "for executions on Temporal, set `engine: temporal` in weir.yaml");
     return WEIR_INVALID_ARGUMENT;
 }
 
+/* Each operation opens a client of its own, because the command line runs one of them and ends. */
 static enum weir_status open_operator(const char *name, const struct engine_options *options, int64_t timeout_us,
-                                      const char *what, struct temporal_operator **ret_operator, struct weir_error *error)
+                                      const char *operation, struct temporal_operator **ret_operator,
+                                      struct weir_error *error)
 {
-    enum weir_status status = assemble_require_operator(name, what, error);
+    enum weir_status status = assemble_require_operator(name, operation, error);
     return status == WEIR_OK ? temporal_operator_open(options->temporal, timeout_us, ret_operator, error) : status;
 }
 
@@ -97,6 +102,7 @@ enum weir_status assemble_decode(const char *name, const struct engine_options *
     return status;
 }
 
+/* An engine inside of the node has no service, so there is nothing to examine. */
 enum weir_status assemble_examine(const char *name, const struct engine_options *options, int64_t timeout_us,
                                   const char *const *queues, size_t count, temporal_finding *tell, void *context,
                                   struct weir_error *error)
@@ -113,6 +119,7 @@ enum weir_status assemble_examine(const char *name, const struct engine_options 
     return status;
 }
 
+/* An engine inside of the node holds nothing up outside of it. */
 enum weir_status assemble_hold_up(const char *name, const struct engine_options *options, int64_t timeout_us,
                                   const struct temporal_execution *execution, struct temporal_hold_up *ret_hold_up,
                                   struct weir_error *error)
@@ -130,12 +137,14 @@ enum weir_status assemble_hold_up(const char *name, const struct engine_options 
     return status;
 }
 
+/* The same id as a start would have: from the definition and the params, else the default one. A value that the definition
+ * refuses is no error here: the start reports it. */
 enum weir_status assemble_workflow_id(const struct engine_start *start, char *to, struct weir_error *error)
 {
     struct definition *definition = NULL;
     struct start_fields fields = {.arguments = NULL};
     const char *code = NULL;
-    _Static_assert((int)ASSEMBLE_WORKFLOW_ID_MAX == (int)WORKFLOW_ID_MAX, "the caller's room is that of an id");
+    _Static_assert((int)ASSEMBLE_WORKFLOW_ID_MAX == (int)WORKFLOW_ID_MAX, "the caller's buffer holds an id");
     enum weir_status status =
         definition_load(start->definition, strlen(start->definition), start->workflow, &definition, error);
     if (status == WEIR_OK && definition->temporal == NULL) {
@@ -174,6 +183,7 @@ enum weir_status assemble_set_up_service(const char *name, const struct engine_o
     return status;
 }
 
+/* Inside of a transaction of the caller, on its connection. */
 enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *database, const struct enqueue_request *requests, size_t count,
                                             struct enqueue_result *results, struct weir_error *error)
 {
@@ -185,6 +195,7 @@ enum weir_status assemble_grant_role(struct store *store, const char *role, stru
     return postgres_store_grant(store, role, error);
 }
 
+/* The same for PostgreSQL; the schema is the caller's choice. */
 enum weir_status assemble_enqueue_on_postgres(struct pg_conn *connection, const char *schema,
                                               const struct enqueue_request *request, struct enqueue_result *ret_result,
                                               struct weir_error *error)
@@ -192,6 +203,7 @@ enum weir_status assemble_enqueue_on_postgres(struct pg_conn *connection, const 
     return postgres_store_enqueue_on(connection, schema, request, ret_result, error);
 }
 
+/* Settings of the process that SQLite needs before its first use. */
 void assemble_tune_process(void)
 {
     sqlite_store_tune_process();

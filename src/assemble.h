@@ -23,9 +23,10 @@ struct engine_options {
  * threads. */
 WEIR_MUST_CHECK enum weir_status assemble_engine(const char *name, const struct engine_options *options,
                                                  struct engine **ret_engine, struct weir_error *error);
-/* Whether the engine of this name takes orders of operators to a running workflow; `what` names the order in the
+/* Whether the engine of this name takes orders of operators to a running workflow; `operation` names the order in the
  * refusal, WEIR_INVALID_ARGUMENT. Makes no call. */
-WEIR_MUST_CHECK enum weir_status assemble_require_operator(const char *name, const char *what, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status assemble_require_operator(const char *name, const char *operation,
+                                                           struct weir_error *error);
 /* Direct queries of people to the engine, outside of any node. WEIR_INVALID_ARGUMENT when this engine has no such thing.
  * `timeout_us` of the call. See engine/temporal/operator_client.h for the rest. */
 WEIR_MUST_CHECK enum weir_status assemble_signal(const char *name, const struct engine_options *options, int64_t timeout_us,
@@ -41,7 +42,7 @@ WEIR_MUST_CHECK enum weir_status assemble_ask(const char *name, const struct eng
 /* The value of payloads that the engine's codec has not decoded. WEIR_ENGINE_UNREACHABLE, WEIR_FAILED. */
 WEIR_MUST_CHECK enum weir_status assemble_decode(const char *name, const struct engine_options *options, int64_t timeout_us,
                                                  const json_t *payloads, json_t **ret_value, struct weir_error *error);
-/* Tells how the engine's service is; nothing for an engine without one. */
+/* Reports the state of the engine's service; nothing for an engine without one. */
 WEIR_MUST_CHECK enum weir_status assemble_examine(const char *name, const struct engine_options *options,
                                                   int64_t timeout_us, const char *const *queues, size_t count,
                                                   temporal_finding *tell, void *context, struct weir_error *error);

@@ -69,11 +69,11 @@ static void set_functions(void)
     json_set_alloc_funcs(load_malloc, load_free);
 }
 
-static size_t read_chunk(void *to, size_t room, void *context)
+static size_t read_chunk(void *to, size_t size, void *context)
 {
     struct load *load = context;
     size_t left = load->ran_out ? 0 : load->length - load->at;
-    size_t count = left < room ? left : room;
+    size_t count = left < size ? left : size;
     count = count < CHUNK_BYTES ? count : CHUNK_BYTES;
     memcpy(to, load->bytes + load->at, count);
     load->at += count;

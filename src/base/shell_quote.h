@@ -1,4 +1,4 @@
-/* A text as one word of a shell's command line, for the commands that messages suggest. */
+/* A text as one argument of a shell's command line, for the commands that messages suggest. */
 #ifndef WEIR_BASE_SHELL_QUOTE_H
 #define WEIR_BASE_SHELL_QUOTE_H
 

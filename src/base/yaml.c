@@ -587,11 +587,11 @@ static void hint_known_keys(struct weir_error *error, const char *const *known, 
     error_hint(error, "known keys: %s", words);
 }
 
-enum weir_status yaml_check_keys(const struct yaml_source *source, const struct yaml_node *map, const char *what,
+enum weir_status yaml_check_keys(const struct yaml_source *source, const struct yaml_node *map, const char *place,
                                  const char *const *known, size_t count, struct weir_error *error)
 {
     if (map->kind != YAML_MAP) {
-        return yaml_error(source, map, error, "%s must be a map, not %s", what, yaml_kind_name(map->kind));
+        return yaml_error(source, map, error, "%s must be a map, not %s", place, yaml_kind_name(map->kind));
     }
     for (size_t i = 0; i < map->count; i++) {
         bool is_known = false;
@@ -599,7 +599,7 @@ enum weir_status yaml_check_keys(const struct yaml_source *source, const struct 
             is_known = strcmp(map->keys[i]->text, known[j]) == 0;
         }
         if (!is_known) {
-            yaml_error(source, map->keys[i], error, "unknown key \"%.64s\" in %s", map->keys[i]->text, what);
+            yaml_error(source, map->keys[i], error, "unknown key \"%.64s\" in %s", map->keys[i]->text, place);
             const char *nearest = text_nearest(map->keys[i]->text, known, count);
             if (nearest != NULL) {
                 error_hint(error, "did you mean \"%s\"?", nearest);

@@ -63,9 +63,9 @@ enum weir_status yaml_error(const struct yaml_source *source, const struct yaml_
 enum weir_status yaml_error_inside(const struct yaml_source *source, const struct yaml_node *node, size_t offset,
                                    struct weir_error *error, const char *format, ...) WEIR_PRINTF(5, 6);
 /* Refuses the first key of `map` that is not among `known` (`count` of them): "unknown key \"x\"", with the nearest known
- * one, or all of them, as the hint. A node that is no map is refused too. `what` names the place: "a step". */
+ * one, or all of them, as the hint. A node that is no map is refused too. `place` names the place: "a step". */
 WEIR_MUST_CHECK enum weir_status yaml_check_keys(const struct yaml_source *source, const struct yaml_node *map,
-                                                 const char *what, const char *const *known, size_t count,
+                                                 const char *place, const char *const *known, size_t count,
                                                  struct weir_error *error);
 
 #endif

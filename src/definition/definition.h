@@ -34,7 +34,7 @@ enum {
     STEP_ARGUMENTS_MAX = 256,
     STEP_ENVIRONMENT_MAX = 128,
     STEP_ERROR_CODES_MAX = 32,
-    TEMPORAL_NAME_BYTES_MAX = 255, /* what every store of Temporal holds */
+    TEMPORAL_NAME_BYTES_MAX = 255, /* the column of every store of Temporal */
     TEMPORAL_FIELDS_MAX = 32,      /* of a memo, of the search attributes, and of the arguments */
     TEMPORAL_PRIORITY_FIRST = 1,
     TEMPORAL_PRIORITY_LAST = 5,
@@ -112,7 +112,7 @@ struct step {
     };
 };
 
-/* What runs on Temporal instead of as steps: how its workflow is started there. 0 and NULL: not said.
+/* The start of a workflow on Temporal, in place of steps. 0 and NULL: not given.
  *
  * Expressions are plain paths over `.input` and `.execution` (id, workspace, workflow, version), never jq programs. So the
  * version and the params, which are on record before the execution is assigned, give the same start on each node and each

@@ -47,19 +47,19 @@ WEIR_MUST_CHECK enum weir_status reader_take_retry(struct definition_reader *rea
 
 /* Shared pieces; each names the field in its message and takes a node that may be anything. */
 WEIR_MUST_CHECK enum weir_status reader_take_text(struct definition_reader *reader, const struct yaml_node *node,
-                                                  const char *what, const char **ret_text);
+                                                  const char *field, const char **ret_text);
 WEIR_MUST_CHECK enum weir_status reader_take_name(struct definition_reader *reader, const struct yaml_node *node,
-                                                  const char *what, const char **ret_name);
+                                                  const char *field, const char **ret_name);
 WEIR_MUST_CHECK enum weir_status reader_take_duration(struct definition_reader *reader, const struct yaml_node *node,
-                                                      const char *what, int64_t *ret_us);
+                                                      const char *field, int64_t *ret_us);
 WEIR_MUST_CHECK enum weir_status reader_take_integer(struct definition_reader *reader, const struct yaml_node *node,
-                                                     const char *what, int64_t least, int64_t most, int64_t *ret_integer);
+                                                     const char *field, int64_t least, int64_t most, int64_t *ret_integer);
 /* Any scalar but null as a template, and any value as a tree of templates. `step` is the index for template_use. */
 WEIR_MUST_CHECK enum weir_status reader_take_template(struct definition_reader *reader, size_t step,
-                                                      const struct yaml_node *node, const char *what,
+                                                      const struct yaml_node *node, const char *field,
                                                       const struct template **ret_template);
 WEIR_MUST_CHECK enum weir_status reader_take_tree(struct definition_reader *reader, size_t step,
-                                                  const struct yaml_node *node, const char *what,
+                                                  const struct yaml_node *node, const char *field,
                                                   const struct template **ret_template);
 /* The entry of `step_nodes` with this key, or -1. */
 int reader_find_step(const struct definition_reader *reader, const char *id, size_t length);

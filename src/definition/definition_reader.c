@@ -37,18 +37,18 @@ enum {
 
 /* --- shared pieces --- */
 
-enum weir_status reader_take_text(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+enum weir_status reader_take_text(struct definition_reader *reader, const struct yaml_node *node, const char *field,
                                   const char **ret_text)
 {
     if (node->kind != YAML_STRING) {
-        FAIL(reader, node, "%s must be text, not %s", what, yaml_kind_name(node->kind));
+        FAIL(reader, node, "%s must be text, not %s", field, yaml_kind_name(node->kind));
         if (node->text != NULL && node->kind != YAML_NULL) {
             error_hint(reader->error, "put it in quotes: \"%.64s\"", node->text);
         }
         return reader->source.status;
     }
     if (memchr(node->text, '\0', node->length) != NULL) {
-        return FAIL(reader, node, "%s must not hold a NUL", what);
+        return FAIL(reader, node, "%s must not hold a NUL", field);
     }
     const char *text = arena_copy(reader->arena, node->text, node->length);
     if (text == NULL) {
@@ -58,13 +58,13 @@ enum weir_status reader_take_text(struct definition_reader *reader, const struct
     return WEIR_OK;
 }
 
-enum weir_status reader_take_name(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+enum weir_status reader_take_name(struct definition_reader *reader, const struct yaml_node *node, const char *field,
                                   const char **ret_name)
 {
     const char *name = NULL;
-    enum weir_status status = reader_take_text(reader, node, what, &name);
+    enum weir_status status = reader_take_text(reader, node, field, &name);
     if (status == WEIR_OK && !name_is_valid(name)) {
-        FAIL(reader, node, "%s \"%.80s\" is no valid name", what, name);
+        FAIL(reader, node, "%s \"%.80s\" is no valid name", field, name);
         error_hint(reader->error, "a name has 1 to 64 of a-z, 0-9, _ and -, and starts with a letter or digit");
         return reader->source.status;
     }
@@ -72,7 +72,7 @@ enum weir_status reader_take_name(struct definition_reader *reader, const struct
     return status;
 }
 
-enum weir_status reader_take_duration(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+enum weir_status reader_take_duration(struct definition_reader *reader, const struct yaml_node *node, const char *field,
                                       int64_t *ret_us)
 {
     struct weir_error inner = {.status = WEIR_OK};
@@ -80,23 +80,23 @@ enum weir_status reader_take_duration(struct definition_reader *reader, const st
     /* `0` is an integer to YAML and a duration to us. */
     bool is_text = node->kind == YAML_STRING || node->kind == YAML_INTEGER;
     if (!is_text || duration_parse(node->text, &us, &inner) != WEIR_OK || strlen(node->text) != node->length) {
-        FAIL(reader, node, "%s must be a duration, not %s%s%.40s%s", what, yaml_kind_name(node->kind), is_text ? " \"" : "",
-             is_text ? node->text : "", is_text ? "\"" : "");
+        FAIL(reader, node, "%s must be a duration, not %s%s%.40s%s", field, yaml_kind_name(node->kind),
+             is_text ? " \"" : "", is_text ? node->text : "", is_text ? "\"" : "");
         error_hint(reader->error, "a duration looks like 250ms, 10s, 1h30m or 2d");
         return reader->source.status;
     }
     if (us > DEFINITION_DURATION_US_MAX) {
-        return FAIL(reader, node, "%s is longer than ten years", what);
+        return FAIL(reader, node, "%s is longer than ten years", field);
     }
     *ret_us = us;
     return WEIR_OK;
 }
 
-enum weir_status reader_take_integer(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+enum weir_status reader_take_integer(struct definition_reader *reader, const struct yaml_node *node, const char *field,
                                      int64_t least, int64_t most, int64_t *ret_integer)
 {
     if (node->kind != YAML_INTEGER || node->integer < least || node->integer > most) {
-        return FAIL(reader, node, "%s must be an integer from %lld to %lld", what, (long long)least, (long long)most);
+        return FAIL(reader, node, "%s must be an integer from %lld to %lld", field, (long long)least, (long long)most);
     }
     *ret_integer = node->integer;
     return WEIR_OK;
@@ -177,13 +177,13 @@ static enum weir_status build_graph(struct definition_reader *reader, struct def
 /* --- the file as a whole --- */
 
 /* Names of workspaces and executor groups, which have no syntax here. */
-static enum weir_status read_label(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+static enum weir_status read_label(struct definition_reader *reader, const struct yaml_node *node, const char *field,
                                    int bytes_max, const char **ret_name)
 {
     const char *name = NULL;
-    enum weir_status status = reader_take_text(reader, node, what, &name);
+    enum weir_status status = reader_take_text(reader, node, field, &name);
     if (status == WEIR_OK && (node->length == 0 || node->length > (size_t)bytes_max)) {
-        return FAIL(reader, node, "%s must have 1 to %d bytes", what, bytes_max);
+        return FAIL(reader, node, "%s must have 1 to %d bytes", field, bytes_max);
     }
     *ret_name = status == WEIR_OK ? name : *ret_name;
     return status;

@@ -109,7 +109,7 @@ static bool lacks_leading_dot(const char *name, size_t length)
     return false;
 }
 
-/* Finds the bracket that ends the expression whose text starts at `from`. */
+/* Finds the bracket that ends the expression. Its text starts at `from`. */
 static enum weir_status find_expression_end(struct template_reader *reader, size_t from, size_t *ret_end)
 {
     struct scanner scanner = {.depth = 0};

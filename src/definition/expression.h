@@ -79,8 +79,9 @@ struct template_fault {
 };
 
 /* Asks for the one value of a jq program (NUL-terminated) on `input`. Fills *ret_value (owned by the caller) on WEIR_OK.
- * Any other status is handed through by the evaluation unchanged, so a caller who must not wait can answer WEIR_STORE_BUSY,
- * send the request, and evaluate the template again when it has the answer: evaluation has no side effect. */
+ * Any other status is handed through by the evaluation unchanged, so a caller that must not wait can answer
+ * WEIR_STORE_BUSY, send the request, and evaluate the template again when it has the answer: evaluation has no side effect.
+ */
 typedef enum weir_status (*expression_evaluate)(void *context, const char *program, const json_t *input, json_t **ret_value,
                                                 struct weir_error *error);
 

@@ -50,19 +50,19 @@ static enum weir_status note_template_use(struct definition_reader *reader, size
 
 /* Any scalar but null: `[sleep, 5]` and `FLAG: true` mean the text as written. */
 enum weir_status reader_take_template(struct definition_reader *reader, size_t step, const struct yaml_node *node,
-                                      const char *what, const struct template **ret_template)
+                                      const char *field, const struct template **ret_template)
 {
     if (node->kind == YAML_LIST || node->kind == YAML_MAP || node->kind == YAML_NULL) {
-        return FAIL(reader, node, "%s must be text, not %s", what, yaml_kind_name(node->kind));
+        return FAIL(reader, node, "%s must be text, not %s", field, yaml_kind_name(node->kind));
     }
     if (memchr(node->text, '\0', node->length) != NULL) {
-        return FAIL(reader, node, "%s must not hold a NUL", what);
+        return FAIL(reader, node, "%s must not hold a NUL", field);
     }
     struct template_fault fault = {.offset = 0};
     struct weir_error inner = {.status = WEIR_OK};
     enum weir_status status = template_parse(node->text, node->length, reader->arena, ret_template, &fault, &inner);
     if (status == WEIR_INVALID_DEFINITION) {
-        yaml_error_inside(&reader->source, node, fault.offset, reader->error, "%s: %s", what, inner.message);
+        yaml_error_inside(&reader->source, node, fault.offset, reader->error, "%s: %s", field, inner.message);
         error_hint(reader->error, "%s", inner.hint);
         return status;
     }
@@ -97,7 +97,7 @@ static enum weir_status take_constant(struct definition_reader *reader, const st
 }
 
 static enum weir_status take_collection(struct definition_reader *reader, size_t step, const struct yaml_node *node,
-                                        const char *what, const struct template **ret_template)
+                                        const char *field, const struct template **ret_template)
 {
     struct template *made = arena_allocate(reader->arena, sizeof *made);
     const struct template **children = arena_allocate(reader->arena, (node->count + 1) * sizeof *children);
@@ -106,7 +106,7 @@ static enum weir_status take_collection(struct definition_reader *reader, size_t
         return error_out_of_memory(reader->error);
     }
     for (size_t i = 0; i < node->count; i++) {
-        enum weir_status status = reader_take_tree(reader, step, node->values[i], what, &children[i]);
+        enum weir_status status = reader_take_tree(reader, step, node->values[i], field, &children[i]);
         if (status != WEIR_OK) {
             return status;
         }
@@ -125,14 +125,14 @@ static enum weir_status take_collection(struct definition_reader *reader, size_t
 
 /* Any value; texts in it may hold expressions. The tree is at most YAML_DEPTH_MAX deep. */
 enum weir_status reader_take_tree(struct definition_reader *reader, size_t step, const struct yaml_node *node,
-                                  const char *what, const struct template **ret_template)
+                                  const char *field, const struct template **ret_template)
 {
     switch (node->kind) {
     case YAML_STRING:
-        return reader_take_template(reader, step, node, what, ret_template);
+        return reader_take_template(reader, step, node, field, ret_template);
     case YAML_LIST:
     case YAML_MAP:
-        return take_collection(reader, step, node, what, ret_template);
+        return take_collection(reader, step, node, field, ret_template);
     default:
         return take_constant(reader, node, ret_template);
     }
@@ -175,8 +175,8 @@ static enum weir_status read_step_needs(struct definition_reader *reader, size_t
         return reader->source.status;
     }
     /* Duplicates are refused, so the longest list that passes has every step once. */
-    size_t room = reader->step_nodes->count + 1;
-    uint16_t *needs = arena_allocate(reader->arena, room * sizeof *needs);
+    size_t places = reader->step_nodes->count + 1;
+    uint16_t *needs = arena_allocate(reader->arena, places * sizeof *needs);
     if (needs == NULL) {
         return error_out_of_memory(reader->error);
     }

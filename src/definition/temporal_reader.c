@@ -3,7 +3,7 @@
  *
  * Its values are templates over the params. A constant is checked when the definition is read; the value of an expression
  * is checked at the start (engine/temporal/fields.c). A start must be the same each time it is sent, from each node. So an
- * expression is a plain path over what never changes; jq programs are refused. */
+ * expression is a plain path over values that never change; jq programs are refused. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,12 +13,12 @@
 
 #define FAIL(reader, node, ...) yaml_error(&(reader)->source, node, (reader)->error, __VA_ARGS__)
 
-static enum weir_status read_outer_name(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+static enum weir_status read_outer_name(struct definition_reader *reader, const struct yaml_node *node, const char *field,
                                         const char **ret_name)
 {
-    enum weir_status status = reader_take_text(reader, node, what, ret_name);
+    enum weir_status status = reader_take_text(reader, node, field, ret_name);
     if (status == WEIR_OK && ((*ret_name)[0] == '\0' || strlen(*ret_name) > TEMPORAL_NAME_BYTES_MAX)) {
-        return FAIL(reader, node, "%s must have 1 to %d bytes", what, TEMPORAL_NAME_BYTES_MAX);
+        return FAIL(reader, node, "%s must have 1 to %d bytes", field, TEMPORAL_NAME_BYTES_MAX);
     }
     return status;
 }
@@ -51,15 +51,15 @@ static enum weir_status read_workflow_id_template(struct definition_reader *read
 
 /* Zero is no time-out and no delay: the field is left out. */
 static enum weir_status read_start_duration(struct definition_reader *reader, const struct yaml_node *node,
-                                            const char *what, const struct template **ret_template)
+                                            const char *field, const struct template **ret_template)
 {
     int64_t us = 0;
     char shortest[DURATION_TEXT_MAX];
-    enum weir_status status = reader_take_template(reader, 0, node, what, ret_template);
+    enum weir_status status = reader_take_template(reader, 0, node, field, ret_template);
     if (status != WEIR_OK || !template_is_constant(*ret_template)) {
         return status;
     }
-    status = reader_take_duration(reader, node, what, &us);
+    status = reader_take_duration(reader, node, field, &us);
     if (status != WEIR_OK || us == 0) {
         *ret_template = NULL;
         return status;
@@ -82,7 +82,7 @@ static enum weir_status read_start_priority(struct definition_reader *reader, co
 
 /* --- memo, search attributes, arguments --- */
 
-static enum weir_status check_size(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+static enum weir_status check_size(struct definition_reader *reader, const struct yaml_node *node, const char *field,
                                    const struct template *template)
 {
     struct text text = {.max = TEMPORAL_MAP_BYTES_MAX};
@@ -94,20 +94,20 @@ static enum weir_status check_size(struct definition_reader *reader, const struc
     if (status == WEIR_OUT_OF_MEMORY) {
         return error_out_of_memory(reader->error);
     }
-    return status == WEIR_OK ? WEIR_OK : FAIL(reader, node, "%s is larger than %d bytes", what, TEMPORAL_MAP_BYTES_MAX);
+    return status == WEIR_OK ? WEIR_OK : FAIL(reader, node, "%s is larger than %d bytes", field, TEMPORAL_MAP_BYTES_MAX);
 }
 
 static enum weir_status read_payload_fields(struct definition_reader *reader, const struct yaml_node *node,
-                                            const char *what, enum yaml_kind kind, const struct template **ret_template)
+                                            const char *field, enum yaml_kind kind, const struct template **ret_template)
 {
     if (node->kind != kind) {
-        return FAIL(reader, node, "%s must be a %s, not %s", what, yaml_kind_name(kind), yaml_kind_name(node->kind));
+        return FAIL(reader, node, "%s must be a %s, not %s", field, yaml_kind_name(kind), yaml_kind_name(node->kind));
     }
     if (node->count > TEMPORAL_FIELDS_MAX) {
-        return FAIL(reader, node, "%s has more than %d entries", what, TEMPORAL_FIELDS_MAX);
+        return FAIL(reader, node, "%s has more than %d entries", field, TEMPORAL_FIELDS_MAX);
     }
-    enum weir_status status = reader_take_tree(reader, 0, node, what, ret_template);
-    return status == WEIR_OK && template_is_constant(*ret_template) ? check_size(reader, node, what, *ret_template)
+    enum weir_status status = reader_take_tree(reader, 0, node, field, ret_template);
+    return status == WEIR_OK && template_is_constant(*ret_template) ? check_size(reader, node, field, *ret_template)
                                                                     : status;
 }
 
@@ -216,7 +216,7 @@ static enum weir_status read_times(struct definition_reader *reader, const struc
 {
     const struct {
         const char *key;
-        const char *what;
+        const char *field;
         const struct template **place;
     } times[] = {{"execution_timeout", "\"execution_timeout\"", &temporal->execution_timeout},
                  {"run_timeout", "\"run_timeout\"", &temporal->run_timeout},
@@ -226,7 +226,7 @@ static enum weir_status read_times(struct definition_reader *reader, const struc
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < sizeof times / sizeof times[0] && status == WEIR_OK; i++) {
         const struct yaml_node *time = yaml_get(node, times[i].key);
-        status = time == NULL ? WEIR_OK : read_start_duration(reader, time, times[i].what, times[i].place);
+        status = time == NULL ? WEIR_OK : read_start_duration(reader, time, times[i].field, times[i].place);
     }
     if (status == WEIR_OK && temporal->execution_timeout != NULL && definition->timeout_us > 0) {
         return FAIL(reader, yaml_get(node, "execution_timeout"),

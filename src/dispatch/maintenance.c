@@ -141,7 +141,7 @@ static bool should_recover(struct node *node, int64_t now_us)
     }
     node->next_recovery_us = time_add(now_us, RECOVERY_INTERVAL_US);
     return (store_features(node->stores[LOOP_DUTIES]) & STORE_SHARED) == 0 || now_us >= node->next_stale_us ||
-           now_us >= time_add(atomic_load(&node->told_of_others_us), RECOVERY_UNTOLD_US) || neighbour_is_gone(node);
+           now_us >= time_add(atomic_load(&node->told_of_others_us), RECOVERY_FALLBACK_US) || neighbour_is_gone(node);
 }
 
 static enum weir_status recover(struct node *node, int64_t now_us, struct weir_error *error)

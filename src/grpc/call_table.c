@@ -24,6 +24,7 @@
 enum weir_status grpc_call_table_open(struct call_table *table, size_t calls_max, size_t request_bytes_max,
                                       const struct answer_limits *limits, struct weir_error *error)
 {
+    INVARIANT(calls_max > 0 && limits != NULL);
     *table = (struct call_table){.calls_max = calls_max,
                                  .request_bytes_max = request_bytes_max,
                                  .limits = *limits,
@@ -259,6 +260,7 @@ static size_t bytes_of(const struct call *call)
 enum weir_status grpc_call_table_take(struct call_table *table, const struct grpc_request *request, int64_t now_us,
                                       grpc_call_id *ret_id, struct weir_error *error)
 {
+    INVARIANT(request != NULL && table->free_count <= table->calls_max);
     size_t bytes = 0;
     enum weir_status status = check_request(table, request, &bytes, error);
     if (status != WEIR_OK) {
@@ -371,6 +373,7 @@ void grpc_call_finish_by_answer(struct call_table *table, struct call *call)
 void grpc_call_finish_unsent(struct call_table *table, struct call *call, enum grpc_cause cause,
                              const struct weir_error *error)
 {
+    INVARIANT(call->state != CALL_FINISHED && error != NULL);
     grpc_call_finish(table, call, call->was_refused ? GRPC_REFUSED : GRPC_NOT_SENT, cause, error);
 }
 
@@ -392,6 +395,7 @@ bool grpc_call_table_report_next(struct call_table *table)
     if (call == NULL) {
         return false;
     }
+    INVARIANT(call->state == CALL_FINISHED && table->slots[call->slot] == call);
     unlink_call(&table->finished, call);
     table->slots[call->slot] = NULL;
     table->generations[call->slot]++;

@@ -73,6 +73,7 @@ struct connection *grpc_connection_dial(const struct connection_settings *settin
                                         SSL_CTX *context, const char *server_name, const char *authorization,
                                         int64_t now_us, enum grpc_cause *ret_cause, struct weir_error *error)
 {
+    INVARIANT(settings != NULL && table != NULL && ret_cause != NULL && error != NULL);
     struct connection *connection = allocate_connection(settings, table, class, authorization, now_us);
     if (connection == NULL) {
         *ret_cause = GRPC_CAUSE_OUT_OF_MEMORY;
@@ -309,8 +310,8 @@ bool grpc_connection_wants_write(const struct connection *connection)
 
 static void keep_first_bytes(struct connection *connection, const uint8_t *bytes, size_t length)
 {
-    size_t room = sizeof connection->first_bytes - connection->first_bytes_count;
-    size_t kept = length < room ? length : room;
+    size_t space = sizeof connection->first_bytes - connection->first_bytes_count;
+    size_t kept = length < space ? length : space;
     memcpy(connection->first_bytes + connection->first_bytes_count, bytes, kept);
     connection->first_bytes_count += kept;
 }

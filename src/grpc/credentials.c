@@ -277,6 +277,7 @@ static void wipe_text(char *text)
 
 enum weir_status grpc_credentials_load(struct credentials *credentials, struct weir_error *error)
 {
+    INVARIANT(credentials != NULL);
     SSL_CTX *context = NULL;
     char *authorization = NULL;
     for (int i = 0; i < SECRET_FILES; i++) {
@@ -317,6 +318,7 @@ static enum weir_status check_credential_options(const struct grpc_client_option
 enum weir_status grpc_credentials_open(struct credentials *credentials, const struct grpc_client_options *options,
                                        struct weir_error *error)
 {
+    INVARIANT(credentials != NULL && options != NULL);
     const char *const paths[SECRET_FILES] = {options->ca_file, options->certificate_file, options->key_file,
                                              options->api_key_file};
     bool tls = options->tls || options->ca_file != NULL || options->certificate_file != NULL || options->key_file != NULL ||
@@ -359,6 +361,7 @@ static bool file_differs(const struct stat *a, const struct stat *b)
 
 bool grpc_credentials_have_changed(const struct credentials *credentials)
 {
+    INVARIANT(credentials != NULL);
     for (int i = 0; i < SECRET_FILES; i++) {
         struct stat facts;
         if (credentials->files[i].path == NULL) {

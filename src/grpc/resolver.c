@@ -83,6 +83,7 @@ static void *run_lookup(void *context)
 enum weir_status grpc_resolver_open(struct resolver *resolver, const struct targets *targets, grpc_lookup *lookup,
                                     void (*lookup_free)(struct addrinfo *addresses), struct weir_error *error)
 {
+    INVARIANT(targets != NULL && (lookup == NULL || lookup_free != NULL));
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (fd < 0) {
         return error_set_native(error, WEIR_SYSTEM, errno, "cannot make an eventfd: %s", strerror(errno));
@@ -131,6 +132,7 @@ static int begin_thread(struct lookup_job *job)
 
 enum weir_status grpc_resolver_start(struct resolver *resolver, int64_t now_us, struct weir_error *error)
 {
+    INVARIANT(resolver->fd >= 0);
     if (resolver->job != NULL) {
         return WEIR_OK;
     }

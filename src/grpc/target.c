@@ -84,6 +84,7 @@ static enum weir_status read_target(const char *part, size_t length, struct targ
 
 enum weir_status grpc_targets_read(const char *text, struct targets *ret_targets, struct weir_error *error)
 {
+    INVARIANT(text != NULL && ret_targets != NULL);
     struct targets targets = {.count = 0};
     const char *part = text;
     for (;;) {
@@ -112,6 +113,7 @@ enum weir_status grpc_targets_read(const char *text, struct targets *ret_targets
 
 bool grpc_targets_are_numeric(const struct targets *targets)
 {
+    INVARIANT(targets->count <= GRPC_TARGETS_MAX);
     for (size_t i = 0; i < targets->count; i++) {
         if (!targets->list[i].is_numeric) {
             return false;
@@ -141,6 +143,7 @@ static void write_address_text(struct address *address)
 
 void grpc_addresses_add(struct addresses *addresses, const struct addrinfo *found, size_t target)
 {
+    INVARIANT(target < GRPC_TARGETS_MAX && addresses->count <= GRPC_ADDRESSES_MAX);
     for (; found != NULL && addresses->count < GRPC_ADDRESSES_MAX; found = found->ai_next) {
         struct address address = {.length = found->ai_addrlen, .target = target};
         if ((found->ai_family != AF_INET && found->ai_family != AF_INET6) ||

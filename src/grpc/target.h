@@ -42,7 +42,7 @@ struct addresses {
 };
 
 bool grpc_address_equals(const struct address *a, const struct address *b);
-/* Adds those of IPv4 and IPv6 in the list that are not there yet, while there is room. */
+/* Adds those of IPv4 and IPv6 in the list that are not there yet, while the list has a free entry. */
 void grpc_addresses_add(struct addresses *addresses, const struct addrinfo *found, size_t target);
 
 #endif

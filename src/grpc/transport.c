@@ -130,6 +130,7 @@ static void describe_connect(int native, struct weir_error *error)
 enum weir_status grpc_transport_open(struct transport *transport, const struct address *address, SSL_CTX *context,
                                      const char *server_name, unsigned user_timeout_ms, struct weir_error *error)
 {
+    INVARIANT(transport != NULL && address != NULL && (context == NULL || server_name != NULL));
     int on = 1;
     struct transport opened = {.cause = GRPC_CAUSE_CONNECT, .wants_write = true};
     opened.fd = socket(address->socket_address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -158,6 +159,7 @@ enum weir_status grpc_transport_open(struct transport *transport, const struct a
 
 void grpc_transport_adopt(struct transport *transport, int fd)
 {
+    INVARIANT(fd >= 0);
     *transport = (struct transport){.fd = fd, .connected = true, .handshaken = true};
 }
 
@@ -307,6 +309,7 @@ static enum transport_progress check_protocol(struct transport *transport, struc
 
 enum transport_progress grpc_transport_establish(struct transport *transport, struct weir_error *error)
 {
+    INVARIANT(transport->fd >= 0);
     if (!transport->connected) {
         enum transport_progress progress = finish_connecting(transport, error);
         if (progress != TRANSPORT_DONE) {

@@ -67,14 +67,14 @@ enum {
 #define SCHEDULER_RENEW_US (1 * MICROSECONDS_PER_SECOND) /* a round renews when the last renewal is this old */
 /* A round is made without any other reason to renew after this: the lease has 0.7 s left then. */
 #define SCHEDULER_IDLE_US (2300 * MICROSECONDS_PER_MS)
-#define SCHEDULER_WATCH_US (1 * MICROSECONDS_PER_SECOND)   /* how often other nodes look whether anybody schedules */
+#define SCHEDULER_WATCH_US (1 * MICROSECONDS_PER_SECOND)   /* how often other nodes check that a node schedules */
 #define BOOKS_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)    /* counters are published at most this often */
-#define RECOVERY_INTERVAL_US (1 * MICROSECONDS_PER_SECOND) /* look for dead nodes */
-/* A node of a shared store looks for dead nodes when the answer to its heartbeat asks for it, and after so long without
+#define RECOVERY_INTERVAL_US (1 * MICROSECONDS_PER_SECOND) /* how often dead nodes are searched */
+/* A node of a shared store searches dead nodes when the answer to its heartbeat asks for it, and after so long without
  * one: with the lease of 6 s, work is taken over within 10 s also by a node with a long lease of its own. */
-#define RECOVERY_UNTOLD_US (3 * MICROSECONDS_PER_SECOND)
+#define RECOVERY_FALLBACK_US (3 * MICROSECONDS_PER_SECOND)
 #define STALE_CLAIM_US (300 * MICROSECONDS_PER_SECOND) /* the safety net: five minutes ... */
-#define STALE_CHECK_US (60 * MICROSECONDS_PER_SECOND)  /* ... looked at each minute */
+#define STALE_CHECK_US (60 * MICROSECONDS_PER_SECOND)  /* ... checked each minute */
 /* An unanswered start is sent again after this. It may exceed the lease of a node: a request that arrives after another
  * node has taken the item over carries the same ids, so the engine knows it. */
 #define START_DEADLINE_US (10 * MICROSECONDS_PER_SECOND)

@@ -14,7 +14,7 @@
  *
  * A target is where the executions of a node run: its engine, and for an engine outside of the node the service and the
  * namespace. A held item keeps the target of the node that it was assigned to first. Only a node with this target can find
- * out what became of it, so no other node takes it over; it waits with its slot. An item without a target (0) was surely
+ * out its outcome, so no other node takes it over; it waits with its slot. An item without a target (0) was surely
  * not started: any node of its pool takes it.
  *
  * After any doubt (lost connection, unknown commit) the caller calls scheduler_clear() and loads all facts anew under a new
@@ -125,8 +125,9 @@ struct schedule_fact {
     int weight;
     bool paused;
     bool on_temporal; /* FACT_NODE: its engine runs definitions with `temporal:`, else those with steps */
-    bool accepts; /* FACT_NODE: alive, not paused, draining or stopping; while its engine is away its capacity says so */
-    bool exists;  /* FACT_WORKSPACE: false = no such workspace; its lanes are reported by scheduler_orphans() */
+    bool
+        accepts; /* FACT_NODE: alive, not paused, draining or stopping; an engine that is not reached lowers its capacity */
+    bool exists; /* FACT_WORKSPACE: false = no such workspace; its lanes are reported by scheduler_orphans() */
     uint8_t id[SCHEDULER_ID_BYTES];
 };
 

@@ -237,7 +237,7 @@ static int64_t count_nodes(const struct scheduler *scheduler, const struct pool 
     return count;
 }
 
-/* Half of the nodes stay with ordinary work, and half of those with a target: what was handed over needs that target. */
+/* Half of the nodes stay with ordinary work, and half of those with a target: handed-over items need that target. */
 static bool may_empty_node(const struct scheduler *scheduler, const struct pool *pool, int64_t target_id)
 {
     int64_t most = count_nodes(scheduler, pool, target_id, false) / 2;
@@ -288,7 +288,7 @@ static struct node *begin_quarantine(struct scheduler *scheduler, struct pool *p
 }
 
 /* The only node of its target then takes other items for REST_PART times as long as the quarantine lasted, and so does a
- * node that was emptied in vain. Else the others had a node all the time, and the next suspect follows at once. */
+ * node that was emptied in vain. Else the other items had a node all the time, and the next suspect follows at once. */
 static void end_quarantine(struct scheduler *scheduler, const struct pool *pool, struct node *node, bool in_vain,
                            int64_t now_us)
 {
@@ -358,7 +358,7 @@ static bool quarantine_has_node(const struct scheduler *scheduler, const struct 
            (may_empty_node(scheduler, pool, 0) && node_for_quarantine(scheduler, pool, 0, false, now_us) != NULL);
 }
 
-/* When the trial of this item may begin: at a distance from others of the pool that are under way. After its first one
+/* When the trial of this item may begin: at a distance from the trials of the pool that are under way. After its first one
  * alone also from those at their first, since it may have died together with another killer. */
 static int64_t trial_begin_us(const struct pool *pool, const struct handed_item *item)
 {

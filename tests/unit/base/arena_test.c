@@ -52,8 +52,8 @@ static void the_ceiling_holds_and_a_reset_gives_all_of_it_back(void **state)
     arena_close(&arena);
 }
 
-/* The ceiling is on what is handed out, so rounding up must not wrap where the ceiling is the largest number there is. */
-static void an_arena_without_a_ceiling_refuses_what_cannot_be(void **state)
+/* The ceiling counts requested bytes, so rounding up must not wrap where the ceiling is the largest number there is. */
+static void an_arena_without_a_ceiling_refuses_an_impossible_size(void **state)
 {
     (void)state;
     struct arena arena;
@@ -83,7 +83,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_zeroed_aligned_and_apart),
         cmocka_unit_test(the_ceiling_holds_and_a_reset_gives_all_of_it_back),
-        cmocka_unit_test(an_arena_without_a_ceiling_refuses_what_cannot_be),
+        cmocka_unit_test(an_arena_without_a_ceiling_refuses_an_impossible_size),
         cmocka_unit_test(copies_are_terminated_and_may_hold_nuls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,7 @@ static void time_with_zone_is_turned_to_utc(void **state)
     assert_int_equal(a, b);
 }
 
-static void what_is_no_time_is_refused_with_an_example(void **state)
+static void a_text_that_is_no_time_is_refused_with_an_example(void **state)
 {
     (void)state;
     static const char *const wrong[] = {"",
@@ -93,7 +93,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_text_round_trips),
         cmocka_unit_test(time_with_zone_is_turned_to_utc),
-        cmocka_unit_test(what_is_no_time_is_refused_with_an_example),
+        cmocka_unit_test(a_text_that_is_no_time_is_refused_with_an_example),
         cmocka_unit_test(duration_from_now_is_a_time),
         cmocka_unit_test(durations_are_read_and_written),
         cmocka_unit_test(a_wait_of_any_length_fits_into_a_poll),

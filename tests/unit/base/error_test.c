@@ -69,7 +69,7 @@ static void a_new_error_forgets_the_old_hint_and_may_quote_the_old_text(void **s
     assert_int_equal(error.native, 0);
 }
 
-static void nobody_has_to_want_the_detail(void **state)
+static void an_error_without_a_struct_is_allowed(void **state)
 {
     (void)state;
     assert_int_equal(error_set(NULL, WEIR_CONFLICT, "x"), WEIR_CONFLICT);
@@ -88,7 +88,7 @@ static void assert_one_safe_line(const char *text, size_t size)
     }
 }
 
-static void a_message_is_one_safe_line_whatever_is_in_it(void **state)
+static void a_message_is_one_safe_line_for_any_input(void **state)
 {
     (void)state;
     struct weir_error error;
@@ -113,7 +113,7 @@ static void a_message_is_one_safe_line_whatever_is_in_it(void **state)
     }
 }
 
-static void a_broken_invariant_says_where_and_aborts(void **state)
+static void a_broken_invariant_prints_its_place_and_aborts(void **state)
 {
     (void)state;
     int pipe_ends[2];
@@ -164,10 +164,10 @@ int main(void)
         cmocka_unit_test(a_number_that_is_no_status_is_misuse),
         cmocka_unit_test(an_error_keeps_status_text_and_native_code),
         cmocka_unit_test(a_new_error_forgets_the_old_hint_and_may_quote_the_old_text),
-        cmocka_unit_test(nobody_has_to_want_the_detail),
+        cmocka_unit_test(an_error_without_a_struct_is_allowed),
         cmocka_unit_test(an_assertion_that_fails_in_a_forked_child_ends_the_child),
-        cmocka_unit_test(a_message_is_one_safe_line_whatever_is_in_it),
-        cmocka_unit_test(a_broken_invariant_says_where_and_aborts),
+        cmocka_unit_test(a_message_is_one_safe_line_for_any_input),
+        cmocka_unit_test(a_broken_invariant_prints_its_place_and_aborts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static int in_line(void)
     return count;
 }
 
-static void it_is_given_in_the_order_of_asking(void **state)
+static void the_mutex_is_given_in_the_order_of_arrival(void **state)
 {
     (void)state;
     pthread_t threads[WAITERS];
@@ -102,7 +102,7 @@ static void it_excludes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_given_in_the_order_of_asking),
+        cmocka_unit_test(the_mutex_is_given_in_the_order_of_arrival),
         cmocka_unit_test(a_deadline_ends_the_wait_and_leaves_the_line_whole),
         cmocka_unit_test(it_excludes),
     };

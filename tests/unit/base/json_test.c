@@ -29,7 +29,7 @@ static void a_value_of_any_type_is_read_and_written_back(void **state)
     }
 }
 
-static void what_is_not_json_is_refused_with_its_place(void **state)
+static void a_text_that_is_no_json_is_refused_with_its_place(void **state)
 {
     (void)state;
     static const char *const wrong[] = {"",
@@ -242,7 +242,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_of_any_type_is_read_and_written_back),
-        cmocka_unit_test(what_is_not_json_is_refused_with_its_place),
+        cmocka_unit_test(a_text_that_is_no_json_is_refused_with_its_place),
         cmocka_unit_test(the_place_is_the_right_one),
         cmocka_unit_test(a_nul_byte_is_refused_wherever_it_stands),
         cmocka_unit_test(depth_is_bounded),

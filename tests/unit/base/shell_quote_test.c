@@ -8,7 +8,7 @@
 
 #include "support/test.h"
 
-static void what_no_shell_changes_stays_as_it_is(void **state)
+static void a_text_of_plain_characters_is_not_quoted(void **state)
 {
     (void)state;
     static const char *const plain[] = {"acme", "web-1", "a.b_c", "/tmp/weir.db", "sqlite:./weir.db", "50%", "a=b,c@d+e"};
@@ -18,7 +18,7 @@ static void what_no_shell_changes_stays_as_it_is(void **state)
     }
 }
 
-/* What `sh -c` prints. */
+/* The output of `sh -c`. */
 static void ask_shell(char *command, char *answer, size_t size)
 {
     char *arguments[] = {"sh", "-c", command, NULL};
@@ -43,7 +43,7 @@ static void ask_shell(char *command, char *answer, size_t size)
     assert_int_equal(status, 0);
 }
 
-/* The shell itself says what it takes the word for. */
+/* The shell itself prints how it reads the argument. */
 static void a_shell_reads_every_text_back(void **state)
 {
     (void)state;
@@ -63,7 +63,7 @@ static void a_shell_reads_every_text_back(void **state)
     }
 }
 
-static void what_does_not_fit_is_not_cut(void **state)
+static void a_text_that_does_not_fit_is_not_cut(void **state)
 {
     (void)state;
     static char text[2 * SHELL_WORD_MAX];
@@ -88,9 +88,9 @@ static void what_does_not_fit_is_not_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_no_shell_changes_stays_as_it_is),
+        cmocka_unit_test(a_text_of_plain_characters_is_not_quoted),
         cmocka_unit_test(a_shell_reads_every_text_back),
-        cmocka_unit_test(what_does_not_fit_is_not_cut),
+        cmocka_unit_test(a_text_that_does_not_fit_is_not_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static void text_grows_and_stays_terminated(void **state)
     text_close(NULL);
 }
 
-static void text_stops_at_its_ceiling_and_keeps_what_it_had(void **state)
+static void text_stops_at_its_ceiling_and_keeps_its_content(void **state)
 {
     (void)state;
     struct text text = {.max = 5};
@@ -41,7 +41,7 @@ static void text_stops_at_its_ceiling_and_keeps_what_it_had(void **state)
     text_close(&text);
 }
 
-static void utf8_is_told_from_what_is_not(void **state)
+static void only_valid_utf8_is_accepted(void **state)
 {
     (void)state;
     static const char *const right[] = {
@@ -87,7 +87,7 @@ static void assert_made_safe(const char *from, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void what_a_terminal_must_not_see_becomes_a_question_mark(void **state)
+static void characters_that_change_a_terminal_become_question_marks(void **state)
 {
     (void)state;
     assert_made_safe("caf\xC3\xA9 \xF0\x9F\x98\x80", "caf\xC3\xA9 \xF0\x9F\x98\x80");
@@ -163,7 +163,7 @@ static void a_cut_never_splits_a_character(void **state)
     assert_int_equal(used, 3);
 }
 
-static void the_nearest_word_is_what_was_meant(void **state)
+static void the_nearest_name_is_suggested(void **state)
 {
     (void)state;
     static const char *const words[] = {"enqueue", "list", NULL, "", "pause", "resume", "release"};
@@ -197,15 +197,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_grows_and_stays_terminated),
-        cmocka_unit_test(text_stops_at_its_ceiling_and_keeps_what_it_had),
-        cmocka_unit_test(utf8_is_told_from_what_is_not),
+        cmocka_unit_test(text_stops_at_its_ceiling_and_keeps_its_content),
+        cmocka_unit_test(only_valid_utf8_is_accepted),
         cmocka_unit_test(blanks_of_any_kind_are_blank),
-        cmocka_unit_test(what_a_terminal_must_not_see_becomes_a_question_mark),
+        cmocka_unit_test(characters_that_change_a_terminal_become_question_marks),
         cmocka_unit_test(only_a_split_character_is_cut_at_the_end),
         cmocka_unit_test(any_bytes_become_a_safe_line),
         cmocka_unit_test(columns_count_characters),
         cmocka_unit_test(a_cut_never_splits_a_character),
-        cmocka_unit_test(the_nearest_word_is_what_was_meant),
+        cmocka_unit_test(the_nearest_name_is_suggested),
         cmocka_unit_test(a_copy_is_cut_and_terminated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

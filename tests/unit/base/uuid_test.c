@@ -87,7 +87,7 @@ static void threads_of_a_process_never_make_the_same_id(void **state)
     free(ids);
 }
 
-static void what_is_no_id_is_refused(void **state)
+static void a_text_that_is_no_id_is_refused(void **state)
 {
     (void)state;
     assert_true(uuid_is_valid("0190B4C2-0000-7000-8000-00000000000F"));
@@ -111,7 +111,7 @@ int main(void)
         cmocka_unit_test(ids_grow_within_a_millisecond_and_when_the_clock_goes_back),
         cmocka_unit_test(the_same_seed_gives_the_same_ids),
         cmocka_unit_test(threads_of_a_process_never_make_the_same_id),
-        cmocka_unit_test(what_is_no_id_is_refused),
+        cmocka_unit_test(a_text_that_is_no_id_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,7 @@ static void expect_canonical(const char *source, const char *canonical)
 struct wrong {
     const char *text;
     const char *message;
-    const char *hint; /* NULL: whatever */
+    const char *hint; /* NULL: any */
 };
 
 static void expect_refusal(const struct wrong *wrong)
@@ -460,7 +460,7 @@ static void an_expression_that_kills_jq_is_refused(void **state)
     struct definition *definition = NULL;
     static const char text[] = HEAD "  s: {exec: [a, \"${.input | length}\", \"${1 % 0.1}\"]}\n";
     enum weir_status status = definition_read(text, sizeof text - 1, "f.yaml", &definition, &fault);
-    /* Whatever libjq does with it, we are still here. */
+    /* Also when libjq dies of it, this process goes on. */
     assert_true(status == WEIR_OK || status == WEIR_INVALID_DEFINITION);
     definition_close(definition);
 }
@@ -515,7 +515,7 @@ static void a_path_that_leads_nowhere_is_refused(void **state)
         read_fine(HEAD "  a: {exec: [x, \"${.input.inputs}\", \"${.input | .inputs}\", \"${.inputs = 1 | .inputs}\"]}\n"
                        "  b: {needs: [a], exec: [x], when: \"${.steps.a | has(\\\"outputs\\\")}\","
                        " stdin: \"${[.input.items[] | .step]}\"}\n"));
-    /* What a later version may know is no reason to leave a published definition unread. */
+    /* A published definition is read, although a later version may know more keys. */
     static const char published[] = "{\"name\":\"f\",\"steps\":{\"s\":{\"exec\":[\"x\"],\"when\":\"${.secrets}\"}}}";
     struct definition *definition = NULL;
     assert_int_equal(definition_load(published, sizeof published - 1, "store", &definition, &fault), WEIR_OK);
@@ -705,7 +705,7 @@ static void limits_hold(void **state)
     text_close(&text);
 }
 
-static void a_chain_of_all_steps_is_no_trap(void **state)
+static void a_chain_of_all_steps_is_ordered_in_bounded_time(void **state)
 {
     (void)state;
     struct text text = {.max = DEFINITION_BYTES_MAX};
@@ -790,7 +790,7 @@ int main(void)
         cmocka_unit_test(a_workflow_on_temporal_is_read_and_keeps_its_meaning),
         cmocka_unit_test(fields_of_a_workflow_on_temporal_are_expressions_over_the_params),
         cmocka_unit_test(faults_of_a_workflow_on_temporal_are_named),
-        cmocka_unit_test(a_chain_of_all_steps_is_no_trap),
+        cmocka_unit_test(a_chain_of_all_steps_is_ordered_in_bounded_time),
         cmocka_unit_test(every_cut_of_a_definition_is_an_error_or_a_definition),
         cmocka_unit_test(nothing_from_outside_is_part_of_the_language),
     };

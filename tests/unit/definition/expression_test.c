@@ -399,7 +399,7 @@ static enum weir_status collect_path(void *to, const struct path_step *steps, si
     return WEIR_OK;
 }
 
-/* Only those that are read from the context whatever happens: a false one would refuse a right definition. */
+/* Only paths that are read from the context in every case: a false one would refuse a right definition. */
 static void paths_that_begin_at_the_context_are_told(void **state)
 {
     (void)state;

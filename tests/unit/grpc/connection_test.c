@@ -110,7 +110,7 @@ static void a_call_is_unknown_from_its_first_byte_on_and_not_before(void **state
     for (int buffer_bytes = 8 * 1024; buffer_bytes <= 64 * 1024; buffer_bytes += 2 * 1024) {
         made_but_not_sent += run_with_buffer(buffer_bytes);
     }
-    assert_true(made_but_not_sent > 0); /* else this test says nothing */
+    assert_true(made_but_not_sent > 0); /* else this test proves nothing */
 }
 
 int main(void)

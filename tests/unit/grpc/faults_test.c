@@ -33,7 +33,7 @@ static void run_fault(const char *name, const struct frontend_answer *script, en
                  grpc_cause_name(ended->cause), ended->code, grpc_outcome_name(outcome), grpc_cause_name(cause), code);
     }
     if (outcome != GRPC_REFUSED) {
-        assert_int_equal(fixture.calls_handled, 1); /* what may have been carried out is never sent twice */
+        assert_int_equal(fixture.calls_handled, 1); /* a call that may have been carried out is never sent twice */
         assert_int_equal(ended->resends, 0);
     }
     check_recovery(&fixture);
@@ -235,7 +235,7 @@ static void a_port_where_nobody_listens_is_not_sent(void **state)
     frontend_listen(fixture.frontend, false);
     expect_unreachable(&fixture, GRPC_CAUSE_CONNECT, "refused", "nothing listens there");
     assert_int_equal(fixture.events[GRPC_EVENT_CONNECT_FAILED], 1);
-    for (int i = 0; i < 20; i++) { /* told once, tried again all the time */
+    for (int i = 0; i < 20; i++) { /* reported once, tried again all the time */
         fixture.now_us += GRPC_BACKOFF_MAX_US * 13 / 10;
         (void)grpc_fixture_run(&fixture);
     }
@@ -312,7 +312,7 @@ static bool two_came(struct grpc_fixture *fixture)
     return frontend_counts(fixture->frontend).calls >= 2;
 }
 
-/* The network has swallowed what was under way, and nobody is told. */
+/* The network drops the packets of the calls under way, without a reset. */
 static void a_silent_connection_is_replaced_within_two_seconds(void **state)
 {
     (void)state;
@@ -375,7 +375,7 @@ static void a_network_that_swallows_again_and_again_is_found_out_as_soon_each_ti
     grpc_fixture_close(&fixture);
 }
 
-/* As one that has hardly any CPU: what was taken for silent answers later. */
+/* A server with hardly any CPU: a connection that counted as silent answers later. */
 static int64_t time_to_replace_a_slow_one(struct grpc_fixture *fixture)
 {
     int64_t took_us = time_to_replace(fixture);
@@ -561,7 +561,7 @@ static size_t dials(struct grpc_fixture *fixture)
     return (size_t)frontend_counts(fixture->frontend).connections + grpc_fixture_facts(fixture).connects_failed;
 }
 
-/* Whatever becomes of the dials: the next one begins at most a second later. No time is measured: the clock is the test's.
+/* For any outcome of the dials: the next one begins at most a second later. No time is measured: the clock is the test's.
  */
 static void expect_a_dial_each_second(struct grpc_fixture *fixture)
 {
@@ -694,7 +694,7 @@ static void a_cut_makes_sent_calls_unknown_and_unsent_calls_go_on(void **state)
     grpc_fixture_close(&fixture);
 }
 
-/* Freezes the connection of the first call; counts how often each of the others came. */
+/* Freezes the connection of the first call; counts how often each other call came. */
 struct census {
     int calls;
     int came[1000];

@@ -264,7 +264,7 @@ static void cancelling_resets_the_stream_and_is_harmless_after_the_end(void **st
     struct grpc_ended *waiting = grpc_fixture_call(&fixture, "y", 1);
     grpc_client_cancel(fixture.client, waiting->id);
     grpc_client_cancel(fixture.client, sent->id);
-    assert_int_equal(sent->times + waiting->times, 0); /* told in the step */
+    assert_int_equal(sent->times + waiting->times, 0); /* reported in the step */
     (void)grpc_client_step(fixture.client);
     assert_int_equal(sent->outcome, GRPC_UNKNOWN);
     assert_int_equal(sent->cause, GRPC_CAUSE_CANCELLED);
@@ -470,7 +470,7 @@ static void after_a_goaway_running_calls_end_and_new_ones_go_elsewhere(void **st
     /* It was of no use so far, so the next dial keeps a distance. */
     fixture.now_us += GRPC_BACKOFF_MAX_US;
     while (keeper.held < 2) {
-        if (new->times > 0) { /* the distance was felt: calls are told, not kept */
+        if (new->times > 0) { /* within the distance calls end at once and do not wait */
             assert_int_equal(new->outcome, GRPC_NOT_SENT);
             new = grpc_fixture_call(&fixture, "n", 1);
             fixture.now_us += GRPC_BACKOFF_MAX_US;

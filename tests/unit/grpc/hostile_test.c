@@ -230,7 +230,7 @@ static void a_lying_length_costs_no_memory(void **state)
     (void)raw;
 }
 
-/* What has been announced does not count against what others may take: only what has arrived does. */
+/* Announced bytes do not count against the limit of all answers: only bytes that have arrived do. */
 static void a_lying_length_takes_nothing_from_others(void **state)
 {
     (void)state;
@@ -261,7 +261,7 @@ static void all_answers_together_have_a_maximum(void **state)
         too_large += fixture.ended[i].cause == GRPC_CAUSE_ANSWER_TOO_LARGE;
     }
     assert_in_range(too_large, 1, 9);
-    for (int i = 0; i < 10; i++) { /* what was taken is given back */
+    for (int i = 0; i < 10; i++) { /* the bytes of ended answers are free again */
         assert_int_equal(grpc_fixture_run(&fixture)->outcome, GRPC_STATUS);
     }
     free(large);
@@ -296,7 +296,7 @@ static void noise_after_the_greeting_never_breaks_the_client(void **state)
         fixture.now_us += 11 * SECOND;
         grpc_fixture_wait(&fixture, ended);
         assert_int_not_equal(ended->outcome, GRPC_NOT_SENT);
-        grpc_fixture_close(&fixture); /* checks that it was told once */
+        grpc_fixture_close(&fixture); /* checks that it was reported once */
     }
 }
 

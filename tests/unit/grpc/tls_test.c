@@ -1,4 +1,4 @@
-/* TLS: who is trusted, what is said when it fails, and secrets that change while calls run. */
+/* TLS: trusted servers, the messages of failures, and secrets that change while calls run. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,7 +165,7 @@ static void each_failure_has_a_hint_and_sends_no_call(void **state)
          "did not choose HTTP/2",
          "gRPC port"},
         {{.certificate_file = certificates[SERVER], .key_file = keys[SERVER]},
-         {.targets = NULL}, /* no TLS of ours: OpenSSL's server hangs up; others answer with an alert, see faults_test.c */
+         {.targets = NULL}, /* without TLS: this server hangs up, another kind sends an alert (faults_test.c) */
          GRPC_CAUSE_CONNECT,
          "without an answer",
          "may require TLS"},

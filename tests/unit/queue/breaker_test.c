@@ -113,7 +113,7 @@ static void work_resumes_within_the_ceiling_after_any_outage(void **state)
     }
 }
 
-static void the_engines_own_word_opens_it_at_once(void **state)
+static void the_engines_own_report_opens_it_at_once(void **state)
 {
     (void)state;
     struct breaker breaker;
@@ -121,7 +121,7 @@ static void the_engines_own_word_opens_it_at_once(void **state)
     assert_true(breaker_open(&breaker, 1000));
     assert_false(breaker_open(&breaker, 2000));
     assert_int_equal(breaker.opened_at_us, 1000);
-    assert_int_equal(breaker_take_starts(&breaker, 50, 2000 + BREAKER_SILENCE_US - 1), 0); /* since it said so last */
+    assert_int_equal(breaker_take_starts(&breaker, 50, 2000 + BREAKER_SILENCE_US - 1), 0); /* since its last report */
     assert_int_equal(breaker_take_starts(&breaker, 50, 2000 + BREAKER_SILENCE_US), 1);     /* should its word never come */
     assert_false(breaker_open(&breaker, 2000));
     assert_true(breaker_reached(&breaker));
@@ -139,7 +139,7 @@ int main(void)
         cmocka_unit_test(late_answers_from_before_it_opened_change_nothing),
         cmocka_unit_test(a_probe_without_an_answer_is_followed_by_another),
         cmocka_unit_test(work_resumes_within_the_ceiling_after_any_outage),
-        cmocka_unit_test(the_engines_own_word_opens_it_at_once),
+        cmocka_unit_test(the_engines_own_report_opens_it_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,7 +98,7 @@ static void a_state_is_read_in_any_case_and_nothing_else_is(void **state)
     }
 }
 
-static void every_pending_reason_has_a_word_and_a_meaning(void **state)
+static void every_pending_reason_has_a_name_and_a_meaning(void **state)
 {
     (void)state;
     assert_int_equal(PENDING_REASON_COUNT, 12);
@@ -156,7 +156,7 @@ int main(void)
         cmocka_unit_test(every_move_is_found_by_its_cause_and_each_cause_is_there_once_per_state),
         cmocka_unit_test(only_a_refused_start_spends_an_attempt),
         cmocka_unit_test(a_state_is_read_in_any_case_and_nothing_else_is),
-        cmocka_unit_test(every_pending_reason_has_a_word_and_a_meaning),
+        cmocka_unit_test(every_pending_reason_has_a_name_and_a_meaning),
         cmocka_unit_test(a_higher_priority_goes_first_and_an_earlier_time_goes_first),
         cmocka_unit_test(a_low_priority_is_not_starved),
         cmocka_unit_test(a_rank_never_overflows),

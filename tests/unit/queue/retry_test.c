@@ -42,7 +42,7 @@ static void a_delay_doubles_until_its_ceiling(void **state)
     }
 }
 
-/* nFlow has no jitter: what fails together comes back together. */
+/* nFlow has no jitter: items that fail together come back together. */
 static void a_thousand_that_fail_together_spread_over_a_fifth_of_the_delay(void **state)
 {
     (void)state;
@@ -64,7 +64,7 @@ static void a_thousand_that_fail_together_spread_over_a_fifth_of_the_delay(void 
     }
 }
 
-static void a_delay_is_never_negative_whatever_the_policy(void **state)
+static void a_delay_is_never_negative_under_any_policy(void **state)
 {
     (void)state;
     struct random random;
@@ -101,7 +101,7 @@ int main(void)
         cmocka_unit_test(attempts_max_n_means_exactly_n_runs),
         cmocka_unit_test(a_delay_doubles_until_its_ceiling),
         cmocka_unit_test(a_thousand_that_fail_together_spread_over_a_fifth_of_the_delay),
-        cmocka_unit_test(a_delay_is_never_negative_whatever_the_policy),
+        cmocka_unit_test(a_delay_is_never_negative_under_any_policy),
         cmocka_unit_test(the_same_seed_gives_the_same_delays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* A scheduler with a store that is an array of rows: it answers reads, and remembers what was taken.
+/* A scheduler with a store that is an array of rows: it answers reads, and remembers the assigned rows.
  *
  * Every step checks all invariants of the scheduler's memory. Rows have the numbers 1, 2, 3 ...; the number is the id, and
  * the rank unless a test chooses another.

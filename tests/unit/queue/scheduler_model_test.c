@@ -85,7 +85,7 @@ static void learn(struct model *m, const struct schedule_fact *fact)
     }
 }
 
-/* What the store answers to NEED_HANDED_OVER. */
+/* The answer of the store to NEED_HANDED_OVER. */
 static void learn_suspects(struct model *m)
 {
     learn(m, &(struct schedule_fact){.kind = FACT_SUSPECTS});
@@ -319,7 +319,7 @@ static void end_orphans(struct model *m)
     }
 }
 
-/* The node's own recorder passes what it has committed directly. */
+/* The recorder of the same node passes committed ends directly. */
 static void learn_directly(struct model *m)
 {
     struct world *w = &m->world;

@@ -1,6 +1,6 @@
 /* Every interleaving of two schedulers, two nodes, a store and an operator, for small sizes.
  *
- * A step is what nobody can interrupt: a transaction of the store, or what a scheduler does in memory between two of them.
+ * A step cannot be interrupted: a transaction of the store, or the work of a scheduler in memory between two of them.
  *
  *   scheduler i   take     a new epoch
  *                 load     all facts of the rows, and the point from which news is read, in one snapshot
@@ -39,9 +39,9 @@ enum {
 
 enum fault {
     NO_FAULT,
-    NO_EPOCH_CHECK,   /* an assignment is recorded whatever the epoch is */
+    NO_EPOCH_CHECK,   /* an assignment is recorded under any epoch */
     NO_ACTS_CHECK,    /* an assignment is recorded although acts were not read */
-    NO_STATE_CHECK,   /* an assignment is recorded whatever the row's state is */
+    NO_STATE_CHECK,   /* an assignment is recorded in any state of the row */
     EARLY_RELEASE,    /* a slot is given back before its end is committed */
     UNDONE_IF_LOST,   /* a lost answer counts as if nothing was recorded */
     LOAD_BEFORE_TAKE, /* held rows are counted before the epoch is taken */
@@ -110,7 +110,7 @@ struct search {
     size_t states, steps;
 };
 
-/* Steps are numbers: which kind, and of what. */
+/* Steps are numbers: the kind, and the object. */
 enum step_kind {
     STEP_TAKE,
     STEP_POSITION,
@@ -174,7 +174,7 @@ static void add_news(struct search *s, enum news_kind kind, int row)
     s->world.news[s->world.news_count++] = (struct news){kind, row, s->world.rows[row].node_id};
 }
 
-/* --- what a scheduler does --- */
+/* --- the steps of a scheduler --- */
 
 static void forget(struct search *s, int agent)
 {
@@ -425,7 +425,7 @@ static bool may(const struct search *s, int step)
     return place < s->sizes.rows && row_may(s, kind, &s->world.rows[place]);
 }
 
-/* EARLY_RELEASE: the node tells the schedulers before the end is in the store. */
+/* EARLY_RELEASE: the node reports the end to the schedulers before it is in the store. */
 static void announce(struct search *s, int row)
 {
     for (int i = 0; i < AGENTS; i++) {

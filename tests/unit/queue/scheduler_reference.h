@@ -194,7 +194,7 @@ static inline bool ref_is_open(struct reference *r, const struct ref_lane *lane)
     return !w->known || (w->exists && !w->paused && w->held < w->max);
 }
 
-/* Derives what changes by itself after an event. */
+/* Derives the changes that follow from an event. */
 static inline void ref_derive(struct reference *r)
 {
     r->event++;

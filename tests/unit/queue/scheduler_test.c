@@ -1,7 +1,7 @@
 /* The rules of the scheduler, one by one: reads, limits, pauses, nodes, outcomes. */
 #include "scheduler_fixture.h"
 
-/* --- what is known before what is assigned --- */
+/* --- facts and reads before assignments --- */
 
 static void nothing_is_assigned_before_limits_and_heads_are_read(void **state)
 {
@@ -402,7 +402,7 @@ static void a_handed_over_item_goes_to_a_node_of_its_target_only(void **state)
     learn_handed_over_of_target(f, lane(1), 1, 71);
     learn_handed_over_of_target(f, lane(1), 0, 72); /* surely not started: anybody may have it */
     learn_handed_over_of_target(f, lane(1), 3, 73);
-    assert_int_equal(assign(f, 10), 3); /* what no node can ask holds up no other */
+    assert_int_equal(assign(f, 10), 3); /* an item whose target no node has delays no other */
     assert_set(f, 71, 72, 73);
     assert_int_equal(f->set[0].node_id, NODE);
     assert_int_equal(f->set[2].node_id, NODE + 1);
@@ -455,7 +455,7 @@ static void an_end_on_the_own_node_is_room_for_the_next(void **state)
     assert_int_equal(assign_own(f, OWN_NODE, 1, 10), 1);
     settle(f, ASSIGNMENT_TAKEN);
     assert_false(scheduler_has_work(f->scheduler, 0));
-    learn_node(f, OWN_NODE, GROUP, 5); /* its row says the same: the engine knows better */
+    learn_node(f, OWN_NODE, GROUP, 5); /* its row has the same value: that of the engine is newer */
     assert_false(scheduler_has_work(f->scheduler, 0));
     learn_end(f, lane(1), OWN_NODE);
     assert_true(scheduler_has_work(f->scheduler, 0));
@@ -471,7 +471,7 @@ static void the_node_with_the_most_room_comes_next(void **state)
     learn_node(f, NODE + 2, GROUP, 0);
     enqueue(f, lane(1), 10);
     read_all(f);
-    assert_int_equal(assign(f, 10), 4); /* what was read */
+    assert_int_equal(assign(f, 10), 4); /* the heads that were read */
     assert_int_equal(f->set[0].node_id, NODE + 1);
     assert_int_equal(f->set[1].node_id, NODE); /* a tie */
     assert_int_equal(f->set[2].node_id, NODE + 1);

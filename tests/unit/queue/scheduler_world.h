@@ -1,7 +1,7 @@
 /* A simulated store for the scheduler's random test: rows with states, limits, nodes, and news that were not read yet.
  *
  * Every change of the world adds its news. News of acts carry no values: they are read anew when they are delivered, as the
- * store does. The world checks at each take what the scheduler has promised: caps, pauses, capacity, each item once.
+ * store does. The world checks at each take the promises of the scheduler: caps, pauses, capacity, each item once.
  */
 #ifndef WEIR_TESTS_UNIT_QUEUE_SCHEDULER_WORLD_H
 #define WEIR_TESTS_UNIT_QUEUE_SCHEDULER_WORLD_H
@@ -52,7 +52,7 @@ struct world_node {
     bool is_locked; /* by another transaction, until it is listed again */
 };
 
-/* What one entry brings: one fact, or, for an act, what the world is when the entry is read. */
+/* The content of one entry: one fact, or, for an act, the state of the world when the entry is read. */
 struct world_news {
     struct schedule_fact fact;
     bool is_act;
@@ -71,7 +71,7 @@ struct world {
     int64_t rank;
     int64_t passes[2 * WORLD_GROUPS + 2][WORLD_WORKSPACES + 1]; /* the books, by pool */
     struct random random;
-    bool has_suspects; /* nodes die, and what they ran is suspected */
+    bool has_suspects; /* nodes die, and their items become suspects */
     int64_t now_us;
 };
 
@@ -392,7 +392,7 @@ static inline void world_check_half(const struct world *w, int64_t pool_id, int6
     assert_true(world_nodes_of(w, pool_id, target_id, true) <= (most < 1 ? 1 : most));
 }
 
-/* Beside the others in quarantine: one of its workspace at a time, at most half of the nodes, and, from its second
+/* Beside other items in quarantine: one of its workspace at a time, at most half of the nodes, and, from its second
  * quarantine on, at a distance. */
 static inline void world_check_quarantine(const struct world *w, const struct world_row *taken)
 {
@@ -411,7 +411,7 @@ static inline void world_check_quarantine(const struct world *w, const struct wo
     world_check_half(w, pool_id, taken->target_id);
 }
 
-/* After the row was taken: whether it may run beside what its node holds. */
+/* After the row was taken: whether it may run beside the items of its node. */
 static inline void world_check_trials(const struct world *w, const struct world_row *taken)
 {
     int64_t trials = 0;

@@ -114,7 +114,7 @@ static void suspects_of_a_level_wait_for_each_other(void **state)
     assert_int_equal(place(f, NODE), 1);
 }
 
-/* What runs for long has shown that it does not kill at once. */
+/* An item that runs for long has shown that it does not kill at once. */
 static void a_trial_ends_by_time(void **state)
 {
     struct fixture *f = *state;
@@ -160,7 +160,7 @@ static void an_item_in_quarantine_has_an_empty_node_for_itself(void **state)
     f->now_us += suspicion_delay_us(QUARANTINE);
     assert_int_equal(place(f, NODE), 1);
     assert_set(f, 1000);
-    assert_int_equal(place(f, NODE), 0); /* the others wait */
+    assert_int_equal(place(f, NODE), 0); /* the other items wait */
     end_suspects(f, 1, NODE, 1);
     assert_true(scheduler_has_work(f->scheduler, f->now_us));
     assert_int_equal(place(f, NODE), 4);
@@ -203,7 +203,7 @@ static void the_others_come_back_when_its_trial_is_over(void **state)
     assert_int_equal(place(f, NODE), 0);
     f->now_us++;
     assert_int_equal(place(f, NODE), 4);
-    /* The second one waits until the others had the node for some time; then it is emptied. */
+    /* The second one waits until other items had the node for some time; then it is emptied. */
     for (int i = 0; i < 4; i++) {
         learn_end(f, lane(2), NODE);
     }
@@ -357,7 +357,7 @@ static void repeated_trials_begin_at_a_distance_while_others_are_under_way(void 
     assert_int_equal(begin_until(f, f->now_us + 2 * RECOVERY_INTERVAL_US), 1);
 }
 
-/* Others that come all the time do not keep it from beginning. */
+/* Other items that come all the time do not keep it from beginning. */
 static void an_item_that_waits_for_its_distance_holds_back_those_behind_it(void **state)
 {
     struct fixture *f = *state;
@@ -411,7 +411,7 @@ static void a_workspace_has_one_node_in_quarantine(void **state)
     assert_int_equal(quarantined, 2);
 }
 
-/* What was handed over of a target has no other node. */
+/* Handed-over items of a target have no other node. */
 static void the_only_node_of_a_target_rests_after_a_quarantine(void **state)
 {
     struct fixture *f = *state;
