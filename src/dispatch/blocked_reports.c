@@ -1,139 +1,167 @@
-/* What the store left out of a set, because somebody holds its item or its workspace (on PostgreSQL a caller's
- * transaction): it waits here, however much it is, and nothing else waits for it.
+/* Reports that the store left out of a set, because another transaction holds their item or its workspace (on PostgreSQL
+ * a caller's open transaction). They wait here, and no other report waits for them.
  *
- * All of it is tried again in rounds, a set at a time, and what is new has its turn between any two. The words of one
- * execution keep their order: what comes later stands behind those that wait, and once one of them is left out of a round,
- * those behind it are as well, though its holder may be gone by then. What waits is bounded by what the engine holds: an
- * execution goes on, and its room is given back, only when its words are on record. In the recorder's loop. */
+ *   1. The first blocked report starts a pause of BLOCKED_RETRY_US. Then a round begins.
+ *   2. A round tries all reports that wait, a set at a time. New reports have a set of their own between any two.
+ *   3. Reports of one execution keep their order. A new one waits behind the blocked ones. Once one of them is blocked
+ *      again in a round, those behind it are not tried in this round, though the other transaction may have ended.
+ *   4. When the round has no more reports, those that were blocked again wait for the next round, after a pause.
+ *
+ * The number of reports is bounded by the capacity of the engine: an execution goes on, and its capacity is released,
+ * only when its reports are on record. No report is dropped before it is on record, except when the node closes. Runs in
+ * the record loop.
+ */
+#include "dispatch/blocked_reports.h"
+
+#include "base/error.h"
 #include "dispatch/node_internal.h"
 
-/* After a round, and after the first is left out. */
-#define HELD_AGAIN_US (MICROSECONDS_PER_SECOND / 5)
+/* Between two rounds, and after the first report is blocked. */
+#define BLOCKED_RETRY_US (MICROSECONDS_PER_SECOND / 5)
 
-static void append(struct report_list *list, struct report *report)
+static void report_list_append(struct report_list *list, struct report *report)
 {
     report->next = NULL;
     *(list->first == NULL ? &list->first : &list->last->next) = report;
     list->last = report;
 }
 
-static struct report *take_first(struct report_list *list)
+static struct report *report_list_take(struct report_list *list)
 {
     struct report *report = list->first;
     list->first = report->next;
     return report;
 }
 
-static void wait_behind(struct node *node, struct report *report, struct in_flight *entry, int64_t now_us)
+/* Under the node's lock. */
+static struct in_flight *entry_of(struct node *node, const struct report *report)
 {
-    struct held_reports *held = &node->held;
-    if (held->count++ == 0) {
-        held->again_boot_us = time_add(now_us, HELD_AGAIN_US);
+    return in_flight_find(&node->shared.in_flight, report->id, report->fence);
+}
+
+/* Puts a report at the end of the waiting ones. Under the node's lock. */
+static void add_waiting(struct node *node, struct report *report, struct in_flight *entry, int64_t now_us)
+{
+    struct blocked_reports *blocked = &node->recorder.blocked;
+    if (blocked->count++ == 0) {
+        blocked->again_boot_us = time_add(now_us, BLOCKED_RETRY_US);
     }
     if (entry != NULL) {
-        entry->held_words++;
+        entry->blocked_reports++;
     }
-    append(&held->waiting, report);
+    report_list_append(&blocked->waiting, report);
 }
 
-void held_keep_order(struct node *node, int64_t now_us)
+void blocked_keep_order(struct node *node, int64_t now_us)
 {
+    INVARIANT(node != NULL && !node->recorder.blocked.is_set);
+    struct recorder *recorder = &node->recorder;
     size_t count = 0;
-    pthread_mutex_lock(&node->lock);
-    for (size_t i = 0; i < node->batch_count; i++) {
-        struct report *report = node->batch[i];
-        struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
-        if (entry != NULL && entry->held_words > 0) {
-            wait_behind(node, report, entry, now_us);
+    pthread_mutex_lock(&node->shared.lock);
+    for (size_t i = 0; i < recorder->batch_count; i++) {
+        struct report *report = recorder->batch[i];
+        struct in_flight *entry = entry_of(node, report);
+        if (entry != NULL && entry->blocked_reports > 0) {
+            add_waiting(node, report, entry, now_us);
         } else {
-            node->batch[count++] = report;
+            recorder->batch[count++] = report;
         }
     }
-    pthread_mutex_unlock(&node->lock);
-    node->batch_count = count;
+    pthread_mutex_unlock(&node->shared.lock);
+    recorder->batch_count = count;
 }
 
-int64_t held_next(const struct node *node, int64_t now_us)
+int64_t blocked_next_us(const struct node *node, int64_t now_us)
 {
-    return node->held.count == 0 ? TIME_NEVER : node->held.is_round ? now_us : node->held.again_boot_us;
+    INVARIANT(node != NULL);
+    const struct blocked_reports *blocked = &node->recorder.blocked;
+    return blocked->count == 0 ? TIME_NEVER : blocked->is_round ? now_us : blocked->again_boot_us;
 }
 
-void held_take(struct node *node)
+void blocked_take_set(struct node *node)
 {
-    struct held_reports *held = &node->held;
-    held->is_round = true;
-    held->is_set = true;
-    pthread_mutex_lock(&node->lock);
-    while (held->waiting.first != NULL && node->batch_count < RECORD_BATCH_MOST) {
-        struct report *report = take_first(&held->waiting);
-        const struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
-        if (entry != NULL && entry->left_out) {
-            append(&held->left_out, report);
+    INVARIANT(node != NULL && node->recorder.batch_count == 0);
+    struct blocked_reports *blocked = &node->recorder.blocked;
+    blocked->is_round = true;
+    blocked->is_set = true;
+    pthread_mutex_lock(&node->shared.lock);
+    while (blocked->waiting.first != NULL && node->recorder.batch_count < RECORD_BATCH_MOST) {
+        struct report *report = report_list_take(&blocked->waiting);
+        const struct in_flight *entry = entry_of(node, report);
+        if (entry != NULL && entry->is_blocked_again) {
+            report_list_append(&blocked->blocked_again, report);
         } else {
-            node->batch[node->batch_count++] = report;
+            node->recorder.batch[node->recorder.batch_count++] = report;
         }
     }
-    pthread_mutex_unlock(&node->lock);
+    pthread_mutex_unlock(&node->shared.lock);
 }
 
-void held_leave_out(struct node *node, struct report *report, int64_t now_us)
+void blocked_add(struct node *node, struct report *report, int64_t now_us)
 {
-    pthread_mutex_lock(&node->lock);
-    struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
-    if (!node->held.is_set) {
-        wait_behind(node, report, entry, now_us);
+    INVARIANT(node != NULL && report != NULL);
+    struct blocked_reports *blocked = &node->recorder.blocked;
+    pthread_mutex_lock(&node->shared.lock);
+    struct in_flight *entry = entry_of(node, report);
+    if (!blocked->is_set) {
+        add_waiting(node, report, entry, now_us);
     } else {
         if (entry != NULL) {
-            entry->left_out = true;
+            entry->is_blocked_again = true;
         }
-        append(&node->held.left_out, report);
+        report_list_append(&blocked->blocked_again, report);
     }
-    pthread_mutex_unlock(&node->lock);
+    pthread_mutex_unlock(&node->shared.lock);
 }
 
-void held_settled(struct node *node, const struct report *report)
+void blocked_remove(struct node *node, const struct report *report)
 {
-    if (!node->held.is_set) {
+    INVARIANT(node != NULL && report != NULL);
+    if (!node->recorder.blocked.is_set) {
         return;
     }
-    node->held.count--;
-    pthread_mutex_lock(&node->lock);
-    struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
+    INVARIANT(node->recorder.blocked.count > 0);
+    node->recorder.blocked.count--;
+    pthread_mutex_lock(&node->shared.lock);
+    struct in_flight *entry = entry_of(node, report);
     if (entry != NULL) {
-        entry->held_words--;
+        entry->blocked_reports--;
     }
-    pthread_mutex_unlock(&node->lock);
+    pthread_mutex_unlock(&node->shared.lock);
 }
 
-void held_set_is_over(struct node *node, int64_t now_us)
+void blocked_end_set(struct node *node, int64_t now_us)
 {
-    struct held_reports *held = &node->held;
-    bool is_last = held->is_set && held->waiting.first == NULL;
-    held->is_set = false;
+    INVARIANT(node != NULL);
+    struct blocked_reports *blocked = &node->recorder.blocked;
+    bool is_last = blocked->is_set && blocked->waiting.first == NULL;
+    blocked->is_set = false;
     if (!is_last) {
         return;
     }
-    held->is_round = false;
-    held->again_boot_us = time_add(now_us, HELD_AGAIN_US);
-    held->waiting = held->left_out;
-    held->left_out = (struct report_list){.first = NULL};
-    pthread_mutex_lock(&node->lock);
-    for (const struct report *report = held->waiting.first; report != NULL; report = report->next) {
-        struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
+    blocked->is_round = false;
+    blocked->again_boot_us = time_add(now_us, BLOCKED_RETRY_US);
+    blocked->waiting = blocked->blocked_again;
+    blocked->blocked_again = (struct report_list){.first = NULL};
+    pthread_mutex_lock(&node->shared.lock);
+    for (const struct report *report = blocked->waiting.first; report != NULL; report = report->next) {
+        struct in_flight *entry = entry_of(node, report);
         if (entry != NULL) {
-            entry->left_out = false;
+            entry->is_blocked_again = false;
         }
     }
-    pthread_mutex_unlock(&node->lock);
+    pthread_mutex_unlock(&node->shared.lock);
 }
 
-void held_drop(struct node *node)
+void blocked_drop(struct node *node)
 {
-    struct report_list *lists[] = {&node->held.waiting, &node->held.left_out};
+    INVARIANT(node != NULL);
+    struct blocked_reports *blocked = &node->recorder.blocked;
+    struct report_list *lists[] = {&blocked->waiting, &blocked->blocked_again};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         while (lists[i]->first != NULL) {
-            report_free(take_first(lists[i]));
+            report_free(report_list_take(lists[i]));
         }
     }
-    node->held = (struct held_reports){.count = 0};
+    *blocked = (struct blocked_reports){.count = 0};
 }

@@ -1,149 +1,126 @@
-/* The dispatch loop: schedules for all nodes if this one has the role, and starts what was assigned to this node.
+/* The dispatch loop: one step does all that is due for the scheduler's role and for the items of this node.
  *
- *   scheduling.c  the role and its rounds          inbox.c    assignments by another node's scheduler, cancels
- *   starter.c     gives items to the engine        unstartable_claims.c   gives back what is not started
+ *   scheduling.c  the role and its rounds          inbox.c               items from another node's scheduler, cancels
+ *   starter.c     gives items to the engine        unstartable_claims.c  gives items back that are not started
  *
- * One step does what is due and never waits. No transaction is open while the engine is called.
+ * A step:
+ *
+ *   1. Give back the items that an earlier step could not start. They hold slots.
+ *   2. Read the inbox, if this node does not schedule or the inbox is due. The answer shows whether the role is free.
+ *   3. Run rounds, if this node has the role.
+ *   4. Give back what steps 2 and 3 could not start.
+ *   5. Pass cancels to the engine.
+ *   6. Send unanswered starts again.
+ *
+ * A step never waits, and no transaction is open while the engine is called. After a failed call of the store the next
+ * step begins anew after a pause. The dispatch thread runs it, or the caller of node_step().
  */
+#include "dispatch/dispatcher.h"
+
 #include "base/error.h"
+#include "dispatch/inbox.h"
+#include "dispatch/loop.h"
 #include "dispatch/node_internal.h"
+#include "dispatch/scheduling.h"
+#include "dispatch/shutdown.h"
+#include "dispatch/starter.h"
+#include "dispatch/unstartable_claims.h"
 
-bool dispatcher_may_start(struct node *node)
-{
-    return !node->settings.no_dispatch && !atomic_load(&node->paused) && atomic_load(&node->desired_state) == NODE_RUN &&
-           !atomic_load(&node->lease_lost) && lease_is_valid(node) && atomic_load(&node->stop_kind) == 0 &&
-           atomic_load(&node->has_target);
-}
-
-/* A set takes a part of what the engine can hold: while it is started, run and recorded, the next ones follow. One that
- * took all of it would leave the recorder without work until its own comes back, and then the dispatcher. */
-enum { CLAIM_PARTS = 3, CLAIM_PART_LEAST = 64 };
-
-size_t dispatcher_room(struct node *node, int64_t now_us)
-{
-    if (!dispatcher_may_start(node)) {
-        return 0;
-    }
-    size_t room = engine_free_capacity(node->engine);
-    size_t part = (room + engine_running(node->engine)) / CLAIM_PARTS;
-    part = part > CLAIM_PART_LEAST ? part : CLAIM_PART_LEAST;
-    room = room < part ? room : part;
-    size_t batch = node->tuning.claim_batch;
-    room = room < batch ? room : batch;
-    pthread_mutex_lock(&node->lock);
-    int64_t allowed = breaker_peek_starts(&node->breaker, (int64_t)room, now_us);
-    pthread_mutex_unlock(&node->lock);
-    return (size_t)allowed;
-}
-
-size_t dispatcher_capacity(struct node *node)
-{
-    if (node->settings.no_dispatch || atomic_load(&node->paused) || atomic_load(&node->desired_state) != NODE_RUN ||
-        atomic_load(&node->stop_kind) != 0 || !atomic_load(&node->has_target)) {
-        return 0;
-    }
-    size_t room = engine_free_capacity(node->engine);
-    pthread_mutex_lock(&node->lock);
-    size_t capacity = node->in_flight.count + (size_t)breaker_peek_starts(&node->breaker, (int64_t)room, node_now(node));
-    pthread_mutex_unlock(&node->lock);
-    return capacity;
-}
-
-/* No room: an answer to a start wakes us, or the record of an end, when it has given some back. The engine hears of that
- * record in a thread of its own, so it may not have let go yet what has ended; nobody wakes us when it has. An open
- * breaker names the time. */
-void dispatcher_await_room(struct node *node, int64_t now_us, int64_t *ret_next_us)
-{
-    size_t running = engine_running(node->engine);
-    atomic_store(&node->awaits_room, true);
-    if (!dispatcher_may_start(node)) {
-        return;
-    }
-    pthread_mutex_lock(&node->lock);
-    int64_t probe_us = breaker_next(&node->breaker);
-    *ret_next_us = earlier(*ret_next_us, probe_us > now_us ? probe_us : TIME_NEVER);
-    if (running > node->in_flight.count) {
-        *ret_next_us = earlier(*ret_next_us, time_add(now_us, ROOM_LOOK_US));
-    }
-    pthread_mutex_unlock(&node->lock);
-}
-
-/* The base under all wake-ups, at a random distance (nFlow), so that nodes do not poll in step. Each step of the scheduler
- * is a poll, and the next one counts from it. */
+/* Polls find work where no wake-up arrives. Their distance is random, so that nodes do not poll in step. Each step of the
+ * scheduler is a poll, and the next one counts from it. */
 static int64_t next_poll(struct node *node, int64_t now_us)
 {
+    struct dispatcher *dispatcher = &node->dispatcher;
     int64_t interval_us = node->tuning.poll_interval_us;
-    if (node->scheduling.epoch != 0 || now_us >= node->next_poll_boot_us ||
-        node->next_poll_boot_us > time_add(now_us, interval_us)) {
-        pthread_mutex_lock(&node->lock);
+    if (dispatcher->scheduling.epoch != 0 || now_us >= dispatcher->next_poll_boot_us ||
+        dispatcher->next_poll_boot_us > time_add(now_us, interval_us)) {
+        pthread_mutex_lock(&node->shared.lock);
         int64_t half_us = interval_us / 2;
-        node->next_poll_boot_us = time_add(now_us, half_us + (int64_t)random_below(&node->random, (uint64_t)half_us + 1));
-        pthread_mutex_unlock(&node->lock);
+        int64_t random_us = (int64_t)random_below(&node->shared.random, (uint64_t)half_us + 1);
+        dispatcher->next_poll_boot_us = time_add(now_us, half_us + random_us);
+        pthread_mutex_unlock(&node->shared.lock);
     }
-    return node->next_poll_boot_us;
+    return dispatcher->next_poll_boot_us;
 }
 
-/* The node has come back under a new id: its old claims and its role belong to the old one. */
-static void notice_new_id(struct node *node)
+/* The claims and the role of this node belong to its old id. */
+static void adopt_new_id(struct node *node)
 {
-    int64_t id = atomic_load(&node->id);
-    if (node->dispatch_id != id) {
+    int64_t id = atomic_load(&node->shared.id);
+    if (node->dispatcher.node_id != id) {
         scheduling_lose(node, "the node has a new id");
         inbox_reset(node);
         store_wake_for(node->stores[LOOP_DISPATCH], id, false);
-        node->dispatch_id = id;
+        node->dispatcher.node_id = id;
     }
 }
 
-/* Without memory the next set waits a little. */
-static enum weir_status give_back(struct node *node, struct weir_error *error)
+/* A node without memory is not assigned the next set at once: the error makes the loop pause. */
+static enum weir_status give_back_unstartable(struct node *node, struct weir_error *error)
 {
-    bool is_short = node->unkept.batch != NULL && node->unkept.reason == UNKEPT_OUT_OF_MEMORY;
-    enum weir_status status = unkept_give_back(node, error);
+    bool is_short = !unstartable_is_empty(node) && node->dispatcher.unstartable.reason == UNSTARTABLE_OUT_OF_MEMORY;
+    enum weir_status status = unstartable_give_back(node, error);
     return status == WEIR_OK && is_short ? error_out_of_memory(error) : status;
 }
 
-static enum weir_status work(struct node *node, int64_t now_us, int64_t *ret_next_us, struct weir_error *error)
+/* The answer also shows a role that has become free. */
+static enum weir_status read_assignments(struct node *node, int64_t now_us, int64_t *ret_next_us, struct weir_error *error)
 {
-    enum weir_status status = unkept_give_back(node, error);
-    if (status == WEIR_OK && (node->inbox.is_due || node->scheduling.epoch == 0)) {
-        status = inbox_step(node, now_us, ret_next_us, error);
+    struct role_state role;
+    enum weir_status status = inbox_step(node, now_us, ret_next_us, &role, error);
+    if (status == WEIR_OK && node->dispatcher.scheduling.epoch == 0) {
+        status = scheduling_seek(node, &role, error);
     }
-    if (status == WEIR_OK && node->inbox.is_due && node->scheduling.epoch != 0) {
-        status = inbox_step(node, now_us, ret_next_us, error); /* a role that was just taken */
+    return status;
+}
+
+/* Steps 1 to 5. */
+static enum weir_status dispatch_once(struct node *node, int64_t now_us, int64_t *ret_next_us, struct weir_error *error)
+{
+    const struct dispatcher *dispatcher = &node->dispatcher;
+    enum weir_status status = unstartable_give_back(node, error);
+    if (status == WEIR_OK && (dispatcher->inbox.is_due || dispatcher->scheduling.epoch == 0)) {
+        status = read_assignments(node, now_us, ret_next_us, error);
     }
     if (status == WEIR_OK) {
-        status = give_back(node, error);
+        status = give_back_unstartable(node, error);
     }
-    if (status == WEIR_OK && node->scheduling.epoch != 0) {
+    if (status == WEIR_OK && dispatcher->inbox.is_due && dispatcher->scheduling.epoch != 0) {
+        status = read_assignments(node, now_us, ret_next_us, error); /* the node has just taken the role */
+    }
+    if (status == WEIR_OK) {
+        status = give_back_unstartable(node, error);
+    }
+    if (status == WEIR_OK && dispatcher->scheduling.epoch != 0) {
         status = scheduling_step(node, now_us, ret_next_us, error);
     }
     if (status == WEIR_OK) {
-        status = give_back(node, error);
+        status = give_back_unstartable(node, error);
     }
     return status == WEIR_OK ? inbox_pass_requests(node, error) : status;
 }
 
 int64_t dispatcher_step(struct node *node)
 {
+    INVARIANT(node != NULL);
     int64_t now_us = node_now(node);
     int64_t next_us;
     struct weir_error error = {.status = WEIR_OK};
-    int stop = atomic_load(&node->stop_kind);
+    int stop = atomic_load(&node->shared.stop_kind);
     if (loop_is_backing_off(node, LOOP_DISPATCH, now_us, &next_us)) {
         return next_us;
     }
     if (stop != 0) {
-        return stop_step(node, now_us, (enum node_stop_kind)(stop - 1)); /* shutdown.c */
+        return shutdown_step(node, now_us, (enum node_stop_kind)(stop - 1));
     }
-    if (atomic_load(&node->lease_lost)) {
+    if (atomic_load(&node->shared.lease_lost)) {
         scheduling_lose(node, "the node's lease was lost");
         inbox_reset(node);
-        return TIME_NEVER; /* the heartbeat loop registers anew and wakes us */
+        return TIME_NEVER; /* the heartbeat loop registers the node anew and wakes this loop */
     }
-    notice_new_id(node);
+    adopt_new_id(node);
     next_us = next_poll(node, now_us);
-    enum weir_status status = work(node, now_us, &next_us, &error);
+    enum weir_status status = dispatch_once(node, now_us, &next_us, &error);
     if (status != WEIR_OK) {
         return loop_failed(node, LOOP_DISPATCH, now_us, status, &error);
     }

@@ -1,35 +1,49 @@
+/* The table of items in flight: chained buckets by execution id, and a list of the entries whose start is unanswered.
+ *
+ * An entry is one claim: the same id may stand here under two fences for a moment, when this node gets an item back that it
+ * lost without a notice. The list of unanswered starts makes the search for due ones independent of the number of running
+ * executions. An entry keeps a reference on its batch until its start is answered, because the same bytes are sent again.
+ *
+ * Every function runs under the node's lock and never calls the store or the engine's operations. An entry is not on the
+ * list and has no batch, or it is on the list and has one; in_flight_answered() makes this change alone.
+ */
 #include "dispatch/in_flight.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/text.h"
 
-static size_t bucket_of(const char *id)
+/* The head of an id is its time: ids of one moment would share buckets. */
+static size_t in_flight_bucket(const char *id)
 {
-    return text_hash(id + 9) % IN_FLIGHT_BUCKETS; /* the tail is random */
+    return text_hash(id + 9) % IN_FLIGHT_BUCKETS;
 }
 
-struct claim_batch *claim_batch_new(void)
+struct assignment_batch *assignment_batch_new(void)
 {
-    struct claim_batch *batch = calloc(1, sizeof *batch);
+    struct assignment_batch *batch = calloc(1, sizeof *batch);
     if (batch != NULL) {
-        arena_init(&batch->arena, CLAIM_ARENA_BYTES);
+        arena_init(&batch->arena, ASSIGNMENT_ARENA_BYTES);
         batch->references = 1;
     }
     return batch;
 }
 
-void claim_batch_release(struct claim_batch *batch)
+void assignment_batch_release(struct assignment_batch *batch)
 {
+    INVARIANT(batch == NULL || batch->references > 0);
     if (batch != NULL && --batch->references == 0) {
         arena_close(&batch->arena);
         free(batch);
     }
 }
 
-struct in_flight *in_flight_add(struct in_flight_table *table, const struct claimed_item *item, struct claim_batch *batch)
+struct in_flight *in_flight_add(struct in_flight_table *table, const struct claimed_item *item,
+                                struct assignment_batch *batch)
 {
+    INVARIANT(table != NULL && item != NULL && batch != NULL && batch->references > 0);
     size_t workspace = strlen(item->workspace) + 1;
     size_t workflow = strlen(item->workflow) + 1;
     struct in_flight *entry = calloc(1, sizeof *entry + workspace + workflow);
@@ -48,7 +62,7 @@ struct in_flight *in_flight_add(struct in_flight_table *table, const struct clai
     entry->item = item;
     entry->batch = batch;
     batch->references++;
-    struct in_flight **bucket = &table->buckets[bucket_of(item->id)];
+    struct in_flight **bucket = &table->buckets[in_flight_bucket(item->id)];
     entry->next = *bucket;
     *bucket = entry;
     table->count++;
@@ -64,7 +78,8 @@ struct in_flight *in_flight_add(struct in_flight_table *table, const struct clai
 
 struct in_flight *in_flight_find(const struct in_flight_table *table, const char *id, int64_t fence)
 {
-    struct in_flight *entry = table->buckets[bucket_of(id)];
+    INVARIANT(table != NULL && id != NULL);
+    struct in_flight *entry = table->buckets[in_flight_bucket(id)];
     while (entry != NULL && (entry->fence != fence || strcmp(entry->id, id) != 0)) {
         entry = entry->next;
     }
@@ -73,8 +88,9 @@ struct in_flight *in_flight_find(const struct in_flight_table *table, const char
 
 struct in_flight *in_flight_find_older(const struct in_flight_table *table, const char *id, int64_t fence)
 {
+    INVARIANT(table != NULL && id != NULL);
     struct in_flight *found = NULL;
-    for (struct in_flight *entry = table->buckets[bucket_of(id)]; entry != NULL; entry = entry->next) {
+    for (struct in_flight *entry = table->buckets[in_flight_bucket(id)]; entry != NULL; entry = entry->next) {
         if (entry->fence < fence && strcmp(entry->id, id) == 0 && (found == NULL || entry->fence > found->fence)) {
             found = entry;
         }
@@ -84,8 +100,10 @@ struct in_flight *in_flight_find_older(const struct in_flight_table *table, cons
 
 void in_flight_answered(struct in_flight_table *table, struct in_flight *entry)
 {
+    INVARIANT(table != NULL && entry != NULL && (entry->batch != NULL) == (entry->unanswered_link != NULL));
     if (entry->batch != NULL) {
-        claim_batch_release(entry->batch);
+        INVARIANT(table->unanswered > 0);
+        assignment_batch_release(entry->batch);
         entry->batch = NULL;
         entry->item = NULL;
         *entry->unanswered_link = entry->unanswered_next;
@@ -99,12 +117,13 @@ void in_flight_answered(struct in_flight_table *table, struct in_flight *entry)
 
 void in_flight_remove(struct in_flight_table *table, const char *id, int64_t fence)
 {
-    struct in_flight **at = &table->buckets[bucket_of(id)];
+    struct in_flight **at = &table->buckets[in_flight_bucket(id)];
     while (*at != NULL && ((*at)->fence != fence || strcmp((*at)->id, id) != 0)) {
         at = &(*at)->next;
     }
     struct in_flight *entry = *at;
     if (entry != NULL) {
+        INVARIANT(table->count > 0);
         *at = entry->next;
         in_flight_answered(table, entry);
         table->count--;
@@ -114,17 +133,20 @@ void in_flight_remove(struct in_flight_table *table, const char *id, int64_t fen
 
 void in_flight_clear(struct in_flight_table *table)
 {
+    INVARIANT(table != NULL);
     for (size_t i = 0; i < IN_FLIGHT_BUCKETS; i++) {
         while (table->buckets[i] != NULL) {
             in_flight_remove(table, table->buckets[i]->id, table->buckets[i]->fence);
         }
     }
+    INVARIANT(table->count == 0 && table->unanswered == 0 && table->unanswered_first == NULL);
 }
 
 void in_flight_each(const struct in_flight_table *table, void (*visit)(void *context, struct in_flight *entry),
                     void *context)
 {
-    size_t left = table->count; /* an idle node need not look into 4096 empty buckets */
+    INVARIANT(table != NULL && visit != NULL);
+    size_t left = table->count; /* an idle node does not visit 4096 empty buckets */
     for (size_t i = 0; i < IN_FLIGHT_BUCKETS && left > 0; i++) {
         struct in_flight *next;
         for (struct in_flight *entry = table->buckets[i]; entry != NULL; entry = next) {
@@ -138,9 +160,22 @@ void in_flight_each(const struct in_flight_table *table, void (*visit)(void *con
 void in_flight_each_unanswered(const struct in_flight_table *table, void (*visit)(void *context, struct in_flight *entry),
                                void *context)
 {
+    INVARIANT(table != NULL && visit != NULL);
     struct in_flight *next;
     for (struct in_flight *entry = table->unanswered_first; entry != NULL; entry = next) {
         next = entry->unanswered_next;
         visit(context, entry);
     }
+}
+
+bool claimed_item_may_run(const struct claimed_item *item, const struct engine *engine)
+{
+    INVARIANT(item != NULL && engine != NULL);
+    return item->interruptions > 0 && !engine_has(engine, ENGINE_DIES_WITH_NODE);
+}
+
+bool in_flight_may_run(const struct in_flight *entry, const struct engine *engine, int sends)
+{
+    INVARIANT(entry != NULL && sends >= 0);
+    return sends > 1 || (entry->item != NULL && claimed_item_may_run(entry->item, engine));
 }

@@ -1,17 +1,18 @@
-/* The executions that this node holds: claimed and not yet durably ended, put back or taken away.
+/* The executions that this node holds: assigned to it and not yet durably ended, put back or taken away.
  *
- * A hash table by execution id. It remembers what the loops need to know between a claim and its end: the fence, the
- * attempts, whether the start was answered, and, until it was, the claim's memory for sending the same start again.
+ * A hash table by execution id. It keeps the facts that the loops need between an assignment and its end: the fence, the
+ * attempts, whether the start was answered, and, until then, the memory of the assignment for sending the same start again.
  *
- * Threads: the node's lock protects it. Owner: the node. Bounded by the engine's room.
+ * Threads: the node's lock protects it. Owner: the node. Bounded by the engine's capacity.
  */
 #ifndef WEIR_DISPATCH_IN_FLIGHT_H
 #define WEIR_DISPATCH_IN_FLIGHT_H
 
+#include "engine/engine.h"
 #include "store/store.h"
 
-/* The memory of one claim, kept until the last of its items was answered. */
-struct claim_batch {
+/* The memory of the items that arrived together, kept until the start of the last of them is answered. */
+struct assignment_batch {
     struct arena arena;
     size_t references;
 };
@@ -26,30 +27,29 @@ struct in_flight {
     int attempts_max;
     int deferrals;
     int64_t claimed_boot_us;
-    int64_t waited_us;      /* from when it could have run to its claim */
+    int64_t waited_us;      /* from when it could have run to its assignment */
     int64_t resend_boot_us; /* when an unanswered start is sent again */
     int sends;
-    int words_waiting;  /* reports of its steps and its end that are not on record yet */
-    bool answer_waits;  /* a definite answer is in the recorder's queue: nothing is sent again meanwhile */
-    bool started;       /* the engine has it */
-    bool dispatched;    /* and that is on record */
-    bool taken_over;    /* an earlier claim of it was lost or given back */
-    bool ends_in_batch; /* the recorder's: its end is in the set that is being written */
-    int held_words;     /* the recorder's: words of it that the store left out, and those behind them */
-    bool left_out;      /* the recorder's: and one of them in the round that is under way */
+    int unrecorded_reports; /* reports of its steps and its end that are not on record yet */
+    bool answer_waits;      /* a definite answer is in the recorder's queue: nothing is sent again meanwhile */
+    bool started;           /* the engine has it */
+    bool dispatched;        /* and that is on record */
+    bool taken_over;        /* an earlier claim of it was lost or given back */
+    bool ends_in_batch;     /* of the recorder: its end is in the present set */
+    int blocked_reports;    /* of the recorder: reports that the store left out, and those behind them */
+    bool is_blocked_again;  /* of the recorder: one of them was left out in the present round */
     int64_t started_boot_us;
     int64_t stuck_after_us;
-    int64_t warned_boot_us;    /* when the last stuck warning was given */
-    struct claim_batch *batch; /* NULL once it was answered */
+    int64_t warned_boot_us;         /* of the last stuck warning; 0 = none */
+    struct assignment_batch *batch; /* NULL once it was answered */
     const struct claimed_item *item;
-    const char *definition; /* text owned by the definition cache's entry */
-    char *workspace;        /* these two are in the same allocation */
+    char *workspace; /* these two are in the same allocation */
     char *workflow;
 };
 
 enum {
     IN_FLIGHT_BUCKETS = 4096,
-    CLAIM_ARENA_BYTES = 256 * 1024 * 1024 /* one set of items with their params */
+    ASSIGNMENT_ARENA_BYTES = 256 * 1024 * 1024 /* one set of items with their params */
 };
 
 struct in_flight_table {
@@ -60,13 +60,14 @@ struct in_flight_table {
 };
 
 /* Takes a reference on the batch. NULL when out of memory. The item must not be in the table. */
-struct in_flight *in_flight_add(struct in_flight_table *table, const struct claimed_item *item, struct claim_batch *batch);
+struct in_flight *in_flight_add(struct in_flight_table *table, const struct claimed_item *item,
+                                struct assignment_batch *batch);
 /* NULL when it is not there, or is there with another fence. */
 struct in_flight *in_flight_find(const struct in_flight_table *table, const char *id, int64_t fence);
-/* The newest entry of the id under an older fence than this one, or NULL: a claim that this node has lost without hearing
- * of it. */
+/* The newest entry of the id under an older fence than this one, or NULL: a claim that this node has lost without a
+ * notice. */
 struct in_flight *in_flight_find_older(const struct in_flight_table *table, const char *id, int64_t fence);
-/* The start was answered: the claim's memory is not needed any more. */
+/* The start was answered: the memory of the assignment is not needed any more. */
 void in_flight_answered(struct in_flight_table *table, struct in_flight *entry);
 void in_flight_remove(struct in_flight_table *table, const char *id, int64_t fence);
 void in_flight_clear(struct in_flight_table *table);
@@ -77,9 +78,15 @@ void in_flight_each(const struct in_flight_table *table, void (*visit)(void *con
 void in_flight_each_unanswered(const struct in_flight_table *table, void (*visit)(void *context, struct in_flight *entry),
                                void *context);
 
+/* Whether a start under a dead node's claim may have reached the engine: only an engine that outlives nodes. */
+bool claimed_item_may_run(const struct claimed_item *item, const struct engine *engine);
+/* Whether another request than the last one of `sends` can have reached the engine: an unanswered one under this claim, or
+ * one under a dead node's claim. */
+bool in_flight_may_run(const struct in_flight *entry, const struct engine *engine, int sends);
+
 /* With one reference; NULL when out of memory. */
-struct claim_batch *claim_batch_new(void);
-/* Drops one reference; the last one frees the claim's memory. Takes NULL. */
-void claim_batch_release(struct claim_batch *batch);
+struct assignment_batch *assignment_batch_new(void);
+/* Drops one reference; the last one frees the memory. Takes NULL. */
+void assignment_batch_release(struct assignment_batch *batch);
 
 #endif

@@ -1,53 +1,70 @@
-/* The inbox: what the scheduler has assigned to this node, cancels that wait for it, and whether anybody schedules.
+/* The inbox of this node: items that the scheduler has assigned to it, and cancels that wait for it.
  *
- * A node that does not schedule reads its inbox when the store wakes it, when its engine has room again, and once a second
- * (SCHEDULER_WATCH_US), because the same answer shows a role that has become free. Where the store cannot wake it, it reads
- * every INBOX_POLL_FIRST_US, and less often while nothing comes. The scheduler's own node gets its items with each round
- * and reads its inbox only when it has taken the role: a round of an epoch before may have been committed while the
- * takeover waited for it.
+ * A node that does not schedule reads its inbox
  *
- * A node that may start nothing (paused, draining, stopping, its engine away) gives back what it finds: the slot would be
- * taken for nothing.
+ *   - when the store wakes it, and when its engine has free capacity again;
+ *   - once a second (SCHEDULER_WATCH_US), because the answer also shows a role that has become free;
+ *   - where the store cannot wake it, every INBOX_POLL_FIRST_US, and less often while nothing comes.
+ *
+ * The scheduler's own node gets its items with each round. It reads its inbox only after it has taken the role: a round
+ * of an epoch before may have been committed while the takeover waited for it.
+ *
+ * A node that may start nothing (paused, draining, stopping, its engine unreachable) gives the items back, because they
+ * hold slots. A read never goes past unread items: the position moves only behind items that this node has got. Runs in
+ * the dispatch loop.
  */
-#include <stdlib.h>
-#include <string.h>
+#include "dispatch/inbox.h"
 
 #include "base/error.h"
 #include "base/failpoint.h"
+#include "dispatch/capacity.h"
+#include "dispatch/engine_health.h"
 #include "dispatch/node_internal.h"
+#include "dispatch/starter.h"
+#include "dispatch/unstartable_claims.h"
+#include "dispatch/wake_up.h"
 
-enum { GIVE_BACK_MOST = 256 };
+#define INBOX_POLL_FIRST_US ((int64_t)50000)
+enum { GIVE_BACK_MOST = 256 }; /* items of one read by a node that starts nothing */
 
 /* --- cancels --- */
 
-static enum weir_status pass_requests(struct node *node, struct weir_error *error)
+void inbox_note_requests(struct node *node, bool has_requests)
+{
+    INVARIANT(node != NULL);
+    node->dispatcher.inbox.has_requests = node->dispatcher.inbox.has_requests || has_requests;
+}
+
+static enum weir_status pass_cancels(struct node *node, struct weir_error *error)
 {
     struct arena arena;
     struct node_request *requests = NULL;
     size_t count = 0;
-    arena_init(&arena, CLAIM_ARENA_BYTES);
+    arena_init(&arena, ASSIGNMENT_ARENA_BYTES);
     enum weir_status status =
-        store_take_requests(node->stores[LOOP_DISPATCH], atomic_load(&node->id), &arena, &requests, &count, error);
+        store_take_requests(node->stores[LOOP_DISPATCH], atomic_load(&node->shared.id), &arena, &requests, &count, error);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         engine_cancel(node->engine, requests[i].id, requests[i].fence);
     }
     arena_close(&arena);
     if (status == WEIR_OK) {
-        node->has_requests = false;
+        node->dispatcher.inbox.has_requests = false;
     }
     return status;
 }
 
 enum weir_status inbox_pass_requests(struct node *node, struct weir_error *error)
 {
-    return node->has_requests ? pass_requests(node, error) : WEIR_OK;
+    INVARIANT(node != NULL);
+    return node->dispatcher.inbox.has_requests ? pass_cancels(node, error) : WEIR_OK;
 }
 
 /* --- the position --- */
 
-void inbox_passed(struct node *node, const struct claim_result *claimed)
+void inbox_skip(struct node *node, const struct claim_result *claimed)
 {
-    struct inbox_position *position = &node->inbox.position;
+    INVARIANT(node != NULL && claimed != NULL);
+    struct inbox_position *position = &node->dispatcher.inbox.position;
     for (size_t i = 0; i < claimed->count; i++) {
         if (claimed->items[i].fence >= position->fence) {
             /* A round brings all that it assigns to this node, under one fence. */
@@ -56,16 +73,22 @@ void inbox_passed(struct node *node, const struct claim_result *claimed)
     }
 }
 
+void inbox_make_due(struct node *node)
+{
+    INVARIANT(node != NULL);
+    node->dispatcher.inbox.is_due = true;
+}
+
 void inbox_reset(struct node *node)
 {
-    node->inbox = (struct node_inbox){.is_due = true, .poll_us = INBOX_POLL_FIRST_US};
-    node->has_requests = false;
+    INVARIANT(node != NULL);
+    node->dispatcher.inbox = (struct node_inbox){.is_due = true, .poll_us = INBOX_POLL_FIRST_US};
 }
 
 /* --- reading --- */
 
-static void start_or_give_back(struct node *node, int64_t node_id, struct claim_batch *batch, const struct inbox *inbox,
-                               bool may_start)
+static void start_or_give_back(struct node *node, int64_t node_id, struct assignment_batch *batch,
+                               const struct inbox *inbox, bool may_start)
 {
     if (inbox->claimed.count == 0) {
         return;
@@ -74,62 +97,48 @@ static void start_or_give_back(struct node *node, int64_t node_id, struct claim_
     if (may_start) {
         starter_start(node, node_id, batch, &inbox->claimed);
     } else {
-        unkept_add(node, node_id, batch, inbox->claimed.items, inbox->claimed.count, UNKEPT_NOT_STARTING);
-        atomic_store(&node->next_beat_us,
-                     0); /* the scheduler takes this node for one that starts: one of the two is behind */
-        loop_wake(node, LOOP_HEARTBEAT);
+        unstartable_add(node, node_id, batch, inbox->claimed.items, inbox->claimed.count, UNSTARTABLE_NOT_STARTING);
+        loop_request_heartbeat(node); /* the scheduler does not know yet that this node starts nothing */
     }
 }
 
 /* When to read again without a wake. */
-static int64_t next_read(struct node *node, int64_t now_us, const struct inbox *inbox)
+static int64_t next_inbox_read(struct node *node, int64_t now_us, const struct inbox *inbox)
 {
-    struct node_inbox *own = &node->inbox;
-    if (inbox->claimed.count > 0) {
-        own->poll_us = INBOX_POLL_FIRST_US;
-    } else {
-        own->poll_us = own->poll_us * 2 > SCHEDULER_WATCH_US ? SCHEDULER_WATCH_US : own->poll_us * 2;
-    }
+    struct node_inbox *own = &node->dispatcher.inbox;
+    own->poll_us = inbox->claimed.count > 0 ? INBOX_POLL_FIRST_US : earlier(own->poll_us * 2, SCHEDULER_WATCH_US);
     bool is_woken = store_wake_fd(node->stores[LOOP_DISPATCH]) >= 0;
     return time_add(now_us, is_woken ? SCHEDULER_WATCH_US : own->poll_us);
 }
 
-static enum weir_status read_inbox(struct node *node, int64_t now_us, int64_t *ret_next_us, struct inbox *ret_inbox,
-                                   struct weir_error *error)
+enum weir_status inbox_step(struct node *node, int64_t now_us, int64_t *ret_next_us, struct role_state *ret_role,
+                            struct weir_error *error)
 {
-    int64_t node_id = atomic_load(&node->id);
-    bool may_start = dispatcher_may_start(node) && node_may_reach_engine(node, now_us);
-    size_t limit = may_start ? dispatcher_room(node, now_us) : GIVE_BACK_MOST;
-    struct claim_batch *batch = claim_batch_new();
+    INVARIANT(node != NULL && ret_next_us != NULL && ret_role != NULL && unstartable_is_empty(node));
+    struct node_inbox *own = &node->dispatcher.inbox;
+    struct inbox inbox = {.more = false};
+    int64_t node_id = atomic_load(&node->shared.id);
+    bool may_start = capacity_may_start(node) && engine_health_allows_start(node, now_us);
+    size_t limit = may_start ? capacity_free(node, now_us) : GIVE_BACK_MOST;
+    struct assignment_batch *batch = assignment_batch_new();
     if (batch == NULL) {
         return error_out_of_memory(error);
     }
     enum weir_status status =
-        store_inbox(node->stores[LOOP_DISPATCH], node_id, &node->inbox.position, limit, &batch->arena, ret_inbox, error);
+        store_inbox(node->stores[LOOP_DISPATCH], node_id, &own->position, limit, &batch->arena, &inbox, error);
     if (status == WEIR_OK) {
-        node->store_ahead_us = ret_inbox->role.now_us - now_us;
-        node->has_requests = node->has_requests || ret_inbox->requests;
-        start_or_give_back(node, node_id, batch, ret_inbox, may_start);
-        *ret_next_us = earlier(*ret_next_us, ret_inbox->more && limit > 0 ? now_us : next_read(node, now_us, ret_inbox));
+        *ret_role = inbox.role;
+        node->dispatcher.store_ahead_us = inbox.role.now_us - now_us;
+        inbox_note_requests(node, inbox.requests);
+        start_or_give_back(node, node_id, batch, &inbox, may_start);
+        *ret_next_us = earlier(*ret_next_us, inbox.more && limit > 0 ? now_us : next_inbox_read(node, now_us, &inbox));
         if (limit == 0) {
-            dispatcher_await_room(node, now_us, ret_next_us);
+            capacity_await(node, now_us, ret_next_us);
         }
-        node->inbox.is_due = ret_inbox->more;
+        own->is_due = inbox.more;
     }
-    pthread_mutex_lock(&node->lock);
-    claim_batch_release(batch);
-    pthread_mutex_unlock(&node->lock);
-    return status;
-}
-
-enum weir_status inbox_step(struct node *node, int64_t now_us, int64_t *ret_next_us, struct weir_error *error)
-{
-    struct inbox inbox = {.more = false};
-    enum weir_status status = read_inbox(node, now_us, ret_next_us, &inbox, error);
-    if (status == WEIR_OK && node->scheduling.epoch == 0) {
-        status = scheduling_seek(node, &inbox.role, error);
-        /* A round of a former epoch, whose answer was lost, may have been committed since: the takeover waited for it. */
-        node->inbox.is_due = node->inbox.is_due || node->scheduling.epoch != 0;
-    }
+    pthread_mutex_lock(&node->shared.lock);
+    assignment_batch_release(batch);
+    pthread_mutex_unlock(&node->shared.lock);
     return status;
 }

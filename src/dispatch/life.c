@@ -1,3 +1,14 @@
+/* The file of a node's life in /dev/shm, and the test of another node's file.
+ *
+ *   1. life_begin() creates a file with a random name of 128 bits, and takes a shared lock on it. The name goes into the
+ *      row of the node.
+ *   2. life_is_over() opens the file of another node and tries an exclusive lock. It succeeds only when no process holds
+ *      the shared one any more.
+ *   3. life_end() removes the file. After it nothing is proved.
+ *
+ * Files of dead nodes are removed only after ten minutes, so that the other nodes have time to find the proof. Names come
+ * from rows of the store: a name of another form is never opened, and no link is followed. No function waits; any thread.
+ */
 #include "dispatch/life.h"
 
 #include <dirent.h>
@@ -12,29 +23,33 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
+
 #define FOLDER "/dev/shm"
 #define PREFIX "weir-node-"
 enum { NONCE_BYTES = 16, PATH_SIZE = 80, OLD_SECONDS = 600 };
 
-static bool is_name(const char *name)
+/* Names of other forms may come from a row that another program wrote. */
+static bool is_life_name(const char *name)
 {
     size_t prefix = sizeof PREFIX - 1;
     return strncmp(name, PREFIX, prefix) == 0 && strlen(name) == prefix + 2 * (size_t)NONCE_BYTES &&
            strspn(name + prefix, "0123456789abcdef") == 2 * (size_t)NONCE_BYTES;
 }
 
-static void path_of(const char *name, char path[PATH_SIZE])
+static void life_path(const char *name, char path[PATH_SIZE])
 {
     (void)snprintf(path, PATH_SIZE, "%s/%s", FOLDER, name);
 }
 
 bool life_is_over(const char *name)
 {
+    INVARIANT(name != NULL);
     char path[PATH_SIZE];
-    if (!is_name(name)) {
+    if (!is_life_name(name)) {
         return false;
     }
-    path_of(name, path);
+    life_path(name, path);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bool is_over = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
     if (fd >= 0) {
@@ -43,7 +58,8 @@ bool life_is_over(const char *name)
     return is_over;
 }
 
-static void remove_old(void)
+/* Of this user: a file of another user cannot be removed. */
+static void remove_old_files(void)
 {
     DIR *folder = opendir(FOLDER);
     if (folder == NULL) {
@@ -52,10 +68,10 @@ static void remove_old(void)
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
         char path[PATH_SIZE];
         struct stat facts;
-        if (!is_name(entry->d_name)) {
+        if (!is_life_name(entry->d_name)) {
             continue;
         }
-        path_of(entry->d_name, path);
+        life_path(entry->d_name, path);
         if (stat(path, &facts) == 0 && facts.st_uid == geteuid() && facts.st_mtime < time(NULL) - OLD_SECONDS &&
             life_is_over(entry->d_name)) {
             (void)unlink(path);
@@ -66,10 +82,11 @@ static void remove_old(void)
 
 void life_begin(struct life *life)
 {
+    INVARIANT(life != NULL);
     uint8_t nonce[NONCE_BYTES];
     char path[PATH_SIZE];
     *life = (struct life){.fd = -1};
-    remove_old();
+    remove_old_files();
     if (getrandom(nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce) {
         return;
     }
@@ -77,7 +94,7 @@ void life_begin(struct life *life)
     for (size_t i = 0; i < sizeof nonce; i++) {
         used += (size_t)snprintf(life->name + used, sizeof life->name - used, "%02x", nonce[i]);
     }
-    path_of(life->name, path);
+    life_path(life->name, path);
     life->fd = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (life->fd >= 0 && flock(life->fd, LOCK_SH | LOCK_NB) != 0) {
         life_end(life);
@@ -88,6 +105,7 @@ void life_begin(struct life *life)
 
 void life_touch(const struct life *life)
 {
+    INVARIANT(life != NULL);
     if (life->fd >= 0) {
         (void)futimens(life->fd, NULL);
     }
@@ -95,9 +113,10 @@ void life_touch(const struct life *life)
 
 void life_end(struct life *life)
 {
+    INVARIANT(life != NULL);
     char path[PATH_SIZE];
     if (life->fd >= 0) {
-        path_of(life->name, path);
+        life_path(life->name, path);
         (void)unlink(path);
         (void)close(life->fd);
     }

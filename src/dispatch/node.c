@@ -1,4 +1,12 @@
-/* A node's life: opening, its four loops in threads or by hand, stopping, closing. */
+/* The life of a node: opening, its four loops in threads or by hand, its state for the owner, closing.
+ *
+ * node_open() fills the settings, opens a store handle for each loop, connects the engine's reports to the recorder and
+ * registers the node; from then on its lease runs. node_run_threads() gives each loop a thread. Without threads the owner
+ * calls node_step(), which runs each loop once in an order that lets an item pass through all of them in one call.
+ *
+ * This file makes no decision of a loop. It calls the engine's operations only to start and step it, and the store only
+ * while it opens the node. The owner's thread runs it; the functions under "any thread" may run in each.
+ */
 #include "dispatch/node.h"
 
 #include <limits.h>
@@ -10,58 +18,18 @@
 
 #include "base/error.h"
 #include "base/stack.h"
+#include "dispatch/dispatcher.h"
+#include "dispatch/engine_health.h"
 #include "dispatch/heartbeat.h"
+#include "dispatch/inbox.h"
+#include "dispatch/maintenance.h"
+#include "dispatch/neighbours.h"
 #include "dispatch/node_internal.h"
-
-/* --- loops that fail and come back --- */
-
-bool loop_is_backing_off(struct node *node, enum loop loop, int64_t now_us, int64_t *ret_until_us)
-{
-    *ret_until_us = node->retry_us[loop];
-    return now_us < node->retry_us[loop];
-}
-
-/* Waiting cannot mend these: the node says so and its process should end. */
-static bool is_hopeless(enum weir_status status)
-{
-    return status == WEIR_STORE_CORRUPT || status == WEIR_STORE_NOT_WEIR || status == WEIR_SCHEMA_NEWER ||
-           status == WEIR_SCHEMA_MISSING || weir_status_kind(status) == WEIR_KIND_PROGRAMMER;
-}
-
-int64_t loop_failed(struct node *node, enum loop loop, int64_t now_us, enum weir_status status,
-                    const struct weir_error *error)
-{
-    static const char *const names[] = {"dispatch", "record", "heartbeat", "duties"};
-    if (is_hopeless(status)) {
-        struct event event = {.type = EVENT_LOOP_FAILED,
-                              .reason = names[loop],
-                              .code = weir_status_name(status),
-                              .error = error->message,
-                              .node = node->name};
-        pthread_mutex_lock(&node->lock);
-        if (!node->unhealthy) {
-            node->unhealthy = true;
-            node->failure = *error;
-            error_prefix(&node->failure, "the %s loop of node %s", names[loop], node->name);
-        }
-        pthread_mutex_unlock(&node->lock);
-        event_emit(node->events, &event);
-    }
-    if (loop != LOOP_HEARTBEAT) { /* the store may be another one now: it shall hear soon that this node lives */
-        atomic_store(&node->next_beat_us, 0);
-        loop_wake(node, LOOP_HEARTBEAT);
-    }
-    int64_t backoff_us = node->backoff_us[loop] == 0 ? LOOP_RETRY_FIRST_US : node->backoff_us[loop];
-    node->backoff_us[loop] = backoff_us * 2 > LOOP_RETRY_MOST_US ? LOOP_RETRY_MOST_US : backoff_us * 2;
-    node->retry_us[loop] = time_add(now_us, backoff_us);
-    return node->retry_us[loop];
-}
-
-void loop_succeeded(struct node *node, enum loop loop)
-{
-    node->retry_us[loop] = 0;
-    node->backoff_us[loop] = 0;
-}
+#include "dispatch/recorder.h"
+#include "dispatch/scheduling.h"
+#include "dispatch/starter.h"
+#include "dispatch/unstartable_claims.h"
+#include "dispatch/wake_up.h"
 
 /* --- opening --- */
 
@@ -69,8 +37,8 @@ void loop_succeeded(struct node *node, enum loop loop)
 static void take_tuning(struct node *node, const struct node_settings *s)
 {
     struct node_tuning *tuning = &node->tuning;
-    atomic_store(&tuning->claim_batch,
-                 s->claim_batch == 0 || s->claim_batch > CLAIM_BATCH_MOST ? CLAIM_BATCH_MOST : s->claim_batch);
+    atomic_store(&tuning->batch_size,
+                 s->batch_size == 0 || s->batch_size > CLAIM_BATCH_MOST ? CLAIM_BATCH_MOST : s->batch_size);
     atomic_store(&tuning->poll_interval_us, s->poll_interval_us <= 0 ? POLL_INTERVAL_US : s->poll_interval_us);
     atomic_store(&tuning->stuck_after_us, s->stuck_after_us <= 0 ? STUCK_AFTER_US : s->stuck_after_us);
     atomic_store(&tuning->stale_claim_us, s->stale_claim_us <= 0 ? STALE_CLAIM_US : s->stale_claim_us);
@@ -97,41 +65,17 @@ static void fill_settings(struct node *node, const struct node_settings *setting
     }
     take_tuning(node, settings);
     s->lease_us = s->lease_us <= 0 ? NODE_LEASE_US : s->lease_us;
-    s->start_deadline_us = s->start_deadline_us <= 0 ? START_DEADLINE_US : s->start_deadline_us;
-    s->handovers_max = s->handovers_max <= 0 ? HANDOVERS_MAX_DEFAULT : s->handovers_max;
     node->clock = s->clock == NULL ? clock_system() : s->clock;
     if (s->seed != 0) {
-        random_seed(&node->random, s->seed);
+        random_seed(&node->shared.random, s->seed);
     } else {
-        random_seed_from_system(&node->random);
+        random_seed_from_system(&node->shared.random);
     }
 }
 
-static void set_up_locks(struct node *node)
-{
-    node->exclusive = (struct held_lock){.name = "processExecutionQueue",
-                                         .at_most_us = 240 * MICROSECONDS_PER_SECOND,
-                                         .at_least_us = 10 * MICROSECONDS_PER_SECOND};
-    node->stale_lock = (struct held_lock){.name = "recoverStaleQueueItems",
-                                          .at_most_us = 120 * MICROSECONDS_PER_SECOND,
-                                          .at_least_us = 30 * MICROSECONDS_PER_SECOND};
-    node->retention_lock = (struct held_lock){.name = "weirRetention", .at_most_us = 60 * MICROSECONDS_PER_SECOND};
-}
-
-static enum weir_status allocate(struct node *node, struct weir_error *error)
-{
-    node->batch = calloc(RECORD_BATCH_MOST, sizeof *node->batch);
-    node->records = calloc(RECORD_BATCH_MOST, sizeof *node->records);
-    node->record_of = calloc(RECORD_BATCH_MOST, sizeof *node->record_of);
-    node->answers = calloc(RECORD_BATCH_MOST, sizeof *node->answers);
-    return node->batch == NULL || node->records == NULL || node->record_of == NULL || node->answers == NULL
-               ? error_out_of_memory(error)
-               : WEIR_OK;
-}
-
-/* A node that can claim and not record would hold what it claims for nothing: where each handle has a connection of its
- * own, all of them are there before it begins. */
-static enum weir_status reach_store(struct node *node, struct weir_error *error)
+/* A node that is assigned items and cannot record them would hold slots for nothing. So where each handle has a connection
+ * of its own, all of them are made before the node begins. */
+static enum weir_status connect_handles(struct node *node, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     int64_t now_us = 0;
@@ -143,14 +87,15 @@ static enum weir_status reach_store(struct node *node, struct weir_error *error)
     return status;
 }
 
-static enum weir_status open_parts(struct node *node, struct store *store, struct weir_error *error)
+/* Opens the loops, in the order of their needs, and registers the node at last. */
+static enum weir_status open_loops(struct node *node, struct store *store, struct weir_error *error)
 {
     enum weir_status status = slot_demand_open(&node->slot_demand, node->engine, error);
     if (status == WEIR_OK) {
-        status = allocate(node, error);
+        status = recorder_open(node, error);
     }
     if (status == WEIR_OK) {
-        status = scheduling_open(&node->scheduling, error);
+        status = scheduling_open(&node->dispatcher.scheduling, error);
     }
     if (status == WEIR_OK) {
         status = loop_fds_open(node, error);
@@ -162,17 +107,17 @@ static enum weir_status open_parts(struct node *node, struct store *store, struc
         status = store_open_again(store, &node->stores[i], error);
     }
     if (status == WEIR_OK) {
-        status = reach_store(node, error);
+        status = connect_handles(node, error);
     }
     if (status == WEIR_OK) {
         engine_set_sink(node->engine, (struct report_sink){.report = recorder_report, .context = node});
-        status = nodes_register(node, node->stores[LOOP_HEARTBEAT], error);
+        status = heartbeat_register(node, error);
     }
     return status;
 }
 
-/* A name that was cut would be another's. */
-static enum weir_status check_name(const char *what, const char *name, size_t most, struct weir_error *error)
+/* A longer name is refused and not cut: the shorter one may be the name of another node. */
+static enum weir_status check_name_length(const char *what, const char *name, size_t most, struct weir_error *error)
 {
     size_t length = name == NULL ? 1 : strlen(name);
     if (length == 0 || length > most || (name != NULL && !text_is_utf8(name, length))) {
@@ -181,10 +126,34 @@ static enum weir_status check_name(const char *what, const char *name, size_t mo
     return WEIR_OK;
 }
 
-static enum weir_status check_names(const struct node_settings *settings, struct weir_error *error)
+static enum weir_status check_node_names(const struct node_settings *settings, struct weir_error *error)
 {
-    enum weir_status status = check_name("the node's name", settings->name, NODE_NAME_MAX, error);
-    return status == WEIR_OK ? check_name("the node's group", settings->group, GROUP_NAME_MAX, error) : status;
+    enum weir_status status = check_name_length("the node's name", settings->name, NODE_NAME_MAX, error);
+    return status == WEIR_OK ? check_name_length("the node's group", settings->group, GROUP_NAME_MAX, error) : status;
+}
+
+/* After this node_close() may be called. */
+static void init_node(struct node *node, const struct node_settings *settings)
+{
+    struct recorder *recorder = &node->recorder;
+    loop_fds_init(node);
+    (void)pthread_mutex_init(&node->shared.start_lock, NULL);
+    (void)pthread_mutex_init(&node->shared.register_lock, NULL);
+    (void)pthread_mutex_init(&node->shared.lock, NULL);
+    (void)pthread_mutex_init(&recorder->reports.lock, NULL);
+    recorder->reports.last = &recorder->reports.first;
+    recorder->reports.last_start = &recorder->reports.first_start;
+    breaker_init(&node->engine_health.breaker);
+    fill_settings(node, settings);
+    inbox_reset(node);
+    machine_id_write(node->boot_id, sizeof node->boot_id);
+    life_begin(&node->heartbeat.life);
+    node->dispatcher.exclusive = (struct shedlock){.name = "processExecutionQueue",
+                                                   .at_most_us = 240 * MICROSECONDS_PER_SECOND,
+                                                   .at_least_us = 10 * MICROSECONDS_PER_SECOND};
+    int64_t now_us = node_now(node);
+    maintenance_init(node, now_us);
+    atomic_store(&node->shared.next_beat_us, time_add(now_us, node->settings.lease_us / 3));
 }
 
 enum weir_status node_open(struct store *store, struct engine *engine, struct event_bus *events,
@@ -193,7 +162,7 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
     if (store == NULL || engine == NULL || settings == NULL || ret_node == NULL) {
         return error_set(error, WEIR_MISUSE, "a node needs a store, an engine and settings");
     }
-    enum weir_status status = check_names(settings, error);
+    enum weir_status status = check_node_names(settings, error);
     if (status == WEIR_OK) {
         status = stack_require(error);
     }
@@ -206,25 +175,8 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
     }
     node->engine = engine;
     node->events = events;
-    node->group_fd = -1;
-    memset(node->wake_fds, 0xFF, sizeof node->wake_fds);
-    (void)pthread_mutex_init(&node->start_lock, NULL);
-    (void)pthread_mutex_init(&node->register_lock, NULL);
-    (void)pthread_mutex_init(&node->lock, NULL);
-    (void)pthread_mutex_init(&node->reports.lock, NULL);
-    node->reports.last = &node->reports.first;
-    node->reports.last_start = &node->reports.first_start;
-    breaker_init(&node->breaker);
-    fill_settings(node, settings);
-    inbox_reset(node);
-    set_up_locks(node);
-    nodes_machine_id(node->boot_id, sizeof node->boot_id);
-    life_begin(&node->life);
-    int64_t now_us = node_now(node);
-    node->next_stale_us = time_add(now_us, node->tuning.stale_check_us);
-    node->next_capacity_us = time_add(now_us, 60 * MICROSECONDS_PER_SECOND);
-    atomic_store(&node->next_beat_us, time_add(now_us, node->settings.lease_us / 3));
-    status = open_parts(node, store, error);
+    init_node(node, settings);
+    status = open_loops(node, store, error);
     if (status != WEIR_OK) {
         node_close(node);
         return status;
@@ -235,7 +187,8 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
 
 int64_t node_id(const struct node *node)
 {
-    return atomic_load(&node->id);
+    INVARIANT(node != NULL);
+    return atomic_load(&node->shared.id);
 }
 
 /* --- by hand --- */
@@ -252,16 +205,17 @@ int64_t node_record_step(struct node *node)
 
 int64_t node_heartbeat_step(struct node *node)
 {
-    return nodes_step(node);
+    return heartbeat_step(node);
 }
 
-int64_t node_duties_step(struct node *node)
+int64_t node_maintenance_step(struct node *node)
 {
-    return duties_step(node);
+    return maintenance_step(node);
 }
 
 unsigned node_take_wakes(struct node *node)
 {
+    INVARIANT(node != NULL);
     unsigned woken = 0;
     for (int i = 0; i < LOOP_COUNT; i++) {
         if (loop_take_wake(node, (enum loop)i)) {
@@ -273,18 +227,19 @@ unsigned node_take_wakes(struct node *node)
 
 int64_t node_step(struct node *node)
 {
+    INVARIANT(node != NULL && !node->threads.are_running);
     int64_t again_us = TIME_NEVER;
     int64_t now_us = node_now(node);
     (void)store_wake_drain(node->stores[LOOP_DISPATCH], &again_us);
     (void)node_take_wakes(node); /* every loop is called now */
     int64_t next_us = time_add(now_us, again_us);
-    next_us = earlier(next_us, nodes_step(node));
-    next_us = earlier(next_us, duties_step(node));
+    next_us = earlier(next_us, heartbeat_step(node));
+    next_us = earlier(next_us, maintenance_step(node));
     next_us = earlier(next_us, dispatcher_step(node));
     next_us = earlier(next_us, engine_step(node->engine));
     next_us = earlier(next_us, recorder_step(node));
     for (int i = 0; i < LOOP_COUNT; i++) {
-        next_us = atomic_load(&node->woken[i]) ? now_us : next_us;
+        next_us = atomic_load(&node->threads.loops[i].is_woken) ? now_us : next_us;
     }
     return next_us;
 }
@@ -296,12 +251,13 @@ struct loop_start {
     enum loop loop;
 };
 
-static void *run_loop(void *context)
+/* The main function of a loop's thread. */
+static void *run_node_loop(void *context)
 {
-    static int64_t (*const steps[])(struct node *) = {dispatcher_step, recorder_step, nodes_step, duties_step};
+    static int64_t (*const steps[])(struct node *) = {dispatcher_step, recorder_step, heartbeat_step, maintenance_step};
     struct loop_start start = *(struct loop_start *)context;
     free(context);
-    while (!atomic_load(&start.node->closing)) {
+    while (!atomic_load(&start.node->threads.closing)) {
         int64_t next_us = steps[start.loop](start.node);
         if (next_us > node_now(start.node)) {
             loop_sleep(start.node, start.loop, next_us);
@@ -310,21 +266,22 @@ static void *run_loop(void *context)
     return NULL;
 }
 
-static void end_threads(struct node *node)
+static void join_threads(struct node *node)
 {
-    atomic_store(&node->closing, true);
-    for (int i = 0; i < LOOP_COUNT && node->threads_run; i++) {
+    atomic_store(&node->threads.closing, true);
+    for (int i = 0; i < LOOP_COUNT && node->threads.are_running; i++) {
         loop_wake(node, (enum loop)i);
-        if (node->threads[i] != 0) {
-            (void)pthread_join(node->threads[i], NULL);
-            node->threads[i] = 0;
+        if (node->threads.loops[i].thread != 0) {
+            (void)pthread_join(node->threads.loops[i].thread, NULL);
+            node->threads.loops[i].thread = 0;
         }
     }
-    node->threads_run = false;
+    node->threads.are_running = false;
 }
 
 enum weir_status node_run_threads(struct node *node, struct weir_error *error)
 {
+    INVARIANT(node != NULL && !node->threads.are_running);
     sigset_t all;
     sigset_t before;
     enum weir_status status = engine_run_threads(node->engine, error);
@@ -334,22 +291,22 @@ enum weir_status node_run_threads(struct node *node, struct weir_error *error)
     /* Signals are the host's: its own threads take them. */
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    node->threads_run = true;
+    node->threads.are_running = true;
     for (int i = 0; i < LOOP_COUNT && status == WEIR_OK; i++) {
         struct loop_start *start = malloc(sizeof *start);
         if (start != NULL) {
             *start = (struct loop_start){node, (enum loop)i};
         }
-        if (start == NULL || pthread_create(&node->threads[i], NULL, run_loop, start) != 0) {
+        if (start == NULL || pthread_create(&node->threads.loops[i].thread, NULL, run_node_loop, start) != 0) {
             free(start);
-            node->threads[i] = 0;
-            status = error_set(error, WEIR_SYSTEM, "a thread of the node could not be started");
+            node->threads.loops[i].thread = 0;
+            status = error_set(error, WEIR_SYSTEM, "the system cannot start a thread for the node");
         }
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (status != WEIR_OK) { /* all or none: whoever is told so may step the node himself */
-        end_threads(node);
-        atomic_store(&node->closing, false);
+    if (status != WEIR_OK) { /* all threads or none: after a failure the owner may step the node */
+        join_threads(node);
+        atomic_store(&node->threads.closing, false);
     }
     return status;
 }
@@ -358,19 +315,22 @@ enum weir_status node_run_threads(struct node *node, struct weir_error *error)
 
 void node_wake(struct node *node)
 {
+    INVARIANT(node != NULL);
     loop_wake(node, LOOP_DISPATCH);
 }
 
 void node_tune(struct node *node, const struct node_settings *settings)
 {
+    INVARIANT(node != NULL && settings != NULL);
     take_tuning(node, settings);
     loop_wake(node, LOOP_DISPATCH);
-    loop_wake(node, LOOP_DUTIES);
+    loop_wake(node, LOOP_MAINTENANCE);
 }
 
 void node_pause(struct node *node)
 {
-    if (!atomic_exchange(&node->paused, true)) {
+    INVARIANT(node != NULL);
+    if (!atomic_exchange(&node->shared.paused, true)) {
         struct event event = {.type = EVENT_NODE_PAUSED, .node = node->name, .reason = "node_pause"};
         event_emit(node->events, &event);
         loop_wake(node, LOOP_HEARTBEAT);
@@ -379,7 +339,8 @@ void node_pause(struct node *node)
 
 void node_resume(struct node *node)
 {
-    if (atomic_exchange(&node->paused, false)) {
+    INVARIANT(node != NULL);
+    if (atomic_exchange(&node->shared.paused, false)) {
         struct event event = {.type = EVENT_NODE_RESUMED, .node = node->name, .reason = "node_resume"};
         event_emit(node->events, &event);
         loop_wake(node, LOOP_DISPATCH);
@@ -387,141 +348,80 @@ void node_resume(struct node *node)
     }
 }
 
-static const char *state_of(struct node *node)
+/* The state for node_status(); the first that applies. */
+static const char *node_state_name(struct node *node)
 {
-    if (atomic_load(&node->stopped)) {
+    if (atomic_load(&node->shared.stopped)) {
         return "stopped";
     }
-    if (atomic_load(&node->stop_kind) != 0) {
+    if (atomic_load(&node->shared.stop_kind) != 0) {
         return "stopping";
     }
-    if (atomic_load(&node->lease_lost)) {
+    if (atomic_load(&node->shared.lease_lost)) {
         return "lease_lost";
     }
-    int desired_state = atomic_load(&node->desired_state);
+    int desired_state = atomic_load(&node->shared.desired_state);
     if (desired_state == NODE_DRAIN) {
         return "draining";
     }
-    return atomic_load(&node->paused) || desired_state == NODE_PAUSE ? "paused" : "running";
-}
-
-bool node_reaches_engine(struct node *node)
-{
-    pthread_mutex_lock(&node->lock);
-    bool reaches = node->breaker.state == BREAKER_CLOSED;
-    pthread_mutex_unlock(&node->lock);
-    return reaches;
-}
-
-bool node_may_reach_engine(struct node *node, int64_t now_us)
-{
-    pthread_mutex_lock(&node->lock);
-    bool may = breaker_peek_starts(&node->breaker, 1, now_us) > 0;
-    pthread_mutex_unlock(&node->lock);
-    return may;
+    return atomic_load(&node->shared.paused) || desired_state == NODE_PAUSE ? "paused" : "running";
 }
 
 json_t *node_status(struct node *node)
 {
+    INVARIANT(node != NULL);
     bool reachable = node_reaches_engine(node);
-    pthread_mutex_lock(&node->lock);
-    size_t in_flight = node->in_flight.count;
-    size_t unanswered = node->in_flight.unanswered;
-    pthread_mutex_unlock(&node->lock);
-    pthread_mutex_lock(&node->reports.lock);
-    size_t reports = node->reports.count;
-    pthread_mutex_unlock(&node->reports.lock);
-    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:I, s:b}", "id",
-                     (json_int_t)atomic_load(&node->id), "name", node->name, "group", node->group, "state", state_of(node),
-                     "running", (json_int_t)engine_running(node->engine), "room",
-                     (json_int_t)engine_free_capacity(node->engine), "in_flight", (json_int_t)in_flight, "unanswered",
-                     (json_int_t)unanswered, "reports_waiting", (json_int_t)reports, "stuck",
-                     (json_int_t)atomic_load(&node->stuck), "engine", engine_name(node->engine), "engine_reachable",
-                     reachable, "lease_left_us", (json_int_t)(atomic_load(&node->lease_end_boot_us) - node_now(node)),
-                     "schedules", (int)atomic_load(&node->schedules));
+    pthread_mutex_lock(&node->shared.lock);
+    size_t in_flight = node->shared.in_flight.count;
+    size_t unanswered = node->shared.in_flight.unanswered;
+    pthread_mutex_unlock(&node->shared.lock);
+    size_t reports = recorder_waiting_count(node);
+    return json_pack(
+        "{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:I, s:b}", "id",
+        (json_int_t)atomic_load(&node->shared.id), "name", node->name, "group", node->group, "state", node_state_name(node),
+        "running", (json_int_t)engine_running(node->engine), "room", (json_int_t)engine_room(node->engine), "in_flight",
+        (json_int_t)in_flight, "unanswered", (json_int_t)unanswered, "reports_waiting", (json_int_t)reports, "stuck",
+        (json_int_t)maintenance_stuck_count(node), "engine", engine_name(node->engine), "engine_reachable", reachable,
+        "lease_left_us", (json_int_t)(atomic_load(&node->shared.lease_end_boot_us) - node_now(node)), "schedules",
+        (int)atomic_load(&node->shared.schedules));
 }
 
 bool node_is_healthy(struct node *node, struct weir_error *error)
 {
-    pthread_mutex_lock(&node->lock);
-    bool healthy = !node->unhealthy;
+    INVARIANT(node != NULL);
+    pthread_mutex_lock(&node->shared.lock);
+    bool healthy = !node->shared.unhealthy;
     if (!healthy && error != NULL) {
-        *error = node->failure;
+        *error = node->shared.failure;
     }
-    pthread_mutex_unlock(&node->lock);
+    pthread_mutex_unlock(&node->shared.lock);
     return healthy;
 }
 
 /* --- the end --- */
-
-void node_begin_stop(struct node *node, enum node_stop_kind kind)
-{
-    int wanted = 1 + (int)kind;
-    int none = 0;
-    if (!atomic_compare_exchange_strong(&node->stop_kind, &none, wanted) && kind == NODE_STOP_INTERRUPT) {
-        atomic_store(&node->stop_kind, wanted);
-    }
-    loop_wake(node, LOOP_DISPATCH);
-    loop_wake(node, LOOP_HEARTBEAT);
-}
-
-bool node_is_stopped(struct node *node)
-{
-    return atomic_load(&node->stopped);
-}
-
-enum weir_status node_await_stop(struct node *node, int64_t deadline_us, bool *ret_graceful, struct weir_error *error)
-{
-    int64_t end_us = time_add(node_now(node), deadline_us);
-    while (!node_is_stopped(node)) {
-        if (node_now(node) >= end_us) {
-            return error_set(error, WEIR_TIMED_OUT, "the node is still stopping: %zu executions run",
-                             engine_running(node->engine));
-        }
-        struct timespec pause = {.tv_sec = 0, .tv_nsec = 5000000};
-        (void)nanosleep(&pause, NULL);
-    }
-    if (ret_graceful != NULL) {
-        *ret_graceful = !atomic_load(&node->interrupted);
-    }
-    return WEIR_OK;
-}
-
-size_t node_left_behind(struct node *node)
-{
-    return atomic_load(&node->left_behind);
-}
 
 void node_close(struct node *node)
 {
     if (node == NULL) {
         return;
     }
-    end_threads(node);
+    join_threads(node);
     /* The engine's threads may still run, and report: a node that ends unhealthy has stopped nothing. */
     engine_set_sink(node->engine, (struct report_sink){.report = NULL});
-    if (node->batch != NULL) {
-        recorder_drop_all(node);
-    }
-    in_flight_clear(&node->in_flight);
-    unkept_drop(node);
+    recorder_close(node);
+    in_flight_clear(&node->shared.in_flight);
+    unstartable_drop(node);
     for (int i = 0; i < LOOP_COUNT; i++) {
         store_close(node->stores[i]);
     }
-    for (size_t i = 0; i < DEFINITIONS_MOST; i++) {
-        free(node->definitions[i].text);
-    }
-    life_end(&node->life);
-    scheduling_close(&node->scheduling);
-    free(node->batch);
-    free(node->records);
-    free(node->record_of);
-    free(node->answers);
+    starter_close(node);
+    life_end(&node->heartbeat.life);
+    scheduling_close(&node->dispatcher.scheduling);
     slot_demand_close(&node->slot_demand);
     loop_fds_close(node);
-    (void)pthread_mutex_destroy(&node->start_lock);
-    (void)pthread_mutex_destroy(&node->register_lock);
-    (void)pthread_mutex_destroy(&node->lock);
-    (void)pthread_mutex_destroy(&node->reports.lock);
+    (void)pthread_mutex_destroy(&node->shared.start_lock);
+    (void)pthread_mutex_destroy(&node->shared.register_lock);
+    (void)pthread_mutex_destroy(&node->shared.lock);
+    (void)pthread_mutex_destroy(&node->recorder.reports.lock);
     free(node);
 }

@@ -1,16 +1,16 @@
-/* A node: everything that makes a process take work from a store and give it to an engine.
+/* A node: takes work from a store and gives it to an engine.
  *
- * Four loops, each a plain step function that does the due work, never waits, and returns when it wants to be called again
- * (boot clock, microseconds; TIME_NEVER = only when woken):
+ * Four loops, each a plain step function that does the due work, never waits, and returns the time of the next call (boot
+ * clock, microseconds; TIME_NEVER = only when woken):
  *
- *   dispatch   room -> claim -> start            (dispatcher.c, scheduling.c, inbox.c, starter.c)
- *   record     reports of the engine -> store    (recorder.c)
- *   heartbeat  lease, orders of operators        (heartbeat.c)
- *   duties     recovery, stuck watch, retention  (maintenance.c)
+ *   dispatch   free capacity -> assignment -> start   (dispatcher.h, scheduling.h, inbox.h, starter.h)
+ *   record     reports of the engine -> store         (recorder.h)
+ *   heartbeat  lease, orders of operators             (heartbeat.h)
+ *   duties     recovery, stuck watch, retention       (maintenance.h)
  *
- * node_run_threads() gives each loop a thread and its own store handle. Without it the owner calls node_step(), which runs
- * all four and the engine's own step in its thread: that is how a program embeds weir in its own loop, and how the
- * simulation runs whole fleets in one thread on a virtual clock.
+ * Each loop has a store handle of its own. node_run_threads() gives each a thread. Without it the owner calls node_step(),
+ * which runs all four and the engine's own step in its thread. So a program embeds weir in its own loop, and the simulation
+ * runs whole fleets in one thread on a virtual clock.
  *
  * Owner: node_open() .. node_stop() .. node_close(). The engine and the events are the caller's and outlive the node.
  */
@@ -30,24 +30,18 @@
 struct node_settings {
     const char *name;          /* NULL = host name and pid, and the group when it is not "default" */
     const char *group;         /* NULL = "default" */
-    size_t claim_batch;        /* items per claim at most; 0 = CLAIM_BATCH_MOST: natural batching up to the engine's room */
+    size_t batch_size;         /* dispatch.batch_size: items of one set at most; 0 = CLAIM_BATCH_MOST */
     int64_t poll_interval_us;  /* 0 = POLL_INTERVAL_US */
     int64_t lease_us;          /* 0 = NODE_LEASE_US; heartbeats come three times as often */
-    int64_t start_deadline_us; /* 0 = START_DEADLINE_US */
     int64_t stuck_after_us;    /* 0 = STUCK_AFTER_US */
-    int64_t stale_claim_us;    /* the spec's safety net: CLAIMED for longer is handed over; 0 = STALE_CLAIM_US */
-    int64_t stale_check_us;    /* how often that is looked at; 0 = STALE_CHECK_US */
+    int64_t stale_claim_us;    /* claim.timeout: an item that is CLAIMED for longer is handed over; 0 = STALE_CLAIM_US */
+    int64_t stale_check_us;    /* recovery.interval: how often such items are searched; 0 = STALE_CHECK_US */
     int64_t retention_us;      /* 0 = RETENTION_US; -1 = keep for ever */
     int64_t stop_grace_us;     /* 0 = STOP_GRACE_US */
     int attempts_max;          /* 0 = ATTEMPTS_MAX_DEFAULT */
-    int handovers_max;         /* 0 = HANDOVERS_MAX_DEFAULT */
-    bool no_dispatch;          /* nFlow's autostart=false: this process may enqueue and read, and is assigned nothing */
-    bool exclusive;            /* dispatch.exclusive: claim only while holding processExecutionQueue (beside Riven) */
+    bool exclusive;            /* dispatch.exclusive: assign only while holding processExecutionQueue (beside Riven) */
     uint64_t seed;             /* of the jitter; 0 = from the system */
     const struct clock *clock; /* NULL = the machine's */
-    /* May cancel a stuck execution (nFlow's handlePotentiallyStuck): true = cancel. May be NULL. */
-    bool (*stuck_hook)(void *context, const char *execution_id, int64_t age_us);
-    void *stuck_context;
 };
 
 struct node;
@@ -67,7 +61,7 @@ int64_t node_step(struct node *node);
 int64_t node_dispatch_step(struct node *node);
 int64_t node_record_step(struct node *node);
 int64_t node_heartbeat_step(struct node *node);
-int64_t node_duties_step(struct node *node);
+int64_t node_maintenance_step(struct node *node);
 /* Which of the four have been woken since the last call: bits 1 dispatch, 2 record, 4 heartbeat, 8 duties. A caller
  * that steps them one by one must call these before the time that they named. */
 unsigned node_take_wakes(struct node *node);
@@ -80,19 +74,18 @@ WEIR_MUST_CHECK enum weir_status node_run_threads(struct node *node, struct weir
 
 /* --- any thread --- */
 
-/* Look for work now (an enqueue in this process). Cheap, async-signal-safe. */
+/* Makes the dispatcher read the queue now (an enqueue in this process). Cheap, async-signal-safe. */
 void node_wake(struct node *node);
 /* No new claims; running executions and heartbeats go on. Also an operator's `weir node pause`. */
 void node_pause(struct node *node);
 void node_resume(struct node *node);
-/* Takes over, while the node runs, from now on and for later claims: claim_batch, poll_interval_us,
- * stuck_after_us, stale_claim_us, stale_check_us, retention_us, stop_grace_us, attempts_max. Further members are not read.
- */
+/* Takes over, while the node runs, for later assignments: batch_size, poll_interval_us, stuck_after_us, stale_claim_us,
+ * stale_check_us, retention_us, stop_grace_us, attempts_max. Further members are not read. */
 void node_tune(struct node *node, const struct node_settings *settings);
-/* {"id", "name", "group", "state", "running", "room", "in_flight", "stuck", "engine", "engine_reachable", "lease_age_us",
- * "loops": {...}}. The caller releases it. NULL when out of memory. */
+/* {"id", "name", "group", "state", "running", "room", "in_flight", "unanswered", "reports_waiting", "stuck", "engine",
+ * "engine_reachable", "lease_left_us", "schedules"}. The caller releases it. NULL when out of memory. */
 json_t *node_status(struct node *node);
-/* The one fact of it for a caller at every step: false while starts are held back because the engine is away. */
+/* One of these facts, cheap enough for a caller at every step: false while the breaker holds starts back. */
 bool node_reaches_engine(struct node *node);
 /* False when a loop died or the lease is lost: health is red, the process should end non-zero. `error` has the reason. */
 bool node_is_healthy(struct node *node, struct weir_error *error);
@@ -111,8 +104,8 @@ bool node_is_stopped(struct node *node);
  * NULL): whether nothing had to be interrupted. */
 WEIR_MUST_CHECK enum weir_status node_await_stop(struct node *node, int64_t deadline_us, bool *ret_graceful,
                                                  struct weir_error *error);
-/* After a stop: how many executions the node could not give back, because the store was away. They are handed over when its
- * lease ends. */
+/* After a stop: how many executions the node could not give back, because the store was unreachable. They are handed over
+ * when its lease ends. */
 size_t node_left_behind(struct node *node);
 /* Takes NULL. Without a stop before: as if the process had died, except that threads are joined. */
 void node_close(struct node *node);

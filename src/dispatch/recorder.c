@@ -1,88 +1,143 @@
-/* The record loop: reports of the engine -> store, in sets.
+/* The record loop: reports of the engine become records in the store, in sets.
  *
- * Natural batching: whatever was reported while the last set was written is the next set. A set that the store did not take
- * is kept and tried again, and so is what it left out because somebody holds it (blocked_reports.c); the engine hears
- * `recorded` only of what is durable. */
+ * Batching is natural: all reports that arrive while the store writes one set form the next set. A set:
+ *
+ *   1. Choose. New reports and blocked ones take turns. A start inside the node waits START_WAITS_US, because an
+ *      execution that ends meanwhile needs no record of its start. Reports of starts outside the node wait
+ *      OUTSIDE_WAITS_US for more of their kind. Any other report takes all that wait along. A report whose execution has
+ *      blocked reports goes behind these.
+ *   2. Plan. Each report becomes at most one record. The table of items in flight decides: a late answer to a start that
+ *      another answer has settled makes no record; "refused" makes a retry, a put-back or an end; an unknown answer makes
+ *      no record, and the starter sends the start again.
+ *   3. Write. One call of the store records the set; each record is conditional on its fence and has an outcome of its
+ *      own. If the call fails, the same set is planned and written again after a pause. A repeated record changes
+ *      nothing.
+ *   4. Settle each report. A record of a lost claim is dropped, with its item in flight. A record that the store left
+ *      out, because another transaction has locked its row, goes to blocked_reports.c. All others update the table, and
+ *      emit events now: an event never reports a change that is not durable.
+ *   5. Answer the engine. It learns `recorded` only of durable steps and ends, and releases an execution only then.
+ *   6. Wake the dispatcher, if a slot or capacity became free and it waits for that.
+ *
+ * The loop never drops a report of a claim that this node holds. The record thread runs it; recorder_report() runs in the
+ * threads of the engine and in the dispatch loop.
+ */
+#include "dispatch/recorder.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/failpoint.h"
+#include "dispatch/blocked_reports.h"
+#include "dispatch/capacity.h"
+#include "dispatch/engine_health.h"
+#include "dispatch/loop.h"
 #include "dispatch/node_internal.h"
+#include "dispatch/wake_up.h"
 
 static const struct retry_policy start_retry = {
     .attempts_max = ATTEMPTS_MAX_DEFAULT, .backoff_us = RETRY_BACKOFF_US, .factor = 2.0, .max_us = RETRY_BACKOFF_MAX_US};
 
-/* A start inside of the node is on record this long after it, unless the execution has ended. Nobody's work depends on that
- * record: what a node has claimed and what it has started is handed over alike. */
+/* A start inside the node is recorded this long after it, unless the execution has ended. No other part depends on that
+ * record: CLAIMED and DISPATCHED items are handed over alike. */
 #define START_WAITS_US (MICROSECONDS_PER_SECOND / 100)
 
-/* What an engine says of starts outside of the node waits longer: while they come one by one, as fast as the service
- * answers, a transaction for each would take the processor from a service on the same machine. Anything else takes them
- * along. */
+/* Answers to starts outside the node come one by one, as fast as the service answers. A transaction for each would take the
+ * processor from a service on the same machine. */
 #define OUTSIDE_WAITS_US (MICROSECONDS_PER_SECOND / 20)
 enum { REPORTS_WAIT_MOST = RECORD_BATCH_MOST / 4 };
 
+/* --- opening and closing --- */
+
+enum weir_status recorder_open(struct node *node, struct weir_error *error)
+{
+    INVARIANT(node != NULL);
+    struct recorder *recorder = &node->recorder;
+    recorder->batch = calloc(RECORD_BATCH_MOST, sizeof *recorder->batch);
+    recorder->records = calloc(RECORD_BATCH_MOST, sizeof *recorder->records);
+    recorder->record_of = calloc(RECORD_BATCH_MOST, sizeof *recorder->record_of);
+    recorder->answers = calloc(RECORD_BATCH_MOST, sizeof *recorder->answers);
+    return recorder->batch == NULL || recorder->records == NULL || recorder->record_of == NULL || recorder->answers == NULL
+               ? error_out_of_memory(error)
+               : WEIR_OK;
+}
+
 /* --- the queue of reports --- */
 
-static bool is_answer(enum report_kind kind)
+static bool report_answers_start(enum report_kind kind)
 {
     return kind == REPORT_STARTED || kind == REPORT_REFUSED || kind == REPORT_UNREACHABLE;
 }
 
-static bool is_end(enum report_kind kind)
+static bool report_is_end(enum report_kind kind)
 {
     return kind == REPORT_ENDED || kind == REPORT_GIVEN_BACK;
 }
 
-void recorder_report(void *context, struct report *report)
+/* The engine awaits an answer by engine_recorded(). */
+static bool report_awaits_record(enum report_kind kind)
 {
-    struct node *node = context;
-    pthread_mutex_lock(&node->lock);
-    struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
+    return kind == REPORT_STEP || report_is_end(kind);
+}
+
+/* Stamps the report, and marks its item in flight, so that the starter sends nothing while an answer waits. */
+static void note_arrival(struct node *node, struct report *report)
+{
+    pthread_mutex_lock(&node->shared.lock);
+    struct in_flight *entry = in_flight_find(&node->shared.in_flight, report->id, report->fence);
     report->reported_us = node_now(node);
-    report->may_wait = report->may_wait && node->breaker.state == BREAKER_CLOSED; /* else dispatch waits for it */
+    /* While the breaker is not closed, dispatch waits for the answer. */
+    report->may_wait = report->may_wait && node->engine_health.breaker.state == BREAKER_CLOSED;
     if (entry != NULL) {
         report->sends = entry->sends;
-        entry->answer_waits = entry->answer_waits || is_answer(report->kind);
-        entry->words_waiting += report->kind == REPORT_STEP || is_end(report->kind);
+        entry->answer_waits = entry->answer_waits || report_answers_start(report->kind);
+        entry->unrecorded_reports += report_awaits_record(report->kind);
         if (report->kind == REPORT_STARTED && !entry->started) {
             entry->started_boot_us = report->reported_us;
         }
     }
-    pthread_mutex_unlock(&node->lock);
+    pthread_mutex_unlock(&node->shared.lock);
+}
+
+void recorder_report(void *context, struct report *report)
+{
+    INVARIANT(context != NULL && report != NULL);
+    struct node *node = context;
+    struct report_queue *queue = &node->recorder.reports;
+    note_arrival(node, report);
     report->next = NULL;
     bool waits = report->kind == REPORT_STARTED && engine_has(node->engine, ENGINE_DIES_WITH_NODE);
     bool patient = report->may_wait;
     report->may_wait = waits || patient;
-    pthread_mutex_lock(&node->reports.lock);
-    struct report ***last = waits ? &node->reports.last_start : &node->reports.last;
+    pthread_mutex_lock(&queue->lock);
+    struct report ***last = waits ? &queue->last_start : &queue->last;
     **last = report;
     *last = &report->next;
-    node->reports.urgent += !report->may_wait;
-    node->reports.count++;
-    /* Who sleeps until the first of several is due need not hear of the others. */
-    bool wake = !patient || node->reports.count == 1 || node->reports.count >= REPORTS_WAIT_MOST;
-    pthread_mutex_unlock(&node->reports.lock);
+    queue->urgent += !report->may_wait;
+    queue->count++;
+    /* A loop that sleeps until the first of several patient reports is due needs no wake for the next ones. */
+    bool wake = !patient || queue->count == 1 || queue->count >= REPORTS_WAIT_MOST;
+    pthread_mutex_unlock(&queue->lock);
     if (wake) {
         loop_wake(node, LOOP_RECORD);
     }
     /* The next start does not wait for the record of this one. */
-    if (patient && atomic_load(&node->awaits_room) && engine_free_capacity(node->engine) > 0 &&
-        atomic_exchange(&node->awaits_room, false)) {
+    if (patient && atomic_load(&node->shared.awaits_capacity) && engine_room(node->engine) > 0 &&
+        capacity_take_awaited(node)) {
         loop_wake(node, LOOP_DISPATCH);
     }
 }
 
-/* Under the queue's lock: the first of a list, as long as it was reported until then. */
-static void take_until(struct node *node, struct report **first, struct report ***last, int64_t until_us)
+/* Under the queue's lock. Moves reports of a list that were reported until then into the set. */
+static void take_until(struct recorder *recorder, struct report **first, struct report ***last, int64_t until_us)
 {
-    while (*first != NULL && (*first)->reported_us <= until_us && node->batch_count < RECORD_BATCH_MOST) {
+    while (*first != NULL && (*first)->reported_us <= until_us && recorder->batch_count < RECORD_BATCH_MOST) {
         struct report *report = *first;
+        INVARIANT(recorder->reports.count > 0);
         *first = report->next;
-        node->reports.count--;
-        node->reports.urgent -= !report->may_wait;
-        node->batch[node->batch_count++] = report;
+        recorder->reports.count--;
+        recorder->reports.urgent -= !report->may_wait;
+        recorder->batch[recorder->batch_count++] = report;
     }
     if (*first == NULL) {
         *last = first;
@@ -99,78 +154,98 @@ static int64_t next_set(const struct report_queue *reports, int64_t now_us)
     return goes_on ? now_us : reports->first->reported_us + OUTSIDE_WAITS_US;
 }
 
-/* TIME_NEVER: whatever there is. */
-static void take_batch(struct node *node, int64_t now_us)
+/* Fills the set with the new reports that are due; TIME_NEVER = with all. */
+static void take_new(struct recorder *recorder, int64_t now_us)
 {
-    pthread_mutex_lock(&node->reports.lock);
-    take_until(node, &node->reports.first_start, &node->reports.last_start, now_us - START_WAITS_US);
-    if (next_set(&node->reports, now_us) <= now_us) {
-        take_until(node, &node->reports.first, &node->reports.last, TIME_NEVER);
+    struct report_queue *queue = &recorder->reports;
+    pthread_mutex_lock(&queue->lock);
+    take_until(recorder, &queue->first_start, &queue->last_start, now_us - START_WAITS_US);
+    if (next_set(queue, now_us) <= now_us) {
+        take_until(recorder, &queue->first, &queue->last, TIME_NEVER);
     }
-    atomic_store(&node->recording, node->batch_count + node->held.count > 0);
-    pthread_mutex_unlock(&node->reports.lock);
+    atomic_store(&recorder->is_recording, recorder->batch_count + recorder->blocked.count > 0);
+    pthread_mutex_unlock(&queue->lock);
 }
 
-/* What is new and what is held take turns. */
+/* Step 1. */
 static void choose_set(struct node *node, int64_t now_us)
 {
-    bool held_is_due = now_us >= held_next(node, now_us);
-    if (!held_is_due || node->held_had_turn) {
-        node->held_had_turn = false;
-        take_batch(node, now_us);
-        held_keep_order(node, now_us);
+    struct recorder *recorder = &node->recorder;
+    bool blocked_is_due = now_us >= blocked_next_us(node, now_us);
+    if (!blocked_is_due || recorder->blocked_had_turn) {
+        recorder->blocked_had_turn = false;
+        take_new(recorder, now_us);
+        blocked_keep_order(node, now_us);
     }
-    if (node->batch_count == 0 && held_is_due) {
-        node->held_had_turn = true;
-        held_take(node);
+    if (recorder->batch_count == 0 && blocked_is_due) {
+        recorder->blocked_had_turn = true;
+        blocked_take_set(node);
     }
 }
 
 /* When there is something to record. */
 static int64_t next_record(struct node *node, int64_t now_us)
 {
-    pthread_mutex_lock(&node->reports.lock);
-    const struct report *start = node->reports.first_start;
-    int64_t next_us =
-        earlier(next_set(&node->reports, now_us), start == NULL ? TIME_NEVER : start->reported_us + START_WAITS_US);
-    pthread_mutex_unlock(&node->reports.lock);
-    return earlier(next_us, held_next(node, now_us));
+    struct report_queue *queue = &node->recorder.reports;
+    pthread_mutex_lock(&queue->lock);
+    const struct report *start = queue->first_start;
+    int64_t next_us = earlier(next_set(queue, now_us), start == NULL ? TIME_NEVER : start->reported_us + START_WAITS_US);
+    pthread_mutex_unlock(&queue->lock);
+    return earlier(next_us, blocked_next_us(node, now_us));
 }
 
 bool recorder_is_empty(struct node *node)
 {
-    pthread_mutex_lock(&node->reports.lock);
-    bool empty = node->reports.count == 0 && !atomic_load(&node->recording);
-    pthread_mutex_unlock(&node->reports.lock);
+    INVARIANT(node != NULL);
+    pthread_mutex_lock(&node->recorder.reports.lock);
+    bool empty = node->recorder.reports.count == 0 && !atomic_load(&node->recorder.is_recording);
+    pthread_mutex_unlock(&node->recorder.reports.lock);
     return empty;
 }
 
-static void drop_batch(struct node *node)
+size_t recorder_waiting_count(struct node *node)
 {
-    for (size_t i = 0; i < node->batch_count; i++) {
-        report_free(node->batch[i]);
+    INVARIANT(node != NULL);
+    pthread_mutex_lock(&node->recorder.reports.lock);
+    size_t count = node->recorder.reports.count;
+    pthread_mutex_unlock(&node->recorder.reports.lock);
+    return count;
+}
+
+static void drop_set(struct node *node)
+{
+    struct recorder *recorder = &node->recorder;
+    for (size_t i = 0; i < recorder->batch_count; i++) {
+        report_free(recorder->batch[i]);
     }
-    node->batch_count = 0;
-    held_drop(node);
-    atomic_store(&node->recording, false);
+    recorder->batch_count = 0;
+    blocked_drop(node);
+    atomic_store(&recorder->is_recording, false);
 }
 
-void recorder_drop_all(struct node *node)
+void recorder_close(struct node *node)
 {
-    do {
-        drop_batch(node);
-        take_batch(node, TIME_NEVER);
-    } while (node->batch_count > 0);
+    INVARIANT(node != NULL);
+    struct recorder *recorder = &node->recorder;
+    while (recorder->batch != NULL && (recorder->batch_count > 0 || !recorder_is_empty(node))) {
+        drop_set(node);
+        take_new(recorder, TIME_NEVER);
+    }
+    free(recorder->batch);
+    free(recorder->records);
+    free(recorder->record_of);
+    free(recorder->answers);
 }
 
-/* --- from reports to records --- */
+/* --- step 2: from reports to records --- */
 
-/* An execution that ends in this set need not be marked DISPATCHED first: its end says so. */
+/* The end of an execution implies its start: an execution that ends in this set gets no record of its start. */
 static void mark_ends(struct node *node)
 {
-    for (size_t i = 0; i < node->batch_count; i++) {
-        if (node->batch[i]->kind == REPORT_ENDED) {
-            struct in_flight *entry = in_flight_find(&node->in_flight, node->batch[i]->id, node->batch[i]->fence);
+    for (size_t i = 0; i < node->recorder.batch_count; i++) {
+        const struct report *report = node->recorder.batch[i];
+        if (report->kind == REPORT_ENDED) {
+            struct in_flight *entry = in_flight_find(&node->shared.in_flight, report->id, report->fence);
             if (entry != NULL) {
                 entry->ends_in_batch = true;
             }
@@ -178,12 +253,13 @@ static void mark_ends(struct node *node)
     }
 }
 
+/* The planners return false when the report makes no record. */
 static bool plan_started(struct node *node, struct in_flight *entry, struct record *record)
 {
     if (entry == NULL) {
         return false;
     }
-    in_flight_answered(&node->in_flight, entry);
+    in_flight_answered(&node->shared.in_flight, entry);
     entry->started = true;
     record->kind = RECORD_DISPATCHED;
     return !entry->dispatched && !entry->ends_in_batch;
@@ -194,11 +270,11 @@ static void note_unknown(struct node *node, struct in_flight *entry)
 {
     if (entry != NULL && !entry->started) {
         entry->answer_waits = false;
-        entry->resend_boot_us = time_add(node_now(node), node->settings.start_deadline_us);
+        entry->resend_boot_us = time_add(node_now(node), START_DEADLINE_US);
     }
 }
 
-/* "Refused" is definite about every request that had been sent when it was said. */
+/* "Refused" is definite about each request that had been sent when the engine reported it. */
 static bool plan_refused(struct node *node, struct in_flight *entry, const struct report *report, struct record *record)
 {
     if (entry == NULL || entry->started) {
@@ -214,42 +290,32 @@ static bool plan_refused(struct node *node, struct in_flight *entry, const struc
         record->kind = RECORD_REFUSED;
     } else if (report->spends_attempt) {
         record->kind = RECORD_RETRY;
-        record->delay_us = retry_delay(&policy, entry->attempts + 1, &node->random);
+        record->delay_us = retry_delay(&policy, entry->attempts + 1, &node->shared.random);
     } else {
         struct retry_policy deferral = {.backoff_us = report->delay_us, .factor = 2.0, .max_us = DEFERRAL_MAX_US};
         record->kind = RECORD_DEFERRED;
-        record->delay_us = retry_delay(&deferral, entry->deferrals + 1, &node->random);
+        record->delay_us = retry_delay(&deferral, entry->deferrals + 1, &node->shared.random);
     }
     return true;
 }
 
-bool item_may_run_elsewhere(const struct node *node, const struct claimed_item *item)
-{
-    return item->interruptions > 0 && !engine_has(node->engine, ENGINE_DIES_WITH_NODE);
-}
-
-bool in_flight_may_run(const struct node *node, const struct in_flight *entry, int sends)
-{
-    return sends > 1 || (entry->item != NULL && item_may_run_elsewhere(node, entry->item));
-}
-
-/* "Unreachable" speaks of one request. The item may be put back only when no other request of it can have arrived. */
+/* "Unreachable" answers one request. The item may be put back only when no other request of it can have arrived. */
 static bool plan_unreachable(struct node *node, struct in_flight *entry, const struct report *report, struct record *record)
 {
     if (entry == NULL || entry->started) {
         return false;
     }
-    if (report->may_run || in_flight_may_run(node, entry, entry->sends)) {
+    if (report->may_run || in_flight_may_run(entry, node->engine, entry->sends)) {
         note_unknown(node, entry);
         return false;
     }
-    record->kind = RECORD_PUT_BACK;
+    record->kind = RECORD_RELEASED;
     return true;
 }
 
 static bool plan_record(struct node *node, const struct report *report, struct record *record)
 {
-    struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
+    struct in_flight *entry = in_flight_find(&node->shared.in_flight, report->id, report->fence);
     memset(record, 0, sizeof *record);
     memcpy(record->id, report->id, sizeof record->id);
     record->fence = report->fence;
@@ -282,96 +348,36 @@ static bool plan_record(struct node *node, const struct report *report, struct r
         return true;
     case REPORT_ENGINE_DOWN:
     case REPORT_ENGINE_UP:
-        return false; /* the breaker hears of them */
     case REPORT_ENGINE_IMPAIRED:
     case REPORT_ENGINE_SOUND:
-        return false; /* the heartbeat does */
+        return false; /* for engine_health.c */
     case REPORT_INTERRUPTED:
     case REPORT_SHORTAGE:
-        return false; /* the log does */
+        return false; /* for the log */
     }
     return false;
 }
 
+/* Returns the number of records. */
 static size_t plan_batch(struct node *node)
 {
     size_t count = 0;
-    pthread_mutex_lock(&node->lock);
+    pthread_mutex_lock(&node->shared.lock);
     mark_ends(node);
-    for (size_t i = 0; i < node->batch_count; i++) {
-        bool wanted = plan_record(node, node->batch[i], &node->records[count]);
+    for (size_t i = 0; i < node->recorder.batch_count; i++) {
+        bool wanted = plan_record(node, node->recorder.batch[i], &node->recorder.records[count]);
         count += wanted;
-        node->record_of[i] = wanted ? count : 0;
+        node->recorder.record_of[i] = wanted ? count : 0;
     }
-    pthread_mutex_unlock(&node->lock);
+    pthread_mutex_unlock(&node->shared.lock);
     return count;
 }
 
-/* --- after it is durable --- */
+/* --- step 4: after the set is durable --- */
 
-/* Under the node's lock. What a service says may be anything, and a store takes text only. */
-static void note_engine_error(struct node *node, const struct report *report)
-{
-    const char *error = report->error == NULL ? report->error_code : report->error;
-    if (node->breaker.state == BREAKER_CLOSED) {
-        node->engine_error[0] = '\0';
-    } else if (report->kind == REPORT_UNREACHABLE || report->kind == REPORT_ENGINE_DOWN) {
-        text_copy(node->engine_error, sizeof node->engine_error, error);
-        text_make_safe(node->engine_error);
-    }
-}
-
-static void tell_breaker(struct node *node, const struct report *report)
-{
-    struct event event = {.node = node->name, .error = report->error, .code = report->error_code};
-    bool tell = false;
-    pthread_mutex_lock(&node->lock);
-    int64_t now_us = node_now(node);
-    if (report->kind == REPORT_UNREACHABLE) {
-        event.type = EVENT_ENGINE_DOWN;
-        tell = breaker_unreachable(&node->breaker, now_us, &node->random);
-    } else if (report->kind == REPORT_ENGINE_DOWN) {
-        event.type = EVENT_ENGINE_DOWN;
-        tell = breaker_open(&node->breaker, now_us);
-    } else if (report->kind == REPORT_STARTED || report->kind == REPORT_REFUSED || report->kind == REPORT_ENGINE_UP) {
-        event.type = EVENT_ENGINE_UP;
-        event.duration_us = now_us - node->breaker.opened_at_us;
-        tell = breaker_reached(&node->breaker);
-    }
-    note_engine_error(node, report);
-    pthread_mutex_unlock(&node->lock);
-    if (tell) {
-        event_emit(node->events, &event);
-    }
-    if (tell || report->kind == REPORT_ENGINE_UP) { /* it may know its target now */
-        atomic_store(&node->next_beat_us, 0);       /* the others shall know: why says engine_unreachable */
-        loop_wake(node, LOOP_HEARTBEAT);
-    }
-}
-
-/* Dispatch goes on; the heartbeat brings it to the store. */
-static void tell_impaired(struct node *node, const struct report *report)
-{
-    bool is_impaired = report->kind == REPORT_ENGINE_IMPAIRED;
-    const char *error = report->error == NULL ? report->error_code : report->error;
-    struct event event = {.type = is_impaired ? EVENT_ENGINE_IMPAIRED : EVENT_ENGINE_SOUND,
-                          .node = node->name,
-                          .code = report->error_code,
-                          .error = report->error};
-    pthread_mutex_lock(&node->lock);
-    bool was_impaired = node->engine_impairment[0] != '\0';
-    text_copy(node->engine_impairment, sizeof node->engine_impairment, is_impaired ? error : "");
-    text_make_safe(node->engine_impairment);
-    pthread_mutex_unlock(&node->lock);
-    if (was_impaired != is_impaired) {
-        event_emit(node->events, &event);
-        atomic_store(&node->next_beat_us, 0);
-        loop_wake(node, LOOP_HEARTBEAT);
-    }
-}
-
-/* The others shall know the new keeper before they judge by its process id whether this node is gone. */
-static void tell_interrupted(struct node *node, const struct report *report)
+/* The heartbeat reports the new keeper, so that other nodes on the machine do not take this node for dead by the process id
+ * of the old one. */
+static void report_interrupted_steps(struct node *node, const struct report *report)
 {
     struct event event = {.type = EVENT_STEPS_INTERRUPTED,
                           .node = node->name,
@@ -379,18 +385,17 @@ static void tell_interrupted(struct node *node, const struct report *report)
                           .code = report->error_code,
                           .error = report->error};
     event_emit(node->events, &event);
-    atomic_store(&node->next_beat_us, 0);
-    loop_wake(node, LOOP_HEARTBEAT);
+    loop_request_heartbeat(node);
 }
 
-static void tell_shortage(struct node *node, const struct report *report)
+static void report_shortage(struct node *node, const struct report *report)
 {
     struct event event = {
         .type = EVENT_STEPS_DEFERRED, .node = node->name, .code = report->error_code, .error = report->error};
     event_emit(node->events, &event);
 }
 
-static enum event_type event_of(enum record_kind kind)
+static enum event_type event_of_record(enum record_kind kind)
 {
     switch (kind) {
     case RECORD_DISPATCHED:
@@ -410,8 +415,9 @@ static enum event_type event_of(enum record_kind kind)
     }
 }
 
-/* What the events of a record need of the table, copied, so that no subscriber runs under the node's lock. */
-struct told {
+/* The facts of an item in flight that the events of its record need. A copy, so that no subscriber runs under the node's
+ * lock. */
+struct reported_facts {
     bool known;
     bool dispatched;
     char workspace[WORKSPACE_NAME_MAX + 1];
@@ -421,21 +427,21 @@ struct told {
     int64_t began_us;
 };
 
-static void copy_told(const struct in_flight *entry, struct told *told)
+static void copy_facts(const struct in_flight *entry, struct reported_facts *facts)
 {
-    told->known = entry != NULL;
+    facts->known = entry != NULL;
     if (entry != NULL) {
-        text_copy(told->workspace, sizeof told->workspace, entry->workspace);
-        text_copy(told->workflow, sizeof told->workflow, entry->workflow);
-        told->dispatched = entry->dispatched;
-        told->attempt = entry->attempts + 1;
-        told->waited_us = entry->waited_us;
-        told->began_us = entry->started_boot_us != 0 ? entry->started_boot_us : entry->claimed_boot_us;
+        text_copy(facts->workspace, sizeof facts->workspace, entry->workspace);
+        text_copy(facts->workflow, sizeof facts->workflow, entry->workflow);
+        facts->dispatched = entry->dispatched;
+        facts->attempt = entry->attempts + 1;
+        facts->waited_us = entry->waited_us;
+        facts->began_us = entry->started_boot_us != 0 ? entry->started_boot_us : entry->claimed_boot_us;
     }
 }
 
-/* An end that overtook its start tells of both. */
-static void emit_record(struct node *node, const struct record *record, const struct told *told, int64_t now_us)
+/* An end without a record of the start emits the event of the start, too. */
+static void emit_record(struct node *node, const struct record *record, const struct reported_facts *facts, int64_t now_us)
 {
     struct event event = {.execution_id = record->id,
                           .fence = record->fence,
@@ -445,72 +451,85 @@ static void emit_record(struct node *node, const struct record *record, const st
     if (record->kind == RECORD_STEP || record->kind == RECORD_GIVEN_BACK) {
         return;
     }
-    if (told->known) {
-        event.workspace = told->workspace;
-        event.workflow = told->workflow;
-        event.attempt = told->attempt;
+    if (facts->known) {
+        event.workspace = facts->workspace;
+        event.workflow = facts->workflow;
+        event.attempt = facts->attempt;
     }
     bool ends = record->kind == RECORD_COMPLETED || record->kind == RECORD_FAILED || record->kind == RECORD_CANCELLED;
-    if (told->known && (record->kind == RECORD_DISPATCHED || (ends && !told->dispatched))) {
+    if (facts->known && (record->kind == RECORD_DISPATCHED || (ends && !facts->dispatched))) {
         event.type = EVENT_EXECUTION_DISPATCHED;
-        event.duration_us = told->waited_us;
+        event.duration_us = facts->waited_us;
         event_emit(node->events, &event);
     }
     if (record->kind != RECORD_DISPATCHED) {
-        event.type = event_of(record->kind);
-        event.duration_us = ends && told->known ? now_us - told->began_us : 0;
+        event.type = event_of_record(record->kind);
+        event.duration_us = ends && facts->known ? now_us - facts->began_us : 0;
         event_emit(node->events, &event);
     }
 }
 
-static bool is_lost(enum weir_status status)
+/* The store refused the record: this node does not hold the item any more. */
+static bool claim_is_lost(enum weir_status status)
 {
     return status == WEIR_STALE_FENCE || status == WEIR_EXECUTION_NOT_FOUND || status == WEIR_ILLEGAL_STATE;
 }
 
-/* True when the report wants an answer by `recorded`. */
-static bool settle(struct node *node, const struct report *report, const struct record *record, struct recorded *answer,
-                   size_t *stale)
+/* For reports of all kinds, also those that make no record. */
+static void pass_to_observers(struct node *node, const struct report *report)
 {
-    struct told told = {.known = false};
-    int64_t now_us = node_now(node);
-    bool lost = record != NULL && is_lost(record->status);
-    tell_breaker(node, report);
+    engine_health_note(node, report);
     if (report->kind == REPORT_INTERRUPTED) {
-        tell_interrupted(node, report);
-    } else if (report->kind == REPORT_ENGINE_IMPAIRED || report->kind == REPORT_ENGINE_SOUND) {
-        tell_impaired(node, report);
+        report_interrupted_steps(node, report);
     } else if (report->kind == REPORT_SHORTAGE) {
-        tell_shortage(node, report);
+        report_shortage(node, report);
     }
-    if (record == NULL) {
-        return false;
-    }
-    pthread_mutex_lock(&node->lock);
-    struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
-    copy_told(entry, &told);
+}
+
+/* True when the item stays in flight. */
+static bool update_in_flight(struct node *node, const struct report *report, const struct record *record, bool lost,
+                             struct reported_facts *facts)
+{
+    bool stays = (record->kind == RECORD_DISPATCHED || record->kind == RECORD_STEP) && !lost;
+    pthread_mutex_lock(&node->shared.lock);
+    struct in_flight *entry = in_flight_find(&node->shared.in_flight, report->id, report->fence);
+    copy_facts(entry, facts);
     if (entry != NULL && record->kind == RECORD_DISPATCHED && record->status == WEIR_OK) {
         entry->dispatched = true;
     }
     if (entry != NULL) {
-        entry->words_waiting -= report->kind == REPORT_STEP || is_end(report->kind);
+        entry->unrecorded_reports -= report_awaits_record(report->kind);
     }
-    bool stays = (record->kind == RECORD_DISPATCHED || record->kind == RECORD_STEP) && !lost;
     if (!stays) {
-        in_flight_remove(&node->in_flight, report->id, report->fence);
+        in_flight_remove(&node->shared.in_flight, report->id, report->fence);
     }
-    pthread_mutex_unlock(&node->lock);
+    pthread_mutex_unlock(&node->shared.lock);
+    return stays;
+}
+
+/* True when the engine awaits an answer, which *answer holds then. */
+static bool settle_report(struct node *node, const struct report *report, const struct record *record,
+                          struct recorded *answer, size_t *stale)
+{
+    struct reported_facts facts = {.known = false};
+    int64_t now_us = node_now(node);
+    pass_to_observers(node, report);
+    if (record == NULL) {
+        return false;
+    }
+    bool lost = claim_is_lost(record->status);
+    bool stays = update_in_flight(node, report, record, lost, &facts);
     *stale += lost;
-    if (!stays && told.known) {
-        slot_demand_freed(&node->slot_demand, told.workspace, now_us);
+    if (!stays && facts.known) {
+        slot_demand_freed(&node->slot_demand, facts.workspace, now_us);
     }
     if (record->status == WEIR_OK) {
-        emit_record(node, record, &told, now_us);
+        emit_record(node, record, &facts, now_us);
     }
     if (report->kind == REPORT_STARTED && lost) {
         engine_abandon(node->engine, report->id, report->fence);
     }
-    if (report->kind != REPORT_STEP && !is_end(report->kind)) {
+    if (!report_awaits_record(report->kind)) {
         return false;
     }
     memcpy(answer->id, report->id, sizeof answer->id);
@@ -521,28 +540,30 @@ static bool settle(struct node *node, const struct report *report, const struct 
     return true;
 }
 
-/* Returns how many were left out. */
-static size_t settle_batch(struct node *node, int64_t now_us)
+/* Steps 4 and 5. Returns how many reports the store left out. */
+static size_t settle_set(struct node *node, int64_t now_us)
 {
+    struct recorder *recorder = &node->recorder;
     size_t answers = 0;
     size_t stale = 0;
     size_t left_out = 0;
-    for (size_t i = 0; i < node->batch_count; i++) {
-        const struct record *record = node->record_of[i] == 0 ? NULL : &node->records[node->record_of[i] - 1];
+    for (size_t i = 0; i < recorder->batch_count; i++) {
+        struct report *report = recorder->batch[i];
+        const struct record *record = recorder->record_of[i] == 0 ? NULL : &recorder->records[recorder->record_of[i] - 1];
         if (record != NULL && record->status == WEIR_STORE_BUSY) {
-            held_leave_out(node, node->batch[i], now_us);
+            blocked_add(node, report, now_us);
             left_out++;
             continue;
         }
-        held_settled(node, node->batch[i]);
-        answers += settle(node, node->batch[i], record, &node->answers[answers], &stale);
-        report_free(node->batch[i]);
+        blocked_remove(node, report);
+        answers += settle_report(node, report, record, &recorder->answers[answers], &stale);
+        report_free(report);
     }
     FAILPOINT("after_record");
-    engine_recorded(node->engine, node->answers, answers);
-    node->batch_count = 0;
-    held_set_is_over(node, now_us);
-    atomic_store(&node->recording, node->held.count > 0);
+    engine_recorded(node->engine, recorder->answers, answers);
+    recorder->batch_count = 0;
+    blocked_end_set(node, now_us);
+    atomic_store(&recorder->is_recording, recorder->blocked.count > 0);
     if (stale > 0) {
         struct event event = {.type = EVENT_STALE_WRITE_REFUSED, .count = (int64_t)stale, .node = node->name};
         event_emit(node->events, &event);
@@ -550,58 +571,72 @@ static size_t settle_batch(struct node *node, int64_t now_us)
     return left_out;
 }
 
-/* For a node that stops: since when the store takes none of what there is. */
-static void note_records_fail(struct node *node, bool fail, int64_t now_us)
+/* For a node that stops: since when the store takes no record at all. */
+static void note_records_fail(struct recorder *recorder, bool fail, int64_t now_us)
 {
     int64_t none = 0;
     if (fail) {
-        (void)atomic_compare_exchange_strong(&node->records_fail_since_us, &none, now_us);
+        (void)atomic_compare_exchange_strong(&recorder->failing_since_us, &none, now_us);
     } else {
-        atomic_store(&node->records_fail_since_us, 0);
+        atomic_store(&recorder->failing_since_us, 0);
     }
+}
+
+int64_t recorder_failing_since_us(struct node *node)
+{
+    INVARIANT(node != NULL);
+    return atomic_load(&node->recorder.failing_since_us);
+}
+
+/* Steps 2 to 6 for the present set. Returns when the next step is due. */
+static int64_t record_set(struct node *node, int64_t now_us)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    struct record_summary summary = {0};
+    struct recorder *recorder = &node->recorder;
+    size_t count = plan_batch(node);
+    INVARIANT(count <= recorder->batch_count && recorder->batch_count <= RECORD_BATCH_MOST);
+    if (count > 0) {
+        FAILPOINT("before_record"); /* if the lease is lost from here on, the store must refuse the planned records */
+    }
+    enum weir_status status = count == 0 ? WEIR_OK
+                                         : store_record(node->stores[LOOP_RECORD], atomic_load(&node->shared.id),
+                                                        recorder->records, count, &summary, &error);
+    if (status != WEIR_OK) {
+        note_records_fail(recorder, true, now_us);
+        return loop_failed(node, LOOP_RECORD, now_us, status, &error);
+    }
+    loop_succeeded(node, LOOP_RECORD);
+    size_t taken = recorder->batch_count;
+    size_t left_out = settle_set(node, now_us);
+    note_records_fail(recorder, left_out == taken, now_us);
+    /* A freed slot starts the next item at once if this node schedules; freed capacity does if the dispatcher awaits it. */
+    bool wanted = atomic_load(&node->shared.schedules) || atomic_load(&node->shared.stop_kind) != 0;
+    if (left_out < taken && (capacity_take_awaited(node) || wanted)) {
+        loop_wake(node, LOOP_DISPATCH);
+    }
+    return next_record(node, now_us);
 }
 
 /* --- the loop --- */
 
 int64_t recorder_step(struct node *node)
 {
-    struct weir_error error = {.status = WEIR_OK};
-    struct record_summary summary = {0};
+    INVARIANT(node != NULL);
     int64_t now_us = node_now(node);
     int64_t next_us;
-    if (atomic_load(&node->stopped)) {
-        return TIME_NEVER; /* what is left is others' */
+    if (atomic_load(&node->shared.stopped)) {
+        return TIME_NEVER; /* other nodes hold the rest */
     }
-    if (loop_is_backing_off(node, LOOP_RECORD, now_us, &next_us) || atomic_load(&node->lease_lost)) {
-        return atomic_load(&node->lease_lost) ? TIME_NEVER : next_us;
+    if (loop_is_backing_off(node, LOOP_RECORD, now_us, &next_us) || atomic_load(&node->shared.lease_lost)) {
+        return atomic_load(&node->shared.lease_lost) ? TIME_NEVER : next_us;
     }
-    if (node->batch_count == 0) {
+    if (node->recorder.batch_count == 0) {
         choose_set(node, now_us);
     }
-    if (node->batch_count == 0) {
-        held_set_is_over(node, now_us); /* all of it stood behind others */
+    if (node->recorder.batch_count == 0) {
+        blocked_end_set(node, now_us); /* all of it waits behind reports that are blocked again */
         return next_record(node, now_us);
     }
-    size_t count = plan_batch(node);
-    if (count > 0) {
-        FAILPOINT("before_record"); /* the words are chosen: if the lease is lost now, the store must refuse them */
-    }
-    enum weir_status status = count == 0 ? WEIR_OK
-                                         : store_record(node->stores[LOOP_RECORD], atomic_load(&node->id), node->records,
-                                                        count, &summary, &error);
-    if (status != WEIR_OK) {
-        note_records_fail(node, true, now_us);
-        return loop_failed(node, LOOP_RECORD, now_us, status, &error);
-    }
-    loop_succeeded(node, LOOP_RECORD);
-    size_t taken = node->batch_count;
-    size_t left_out = settle_batch(node, now_us);
-    note_records_fail(node, left_out == taken, now_us);
-    /* A freed slot starts the next item at once where this node schedules; a freed place in the engine, where it awaits
-     * one. */
-    bool wanted = atomic_load(&node->schedules) || atomic_load(&node->stop_kind) != 0;
-    if (left_out < taken && (atomic_exchange(&node->awaits_room, false) || wanted)) {
-        loop_wake(node, LOOP_DISPATCH);
-    }
-    return next_record(node, now_us);
+    return record_set(node, now_us);
 }

@@ -1,37 +1,52 @@
-/* The scheduler's loop: the role, and rounds between the store and the decisions in memory (queue/scheduler.h).
+/* The scheduler's role: taking it, its rounds, and giving it up.
  *
- * One node of all that share the store has the role. A round is one call of the store: it records the assignments that were
- * decided after the last round, and brings the news and the heads for the next decision.
+ * One node of all that share the store has the role. A round is one call of the store. It records the assignments that
+ * were decided after the last round, and brings the news and the heads for the next decision.
  *
- *   1. Decide: scheduler_assign() takes slots in memory.
- *   2. store_schedule() records the assignments, conditional on the epoch.
- *   3. Settle the outcomes, then learn heads, then facts, in this order (queue/scheduler.h gives the reason).
- *   4. Start what was assigned to this node. Other nodes read their inboxes.
+ *   1. Decide. scheduler_assign() (queue/scheduler.h) takes slots in memory and gives them to items. It is left out while
+ *      the facts are not loaded, while another holder has the lock of dispatch.exclusive, and while an operator's act is
+ *      announced and not read: the act may have paused the queue or a node.
+ *   2. Record. store_schedule() writes the assignments, conditional on the epoch. The same transaction reads the news, so
+ *      the scheduler misses no change of another transaction.
+ *   3. Start the items of this node at once. Other nodes read their inboxes. The own inbox is not read again.
+ *   4. Settle the outcomes in reverse order, so that an item whose assignment was undone returns to the front of its
+ *      lane.
+ *   5. Learn heads, then facts, in this order (queue/scheduler.h gives the reason).
+ *   6. Repeat while the answer leaves work, at most ROUNDS_MOST times in a step. An item that was just enqueued takes
+ *      three rounds: news, heads, assignment.
+ *   7. Publish the books, at most for a part of the time. They serve `status` and `why`; no assignment depends on them.
  *
- * Any failure of a round is doubt: the memory is cleared, and the role is taken again under a new epoch with all facts read
- * anew. The loop never repairs the memory and never assigns before all facts of its epoch are loaded.
- *
- * Runs in the dispatcher's thread and uses its store handle.
+ * Any failure of a round is doubt: an assignment may or may not be committed. The memory is cleared, and the role is
+ * taken again under a new epoch with all facts read anew. The loop never repairs the memory and never assigns before all
+ * facts of its epoch are loaded. Runs in the dispatch thread and uses its store handle.
  */
+#include "dispatch/scheduling.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/failpoint.h"
-#include "dispatch/heartbeat.h"
+#include "dispatch/capacity.h"
+#include "dispatch/inbox.h"
+#include "dispatch/neighbours.h"
 #include "dispatch/node_internal.h"
+#include "dispatch/shedlock.h"
+#include "dispatch/starter.h"
+#include "dispatch/unstartable_claims.h"
 
 enum {
-    PUBLISH_PART = 20, /* while there is work, books are folded at most this part of the time; else half of it */
+    PUBLISH_PART = 20, /* with work, books are published at most for this part of the time; else for half of it */
     ROUNDS_MOST = 6    /* of one step */
 };
-/* Rows that other transactions held are not awaited for this long after the last one was met. */
+/* For this long after a locked row was met, rounds skip locked rows instead of waiting for them. */
 #define SKIP_LOCKED_US (1 * MICROSECONDS_PER_SECOND)
 /* Nodes are read this often beside the news: a lease ends without any. */
 #define NODES_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)
 
 enum weir_status scheduling_open(struct scheduling *scheduling, struct weir_error *error)
 {
+    INVARIANT(scheduling != NULL && scheduling->scheduler == NULL);
     enum weir_status status = scheduler_open(&scheduling->scheduler);
     scheduling->assignments = calloc(SCHEDULE_SET_MOST, sizeof *scheduling->assignments);
     scheduling->reads = calloc(SCHEDULER_READS_MOST, sizeof *scheduling->reads);
@@ -44,6 +59,7 @@ enum weir_status scheduling_open(struct scheduling *scheduling, struct weir_erro
 
 void scheduling_close(struct scheduling *scheduling)
 {
+    INVARIANT(scheduling != NULL);
     scheduler_close(scheduling->scheduler);
     free(scheduling->assignments);
     free(scheduling->reads);
@@ -53,41 +69,45 @@ void scheduling_close(struct scheduling *scheduling)
 
 /* --- the role --- */
 
-static void forget(struct node *node)
+/* All that belongs to the epoch. An assignment to this node may have been committed without an answer: its inbox is due. */
+static void forget_epoch(struct node *node)
 {
-    struct scheduling *s = &node->scheduling;
+    struct scheduling *s = &node->dispatcher.scheduling;
     scheduler_clear(s->scheduler);
     s->epoch = 0;
     s->is_loaded = false;
     s->needs = 0;
     s->due_boot_us = TIME_NEVER;
     s->has_news = false;
-    node->inbox.is_due = true; /* an assignment to this node may have been committed without an answer */
-    if (atomic_exchange(&node->schedules, false)) {
-        store_wake_for(node->stores[LOOP_DISPATCH], atomic_load(&node->id), false);
+    inbox_make_due(node);
+    if (atomic_exchange(&node->shared.schedules, false)) {
+        store_wake_for(node->stores[LOOP_DISPATCH], atomic_load(&node->shared.id), false);
     }
 }
 
 static void end_role(struct node *node, enum event_type type, const char *reason)
 {
     struct event event = {.type = type, .node = node->name, .reason = reason};
-    if (node->scheduling.epoch != 0) {
-        forget(node);
+    if (node->dispatcher.scheduling.epoch != 0) {
+        forget_epoch(node);
         event_emit(node->events, &event);
     }
 }
 
 void scheduling_lose(struct node *node, const char *reason)
 {
+    INVARIANT(node != NULL && reason != NULL);
     end_role(node, EVENT_SCHEDULER_LOST, reason);
 }
 
 void scheduling_leave(struct node *node)
 {
-    struct role_request request = {.act = ROLE_LEAVE, .node_id = atomic_load(&node->id), .epoch = node->scheduling.epoch};
+    INVARIANT(node != NULL);
+    struct role_request request = {
+        .act = ROLE_LEAVE, .node_id = atomic_load(&node->shared.id), .epoch = node->dispatcher.scheduling.epoch};
     struct role_state state;
     struct weir_error error;
-    if (node->scheduling.epoch != 0) {
+    if (node->dispatcher.scheduling.epoch != 0) {
         enum weir_status status = store_role(node->stores[LOOP_DISPATCH], &request, &state, &error);
         (void)status; /* if it fails, the lease runs out by itself */
         end_role(node, EVENT_SCHEDULER_LEFT, "it stops");
@@ -96,43 +116,31 @@ void scheduling_leave(struct node *node)
 
 static bool may_schedule(const struct node *node)
 {
-    return !node->settings.no_dispatch && !atomic_load(&node->lease_lost) && lease_is_valid(node) &&
-           atomic_load(&node->stop_kind) == 0;
+    return !atomic_load(&node->shared.lease_lost) && lease_is_valid(node) && atomic_load(&node->shared.stop_kind) == 0;
 }
 
-/* The holder's id when this machine shows that its processes are gone; else 0. */
-static int64_t gone_holder(struct node *node, int64_t holder)
-{
-    int64_t gone = 0;
-    pthread_mutex_lock(&node->lock);
-    for (size_t i = 0; i < node->neighbour_count && node->clock == clock_system(); i++) {
-        const struct node_neighbour *neighbour = &node->neighbours[i];
-        if (neighbour->id == holder && nodes_is_gone(neighbour)) {
-            gone = holder;
-        }
-    }
-    pthread_mutex_unlock(&node->lock);
-    return gone;
-}
-
+/* Three reasons allow a takeover: the role is free, this node had it and must load all facts again, or this machine shows
+ * that the process of its holder is gone. The store decides between several nodes that try. */
 enum weir_status scheduling_seek(struct node *node, const struct role_state *role, struct weir_error *error)
 {
-    struct scheduling *s = &node->scheduling;
+    struct scheduling *s = &node->dispatcher.scheduling;
     struct role_state state;
-    int64_t id = atomic_load(&node->id);
+    int64_t id = atomic_load(&node->shared.id);
     int64_t now_us = node_now(node);
-    int64_t gone = role->is_free || role->node_id == id ? 0 : gone_holder(node, role->node_id);
+    INVARIANT(role != NULL && s->epoch == 0);
+    bool is_gone = !role->is_free && role->node_id != id && neighbours_node_is_gone(node, role->node_id);
+    int64_t gone = is_gone ? role->node_id : 0;
     if (!may_schedule(node) || (!role->is_free && role->node_id != id && gone == 0)) {
         return WEIR_OK;
     }
     struct role_request request = {.act = ROLE_TAKE, .node_id = id, .lease_us = SCHEDULER_LEASE_US, .gone_node_id = gone};
     request.why = gone != 0             ? "its process is gone"
                   : role->node_id == id ? "it loads all facts again"
-                  : role->node_id == 0  ? "nobody had the role"
-                                        : "the lease or the node of the last one is over";
+                  : role->node_id == 0  ? "no node had the role"
+                                        : "the lease of its last holder is over, or the node";
     enum weir_status status = store_role(node->stores[LOOP_DISPATCH], &request, &state, error);
     if (status == WEIR_CONFLICT || status == WEIR_STALE_FENCE) {
-        return WEIR_OK; /* another node was faster, or this one is not alive for the store: its heartbeat finds that out */
+        return WEIR_OK; /* another node was faster, or the lease of this node is over: its heartbeat detects that */
     }
     if (status != WEIR_OK) {
         return status;
@@ -142,7 +150,8 @@ enum weir_status scheduling_seek(struct node *node, const struct role_state *rol
     s->is_loaded = false;
     s->renewed_boot_us = now_us;
     s->publish_boot_us = now_us;
-    atomic_store(&node->schedules, true);
+    inbox_make_due(node); /* a round of a former epoch may have been committed: the takeover waited for it */
+    atomic_store(&node->shared.schedules, true);
     store_wake_for(node->stores[LOOP_DISPATCH], id, true);
     struct event event = {.type = EVENT_SCHEDULER_TAKEN, .node = node->name, .count = state.epoch, .reason = request.why};
     event_emit(node->events, &event);
@@ -151,7 +160,8 @@ enum weir_status scheduling_seek(struct node *node, const struct role_state *rol
 
 /* --- a round --- */
 
-static void learn_news(struct scheduling *s, const struct schedule_fact *fact, int64_t store_ahead_us)
+/* News names the needs of the next round. A due time is kept on the boot clock. */
+static void learn_schedule_news(struct scheduling *s, const struct schedule_fact *fact, int64_t store_ahead_us)
 {
     s->needs |= fact->flags & ~(unsigned)NEED_DUE;
     if ((fact->flags & NEED_DUE) != 0) {
@@ -164,11 +174,11 @@ static enum weir_status learn_facts(struct scheduling *s, const struct schedule_
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < answer->fact_count && status == WEIR_OK; i++) {
         enum schedule_fact_kind kind = answer->facts[i].kind;
-        /* The state is read without news, too; these kinds come from a row of it. */
+        /* Facts of other kinds also come without news. */
         s->has_news = s->has_news || kind == FACT_RUNNABLE || kind == FACT_HELD || kind == FACT_WORKSPACE ||
                       kind == FACT_WORKSPACES || kind == FACT_NEWS;
         if (kind == FACT_NEWS) {
-            learn_news(s, &answer->facts[i], store_ahead_us);
+            learn_schedule_news(s, &answer->facts[i], store_ahead_us);
         } else {
             struct schedule_fact fact = answer->facts[i];
             fact.since_us -= store_ahead_us;
@@ -179,14 +189,15 @@ static enum weir_status learn_facts(struct scheduling *s, const struct schedule_
     return status;
 }
 
-static enum weir_status learn(struct node *node, const struct schedule_call *call, const struct schedule_answer *answer,
-                              int64_t now_us)
+/* Steps 4 and 5. */
+static enum weir_status learn_answer(struct node *node, const struct schedule_call *call,
+                                     const struct schedule_answer *answer, int64_t now_us)
 {
-    struct scheduling *s = &node->scheduling;
-    int64_t store_ahead_us = answer->now_us - now_us; /* rather too little than too much: the answer took a while */
+    struct scheduling *s = &node->dispatcher.scheduling;
+    int64_t store_ahead_us = answer->now_us - now_us; /* too large by a part of the call: due times come early */
     enum weir_status status = WEIR_OK;
-    node->store_ahead_us = store_ahead_us;
-    for (size_t i = call->assignment_count; i-- > 0;) { /* in reverse: what was undone goes back to the front */
+    node->dispatcher.store_ahead_us = store_ahead_us;
+    for (size_t i = call->assignment_count; i-- > 0;) {
         scheduler_settle(s->scheduler, now_us, &call->assignments[i]);
         if (call->assignments[i].outcome == ASSIGNMENT_LOCKED) {
             s->skip_locked_until_boot_us = time_add(now_us, SKIP_LOCKED_US);
@@ -208,11 +219,11 @@ static enum weir_status learn(struct node *node, const struct schedule_call *cal
     return status;
 }
 
-/* !may_assign: another holder has the lock of dispatch.exclusive. */
-static void plan_call(struct node *node, struct schedule_call *call, size_t own_room, bool may_assign, int64_t now_us)
+/* Step 1. !may_assign: another holder has the lock of dispatch.exclusive. */
+static void plan_round(struct node *node, struct schedule_call *call, size_t own_capacity, bool may_assign, int64_t now_us)
 {
-    struct scheduling *s = &node->scheduling;
-    *call = (struct schedule_call){.node_id = atomic_load(&node->id),
+    struct scheduling *s = &node->dispatcher.scheduling;
+    *call = (struct schedule_call){.node_id = atomic_load(&node->shared.id),
                                    .epoch = s->epoch,
                                    .assignments = s->assignments,
                                    .reads = s->reads,
@@ -222,10 +233,9 @@ static void plan_call(struct node *node, struct schedule_call *call, size_t own_
     if (call->load) {
         return;
     }
-    /* An act may have paused the queue or a node: its state is read before the next assignment is decided. */
     if (may_assign && (s->needs & NEED_STATE) == 0) {
         call->assignment_count =
-            scheduler_assign(s->scheduler, now_us, call->node_id, own_room, s->assignments, SCHEDULE_SET_MOST);
+            scheduler_assign(s->scheduler, now_us, call->node_id, own_capacity, s->assignments, SCHEDULE_SET_MOST);
     }
     call->read_count = scheduler_request_reads(s->scheduler, now_us, s->reads, SCHEDULER_READS_MOST);
     call->skip_locked = now_us < s->skip_locked_until_boot_us;
@@ -235,27 +245,28 @@ static void plan_call(struct node *node, struct schedule_call *call, size_t own_
     call->orphans = s->orphans;
 }
 
-/* *claimed: grows by what this node got. *ret_again: the next round has something to do, as far as this one shows. */
-static enum weir_status run_round(struct node *node, size_t own_room, bool may_assign, size_t *claimed, bool *ret_again,
+/* Steps 1 to 5. *claimed grows by the items of this node. *ret_again: this round shows that the next one has work. */
+static enum weir_status run_round(struct node *node, size_t own_capacity, bool may_assign, size_t *claimed, bool *ret_again,
                                   struct weir_error *error)
 {
-    struct scheduling *s = &node->scheduling;
+    struct scheduling *s = &node->dispatcher.scheduling;
     struct schedule_call call;
     struct schedule_answer answer = {.next_due_us = TIME_NEVER};
-    struct claim_batch *batch = claim_batch_new();
+    struct assignment_batch *batch = assignment_batch_new();
     int64_t now_us = node_now(node);
     if (batch == NULL) {
         return error_out_of_memory(error);
     }
-    plan_call(node, &call, own_room, may_assign, now_us);
+    INVARIANT(s->epoch != 0);
+    plan_round(node, &call, own_capacity, may_assign, now_us);
     s->needs = 0;
     enum weir_status status = store_schedule(node->stores[LOOP_DISPATCH], &call, &batch->arena, &answer, error);
     if (status == WEIR_OK) {
         FAILPOINT("after_claim");
-        inbox_passed(node, &answer.claimed);
+        inbox_skip(node, &answer.claimed);
         starter_start(node, call.node_id, batch, &answer.claimed);
         *claimed += answer.claimed.count;
-        status = learn(node, &call, &answer, now_us);
+        status = learn_answer(node, &call, &answer, now_us);
         status = status == WEIR_OK ? WEIR_OK : error_set(error, status, "the scheduler's memory does not fit the store");
     }
     if (status == WEIR_OK) {
@@ -264,29 +275,30 @@ static enum weir_status run_round(struct node *node, size_t own_room, bool may_a
         if ((call.needs & NEED_STATE) != 0 || call.load) {
             s->nodes_boot_us = time_add(now_us, NODES_INTERVAL_US);
         }
-        node->has_requests = node->has_requests || answer.requests;
+        inbox_note_requests(node, answer.requests);
         *ret_again = call.load || call.assignment_count > 0 || call.read_count > 0 || answer.more_news || s->needs != 0 ||
                      call.orphan_count > 0 || now_us >= s->due_boot_us ||
                      (answer.fact_count > 0 && scheduler_has_work(s->scheduler, now_us));
     }
-    pthread_mutex_lock(&node->lock);
-    claim_batch_release(batch);
-    pthread_mutex_unlock(&node->lock);
+    pthread_mutex_lock(&node->shared.lock);
+    assignment_batch_release(batch);
+    pthread_mutex_unlock(&node->shared.lock);
     return status;
 }
 
 /* --- the books --- */
 
-static enum weir_status publish(struct node *node, int64_t now_us, struct weir_error *error)
+/* Step 7. A call that took long is followed by a long pause, so that publishing never takes the time of rounds. */
+static enum weir_status publish_due_books(struct node *node, int64_t now_us, struct weir_error *error)
 {
-    struct scheduling *s = &node->scheduling;
+    struct scheduling *s = &node->dispatcher.scheduling;
     bool more = false;
     if (!s->has_news || !s->is_loaded || now_us < s->publish_boot_us) {
         return WEIR_OK;
     }
     size_t count = scheduler_take_passes(s->scheduler, s->passes, SCHEDULE_SET_MOST);
-    enum weir_status status =
-        store_publish_books(node->stores[LOOP_DISPATCH], atomic_load(&node->id), s->epoch, s->passes, count, &more, error);
+    enum weir_status status = store_publish_books(node->stores[LOOP_DISPATCH], atomic_load(&node->shared.id), s->epoch,
+                                                  s->passes, count, &more, error);
     if (status == WEIR_OK) {
         int64_t took_us = node_now(node) - now_us;
         int64_t rest_us = took_us * PUBLISH_PART > BOOKS_INTERVAL_US ? took_us * PUBLISH_PART : BOOKS_INTERVAL_US;
@@ -299,57 +311,60 @@ static enum weir_status publish(struct node *node, int64_t now_us, struct weir_e
 
 /* --- the step --- */
 
-/* With dispatch.exclusive nothing is assigned without the lock of the specification. */
+/* With dispatch.exclusive the scheduler assigns nothing without the lock of the specification. */
 static bool holds_exclusive(struct node *node, int64_t now_us, int64_t *ret_next_us)
 {
-    if (!node->settings.exclusive || !scheduler_has_work(node->scheduling.scheduler, now_us)) {
+    if (!node->settings.exclusive || !scheduler_has_work(node->dispatcher.scheduling.scheduler, now_us)) {
         return true;
     }
-    if (lock_hold(node, node->stores[LOOP_DISPATCH], &node->exclusive, now_us)) {
+    if (shedlock_hold(node, node->stores[LOOP_DISPATCH], &node->dispatcher.exclusive, now_us)) {
         return true;
     }
-    *ret_next_us = earlier(*ret_next_us, node->exclusive.again_boot_us);
+    *ret_next_us = earlier(*ret_next_us, node->dispatcher.exclusive.again_boot_us);
     return false;
 }
 
 /* False once the node has lost its lease during a round, or holds items for which it had no memory. */
-static bool may_go_on(const struct node *node)
+static bool may_continue(const struct node *node)
 {
-    return atomic_load(&node->id) == node->dispatch_id && !atomic_load(&node->lease_lost) && node->unkept.batch == NULL;
+    return atomic_load(&node->shared.id) == node->dispatcher.node_id && !atomic_load(&node->shared.lease_lost) &&
+           unstartable_is_empty(node);
 }
 
-/* News, then heads, then an assignment: an item that was just enqueued takes three rounds, which one step makes. */
-static enum weir_status run_rounds(struct node *node, int64_t now_us, size_t *ret_own_room, bool *ret_again,
+/* Step 6. *ret_own_capacity: the free capacity of this node before the last round. */
+static enum weir_status run_rounds(struct node *node, int64_t now_us, size_t *ret_own_capacity, bool *ret_again,
                                    int64_t *ret_next_us, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
-    size_t batch = node->tuning.claim_batch;
+    size_t batch = node->tuning.batch_size;
     size_t claimed = 0;
     *ret_again = true;
-    for (int i = 0; i < ROUNDS_MOST && status == WEIR_OK && *ret_again && may_go_on(node) && claimed < batch; i++) {
+    for (int i = 0; i < ROUNDS_MOST && status == WEIR_OK && *ret_again && may_continue(node) && claimed < batch; i++) {
         bool may_assign = holds_exclusive(node, now_us, ret_next_us);
-        /* A round moves the inbox's position behind what it assigns: what is unread would be passed. */
-        size_t room = node->inbox.is_due ? 0 : dispatcher_room(node, now_us);
-        *ret_own_room = room;
-        status = run_round(node, room < batch - claimed ? room : batch - claimed, may_assign, &claimed, ret_again, error);
+        /* A round moves the inbox's position behind the items that it assigns, and would skip unread ones. */
+        size_t free_capacity = node->dispatcher.inbox.is_due ? 0 : capacity_free(node, now_us);
+        *ret_own_capacity = free_capacity;
+        size_t most = free_capacity < batch - claimed ? free_capacity : batch - claimed;
+        status = run_round(node, most, may_assign, &claimed, ret_again, error);
     }
     return status;
 }
 
-static enum weir_status schedule(struct node *node, int64_t now_us, int64_t *ret_next_us, struct weir_error *error)
+/* All rounds of a step, and the time of the next step. */
+static enum weir_status schedule_once(struct node *node, int64_t now_us, int64_t *ret_next_us, struct weir_error *error)
 {
-    struct scheduling *s = &node->scheduling;
+    struct scheduling *s = &node->dispatcher.scheduling;
     bool again = false;
-    size_t own_room = 0;
-    enum weir_status status = run_rounds(node, now_us, &own_room, &again, ret_next_us, error);
+    size_t own_capacity = 0;
+    enum weir_status status = run_rounds(node, now_us, &own_capacity, &again, ret_next_us, error);
     if (status == WEIR_OK) {
-        status = publish(node, now_us, error);
+        status = publish_due_books(node, now_us, error);
     }
     if (status != WEIR_OK) {
         return status;
     }
-    if (own_room == 0) {
-        dispatcher_await_room(node, now_us, ret_next_us);
+    if (own_capacity == 0) {
+        capacity_await(node, now_us, ret_next_us);
     }
     *ret_next_us = earlier(*ret_next_us, time_add(s->renewed_boot_us, SCHEDULER_IDLE_US));
     *ret_next_us = earlier(*ret_next_us, s->due_boot_us);
@@ -363,7 +378,8 @@ static enum weir_status schedule(struct node *node, int64_t now_us, int64_t *ret
 
 enum weir_status scheduling_step(struct node *node, int64_t now_us, int64_t *ret_next_us, struct weir_error *error)
 {
-    enum weir_status status = schedule(node, now_us, ret_next_us, error);
+    INVARIANT(node != NULL && ret_next_us != NULL && node->dispatcher.scheduling.epoch != 0);
+    enum weir_status status = schedule_once(node, now_us, ret_next_us, error);
     if (status == WEIR_STALE_FENCE) {
         scheduling_lose(node, "another node has taken the role");
         return WEIR_OK;

@@ -1,12 +1,14 @@
-/* Of which workspaces others wait for a slot, as far as a node can tell without asking the store.
+/* The workspaces in which other items wait for a slot, as far as a node can know without a query.
  *
- * What it goes by: with an item that fills its workspace a claim tells whether others wait behind it; and one that was
- * claimed well after it could have run has waited for a slot of its workspace (or for the node, which is then told soon
- * enough), so others are likely to wait behind it. One that was claimed at once, with nobody behind it, has not. The
- * minute's look at the workspaces (maintenance.c) says it for certain. The engine hears of each change, and may seek the
- * ends of those first (engine_want_slots()): it is advice, so a collision in the table only costs the older entry's.
+ * Three sources: an assignment that fills its workspace shows whether others wait behind it. An item that was assigned well
+ * after it could have run has waited for a slot of its workspace (or for the node, which soon corrects itself), so further
+ * items are likely to wait behind it; an item that was assigned at once, with none behind it, has not. The check of all
+ * workspaces each minute (maintenance.c) is exact.
  *
- * Threads: any; it has a lock of its own. Nothing is done for an engine that does not want it.
+ * The engine learns each change, and may seek the ends of executions of these workspaces first (engine_want_slots()). It is
+ * advice: a collision in the table costs the advice of the older entry and nothing else.
+ *
+ * Threads: any; it has a lock of its own. Nothing is done for an engine that does not use the advice.
  */
 #ifndef WEIR_DISPATCH_SLOT_DEMAND_H
 #define WEIR_DISPATCH_SLOT_DEMAND_H
@@ -16,18 +18,18 @@
 #include "engine/engine.h"
 
 #define SLOT_DEMAND_WAITED_US ((int64_t)100000)  /* it waited for a slot */
-#define SLOT_DEMAND_LASTS_US ((int64_t)10000000) /* a slot that is free for longer was wanted by nobody */
+#define SLOT_DEMAND_LASTS_US ((int64_t)10000000) /* a slot that is free for longer is not wanted */
 
 enum { SLOT_DEMAND_PLACES = 1024 };
 
 struct slot_demand_place {
-    char workspace[WORKSPACE_NAME_MAX + 1]; /* "": nobody's; wanted otherwise */
+    char workspace[WORKSPACE_NAME_MAX + 1]; /* "" = no workspace; else its slots are wanted */
     int64_t freed_us;                       /* since when one of its slots is free; TIME_NEVER: none was freed */
 };
 
 struct slot_demand {
     pthread_mutex_t lock;
-    struct engine *engine; /* NULL: it does not want to hear of it; else borrowed */
+    struct engine *engine; /* NULL: it does not use the advice; else borrowed */
     struct slot_demand_place *places;
 };
 
@@ -35,12 +37,12 @@ struct slot_demand {
 WEIR_MUST_CHECK enum weir_status slot_demand_open(struct slot_demand *demand, struct engine *engine,
                                                   struct weir_error *error);
 void slot_demand_close(struct slot_demand *demand);
-/* An item of the workspace was claimed that could have run for so long. */
+/* An item of the workspace was assigned, `waited_us` after it could have run. */
 void slot_demand_claimed(struct slot_demand *demand, const char *workspace, int64_t waited_us);
 /* An execution of the workspace has given its slot back. */
 void slot_demand_freed(struct slot_demand *demand, const char *workspace, int64_t now_us);
-/* The store says that others wait. */
-void slot_demand_told(struct slot_demand *demand, const char *workspace);
+/* The store shows that items of the workspace wait. */
+void slot_demand_reported(struct slot_demand *demand, const char *workspace);
 /* This node holds nothing any more. */
 void slot_demand_clear(struct slot_demand *demand);
 

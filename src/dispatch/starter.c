@@ -1,39 +1,64 @@
-/* Starts what this node was assigned: gives it to the engine, and sends an unanswered start again with the same ids.
+/* Starts assigned items: gives each to the engine, and sends an unanswered start again with the same ids.
  *
- * Runs in the dispatcher's loop. No transaction is open while the engine is called. A start is sent only while the node's
- * lease is valid (`start_lock`): after that other nodes may take the item over. An item for which there is no memory goes
- * back to the queue (unstartable_claims.c).
+ * A start:
+ *
+ *   1. The item enters the table of items in flight, under the node id of its assignment. If the node has another id by
+ *      now, its lease was lost and another node may hold the item: nothing is sent.
+ *   2. An older claim of the same item is abandoned in the engine. This node had lost it without a notice, and its run
+ *      must end before the new start.
+ *   3. The definition is read, from the cache or the store. An error refuses the start, like an error of the engine.
+ *   4. Under start_lock the lease is checked and the engine is called. The loop that finds the lease lost takes the same
+ *      lock, so no start follows the loss.
+ *   5. The engine answers by a report: started, refused, unreachable or unknown. The recorder decides what it means.
+ *
+ * A start with an unknown answer:
+ *
+ *   1. The item keeps its slot. The engine may run it, and a free slot would let the workspace pass its cap.
+ *   2. After START_DEADLINE_US without a definite answer the same request is sent again: same id, same fence, same bytes.
+ *      An engine that knows the id answers "started" and runs it once.
+ *   3. While a definite answer waits for its record, nothing is sent.
+ *   4. "Refused" counts only when it answers the last request. "Unreachable" puts the item back only when no other
+ *      request can have arrived (in_flight_may_run()). In doubt step 2 is repeated.
+ *
+ * No transaction is open while the engine is called. An item for which there is no memory goes back to the queue
+ * (unstartable_claims.c). Runs in the dispatch loop.
  */
+#include "dispatch/starter.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/json.h"
+#include "dispatch/engine_health.h"
 #include "dispatch/node_internal.h"
+#include "dispatch/recorder.h"
+#include "dispatch/unstartable_claims.h"
 
 /* --- definitions --- */
 
-/* What the dispatcher itself needs of a definition; the engine reads the rest. */
-static void read_hints(struct kept_definition *kept)
+/* Reads the fields that the starter needs; the engine reads the rest. */
+static void read_hints(struct cached_definition *cached)
 {
     json_t *value = NULL;
-    if (json_read(kept->text, strlen(kept->text), &value, NULL) != WEIR_OK) {
+    if (json_read(cached->text, strlen(cached->text), &value, NULL) != WEIR_OK) {
         return;
     }
-    kept->attempts_max = (int)json_integer_value(json_object_get(value, "attempts"));
+    cached->attempts_max = (int)json_integer_value(json_object_get(value, "attempts"));
     const char *stuck_after = json_string_value(json_object_get(value, "stuck_after"));
-    if (stuck_after != NULL && duration_parse(stuck_after, &kept->stuck_after_us, NULL) != WEIR_OK) {
-        kept->stuck_after_us = 0;
+    if (stuck_after != NULL && duration_parse(stuck_after, &cached->stuck_after_us, NULL) != WEIR_OK) {
+        cached->stuck_after_us = 0;
     }
     json_decref(value);
 }
 
-static enum weir_status keep_definition(struct node *node, struct arena *arena, int64_t id,
-                                        struct kept_definition **ret_kept, struct weir_error *error)
+/* Finds the definition in the cache or reads it into its place there. */
+static enum weir_status find_definition(struct node *node, struct arena *arena, int64_t id,
+                                        struct cached_definition **ret_cached, struct weir_error *error)
 {
-    struct kept_definition *kept = &node->definitions[(uint64_t)id % DEFINITIONS_MOST];
-    if (kept->id != id) {
+    struct cached_definition *cached = &node->dispatcher.definitions[(uint64_t)id % DEFINITIONS_MOST];
+    if (cached->id != id) {
         struct definition_text definition;
         enum weir_status status = store_read_definition(node->stores[LOOP_DISPATCH], id, arena, &definition, error);
         if (status != WEIR_OK) {
@@ -43,24 +68,33 @@ static enum weir_status keep_definition(struct node *node, struct arena *arena, 
         if (text == NULL) {
             return error_out_of_memory(error);
         }
-        free(kept->text);
-        *kept = (struct kept_definition){.id = id, .text = text};
-        read_hints(kept);
+        free(cached->text);
+        *cached = (struct cached_definition){.id = id, .text = text};
+        read_hints(cached);
     }
-    *ret_kept = kept;
+    *ret_cached = cached;
     return WEIR_OK;
+}
+
+void starter_close(struct node *node)
+{
+    INVARIANT(node != NULL);
+    for (size_t i = 0; i < DEFINITIONS_MOST; i++) {
+        free(node->dispatcher.definitions[i].text);
+        node->dispatcher.definitions[i] = (struct cached_definition){.text = NULL};
+    }
 }
 
 /* --- starting --- */
 
 /* A start that cannot even be put together is refused like any other. */
-static void refuse(struct node *node, const struct claimed_item *item, enum weir_status status,
-                   const struct weir_error *error)
+static void report_refused(struct node *node, const struct claimed_item *item, enum weir_status status,
+                           const struct weir_error *error)
 {
     bool permanent = weir_status_kind(status) == WEIR_KIND_PERMANENT;
     struct report *report = report_new(REPORT_REFUSED, item->id, item->fence);
     if (report == NULL) {
-        return; /* it is asked again after the start's deadline */
+        return; /* out of memory: the start is tried again after its deadline */
     }
     report->permanent = permanent;
     report->spends_attempt = permanent;
@@ -70,143 +104,158 @@ static void refuse(struct node *node, const struct claimed_item *item, enum weir
     recorder_report(node, report);
 }
 
-/* Executions outside of the node run for days, and nothing of theirs can hang here: only their definition says what is
- * long. */
+/* Executions outside of the node may run for days, and none of them can hang in this process: only their definition sets
+ * the time after which they are stuck. */
 static int64_t default_stuck_after(const struct node *node)
 {
     return engine_has(node->engine, ENGINE_DIES_WITH_NODE) ? node->tuning.stuck_after_us : TIME_NEVER;
 }
 
-/* False when the claim is lost meanwhile, or may be: others take it over once the lease is over, so nothing may be sent. */
-static bool note_sending(struct node *node, const struct claimed_item *item, const struct kept_definition *kept, int sends)
+/* False when the claim is lost, or may be. Under start_lock. */
+static bool note_sending(struct node *node, const struct claimed_item *item, const struct cached_definition *definition,
+                         int sends)
 {
-    pthread_mutex_lock(&node->lock);
-    struct in_flight *entry = in_flight_find(&node->in_flight, item->id, item->fence);
+    pthread_mutex_lock(&node->shared.lock);
+    struct in_flight *entry = in_flight_find(&node->shared.in_flight, item->id, item->fence);
     bool ours = entry != NULL && lease_is_valid(node);
     if (ours) {
         entry->sends = sends;
-        entry->resend_boot_us = time_add(node_now(node), node->settings.start_deadline_us);
-        entry->attempts_max = kept->attempts_max > 0 ? kept->attempts_max : node->tuning.attempts_max;
-        entry->stuck_after_us = kept->stuck_after_us > 0 ? kept->stuck_after_us : default_stuck_after(node);
+        entry->resend_boot_us = time_add(node_now(node), START_DEADLINE_US);
+        entry->attempts_max = definition->attempts_max > 0 ? definition->attempts_max : node->tuning.attempts_max;
+        entry->stuck_after_us = definition->stuck_after_us > 0 ? definition->stuck_after_us : default_stuck_after(node);
     }
-    pthread_mutex_unlock(&node->lock);
+    pthread_mutex_unlock(&node->shared.lock);
     return ours;
 }
 
 /* The start could not be sent. It is refused, unless an earlier request may have arrived: then it is tried again later. */
-static void not_sent(struct node *node, const struct claimed_item *item, int sends, enum weir_status status,
-                     const struct weir_error *error)
+static void handle_unsent(struct node *node, const struct claimed_item *item, int sends, enum weir_status status,
+                          const struct weir_error *error)
 {
-    pthread_mutex_lock(&node->lock);
-    struct in_flight *entry = in_flight_find(&node->in_flight, item->id, item->fence);
-    bool may_run = entry != NULL && in_flight_may_run(node, entry, sends);
+    pthread_mutex_lock(&node->shared.lock);
+    struct in_flight *entry = in_flight_find(&node->shared.in_flight, item->id, item->fence);
+    bool is_held = entry != NULL;
+    bool may_run = is_held && in_flight_may_run(entry, node->engine, sends);
     if (may_run) {
-        entry->resend_boot_us = time_add(node_now(node), node->settings.start_deadline_us);
+        entry->resend_boot_us = time_add(node_now(node), START_DEADLINE_US);
     }
-    pthread_mutex_unlock(&node->lock);
-    if (entry != NULL && !may_run) {
-        refuse(node, item, status, error);
+    pthread_mutex_unlock(&node->shared.lock);
+    if (is_held && !may_run) {
+        report_refused(node, item, status, error);
     }
 }
 
-static void send_start(struct node *node, struct arena *arena, const struct claimed_item *item, int sends)
+static struct engine_start start_of_item(const struct node *node, const struct claimed_item *item, const char *definition)
 {
+    struct engine_start start = {
+        .workspace = item->workspace,
+        .weight = item->weight,
+        .workflow = item->workflow,
+        .version = item->version,
+        .definition_id = item->definition_id,
+        .definition = definition,
+        .params = item->params,
+        .params_length = item->params_length,
+        .fence = item->fence,
+        .attempt = item->attempts + 1,
+        .interruptions = item->interruptions,
+        .running_for_us = item->running_for_us,
+        .priority = item->priority,
+        .age_us = item->claimed_at_us - item->created_at_us,
+        .store_ahead_us = node->dispatcher.store_ahead_us,
+        .cancel_requested = item->cancel_requested,
+        .steps = item->steps,
+        .step_count = item->step_count,
+    };
+    memcpy(start.id, item->id, sizeof start.id);
+    return start;
+}
+
+/* Steps 3 and 4 of a start; `sends` counts this request. */
+static void send_item(struct node *node, struct arena *arena, const struct claimed_item *item, int sends)
+{
+    INVARIANT(sends > 0);
     struct weir_error error = {.status = WEIR_OK};
-    struct kept_definition *kept = NULL;
-    enum weir_status status = keep_definition(node, arena, item->definition_id, &kept, &error);
+    struct cached_definition *definition = NULL;
+    enum weir_status status = find_definition(node, arena, item->definition_id, &definition, &error);
     if (status == WEIR_OK) {
-        struct engine_start start = {
-            .workspace = item->workspace,
-            .weight = item->weight,
-            .workflow = item->workflow,
-            .version = item->version,
-            .definition_id = item->definition_id,
-            .definition = kept->text,
-            .params = item->params,
-            .params_length = item->params_length,
-            .fence = item->fence,
-            .attempt = item->attempts + 1,
-            .interruptions = item->interruptions,
-            .running_for_us = item->running_for_us,
-            .priority = item->priority,
-            .age_us = item->claimed_at_us - item->created_at_us,
-            .store_ahead_us = node->store_ahead_us,
-            .cancel_requested = item->cancel_requested,
-            .steps = item->steps,
-            .step_count = item->step_count,
-        };
-        memcpy(start.id, item->id, sizeof start.id);
-        pthread_mutex_lock(&node->start_lock);
-        if (note_sending(node, item, kept, sends)) {
+        struct engine_start start = start_of_item(node, item, definition->text);
+        pthread_mutex_lock(&node->shared.start_lock);
+        if (note_sending(node, item, definition, sends)) {
             FAILPOINT("before_start");
             status = engine_start(node->engine, &start, &error);
             FAILPOINT("after_start");
         }
-        pthread_mutex_unlock(&node->start_lock);
+        pthread_mutex_unlock(&node->shared.start_lock);
     }
     if (status != WEIR_OK) {
-        not_sent(node, item, sends, status, &error);
+        handle_unsent(node, item, sends, status, &error);
     }
 }
 
-/* This node gets an item back that it held before and lost without hearing of it: what it still does under the old claim
- * must end before the new start. */
-static void drop_older_claims(struct node *node, const struct claimed_item *item)
+/* Step 2 of a start. */
+static void abandon_older_claims(struct node *node, const struct claimed_item *item)
 {
     int64_t older;
     do {
-        pthread_mutex_lock(&node->lock);
-        struct in_flight *entry = in_flight_find_older(&node->in_flight, item->id, item->fence);
+        pthread_mutex_lock(&node->shared.lock);
+        struct in_flight *entry = in_flight_find_older(&node->shared.in_flight, item->id, item->fence);
         older = entry == NULL ? 0 : entry->fence;
         if (entry != NULL) {
-            in_flight_remove(&node->in_flight, item->id, older);
+            in_flight_remove(&node->shared.in_flight, item->id, older);
         }
-        pthread_mutex_unlock(&node->lock);
+        pthread_mutex_unlock(&node->shared.lock);
         if (older != 0) {
             engine_abandon(node->engine, item->id, older);
         }
     } while (older != 0);
 }
 
-/* The claim tells that others wait; else how long it waited tells, unless it waited for something else. */
+static int64_t runnable_since_us(const struct claimed_item *item)
+{
+    return item->run_at_us > item->created_at_us ? item->run_at_us : item->created_at_us;
+}
+
+/* An item that was put back or handed over waited for something else than a slot. */
 static void note_demand(struct node *node, const struct claimed_item *item)
 {
-    int64_t since_us = item->run_at_us > item->created_at_us ? item->run_at_us : item->created_at_us;
     if (!item->handed_over && item->attempts == 0) {
         slot_demand_claimed(&node->slot_demand, item->workspace,
-                            item->others_wait ? SLOT_DEMAND_WAITED_US : item->claimed_at_us - since_us);
+                            item->others_wait ? SLOT_DEMAND_WAITED_US : item->claimed_at_us - runnable_since_us(item));
     }
 }
 
-/* What was claimed under `node_id`. If the lease was lost before the claim's answer came, others have it: then the node has
- * another id by now, or none, and nothing may be started. */
-void starter_start(struct node *node, int64_t node_id, struct claim_batch *batch, const struct claim_result *result)
+static void fill_entry(const struct node *node, struct in_flight *entry, const struct claimed_item *item, int64_t now_us)
 {
+    int64_t since_us = runnable_since_us(item);
+    entry->claimed_boot_us = now_us;
+    entry->waited_us = item->claimed_at_us > since_us ? item->claimed_at_us - since_us : 0;
+    entry->resend_boot_us = time_add(now_us, START_DEADLINE_US);
+    entry->attempts_max = node->tuning.attempts_max;
+    entry->stuck_after_us = default_stuck_after(node);
+}
+
+void starter_start(struct node *node, int64_t node_id, struct assignment_batch *batch, const struct claim_result *result)
+{
+    INVARIANT(node != NULL && node_id != 0 && batch != NULL && result != NULL);
     int64_t now_us = node_now(node);
     size_t added = 0;
     if (result->count == 0) {
         return;
     }
-    pthread_mutex_lock(&node->lock);
-    (void)breaker_take_starts(&node->breaker, (int64_t)result->count,
-                              now_us); /* while it is not closed, this is the probe */
-    bool ours = atomic_load(&node->id) == node_id && !atomic_load(&node->lease_lost);
+    engine_health_use(node, result->count, now_us); /* while the breaker is not closed, this is the probe */
+    pthread_mutex_lock(&node->shared.lock);
+    bool ours = atomic_load(&node->shared.id) == node_id && !atomic_load(&node->shared.lease_lost);
     for (; added < result->count && ours; added++) {
-        const struct claimed_item *item = &result->items[added];
-        struct in_flight *entry = in_flight_add(&node->in_flight, item, batch);
+        struct in_flight *entry = in_flight_add(&node->shared.in_flight, &result->items[added], batch);
         if (entry == NULL) {
             break; /* out of memory */
         }
-        int64_t since_us = item->run_at_us > item->created_at_us ? item->run_at_us : item->created_at_us;
-        entry->claimed_boot_us = now_us;
-        entry->waited_us = item->claimed_at_us > since_us ? item->claimed_at_us - since_us : 0;
-        entry->resend_boot_us = time_add(now_us, node->settings.start_deadline_us);
-        entry->attempts_max = node->tuning.attempts_max;
-        entry->stuck_after_us = default_stuck_after(node);
+        fill_entry(node, entry, &result->items[added], now_us);
     }
-    pthread_mutex_unlock(&node->lock);
+    pthread_mutex_unlock(&node->shared.lock);
     if (ours && added < result->count) {
-        unkept_add(node, node_id, batch, &result->items[added], result->count - added, UNKEPT_OUT_OF_MEMORY);
+        unstartable_add(node, node_id, batch, &result->items[added], result->count - added, UNSTARTABLE_OUT_OF_MEMORY);
     }
     for (size_t i = 0; i < added; i++) {
         const struct claimed_item *item = &result->items[i];
@@ -217,24 +266,24 @@ void starter_start(struct node *node, int64_t node_id, struct claim_batch *batch
                               .fence = item->fence,
                               .attempt = item->attempts + 1};
         event_emit(node->events, &event);
-        drop_older_claims(node, item);
+        abandon_older_claims(node, item);
         note_demand(node, item);
-        send_start(node, &batch->arena, item, 1);
+        send_item(node, &batch->arena, item, 1);
     }
 }
 
-/* --- unanswered starts: the same ids again --- */
+/* --- unanswered starts --- */
 
 struct unanswered {
-    struct node *node;
     int64_t now_us;
     int64_t next_us;
     struct claimed_item items[CLAIM_BATCH_DEFAULT];
-    struct claim_batch *batches[CLAIM_BATCH_DEFAULT];
+    struct assignment_batch *batches[CLAIM_BATCH_DEFAULT];
     int sends[CLAIM_BATCH_DEFAULT];
     size_t count;
 };
 
+/* Copies a due entry and takes a reference on its batch, so that the start can be sent without the node's lock. */
 static void collect_unanswered(void *context, struct in_flight *entry)
 {
     struct unanswered *due = context;
@@ -254,10 +303,11 @@ static void collect_unanswered(void *context, struct in_flight *entry)
 
 int64_t starter_send_again(struct node *node, int64_t now_us)
 {
-    struct unanswered due = {.node = node, .now_us = now_us, .next_us = TIME_NEVER};
-    pthread_mutex_lock(&node->lock);
-    in_flight_each_unanswered(&node->in_flight, collect_unanswered, &due);
-    pthread_mutex_unlock(&node->lock);
+    INVARIANT(node != NULL);
+    struct unanswered due = {.now_us = now_us, .next_us = TIME_NEVER};
+    pthread_mutex_lock(&node->shared.lock);
+    in_flight_each_unanswered(&node->shared.in_flight, collect_unanswered, &due);
+    pthread_mutex_unlock(&node->shared.lock);
     for (size_t i = 0; i < due.count; i++) {
         struct event event = {.type = EVENT_START_UNKNOWN,
                               .execution_id = due.items[i].id,
@@ -265,10 +315,10 @@ int64_t starter_send_again(struct node *node, int64_t now_us)
                               .fence = due.items[i].fence,
                               .count = due.sends[i]};
         event_emit(node->events, &event);
-        send_start(node, &due.batches[i]->arena, &due.items[i], due.sends[i]);
-        pthread_mutex_lock(&node->lock);
-        claim_batch_release(due.batches[i]);
-        pthread_mutex_unlock(&node->lock);
+        send_item(node, &due.batches[i]->arena, &due.items[i], due.sends[i]);
+        pthread_mutex_lock(&node->shared.lock);
+        assignment_batch_release(due.batches[i]);
+        pthread_mutex_unlock(&node->shared.lock);
     }
     return due.count == CLAIM_BATCH_DEFAULT ? now_us : due.next_us;
 }

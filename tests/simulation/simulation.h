@@ -182,7 +182,7 @@ struct model_lane {
 
 /* --- nodes (world.c) --- */
 
-enum node_loop { LOOP_DISPATCH, LOOP_RECORD, LOOP_HEARTBEAT, LOOP_DUTIES, LOOP_ENGINE, LOOP_COUNT };
+enum node_loop { LOOP_DISPATCH, LOOP_RECORD, LOOP_HEARTBEAT, LOOP_MAINTENANCE, LOOP_ENGINE, LOOP_COUNT };
 enum node_life { NODE_ABSENT, NODE_ALIVE, NODE_ASLEEP, NODE_LEAVING };
 
 struct simulated_node {

@@ -256,7 +256,7 @@ static bool open_node(struct simulation *simulation, struct simulated_node *node
         .retention_us = profile->retention_us,
         .attempts_max = profile->attempts_max,
         .exclusive = profile->exclusive,
-        .claim_batch = claim_batch,
+        .batch_size = claim_batch,
         .seed = seed,
         .clock = &node->clock,
     };
@@ -345,7 +345,7 @@ static void step_loop(struct simulation *simulation, struct simulated_node *node
         [LOOP_DISPATCH] = node_dispatch_step,
         [LOOP_RECORD] = node_record_step,
         [LOOP_HEARTBEAT] = node_heartbeat_step,
-        [LOOP_DUTIES] = node_duties_step,
+        [LOOP_MAINTENANCE] = node_maintenance_step,
     };
     int actor = simulation->actor;
     simulation->actor = node->index;
@@ -390,7 +390,7 @@ static void hear_wakes(struct simulation *simulation)
     for (int i = 0; i < simulation->profile.nodes; i++) {
         struct simulated_node *node = &simulation->nodes[i];
         node->woken |= node->node == NULL || node->died ? 0 : node_take_wakes(node->node);
-        for (int loop = LOOP_DISPATCH; loop <= LOOP_DUTIES; loop++) {
+        for (int loop = LOOP_DISPATCH; loop <= LOOP_MAINTENANCE; loop++) {
             unsigned bit = 1U << loop;
             if ((node->woken & bit) != 0 && !node->busy[loop]) {
                 node->due_us[loop] = simulation->boot_us;

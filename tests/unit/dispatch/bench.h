@@ -1,5 +1,4 @@
-/* One node, stepped by hand on a virtual clock, over a real SQLite store and the scripted engine: what node_test.c and
- * flow_test.c stand on. */
+/* One node, stepped by hand on a virtual clock, over a real SQLite store and the scripted engine. */
 #ifndef WEIR_TESTS_UNIT_DISPATCH_BENCH_H
 #define WEIR_TESTS_UNIT_DISPATCH_BENCH_H
 
@@ -34,7 +33,6 @@ struct bench {
     pthread_mutex_t events_lock; /* one test has a second thread */
     int counts[EVENT_TYPE_COUNT];
     struct event last[EVENT_TYPE_COUNT];
-    int hooked;
     pthread_t thread;
     int steps;
 };
@@ -54,7 +52,7 @@ static inline void count_event(void *context, const struct event *event)
     struct bench *bench = context;
     (void)pthread_mutex_lock(&bench->events_lock);
     bench->counts[event->type]++;
-    bench->last[event->type] = *event; /* its strings are gone after the call; only numbers are looked at */
+    bench->last[event->type] = *event; /* its strings are gone after the call; tests read the numbers alone */
     (void)pthread_mutex_unlock(&bench->events_lock);
 }
 
@@ -85,7 +83,7 @@ static inline int open_bench(void **state)
     bench->world = scripted_world_open(SCRIPTED_SHARED, &bench->clock, NULL, 1);
     assert_non_null(bench->world);
     assert_int_equal(scripted_open(bench->world, ROOM, &bench->engine, NULL), WEIR_OK);
-    /* The poll is out of the way: what starts in a test was started by a wake-up. */
+    /* No poll falls into a test: each start follows a wake-up. */
     bench->settings =
         (struct node_settings){.name = "node", .poll_interval_us = 3600 * SECOND, .seed = 7, .clock = &bench->clock};
     *state = bench;

@@ -1,12 +1,12 @@
 /* The 16 testing scenarios of the specification's "Flow: Queue Processing", in its order, on one node. Where weir answers
- * otherwise than the specification, the comment gives the reason. And two promises of the dispatcher that
- * are about what it does between the scenarios: how it polls, and that nothing is locked while an engine is called. */
+ * otherwise than the specification, the comment gives the reason. And two promises of the dispatcher
+ * beside the scenarios: how it polls, and that nothing is locked while an engine is called. */
 #include "base/error.h"
 #include "unit/dispatch/bench.h"
 
 enum { BATCH = 10, PENDING = 15, WIDE = 20 };
 
-/* What the tests see of, and do to, the calls between the node and its neighbours. */
+/* The tests count and break the calls between the node, its store and its engine. */
 static const struct store_driver *real_driver;
 static const struct engine_operations *real_operations;
 static struct store_driver watched_driver;
@@ -65,7 +65,7 @@ static int open_flow(void **state)
     bench->engine->operations = &watched_operations;
     database_path = bench->url + strlen("sqlite:");
     claims_to_fail = starts_seen = locked_starts = seen_version = 0;
-    bench->settings.claim_batch = BATCH;
+    bench->settings.batch_size = BATCH;
     return 0;
 }
 
@@ -79,7 +79,7 @@ static int count_in(struct bench *bench, enum item_state state)
     return count;
 }
 
-/* Fifteen wait, each would run for a minute; the node has started and not yet looked. */
+/* Fifteen items wait, each would run for a minute; the node has started and made no step. */
 static void fifteen_wait(struct bench *bench)
 {
     char id[UUID_TEXT_MAX];

@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dispatch/heartbeat.h"
 #include "dispatch/life.h"
+#include "dispatch/neighbours.h"
 #include "support/test.h"
 
 /* A process that begins a life and ends without ending it. `keeps`: it waits for its death. */
@@ -128,14 +128,14 @@ static void a_node_is_gone_only_with_proof(void **state)
     (void)state;
     pid_t pid = start_process(node.life, true);
     node.pid = pid;
-    assert_false(nodes_is_gone(&node));
+    assert_false(neighbour_is_gone(&node));
     end_process(pid);
-    assert_true(nodes_is_gone(&node));
+    assert_true(neighbour_is_gone(&node));
     node.keeper_pid = (long)getpid();
-    assert_false(nodes_is_gone(&node)); /* its keeper lives, and so may its steps */
+    assert_false(neighbour_is_gone(&node)); /* its keeper lives, and so may its steps */
     node.keeper_pid = 0;
     forget(node.life);
-    assert_false(nodes_is_gone(&node));
+    assert_false(neighbour_is_gone(&node));
 }
 
 int main(void)

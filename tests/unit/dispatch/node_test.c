@@ -62,20 +62,6 @@ static void a_future_item_starts_at_its_time_without_a_poll(void **state)
     assert_int_equal(runs_begun(bench, id), 1);
 }
 
-static void a_process_that_does_not_dispatch_claims_nothing(void **state)
-{
-    struct bench *bench = *state;
-    char id[UUID_TEXT_MAX];
-    bench->settings.no_dispatch = true;
-    start_node(bench);
-    enqueue(bench, "solo", id);
-    pass(bench, MINUTE);
-    assert_int_equal(runs_begun(bench, id), 0);
-    assert_string_equal(text_of(bench, id, "status"), "PENDING");
-    assert_string_equal(text_of(bench, id, "pending_reason"), "no_node_in_group");
-    assert_true(bench->steps < 1000); /* and it sleeps: a loop that is always due would be stepped without end */
-}
-
 static void an_exclusive_node_waits_for_the_lock_of_the_specification(void **state)
 {
     struct bench *bench = *state;
@@ -277,15 +263,19 @@ static void a_stuck_execution_is_named_once_a_period(void **state)
     assert_int_equal(bench->last[EVENT_EXECUTION_STUCK].count, 2);
 }
 
-static bool cancel_it(void *context, const char *execution_id, int64_t age_us)
+static void cancel_stuck(void *context, const struct event *event)
 {
-    (void)execution_id;
-    assert_true(age_us >= 60 * SECOND);
-    ((struct bench *)context)->hooked++;
-    return true;
+    struct bench *bench = context;
+    struct execution_filter filter = {.id = event->execution_id};
+    struct bulk_result result;
+    if (event->type == EVENT_EXECUTION_STUCK) {
+        assert_true(event->age_us >= 60 * SECOND);
+        assert_int_equal(store_bulk(bench->store, BULK_CANCEL, &filter, "", 10, "test", NULL, &result, NULL), WEIR_OK);
+        assert_int_equal(result.changed, 1);
+    }
 }
 
-/* The look-out waits for nothing: not for room in the engine, not for the end of a pause. */
+/* The warning does not wait for capacity of the engine, nor for the end of a pause. */
 static void every_stuck_execution_is_named_with_a_full_engine_and_a_paused_node(void **state)
 {
     struct bench *bench = *state;
@@ -306,18 +296,18 @@ static void every_stuck_execution_is_named_with_a_full_engine_and_a_paused_node(
     assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], ROOM);
 }
 
-static void the_stuck_hook_may_cancel(void **state)
+/* A program subscribes to execution.stuck and asks for the cancel through the store. */
+static void a_subscriber_of_the_stuck_event_cancels_the_execution(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
     run_inside(bench);
-    bench->settings.stuck_hook = cancel_it;
-    bench->settings.stuck_context = bench;
+    assert_true(event_subscribe(&bench->events, cancel_stuck, bench));
     push(bench, (struct scripted_fate){.never_ends = true});
     start_node(bench);
     enqueue(bench, "solo", id);
     pass(bench, 65 * SECOND);
-    assert_int_equal(bench->hooked, 1);
+    assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], 1);
     assert_string_equal(text_of(bench, id, "status"), "CANCELLED");
 }
 
@@ -641,7 +631,6 @@ int main(void)
         TEST(a_freed_slot_starts_the_next_item_without_a_poll),
         TEST(a_claim_never_exceeds_the_engines_room),
         TEST(a_future_item_starts_at_its_time_without_a_poll),
-        TEST(a_process_that_does_not_dispatch_claims_nothing),
         TEST(an_exclusive_node_waits_for_the_lock_of_the_specification),
         TEST(an_unanswered_start_is_sent_again_and_runs_once),
         TEST(a_refused_start_is_tried_exactly_three_times),
@@ -653,7 +642,7 @@ int main(void)
         TEST(a_cancel_reaches_the_engine),
         TEST(a_stuck_execution_is_named_once_a_period),
         TEST(every_stuck_execution_is_named_with_a_full_engine_and_a_paused_node),
-        TEST(the_stuck_hook_may_cancel),
+        TEST(a_subscriber_of_the_stuck_event_cancels_the_execution),
         TEST(a_paused_node_claims_nothing_and_keeps_its_lease),
         TEST(a_claim_whose_answer_comes_after_the_lease_is_lost_starts_nothing),
         TEST(a_short_execution_is_told_by_its_end_alone),

@@ -102,16 +102,6 @@ static void a_node_that_finds_the_role_free_takes_it_and_loads(void **state)
     assert_int_equal(bench->counts[EVENT_SCHEDULER_TAKEN], 1);
 }
 
-static void a_node_that_does_not_dispatch_takes_no_role(void **state)
-{
-    struct bench *bench = *state;
-    bench->settings.no_dispatch = true;
-    start_node(bench);
-    pass(bench, 10 * SECOND);
-    assert_false(schedules(bench->node));
-    assert_true(role_of(bench).is_free);
-}
-
 static void the_second_node_leaves_the_role_to_the_first(void **state)
 {
     struct bench *bench = *state;
@@ -382,7 +372,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_node_that_finds_the_role_free_takes_it_and_loads),
-        TEST(a_node_that_does_not_dispatch_takes_no_role),
         TEST(the_second_node_leaves_the_role_to_the_first),
         TEST(a_stop_hands_the_role_over_at_once),
         TEST(the_role_of_a_silent_node_is_taken_when_its_lease_is_over),

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "dispatch/node_internal.h"
+#include "dispatch/wake_up.h"
 #include "support/refused_watches.h"
 #include "unit/dispatch/bench.h"
 
@@ -19,13 +20,13 @@ static bool is_readable(int fd)
 /* Whoever wakes has said so, and is held up before his write. */
 static void say_wake(struct node *node, enum loop loop)
 {
-    atomic_store(&node->woken[loop], true);
+    atomic_store(&node->threads.loops[loop].is_woken, true);
 }
 
 static void write_wake(const struct node *node, enum loop loop)
 {
     uint64_t one = 1;
-    assert_int_equal(write(node->wake_fds[loop], &one, sizeof one), sizeof one);
+    assert_int_equal(write(node->threads.loops[loop].wake_fd, &one, sizeof one), sizeof one);
 }
 
 static void a_wake_whose_write_comes_late_lets_its_loop_sleep_again(void **state)
@@ -38,7 +39,7 @@ static void a_wake_whose_write_comes_late_lets_its_loop_sleep_again(void **state
         loop_sleep(bench->node, loop, bench->now_us); /* hears of it */
         write_wake(bench->node, loop);
         loop_sleep(bench->node, loop, bench->now_us);
-        assert_false(is_readable(bench->node->wake_fds[loop]));
+        assert_false(is_readable(bench->node->threads.loops[loop].wake_fd));
     }
 }
 
@@ -52,7 +53,7 @@ static void a_wake_whose_write_comes_late_does_not_keep_the_caller_of_steps_awak
     write_wake(bench->node, LOOP_DISPATCH);
     assert_true(is_readable(node_fd(bench->node)));
     assert_int_equal(node_take_wakes(bench->node), 0);
-    assert_false(is_readable(bench->node->wake_fds[LOOP_DISPATCH]));
+    assert_false(is_readable(bench->node->threads.loops[LOOP_DISPATCH].wake_fd));
 }
 
 /* The late write and another wake's are read as one, whichever flag is seen. */
@@ -67,14 +68,14 @@ static void wakes_are_counted_whatever_their_order(void **state)
     say_wake(node, LOOP_RECORD); /* another one; of the two writes comes one */
     write_wake(node, LOOP_RECORD);
     assert_true(loop_take_wake(node, LOOP_RECORD));
-    assert_false(is_readable(node->wake_fds[LOOP_RECORD]));
+    assert_false(is_readable(node->threads.loops[LOOP_RECORD].wake_fd));
     write_wake(node, LOOP_RECORD);
     assert_false(loop_take_wake(node, LOOP_RECORD));
-    assert_false(is_readable(node->wake_fds[LOOP_RECORD]));
+    assert_false(is_readable(node->threads.loops[LOOP_RECORD].wake_fd));
     loop_wake(node, LOOP_RECORD);
-    assert_true(is_readable(node->wake_fds[LOOP_RECORD]));
+    assert_true(is_readable(node->threads.loops[LOOP_RECORD].wake_fd));
     assert_true(loop_take_wake(node, LOOP_RECORD));
-    assert_false(is_readable(node->wake_fds[LOOP_RECORD]));
+    assert_false(is_readable(node->threads.loops[LOOP_RECORD].wake_fd));
 }
 
 static int64_t real_boot(void *context)
@@ -207,7 +208,7 @@ static void do_what_is_due(struct bench *bench, struct loops *loops)
         [LOOP_DISPATCH] = node_dispatch_step,
         [LOOP_RECORD] = node_record_step,
         [LOOP_HEARTBEAT] = node_heartbeat_step,
-        [LOOP_DUTIES] = node_duties_step,
+        [LOOP_MAINTENANCE] = node_maintenance_step,
     };
     bool any = true;
     for (int rounds = 0; any; rounds++) {

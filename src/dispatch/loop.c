@@ -1,0 +1,69 @@
+/* What follows a failed call of the store in a loop: a pause, or the end of the node.
+ *
+ * Each loop has pauses of its own, from 50 ms to 1 s, doubling with each failure in a row. A failure that no pause can help
+ * (a corrupt store, a schema of a newer version, an error in the program) marks the node unhealthy. The loop goes on all
+ * the same; the owner reads node_is_healthy() and ends the process.
+ *
+ * A failure of another loop requests a heartbeat: the store may be a new server without this node's latest beat, and the
+ * node should report there soon that it lives. Each loop calls these functions for itself, in its own thread.
+ */
+#include "dispatch/loop.h"
+
+#include "base/error.h"
+#include "dispatch/wake_up.h"
+
+bool loop_is_backing_off(struct node *node, enum loop loop, int64_t now_us, int64_t *ret_until_us)
+{
+    INVARIANT(node != NULL && loop < LOOP_COUNT && ret_until_us != NULL);
+    *ret_until_us = node->threads.loops[loop].retry_us;
+    return now_us < node->threads.loops[loop].retry_us;
+}
+
+/* No pause can help: the node reports it, and its process should end. */
+static bool is_hopeless(enum weir_status status)
+{
+    return status == WEIR_STORE_CORRUPT || status == WEIR_STORE_NOT_WEIR || status == WEIR_SCHEMA_NEWER ||
+           status == WEIR_SCHEMA_MISSING || weir_status_kind(status) == WEIR_KIND_PROGRAMMER;
+}
+
+static void mark_unhealthy(struct node *node, enum loop loop, enum weir_status status, const struct weir_error *error)
+{
+    static const char *const names[] = {"dispatch", "record", "heartbeat", "duties"};
+    struct event event = {.type = EVENT_LOOP_FAILED,
+                          .reason = names[loop],
+                          .code = weir_status_name(status),
+                          .error = error->message,
+                          .node = node->name};
+    pthread_mutex_lock(&node->shared.lock);
+    if (!node->shared.unhealthy) {
+        node->shared.unhealthy = true;
+        node->shared.failure = *error;
+        error_prefix(&node->shared.failure, "the %s loop of node %s", names[loop], node->name);
+    }
+    pthread_mutex_unlock(&node->shared.lock);
+    event_emit(node->events, &event);
+}
+
+int64_t loop_failed(struct node *node, enum loop loop, int64_t now_us, enum weir_status status,
+                    const struct weir_error *error)
+{
+    INVARIANT(node != NULL && loop < LOOP_COUNT && status != WEIR_OK && error != NULL);
+    struct node_loop *own = &node->threads.loops[loop];
+    if (is_hopeless(status)) {
+        mark_unhealthy(node, loop, status, error);
+    }
+    if (loop != LOOP_HEARTBEAT) {
+        loop_request_heartbeat(node);
+    }
+    int64_t backoff_us = own->backoff_us == 0 ? LOOP_RETRY_FIRST_US : own->backoff_us;
+    own->backoff_us = earlier(backoff_us * 2, LOOP_RETRY_MOST_US);
+    own->retry_us = time_add(now_us, backoff_us);
+    return own->retry_us;
+}
+
+void loop_succeeded(struct node *node, enum loop loop)
+{
+    INVARIANT(node != NULL && loop < LOOP_COUNT);
+    node->threads.loops[loop].retry_us = 0;
+    node->threads.loops[loop].backoff_us = 0;
+}

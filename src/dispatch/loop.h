@@ -1,0 +1,20 @@
+/* The state of a loop between its steps: failed calls of the store, and the pause that follows them. Thread: each loop for
+ * itself. */
+#ifndef WEIR_DISPATCH_LOOP_H
+#define WEIR_DISPATCH_LOOP_H
+
+#include "dispatch/node_internal.h"
+
+#define LOOP_RETRY_FIRST_US ((int64_t)50000)
+#define LOOP_RETRY_MOST_US ((int64_t)1000000)
+
+/* True when the loop must wait after a failed call of the store; *ret_until_us is the end of the pause. */
+bool loop_is_backing_off(struct node *node, enum loop loop, int64_t now_us, int64_t *ret_until_us);
+/* A call of the store has failed: begins a pause, which doubles with each failure, and marks the node unhealthy when no
+ * pause can help. Returns the end of the pause. */
+int64_t loop_failed(struct node *node, enum loop loop, int64_t now_us, enum weir_status status,
+                    const struct weir_error *error);
+/* A step has made all its calls of the store: the next failure begins with the shortest pause. */
+void loop_succeeded(struct node *node, enum loop loop);
+
+#endif

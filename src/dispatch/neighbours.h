@@ -1,0 +1,28 @@
+/* What a node knows of the other nodes: from the answers to its heartbeats, and from the processes of its machine.
+ * Threads: any. */
+#ifndef WEIR_DISPATCH_NEIGHBOURS_H
+#define WEIR_DISPATCH_NEIGHBOURS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "dispatch/node.h"
+
+/* Names the boot of the machine and the namespace of its process ids. Where the boot is not known, the name is unique. */
+void machine_id_write(char *to, size_t size);
+/* True when it is proved (life.h) that the node ran on this machine and neither its process nor its keeper lives any more:
+ * its steps are dead, too. */
+bool neighbour_is_gone(const struct node_neighbour *neighbour);
+
+/* The answer to a heartbeat has arrived. True when it reports a lost node: the caller wakes the loop that recovers. */
+bool neighbours_update(struct node *node, const struct node_beat *beat, int64_t now_us);
+/* This machine shows that the processes of a node are gone: of any node, or of the one with this id. False on a simulated
+ * clock. */
+bool neighbours_any_is_gone(struct node *node);
+bool neighbours_node_is_gone(struct node *node, int64_t node_id);
+/* This node declares no other node dead before that time. */
+void neighbours_trust_until(struct node *node, int64_t until_us);
+/* Whether this node may declare another one dead now. */
+bool neighbours_may_be_judged(struct node *node, int64_t now_us);
+
+#endif
