@@ -33,7 +33,7 @@ const char *desired_state_name(enum desired_state desired_state)
 
 const char *not_accepting_name(enum not_accepting not_accepting)
 {
-    static const char *const names[] = {NULL, "paused", "stopping", "no_dispatch"};
+    static const char *const names[] = {NULL, "paused", "stopping"};
     INVARIANT((unsigned)not_accepting < sizeof names / sizeof names[0]);
     return names[not_accepting];
 }

@@ -372,8 +372,8 @@ WEIR_MUST_CHECK enum weir_status store_complete_rehearse(struct store *store, co
 /* --- nodes and recovery --- */
 
 /* Why a node claims nothing by its own decision, beside the orders of an operator; kept in its row for `why`. */
-enum not_accepting { NODE_ACCEPTING, NOT_ACCEPTING_PAUSED, NOT_ACCEPTING_STOPPING, NOT_ACCEPTING_NO_DISPATCH };
-/* "paused", "stopping", "no_dispatch"; NULL for NODE_ACCEPTING. */
+enum not_accepting { NODE_ACCEPTING, NOT_ACCEPTING_PAUSED, NOT_ACCEPTING_STOPPING };
+/* "paused", "stopping"; NULL for NODE_ACCEPTING. */
 const char *not_accepting_name(enum not_accepting not_accepting);
 
 struct node_options {

@@ -200,7 +200,7 @@ static void a_node_that_accepts_nothing_is_read_as_such(void **state)
     struct seat seat;
     int64_t node = scene_add_node(scene, "node-2", "default");
     static const enum desired_state wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_STOP};
-    static const enum not_accepting asides[] = {NOT_ACCEPTING_PAUSED, NOT_ACCEPTING_STOPPING, NOT_ACCEPTING_NO_DISPATCH};
+    static const enum not_accepting asides[] = {NOT_ACCEPTING_PAUSED, NOT_ACCEPTING_STOPPING, NOT_ACCEPTING_PAUSED};
     seat_take(&seat, scene, scene->node);
     for (size_t i = 0; i < 3; i++) {
         scene_ok(scene, store_set_desired_state(scene->store, "node-2", wishes[i], &scene->error));

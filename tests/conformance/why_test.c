@@ -300,14 +300,14 @@ static void nodes_that_stand_aside_do_not_serve_their_group(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "pro-co");
-    static const enum not_accepting asides[] = {NOT_ACCEPTING_PAUSED, NOT_ACCEPTING_STOPPING, NOT_ACCEPTING_NO_DISPATCH};
+    static const enum not_accepting asides[] = {NOT_ACCEPTING_STOPPING, NOT_ACCEPTING_PAUSED};
     for (size_t i = 0; i < sizeof asides / sizeof asides[0]; i++) {
         struct node_beat beat = {.engine_reachable = true, .not_accepting = asides[i]};
         scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
         assert_unserved(scene, id, 1, NULL);
         assert_node_state(scene, "node-1", not_accepting_name(asides[i]));
     }
-    /* An operator's pause is told before that it does not dispatch, but there is nobody to resume. */
+    /* An operator's pause is shown first, but resuming the node would not help. */
     scene_ok(scene, store_set_desired_state(scene->store, "node-1", NODE_PAUSE, &scene->error));
     assert_unserved(scene, id, 1, NULL);
     assert_node_state(scene, "node-1", "paused");
@@ -329,12 +329,12 @@ static void one_that_starts_aside_never_serves(void **state)
                                    .boot_id = "boot",
                                    .version = "test",
                                    .engine = "scripted",
-                                   .not_accepting = NOT_ACCEPTING_NO_DISPATCH,
+                                   .not_accepting = NOT_ACCEPTING_PAUSED,
                                    .lease_us = SCENE_LEASE_US};
     int64_t node = 0;
     scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));
     assert_unserved(scene, id, 1, NULL);
-    assert_node_state(scene, "producer", "no_dispatch");
+    assert_node_state(scene, "producer", "paused");
 }
 
 static void a_handed_over_one_says_so(void **state)

@@ -348,7 +348,7 @@ CREATE TABLE :schema.nodes (
     engine_impaired_at bigint,
     is_outlived    boolean NOT NULL DEFAULT false, -- its runs continue after its death
     desired_state  text    COLLATE "C" NOT NULL DEFAULT 'run' CHECK (desired_state IN ('run', 'pause', 'drain', 'stop')),
-    not_accepting  text    CHECK (not_accepting = 'paused' OR not_accepting = 'stopping' OR not_accepting = 'no_dispatch'),
+    not_accepting  text    CHECK (not_accepting = 'paused' OR not_accepting = 'stopping'),
     capacity       bigint  NOT NULL DEFAULT 0,
     target_id      integer NOT NULL DEFAULT 0,  -- 0 = not known yet
     running        bigint  NOT NULL DEFAULT 0,

@@ -252,7 +252,7 @@ CREATE TABLE nodes (
     desired_state  TEXT    NOT NULL DEFAULT 'run' -- by an operator
         CHECK (desired_state = 'run' OR desired_state = 'pause' OR desired_state = 'drain' OR desired_state = 'stop'),
     not_accepting  TEXT    -- by the node's own decision
-        CHECK (not_accepting = 'paused' OR not_accepting = 'stopping' OR not_accepting = 'no_dispatch'),
+        CHECK (not_accepting = 'paused' OR not_accepting = 'stopping'),
     capacity       INTEGER NOT NULL DEFAULT 0, -- items that it can hold at once
     target_id      INTEGER NOT NULL DEFAULT 0, -- 0 = not known yet
     running        INTEGER NOT NULL DEFAULT 0,
