@@ -8,8 +8,9 @@
  *   2. Guard: is there a reason? A heartbeat's answer reported a lost node; or this machine shows a dead process; or no
  *      answer has arrived for RECOVERY_UNTOLD_US; or the store is not shared; or old claims are due. Without a reason a
  *      shared store gets no query.
- *   3. Old claims (claim.timeout) are due every recovery.interval. A read without a lock counts them first. Only if there
- *      are any, the lock `recoverStaleQueueItems` is taken: an idle node writes nothing but its heartbeat.
+ *   3. Old claims are due every recovery.interval: claims of this node, or of nodes that do not live, that are CLAIMED
+ *      for longer than claim.timeout. A read without a lock searches them first. Only if there are any, the lock
+ *      `recoverStaleQueueItems` is taken: an idle node writes nothing but its heartbeat.
  *   4. store_recover() hands over the items of dead nodes, and old claims if step 3 holds the lock, at most RECOVER_BATCH
  *      in a transaction. It needs no lock for dead nodes: two nodes may recover at once, and the fence of an item lets it
  *      be handed over once. A claim that this node has in flight is not old, however long its engine takes to answer.

@@ -1,0 +1,106 @@
+/* The settings claim.timeout and recovery.interval: a node hands over a claim of its own that it does not have in flight.
+ */
+#include "support/claiming.h"
+#include "unit/dispatch/bench.h"
+
+#define LONG_US (40 * SECOND)
+#define SHORT_US (1 * SECOND)
+
+static const struct store_driver *real_driver;
+static struct store_driver lossy_driver;
+static int lost_items;
+
+/* The first items of an inbox are lost on their way to the node. */
+static enum weir_status lossy_inbox(struct store *store, int64_t node_id, struct inbox_position *position, size_t limit,
+                                    struct arena *arena, struct inbox *ret_inbox, struct weir_error *error)
+{
+    enum weir_status status = real_driver->inbox(store, node_id, position, limit, arena, ret_inbox, error);
+    if (status == WEIR_OK && lost_items == 0) {
+        lost_items = (int)ret_inbox->claimed.count;
+        ret_inbox->claimed.count = 0;
+    }
+    return status;
+}
+
+static int open_lossy(void **state)
+{
+    (void)open_bench(state);
+    struct bench *bench = *state;
+    real_driver = bench->store->driver;
+    lossy_driver = *real_driver;
+    lossy_driver.inbox = lossy_inbox;
+    bench->store->driver = &lossy_driver;
+    lost_items = 0;
+    return 0;
+}
+
+/* The node starts, and loses the item that is assigned to it at the same time. */
+static void start_node_that_loses_an_item(struct bench *bench, char *ret_id)
+{
+    struct claim_request request = {.group = "default", .limit = 1};
+    struct claim_result result = {0};
+    struct arena arena;
+    enqueue(bench, "solo", ret_id);
+    start_node(bench);
+    request.node_id = node_id(bench->node);
+    arena_init(&arena, 1024 * 1024);
+    assert_int_equal(claim_through_scheduler(bench->store, &request, &arena, &result, NULL), WEIR_OK);
+    assert_int_equal(result.count, 1);
+    arena_close(&arena);
+}
+
+static void assert_starts_after(struct bench *bench, const char *id, int64_t us)
+{
+    pass(bench, us - 2 * SECOND);
+    assert_int_equal(lost_items, 1);
+    assert_int_equal(runs_begun(bench, id), 0);
+    assert_string_equal(text_of(bench, id, "status"), "CLAIMED");
+    pass(bench, 4 * SECOND);
+    assert_int_equal(runs_begun(bench, id), 1);
+}
+
+static void a_claim_that_is_older_than_the_timeout_is_handed_over(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    bench->settings.stale_claim_us = LONG_US;
+    bench->settings.stale_check_us = SHORT_US;
+    start_node_that_loses_an_item(bench, id);
+    assert_starts_after(bench, id, LONG_US);
+}
+
+static void old_claims_are_searched_once_in_an_interval(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    bench->settings.stale_claim_us = SHORT_US;
+    bench->settings.stale_check_us = LONG_US;
+    start_node_that_loses_an_item(bench, id);
+    assert_starts_after(bench, id, LONG_US);
+}
+
+static void a_shorter_interval_counts_while_the_node_runs(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    bench->settings.stale_claim_us = SHORT_US;
+    bench->settings.stale_check_us = 3600 * SECOND;
+    start_node_that_loses_an_item(bench, id);
+    pass(bench, LONG_US);
+    assert_int_equal(runs_begun(bench, id), 0);
+    bench->settings.stale_check_us = LONG_US;
+    node_tune(bench->node, &bench->settings);
+    assert_starts_after(bench, id, LONG_US);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_lossy, close_bench)
+    const struct CMUnitTest tests[] = {
+        TEST(a_claim_that_is_older_than_the_timeout_is_handed_over),
+        TEST(old_claims_are_searched_once_in_an_interval),
+        TEST(a_shorter_interval_counts_while_the_node_runs),
+    };
+#undef TEST
+    return cmocka_run_group_tests_name("maintenance", tests, NULL, NULL);
+}
