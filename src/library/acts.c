@@ -80,7 +80,7 @@ enum weir_status weir_act(struct weir *weir, enum weir_act act, const struct wei
     if (status == WEIR_OK) {
         status = act_in_sets(handle, acts[act], &conditions, reason, &acted, error);
         handle_give_back(weir, handle);
-        wake_nodes(weir);
+        library_wake_nodes(weir);
     }
     if (status == WEIR_OK && ret_acted != NULL) {
         *ret_acted = acted;

@@ -1,4 +1,10 @@
-/* Enqueueing: alone, in sets, and inside the caller's own SQLite or PostgreSQL transaction. */
+/* Enqueueing: one request, a set in one transaction, or a request inside the caller's own SQLite or PostgreSQL transaction.
+ *
+ * Each public request is translated into the store's struct without copying its text. A set fails as a whole or has an
+ * outcome per request. Inside a caller's transaction this file uses the caller's connection alone, and never begins,
+ * commits or rolls back. After an enqueue of its own it wakes the nodes of this process, so that they need not wait for the
+ * notice of the store. Any thread of the host runs it.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,13 +13,13 @@
 #include "base/text.h"
 #include "library/library.h"
 
-/* So many requests are translated at once; a larger set is still one transaction. */
+/* The largest set; its translation is in memory at once. */
 enum { SET_MAX = 1000000 };
 
 _Static_assert((int)WEIR_ID_SIZE == (int)UUID_TEXT_MAX, "the public size of an id is the internal one");
 
-/* WEIR_MISUSE when a required member is missing. */
-static enum weir_status request_check(const struct weir_request *request, struct weir_error *error)
+/* WEIR_INVALID_ARGUMENT when a required member is missing. */
+static enum weir_status check_public_request(const struct weir_request *request, struct weir_error *error)
 {
     if (request == NULL || request->workspace == NULL || request->workflow == NULL) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "a request needs a workspace and a workflow");
@@ -21,7 +27,8 @@ static enum weir_status request_check(const struct weir_request *request, struct
     return WEIR_OK;
 }
 
-struct enqueue_request request_of(const struct weir_request *request)
+/* Its text is borrowed from the public request. */
+static struct enqueue_request translate_request(const struct weir_request *request)
 {
     size_t length = request->params_length;
     if (length == 0 && request->params != NULL) {
@@ -39,8 +46,8 @@ struct enqueue_request request_of(const struct weir_request *request)
 }
 
 /* The answer about one request: its own status when the set as a whole went through. */
-static enum weir_status outcome_of(enum weir_status status, const struct enqueue_result *result, char *id,
-                                   struct weir_error *error)
+static enum weir_status report_outcome(enum weir_status status, const struct enqueue_result *result, char *id,
+                                       struct weir_error *error)
 {
     if (status != WEIR_OK) {
         return status;
@@ -58,18 +65,18 @@ enum weir_status weir_enqueue(struct weir *weir, const struct weir_request *requ
 {
     struct store *handle = NULL;
     struct enqueue_result result = {.status = WEIR_OK};
-    enum weir_status status = request_check(request, error);
+    enum weir_status status = check_public_request(request, error);
     if (status == WEIR_OK) {
         status = handle_borrow(weir, &handle, error);
     }
     if (status != WEIR_OK) {
         return status;
     }
-    struct enqueue_request inner = request_of(request);
+    struct enqueue_request inner = translate_request(request);
     status = store_enqueue(handle, &inner, 1, &result, error);
     handle_give_back(weir, handle);
-    wake_nodes(weir);
-    return outcome_of(status, &result, id, error);
+    library_wake_nodes(weir);
+    return report_outcome(status, &result, id, error);
 }
 
 enum weir_status weir_enqueue_sqlite(struct sqlite3 *database, const struct weir_request *request, char id[WEIR_ID_SIZE],
@@ -79,13 +86,13 @@ enum weir_status weir_enqueue_sqlite(struct sqlite3 *database, const struct weir
     if (database == NULL) {
         return error_set(error, WEIR_MISUSE, "weir_enqueue_sqlite needs an open database");
     }
-    enum weir_status status = request_check(request, error);
+    enum weir_status status = check_public_request(request, error);
     if (status != WEIR_OK) {
         return status;
     }
-    struct enqueue_request inner = request_of(request);
+    struct enqueue_request inner = translate_request(request);
     status = assemble_enqueue_on_sqlite(database, &inner, 1, &result, error);
-    return outcome_of(status, &result, id, error);
+    return report_outcome(status, &result, id, error);
 }
 
 enum weir_status weir_enqueue_pq(struct pg_conn *connection, const char *schema, const struct weir_request *request,
@@ -95,24 +102,25 @@ enum weir_status weir_enqueue_pq(struct pg_conn *connection, const char *schema,
     if (connection == NULL) {
         return error_set(error, WEIR_MISUSE, "weir_enqueue_pq needs an open connection");
     }
-    enum weir_status status = request_check(request, error);
+    enum weir_status status = check_public_request(request, error);
     if (status != WEIR_OK) {
         return status;
     }
-    struct enqueue_request inner = request_of(request);
+    struct enqueue_request inner = translate_request(request);
     status = assemble_enqueue_on_postgres(connection, schema, &inner, &result, error);
-    return outcome_of(status, &result, id, error);
+    return report_outcome(status, &result, id, error);
 }
 
-static enum weir_status enqueue_set(struct store *handle, const struct weir_request *requests, size_t count,
-                                    struct weir_result *results, struct weir_error *error)
+/* Translates a set and enqueues it in one transaction. */
+static enum weir_status enqueue_translated(struct store *handle, const struct weir_request *requests, size_t count,
+                                           struct weir_result *results, struct weir_error *error)
 {
     struct enqueue_request *inner = calloc(count, sizeof *inner);
     struct enqueue_result *outcomes = calloc(count, sizeof *outcomes);
     enum weir_status status = inner == NULL || outcomes == NULL ? error_out_of_memory(error) : WEIR_OK;
     if (status == WEIR_OK) {
         for (size_t i = 0; i < count; i++) {
-            inner[i] = request_of(&requests[i]);
+            inner[i] = translate_request(&requests[i]);
         }
         status = store_enqueue(handle, inner, count, outcomes, error);
     }
@@ -134,13 +142,13 @@ enum weir_status weir_enqueue_many(struct weir *weir, const struct weir_request 
         return WEIR_OK;
     }
     if (requests == NULL || results == NULL) {
-        return error_set(error, WEIR_MISUSE, "weir_enqueue_many needs requests and room for results");
+        return error_set(error, WEIR_MISUSE, "weir_enqueue_many needs requests and a place for results");
     }
     if (count > SET_MAX) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "%zu requests are more than the %d of one set", count, SET_MAX);
     }
     for (size_t i = 0; i < count; i++) {
-        enum weir_status status = request_check(&requests[i], error);
+        enum weir_status status = check_public_request(&requests[i], error);
         if (status != WEIR_OK) {
             error_prefix(error, "request %zu", i);
             return status;
@@ -148,9 +156,9 @@ enum weir_status weir_enqueue_many(struct weir *weir, const struct weir_request 
     }
     enum weir_status status = handle_borrow(weir, &handle, error);
     if (status == WEIR_OK) {
-        status = enqueue_set(handle, requests, count, results, error);
+        status = enqueue_translated(handle, requests, count, results, error);
         handle_give_back(weir, handle);
-        wake_nodes(weir);
+        library_wake_nodes(weir);
     }
     return status;
 }

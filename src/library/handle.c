@@ -1,4 +1,11 @@
-/* Opening, handles, events, metrics. */
+/* The open store of a program: opening, borrowed handles, the events that the program receives, metrics.
+ *
+ * A struct weir serves all threads of the host, a store handle one thread at a time. So each public call borrows a handle
+ * from a short list of idle ones, or opens another, and gives it back. The lock covers the list alone: no call of the store
+ * is made under it.
+ *
+ * Events reach the host's function in the thread that emits them. The library never prints and never ends the process.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +22,7 @@ void weir_free(void *memory)
     free(memory);
 }
 
-enum weir_status give_json(json_t *value, char **ret_json, struct weir_error *error)
+enum weir_status library_give_json(json_t *value, char **ret_json, struct weir_error *error)
 {
     struct text text = {.max = JSON_TEXT_BYTES_MAX};
     enum weir_status status = json_write(value, &text, error);
@@ -30,7 +37,8 @@ enum weir_status give_json(json_t *value, char **ret_json, struct weir_error *er
 
 /* --- events --- */
 
-static void pass_on(void *context, const struct event *event)
+/* The subscriber for the host: the public struct has the same fields. */
+static void forward_event(void *context, const struct event *event)
 {
     const struct weir *weir = context;
     struct weir_event out = {
@@ -75,8 +83,8 @@ enum weir_status weir_migrate(const char *url, int *ret_applied, struct weir_err
     return status;
 }
 
-static enum weir_status open_store(struct weir *weir, const char *url, const struct weir_options *options,
-                                   struct weir_error *error)
+static enum weir_status open_first_handle(struct weir *weir, const char *url, const struct weir_options *options,
+                                          struct weir_error *error)
 {
     struct store_options store_options = {
         .url = url, .read_only = options->read_only, .deadline_us = options->deadline_us, .events = &weir->events};
@@ -105,9 +113,9 @@ enum weir_status weir_open(const char *url, const struct weir_options *options, 
     if (status == WEIR_OK) {
         (void)event_subscribe(&weir->events, metrics_event, weir->metrics);
         if (weir->on_event != NULL) {
-            (void)event_subscribe(&weir->events, pass_on, weir);
+            (void)event_subscribe(&weir->events, forward_event, weir);
         }
-        status = open_store(weir, url, options, error);
+        status = open_first_handle(weir, url, options, error);
     }
     if (status != WEIR_OK) {
         weir_close(weir);
@@ -136,7 +144,7 @@ void weir_close(struct weir *weir)
 enum weir_status handle_borrow(struct weir *weir, struct store **ret_handle, struct weir_error *error)
 {
     if (weir == NULL) {
-        return error_set(error, WEIR_MISUSE, "no open store was given");
+        return error_set(error, WEIR_MISUSE, "the call needs an open store");
     }
     struct store *handle = NULL;
     (void)pthread_mutex_lock(&weir->lock);
@@ -154,6 +162,7 @@ enum weir_status handle_borrow(struct weir *weir, struct store **ret_handle, str
 
 void handle_give_back(struct weir *weir, struct store *handle)
 {
+    INVARIANT(handle != NULL);
     (void)pthread_mutex_lock(&weir->lock);
     if (weir->idle_count < IDLE_HANDLES_MAX) {
         weir->idle[weir->idle_count] = handle;

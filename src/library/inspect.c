@@ -1,4 +1,11 @@
-/* Looking at executions, waiting for their end, reporting an end. */
+/* Reading executions, waiting for their end, and reporting an end.
+ *
+ * Each call borrows a handle for its duration. A wait reads the state, then sleeps until the store signals a change or
+ * WAIT_POLL_US has passed. It asks for the signal before it reads, so no change is missed. A busy store does not end a
+ * wait.
+ *
+ * Any thread of the host runs this.
+ */
 #include <poll.h>
 #include <string.h>
 
@@ -8,14 +15,14 @@
 #include "base/uuid.h"
 #include "library/library.h"
 
-/* A waiting call looks again after the first time, also without a wake-up, and never sooner than after the second. */
-#define WAIT_LOOK_US (200 * MICROSECONDS_PER_MS)
+/* A waiting call reads the state after the first time, also without a wake-up, and not sooner than after the second. */
+#define WAIT_POLL_US (200 * MICROSECONDS_PER_MS)
 #define WAIT_PAUSE_US (2 * MICROSECONDS_PER_MS)
 
-static enum weir_status need_id(const char *id, const void *answer, struct weir_error *error)
+static enum weir_status check_id_and_answer(const char *id, const void *answer, struct weir_error *error)
 {
     if (id == NULL || answer == NULL) {
-        return error_set(error, WEIR_MISUSE, "an id and a place for the answer are needed");
+        return error_set(error, WEIR_MISUSE, "the call needs an id and a place for its answer");
     }
     return WEIR_OK;
 }
@@ -24,7 +31,7 @@ enum weir_status weir_show(struct weir *weir, const char *id, char **ret_json, s
 {
     struct store *handle = NULL;
     json_t *execution = NULL;
-    enum weir_status status = need_id(id, ret_json, error);
+    enum weir_status status = check_id_and_answer(id, ret_json, error);
     if (status == WEIR_OK) {
         status = handle_borrow(weir, &handle, error);
     }
@@ -32,14 +39,14 @@ enum weir_status weir_show(struct weir *weir, const char *id, char **ret_json, s
         status = store_show(handle, id, &execution, error);
         handle_give_back(weir, handle);
     }
-    return status == WEIR_OK ? give_json(execution, ret_json, error) : status;
+    return status == WEIR_OK ? library_give_json(execution, ret_json, error) : status;
 }
 
 enum weir_status weir_why(struct weir *weir, const char *id, char **ret_json, struct weir_error *error)
 {
     struct store *handle = NULL;
     json_t *why = NULL;
-    enum weir_status status = need_id(id, ret_json, error);
+    enum weir_status status = check_id_and_answer(id, ret_json, error);
     if (status == WEIR_OK) {
         status = handle_borrow(weir, &handle, error);
     }
@@ -47,7 +54,7 @@ enum weir_status weir_why(struct weir *weir, const char *id, char **ret_json, st
         status = store_why(handle, id, &why, error);
         handle_give_back(weir, handle);
     }
-    return status == WEIR_OK ? give_json(why, ret_json, error) : status;
+    return status == WEIR_OK ? library_give_json(why, ret_json, error) : status;
 }
 
 /* --- waiting --- */
@@ -57,9 +64,9 @@ _Static_assert(WEIR_END_COMPLETED + ITEM_COMPLETED == (int)ITEM_COMPLETED &&
                    (int)ITEM_CANCELLED == ITEM_COMPLETED + WEIR_END_CANCELLED,
                "ends are the terminal states, in their order");
 
-/* The whole id of which `id` may be the beginning: a later one with this beginning is another execution. */
-static enum weir_status find_whole(struct store *handle, const char *id, char whole[UUID_TEXT_MAX],
-                                   struct weir_error *error)
+/* Finds the whole id for the beginning of one, once: a later execution may have the same beginning. */
+static enum weir_status find_execution_id(struct store *handle, const char *id, char whole[UUID_TEXT_MAX],
+                                          struct weir_error *error)
 {
     json_t *why = NULL;
     if (uuid_is_valid(id) && strspn(id, "0123456789abcdef-") == UUID_TEXT_LENGTH) {
@@ -74,7 +81,9 @@ static enum weir_status find_whole(struct store *handle, const char *id, char wh
     return status;
 }
 
-static enum weir_status look(struct store *handle, const char *id, enum item_state *ret_state, struct weir_error *error)
+/* By the list, which is cheaper than the whole execution. */
+static enum weir_status read_execution_state(struct store *handle, const char *id, enum item_state *ret_state,
+                                             struct weir_error *error)
 {
     json_t *page = NULL;
     struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.id = id}, .limit = 1};
@@ -91,38 +100,38 @@ static enum weir_status look(struct store *handle, const char *id, enum item_sta
     return status;
 }
 
-static void sleep_us(int fd, int64_t duration_us)
+static void sleep_or_wake(int fd, int64_t duration_us)
 {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     (void)poll(&ready, fd >= 0 ? 1 : 0, time_to_poll_ms(duration_us));
 }
 
-/* Until the store changed, or it is time to look anyway, or `until_us` is there. */
+/* Returns when the store has changed, when the next poll is due, or at `until_us`. */
 static void await_change(struct store *handle, int64_t until_us)
 {
     const struct clock *clock = clock_system();
-    int64_t look_us = clock_boot(clock) + WAIT_LOOK_US;
+    int64_t poll_us = clock_boot(clock) + WAIT_POLL_US;
     int64_t again_us = TIME_NEVER;
     int fd = store_wake_fd(handle);
-    sleep_us(-1, WAIT_PAUSE_US);
-    while (fd < 0 || !store_wake_drain(handle, &again_us)) { /* without an fd every answer would be "perhaps" */
-        int64_t left_us = (look_us < until_us ? look_us : until_us) - clock_boot(clock);
+    sleep_or_wake(-1, WAIT_PAUSE_US);
+    while (fd < 0 || !store_wake_drain(handle, &again_us)) { /* without a descriptor the store cannot name a change */
+        int64_t left_us = (poll_us < until_us ? poll_us : until_us) - clock_boot(clock);
         if (left_us <= 0) {
             return;
         }
-        sleep_us(fd, again_us < left_us ? again_us : left_us);
-        fd = store_wake_fd(handle); /* a lost connection has another one */
+        sleep_or_wake(fd, again_us < left_us ? again_us : left_us);
+        fd = store_wake_fd(handle); /* after a lost connection it is another one */
     }
 }
 
-static enum weir_status await_end(struct store *handle, const char *id, int64_t timeout_us, enum item_state *ret_state,
-                                  struct weir_error *error)
+static enum weir_status await_execution_end(struct store *handle, const char *id, int64_t timeout_us,
+                                            enum item_state *ret_state, struct weir_error *error)
 {
     int64_t until_us = timeout_us < 0 ? TIME_NEVER : time_add(clock_boot(clock_system()), timeout_us);
-    (void)store_wake_fd(handle); /* from now on it notices changes; then look: none is missed */
+    (void)store_wake_fd(handle); /* asks for signals before the first read, so that no change is missed */
     for (;;) {
-        enum weir_status status = look(handle, id, ret_state, error);
-        /* Another process has the file for long: that is no reason to stop waiting. */
+        enum weir_status status = read_execution_state(handle, id, ret_state, error);
+        /* Another process may lock the file for long; the wait goes on. */
         if (status != WEIR_STORE_BUSY && (status != WEIR_OK || item_is_terminal(*ret_state))) {
             return status;
         }
@@ -139,16 +148,16 @@ enum weir_status weir_wait(struct weir *weir, const char *id, int64_t timeout_us
     struct store *handle = NULL;
     enum item_state state = ITEM_PENDING;
     char whole[UUID_TEXT_MAX];
-    enum weir_status status = need_id(id, "", error);
+    enum weir_status status = check_id_and_answer(id, "", error);
     if (status == WEIR_OK) {
         status = handle_borrow(weir, &handle, error);
     }
     if (status != WEIR_OK) {
         return status;
     }
-    status = find_whole(handle, id, whole, error);
+    status = find_execution_id(handle, id, whole, error);
     if (status == WEIR_OK) {
-        status = await_end(handle, whole, timeout_us, &state, error);
+        status = await_execution_end(handle, whole, timeout_us, &state, error);
     }
     handle_give_back(weir, handle);
     if (status == WEIR_OK && ret_json != NULL) {
@@ -170,7 +179,7 @@ enum weir_status weir_complete(struct weir *weir, const char *id, const struct w
                                              [WEIR_END_CANCELLED] = RECORD_CANCELLED};
     struct store *handle = NULL;
     struct completion completion = {.id = id, .kind = RECORD_COMPLETED, .actor = "library"};
-    enum weir_status status = need_id(id, "", error);
+    enum weir_status status = check_id_and_answer(id, "", error);
     if (status == WEIR_OK && outcome != NULL && (unsigned)outcome->end >= sizeof kinds / sizeof kinds[0]) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "%d is no end", (int)outcome->end);
     }
@@ -190,6 +199,6 @@ enum weir_status weir_complete(struct weir *weir, const char *id, const struct w
     }
     status = store_complete(handle, &completion, error);
     handle_give_back(weir, handle);
-    wake_nodes(weir);
+    library_wake_nodes(weir);
     return status;
 }

@@ -25,19 +25,16 @@ struct weir {
     struct weir_node *nodes; /* open on this store: woken by changes of this process */
 };
 
-/* Its nodes look for work at once, instead of when the store's file shows the change. */
-void wake_nodes(struct weir *weir);
+/* Wakes the nodes of this process at once, before the store signals the change. */
+void library_wake_nodes(struct weir *weir);
 
 /* A handle for the calling thread until it is given back; opened when none is idle. Errors as store_open_again(). */
 WEIR_MUST_CHECK enum weir_status handle_borrow(struct weir *weir, struct store **ret_handle, struct weir_error *error);
 /* Keeps it for the next call, or closes it when enough are idle. */
 void handle_give_back(struct weir *weir, struct store *handle);
 
-/* Hands `value` out as text for weir_free(), and releases it. */
-WEIR_MUST_CHECK enum weir_status give_json(json_t *value, char **ret_json, struct weir_error *error);
-
-/* The request of the store that stands for the public one; text is borrowed from it. */
-struct enqueue_request request_of(const struct weir_request *request);
+/* Writes `value` as text that the caller frees with weir_free(), and releases it. */
+WEIR_MUST_CHECK enum weir_status library_give_json(json_t *value, char **ret_json, struct weir_error *error);
 
 /* The store's filter for the public one; text is borrowed from it. Errors: WEIR_INVALID_ARGUMENT (states). */
 WEIR_MUST_CHECK enum weir_status filter_of(const struct weir_filter *filter, struct execution_filter *ret_filter,

@@ -1,4 +1,12 @@
-/* Nodes: a store, an engine and the loops between them. */
+/* A node of the public interface: a store handle, an engine and the loops of src/dispatch between them.
+ *
+ * The engine is opened first, because it may fork: it then has fewer descriptors to close. The node is listed in its struct
+ * weir, so that each change by this process wakes it. It runs in threads of its own after weir_node_start(), or in the
+ * caller's thread by weir_node_step(); never both.
+ *
+ * A stop waits for running executions, then interrupts them, each with a deadline. Without threads the waiting call steps
+ * the node itself. The list is under the lock of the struct weir; everything else belongs to the thread that owns the node.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -24,7 +32,8 @@ struct weir_node {
 
 /* --- the nodes of a store --- */
 
-static void join(struct weir_node *node)
+/* From here on changes by this process wake the node. */
+static void list_open_node(struct weir_node *node)
 {
     (void)pthread_mutex_lock(&node->weir->lock);
     node->next = node->weir->nodes;
@@ -32,7 +41,7 @@ static void join(struct weir_node *node)
     (void)pthread_mutex_unlock(&node->weir->lock);
 }
 
-static void leave(struct weir_node *node)
+static void unlist_open_node(struct weir_node *node)
 {
     (void)pthread_mutex_lock(&node->weir->lock);
     for (struct weir_node **at = &node->weir->nodes; *at != NULL; at = &(*at)->next) {
@@ -44,7 +53,7 @@ static void leave(struct weir_node *node)
     (void)pthread_mutex_unlock(&node->weir->lock);
 }
 
-void wake_nodes(struct weir *weir)
+void library_wake_nodes(struct weir *weir)
 {
     (void)pthread_mutex_lock(&weir->lock);
     for (struct weir_node *node = weir->nodes; node != NULL; node = node->next) {
@@ -55,8 +64,9 @@ void wake_nodes(struct weir *weir)
 
 /* --- opening --- */
 
-static enum weir_status open_temporal(struct weir_node *node, const struct weir_node_options *options,
-                                      struct weir_error *error)
+/* Passes the public options on. Handlers and exec steps run inside a node, which has one engine. */
+static enum weir_status open_temporal_engine(struct weir_node *node, const struct weir_node_options *options,
+                                             struct weir_error *error)
 {
     const struct weir_temporal *given = options->temporal;
     struct temporal_options temporal = {.address = given->address,
@@ -85,11 +95,11 @@ static enum weir_status open_temporal(struct weir_node *node, const struct weir_
     return assemble_engine("temporal", &engine_options, &node->engine, error);
 }
 
-static enum weir_status open_engine(struct weir_node *node, const struct weir_node_options *options,
-                                    struct weir_error *error)
+static enum weir_status open_node_engine(struct weir_node *node, const struct weir_node_options *options,
+                                         struct weir_error *error)
 {
     if (options->temporal != NULL) {
-        return open_temporal(node, options, error);
+        return open_temporal_engine(node, options, error);
     }
     struct in_process_options in_process = {.max_running = options->max_running,
                                             .handler_threads = options->handler_threads,
@@ -103,7 +113,9 @@ static enum weir_status open_engine(struct weir_node *node, const struct weir_no
     return assemble_engine("in_process", &engine_options, &node->engine, error);
 }
 
-static enum weir_status open_node(struct weir_node *node, const struct weir_node_options *options, struct weir_error *error)
+/* The setting 0 of the public options is the default of the node, too. */
+static enum weir_status open_inner_node(struct weir_node *node, const struct weir_node_options *options,
+                                        struct weir_error *error)
 {
     struct node_settings settings = {.name = options->name,
                                      .group = options->group,
@@ -132,18 +144,18 @@ enum weir_status weir_node_open(struct weir *weir, const struct weir_node_option
     }
     node->weir = weir;
     node->stop_grace_us = options->stop_grace_us > 0 ? options->stop_grace_us : STOP_GRACE_US;
-    enum weir_status status = open_engine(node, options, error); /* first: it may fork, and has fewer files to close then */
+    enum weir_status status = open_node_engine(node, options, error); /* first: it may fork */
     if (status == WEIR_OK) {
         status = store_open_again(weir->store, &node->store, error);
     }
     if (status == WEIR_OK) {
-        status = open_node(node, options, error);
+        status = open_inner_node(node, options, error);
     }
     if (status != WEIR_OK) {
         weir_node_close(node);
         return status;
     }
-    join(node);
+    list_open_node(node);
     *ret_node = node;
     return WEIR_OK;
 }
@@ -173,7 +185,8 @@ enum weir_status weir_node_health(struct weir_node *node, struct weir_error *err
     return own.status;
 }
 
-static int64_t step(struct weir_node *node)
+/* Returns the time until the next step; -1 = none is due. */
+static int64_t step_node_once(struct weir_node *node)
 {
     int64_t next_us = node_step(node->node);
     int64_t now_us = clock_boot(clock_system());
@@ -185,7 +198,7 @@ enum weir_status weir_node_step(struct weir_node *node, int64_t *ret_wait_us, st
     if (node->has_threads) {
         return error_set(error, WEIR_MISUSE, "the node runs in threads of its own, it cannot be stepped");
     }
-    int64_t wait_us = step(node);
+    int64_t wait_us = step_node_once(node);
     enum weir_status status = weir_node_health(node, error);
     if (status == WEIR_OK && ret_wait_us != NULL) {
         *ret_wait_us = wait_us;
@@ -230,13 +243,13 @@ static enum weir_status step_until_stopped(struct weir_node *node, int64_t deadl
 {
     int64_t until_us = time_add(clock_boot(clock_system()), deadline_us);
     while (!node_is_stopped(node->node)) {
-        int64_t wait_us = step(node);
+        int64_t wait_us = step_node_once(node);
         int64_t left_us = until_us - clock_boot(clock_system());
         if (node_is_stopped(node->node)) {
             break;
         }
         if (left_us <= 0) {
-            return error_set(error, WEIR_TIMED_OUT, "the node still stops");
+            return error_set(error, WEIR_TIMED_OUT, "the node is still stopping");
         }
         if (wait_us < 0 || wait_us > left_us) {
             wait_us = left_us;
@@ -247,8 +260,9 @@ static enum weir_status step_until_stopped(struct weir_node *node, int64_t deadl
     return WEIR_OK;
 }
 
-static enum weir_status await_stop(struct weir_node *node, int64_t deadline_us, bool *ret_graceful,
-                                   struct weir_error *error)
+/* WEIR_TIMED_OUT after `deadline_us`; the stop goes on. */
+static enum weir_status await_node_stop(struct weir_node *node, int64_t deadline_us, bool *ret_graceful,
+                                        struct weir_error *error)
 {
     if (!node->has_threads) {
         return step_until_stopped(node, deadline_us, error);
@@ -263,11 +277,11 @@ enum weir_status weir_node_stop(struct weir_node *node, int64_t grace_us, bool *
         grace_us = node->stop_grace_us;
     }
     node_begin_stop(node->node, NODE_STOP_GRACEFUL);
-    enum weir_status status = await_stop(node, grace_us, &graceful, error);
+    enum weir_status status = await_node_stop(node, grace_us, &graceful, error);
     if (status == WEIR_TIMED_OUT) {
         graceful = false;
         node_begin_stop(node->node, NODE_STOP_INTERRUPT);
-        status = await_stop(node, INTERRUPT_DEADLINE_US, NULL, error);
+        status = await_node_stop(node, INTERRUPT_DEADLINE_US, NULL, error);
     }
     if (status == WEIR_OK && ret_graceful != NULL) {
         *ret_graceful = graceful;
@@ -278,7 +292,7 @@ enum weir_status weir_node_stop(struct weir_node *node, int64_t grace_us, bool *
 void weir_node_close(struct weir_node *node)
 {
     if (node != NULL) {
-        leave(node);
+        unlist_open_node(node);
         node_close(node->node);
         engine_close(node->engine);
         store_close(node->store);

@@ -1,4 +1,9 @@
-/* Workflows, workspaces, plans. */
+/* Workflows, workspaces and plans of a store.
+ *
+ * A definition is read and checked before the store sees it; the store gets its canonical text, and gives the same version
+ * for the same text. Changes of workspaces and plans wake the nodes of this process, because they may free slots. A refusal
+ * of the store names the place in the caller's source. Any thread of the host runs this.
+ */
 #include <string.h>
 
 #include "base/error.h"
@@ -8,8 +13,9 @@
 
 enum { CANONICAL_BYTES_MAX = 4 * DEFINITION_BYTES_MAX };
 
-static enum weir_status publish(struct weir *weir, const struct definition *definition, const char *source,
-                                struct published *published, struct weir_error *error)
+/* Stores the canonical text of a checked definition. */
+static enum weir_status publish_definition(struct weir *weir, const struct definition *definition, const char *source,
+                                           struct published *published, struct weir_error *error)
 {
     struct text canonical = {.max = CANONICAL_BYTES_MAX};
     struct store *handle = NULL;
@@ -37,7 +43,7 @@ enum weir_status weir_publish_workflow(struct weir *weir, const char *text, size
     const char *name = source == NULL ? "workflow" : source;
     enum weir_status status = definition_read(text, length == 0 ? strlen(text) : length, name, &definition, error);
     if (status == WEIR_OK) {
-        status = publish(weir, definition, name, &published, error);
+        status = publish_definition(weir, definition, name, &published, error);
     }
     definition_close(definition);
     if (status == WEIR_OK && ret_published != NULL) {
@@ -46,7 +52,9 @@ enum weir_status weir_publish_workflow(struct weir *weir, const char *text, size
     return status;
 }
 
-static enum weir_status change_workspace(struct weir *weir, const struct workspace_change *change, struct weir_error *error)
+/* Fields that the change leaves empty stay. */
+static enum weir_status set_workspace_fields(struct weir *weir, const struct workspace_change *change,
+                                             struct weir_error *error)
 {
     struct store *handle = NULL;
     if (change->name == NULL) {
@@ -56,7 +64,7 @@ static enum weir_status change_workspace(struct weir *weir, const struct workspa
     if (status == WEIR_OK) {
         status = store_set_workspace(handle, change, error);
         handle_give_back(weir, handle);
-        wake_nodes(weir);
+        library_wake_nodes(weir);
     }
     return status;
 }
@@ -66,13 +74,13 @@ enum weir_status weir_set_workspace(struct weir *weir, const char *name, const c
 {
     struct workspace_change change = {
         .name = name, .plan = plan, .max_concurrent = max_concurrent, .paused = -1, .create = true};
-    return change_workspace(weir, &change, error);
+    return set_workspace_fields(weir, &change, error);
 }
 
 enum weir_status weir_pause_workspace(struct weir *weir, const char *name, bool paused, struct weir_error *error)
 {
     struct workspace_change change = {.name = name, .paused = paused};
-    return change_workspace(weir, &change, error);
+    return set_workspace_fields(weir, &change, error);
 }
 
 enum weir_status weir_set_plan(struct weir *weir, const char *name, int64_t max_concurrent, int weight,
@@ -87,7 +95,7 @@ enum weir_status weir_set_plan(struct weir *weir, const char *name, int64_t max_
     if (status == WEIR_OK) {
         status = store_set_plan(handle, &change, error);
         handle_give_back(weir, handle);
-        wake_nodes(weir);
+        library_wake_nodes(weir);
     }
     return status;
 }

@@ -1,3 +1,16 @@
+/* Events as lines of a log.
+ *
+ *   1. Below the level of the log nothing is done. Else the line is built on the stack, without the lock. A field that does
+ *      not fit ends the line: no later field is added, so a line has no holes.
+ *   2. Under the lock the line is written with one write(), and only when poll() shows that it cannot block. The first line
+ *      that finds no space waits LOG_WAIT_MS; while the reader is stalled, later lines wait no more.
+ *   3. A line that cannot be written is dropped and counted. The next written line is followed by the count.
+ *   4. After a dropped line the workspaces share the log for LOG_SHORT_US: a workspace that is more than LOG_LEAD lines
+ * ahead of its share is dropped, so that one busy workspace does not displace the lines of all others.
+ *
+ * The log never stops its emitter, never allocates, and never passes a control character to a terminal. log_event() runs in
+ * any thread.
+ */
 #include "observe/log.h"
 
 #include <errno.h>
@@ -53,7 +66,7 @@ static const char *const messages[EVENT_TYPE_COUNT] = {
     [EVENT_STORE_LOG_DAMAGED] = "Acknowledged work is lost: the write-ahead log was damaged",
     [EVENT_STORE_TLS_OPTIONAL] = "The connection to the store need not be encrypted",
     [EVENT_STORE_CALLED] = "Store called",
-    [EVENT_STORE_UNWATCHED] = "What other processes enqueue is found by polls alone",
+    [EVENT_STORE_UNWATCHED] = "Requests of other processes are found by polls alone",
     [EVENT_STORE_WATCHED] = "Other processes wake this one again",
     [EVENT_RETENTION_PURGED] = "Removed ended executions past their retention",
     [EVENT_LOOP_FAILED] = "A loop of this node failed",
@@ -121,6 +134,7 @@ bool log_level_parse(const char *name, enum event_level *ret_level)
 
 void log_init(struct log *log, const struct log_options *options)
 {
+    INVARIANT(log != NULL && options != NULL);
     bool is_terminal = isatty(options->fd) == 1;
     const char *no_colour = getenv("NO_COLOR");
     const char *term = getenv("TERM");
@@ -164,7 +178,7 @@ static void line_add(struct line *line, const char *bytes, size_t length, size_t
 }
 
 /* The character at `at` and its length; length 0 when it is no UTF-8. */
-static size_t read_character(const char *at, size_t left, uint32_t *ret_point)
+static size_t read_utf8_character(const char *at, size_t left, uint32_t *ret_point)
 {
     static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
     for (size_t length = 1; length <= 4 && length <= left; length++) {
@@ -180,7 +194,7 @@ static size_t read_character(const char *at, size_t left, uint32_t *ret_point)
     return 0;
 }
 
-/* Controls, and characters that turn the direction of text: a terminal must never see them. */
+/* Controls, and characters that change the direction of text: a terminal must never receive them. */
 static bool must_escape(uint32_t point)
 {
     return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x061c || point == 0x200e || point == 0x200f ||
@@ -195,7 +209,7 @@ static void json_string(const char *from, char *to)
     to[used++] = '"';
     while (left > 0 && used < FIELD_BYTES_MAX) {
         uint32_t point = 0;
-        size_t length = read_character(from, left, &point);
+        size_t length = read_utf8_character(from, left, &point);
         if (length == 0) {
             to[used++] = '?';
             length = 1;
@@ -261,6 +275,7 @@ static void line_add_field(struct line *line, bool as_json, size_t index, const 
     }
 }
 
+/* ANSI colours. */
 static const char *level_colour(enum event_level level)
 {
     static const char *const colours[] = {
@@ -268,6 +283,7 @@ static const char *level_colour(enum event_level level)
     return colours[level];
 }
 
+/* Time, level, name and sentence. */
 static void line_begin(struct line *line, const struct log *log, bool as_json, const struct event *event, int64_t wall_us)
 {
     enum event_level level = event_level(event->type);
@@ -288,6 +304,7 @@ static void line_begin(struct line *line, const struct log *log, bool as_json, c
 
 size_t log_line(const struct log *log, const struct event *event, int64_t wall_us, char *to)
 {
+    INVARIANT(log != NULL && event != NULL && to != NULL);
     struct line line = {.to = to};
     bool as_json = log->format == LOG_JSON; /* once: log_tune() may change it meanwhile */
     line_begin(&line, log, as_json, event, wall_us);
@@ -322,7 +339,8 @@ static bool write_line(struct log *log, const char *line, size_t length)
     return written >= 0;
 }
 
-static void write_dropped(struct log *log)
+/* After a line that was written. */
+static void write_drop_count(struct log *log)
 {
     char line[256];
     char time[TIME_TEXT_MAX];
@@ -344,8 +362,8 @@ static void write_dropped(struct log *log)
 
 /* --- sharing a log that is short --- */
 
-/* NULL while there is room for all, and for events of no workspace. */
-static struct log_share *share_of(struct log *log, const char *workspace, int64_t now_us)
+/* NULL while the log has space for all, and for events without a workspace. */
+static struct log_share *log_share_of(struct log *log, const char *workspace, int64_t now_us)
 {
     if (workspace == NULL || now_us >= log->short_until_us) {
         return NULL;
@@ -356,12 +374,13 @@ static struct log_share *share_of(struct log *log, const char *workspace, int64_
     return share;
 }
 
-static bool is_over(const struct log *log, const struct log_share *share)
+/* The workspace has written more than its share, and LOG_LEAD lines. */
+static bool share_is_spent(const struct log *log, const struct log_share *share)
 {
     return share != NULL && share->lines * log->active > log->short_lines + LOG_LEAD;
 }
 
-static void note_written(struct log *log, struct log_share *share)
+static void note_line_written(struct log *log, struct log_share *share)
 {
     if (share != NULL) {
         share->lines++;
@@ -369,7 +388,8 @@ static void note_written(struct log *log, struct log_share *share)
     }
 }
 
-static void note_no_room(struct log *log, int64_t now_us)
+/* Begins the time in which workspaces share the log, or prolongs it. */
+static void note_stalled(struct log *log, int64_t now_us)
 {
     if (now_us >= log->short_until_us) {
         memset(log->shares, 0, sizeof log->shares);
@@ -381,6 +401,7 @@ static void note_no_room(struct log *log, int64_t now_us)
 
 void log_event(void *context, const struct event *event)
 {
+    INVARIANT(context != NULL && event != NULL);
     struct log *log = context;
     char line[LOG_LINE_BYTES_MAX + 1];
     if (event_level(event->type) < log->least) {
@@ -389,19 +410,19 @@ void log_event(void *context, const struct event *event)
     size_t length = log_line(log, event, clock_wall(log->clock), line);
     int64_t now_us = clock_boot(log->clock);
     (void)pthread_mutex_lock(&log->lock);
-    struct log_share *share = share_of(log, event->workspace, now_us);
-    if (is_over(log, share)) {
+    struct log_share *share = log_share_of(log, event->workspace, now_us);
+    if (share_is_spent(log, share)) {
         log->dropped++;
     } else if (write_line(log, line, length)) {
         log->stalled = false;
-        note_written(log, share);
+        note_line_written(log, share);
         if (log->dropped > 0) {
-            write_dropped(log);
+            write_drop_count(log);
         }
     } else {
         log->stalled = true;
         log->dropped++;
-        note_no_room(log, now_us);
+        note_stalled(log, now_us);
     }
     (void)pthread_mutex_unlock(&log->lock);
 }

@@ -10,7 +10,7 @@
  * A log must never stop a node: the reader of the pipe may stop reading. A line that cannot be written
  * within LOG_WAIT_MS is dropped and counted, and the next line that gets through is followed by the count.
  *
- * Owner: the caller; the descriptor stays his. Threads: log_event() from any thread, the rest before and after.
+ * Owner: the caller, who also closes the descriptor. Threads: log_event() from any thread, the rest before and after.
  */
 #ifndef WEIR_OBSERVE_LOG_H
 #define WEIR_OBSERVE_LOG_H

@@ -1,4 +1,12 @@
-/* The registry: which event feeds which series. Rendering of the store's counters is in metrics_status.c. */
+/* The registry: it counts the events of this process and renders the counts as Prometheus text.
+ *
+ * Three tables name the event that feeds each series: counters, counters with one label, and histograms. To add a series,
+ * add a row. A series with an alias is rendered twice, the second time under the specification's name. Values of a label
+ * are bounded; the counts of further values are added under `_other`.
+ *
+ * metrics_event() is a subscriber and runs in any thread: it takes one lock, makes no query, and loses at most a label's
+ * value when memory is short. Counters of the store are rendered in metrics_status.c.
+ */
 #include "observe/metrics.h"
 
 #include <inttypes.h>
@@ -153,6 +161,7 @@ void metrics_close(struct metrics *metrics)
     free(metrics);
 }
 
+/* The linear search is short: METRICS_LABELS_MAX values. */
 static void count_label(struct labelled *labelled, const char *value)
 {
     if (value == NULL || value[0] == '\0') {
@@ -181,7 +190,8 @@ static const double *buckets_of(size_t index, size_t *ret_count)
     return is_size ? size_buckets : second_buckets;
 }
 
-static void observe(struct histogram *histogram, size_t index, const struct event *event)
+/* Adds a value to the first bucket that holds it. */
+static void add_observation(struct histogram *histogram, size_t index, const struct event *event)
 {
     bool is_size = histograms[index].observes == OBSERVES_COUNT;
     double value = is_size ? (double)event->count : (double)event->duration_us / (double)MICROSECONDS_PER_SECOND;
@@ -199,6 +209,7 @@ static void observe(struct histogram *histogram, size_t index, const struct even
 
 void metrics_event(void *context, const struct event *event)
 {
+    INVARIANT(context != NULL && event != NULL);
     struct metrics *metrics = context;
     (void)pthread_mutex_lock(&metrics->lock);
     for (size_t i = 0; i < COUNTER_COUNT; i++) {
@@ -213,7 +224,7 @@ void metrics_event(void *context, const struct event *event)
     }
     for (size_t i = 0; i < HISTOGRAM_COUNT; i++) {
         if (histograms[i].event == event->type) {
-            observe(&metrics->histograms[i], i, event);
+            add_observation(&metrics->histograms[i], i, event);
         }
     }
     if (event->type == EVENT_ENGINE_DOWN || event->type == EVENT_ENGINE_UP) {
@@ -236,6 +247,7 @@ static void render_labelled(struct metrics_text *to, const char *name, const cha
     }
 }
 
+/* Buckets are cumulated here, as the format demands. */
 static void render_histogram(struct metrics_text *to, const char *name, size_t index, const struct histogram *histogram)
 {
     char series[128];
@@ -293,6 +305,7 @@ static void render_all(const struct metrics *metrics, struct metrics_text *to)
 
 enum weir_status metrics_render(struct metrics *metrics, struct text *to)
 {
+    INVARIANT(metrics != NULL && to != NULL);
     struct metrics_text text = {.to = to};
     (void)pthread_mutex_lock(&metrics->lock);
     render_all(metrics, &text);

@@ -1,11 +1,17 @@
-/* The store's kept counters as metrics: the state of the queue, the same for each caller. */
+/* The state of the queue as metrics: renders the answer of store_status(), the same for each caller.
+ *
+ * Gauges without a label come from two tables, series per workspace and per group from two more. A key that the answer does
+ * not have is left out. The answer names METRICS_WORKSPACES_MAX workspaces at most; the rest is added under `_other` where
+ * the totals allow it. It makes no query and keeps nothing; any thread.
+ */
 #include <string.h>
 
 #include "base/clock.h"
 #include "observe/metrics.h"
 #include "observe/metrics_text.h"
 
-static double number_of(const json_t *object, const char *key)
+/* true = 1; a missing key = 0. */
+static double status_number(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     return json_is_true(value) ? 1 : json_number_value(value);
@@ -54,7 +60,7 @@ static void render_scheduler(struct metrics_text *to, const json_t *status)
     for (size_t i = 0; i < sizeof scheduler_gauges / sizeof scheduler_gauges[0]; i++) {
         metrics_text_head(to, scheduler_gauges[i].name, "gauge", scheduler_gauges[i].help);
         metrics_text_sample(to, scheduler_gauges[i].name, NULL, NULL,
-                            number_of(scheduler, scheduler_gauges[i].key) / scheduler_gauges[i].divisor);
+                            status_number(scheduler, scheduler_gauges[i].key) / scheduler_gauges[i].divisor);
     }
 }
 
@@ -65,7 +71,7 @@ static void render_reasons(struct metrics_text *to, const json_t *status)
     json_t *count;
     metrics_text_head(to, "weir_pending", "gauge", "Executions that wait, by the reason that holds them back.");
     if (reasons == NULL) {
-        metrics_text_sample(to, "weir_pending", "reason", "_all", number_of(status, "pending"));
+        metrics_text_sample(to, "weir_pending", "reason", "_all", status_number(status, "pending"));
         return;
     }
     json_object_foreach((json_t *)reasons, reason, count)
@@ -91,7 +97,7 @@ static void render_workspaces(struct metrics_text *to, const json_t *status)
          "How long the next execution of a workspace has waited.", (double)MICROSECONDS_PER_SECOND},
     };
     const json_t *workspaces = json_object_get(status, "workspaces");
-    bool has_others = number_of(status, "workspace_count") > (double)json_array_size(workspaces);
+    bool has_others = status_number(status, "workspace_count") > (double)json_array_size(workspaces);
     for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
         size_t at;
         json_t *workspace;
@@ -99,13 +105,13 @@ static void render_workspaces(struct metrics_text *to, const json_t *status)
         metrics_text_head(to, series[i].name, "gauge", series[i].help);
         json_array_foreach(workspaces, at, workspace)
         {
-            double value = number_of(workspace, series[i].key) / series[i].divisor;
+            double value = status_number(workspace, series[i].key) / series[i].divisor;
             const char *name = json_string_value(json_object_get(workspace, "name"));
             sum += value;
             metrics_text_sample(to, series[i].name, "workspace", name == NULL ? "" : name, value);
         }
         if (has_others && series[i].total != NULL) {
-            metrics_text_sample(to, series[i].name, "workspace", "_other", number_of(status, series[i].total) - sum);
+            metrics_text_sample(to, series[i].name, "workspace", "_other", status_number(status, series[i].total) - sum);
         }
     }
 }
@@ -130,7 +136,7 @@ static void render_groups(struct metrics_text *to, const json_t *status)
         {
             const char *name = json_string_value(json_object_get(group, "name"));
             metrics_text_sample(to, series[i].name, "group", name == NULL ? "" : name,
-                                number_of(group, series[i].key) / series[i].divisor);
+                                status_number(group, series[i].key) / series[i].divisor);
         }
     }
 }
@@ -141,14 +147,15 @@ enum weir_status metrics_render_store(const json_t *status, struct text *to)
     for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++) {
         if (json_object_get(status, gauges[i].key) != NULL) {
             metrics_text_head(&text, gauges[i].name, "gauge", gauges[i].help);
-            metrics_text_sample(&text, gauges[i].name, NULL, NULL, number_of(status, gauges[i].key) / gauges[i].divisor);
+            metrics_text_sample(&text, gauges[i].name, NULL, NULL,
+                                status_number(status, gauges[i].key) / gauges[i].divisor);
         }
     }
     render_scheduler(&text, status);
     metrics_text_head(&text, "weir_ended_executions_total", "counter", "Executions that have ended, in the whole store.");
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         metrics_text_sample(&text, "weir_ended_executions_total", "status", endings[i].status,
-                            number_of(status, endings[i].key));
+                            status_number(status, endings[i].key));
     }
     render_reasons(&text, status);
     render_workspaces(&text, status);

@@ -1,3 +1,8 @@
+/* Writes lines of the Prometheus text format 0.0.4 into a bounded text.
+ *
+ * The first failure is kept in the struct, and every later call does nothing: the caller checks it once, at the end. Values
+ * of labels are escaped, so no workspace's name can end a line or a label. Any thread, one text each.
+ */
 #include "observe/metrics_text.h"
 
 #include <math.h>
@@ -13,7 +18,7 @@ void metrics_text_head(struct metrics_text *text, const char *name, const char *
 }
 
 /* Backslash, quote and newline are escaped (the format's rule); text_make_safe() has replaced newlines before. */
-static void add_label(struct metrics_text *text, const char *label, const char *value)
+static void add_label_value(struct metrics_text *text, const char *label, const char *value)
 {
     char safe[WORKSPACE_NAME_MAX * 2 + 1];
     text_copy(safe, sizeof safe, value);
@@ -39,7 +44,7 @@ void metrics_text_sample(struct metrics_text *text, const char *name, const char
         text->status = text_add_string(text->to, name);
     }
     if (text->status == WEIR_OK && label != NULL) {
-        add_label(text, label, label_value);
+        add_label_value(text, label, label_value);
     }
     if (text->status == WEIR_OK) {
         bool is_whole = fabs(value) < 1e15 && floor(value) == value;
