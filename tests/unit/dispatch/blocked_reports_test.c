@@ -54,7 +54,7 @@ static void watch(struct bench *bench)
     told = 0;
 }
 
-static void what_is_held_waits_and_the_others_go_on(void **state)
+static void blocked_reports_wait_and_all_others_go_on(void **state)
 {
     struct bench *bench = *state;
     char other[UUID_TEXT_MAX];
@@ -74,7 +74,7 @@ static void what_is_held_waits_and_the_others_go_on(void **state)
     assert_int_equal(bench->counts[EVENT_EXECUTION_COMPLETED], 2);
 }
 
-static void an_end_that_comes_while_the_start_is_held_tells_of_both(void **state)
+static void an_end_behind_a_blocked_start_emits_both_events(void **state)
 {
     struct bench *bench = *state;
     watch(bench);
@@ -118,7 +118,7 @@ static void hold_crowd(struct bench *bench)
     assert_true(told > RECORD_BATCH_MOST);
 }
 
-static void others_go_on_however_many_are_held(void **state)
+static void new_reports_are_recorded_however_many_are_blocked(void **state)
 {
     struct bench *bench = *state;
     hold_crowd(bench);
@@ -195,9 +195,9 @@ static void a_set_full_of_held_ones_is_not_looked_at_all_the_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_is_held_waits_and_the_others_go_on),
-        TEST(an_end_that_comes_while_the_start_is_held_tells_of_both),
-        TEST(others_go_on_however_many_are_held),
+        TEST(blocked_reports_wait_and_all_others_go_on),
+        TEST(an_end_behind_a_blocked_start_emits_both_events),
+        TEST(new_reports_are_recorded_however_many_are_blocked),
         TEST(a_holder_that_goes_during_a_round_changes_no_order),
         TEST(a_set_full_of_held_ones_is_not_looked_at_all_the_time),
     };

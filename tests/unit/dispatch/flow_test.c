@@ -130,7 +130,7 @@ static void all_are_processed_while_there_is_capacity(void **state)
     assert_int_equal(count_in(bench, ITEM_COMPLETED), PENDING);
 }
 
-static void what_was_started_is_marked_dispatched(void **state)
+static void started_items_are_marked_dispatched(void **state)
 {
     struct bench *bench = *state;
     fifteen_wait(bench);
@@ -184,7 +184,7 @@ static void an_empty_queue_is_looked_at_and_left(void **state)
 }
 
 /* The specification claims them and puts them back; weir does not claim them at all. */
-static void what_finds_no_capacity_stays_pending(void **state)
+static void items_without_capacity_stay_pending(void **state)
 {
     struct bench *bench = *state;
     char first[UUID_TEXT_MAX];
@@ -228,7 +228,7 @@ static bool check_names(struct bench *bench, const char *id)
 }
 
 /* No verb deletes a workspace. One that was deleted by hand takes what it had along, and stops nobody else. */
-static void a_deleted_workspace_stops_nobody_else(void **state)
+static void a_deleted_workspace_stops_no_other(void **state)
 {
     struct bench *bench = *state;
     char lost[UUID_TEXT_MAX];
@@ -323,7 +323,7 @@ static void a_claim_that_loses_its_connection_is_tried_again(void **state)
 
 /* The specification waits five minutes and puts them back; weir hands them over with their ids and slots as soon as the
  * lease of the dead node is over. */
-static void what_a_dead_dispatcher_had_claimed_runs_once(void **state)
+static void a_claim_of_a_dead_dispatcher_runs_once(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
@@ -341,7 +341,7 @@ static void what_a_dead_dispatcher_had_claimed_runs_once(void **state)
     assert_int_equal(runs_begun(bench, id), 1);
 }
 
-static void what_one_item_cannot_be_recorded_for_keeps_no_other_back(void **state)
+static void an_item_that_cannot_be_recorded_delays_no_other(void **state)
 {
     struct bench *bench = *state;
     char ids[3][UUID_TEXT_MAX];
@@ -445,19 +445,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_batch_of_ten_is_claimed_of_fifteen),
         TEST(all_are_processed_while_there_is_capacity),
-        TEST(what_was_started_is_marked_dispatched),
+        TEST(started_items_are_marked_dispatched),
         TEST(the_engine_gets_the_input_that_was_enqueued),
         TEST(the_next_cycle_claims_the_other_five),
         TEST(an_empty_queue_is_looked_at_and_left),
-        TEST(what_finds_no_capacity_stays_pending),
+        TEST(items_without_capacity_stay_pending),
         TEST(a_second_start_has_the_id_of_the_first),
-        TEST(a_deleted_workspace_stops_nobody_else),
+        TEST(a_deleted_workspace_stops_no_other),
         TEST(a_deleted_definition_fails_its_item_and_no_other),
         TEST(without_the_lock_nothing_is_claimed_until_it_is_free),
         TEST(an_engine_that_is_down_fails_nothing),
         TEST(a_claim_that_loses_its_connection_is_tried_again),
-        TEST(what_a_dead_dispatcher_had_claimed_runs_once),
-        TEST(what_one_item_cannot_be_recorded_for_keeps_no_other_back),
+        TEST(a_claim_of_a_dead_dispatcher_runs_once),
+        TEST(an_item_that_cannot_be_recorded_delays_no_other),
         TEST(a_lock_whose_holder_died_is_free_after_four_minutes),
         TEST(no_transaction_is_open_while_the_engine_is_called),
         TEST(polls_come_at_random_distances),

@@ -162,7 +162,7 @@ static void a_lost_connection_is_followed_by_a_heartbeat(void **state)
 }
 
 /* The store was away for all: who comes back first does not know yet who lives. */
-static void who_was_away_takes_nobody_for_dead_within_a_lease(void **state)
+static void a_node_that_was_cut_off_declares_no_other_dead_within_a_lease(void **state)
 {
     struct bench *bench = *state;
     struct node_options options = {.name = "other",
@@ -216,7 +216,7 @@ static enum weir_status beat_while_the_engine_goes(struct store *store, int64_t 
     return status;
 }
 
-static void what_changes_during_a_heartbeat_is_told_by_the_next_at_once(void **state)
+static void a_change_during_a_heartbeat_is_reported_by_the_next_at_once(void **state)
 {
     struct bench *bench = *state;
     watch(bench);
@@ -239,7 +239,7 @@ static enum weir_status note_away(struct store *store, int64_t node, struct node
 }
 
 /* Its new row says that the engine can be reached, until somebody says otherwise. */
-static void who_stands_up_without_its_engine_says_so_at_once(void **state)
+static void a_node_that_registers_again_without_its_engine_reports_it_at_once(void **state)
 {
     struct bench *bench = *state;
     struct recover_options options = {.handovers_max = 5, .limit = 10};
@@ -353,9 +353,9 @@ int main(void)
         TEST(a_heartbeat_does_not_wait_for_a_recovery),
         TEST(a_recovery_that_cannot_go_on_is_not_repeated_at_once),
         TEST(a_lost_connection_is_followed_by_a_heartbeat),
-        TEST(who_was_away_takes_nobody_for_dead_within_a_lease),
-        TEST(what_changes_during_a_heartbeat_is_told_by_the_next_at_once),
-        TEST(who_stands_up_without_its_engine_says_so_at_once),
+        TEST(a_node_that_was_cut_off_declares_no_other_dead_within_a_lease),
+        TEST(a_change_during_a_heartbeat_is_reported_by_the_next_at_once),
+        TEST(a_node_that_registers_again_without_its_engine_reports_it_at_once),
         TEST(a_node_gets_nothing_before_its_engine_knows_which_service_it_reaches),
         TEST(a_node_whose_engine_reaches_another_service_gives_up_what_it_holds),
     };

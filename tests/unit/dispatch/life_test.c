@@ -60,7 +60,7 @@ static void a_life_is_over_with_its_process(void **state)
     assert_false(life_is_over(name)); /* nothing is known of it any more */
 }
 
-static void what_this_machine_does_not_know_is_not_over(void **state)
+static void a_life_unknown_to_this_machine_is_not_over(void **state)
 {
     static const char *const names[] = {"", "weir-node-", "weir-node-0123456789abcdef0123456789abcdef", "../../etc/passwd",
                                         "weir-node-0123456789abcdef0123456789abcde/"};
@@ -142,7 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_life_is_over_with_its_process),
-        cmocka_unit_test(what_this_machine_does_not_know_is_not_over),
+        cmocka_unit_test(a_life_unknown_to_this_machine_is_not_over),
         cmocka_unit_test(a_life_that_was_ended_leaves_no_file),
         cmocka_unit_test(files_of_the_dead_are_removed_after_a_while),
         cmocka_unit_test(a_living_node_keeps_its_file_young),

@@ -95,7 +95,7 @@ static void claims_without_room_in_memory_are_given_back_at_once(void **state)
     }
 }
 
-static void what_the_store_does_not_take_back_is_told_again(void **state)
+static void a_refused_give_back_is_repeated(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
@@ -146,7 +146,7 @@ static void what_may_run_keeps_its_slot(void **state)
 }
 
 /* What it could not give back before its lease was over is others', and its own under another id. */
-static void what_could_not_be_given_back_ends_with_the_lease(void **state)
+static void an_item_that_could_not_be_given_back_ends_with_the_lease(void **state)
 {
     struct bench *bench = *state;
     struct recover_options options = {.handovers_max = 5, .limit = 10};
@@ -174,9 +174,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(claims_without_room_in_memory_are_given_back_at_once),
-        TEST(what_the_store_does_not_take_back_is_told_again),
+        TEST(a_refused_give_back_is_repeated),
         TEST(what_may_run_keeps_its_slot),
-        TEST(what_could_not_be_given_back_ends_with_the_lease),
+        TEST(an_item_that_could_not_be_given_back_ends_with_the_lease),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,7 +167,7 @@ static void say(struct bench *bench, enum report_kind kind)
     engine_report(bench->engine, report);
 }
 
-static void an_engine_that_says_it_is_away_is_believed_until_it_says_it_is_back(void **state)
+static void an_engine_that_reports_an_outage_gets_no_start_until_its_end(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
@@ -412,7 +412,7 @@ static enum weir_status count_starts(struct store *store, int64_t node_id, struc
     return real_driver->record(store, node_id, records, count, ret_summary, error);
 }
 
-static void a_short_execution_is_told_by_its_end_alone(void **state)
+static void a_short_execution_is_recorded_by_its_end_alone(void **state)
 {
     struct bench *bench = *state;
     char brief[UUID_TEXT_MAX];
@@ -516,7 +516,7 @@ static void an_engine_may_report_after_its_node_was_closed(void **state)
     assert_string_equal(text_of(bench, id, "status"), "DISPATCHED"); /* another node will hear of it */
 }
 
-static void an_operators_wish_reaches_the_node(void **state)
+static void an_operators_order_reaches_the_node(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
@@ -554,7 +554,7 @@ static void a_node_that_slept_past_its_lease_comes_back_under_a_new_id(void **st
 }
 
 /* For want of memory: then it and the recorder no longer agree on what runs. */
-static void an_engine_that_lost_a_word_gives_up_its_claims_and_the_node_goes_on(void **state)
+static void an_engine_that_lost_a_report_gives_up_its_claims_and_the_node_goes_on(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
@@ -573,7 +573,7 @@ static void an_engine_that_lost_a_word_gives_up_its_claims_and_the_node_goes_on(
     assert_string_equal(text_of(bench, id, "status"), "COMPLETED");
 }
 
-static void what_waiting_cannot_mend_makes_the_node_unhealthy(void **state)
+static void a_failure_that_no_pause_can_end_makes_the_node_unhealthy(void **state)
 {
     struct bench *bench = *state;
     struct weir_error error = {.status = WEIR_OK};
@@ -637,7 +637,7 @@ int main(void)
         TEST(a_refused_start_is_tried_as_often_as_the_setting_allows),
         TEST(a_permanent_refusal_fails_at_once),
         TEST(an_engine_that_is_away_for_long_fails_nothing),
-        TEST(an_engine_that_says_it_is_away_is_believed_until_it_says_it_is_back),
+        TEST(an_engine_that_reports_an_outage_gets_no_start_until_its_end),
         TEST(a_due_item_that_finds_no_room_makes_no_busy_loop),
         TEST(a_cancel_reaches_the_engine),
         TEST(a_stuck_execution_is_named_once_a_period),
@@ -645,13 +645,13 @@ int main(void)
         TEST(a_subscriber_of_the_stuck_event_cancels_the_execution),
         TEST(a_paused_node_claims_nothing_and_keeps_its_lease),
         TEST(a_claim_whose_answer_comes_after_the_lease_is_lost_starts_nothing),
-        TEST(a_short_execution_is_told_by_its_end_alone),
+        TEST(a_short_execution_is_recorded_by_its_end_alone),
         TEST(a_start_that_was_still_allowed_ends_with_the_lease),
         TEST(an_engine_may_report_after_its_node_was_closed),
-        TEST(an_operators_wish_reaches_the_node),
+        TEST(an_operators_order_reaches_the_node),
         TEST(a_node_that_slept_past_its_lease_comes_back_under_a_new_id),
-        TEST(an_engine_that_lost_a_word_gives_up_its_claims_and_the_node_goes_on),
-        TEST(what_waiting_cannot_mend_makes_the_node_unhealthy),
+        TEST(an_engine_that_lost_a_report_gives_up_its_claims_and_the_node_goes_on),
+        TEST(a_failure_that_no_pause_can_end_makes_the_node_unhealthy),
         TEST(ended_executions_are_purged_after_their_time),
         TEST(a_full_workspace_is_noticed_once_a_minute),
     };

@@ -174,7 +174,7 @@ static void an_item_is_started_by_the_step_that_follows_its_enqueue(void **state
     assert_string_equal(text_of(bench, id, "status"), "CLAIMED");
 }
 
-static void what_waited_before_the_node_is_started_by_its_first_step(void **state)
+static void items_from_before_the_node_are_started_by_its_first_step(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
@@ -271,7 +271,7 @@ static enum weir_status take_behind_a_late_round(struct store *store, const stru
     return real_driver->role(store, request, ret_state, error);
 }
 
-static void what_a_round_assigned_whose_answer_was_lost_is_started(void **state)
+static void assignments_of_a_round_without_an_answer_are_started(void **state)
 {
     struct bench *bench = *state;
     char ids[2][UUID_TEXT_MAX];
@@ -291,7 +291,7 @@ static void what_a_round_assigned_whose_answer_was_lost_is_started(void **state)
 
 /* --- the inbox --- */
 
-static void what_the_scheduler_has_no_room_for_goes_to_the_other_node(void **state)
+static void items_beyond_the_capacity_of_the_scheduler_go_to_the_other_node(void **state)
 {
     struct bench *bench = *state;
     struct second second;
@@ -376,13 +376,13 @@ int main(void)
         TEST(a_stop_hands_the_role_over_at_once),
         TEST(the_role_of_a_silent_node_is_taken_when_its_lease_is_over),
         TEST(an_item_is_started_by_the_step_that_follows_its_enqueue),
-        TEST(what_waited_before_the_node_is_started_by_its_first_step),
+        TEST(items_from_before_the_node_are_started_by_its_first_step),
         TEST(a_waiting_item_is_started_when_it_becomes_due),
         TEST(the_time_at_which_an_item_becomes_due_is_the_next_step),
         TEST(an_idle_scheduler_only_renews_its_lease_and_reads_news),
         TEST(a_failed_round_is_followed_by_a_new_epoch),
-        TEST(what_a_round_assigned_whose_answer_was_lost_is_started),
-        TEST(what_the_scheduler_has_no_room_for_goes_to_the_other_node),
+        TEST(assignments_of_a_round_without_an_answer_are_started),
+        TEST(items_beyond_the_capacity_of_the_scheduler_go_to_the_other_node),
         TEST(a_paused_scheduler_schedules_for_the_others),
         TEST(a_paused_node_gives_back_what_it_had_not_started),
         TEST(a_paused_node_alone_starts_nothing),

@@ -69,7 +69,7 @@ static void versions_agree(void **state)
     assert_string_equal(weir_version(), WEIR_VERSION);
 }
 
-static void opening_says_what_is_wrong(void **state)
+static void a_failed_open_names_the_fault(void **state)
 {
     (void)state;
     char path[400];
@@ -122,7 +122,7 @@ static void an_enqueued_execution_can_be_shown_and_explained(void **state)
     assert_true(events_seen >= 1);
 }
 
-static void refusals_are_told_apart(void **state)
+static void refusals_differ_by_their_status(void **state)
 {
     (void)state;
     char id[WEIR_ID_SIZE] = "untouched";
@@ -484,10 +484,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(versions_agree, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(opening_says_what_is_wrong, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_failed_open_names_the_fault, set_up, tear_down),
         cmocka_unit_test_setup_teardown(migrating_twice_applies_nothing_the_second_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_enqueued_execution_can_be_shown_and_explained, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(refusals_are_told_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(refusals_differ_by_their_status, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_idempotency_key_gives_the_first_id_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_refused_request_leaves_the_rest_of_its_set_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rollback_leaves_nothing_and_commit_enqueues, set_up, tear_down),

@@ -276,7 +276,7 @@ static void a_commit_in_the_callers_transaction_wakes_the_node(void **state)
     assert_int_equal(sqlite3_close(database), SQLITE_OK);
 }
 
-static void what_a_handler_says_is_on_record(void **state)
+static void the_answer_of_a_handler_is_on_record(void **state)
 {
     (void)state;
     char id[WEIR_ID_SIZE];
@@ -512,7 +512,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_node_can_be_stepped_in_the_callers_loop, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_idle_stepped_node_asks_for_rest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_commit_in_the_callers_transaction_wakes_the_node, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_a_handler_says_is_on_record, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_answer_of_a_handler_is_on_record, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_unknown_handler_waits_and_is_visible, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_running_execution_is_cancelled, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_program_may_have_nodes_of_several_groups, set_up, tear_down),

@@ -227,7 +227,7 @@ static void a_workspace_with_many_lines_does_not_take_the_room_of_the_others(voi
     (void)close(ends[0]);
 }
 
-static void words_of_settings_are_understood(void **state)
+static void names_of_formats_and_levels_are_parsed(void **state)
 {
     (void)state;
     enum log_format format;
@@ -249,7 +249,7 @@ int main(void)
         cmocka_unit_test(lines_below_the_level_are_not_written),
         cmocka_unit_test(a_reader_that_stops_reading_never_blocks_and_learns_what_it_missed),
         cmocka_unit_test(a_workspace_with_many_lines_does_not_take_the_room_of_the_others),
-        cmocka_unit_test(words_of_settings_are_understood),
+        cmocka_unit_test(names_of_formats_and_levels_are_parsed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
