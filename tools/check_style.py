@@ -37,7 +37,6 @@ SQL_FUNCTIONS_LONGER = {}
 COMMENT_PERCENT = {
     'src/cli/arguments': 6,
     'src/engine': 7,
-    'src/engine/in_process': 4,
     'src/sqlite_extension': 6,
     'src/store': 6,
     'src/store/sqlite': 8,

@@ -75,7 +75,7 @@ enum weir_status weir_list(struct weir *weir, const struct weir_list_options *op
     if (status == WEIR_OK) {
         status = read_list_page(weir, &list, &page, error);
     }
-    return status == WEIR_OK ? give_json(page, ret_json, error) : status;
+    return status == WEIR_OK ? library_give_json(page, ret_json, error) : status;
 }
 
 enum weir_status weir_usage(struct weir *weir, const char *workspace, char **ret_json, struct weir_error *error)
@@ -94,7 +94,7 @@ enum weir_status weir_usage(struct weir *weir, const char *workspace, char **ret
     if (row == NULL) {
         return error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", workspace);
     }
-    return give_json(row, ret_json, error);
+    return library_give_json(row, ret_json, error);
 }
 
 /* An end without a code or a text has NULL there. */
@@ -135,5 +135,5 @@ enum weir_status weir_result(struct weir *weir, const char *id, char **ret_json,
         count > 0 ? json_object_get(json_array_get(steps, count - 1), "output") : json_object_get(execution, "result");
     result = result == NULL ? json_null() : json_incref(result);
     json_decref(execution);
-    return give_json(result, ret_json, error);
+    return library_give_json(result, ret_json, error);
 }

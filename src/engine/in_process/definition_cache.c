@@ -1,3 +1,12 @@
+/* A small cache with least-recently-used eviction.
+ *
+ * A definition is parsed under the lock, so that two threads never parse the same one. A start of
+ * another workflow waits meanwhile; starts of new versions are rare.
+ * The handlers of a definition are looked up when
+ * it is parsed. A handler that this node lacks leaves its name in `unknown_handler`, and the engine refuses the
+ * execution. An entry in use is never evicted: executions hold pointers into it. So the cache may grow beyond its maximum
+ * for a while. Any thread that starts an execution calls it; the loop releases the entries.
+ */
 #include "engine/in_process/definition_cache.h"
 
 #include <stdlib.h>
@@ -13,7 +22,7 @@ void definition_cache_init(struct definition_cache *cache, const struct weir_han
     cache->handler_count = handler_count;
 }
 
-static void entry_free(struct definition_entry *entry)
+static void free_entry(struct definition_entry *entry)
 {
     if (entry != NULL) {
         definition_close(entry->definition);
@@ -28,13 +37,13 @@ void definition_cache_close(struct definition_cache *cache)
         while (cache->buckets[i] != NULL) {
             struct definition_entry *entry = cache->buckets[i];
             cache->buckets[i] = entry->next;
-            entry_free(entry);
+            free_entry(entry);
         }
     }
     (void)pthread_mutex_destroy(&cache->lock);
 }
 
-static const struct weir_handler *find_handler(const struct definition_cache *cache, const char *name)
+static const struct weir_handler *find_handler_function(const struct definition_cache *cache, const char *name)
 {
     for (size_t i = 0; i < cache->handler_count; i++) {
         if (strcmp(cache->handlers[i].name, name) == 0) {
@@ -44,8 +53,8 @@ static const struct weir_handler *find_handler(const struct definition_cache *ca
     return NULL;
 }
 
-static enum weir_status entry_read(const struct definition_cache *cache, int64_t id, const char *text,
-                                   struct definition_entry **ret_entry, struct weir_error *error)
+static enum weir_status parse_entry(const struct definition_cache *cache, int64_t id, const char *text,
+                                    struct definition_entry **ret_entry, struct weir_error *error)
 {
     struct definition_entry *entry = calloc(1, sizeof *entry);
     if (entry == NULL) {
@@ -59,13 +68,13 @@ static enum weir_status entry_read(const struct definition_cache *cache, int64_t
     const struct definition *definition = entry->definition;
     const struct weir_handler **handlers = calloc(definition->count, sizeof(struct weir_handler *));
     if (handlers == NULL) {
-        entry_free(entry);
+        free_entry(entry);
         return error_out_of_memory(error);
     }
     for (size_t i = 0; i < definition->count; i++) {
         const struct step *step = &definition->steps[i];
         if (step->kind == STEP_HANDLER) {
-            handlers[i] = find_handler(cache, step->handler.name);
+            handlers[i] = find_handler_function(cache, step->handler.name);
             if (handlers[i] == NULL && entry->unknown_handler == NULL) {
                 entry->unknown_handler = step->handler.name;
             }
@@ -77,8 +86,8 @@ static enum weir_status entry_read(const struct definition_cache *cache, int64_t
     return WEIR_OK;
 }
 
-/* Lets go of the one that was not used for the longest time. */
-static void evict(struct definition_cache *cache)
+/* Frees the unused definition with the oldest use. */
+static void evict_entry(struct definition_cache *cache)
 {
     struct definition_entry **oldest = NULL;
     for (size_t i = 0; i < DEFINITION_CACHE_BUCKETS; i++) {
@@ -92,13 +101,14 @@ static void evict(struct definition_cache *cache)
         struct definition_entry *entry = *oldest;
         *oldest = entry->next;
         cache->count--;
-        entry_free(entry);
+        free_entry(entry);
     }
 }
 
 enum weir_status definition_cache_acquire(struct definition_cache *cache, int64_t id, const char *text,
                                           struct definition_entry **ret_entry, struct weir_error *error)
 {
+    INVARIANT(cache != NULL && ret_entry != NULL);
     enum weir_status status = WEIR_OK;
     (void)pthread_mutex_lock(&cache->lock);
     struct definition_entry **bucket = &cache->buckets[(uint64_t)id % DEFINITION_CACHE_BUCKETS];
@@ -107,10 +117,10 @@ enum weir_status definition_cache_acquire(struct definition_cache *cache, int64_
         entry = entry->next;
     }
     if (entry == NULL) {
-        status = entry_read(cache, id, text, &entry, error);
+        status = parse_entry(cache, id, text, &entry, error);
         if (status == WEIR_OK) {
             if (cache->count >= DEFINITION_CACHE_MAX) {
-                evict(cache);
+                evict_entry(cache);
             }
             entry->next = *bucket;
             *bucket = entry;
@@ -118,7 +128,7 @@ enum weir_status definition_cache_acquire(struct definition_cache *cache, int64_
         }
     }
     if (status == WEIR_OK) {
-        entry->last_used = ++cache->turn;
+        entry->last_used = ++cache->uses;
         atomic_fetch_add(&entry->users, 1);
         *ret_entry = entry;
     }
@@ -129,6 +139,7 @@ enum weir_status definition_cache_acquire(struct definition_cache *cache, int64_
 void definition_cache_release(struct definition_entry *entry)
 {
     if (entry != NULL) {
-        atomic_fetch_sub(&entry->users, 1);
+        int users = atomic_fetch_sub(&entry->users, 1);
+        INVARIANT(users > 0);
     }
 }

@@ -1,8 +1,7 @@
-/* Definitions that were read lately: a version of a workflow is read once, not once per execution.
+/* Parsed definitions: each version of a workflow is parsed once, not once per execution.
  *
- * Keyed by definition_id, which never changes its text. At most DEFINITION_CACHE_MAX are kept; one that executions use is
- * kept beyond that until the last of them has ended. Threads: any (one lock). Reading happens under the lock, so
- * the same definition is not read twice by two threads.
+ * The key is definition_id, whose text never changes. The cache holds at most DEFINITION_CACHE_MAX unused definitions; one
+ * that executions use stays until the last of them has ended. Threads: any (one lock).
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_DEFINITION_CACHE_H
 #define WEIR_ENGINE_IN_PROCESS_DEFINITION_CACHE_H
@@ -30,17 +29,17 @@ struct definition_cache {
     pthread_mutex_t lock;
     struct definition_entry *buckets[DEFINITION_CACHE_BUCKETS];
     size_t count;
-    uint64_t turn;
+    uint64_t uses;                       /* of all entries so far: the clock of last_used */
     const struct weir_handler *handlers; /* of the node; not owned */
     size_t handler_count;
 };
 
 void definition_cache_init(struct definition_cache *cache, const struct weir_handler *handlers, size_t handler_count);
 void definition_cache_close(struct definition_cache *cache);
-/* Reads `text` unless it is known. WEIR_INVALID_DEFINITION, WEIR_OUT_OF_MEMORY. */
+/* Parses `text` unless the id is in the cache. WEIR_INVALID_DEFINITION, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status definition_cache_acquire(struct definition_cache *cache, int64_t id, const char *text,
                                                           struct definition_entry **ret_entry, struct weir_error *error);
-/* Takes NULL. */
+/* The execution has ended. Takes NULL. */
 void definition_cache_release(struct definition_entry *entry);
 
 #endif

@@ -1,3 +1,18 @@
+/* Evaluator processes: assignment of requests, limits, replacement.
+ *
+ *   1. A request waits in the fair queue of the workspaces.
+ *   2. It goes to an idle evaluator, else to a new one. Each evaluator has one request at a time, so its deadline and its
+ *      death concern one expression.
+ *   3. The deadline is processor time of the evaluator: the timer reads it, and is set again until the second is used up. A
+ *      deadline in real time ends an evaluator that hangs.
+ *   4. An evaluator that passes a deadline is killed, and its request ends with WEIR_TIMED_OUT. Only a kill stops libjq.
+ *   5. An evaluator that dies with a request may have died with its keeper. So the request is sent once more. If the second
+ *      evaluator dies too, it ends with WEIR_SYSTEM.
+ *   6. The next request that needs it starts a replacement. Nothing is started in advance.
+ *
+ * The confinement of the process is in evaluator_process.c. A shortage never fails a request; the request waits. The loop's
+ * thread runs all of it. `answered` may add or drop requests, so no function uses its request after the call.
+ */
 #include "engine/in_process/evaluator_pool.h"
 
 #include <errno.h>
@@ -8,12 +23,12 @@
 
 #include "base/error.h"
 
-/* Least time between two looks at the processor time of a child. */
-#define DEADLINE_LOOK_US (10 * MICROSECONDS_PER_MS)
+/* Least time between two reads of an evaluator's processor time. */
+#define DEADLINE_POLL_US (10 * MICROSECONDS_PER_MS)
 
-/* --- the end of a child --- */
+/* --- the end of an evaluator --- */
 
-static void close_watch(struct loop *loop, struct watch *watch)
+static void close_watched_fd(struct loop *loop, struct watch *watch)
 {
     int fd = watch->fd;
     if (fd >= 0) {
@@ -22,8 +37,8 @@ static void close_watch(struct loop *loop, struct watch *watch)
     }
 }
 
-/* Takes its request away from the child; NULL when it has none. */
-static struct evaluator_request *take_from(struct evaluator_child *child)
+/* Takes the request from the evaluator and returns its place; NULL when it has none. */
+static struct evaluator_request *take_request(struct evaluator_child *child)
 {
     struct evaluator_request *request = child->request;
     child->request = NULL;
@@ -33,20 +48,20 @@ static struct evaluator_request *take_from(struct evaluator_child *child)
     return request;
 }
 
-/* Kills the child and answers its request; the child's place is free when the keeper has seen it end. */
-static void give_up(struct evaluator_child *child, enum weir_status status, const char *message)
+/* Kills the evaluator and answers its request. Its slot is free after the keeper has reported the end. */
+static void end_evaluator(struct evaluator_child *child, enum weir_status status, const char *message)
 {
-    struct evaluator_request *request = take_from(child);
+    struct evaluator_request *request = take_request(child);
     loop_clear_timer(child->pool->loop, &child->deadline);
-    close_watch(child->pool->loop, &child->requests);
-    close_watch(child->pool->loop, &child->answers);
+    close_watched_fd(child->pool->loop, &child->requests);
+    close_watched_fd(child->pool->loop, &child->answers);
     text_clear(&child->received);
     if (child->process != NULL && !child->is_dead) {
         child->is_dead = true;
         process_kill(child->process, 0);
     }
     if (request != NULL && status == WEIR_SYSTEM && !request->is_second) {
-        request->is_second = true; /* children die with the keeper, too */
+        request->is_second = true; /* the evaluator may have died with the keeper */
         fair_queue_put_back(&child->pool->queue, request->lane, &request->turn);
     } else if (request != NULL) {
         text_close(&request->frame);
@@ -54,21 +69,22 @@ static void give_up(struct evaluator_child *child, enum weir_status status, cons
     }
 }
 
-static void child_ended(struct process *process)
+static void evaluator_ended(struct process *process)
 {
     struct evaluator_child *child = process->owner;
     child->is_dead = true;
-    if (process->end == PROCESS_NOT_STARTED && process_is_shortage(process->native) && child->request != NULL) {
-        struct evaluator_request *request = take_from(child); /* it waits until one can be started */
+    if (process->end == PROCESS_NOT_STARTED && shortage_is_cause(process->native) && child->request != NULL) {
+        struct evaluator_request *request = take_request(child); /* it waits until an evaluator can start */
         fair_queue_put_back(&child->pool->queue, request->lane, &request->turn);
     }
-    give_up(child, WEIR_SYSTEM, "the evaluator ended");
+    end_evaluator(child, WEIR_SYSTEM, "the evaluator ended");
     process_free(process);
     child->process = NULL;
     child->is_dead = false;
-    evaluators_work_off(child->pool);
+    evaluators_assign(child->pool);
 }
 
+/* The processor time decides. A busy machine only makes this timer fire more often. */
 static void deadline_passed(struct timer *timer)
 {
     struct evaluator_child *child = timer->owner;
@@ -76,28 +92,29 @@ static void deadline_passed(struct timer *timer)
     int64_t left_us = EVALUATOR_DEADLINE_US - (process_cpu_us(child->process) - child->began_cpu_us);
     int64_t latest_us = time_add(child->began_us, EVALUATOR_DEADLINE_MOST_US);
     if (left_us <= 0 || now_us >= latest_us) {
-        give_up(child, WEIR_TIMED_OUT, "the expression took longer than 1s");
+        end_evaluator(child, WEIR_TIMED_OUT, "the expression took longer than 1s");
         return;
     }
-    left_us = left_us > DEADLINE_LOOK_US ? left_us : DEADLINE_LOOK_US;
+    left_us = left_us > DEADLINE_POLL_US ? left_us : DEADLINE_POLL_US;
     loop_set_timer(child->pool->loop, timer, time_add(now_us, left_us));
 }
 
-/* --- talking to a child --- */
+/* --- requests and answers --- */
 
-/* Its pipes are closed. When it is not even told as started, the keeper is about to say why: then child_ended() decides. */
-static void lose_child(struct evaluator_child *child)
+/* Its pipes are closed. If the keeper has not reported its start, a report with the reason follows, and evaluator_ended()
+ * decides. */
+static void handle_closed_pipe(struct evaluator_child *child)
 {
     if (child->process == NULL || child->process->pid != 0 || child->is_dead) {
-        give_up(child, WEIR_SYSTEM, "the evaluator ended");
+        end_evaluator(child, WEIR_SYSTEM, "the evaluator ended");
         return;
     }
     loop_clear_timer(child->pool->loop, &child->deadline);
-    close_watch(child->pool->loop, &child->requests);
-    close_watch(child->pool->loop, &child->answers);
+    close_watched_fd(child->pool->loop, &child->requests);
+    close_watched_fd(child->pool->loop, &child->answers);
 }
 
-static void send_more(struct evaluator_child *child)
+static void send_request_bytes(struct evaluator_child *child)
 {
     struct text *frame = &child->request->frame;
     while (child->sent < frame->length) {
@@ -109,7 +126,7 @@ static void send_more(struct evaluator_child *child)
             loop_change(child->pool->loop, &child->requests, EPOLLOUT);
             return;
         } else if (errno != EINTR) {
-            lose_child(child);
+            handle_closed_pipe(child);
             return;
         }
     }
@@ -120,18 +137,19 @@ static void requests_ready(struct watch *watch, uint32_t events)
 {
     struct evaluator_child *child = watch->owner;
     if ((events & EPOLLOUT) != 0 && child->request != NULL) {
-        send_more(child);
+        send_request_bytes(child);
     } else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
-        lose_child(child);
+        handle_closed_pipe(child);
     }
 }
 
-static void take_answer(struct evaluator_child *child)
+/* Takes a complete frame from the received bytes. The evaluator is then idle. */
+static void take_evaluator_answer(struct evaluator_child *child)
 {
     struct evaluator_answer answer = {.id = 0};
     size_t used = 0;
     if (evaluator_answer_read(child->received.data, child->received.length, &answer, &used, NULL) != WEIR_OK) {
-        give_up(child, WEIR_SYSTEM, "the evaluator gave no answer");
+        end_evaluator(child, WEIR_SYSTEM, "the evaluator sent no valid answer");
         return;
     }
     if (used == 0) {
@@ -140,15 +158,15 @@ static void take_answer(struct evaluator_child *child)
     struct evaluator_request *request = child->request;
     if (request == NULL || answer.id != request->id) {
         json_decref(answer.value);
-        give_up(child, WEIR_SYSTEM, "the evaluator answered something else");
+        end_evaluator(child, WEIR_SYSTEM, "the evaluator answered another request");
         return;
     }
     text_clear(&child->received);
-    (void)take_from(child);
+    (void)take_request(child);
     loop_clear_timer(child->pool->loop, &child->deadline);
     text_close(&request->frame);
     request->answered(request, answer.value != NULL ? WEIR_OK : WEIR_FAILED, answer.value, answer.error);
-    evaluators_work_off(child->pool);
+    evaluators_assign(child->pool);
 }
 
 static void answers_ready(struct watch *watch, uint32_t events)
@@ -161,20 +179,21 @@ static void answers_ready(struct watch *watch, uint32_t events)
         return;
     }
     if (got <= 0) {
-        lose_child(child);
+        handle_closed_pipe(child);
         return;
     }
     if (text_add(&child->received, buffer, (size_t)got) != WEIR_OK) {
-        give_up(child, WEIR_SYSTEM, "the evaluator ended");
+        end_evaluator(child, WEIR_SYSTEM, "the evaluator ended");
         return;
     }
-    take_answer(child);
+    take_evaluator_answer(child);
 }
 
 /* --- the pool --- */
 
 void evaluators_init(struct evaluators *pool, struct loop *loop, struct process_table *table)
 {
+    INVARIANT(loop != NULL && table != NULL);
     memset(pool, 0, sizeof *pool);
     pool->loop = loop;
     pool->table = table;
@@ -193,38 +212,40 @@ void evaluators_close(struct evaluators *pool)
 {
     for (size_t i = 0; i < EVALUATORS_MAX && pool->loop != NULL; i++) {
         struct evaluator_child *child = &pool->children[i];
-        close_watch(pool->loop, &child->requests);
-        close_watch(pool->loop, &child->answers);
+        close_watched_fd(pool->loop, &child->requests);
+        close_watched_fd(pool->loop, &child->answers);
         loop_clear_timer(pool->loop, &child->deadline);
         text_close(&child->received);
     }
 }
 
-static bool start_child(struct evaluator_child *child)
+/* Starts a process in this slot and watches its pipes. */
+static bool start_evaluator(struct evaluator_child *child)
 {
     int requests;
     int answers;
-    if (process_start_evaluator(child->pool->table, child, child_ended, &requests, &answers, &child->process, NULL) !=
+    if (process_start_evaluator(child->pool->table, child, evaluator_ended, &requests, &answers, &child->process, NULL) !=
         WEIR_OK) {
         return false;
     }
     if (loop_watch(child->pool->loop, &child->requests, requests, 0) != WEIR_OK) {
-        process_table_note_shortage(child->pool->table, errno);
+        shortage_note(&child->pool->table->shortage, errno);
         (void)close(requests);
         (void)close(answers);
-        give_up(child, WEIR_SYSTEM, "");
+        end_evaluator(child, WEIR_SYSTEM, "");
         return false;
     }
     if (loop_watch(child->pool->loop, &child->answers, answers, EPOLLIN) != WEIR_OK) {
-        process_table_note_shortage(child->pool->table, errno);
+        shortage_note(&child->pool->table->shortage, errno);
         (void)close(answers);
-        give_up(child, WEIR_SYSTEM, "");
+        end_evaluator(child, WEIR_SYSTEM, "");
         return false;
     }
     return true;
 }
 
-static struct evaluator_child *find_idle(struct evaluators *pool)
+/* A running evaluator without a request, else a slot without a process, else NULL. */
+static struct evaluator_child *find_idle_evaluator(struct evaluators *pool)
 {
     struct evaluator_child *to_start = NULL;
     for (size_t i = 0; i < EVALUATORS_MAX; i++) {
@@ -238,17 +259,17 @@ static struct evaluator_child *find_idle(struct evaluators *pool)
     return to_start;
 }
 
-void evaluators_work_off(struct evaluators *pool)
+void evaluators_assign(struct evaluators *pool)
 {
     struct fair_entry *turn;
     while ((turn = fair_queue_next(&pool->queue)) != NULL) {
-        struct evaluator_child *child = find_idle(pool);
+        struct evaluator_child *child = find_idle_evaluator(pool);
         if (child == NULL || (child->process == NULL && !process_table_may_start(pool->table))) {
             return;
         }
         struct evaluator_request *request = (struct evaluator_request *)(void *)turn; /* its first member */
         fair_queue_take(&pool->queue, turn);
-        if (child->process == NULL && !start_child(child)) {
+        if (child->process == NULL && !start_evaluator(child)) {
             if (!process_table_may_start(pool->table)) {
                 fair_queue_put_back(&pool->queue, request->lane, turn);
                 return;
@@ -257,19 +278,21 @@ void evaluators_work_off(struct evaluators *pool)
             request->answered(request, WEIR_SYSTEM, NULL, "no evaluator could be started");
             continue;
         }
+        INVARIANT(child->request == NULL && !child->is_dead);
         fair_queue_hold(&pool->queue, request->lane);
         child->request = request;
         child->sent = 0;
         child->began_us = loop_now(pool->loop);
         child->began_cpu_us = process_cpu_us(child->process);
         loop_set_timer(pool->loop, &child->deadline, time_add(child->began_us, EVALUATOR_DEADLINE_US));
-        send_more(child);
+        send_request_bytes(child);
     }
 }
 
-enum weir_status evaluators_ask(struct evaluators *pool, struct fair_lane *lane, struct evaluator_request *request,
-                                const char *program, const json_t *input, struct weir_error *error)
+enum weir_status evaluators_request(struct evaluators *pool, struct fair_lane *lane, struct evaluator_request *request,
+                                    const char *program, const json_t *input, struct weir_error *error)
 {
+    INVARIANT(lane != NULL && request->answered != NULL);
     request->frame = (struct text){.max = EVALUATOR_FRAME_BYTES_MAX + EVALUATOR_HEADER_BYTES};
     request->id = ++pool->last_id;
     request->turn = (struct fair_entry){.lane = NULL};
@@ -286,11 +309,12 @@ enum weir_status evaluators_ask(struct evaluators *pool, struct fair_lane *lane,
 
 void evaluators_drop(struct evaluators *pool, struct evaluator_request *request)
 {
+    INVARIANT(pool->loop != NULL);
     (void)fair_queue_remove(&pool->queue, &request->turn);
     for (size_t i = 0; i < EVALUATORS_MAX; i++) {
         if (pool->children[i].request == request) {
-            (void)take_from(&pool->children[i]); /* its answer would be taken for another's: end the child */
-            give_up(&pool->children[i], WEIR_STOPPED, "");
+            (void)take_request(&pool->children[i]); /* the evaluator would answer it during the next request */
+            end_evaluator(&pool->children[i], WEIR_STOPPED, "");
         }
     }
     text_close(&request->frame);

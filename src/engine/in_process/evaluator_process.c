@@ -1,3 +1,17 @@
+/* The evaluator: the protocol of both sides, and the life of the child.
+ *
+ * Confinement and limits, in this order:
+ *
+ *   1. SIGKILL at the death of the parent (the keeper).
+ *   2. jq_confine_process(): a memory limit, no environment, no files but the two pipes, a filter of system calls. After it
+ *      a crash or a takeover of libjq reaches nothing but the pipes.
+ *   3. Before each request a limit of processor time, behind the deadline of the parent.
+ *
+ * Compiling a program takes most of the time, so the child caches compiled programs by their text.
+ * The parent trusts no answer: evaluator_answer_read() checks the length and the form before use. A frame that breaks the
+ * protocol ends the evaluator on both sides, because the start of the next frame is unknown then. The functions up to
+ * evaluator_answer_read() run in the node's loop; the rest runs in the child, which has one thread.
+ */
 #include "engine/in_process/evaluator_process.h"
 
 #include <errno.h>
@@ -13,11 +27,11 @@
 #include "definition/jq.h"
 
 enum {
-    EVALUATOR_CPU_SECONDS_MAX = 30, /* for one request; the parent's deadline is the one that counts */
+    EVALUATOR_CPU_SECONDS_MAX = 30, /* for one request; the parent's deadline comes earlier */
     EVALUATOR_PROGRAM_BYTES_MAX = 64 * 1024
 };
 
-struct kept_program {
+struct cached_program {
     char *text; /* NULL: a free place */
     struct jq_program *program;
     uint64_t used_at; /* number of the request */
@@ -26,7 +40,7 @@ struct kept_program {
 struct evaluator {
     int in_fd;
     int out_fd;
-    struct kept_program kept[EVALUATOR_PROGRAMS_MAX];
+    struct cached_program cached[EVALUATOR_PROGRAMS_MAX];
     uint64_t requests;
     char *frame; /* EVALUATOR_FRAME_BYTES_MAX */
     struct text answer;
@@ -71,13 +85,14 @@ static enum weir_status add_frame(const json_t *message, struct text *to, struct
 enum weir_status evaluator_request_write(int64_t id, const char *program, const json_t *input, struct text *to,
                                          struct weir_error *error)
 {
+    INVARIANT(program != NULL && input != NULL);
     json_t *message = json_pack("{s:I, s:s, s:O}", "id", (json_int_t)id, "program", program, "input", input);
     enum weir_status status = message == NULL ? error_out_of_memory(error) : add_frame(message, to, error);
     json_decref(message);
     return status;
 }
 
-static enum weir_status read_answer(const json_t *message, struct evaluator_answer *ret_answer, struct weir_error *error)
+static enum weir_status parse_answer(const json_t *message, struct evaluator_answer *ret_answer, struct weir_error *error)
 {
     const json_t *id = json_object_get(message, "id");
     json_t *value = json_object_get(message, "value");
@@ -110,7 +125,7 @@ enum weir_status evaluator_answer_read(const char *bytes, size_t length, struct 
         return WEIR_FAILED;
     }
     if (status == WEIR_OK) {
-        status = read_answer(message, ret_answer, error);
+        status = parse_answer(message, ret_answer, error);
         *ret_used = status == WEIR_OK ? EVALUATOR_HEADER_BYTES + body : *ret_used;
         json_decref(message);
     }
@@ -119,7 +134,7 @@ enum weir_status evaluator_answer_read(const char *bytes, size_t length, struct 
 
 /* --- the child --- */
 
-/* False at the end of the input or when it failed; *ret_length tells how much came. */
+/* False at the end of the input or when it failed; *ret_length is the number of bytes read. */
 static bool read_fully(int fd, char *to, size_t length, size_t *ret_length)
 {
     size_t done = 0;
@@ -153,26 +168,27 @@ static bool write_fully(int fd, const char *from, size_t length)
     return true;
 }
 
-/* The place of `text` among the kept programs, or the one to give up for it: a free one, else the longest unused. */
-static struct kept_program *find_place(struct evaluator *evaluator, const char *text)
+/* The place of `text` in the cache, or the place to use for it: a free one, else the least recently used. */
+static struct cached_program *find_place(struct evaluator *evaluator, const char *text)
 {
-    struct kept_program *place = &evaluator->kept[0];
+    struct cached_program *place = &evaluator->cached[0];
     for (size_t i = 0; i < EVALUATOR_PROGRAMS_MAX; i++) {
-        struct kept_program *kept = &evaluator->kept[i];
-        if (kept->text != NULL && strcmp(kept->text, text) == 0) {
-            return kept;
+        struct cached_program *cached = &evaluator->cached[i];
+        if (cached->text != NULL && strcmp(cached->text, text) == 0) {
+            return cached;
         }
-        if (place->text != NULL && (kept->text == NULL || kept->used_at < place->used_at)) {
-            place = kept;
+        if (place->text != NULL && (cached->text == NULL || cached->used_at < place->used_at)) {
+            place = cached;
         }
     }
     return place;
 }
 
+/* The compiled program, from the cache if it is there. */
 static enum weir_status find_program(struct evaluator *evaluator, const char *text, struct jq_program **ret_program,
                                      struct weir_error *error)
 {
-    struct kept_program *place = find_place(evaluator, text);
+    struct cached_program *place = find_place(evaluator, text);
     if (place->text == NULL || strcmp(place->text, text) != 0) {
         struct jq_program *program = NULL;
         enum weir_status status = jq_program_open(text, &program, error);
@@ -186,17 +202,18 @@ static enum weir_status find_program(struct evaluator *evaluator, const char *te
         }
         jq_program_close(place->program);
         free(place->text);
-        *place = (struct kept_program){.text = copy, .program = program};
+        *place = (struct cached_program){.text = copy, .program = program};
     }
     place->used_at = evaluator->requests;
     *ret_program = place->program;
     return WEIR_OK;
 }
 
-static enum weir_status add_failure(struct evaluator *evaluator, json_int_t id, const char *what)
+/* Answers with the message of an error. */
+static enum weir_status add_failure(struct evaluator *evaluator, json_int_t id, const char *error)
 {
     char message[EVALUATOR_ERROR_BYTES_MAX];
-    text_copy(message, sizeof message, what);
+    text_copy(message, sizeof message, error);
     text_make_safe(message);
     json_t *answer = json_pack("{s:I, s:s}", "id", id, "error", message);
     enum weir_status status = answer == NULL ? WEIR_OUT_OF_MEMORY : add_frame(answer, &evaluator->answer, NULL);
@@ -220,10 +237,10 @@ static enum weir_status answer_request(struct evaluator *evaluator, json_int_t i
     return status == WEIR_OK ? WEIR_OK : add_failure(evaluator, id, error.message);
 }
 
-/* One request, one answer; false when the parent does not keep to the protocol or is gone. */
+/* Reads one request and writes one answer. False when the parent breaks the protocol or is gone. */
 static bool serve_frame(struct evaluator *evaluator, size_t length)
 {
-    /* Not json_read(): params of the greatest depth come wrapped in two more objects. */
+    /* Not json_read(), which limits the depth: a request wraps params of the greatest depth in two more objects. */
     bool ran_out;
     json_error_t native;
     json_t *request = json_load_bytes(evaluator->frame, length, JSON_ALLOW_NUL, &native, &ran_out);
@@ -244,11 +261,11 @@ static bool serve_frame(struct evaluator *evaluator, size_t length)
 
 _Noreturn void evaluator_main(int in_fd, int out_fd)
 {
-    const int kept_fds[] = {in_fd, out_fd};
+    const int own_fds[] = {in_fd, out_fd};
     struct evaluator evaluator = {.in_fd = in_fd, .out_fd = out_fd};
-    /* The end of the input tells of the parent's end only when no expression runs for ever. */
+    /* During an endless expression the evaluator does not read, so it would not notice the end of its input. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    jq_confine_process(kept_fds, 2);
+    jq_confine_process(own_fds, 2);
     evaluator.answer.max = EVALUATOR_FRAME_BYTES_MAX + EVALUATOR_HEADER_BYTES;
     evaluator.frame = malloc(EVALUATOR_FRAME_BYTES_MAX);
     while (evaluator.frame != NULL) {

@@ -1,6 +1,6 @@
 /* The evaluator: a child process that runs jq programs, because libjq 1.6 cannot be interrupted, takes ~40 ms to compile a
- * program, aborts when memory runs out, and has crashes of its own. All of that stays in here; the parent kills an
- * evaluator that passes its deadline, starts another, and fails only the step.
+ * program, aborts when memory runs out, and may crash. All of that concerns the evaluator alone: the parent kills one that
+ * passes its deadline, starts another, and fails only the step.
  *
  *     parent --frame--> {"id":7,"program":".input.a | add","input":{...}}
  *     parent <--frame-- {"id":7,"value":42}   or   {"id":7,"error":"Cannot index number with \"a\""}
@@ -20,14 +20,14 @@
 enum {
     EVALUATOR_FRAME_BYTES_MAX = 4 * 1024 * 1024, /* behind the length */
     EVALUATOR_HEADER_BYTES = 4,
-    EVALUATOR_PROGRAMS_MAX = 64, /* compiled programs kept, the least recently used one goes */
+    EVALUATOR_PROGRAMS_MAX = 64, /* cached compiled programs; the least recently used one is replaced */
     EVALUATOR_ERROR_BYTES_MAX = 400,
     EVALUATOR_DEADLINE_MS_DEFAULT = 5000 /* after which a parent should kill it; the first use of a program compiles */
 };
 
 struct evaluator_answer {
     int64_t id;
-    json_t *value;                         /* owned by who reads the answer; NULL when it is an error */
+    json_t *value;                         /* the reader of the answer owns it; NULL after an error */
     char error[EVALUATOR_ERROR_BYTES_MAX]; /* one line; "" when there is a value */
 };
 
@@ -41,7 +41,7 @@ _Noreturn void evaluator_main(int in_fd, int out_fd);
  * failed on too large an input) or than the text's own maximum; `to` is unchanged then. */
 WEIR_MUST_CHECK enum weir_status evaluator_request_write(int64_t id, const char *program, const json_t *input,
                                                          struct text *to, struct weir_error *error);
-/* Looks at the bytes received so far. WEIR_OK: *ret_answer is filled and *ret_used (bytes to drop) is > 0, or *ret_used is
+/* Parses the bytes received so far. WEIR_OK: *ret_answer is filled and *ret_used (bytes to drop) is > 0, or *ret_used is
  * 0 when the frame is not complete yet. WEIR_FAILED: this is no answer; kill the evaluator. */
 WEIR_MUST_CHECK enum weir_status evaluator_answer_read(const char *bytes, size_t length,
                                                        struct evaluator_answer *ret_answer, size_t *ret_used,

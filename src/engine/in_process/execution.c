@@ -1,3 +1,19 @@
+/* One execution: its admission, the graph of its steps, its end.
+ *
+ * Settling is the engine of the graph. execution_settle() runs after each change of a step:
+ *
+ *   1. Without an ending, begin each idle step whose needs are all DONE, up to max_parallel_steps.
+ *   2. With an ending, stop the steps in flight. Each kind of ending decides which ones (step_run_stop()).
+ *   3. Repeat while a begun or stopped step has changed at once (settle_again). A flag replaces recursion, so the depth of
+ *      the stack does not depend on the graph.
+ *   4. When no step is in flight: leave without a report if the claim is lost, else report the end, once.
+ *
+ * The execution stays in the table until the store has recorded its end, because the store may refuse the result of its
+ * last step. A start with an id that the engine already has: with a higher fence it waits as the successor until all
+ * processes of the old run are dead; with the same fence it gets the answer STARTED again; with a lower one it is refused.
+ *
+ * The loop runs all of it, except execution_new(). Most functions may free the execution: a caller must not use it after.
+ */
 #include "engine/in_process/execution.h"
 
 #include <stdio.h>
@@ -5,6 +21,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "engine/in_process/execution_outcome.h"
+#include "engine/in_process/runner.h"
 #include "engine/in_process/step_run.h"
 
 /* --- making --- */
@@ -18,7 +37,7 @@ static char *copy_string(char **at, const char *from, size_t length)
     return to;
 }
 
-static void fill(struct execution *execution, const struct engine_start *start, char *strings)
+static void copy_start(struct execution *execution, const struct engine_start *start, char *strings)
 {
     execution->command.kind = COMMAND_START;
     text_copy(execution->id, sizeof execution->id, start->id);
@@ -39,7 +58,8 @@ static void fill(struct execution *execution, const struct engine_start *start, 
     execution->params = copy_string(&strings, has_params ? start->params : "{}", execution->params_length);
 }
 
-static const struct step_record *find_record(const struct engine_start *start, const char *id)
+/* NULL: the store has no record of this step. */
+static const struct step_record *find_step_record(const struct engine_start *start, const char *id)
 {
     for (size_t i = 0; i < start->step_count; i++) {
         if (strcmp(start->steps[i].step, id) == 0) {
@@ -68,7 +88,7 @@ enum weir_status execution_new(struct runner *runner, const struct engine_start 
     execution->definition = definition;
     execution->step_count = count;
     execution->refusal = status;
-    fill(execution, start, (char *)&execution->steps[count]);
+    copy_start(execution, start, (char *)&execution->steps[count]);
     if (status != WEIR_OK) {
         execution_set_error(execution, "definition_invalid", refusal.message);
     }
@@ -78,7 +98,7 @@ enum weir_status execution_new(struct runner *runner, const struct engine_start 
         execution->steps[i].exit_code = -1;
     }
     for (size_t i = 0; i < count && (start->step_count > 0 || start->interruptions > 0); i++) {
-        const struct step_record *record = find_record(start, definition->definition->steps[i].id);
+        const struct step_record *record = find_step_record(start, definition->definition->steps[i].id);
         if (step_run_restore(&execution->steps[i], record) != WEIR_OK) {
             execution_free(execution);
             return error_out_of_memory(error);
@@ -105,37 +125,30 @@ void execution_free(struct execution *execution)
     free(execution);
 }
 
-void execution_set_error(struct execution *execution, const char *code, const char *error)
-{
-    if (execution->error_code[0] == '\0') {
-        text_copy(execution->error_code, sizeof execution->error_code, code);
-        execution->error = error != NULL ? strdup(error) : NULL;
-    }
-}
-
 /* --- leaving --- */
 
-/* It is over: out of the table; whoever waited for its place comes in. */
-static void leave(struct execution *execution)
+/* Removes the execution and frees it. A successor that waited for its end is admitted. */
+static void leave_engine(struct execution *execution)
 {
     struct runner *runner = execution->runner;
     struct execution *successor = execution->successor;
     if (execution->in_table) {
-        runner_remove(runner, execution);
+        execution_table_remove(&runner->executions, execution);
     }
+    INVARIANT(runner->timers_reserved > execution->step_count);
     runner->timers_reserved -= execution->step_count + 1;
-    atomic_fetch_sub(&runner->admitted, execution->room_is_free ? 0 : 1);
+    atomic_fetch_sub(&runner->admitted, execution->capacity_is_free ? 0 : 1);
     execution_free(execution);
     if (successor != NULL) {
         execution_admit(successor);
     }
 }
 
-static void refuse(struct execution *execution, bool permanent, int64_t delay_us, const char *code, const char *error)
+static void refuse_start(struct execution *execution, bool permanent, int64_t delay_us, const char *code, const char *error)
 {
     struct runner *runner = execution->runner;
     struct report *report = report_new(REPORT_REFUSED, execution->id, execution->fence);
-    if (report != NULL) { /* else the start is unanswered, and comes again */
+    if (report != NULL) { /* without a report the start is unanswered, and the node sends it again */
         report->permanent = permanent;
         report->delay_us = delay_us;
         text_copy(report->error_code, sizeof report->error_code, code);
@@ -148,78 +161,78 @@ static void refuse(struct execution *execution, bool permanent, int64_t delay_us
     }
 }
 
-/* --- coming in --- */
+/* --- admission --- */
 
 static void report_started(const struct execution *execution)
 {
     struct report *report = report_new(REPORT_STARTED, execution->id, execution->fence);
-    if (report != NULL) { /* else the start is unanswered, and comes again */
+    if (report != NULL) { /* without a report the start is unanswered, and the node sends it again */
         engine_report(&execution->runner->base, report);
     }
 }
 
-/* True when one with this id is here already, and says what becomes of the new one. */
-static bool meets_itself(struct execution *execution)
+/* True when the engine has an execution with this id. The new one then waits, repeats the answer, or is refused. */
+static bool meets_same_id(struct execution *execution)
 {
     struct runner *runner = execution->runner;
-    struct execution *here = runner_find(runner, execution->id);
-    if (here == NULL) {
+    struct execution *present = execution_table_find(&runner->executions, execution->id);
+    if (present == NULL) {
         return false;
     }
-    if (execution->fence > here->fence) {
-        /* Our own hold was lost and won again: the old run must be dead before the new one begins. */
-        struct execution *waiting = here->successor;
-        here->successor = execution;
+    if (execution->fence > present->fence) {
+        /* This node lost the claim and got it again. The old run must be dead before the new one begins. */
+        struct execution *waiting = present->successor;
+        present->successor = execution;
         if (waiting != NULL) {
             execution_free(waiting);
             atomic_fetch_sub(&runner->admitted, 1);
         }
-        execution_end(here, ENDING_ABANDONED);
+        execution_end(present, ENDING_ABANDONED);
         return true;
     }
-    if (execution->fence == here->fence && here->ending != ENDING_ABANDONED) {
-        report_started(here);
+    if (execution->fence == present->fence && present->ending != ENDING_ABANDONED) {
+        report_started(present);
         execution_free(execution);
         atomic_fetch_sub(&runner->admitted, 1);
     } else {
-        refuse(execution, false, 0, "stale_fence", "this node holds the execution with a later fence");
+        refuse_start(execution, false, 0, "stale_fence", "this node holds the execution with a later fence");
     }
     return true;
 }
 
+/* Refuses an execution that this node cannot run. The rest reserves its workspace and its timers. */
 static bool is_refused(struct execution *execution)
 {
     struct runner *runner = execution->runner;
     if (execution->refusal == WEIR_OUT_OF_MEMORY) {
-        refuse(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "out_of_memory", NULL);
+        refuse_start(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "out_of_memory", NULL);
         return true;
     }
     if (execution->refusal != WEIR_OK) {
-        refuse(execution, true, 0, "definition_invalid", execution->error);
+        refuse_start(execution, true, 0, "definition_invalid", execution->error);
         return true;
     }
     if (atomic_load(&runner->stopped)) {
-        refuse(execution, false, 0, "node_stopping", "this node takes no more executions");
+        refuse_start(execution, false, 0, "node_stopping", "this node stops and accepts no execution");
         return true;
     }
     if (execution->definition->definition->temporal != NULL) {
-        refuse(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "wrong_engine",
-               "this workflow runs on Temporal, and this node's engine is in_process: give the workflow the "
-               "`executor_group` of a node with `engine: temporal`");
+        refuse_start(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "wrong_engine",
+                     "this workflow runs on Temporal, and this node's engine is in_process: give the workflow the "
+                     "`executor_group` of a node with `engine: temporal`");
         return true;
     }
     if (execution->definition->unknown_handler != NULL) {
         char text[128];
         (void)snprintf(text, sizeof text, "this node has no handler \"%s\"", execution->definition->unknown_handler);
-        refuse(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "unknown_handler", text);
+        refuse_start(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "unknown_handler", text);
         return true;
     }
     size_t timers = runner->timers_reserved + execution->step_count + 1;
     execution->tenant = tenant_acquire(&runner->tenants, execution->workspace);
     if (execution->tenant == NULL ||
-        loop_reserve_timers(&runner->loop, timers + EVALUATORS_MAX + 3 /* the keeper's two and the shortage's */) !=
-            WEIR_OK) {
-        refuse(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "out_of_memory", NULL);
+        loop_reserve_timers(&runner->loop, timers + EVALUATORS_MAX + PROCESS_TABLE_TIMERS) != WEIR_OK) {
+        refuse_start(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "out_of_memory", NULL);
         return true;
     }
     runner->timers_reserved = timers;
@@ -233,34 +246,32 @@ static void timeout_fired(struct timer *timer)
         return;
     }
     if (execution->ending < ENDING_TIMED_OUT) {
-        execution->error_code[0] = '\0';
-        free(execution->error);
-        execution->error = NULL;
+        execution_clear_error(execution);
         execution_set_error(execution, "execution_timeout", "the execution took longer than its timeout");
     }
     execution_end(execution, ENDING_TIMED_OUT);
 }
 
-/* The latest start has the present weight of its workspace. */
-static void weigh(const struct execution *execution)
+/* Sets the weight of the workspace: the latest start has the present one. */
+static void set_tenant_weight(const struct execution *execution)
 {
     struct tenant *tenant = execution->tenant;
     if (execution->weight != tenant->processes.weight) {
         tenant->processes.weight = execution->weight;
         tenant->evaluations.weight = execution->weight;
-        handler_pool_weigh(&execution->runner->handlers, &tenant->calls, execution->weight);
+        handler_pool_set_weight(&execution->runner->handlers, &tenant->calls, execution->weight);
     }
 }
 
 void execution_admit(struct execution *execution)
 {
     struct runner *runner = execution->runner;
-    if (meets_itself(execution) || is_refused(execution)) {
+    INVARIANT(!execution->in_table && execution->in_flight == 0);
+    if (meets_same_id(execution) || is_refused(execution)) {
         return;
     }
-    weigh(execution);
-    runner_insert(runner, execution);
-    execution->in_table = true;
+    set_tenant_weight(execution);
+    execution_table_insert(&runner->executions, execution);
     execution->timeout.fire = timeout_fired;
     execution->timeout.owner = execution;
     report_started(execution);
@@ -269,7 +280,7 @@ void execution_admit(struct execution *execution)
         int64_t due_us = time_add(execution->started_us, timeout_us - execution->running_for_us);
         loop_set_timer(&runner->loop, &execution->timeout, due_us);
     }
-    enum ending ending = execution->ending; /* what the steps on record say */
+    enum ending ending = execution->ending; /* from the steps on record */
     if (ending != ENDING_NONE || execution->cancel_requested) {
         execution->ending = ENDING_NONE;
         execution_end(execution, execution->cancel_requested ? ENDING_CANCELLED : ending);
@@ -278,7 +289,7 @@ void execution_admit(struct execution *execution)
     }
 }
 
-/* --- going on --- */
+/* --- the graph of steps --- */
 
 static bool needs_are_done(const struct execution *execution, const struct step *step)
 {
@@ -290,13 +301,14 @@ static bool needs_are_done(const struct execution *execution, const struct step 
     return true;
 }
 
+/* Begins the steps whose needs are done, up to the bound of parallel steps. A sleep uses no resources. */
 static void begin_steps(struct execution *execution)
 {
     const struct definition *definition = execution->definition->definition;
     for (size_t i = 0; i < execution->step_count && execution->ending == ENDING_NONE; i++) {
         struct step_run *run = &execution->steps[i];
         bool may_begin =
-            definition->steps[i].kind == STEP_SLEEP || execution->parallel < execution->runner->max_parallel_steps;
+            definition->steps[i].kind == STEP_SLEEP || execution->parallel < execution->runner->options.max_parallel_steps;
         if (run->phase == PHASE_IDLE && may_begin && needs_are_done(execution, &definition->steps[i])) {
             step_run_begin(run);
         }
@@ -310,41 +322,13 @@ static void stop_steps(struct execution *execution)
     }
 }
 
-void execution_fill_end(struct execution *execution, struct report *report)
-{
-    bool has_failed = execution->error_code[0] != '\0';
-    execution->end_reported = true;
-    if (report == NULL) {
-        return;
-    }
-    report->end_state = execution->ending == ENDING_CANCELLED ? END_CANCELLED : has_failed ? END_FAILED : END_COMPLETED;
-    if (report->end_state == END_FAILED) {
-        text_copy(report->error_code, sizeof report->error_code, execution->error_code);
-        report->error = execution->error != NULL ? strdup(execution->error) : NULL;
-    }
-}
-
-static void report_end(struct execution *execution)
-{
-    bool is_given_back = execution->ending == ENDING_GIVEN_BACK && execution->done < execution->step_count;
-    struct report *report = runner_report_new(execution->runner, is_given_back ? REPORT_GIVEN_BACK : REPORT_ENDED,
-                                              execution->id, execution->fence);
-    execution_fill_end(execution, report);
-    if (report != NULL && is_given_back && execution->given_back_for != NULL) {
-        text_copy(report->error_code, sizeof report->error_code, execution->given_back_for);
-    }
-    if (report != NULL) {
-        engine_report(&execution->runner->base, report);
-    }
-}
-
 void execution_settle(struct execution *execution)
 {
-    if (execution->settling) {
+    if (execution->is_settling) {
         execution->settle_again = true;
         return;
     }
-    execution->settling = true;
+    execution->is_settling = true;
     do {
         execution->settle_again = false;
         if (execution->ending == ENDING_NONE) {
@@ -354,19 +338,20 @@ void execution_settle(struct execution *execution)
             stop_steps(execution);
         }
     } while (execution->settle_again);
-    execution->settling = false;
+    execution->is_settling = false;
     if (execution->in_flight > 0) {
         return;
     }
     if (execution->ending == ENDING_ABANDONED) {
-        leave(execution);
+        leave_engine(execution);
     } else if (!execution->end_reported && (execution->ending != ENDING_NONE || execution->done == execution->step_count)) {
-        report_end(execution);
+        execution_report_end(execution);
     }
 }
 
 void execution_end(struct execution *execution, enum ending ending)
 {
+    INVARIANT(execution->in_table && ending != ENDING_NONE);
     if (ending > execution->ending && (!execution->end_reported || ending == ENDING_ABANDONED)) {
         execution->ending = ending;
         stop_steps(execution);
@@ -376,6 +361,7 @@ void execution_end(struct execution *execution, enum ending ending)
 
 void execution_recorded(struct execution *execution, const struct recorded *recorded)
 {
+    INVARIANT(execution->fence == recorded->fence);
     bool is_lost = recorded->status == WEIR_STALE_FENCE || recorded->status == WEIR_EXECUTION_NOT_FOUND;
     if (is_lost) {
         execution_end(execution, ENDING_ABANDONED);
@@ -384,7 +370,7 @@ void execution_recorded(struct execution *execution, const struct recorded *reco
     bool is_end = recorded->kind == REPORT_ENDED || recorded->kind == REPORT_GIVEN_BACK;
     if (is_end && (recorded->status == WEIR_OK || recorded->step_index < 0)) {
         if (execution->end_reported) {
-            leave(execution);
+            leave_engine(execution);
         }
         return;
     }

@@ -1,3 +1,16 @@
+/* Stride order between workspaces, with spare places.
+ *
+ * A turn:
+ *   1. Of the lanes that may have one more place, the one with the smallest pass is next. Ties: the lane that waits
+ *      longest, because a lane moves to the end of the list after its turn.
+ *   2. Its pass grows by STRIDE_ONE / weight. A lane of weight 2 gets two turns while a lane of weight 1 gets one.
+ *   3. An empty lane is not in the list. When it gets an entry, its pass rises to the queue's pass. So a workspace with one
+ *      entry waits for at most one turn of each other lane, and no lane saves turns while it is empty.
+ *
+ * The order alone does not help while one workspace holds all places for long. So a lane that holds a place may take
+ * another one only while at least `spare` places are left for lanes without a place. A turn costs one walk over the lanes
+ * with entries. Nothing here allocates or locks; the caller serialises the calls.
+ */
 #include "engine/in_process/fair_queue.h"
 
 #include "base/error.h"
@@ -5,6 +18,7 @@
 
 void fair_queue_init(struct fair_queue *queue, size_t places, size_t spare)
 {
+    INVARIANT(queue != NULL);
     *queue = (struct fair_queue){.places = places, .spare = spare < places ? spare : places - (places > 0)};
 }
 
@@ -35,6 +49,7 @@ static void unlist_lane(struct fair_queue *queue, struct fair_lane *lane)
     lane->next = NULL;
 }
 
+/* Lists an empty lane, at the present pass: it must not save turns while it is empty. */
 static void wake_lane(struct fair_queue *queue, struct fair_lane *lane)
 {
     if (lane->first == NULL) {
@@ -91,14 +106,15 @@ bool fair_queue_remove(struct fair_queue *queue, struct fair_entry *entry)
 
 /* --- turns --- */
 
-/* The first places of the other lanes are the spare ones, as far as these go. */
+/* True if the lane may have one more place. The first place of each other lane counts as a spare one, while there are some.
+ */
 static bool may_hold_more(const struct fair_queue *queue, const struct fair_lane *lane)
 {
     if (queue->starting_most > 0 && lane->starting >= queue->starting_most) {
         return false;
     }
-    size_t others = queue->holders - (lane->held > 0);
-    size_t in_spare = others < queue->spare ? others : queue->spare;
+    size_t other_holders = queue->holders - (lane->held > 0);
+    size_t in_spare = other_holders < queue->spare ? other_holders : queue->spare;
     return lane->held == 0 || queue->held - in_spare < queue->places - queue->spare;
 }
 
@@ -123,7 +139,7 @@ void fair_queue_take(struct fair_queue *queue, struct fair_entry *entry)
     queue->pass = lane->pass > queue->pass ? lane->pass : queue->pass;
     lane->pass += STRIDE_ONE / (lane->weight > 0 ? lane->weight : 1);
     (void)fair_queue_remove(queue, entry);
-    if (lane->first != NULL && lane != queue->last) { /* of equals the one that waits longest goes first */
+    if (lane->first != NULL && lane != queue->last) { /* of lanes with equal pass the one that waits longest is next */
         unlist_lane(queue, lane);
         list_lane(queue, lane);
     }
@@ -131,6 +147,7 @@ void fair_queue_take(struct fair_queue *queue, struct fair_entry *entry)
 
 void fair_queue_hold(struct fair_queue *queue, struct fair_lane *lane)
 {
+    INVARIANT(lane != NULL && queue->held >= lane->held);
     queue->holders += lane->held == 0;
     lane->held++;
     queue->held++;

@@ -1,14 +1,12 @@
-/* The order in which workspaces get places of something scarce inside the node: processes, evaluators, threads.
+/* The order in which workspaces get scarce places inside the node: processes, evaluators, threads.
  *
- * Each workspace has a lane at each queue. Places are given in stride order (queue/fair_share.h): the lane with the
- * smallest pass goes first, and its pass grows by STRIDE_ONE / weight. Within a lane the order is first in, first out. A
- * lane that was empty comes back at the present pass, so a workspace with one entry waits for as many others as there are
- * lanes, however long their backlogs are.
+ * Each workspace has a lane in each queue. The queue gives places in stride order (queue/fair_share.h): the lane with the
+ * smallest pass is next, and its pass grows by STRIDE_ONE / weight. Within a lane the order is first in, first out.
  *
- * The order alone does not help while all places are held for long. So `spare` of the places are only for lanes that hold
- * no other: one workspace can never hold everything.
+ * `spare` of the places are only for lanes that hold no place, so one workspace can never hold all of them.
  *
- * Threads: one at a time. Owner: entries and lanes are their owners'; a lane must be empty and hold no place at its end.
+ * Threads: one at a time. Owner: entries and lanes belong to their owners. At its end a lane must be empty and hold no
+ * place.
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_FAIR_QUEUE_H
 #define WEIR_ENGINE_IN_PROCESS_FAIR_QUEUE_H
@@ -30,31 +28,33 @@ struct fair_lane {
     struct fair_entry *last;
     int64_t pass;
     size_t held;     /* places */
-    size_t starting; /* of these, those whose user is not at work yet; kept by the caller */
+    size_t starting; /* of these, the places whose process has not started; the caller counts them */
     int weight;      /* 0 stands for 1 */
 };
 
 struct fair_queue {
-    struct fair_lane *first; /* lanes with entries; the one that was served last stands last */
+    struct fair_lane *first; /* lanes with entries; the lane of the last turn is the last */
     struct fair_lane *last;
     int64_t pass; /* of the last turn */
     size_t places;
     size_t spare;
-    size_t starting_most; /* no lane has more that start; 0: no limit */
+    size_t starting_most; /* bound of `starting` for each lane; 0: no limit */
     size_t held;
     size_t holders; /* lanes that hold a place */
 };
 
 void fair_queue_init(struct fair_queue *queue, size_t places, size_t spare);
+/* At the end of its lane. */
 void fair_queue_add(struct fair_queue *queue, struct fair_lane *lane, struct fair_entry *entry);
-/* Before all others of its lane: an entry that had its turn in vain. */
+/* In front of its lane: an entry that had its turn but got no service. */
 void fair_queue_put_back(struct fair_queue *queue, struct fair_lane *lane, struct fair_entry *entry);
-/* Takes out an entry that waits. False when it does not. */
+/* Removes an entry that waits. False when it does not wait. */
 bool fair_queue_remove(struct fair_queue *queue, struct fair_entry *entry);
-/* The entry whose turn it is, left in its place; NULL when none may have one. */
+/* The entry of the next turn, which stays in the queue; NULL when no lane may have a place. */
 struct fair_entry *fair_queue_next(const struct fair_queue *queue);
-/* Takes out what fair_queue_next() returned. Its lane's pass grows; the place is counted by fair_queue_hold(). */
+/* Removes the entry of fair_queue_next() and advances the pass of its lane. fair_queue_hold() counts the place. */
 void fair_queue_take(struct fair_queue *queue, struct fair_entry *entry);
+/* A lane gets a place, or returns one. */
 void fair_queue_hold(struct fair_queue *queue, struct fair_lane *lane);
 void fair_queue_release(struct fair_queue *queue, struct fair_lane *lane);
 

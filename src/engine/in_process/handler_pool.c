@@ -1,3 +1,20 @@
+/* Calls of handlers: the pool of threads, and answers that come later.
+ *
+ * The way of a call:
+ *
+ *   1. The loop submits it. At the end of its turn the loop gives all new calls to the threads under one lock, and signals
+ *      as many threads as sleep.
+ *   2. A thread takes the call of the next turn (fair_queue.h) and runs the handler without a lock.
+ *   3. The handler answers with weir_done(), weir_retry() or weir_fail(), or defers the call and returns without an answer.
+ *   4. A deferred call has two ends: the return of the handler, and the answer, which any thread of the host may give, even
+ *      before the return. An atomic counter finds the second of them, which hands the call back. After that no other thread
+ *      may use the call. A call that is not deferred has one end, the return.
+ *   5. The loop collects the finished calls in its next turn and takes their results.
+ *
+ * A cancel sets a flag and calls the function of weir_call_on_cancel() under the call's own lock, so the answer cannot free
+ * the call meanwhile. handler_pool_close() waits for running and deferred calls: the host uses their memory until then. The
+ * place of a thread is returned before the call is handed back, because the execution may end then, and its lane with it.
+ */
 #include "engine/in_process/handler_pool.h"
 
 #include <signal.h>
@@ -7,12 +24,13 @@
 #include "base/error.h"
 #include "base/json.h"
 
-/* --- what a handler sees --- */
+/* --- calls as handlers use them (weir/handler.h) --- */
 
 /* A year. */
 #define HANDLER_RETRY_DELAY_MAX_US (365 * 86400 * MICROSECONDS_PER_SECOND)
 
-static void finish(struct handler_pool *pool, struct weir_call *call)
+/* Any thread: puts the call on the stack of finished calls. */
+static void push_finished(struct handler_pool *pool, struct weir_call *call)
 {
     struct weir_call *head = atomic_load_explicit(&pool->finished, memory_order_relaxed);
     do {
@@ -20,24 +38,25 @@ static void finish(struct handler_pool *pool, struct weir_call *call)
     } while (!atomic_compare_exchange_weak(&pool->finished, &head, call));
 }
 
-static void forget_cancel_function(struct weir_call *call)
+static void clear_cancel_function(struct weir_call *call)
 {
-    (void)pthread_mutex_lock(&call->cancel_lock); /* awaits one that runs */
+    (void)pthread_mutex_lock(&call->cancel_lock); /* waits while the function runs */
     call->on_cancel = NULL;
     (void)pthread_mutex_unlock(&call->cancel_lock);
 }
 
-/* Of the handler's return and the answer, the later one hands the call back. */
-static void close_end(struct weir_call *call)
+/* One of the two ends of a call is closed: the handler's return, or the answer. The second one hands the call back. */
+static void close_call_end(struct weir_call *call)
 {
     struct handler_pool *pool = call->pool;
     bool is_deferred = call->is_deferred;
+    INVARIANT(atomic_load(&call->open_ends) > 0);
     if (atomic_fetch_sub(&call->open_ends, 1) > 1) {
         return;
     }
-    finish(pool, call);
-    loop_ring(pool->loop);
-    if (is_deferred) { /* the last touch of the pool, which may be closed then */
+    push_finished(pool, call);
+    loop_notify(pool->loop);
+    if (is_deferred) { /* the last use of the pool, which may be closed after this */
         (void)pthread_mutex_lock(&pool->lock);
         pool->deferred--;
         (void)pthread_cond_broadcast(&pool->answered);
@@ -105,22 +124,22 @@ EXPORTED void weir_call_defer(struct weir_call *call)
     }
 }
 
-/* The last step of every answer. Whoever has deferred the call must not touch it any more. */
-static void end_answer(struct weir_call *call)
+/* The last part of each answer. After it the thread with a deferred call must not use the call. */
+static void complete_answer(struct weir_call *call)
 {
-    forget_cancel_function(call);
+    clear_cancel_function(call);
     if (call->is_deferred) {
-        close_end(call);
+        close_call_end(call);
     }
 }
 
-static void take_output(struct weir_call *call, const char *output)
+static void take_handler_output(struct weir_call *call, const char *output)
 {
     struct weir_error error;
     size_t length = strlen(output);
     if (length > STEP_OUTPUT_BYTES_MAX) {
         call->result = CALL_BAD_OUTPUT;
-        call->error = strdup("the output is larger than a step may give");
+        call->error = strdup("the output is larger than the limit of a step");
         return;
     }
     enum weir_status status = json_read(output, length, &call->value, &error);
@@ -140,12 +159,14 @@ EXPORTED void weir_done(struct weir_call *call, const char *output)
     }
     call->result = CALL_DONE;
     if (output != NULL) {
-        take_output(call, output);
+        take_handler_output(call, output);
     }
-    end_answer(call);
+    complete_answer(call);
 }
 
-static void answer(struct weir_call *call, enum call_result result, int64_t delay_us, const char *code, const char *error)
+/* The answers without an output. The first answer counts; the rest is ignored. */
+static void give_answer(struct weir_call *call, enum call_result result, int64_t delay_us, const char *code,
+                        const char *error)
 {
     if (call->result != CALL_NOTHING) {
         return;
@@ -158,22 +179,22 @@ static void answer(struct weir_call *call, enum call_result result, int64_t dela
     if (call->error != NULL) {
         text_make_safe(call->error);
     }
-    end_answer(call);
+    complete_answer(call);
 }
 
 EXPORTED void weir_retry(struct weir_call *call, const char *code, const char *error)
 {
-    answer(call, CALL_RETRY, -1, code, error);
+    give_answer(call, CALL_RETRY, -1, code, error);
 }
 
 EXPORTED void weir_retry_after(struct weir_call *call, int64_t delay_us, const char *code, const char *error)
 {
-    answer(call, CALL_RETRY, delay_us, code, error);
+    give_answer(call, CALL_RETRY, delay_us, code, error);
 }
 
 EXPORTED void weir_fail(struct weir_call *call, const char *code, const char *error)
 {
-    answer(call, CALL_FAILED, -1, code, error);
+    give_answer(call, CALL_FAILED, -1, code, error);
 }
 
 struct weir_call *weir_call_new(void)
@@ -203,6 +224,7 @@ void weir_call_free(struct weir_call *call)
 
 void handler_pool_init(struct handler_pool *pool, struct loop *loop)
 {
+    INVARIANT(loop != NULL);
     memset(pool, 0, sizeof *pool);
     pool->loop = loop;
     pool->submitted_end = &pool->submitted;
@@ -211,8 +233,8 @@ void handler_pool_init(struct handler_pool *pool, struct loop *loop)
     (void)pthread_cond_init(&pool->answered, NULL);
 }
 
-/* The call whose turn it is, or NULL. Under the lock. */
-static struct weir_call *pop(struct handler_pool *pool)
+/* The call of the next turn, or NULL. Under the lock. */
+static struct weir_call *pop_call(struct handler_pool *pool)
 {
     struct fair_entry *turn = fair_queue_next(&pool->queue);
     struct weir_call *call = (struct weir_call *)(void *)turn; /* its first member */
@@ -223,12 +245,12 @@ static struct weir_call *pop(struct handler_pool *pool)
     return call;
 }
 
-/* Waits for one. NULL: the pool is closed. */
-static struct weir_call *take(struct handler_pool *pool)
+/* Waits for a call. NULL: the pool closes. */
+static struct weir_call *wait_for_call(struct handler_pool *pool)
 {
     struct weir_call *call;
     (void)pthread_mutex_lock(&pool->lock);
-    while ((call = pop(pool)) == NULL && !pool->stopping) {
+    while ((call = pop_call(pool)) == NULL && !pool->stopping) {
         pool->idle_threads++;
         (void)pthread_cond_wait(&pool->filled, &pool->lock);
         pool->idle_threads--;
@@ -237,39 +259,41 @@ static struct weir_call *take(struct handler_pool *pool)
     return call;
 }
 
-/* Gives back the place of `call`, whose lane may be gone as soon as the call is handed back. */
-static struct weir_call *take_after(struct handler_pool *pool, const struct weir_call *call)
+/* Returns the place of `call` and takes the next one. Before the hand-back: after that the lane may be freed. */
+static struct weir_call *release_and_pop(struct handler_pool *pool, const struct weir_call *call)
 {
     (void)pthread_mutex_lock(&pool->lock);
     fair_queue_release(&pool->queue, call->lane);
-    struct weir_call *next = pop(pool);
+    struct weir_call *next = pop_call(pool);
     (void)pthread_mutex_unlock(&pool->lock);
     return next;
 }
 
-static void run(struct weir_call *call)
+static void run_call(struct weir_call *call)
 {
     call->handler->function(call, call->handler->context);
     if (!call->is_deferred) {
-        forget_cancel_function(call); /* it has returned without an answer */
+        clear_cancel_function(call); /* the handler has returned without an answer */
     }
 }
 
-static void *work(void *argument)
+/* The life of a thread of the pool. */
+static void *run_handler_thread(void *argument)
 {
     struct handler_pool *pool = argument;
-    struct weir_call *call = take(pool);
+    struct weir_call *call = wait_for_call(pool);
     while (call != NULL) {
-        run(call);
-        struct weir_call *next = take_after(pool, call);
-        close_end(call);
-        call = next != NULL ? next : take(pool);
+        run_call(call);
+        struct weir_call *next = release_and_pop(pool, call);
+        close_call_end(call);
+        call = next != NULL ? next : wait_for_call(pool);
     }
     return NULL;
 }
 
 enum weir_status handler_pool_run_threads(struct handler_pool *pool, size_t count, size_t spare, struct weir_error *error)
 {
+    INVARIANT(count > 0);
     fair_queue_init(&pool->queue, count < HANDLER_THREADS_MAX ? count : HANDLER_THREADS_MAX, spare);
     sigset_t all;
     sigset_t before;
@@ -277,7 +301,7 @@ enum weir_status handler_pool_run_threads(struct handler_pool *pool, size_t coun
     (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the node's own threads */
     int native = 0;
     while (native == 0 && pool->thread_count < count && pool->thread_count < HANDLER_THREADS_MAX) {
-        native = pthread_create(&pool->threads[pool->thread_count], NULL, work, pool);
+        native = pthread_create(&pool->threads[pool->thread_count], NULL, run_handler_thread, pool);
         pool->thread_count += native == 0;
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -286,6 +310,7 @@ enum weir_status handler_pool_run_threads(struct handler_pool *pool, size_t coun
 
 void handler_pool_close(struct handler_pool *pool)
 {
+    INVARIANT(pool->loop != NULL && !pool->stopping);
     (void)pthread_mutex_lock(&pool->lock);
     pool->stopping = true;
     struct weir_call *waiting = NULL;
@@ -311,7 +336,7 @@ void handler_pool_close(struct handler_pool *pool)
         while (dropped[i] != NULL) {
             struct weir_call *call = dropped[i];
             dropped[i] = call->next;
-            finish(pool, call);
+            push_finished(pool, call);
         }
     }
     pool->submitted = NULL;
@@ -322,6 +347,7 @@ void handler_pool_close(struct handler_pool *pool)
 
 void handler_pool_submit(struct handler_pool *pool, struct weir_call *call)
 {
+    INVARIANT(call->handler != NULL && call->lane != NULL && call->owner != NULL && !pool->stopping);
     call->pool = pool;
     call->next = NULL;
     *pool->submitted_end = call;
@@ -340,19 +366,19 @@ void handler_pool_cancel(struct weir_call *call)
     (void)pthread_mutex_unlock(&call->cancel_lock);
 }
 
-void handler_pool_weigh(struct handler_pool *pool, struct fair_lane *lane, int weight)
+void handler_pool_set_weight(struct handler_pool *pool, struct fair_lane *lane, int weight)
 {
     (void)pthread_mutex_lock(&pool->lock);
     lane->weight = weight;
     (void)pthread_mutex_unlock(&pool->lock);
 }
 
-static void run_here(struct weir_call *call)
+static void run_calls_in_loop(struct weir_call *call)
 {
     while (call != NULL) {
         struct weir_call *next = call->next;
-        run(call);
-        close_end(call);
+        run_call(call);
+        close_call_end(call);
         call = next;
     }
 }
@@ -368,7 +394,7 @@ void handler_pool_flush(struct handler_pool *pool)
     pool->submitted_end = &pool->submitted;
     pool->submitted_count = 0;
     if (pool->thread_count == 0) {
-        run_here(submitted);
+        run_calls_in_loop(submitted);
         return;
     }
     (void)pthread_mutex_lock(&pool->lock);

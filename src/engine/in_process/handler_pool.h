@@ -1,14 +1,14 @@
-/* The threads on which C handlers run, and the calls that they work on.
+/* The threads that run handlers, and the calls of handlers.
  *
- * A call is made by the loop, run once by some thread (or inline, when the engine has no threads), and handed back to the
- * loop in a batch. The queue is as long as the engine may have executions: every execution holds its place in room(). The
- * workspaces share the threads fairly (fair_queue.h).
+ * The loop makes a call. A thread runs it once (or the loop, when the engine has no threads), and the pool hands it back to
+ * the loop. The capacity of the engine bounds the queue, because each call belongs to an execution. The workspaces share
+ * the threads fairly (fair_queue.h).
  *
- * A call is handed back when its handler has returned and its answer is given, in whichever order: a deferred call
- * (weir_call_defer()) outlives its handler and holds no thread.
+ * A call is handed back when its handler has returned and its answer is given, in either order. So a deferred call
+ * (weir_call_defer()) outlives the return of its handler and occupies no thread.
  *
- * Threads: handler_pool_submit(), handler_pool_collect() and handler_pool_cancel() by the loop; the rest of a call belongs
- * to its thread while it runs, or to the thread that a deferred call was handed to.
+ * Threads: handler_pool_submit(), handler_pool_collect() and handler_pool_cancel() by the loop. The rest of a call belongs
+ * to its thread while it runs, or to the thread of the host that has the deferred call.
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_HANDLER_POOL_H
 #define WEIR_ENGINE_IN_PROCESS_HANDLER_POOL_H
@@ -24,7 +24,7 @@
 
 enum {
     HANDLER_THREADS_MAX = 16,
-    HANDLER_SPARE_PART = 8, /* of so many threads one is only for workspaces that no thread works for */
+    HANDLER_SPARE_PART = 8, /* one of so many threads is only for workspaces without a thread */
     HANDLER_NAME_MAX = 64   /* bytes */
 };
 
@@ -33,21 +33,21 @@ enum call_result { CALL_NOTHING, CALL_DONE, CALL_RETRY, CALL_FAILED, CALL_BAD_OU
 struct weir_call {
     struct fair_entry turn;
     struct fair_lane *lane; /* of its workspace */
-    struct weir_call *next; /* among those that were submitted, or have finished */
+    struct weir_call *next; /* among the submitted or the finished calls */
     const struct weir_handler *handler;
     const char *execution_id; /* these live as long as the call: the execution waits for it */
     const char *workspace;
     const char *step;
     const char *input;
-    char *own_input; /* when `input` was evaluated for this call */
+    char *own_input; /* the evaluated `input`, or NULL: the params */
     int attempt;
     int64_t fence;
     void *owner;
     struct handler_pool *pool; /* set when it is submitted */
-    atomic_int open_ends;      /* of the two that hand it back: the handler's return and, when it is deferred, the answer */
+    atomic_int open_ends;      /* the handler's return and, if deferred, the answer: the last one hands the call back */
     bool is_deferred;
     atomic_bool cancelled;
-    pthread_mutex_t cancel_lock; /* of the two below; held while the function runs */
+    pthread_mutex_t cancel_lock; /* of the next two members; held while on_cancel runs */
     weir_cancel_function *on_cancel;
     void *cancel_context;
     int64_t retry_delay_us;  /* of CALL_RETRY; < 0 = the policy's */
@@ -72,27 +72,28 @@ struct handler_pool {
     size_t deferred; /* calls that wait for a later answer; under the lock */
     pthread_cond_t answered;
     bool stopping;
-    struct weir_call *submitted; /* by the loop, not handed over yet */
+    struct weir_call *submitted; /* by the loop; the threads have not got them yet */
     struct weir_call **submitted_end;
     size_t submitted_count;
     _Atomic(struct weir_call *) finished; /* newest first */
 };
 
 void handler_pool_init(struct handler_pool *pool, struct loop *loop);
-/* `spare` of them are only for workspaces that no thread works for. */
+/* `spare` of the threads are only for workspaces without a thread. WEIR_SYSTEM. */
 WEIR_MUST_CHECK enum weir_status handler_pool_run_threads(struct handler_pool *pool, size_t count, size_t spare,
                                                           struct weir_error *error);
-/* Waits for the calls that run or are deferred; those that wait are dropped (their owner frees them with
- * handler_pool_collect()). */
+/* Waits for the running and the deferred calls. Hands back the waiting ones without an answer, for
+ * handler_pool_collect(). */
 void handler_pool_close(struct handler_pool *pool);
+/* The pool takes the call; its thread gets it in handler_pool_flush(). */
 void handler_pool_submit(struct handler_pool *pool, struct weir_call *call);
-/* The handler is asked to end. */
+/* Asks the handler to end. */
 void handler_pool_cancel(struct weir_call *call);
-/* The weight of a workspace's lane, from now on. */
-void handler_pool_weigh(struct handler_pool *pool, struct fair_lane *lane, int weight);
-/* Hands what was submitted to the threads at once, or runs it here when there are none. */
+/* Sets the weight of a workspace's lane. */
+void handler_pool_set_weight(struct handler_pool *pool, struct fair_lane *lane, int weight);
+/* Gives all submitted calls to the threads at once, or runs them here when there are no threads. */
 void handler_pool_flush(struct handler_pool *pool);
-/* Calls that have finished, oldest first, linked by `next`; NULL when there are none. */
+/* The finished calls, oldest first, linked by `next`; NULL when there are none. */
 struct weir_call *handler_pool_collect(struct handler_pool *pool);
 bool handler_pool_has_finished(struct handler_pool *pool);
 

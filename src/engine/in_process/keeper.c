@@ -1,3 +1,27 @@
+/* The process that starts, watches and kills the processes of exec steps.
+ *
+ * The life of a step in the keeper:
+ *
+ *   1. KEEPER_START arrives with four file descriptors. After the end of the lease the keeper refuses. Else it forks the
+ *      child and reports STARTED; the child becomes the step, or reports EXEC_FAILED itself (keeper_child.c).
+ *   2. KEEPER_KILL: SIGTERM to the process group, SIGKILL when the grace is over. The keeper's own clock measures the
+ *      grace, so a slow node delays no kill.
+ *   3. The leader ends. The keeper kills its group before it reaps the leader: until then the group's id is not reused.
+ *   4. It sweeps its children. As a subreaper it is the parent of every orphan. It kills each child without a running step,
+ *      and repeats until a sweep finds none, because a killed process may have had children of its own.
+ *   5. It reports ENDED. So the node knows at that moment that no process of the step is left.
+ *
+ * Deaths and stops:
+ *
+ *     the node dies         its socket ends: the keeper kills everything, sweeps until it has no child, and exits
+ *     the node is stopped   no renewal arrives: at the end of the lease the keeper kills all steps
+ *     the keeper dies       the kernel kills the leaders; the node and the watcher kill the rest (keeper_monitor.c)
+ *     the keeper is stopped it does not answer renewals: the node kills it. If the node is stopped too, the watcher does
+ *     the node is slow      reports wait in their slots until the socket has space; kills and leases do not wait
+ *
+ * Kill order: leader and group first, then everything that a sweep finds, evaluators only with the node. The keeper must
+ * never allocate, take a lock or wait for the node, and must never signal a process id that it has reaped.
+ */
 #include "engine/in_process/keeper.h"
 
 #include <errno.h>
@@ -15,42 +39,22 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "engine/in_process/keeper_child.h"
+#include "engine/in_process/keeper_search.h"
+#include "engine/in_process/keeper_slots.h"
 #include "engine/in_process/keeper_watcher.h"
 
-/* How often a sweep that found something to kill is repeated when no SIGCHLD comes in between. */
+/* Between two sweeps, when the last one found a process and no SIGCHLD arrives. */
 #define SWEEP_INTERVAL_US (50 * MICROSECONDS_PER_MS)
 
-/* Between two watchers, for the case that something ends them. */
+/* The least time between two forks of a watcher. */
 #define WATCHER_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)
 
-/* Sweeps in a row before the keeper looks at its socket again. */
-enum { SWEEP_ROUNDS = 4, BUCKETS = 4096, CHILDREN_TEXT_BYTES = 64 * 1024 };
+/* Sweeps in a row before the keeper polls its socket again. */
+enum { SWEEP_ROUNDS = 4, CHILDREN_TEXT_BYTES = 64 * 1024 };
 
-enum slot_state {
-    SLOT_FREE,
-    SLOT_RUNNING,  /* its leader lives */
-    SLOT_SWEEPING, /* its leader has ended, what it left behind is being killed */
-    SLOT_ENDED,    /* all gone; the report has not been sent yet */
-    SLOT_REFUSED   /* never started; the report has not been sent yet */
-};
-
-struct slot {
-    enum slot_state state;
-    bool is_evaluator;
-    bool started_unsent;
-    bool lease_lost;
-    pid_t pid;
-    int16_t next; /* in its bucket, or in the free list; -1 ends it */
-    uint64_t ticket;
-    int64_t started_us;
-    int64_t kill_at_us; /* KILL follows TERM at this boot time; TIME_NEVER: no kill is due */
-    int status;
-    int64_t cpu_us;
-    int64_t memory_kib;
-};
-
-/* The keeper is a process of its own: one of it per address space. Static, so that no malloc is needed after fork. */
+/* One per process, because the keeper is a process of its own. Static, because the keeper must not allocate after fork. */
 static struct {
     int socket;
     int signals;
@@ -60,114 +64,19 @@ static struct {
     uint64_t mark;
     bool node_is_gone;
     int64_t lease_end_us;
-    struct keeper_watched *watched; /* NULL: there is no memory to share, and no watcher */
+    struct keeper_watched *watched; /* NULL: no shared memory, and so no watcher */
     pid_t watcher;                  /* 0: there is none */
     bool wants_watcher;             /* a step was started */
     int64_t watcher_since_us;
     bool sweep_again;
-    size_t unsent; /* reports that the socket had no room for */
-    size_t in_use;
-    size_t used_below; /* no slot from here on is in use: what a walk over the slots looks at */
-    int16_t free_first;
-    int16_t buckets[BUCKETS];
-    struct slot slots[KEEPER_STEPS_MAX];
+    size_t unsent; /* reports that wait because the socket is full */
+    struct keeper_slots slots;
     char children[CHILDREN_TEXT_BYTES];
 } keeper;
 
-static int64_t boot_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * MICROSECONDS_PER_SECOND + now.tv_nsec / 1000;
-}
-
-/* --- table --- */
-
-static void table_init(void)
-{
-    for (size_t i = 0; i < BUCKETS; i++) {
-        keeper.buckets[i] = -1;
-    }
-    for (size_t i = 0; i < KEEPER_STEPS_MAX; i++) {
-        keeper.slots[i].next = i + 1 < KEEPER_STEPS_MAX ? (int16_t)(i + 1) : -1;
-    }
-    keeper.free_first = 0;
-}
-
-static struct slot *slot_take(void)
-{
-    if (keeper.free_first < 0) {
-        return NULL;
-    }
-    struct slot *slot = &keeper.slots[keeper.free_first];
-    keeper.free_first = slot->next;
-    *slot = (struct slot){.state = SLOT_FREE, .next = -1, .kill_at_us = TIME_NEVER};
-    keeper.in_use++;
-    size_t above = (size_t)(slot - keeper.slots) + 1;
-    keeper.used_below = above > keeper.used_below ? above : keeper.used_below;
-    return slot;
-}
-
-static void slot_give_back(struct slot *slot)
-{
-    slot->state = SLOT_FREE;
-    slot->next = keeper.free_first;
-    keeper.free_first = (int16_t)(slot - keeper.slots);
-    keeper.in_use--;
-    while (keeper.used_below > 0 && keeper.slots[keeper.used_below - 1].state == SLOT_FREE) {
-        keeper.used_below--;
-    }
-}
-
-static int16_t *bucket_of(pid_t pid)
-{
-    return &keeper.buckets[(uint32_t)pid % BUCKETS];
-}
-
-static void slot_register(struct slot *slot, pid_t pid)
-{
-    slot->pid = pid;
-    slot->next = *bucket_of(pid);
-    *bucket_of(pid) = (int16_t)(slot - keeper.slots);
-}
-
-static void slot_unregister(struct slot *slot)
-{
-    int16_t *link = bucket_of(slot->pid);
-    while (*link >= 0 && &keeper.slots[*link] != slot) {
-        link = &keeper.slots[*link].next;
-    }
-    if (*link >= 0) {
-        *link = slot->next;
-    }
-    slot->next = -1;
-}
-
-/* The slot whose living leader this is, or NULL. */
-static struct slot *slot_of_leader(pid_t pid)
-{
-    for (int16_t i = *bucket_of(pid); i >= 0; i = keeper.slots[i].next) {
-        if (keeper.slots[i].pid == pid) {
-            return &keeper.slots[i];
-        }
-    }
-    return NULL;
-}
-
-static struct slot *slot_of_ticket(uint64_t ticket)
-{
-    for (size_t i = 0; i < keeper.used_below; i++) {
-        uint64_t other = keeper.slots[i].ticket ^ ticket;
-        if (keeper.slots[i].state != SLOT_FREE && (other & KEEPER_TICKET_MASK) == 0) {
-            return &keeper.slots[i];
-        }
-    }
-    return NULL;
-}
-
 /* --- reports --- */
 
-/* False when the socket is full: the node is slow or stopped, and the report stays in its slot. */
+/* False when the socket is full, because the node is slow or stopped. The report then stays in its slot. */
 static bool send_report(const struct keeper_report *report)
 {
     for (;;) {
@@ -186,7 +95,8 @@ static bool send_report(const struct keeper_report *report)
     }
 }
 
-static void slot_flush(struct slot *slot)
+/* Sends the reports that the slot owes, in their order. Releases the slot after the last one. */
+static void send_slot_reports(struct keeper_slot *slot)
 {
     if (slot->started_unsent) {
         struct keeper_report report = {.kind = KEEPER_STARTED, .ticket = slot->ticket, .pid = slot->pid};
@@ -208,37 +118,38 @@ static void slot_flush(struct slot *slot)
             keeper.unsent++;
             return;
         }
-        slot_give_back(slot);
+        keeper_slots_release(&keeper.slots, slot);
     }
 }
 
-static void flush_unsent(void)
+static void send_unsent_reports(void)
 {
     keeper.unsent = 0;
-    for (size_t i = 0; i < keeper.used_below && keeper.unsent == 0; i++) {
-        if (keeper.slots[i].state != SLOT_FREE) {
-            slot_flush(&keeper.slots[i]);
+    for (size_t i = 0; i < keeper.slots.used_below && keeper.unsent == 0; i++) {
+        if (keeper.slots.all[i].state != SLOT_FREE) {
+            send_slot_reports(&keeper.slots.all[i]);
         }
     }
 }
 
 /* --- starting --- */
 
-static void refuse(const struct keeper_request *request, int native, bool lease_lost)
+/* Reports a start that failed. */
+static void refuse_request(const struct keeper_request *request, int native, bool lease_lost)
 {
-    struct slot *slot = slot_take();
-    if (slot != NULL) { /* the node never asks for more than the table holds */
+    struct keeper_slot *slot = keeper_slots_take(&keeper.slots);
+    if (slot != NULL) { /* the node has as many slots as the keeper */
         slot->state = SLOT_REFUSED;
         slot->ticket = request->ticket;
         slot->status = native;
         slot->lease_lost = lease_lost;
-        slot_flush(slot);
+        send_slot_reports(slot);
     }
 }
 
 /* --- the watcher --- */
 
-static void set_lease(int64_t lease_end_us)
+static void set_lease_end(int64_t lease_end_us)
 {
     keeper.lease_end_us = lease_end_us;
     if (keeper.watched != NULL) {
@@ -246,13 +157,13 @@ static void set_lease(int64_t lease_end_us)
     }
 }
 
-/* Has one from the first step until the node is gone: then nothing is renewed, and the keeper kills all at once. */
-static void tend_watcher(void)
+/* Runs a watcher from the first step until the node is gone. After that the keeper kills everything at once. */
+static void maintain_watcher(void)
 {
     if (keeper.node_is_gone && keeper.watcher > 0) {
         (void)kill(keeper.watcher, SIGKILL);
     }
-    int64_t now_us = boot_now();
+    int64_t now_us = keeper_watcher_boot_now();
     if (keeper.wants_watcher && keeper.watcher == 0 && !keeper.node_is_gone &&
         now_us - keeper.watcher_since_us >= WATCHER_INTERVAL_US) {
         keeper.watcher = keeper_watcher_start(keeper.watched, keeper.pid, keeper.mark);
@@ -260,23 +171,22 @@ static void tend_watcher(void)
     }
 }
 
-/* --- starting --- */
-
-static void start(const struct keeper_request *request, const int *fds)
+/* Forks the child of a step or of an evaluator. After the end of the lease no step starts. */
+static void start_child(const struct keeper_request *request, const int *fds)
 {
     bool is_evaluator = request->kind == KEEPER_START_EVALUATOR;
-    if (!is_evaluator && boot_now() >= keeper.lease_end_us) {
-        refuse(request, ECANCELED, true);
+    if (!is_evaluator && keeper_watcher_boot_now() >= keeper.lease_end_us) {
+        refuse_request(request, ECANCELED, true);
         return;
     }
-    struct slot *slot = slot_take();
+    struct keeper_slot *slot = keeper_slots_take(&keeper.slots);
     if (slot == NULL) {
-        refuse(request, EAGAIN, false);
+        refuse_request(request, EAGAIN, false);
         return;
     }
     keeper.wants_watcher = keeper.wants_watcher || !is_evaluator;
-    tend_watcher(); /* before the step, whose guard names the watcher */
-    int64_t started_us = boot_now();
+    maintain_watcher(); /* before the step: its guard names the watcher */
+    int64_t started_us = keeper_watcher_boot_now();
     pid_t pid = fork();
     if (pid == 0) {
         if (is_evaluator) {
@@ -287,8 +197,8 @@ static void start(const struct keeper_request *request, const int *fds)
                               request->ticket, fds);
     }
     if (pid < 0) {
-        slot_give_back(slot);
-        refuse(request, errno, false);
+        keeper_slots_release(&keeper.slots, slot);
+        refuse_request(request, errno, false);
         return;
     }
     slot->state = SLOT_RUNNING;
@@ -296,23 +206,24 @@ static void start(const struct keeper_request *request, const int *fds)
     slot->ticket = request->ticket;
     slot->started_us = started_us;
     slot->started_unsent = true;
-    slot_register(slot, pid);
-    slot_flush(slot);
+    keeper_slots_register_leader(&keeper.slots, slot, pid);
+    send_slot_reports(slot);
 }
 
 /* --- stopping --- */
 
-static void signal_step(const struct slot *slot, int signal_number)
+static void signal_step(const struct keeper_slot *slot, int signal_number)
 {
     if (slot->state == SLOT_RUNNING) {
-        /* The leader is not reaped yet, so its id cannot belong to anybody else. Before its setsid() it has no group. */
+        /* The leader is not reaped, so its id cannot belong to another process. Before its setsid() it has no group. */
         if (kill(-slot->pid, signal_number) != 0) {
             (void)kill(slot->pid, signal_number);
         }
     }
 }
 
-static void stop(struct slot *slot, int64_t grace_us)
+/* TERM now and KILL after the grace, or KILL now. */
+static void stop_child(struct keeper_slot *slot, int64_t grace_us)
 {
     if (slot->state != SLOT_RUNNING) {
         return;
@@ -322,18 +233,19 @@ static void stop(struct slot *slot, int64_t grace_us)
         return;
     }
     signal_step(slot, SIGTERM);
-    /* A stopped process would get its TERM only when it goes on. */
+    /* A stopped process receives its TERM only after SIGCONT. */
     signal_step(slot, SIGCONT);
-    int64_t kill_at_us = time_add(boot_now(), grace_us);
+    int64_t kill_at_us = time_add(keeper_watcher_boot_now(), grace_us);
     if (kill_at_us < slot->kill_at_us) {
         slot->kill_at_us = kill_at_us;
     }
 }
 
+/* Kills the leaders of all steps. Their ends start the sweeps. */
 static void kill_all(bool lease_lost, bool evaluators_too)
 {
-    for (size_t i = 0; i < keeper.used_below; i++) {
-        struct slot *slot = &keeper.slots[i];
+    for (size_t i = 0; i < keeper.slots.used_below; i++) {
+        struct keeper_slot *slot = &keeper.slots.all[i];
         if (slot->state == SLOT_RUNNING && (evaluators_too || !slot->is_evaluator)) {
             slot->lease_lost = slot->lease_lost || lease_lost;
             signal_step(slot, SIGKILL);
@@ -343,11 +255,11 @@ static void kill_all(bool lease_lost, bool evaluators_too)
 
 /* --- sweeping --- */
 
-/* Without a mark it may come from any step that began before it did. */
-static bool may_be_of_running_step(const struct keeper_owner *owner)
+/* A process without a mark may come from any step that began before it. */
+static bool may_belong_to_running_step(const struct keeper_owner *owner)
 {
-    for (size_t i = 0; i < keeper.used_below; i++) {
-        const struct slot *slot = &keeper.slots[i];
+    for (size_t i = 0; i < keeper.slots.used_below; i++) {
+        const struct keeper_slot *slot = &keeper.slots.all[i];
         if (slot->state == SLOT_RUNNING && !slot->is_evaluator && slot->started_us <= owner->started_us + KEEPER_TICK_US) {
             return true;
         }
@@ -355,21 +267,22 @@ static bool may_be_of_running_step(const struct keeper_owner *owner)
     return false;
 }
 
-static bool is_of_running_step(const struct keeper_owner *owner)
+/* Session, group, brand, mark: each of them names the step. */
+static bool belongs_to_running_step(const struct keeper_owner *owner)
 {
-    const struct slot *slot = slot_of_leader(owner->session);
-    slot = slot != NULL ? slot : slot_of_leader(owner->group);
-    slot = slot == NULL && owner->has_ticket ? slot_of_ticket(owner->ticket) : slot;
+    const struct keeper_slot *slot = keeper_slots_find_leader(&keeper.slots, owner->session);
+    slot = slot != NULL ? slot : keeper_slots_find_leader(&keeper.slots, owner->group);
+    slot = slot == NULL && owner->has_ticket ? keeper_slots_find_ticket(&keeper.slots, owner->ticket) : slot;
     if (slot == NULL && !owner->has_ticket) {
-        return may_be_of_running_step(owner);
+        return may_belong_to_running_step(owner);
     }
     return slot != NULL && slot->state == SLOT_RUNNING;
 }
 
-/* Kills every child of ours that belongs to no running step. True when there was one, or one that could not be read. */
+/* Kills every child of the keeper that belongs to no running step. True when it found one, or one that it cannot read. */
 static bool sweep_children(void)
 {
-    size_t length = keeper_child_list(keeper.pid, keeper.children, sizeof keeper.children);
+    size_t length = keeper_search_list_children(keeper.pid, keeper.children, sizeof keeper.children);
     bool found = false;
     const char *at = keeper.children;
     const char *end = keeper.children + length;
@@ -380,15 +293,15 @@ static bool sweep_children(void)
         }
         at++;
         struct keeper_owner owner;
-        if (pid <= 0 || pid == keeper.watcher || slot_of_leader(pid) != NULL) {
+        if (pid <= 0 || pid == keeper.watcher || keeper_slots_find_leader(&keeper.slots, pid) != NULL) {
             continue;
         }
-        if (!keeper_child_owner(pid, keeper.mark, &owner)) {
-            found = true; /* our table of file descriptors is full: the next sweep may read it */
+        if (!keeper_search_read_owner(pid, keeper.mark, &owner)) {
+            found = true; /* no file descriptor is left: the next sweep may read it */
         } else if (owner.is_zombie) {
             (void)waitpid(pid, NULL, WNOHANG);
-            found = true; /* its own children may have become ours after the list was made */
-        } else if (!is_of_running_step(&owner)) {
+            found = true; /* its children may have become the keeper's after the list was made */
+        } else if (!belongs_to_running_step(&owner)) {
             (void)kill(pid, SIGKILL);
             found = true;
         }
@@ -396,11 +309,12 @@ static bool sweep_children(void)
     return found;
 }
 
-static void sweep(void)
+/* Sweeps until a round finds nothing, then reports the ends. Gives up after some rounds, and the timer repeats it. */
+static void sweep_all(void)
 {
     bool is_needed = keeper.node_is_gone;
-    for (size_t i = 0; i < keeper.used_below && !is_needed; i++) {
-        is_needed = keeper.slots[i].state == SLOT_SWEEPING;
+    for (size_t i = 0; i < keeper.slots.used_below && !is_needed; i++) {
+        is_needed = keeper.slots.all[i].state == SLOT_SWEEPING;
     }
     keeper.sweep_again = false;
     if (!is_needed) {
@@ -412,18 +326,20 @@ static void sweep(void)
             return;
         }
     }
-    for (size_t i = 0; i < keeper.used_below; i++) {
-        struct slot *slot = &keeper.slots[i];
+    for (size_t i = 0; i < keeper.slots.used_below; i++) {
+        struct keeper_slot *slot = &keeper.slots.all[i];
         if (slot->state == SLOT_SWEEPING) {
             slot->state = SLOT_ENDED;
-            slot_flush(slot);
+            send_slot_reports(slot);
         }
     }
 }
 
-static void reap_leader(struct slot *slot, pid_t pid)
+/* A leader has ended: from here on its slot waits for the sweep. */
+static void reap_leader(struct keeper_slot *slot, pid_t pid)
 {
-    /* Its group first: as long as the leader is not reaped, the group's id cannot be anybody else's. */
+    INVARIANT(slot->state == SLOT_RUNNING && slot->pid == pid);
+    /* The group first: until the leader is reaped, no other group can have this id. */
     (void)kill(-pid, SIGKILL);
     struct rusage usage;
     if (wait4(pid, &slot->status, WNOHANG, &usage) != pid) {
@@ -432,19 +348,19 @@ static void reap_leader(struct slot *slot, pid_t pid)
     slot->cpu_us = ((int64_t)usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * MICROSECONDS_PER_SECOND +
                    usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
     slot->memory_kib = usage.ru_maxrss;
-    slot_unregister(slot);
+    keeper_slots_unregister_leader(&keeper.slots, slot);
     slot->state = SLOT_SWEEPING;
     slot->kill_at_us = TIME_NEVER;
 }
 
-static void reap(void)
+static void reap_children(void)
 {
     for (;;) {
         siginfo_t info = {.si_pid = 0};
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
             return;
         }
-        struct slot *slot = slot_of_leader(info.si_pid);
+        struct keeper_slot *slot = keeper_slots_find_leader(&keeper.slots, info.si_pid);
         if (slot != NULL) {
             reap_leader(slot, info.si_pid);
         } else {
@@ -456,12 +372,13 @@ static void reap(void)
 
 /* --- the loop --- */
 
-static void answer_sign(void)
+static void answer_renewal(void)
 {
     struct keeper_report report = {.kind = KEEPER_ALIVE};
     (void)send_report(&report);
 }
 
+/* Receives one request and executes it. The end of the socket is the end of the node. */
 static void receive_request(void)
 {
     struct keeper_request request;
@@ -490,25 +407,25 @@ static void receive_request(void)
         }
     }
     if ((size_t)received == sizeof request) {
-        struct slot *slot;
+        struct keeper_slot *slot;
         switch (request.kind) {
         case KEEPER_START:
         case KEEPER_START_EVALUATOR:
             if (fd_count == request.fd_count && fd_count == (request.kind == KEEPER_START ? 4 : 2)) {
-                start(&request, fds);
+                start_child(&request, fds);
             } else {
-                refuse(&request, EMFILE, false); /* our table of file descriptors was full: they were dropped on the way */
+                refuse_request(&request, EMFILE, false); /* no file descriptor was left: the kernel dropped them */
             }
             break;
         case KEEPER_KILL:
-            slot = slot_of_ticket(request.ticket);
+            slot = keeper_slots_find_ticket(&keeper.slots, request.ticket);
             if (slot != NULL) {
-                stop(slot, request.value);
+                stop_child(slot, request.value);
             }
             break;
         case KEEPER_LEASE:
-            set_lease(request.value);
-            answer_sign();
+            set_lease_end(request.value);
+            answer_renewal();
             break;
         default:
             break;
@@ -519,13 +436,14 @@ static void receive_request(void)
     }
 }
 
-static int64_t kill_what_is_due(void)
+/* Kills the steps whose grace is over, and all steps after the lease. Returns the time of the next kill. */
+static int64_t kill_due(void)
 {
-    int64_t now_us = boot_now();
+    int64_t now_us = keeper_watcher_boot_now();
     int64_t next_us = TIME_NEVER;
     bool lease_is_over = now_us >= keeper.lease_end_us;
-    for (size_t i = 0; i < keeper.used_below; i++) {
-        struct slot *slot = &keeper.slots[i];
+    for (size_t i = 0; i < keeper.slots.used_below; i++) {
+        struct keeper_slot *slot = &keeper.slots.all[i];
         if (slot->state != SLOT_RUNNING) {
             continue;
         }
@@ -550,9 +468,9 @@ static int64_t kill_what_is_due(void)
 
 static void arm_timer(int64_t next_us)
 {
-    /* Without its node the keeper ends when its last child has: it looks for itself too, since nobody else would notice. */
+    /* Without its node the keeper exits after its last child. It polls for that, because no message announces it. */
     if (keeper.sweep_again || keeper.node_is_gone) {
-        int64_t again_us = boot_now() + SWEEP_INTERVAL_US;
+        int64_t again_us = keeper_watcher_boot_now() + SWEEP_INTERVAL_US;
         next_us = again_us < next_us ? again_us : next_us;
     }
     if (keeper.wants_watcher && keeper.watcher == 0 && !keeper.node_is_gone && keeper.watched != NULL) {
@@ -567,19 +485,20 @@ static void arm_timer(int64_t next_us)
     (void)timerfd_settime(keeper.timer, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-static void drain(int fd, size_t size)
+static void drain_fd(int fd, size_t size)
 {
     char buffer[sizeof(struct signalfd_siginfo) * 16];
     while (read(fd, buffer, size < sizeof buffer ? size : sizeof buffer) > 0) {
     }
 }
 
-static void take_signals_and_names(void)
+/* Own session, subreaper, signals, timer. */
+static void set_up_process(void)
 {
     (void)setsid();
     (void)prctl(PR_SET_NAME, "weir-keeper", 0, 0, 0);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    /* At the death of the node the kernel lets a keeper that was stopped go on, and it kills what is left. */
+    /* At the death of the node the kernel continues a stopped keeper, and the keeper kills its steps. */
     (void)prctl(PR_SET_PDEATHSIG, SIGCONT, 0, 0, 0);
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     for (int i = 1; i < NSIG; i++) {
@@ -596,8 +515,8 @@ static void take_signals_and_names(void)
     keeper.timer = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
 }
 
-/* Keeps 0, 1, 2 (on /dev/null) and the socket: a keeper that held the node's files or listeners would keep them alive. */
-static void keep_only(int socket)
+/* Keeps 0, 1, 2 (on /dev/null) and the socket. An open copy would keep the files and listeners of the node alive. */
+static void close_foreign_fds(int socket)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd <= 2 && nothing >= 0; fd++) {
@@ -613,24 +532,24 @@ static void keep_only(int socket)
 
 _Noreturn void keeper_main(int socket, uint64_t mark)
 {
-    keep_only(socket);
+    close_foreign_fds(socket);
     memset(&keeper, 0, sizeof keeper);
-    table_init();
+    keeper_slots_init(&keeper.slots);
     keeper.socket = socket;
     keeper.pid = getpid();
     keeper.node = getppid();
     keeper.mark = mark;
     keeper.watched = keeper_watcher_map();
     keeper.watcher_since_us = INT64_MIN / 2;
-    set_lease(TIME_NEVER);
-    take_signals_and_names();
+    set_lease_end(TIME_NEVER);
+    set_up_process();
     if (keeper.signals < 0 || keeper.timer < 0) {
         _exit(1);
     }
     struct keeper_report ready = {.kind = KEEPER_READY, .pid = keeper.pid};
     (void)send_report(&ready);
     for (;;) {
-        arm_timer(kill_what_is_due());
+        arm_timer(kill_due());
         struct pollfd polled[] = {{.fd = keeper.node_is_gone ? -1 : socket, .events = POLLIN},
                                   {.fd = keeper.signals, .events = POLLIN},
                                   {.fd = keeper.timer, .events = POLLIN}};
@@ -638,20 +557,20 @@ _Noreturn void keeper_main(int socket, uint64_t mark)
             polled[0].events |= POLLOUT;
         }
         (void)poll(polled, 3, -1);
-        drain(keeper.timer, sizeof(uint64_t));
-        drain(keeper.signals, sizeof(struct signalfd_siginfo));
+        drain_fd(keeper.timer, sizeof(uint64_t));
+        drain_fd(keeper.signals, sizeof(struct signalfd_siginfo));
         if (!keeper.node_is_gone && (polled[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
             receive_request();
         }
         if (keeper.node_is_gone) {
             kill_all(false, true);
         }
-        tend_watcher();
+        maintain_watcher();
         if (keeper.unsent > 0 && (polled[0].revents & POLLOUT) != 0) {
-            flush_unsent();
+            send_unsent_reports();
         }
-        reap();
-        sweep();
+        reap_children();
+        sweep_all();
         if (keeper.node_is_gone && waitid(P_ALL, 0, &(siginfo_t){.si_pid = 0}, WEXITED | WNOHANG | WNOWAIT) != 0 &&
             errno == ECHILD) {
             _exit(0);

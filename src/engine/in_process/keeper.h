@@ -3,22 +3,23 @@
  *      node (threads, store) <--- SOCK_SEQPACKET ---> keeper (one thread) ---> step leaders, evaluators
  *             ^------------- stdout, stderr pipes -----------------------------------'
  *
- * Why a process of its own: a step must be dead when its node's lease is over, also when the node was killed or stopped
- * (SIGSTOP) and can do nothing about it. So the keeper knows the end of the lease (boot clock), is told of each renewal,
- * and kills on its own when the lease runs out or when its socket to the node closes. It leads a session of its own, so
- * that a signal to the node's terminal or process group does not reach it, and ignores SIGINT, SIGTERM, SIGHUP: the node
- * decides. It is a child subreaper: whatever a step forks away, also with setsid, becomes the keeper's child when its
- * parent is gone. When the leader of a step has ended, everything that belongs to the step is killed - its process group,
- * its session, and what carries its brand or its mark (keeper_child.h) - until nothing is left; only then is the end
- * reported. An orphan with neither may belong to any step that began before it: it is killed when all of these have ended.
+ * Why a process of its own: a step must be dead when its node's lease is over, even if the node was killed or stopped
+ * (SIGSTOP). So the keeper has the end of the lease (boot clock) from each renewal. It kills all steps when the lease runs
+ * out or when its socket to the node closes. It leads a session of its own, so that a signal to the node's terminal or
+ * process group does not reach it. It ignores SIGINT, SIGTERM, SIGHUP: the node decides.
  *
- * The keeper may be forked again from a threaded node after it was killed. So until it has its own children it uses no
- * memory but static tables, no stdio, no locks: raw system calls. If it dies, its children die too (PR_SET_PDEATHSIG). If
- * it stands still when the lease is over, the watcher kills it (keeper_watcher.h).
+ * It is a child subreaper: a process that a step forks, also with setsid, becomes the keeper's child when its parent ends.
+ * After the end of a step's leader the keeper kills everything that belongs to the step: its process group, its session,
+ * and the processes with its brand or its mark (keeper_mark.h). It reports the end when nothing is left. An orphan with
+ * neither may belong to any step that began before it; the keeper kills it when all of these have ended.
  *
- * Messages have one fixed layout per direction; file descriptors travel beside a request (SCM_RIGHTS) and the
- * keeper closes its copies. A request is never answered at once: reports come when something happened. A step child that
- * cannot exec sends its own EXEC_FAILED, ahead of the keeper's ENDED.
+ * A threaded node may fork a new keeper after the old one was killed. So the keeper uses no memory but static tables, no
+ * stdio, no locks. If it dies, its children die too (PR_SET_PDEATHSIG). If it is stopped at the end of the lease, the
+ * watcher kills it (keeper_watcher.h).
+ *
+ * Messages have one fixed layout per direction. File descriptors travel beside a request (SCM_RIGHTS), and the keeper
+ * closes its copies. No request but KEEPER_LEASE has an answer; reports come when something has happened. A child that
+ * cannot exec sends its own EXEC_FAILED, before the keeper's ENDED.
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_KEEPER_H
 #define WEIR_ENGINE_IN_PROCESS_KEEPER_H
@@ -54,7 +55,7 @@ struct keeper_request {
 };
 
 enum keeper_report_kind {
-    KEEPER_READY = 1,   /* the first of all: it leads its own session and watches */
+    KEEPER_READY = 1,   /* the first one: the keeper leads its own session and receives requests */
     KEEPER_STARTED,     /* pid; exec may still fail */
     KEEPER_EXEC_FAILED, /* value: errno of chdir() (stage 1), execve() (2), setup (3); sent by the child itself */
     KEEPER_ENDED,       /* value: wait status; every process of the step is gone */
@@ -70,7 +71,7 @@ struct keeper_report {
     uint64_t ticket;
     int32_t pid;
     int32_t value;
-    uint32_t lease_lost; /* ENDED, REFUSED: the keeper killed it, or did not start it, because the lease was over */
+    uint32_t lease_lost; /* ENDED, REFUSED: the lease was over, so the keeper killed it or did not start it */
     uint32_t padding;
     int64_t cpu_us;     /* ENDED: user + system time of the leader and its waited-for children */
     int64_t memory_kib; /* ENDED: largest resident set of the leader */
@@ -84,10 +85,10 @@ struct keeper_command {
     uint64_t bytes; /* of the strings */
 };
 
-/* The keeper's life: never returns. Call it in the child of fork(); `socket` is its end of the SOCK_SEQPACKET pair. `mark`
- * is in the environment of all that it starts; it is random, since the process id of a keeper may be that of another one in
- * another container, whose processes can be seen from here. Closes every other file descriptor. Exits when the socket is
- * closed and everything it started is dead and reaped. */
+/* The life of the keeper: never returns. Call it in the child of fork(). `socket` is its end of the SOCK_SEQPACKET pair.
+ * `mark` is in the environment of each process that it starts. It is random: a keeper in another container may have the
+ * same process id, and its processes may be visible from here. Closes every other file descriptor. Exits when the socket is
+ * closed and all its processes are dead and reaped. */
 _Noreturn void keeper_main(int socket, uint64_t mark);
 
 #endif

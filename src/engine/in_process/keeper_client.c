@@ -1,3 +1,15 @@
+/* The socket between node and keeper, on the node's side.
+ *
+ *   1. Open forks the keeper with all signals blocked, so no signal handler of the host runs in the child. It waits for
+ *      KEEPER_READY, because the keeper is outside of the node's process group only then.
+ *   2. A request is one packet with its file descriptors. If the socket is full, the request and all later ones wait in a
+ *      list; their order must not change, because a kill must follow its start.
+ *   3. The end of the socket means that the keeper is dead or dying.
+ *   4. Close ends the connection and waits for the keeper's exit, at most KEEPER_CLOSE_WAIT_US.
+ *
+ * A request must never be lost in silence. If it cannot be queued, the keeper is ended with everything that it runs.
+ * The thread of the engine's loop runs it; the first open happens before that thread exists.
+ */
 #include "engine/in_process/keeper_client.h"
 
 #include <errno.h>
@@ -26,7 +38,7 @@ static void close_fds(const int *fds, size_t count)
     }
 }
 
-/* Signals of the host do not make it longer. */
+/* Waits with a fixed end: signals of the host interrupt poll() but do not extend the wait. */
 static int wait_until_readable(int fd, int64_t most_us)
 {
     struct pollfd polled = {.fd = fd, .events = POLLIN};
@@ -38,8 +50,8 @@ static int wait_until_readable(int fd, int64_t most_us)
     return got;
 }
 
-/* Before that it would get the signals of the node's terminal. */
-static bool is_ready(struct keeper_link *link)
+/* Waits for KEEPER_READY. Before it the keeper would still receive the signals of the node's terminal. */
+static bool is_keeper_ready(struct keeper_link *link)
 {
     struct keeper_report report;
     return wait_until_readable(link->socket, KEEPER_OPEN_WAIT_US) == 1 && keeper_link_receive(link, &report) == 1 &&
@@ -48,6 +60,7 @@ static bool is_ready(struct keeper_link *link)
 
 enum weir_status keeper_link_open(struct keeper_link *link, struct weir_error *error)
 {
+    INVARIANT(link != NULL);
     int ends[2];
     struct random random;
     random_seed_from_system(&random);
@@ -73,14 +86,14 @@ enum weir_status keeper_link_open(struct keeper_link *link, struct weir_error *e
     }
     link->socket = ends[0];
     link->pid = pid;
-    if (!is_ready(link)) {
+    if (!is_keeper_ready(link)) {
         keeper_link_close(link);
-        return error_set(error, WEIR_SYSTEM, "the keeper did not come up");
+        return error_set(error, WEIR_SYSTEM, "the keeper was not ready in time");
     }
     return WEIR_OK;
 }
 
-static void forget_queued(struct keeper_link *link)
+static void drop_queued(struct keeper_link *link)
 {
     while (link->first != NULL) {
         struct keeper_queued *queued = link->first;
@@ -91,7 +104,8 @@ static void forget_queued(struct keeper_link *link)
     link->last = NULL;
 }
 
-static int wait_for_end(pid_t pid)
+/* Reaps the keeper. Kills it if it does not exit in time. */
+static int wait_for_keeper_end(pid_t pid)
 {
     int wait_status = 0;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -108,21 +122,21 @@ static int wait_for_end(pid_t pid)
 
 void keeper_link_close(struct keeper_link *link)
 {
-    forget_queued(link);
+    drop_queued(link);
     if (link->socket >= 0) {
-        /* A process that the host forked may have it, too: then close() ends nothing. */
+        /* A process that the host forked may have a copy of the socket. Then close() alone would not end the connection. */
         (void)shutdown(link->socket, SHUT_RDWR);
         (void)close(link->socket);
         link->socket = -1;
     }
     if (link->pid > 0) {
-        link->wait_status = wait_for_end(link->pid);
+        link->wait_status = wait_for_keeper_end(link->pid);
         link->pid = 0;
     }
 }
 
-/* 1: sent, 0: no room, -1: no keeper any more. */
-static int send_now(const struct keeper_link *link, const struct keeper_request *request, const int *fds)
+/* 1: sent, 0: the socket is full, -1: the keeper is gone. */
+static int send_to_keeper(const struct keeper_link *link, const struct keeper_request *request, const int *fds)
 {
     union {
         struct cmsghdr align;
@@ -153,7 +167,7 @@ static int send_now(const struct keeper_link *link, const struct keeper_request 
     }
 }
 
-static bool queue_up(struct keeper_link *link, const struct keeper_request *request, const int *fds)
+static bool queue_request(struct keeper_link *link, const struct keeper_request *request, const int *fds)
 {
     struct keeper_queued *queued = calloc(1, sizeof *queued);
     if (queued == NULL) {
@@ -174,13 +188,13 @@ static bool queue_up(struct keeper_link *link, const struct keeper_request *requ
 
 bool keeper_link_send(struct keeper_link *link, const struct keeper_request *request, const int *fds)
 {
-    INVARIANT(request->fd_count <= KEEPER_FDS_MAX);
-    int sent = link->socket < 0 ? -1 : link->first != NULL ? 0 : send_now(link, request, fds);
-    if (sent == 0 && queue_up(link, request, fds)) {
+    INVARIANT(request->fd_count <= KEEPER_FDS_MAX && (request->fd_count == 0 || fds != NULL));
+    int sent = link->socket < 0 ? -1 : link->first != NULL ? 0 : send_to_keeper(link, request, fds);
+    if (sent == 0 && queue_request(link, request, fds)) {
         return true;
     }
     if (sent == 0) {
-        /* What must be stopped would run on: without its socket the keeper ends, and all that it watches over. */
+        /* The lost request may be a kill. Without its socket the keeper kills everything and exits. */
         (void)shutdown(link->socket, SHUT_RDWR);
     }
     close_fds(fds, request->fd_count);
@@ -191,7 +205,7 @@ void keeper_link_flush(struct keeper_link *link)
 {
     while (link->first != NULL && link->socket >= 0) {
         struct keeper_queued *queued = link->first;
-        if (send_now(link, &queued->request, queued->fds) != 1) {
+        if (send_to_keeper(link, &queued->request, queued->fds) != 1) {
             return;
         }
         close_fds(queued->fds, queued->request.fd_count);
@@ -210,6 +224,7 @@ bool keeper_link_has_queued(const struct keeper_link *link)
 
 int keeper_link_receive(struct keeper_link *link, struct keeper_report *ret_report)
 {
+    INVARIANT(ret_report != NULL);
     if (link->socket < 0) {
         return -1;
     }
@@ -221,7 +236,7 @@ int keeper_link_receive(struct keeper_link *link, struct keeper_report *ret_repo
         if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             return 0;
         }
-        /* A keeper that died with requests unread; what it had said before is still to come. */
+        /* The keeper died with unread requests. Its reports before that are still in the socket. */
         bool is_reset = received < 0 && errno == ECONNRESET;
         if (received >= 0 || (errno != EINTR && !is_reset)) {
             return -1;

@@ -1,3 +1,14 @@
+/* Builds the filter of system calls (classic BPF for seccomp).
+ *
+ *   1. Allow everything of another architecture: its numbers mean other calls (SECURITY.md names this limit).
+ *   2. Refuse the x32 table, whose calls would pass the comparison of numbers.
+ *   3. For each argument index that can name a process: if the call is guarded, compare its argument with the process ids
+ *      of node, keeper and watcher, their groups, and -1; a match returns EPERM.
+ *   4. Allow the rest.
+ *
+ * The filter compares the low 32 bits of an argument, because the kernel reads a process id as an int. It costs some dozen
+ * instructions per system call of a step. The child of the keeper installs it just before exec; it must not allocate.
+ */
 #include "engine/in_process/keeper_guard.h"
 
 #include <linux/audit.h>
@@ -19,7 +30,7 @@
 
 enum { PROGRAM_MOST = 64, OTHER_TABLE = 0x40000000 /* x32: calls of another table of the same architecture */ };
 
-/* The calls, and which of their arguments is the process. */
+/* The calls, each with the index of its argument that names the process. */
 static const struct {
     uint32_t number;
     uint32_t argument;
@@ -48,25 +59,27 @@ struct program {
     unsigned short count;
 };
 
-static void add(struct program *program, struct sock_filter instruction)
+/* A program that is too long stays at its maximum, and keeper_guard_install() refuses it. */
+static void add_instruction(struct program *program, struct sock_filter instruction)
 {
     if (program->count < PROGRAM_MOST) {
         program->code[program->count++] = instruction;
     }
 }
 
-/* One block per argument:
+/* One block per argument index:
  *
  *   call == first guarded one?  ->  compare
  *   ...
- *   go behind the block
+ *   jump behind the block
  *   compare: argument == first process?  ->  refuse
  *   ...
  *   allow
  *   refuse
  *
  * The accumulator still holds the number of the call behind the block. */
-static void add_block(struct program *program, uint32_t argument, const uint32_t *processes, unsigned char process_count)
+static void add_argument_block(struct program *program, uint32_t argument, const uint32_t *processes,
+                               unsigned char process_count)
 {
     size_t calls = 0;
     for (size_t i = 0; i < GUARDED; i++) {
@@ -75,19 +88,20 @@ static void add_block(struct program *program, uint32_t argument, const uint32_t
     for (size_t i = 0, left = calls; i < GUARDED; i++) {
         if (guarded_calls[i].argument == argument) {
             left--;
-            /* Found: over the other calls and the jump behind them. */
-            add(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, guarded_calls[i].number,
-                                                      (unsigned char)(left + 1), 0));
+            /* A match jumps over the other calls and the jump behind them. */
+            add_instruction(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, guarded_calls[i].number,
+                                                                  (unsigned char)(left + 1), 0));
         }
     }
-    add(program, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, process_count + 3U)); /* none of them: behind the block */
-    add(program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, argument_at(argument)));
+    add_instruction(program, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA,
+                                                          process_count + 3U)); /* no guarded call: behind the block */
+    add_instruction(program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, argument_at(argument)));
     for (unsigned char i = 0; i < process_count; i++) {
-        add(program,
-            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, processes[i], (unsigned char)(process_count - i), 0));
+        add_instruction(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, processes[i],
+                                                              (unsigned char)(process_count - i), 0));
     }
-    add(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-    add(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1U /* EPERM */));
+    add_instruction(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+    add_instruction(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1U /* EPERM */));
 }
 
 bool keeper_guard_install(const struct keeper_guarded *guarded)
@@ -102,16 +116,16 @@ bool keeper_guard_install(const struct keeper_guarded *guarded)
                                   (uint32_t)-getpgid(guarded->node),
                                   (uint32_t)-1};
     struct program program = {.count = 0};
-    add(&program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
-    add(&program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, GUARD_ARCHITECTURE, 1, 0));
-    add(&program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-    add(&program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
-    add(&program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, OTHER_TABLE, 0, 1));
-    add(&program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1U));
+    add_instruction(&program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
+    add_instruction(&program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, GUARD_ARCHITECTURE, 1, 0));
+    add_instruction(&program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+    add_instruction(&program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+    add_instruction(&program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, OTHER_TABLE, 0, 1));
+    add_instruction(&program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1U));
     for (uint32_t argument = 0; argument < ARGUMENTS; argument++) {
-        add_block(&program, argument, processes, sizeof processes / sizeof processes[0]);
+        add_argument_block(&program, argument, processes, sizeof processes / sizeof processes[0]);
     }
-    add(&program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+    add_instruction(&program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
     struct sock_fprog filter = {.len = program.count, .filter = program.code};
     return program.count < PROGRAM_MOST && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0;
 }

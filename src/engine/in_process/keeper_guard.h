@@ -1,6 +1,6 @@
-/* The guard of a step: its processes cannot signal their node, its keeper, nor the keeper's watcher.
+/* The guard of a step: its processes cannot signal their node, its keeper or the keeper's watcher.
  *
- * A filter of system calls, which all that the step starts inherits, refuses with EPERM each call that names one of these
+ * A filter of system calls, which all processes of the step inherit, refuses with EPERM each call that names one of these
  * processes, their process groups, or every process (-1): kill and its like, opening a pidfd, ptrace, writing their memory,
  * changing their limits. Other processes of the same user can be signalled.
  *
@@ -20,8 +20,8 @@ struct keeper_guarded {
     pid_t watcher;
 };
 
-/* For the calling process, which must have no_new_privs, and all that it starts. False where the kernel or the architecture
- * has no filters: then nothing has changed. Async-signal-safe. */
+/* For the calling process, which must have no_new_privs, and all processes that it starts. False, without an effect, where
+ * the kernel or the architecture has no filters. Async-signal-safe. */
 bool keeper_guard_install(const struct keeper_guarded *guarded);
 
 #endif

@@ -1,3 +1,14 @@
+/* The watcher's process.
+ *
+ *   1. It waits for the keeper's death with a pidfd, and at most until the keeper would be late.
+ *   2. Late means: the lease is over for KEEPER_WATCHER_LATE_US, and the keeper has not written into the shared page that
+ *      it has killed the steps of this lease.
+ *   3. At the first late poll the watcher waits once more. A machine that was paused makes all processes late at once.
+ *   4. At the second one it kills the keeper through the pidfd, which never names another process.
+ *   5. After the keeper's death it kills the processes with the keeper's mark, until several sweeps in a row find none.
+ *
+ * It must not have the keeper's socket, and must not outlive the sweep. The keeper forks it again if it dies.
+ */
 #include "engine/in_process/keeper_watcher.h"
 
 #include <errno.h>
@@ -11,13 +22,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/in_process/keeper_child.h"
+#include "base/error.h"
+#include "engine/in_process/keeper_search.h"
 
 #define SWEEP_PAUSE_MS 10
 
 enum { SWEEPS_MOST = 1000, PIDFD = 3 };
 
-static int64_t boot_now(void)
+int64_t keeper_watcher_boot_now(void)
 {
     struct timespec now;
     (void)clock_gettime(CLOCK_BOOTTIME, &now);
@@ -35,6 +47,7 @@ struct keeper_watched *keeper_watcher_map(void)
     return watched;
 }
 
+/* The watcher has no table of leaders: it finds processes by their mark alone. */
 static bool is_no_leader(const void *context, pid_t pid)
 {
     (void)context;
@@ -42,40 +55,42 @@ static bool is_no_leader(const void *context, pid_t pid)
     return false;
 }
 
-/* A process that is forked during a look can be missed, so several looks in a row must find nothing. */
-static void sweep(uint64_t mark)
+/* A scan can miss a process that is forked meanwhile, so several sweeps in a row must find nothing. */
+static void sweep_marked(uint64_t mark)
 {
-    enum { QUIET_LOOKS = 3 };
-    for (int i = 0, quiet = 0; i < SWEEPS_MOST && quiet < QUIET_LOOKS; i++) {
-        quiet = keeper_child_kill_left(mark, is_no_leader, NULL) ? 0 : quiet + 1;
+    enum { QUIET_SWEEPS = 3 };
+    for (int i = 0, quiet = 0; i < SWEEPS_MOST && quiet < QUIET_SWEEPS; i++) {
+        quiet = keeper_search_kill_left(mark, is_no_leader, NULL) ? 0 : quiet + 1;
         (void)poll(NULL, 0, SWEEP_PAUSE_MS);
     }
 }
 
 int64_t keeper_watcher_time_left(const struct keeper_watched *watched, int64_t now_us)
 {
+    INVARIANT(watched != NULL);
     int64_t end_us = atomic_load(&watched->lease_end_us);
     if (end_us == TIME_NEVER || atomic_load(&watched->enforced_end_us) == end_us) {
-        return KEEPER_WATCHER_LOOK_US;
+        return KEEPER_WATCHER_POLL_US;
     }
     int64_t left_us = time_add(end_us, KEEPER_WATCHER_LATE_US) - now_us;
-    return left_us <= 0 ? 0 : left_us < KEEPER_WATCHER_LOOK_US ? left_us : KEEPER_WATCHER_LOOK_US;
+    return left_us <= 0 ? 0 : left_us < KEEPER_WATCHER_POLL_US ? left_us : KEEPER_WATCHER_POLL_US;
 }
 
-_Noreturn static void watch(const struct keeper_watched *watched, uint64_t mark)
+/* The loop of the watcher, until the keeper is dead. */
+_Noreturn static void watch_keeper(const struct keeper_watched *watched, uint64_t mark)
 {
-    bool doubts = false; /* after a pause of the whole machine the keeper is given a moment */
+    bool was_late = false; /* a second poll, because a pause of the whole machine makes the keeper late too */
     for (;;) {
-        int64_t left_us = keeper_watcher_time_left(watched, boot_now());
-        if (left_us == 0 && doubts) {
+        int64_t left_us = keeper_watcher_time_left(watched, keeper_watcher_boot_now());
+        if (left_us == 0 && was_late) {
             (void)syscall(SYS_pidfd_send_signal, PIDFD, SIGKILL, NULL, 0);
         }
-        doubts = left_us == 0;
+        was_late = left_us == 0;
         struct pollfd keeper = {.fd = PIDFD, .events = POLLIN};
         int64_t wait_us = left_us > 0 ? left_us : KEEPER_WATCHER_LATE_US;
         int got = poll(&keeper, 1, (int)(wait_us / 1000) + 1);
         if (got > 0 || (got < 0 && errno != EINTR)) {
-            sweep(mark);
+            sweep_marked(mark);
             _exit(0);
         }
     }
@@ -93,6 +108,7 @@ pid_t keeper_watcher_start(const struct keeper_watched *watched, pid_t keeper_pi
     if (keeper < 0 || getppid() != keeper_pid || (keeper != PIDFD && dup2(keeper, PIDFD) < 0)) {
         _exit(1);
     }
-    (void)close_range(PIDFD + 1, ~0U, 0); /* the keeper's socket, too: the node shall see its end */
-    watch(watched, mark);
+    (void)close_range(PIDFD + 1, ~0U,
+                      0); /* also the keeper's socket: an open copy would hide the keeper's death from the node */
+    watch_keeper(watched, mark);
 }

@@ -1,3 +1,16 @@
+/* An event loop on epoll, a binary heap of timers, and an eventfd.
+ *
+ * The sleep without a lost wake-up:
+ *
+ *   1. The loop sets `asleep`, checks its queues once more, and only then waits.
+ *   2. A producer adds to a queue first, then exchanges `asleep` for false. Only a producer that found true writes to the
+ *      eventfd. So a busy loop costs producers no system call, and of many producers one writes.
+ *   3. If the producer adds after the check, `asleep` is true already, and the eventfd ends the wait at once.
+ *
+ * The heap's array grows in loop_reserve_timers() alone, so setting a timer can never fail for want of memory.
+ * A callback may remove a watch of the same wait. loop_unwatch() clears its entry, so that the loop does not call it.
+ * The thread of the loop runs all of it, except loop_notify().
+ */
 #include "engine/in_process/loop.h"
 
 #include <errno.h>
@@ -12,14 +25,15 @@ enum { TIMERS_FIRST = 64 };
 
 enum weir_status loop_init(struct loop *loop, const struct clock *clock, struct weir_error *error)
 {
-    *loop = (struct loop){.clock = clock, .poll_fd = -1, .bell_fd = -1};
+    INVARIANT(loop != NULL && clock != NULL);
+    *loop = (struct loop){.clock = clock, .poll_fd = -1, .wake_fd = -1};
     loop->poll_fd = epoll_create1(EPOLL_CLOEXEC);
-    loop->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    struct epoll_event bell = {.events = EPOLLIN, .data.ptr = NULL};
-    if (loop->poll_fd < 0 || loop->bell_fd < 0 || epoll_ctl(loop->poll_fd, EPOLL_CTL_ADD, loop->bell_fd, &bell) != 0) {
+    loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event wake = {.events = EPOLLIN, .data.ptr = NULL};
+    if (loop->poll_fd < 0 || loop->wake_fd < 0 || epoll_ctl(loop->poll_fd, EPOLL_CTL_ADD, loop->wake_fd, &wake) != 0) {
         int native = errno;
         loop_close(loop);
-        return error_set_native(error, WEIR_SYSTEM, native, "no epoll or eventfd could be had");
+        return error_set_native(error, WEIR_SYSTEM, native, "the system refused an epoll instance or an eventfd");
     }
     if (loop_reserve_timers(loop, TIMERS_FIRST) != WEIR_OK) {
         loop_close(loop);
@@ -33,13 +47,13 @@ void loop_close(struct loop *loop)
     if (loop->poll_fd >= 0) {
         (void)close(loop->poll_fd);
     }
-    if (loop->bell_fd >= 0) {
-        (void)close(loop->bell_fd);
+    if (loop->wake_fd >= 0) {
+        (void)close(loop->wake_fd);
     }
     free(loop->heap);
     loop->heap = NULL;
     loop->poll_fd = -1;
-    loop->bell_fd = -1;
+    loop->wake_fd = -1;
 }
 
 int64_t loop_now(const struct loop *loop)
@@ -51,6 +65,7 @@ int64_t loop_now(const struct loop *loop)
 
 enum weir_status loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events)
 {
+    INVARIANT(watch != NULL && fd >= 0);
     struct epoll_event event = {.events = events, .data.ptr = watch};
     if (epoll_ctl(loop->poll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
         return WEIR_SYSTEM;
@@ -96,16 +111,17 @@ enum weir_status loop_reserve_timers(struct loop *loop, size_t count)
     return WEIR_OK;
 }
 
-static void heap_put(struct loop *loop, size_t place, struct timer *timer)
+static void put_timer(struct loop *loop, size_t place, struct timer *timer)
 {
     loop->heap[place] = timer;
     timer->heap_place = place;
 }
 
-static void heap_settle(struct loop *loop, size_t place, struct timer *timer)
+/* Puts the timer at its place: towards the root while it is due earlier, else towards the leaves. */
+static void settle_timer(struct loop *loop, size_t place, struct timer *timer)
 {
     while (place > 1 && loop->heap[place / 2]->due_us > timer->due_us) {
-        heap_put(loop, place, loop->heap[place / 2]);
+        put_timer(loop, place, loop->heap[place / 2]);
         place /= 2;
     }
     for (size_t child; (child = place * 2) <= loop->timer_count; place = child) {
@@ -115,9 +131,9 @@ static void heap_settle(struct loop *loop, size_t place, struct timer *timer)
         if (loop->heap[child]->due_us >= timer->due_us) {
             break;
         }
-        heap_put(loop, place, loop->heap[child]);
+        put_timer(loop, place, loop->heap[child]);
     }
-    heap_put(loop, place, timer);
+    put_timer(loop, place, timer);
 }
 
 void loop_set_timer(struct loop *loop, struct timer *timer, int64_t due_us)
@@ -126,12 +142,13 @@ void loop_set_timer(struct loop *loop, struct timer *timer, int64_t due_us)
         loop_clear_timer(loop, timer);
         return;
     }
+    INVARIANT(timer->fire != NULL);
     timer->due_us = due_us;
     if (timer->heap_place == 0) {
         INVARIANT(loop->timer_count + 1 < loop->timer_capacity);
         timer->heap_place = ++loop->timer_count;
     }
-    heap_settle(loop, timer->heap_place, timer);
+    settle_timer(loop, timer->heap_place, timer);
 }
 
 void loop_clear_timer(struct loop *loop, struct timer *timer)
@@ -140,10 +157,11 @@ void loop_clear_timer(struct loop *loop, struct timer *timer)
     if (place == 0) {
         return;
     }
+    INVARIANT(place <= loop->timer_count && loop->heap[place] == timer);
     timer->heap_place = 0;
     struct timer *last = loop->heap[loop->timer_count--];
     if (last != timer) {
-        heap_settle(loop, place, last);
+        settle_timer(loop, place, last);
     }
 }
 
@@ -168,11 +186,11 @@ int64_t loop_fire_timers(struct loop *loop)
 
 /* --- sleeping and waking --- */
 
-void loop_ring(struct loop *loop)
+void loop_notify(struct loop *loop)
 {
     if (atomic_exchange(&loop->asleep, false)) {
         uint64_t one = 1;
-        while (write(loop->bell_fd, &one, sizeof one) < 0 && errno == EINTR) {
+        while (write(loop->wake_fd, &one, sizeof one) < 0 && errno == EINTR) {
         }
     }
 }
@@ -182,7 +200,8 @@ void loop_set_asleep(struct loop *loop, bool asleep)
     atomic_store(&loop->asleep, asleep);
 }
 
-static int wait_ms(const struct loop *loop, int64_t until_us)
+/* The timeout for epoll_wait(). */
+static int get_wait_ms(const struct loop *loop, int64_t until_us)
 {
     if (until_us == TIME_NEVER) {
         return -1;
@@ -193,16 +212,17 @@ static int wait_ms(const struct loop *loop, int64_t until_us)
 void loop_wait(struct loop *loop, int64_t until_us)
 {
     struct epoll_event events[LOOP_EVENTS_MAX];
-    int count = epoll_wait(loop->poll_fd, events, LOOP_EVENTS_MAX, wait_ms(loop, until_us));
+    int count = epoll_wait(loop->poll_fd, events, LOOP_EVENTS_MAX, get_wait_ms(loop, until_us));
     if (count <= 0) {
         return;
     }
+    INVARIANT(loop->ready_count == 0); /* no wait inside of a wait */
     loop->ready_count = (size_t)count;
     for (size_t i = 0; i < loop->ready_count; i++) {
         loop->ready[i] = events[i].data.ptr;
         if (loop->ready[i] == NULL) {
-            uint64_t rings;
-            (void)!read(loop->bell_fd, &rings, sizeof rings);
+            uint64_t wakes;
+            (void)!read(loop->wake_fd, &wakes, sizeof wakes);
         }
     }
     for (size_t i = 0; i < loop->ready_count; i++) {

@@ -1,3 +1,16 @@
+/* Steps that run a program. step_run.c describes the life of an attempt; this file is its part between the prepared command
+ * and the end of the process.
+ *
+ * Two queues: process_places is fair between workspaces and holds the steps without a place; `queued` is first in, first
+ * out and holds the steps whose start is durable. A place is counted from the report of the start, so the sum of running
+ * and reserved processes never passes the limit.
+ *
+ * The end of a process has one of four meanings: it exited, it could not start, the lease of the node was over, or its
+ * keeper died. Only an exit, and a start that failed for the program's own reason, count as an attempt of the step. A
+ * shortage of the machine, a lost lease and a lost keeper must never spend an attempt.
+ *
+ * The loop's thread runs all of it. step_process_ended() settles the execution, which may free the step.
+ */
 #include "engine/in_process/step_exec.h"
 
 #include <errno.h>
@@ -10,13 +23,18 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/json.h"
+#include "base/text.h"
+#include "engine/in_process/execution.h"
+#include "engine/in_process/runner.h"
 #include "engine/in_process/step_inputs.h"
-#include "engine/in_process/step_internal.h"
+#include "engine/in_process/step_phase.h"
+#include "engine/in_process/step_report.h"
+#include "engine/in_process/step_run.h"
 #include "queue/suspicion.h"
 
 /* --- the queues --- */
 
-static void take_out_of_queue(struct step_run *run, struct step_run_queue *queue)
+static void unlink_queued_step(struct step_run *run, struct step_run_queue *queue)
 {
     struct step_run **link = &queue->first;
     struct step_run *before = NULL;
@@ -32,6 +50,7 @@ static void take_out_of_queue(struct step_run *run, struct step_run_queue *queue
 
 void step_exec_queue(struct step_run *run)
 {
+    INVARIANT(run->phase == PHASE_RECORDING_START);
     struct step_run_queue *queue = &run->execution->runner->queued;
     run->next_queued = NULL;
     if (queue->last != NULL) {
@@ -45,33 +64,36 @@ void step_exec_queue(struct step_run *run)
 
 void step_exec_leave_queue(struct step_run *run)
 {
+    INVARIANT(run->phase == PHASE_AWAITING_PLACE || run->phase == PHASE_QUEUED);
     struct runner *runner = run->execution->runner;
-    if (!fair_queue_remove(&runner->processes_queue, &run->turn)) {
-        take_out_of_queue(run, &runner->queued);
+    if (!fair_queue_remove(&runner->process_places, &run->turn)) {
+        unlink_queued_step(run, &runner->queued);
     }
 }
 
 /* --- starting --- */
 
-static void process_ended(struct process *process);
+static void step_process_ended(struct process *process);
 
-static void process_started(struct process *process)
+/* The keeper has forked the process. */
+static void step_process_started(struct process *process)
 {
     step_run_note_started(process->owner);
 }
 
-static void start_process(struct step_run *run)
+/* Gives the prepared command to the keeper. The attempt is on record. */
+static void start_step_process(struct step_run *run)
 {
     struct runner *runner = run->execution->runner;
     const struct step *step = step_run_step(run);
     struct weir_error error;
     const struct text *input = run->preparation->has_input ? &run->preparation->input : NULL;
     FAILPOINT("before_process_start");
-    if (process_start(&runner->processes, &run->preparation->command, input, step->exec.output_max, run, process_ended,
+    if (process_start(&runner->processes, &run->preparation->command, input, step->exec.output_max, run, step_process_ended,
                       &run->process, &error) != WEIR_OK) {
         step_run_set_phase(run, PHASE_RUNNING);
-        if (process_is_shortage(error.native)) {
-            step_run_wait_for_more(run, error.native);
+        if (shortage_is_cause(error.native)) {
+            step_run_wait_for_resources(run, error.native);
         } else {
             step_run_fail(run, "exec_failed", error.message, false);
         }
@@ -80,63 +102,65 @@ static void start_process(struct step_run *run)
     run->process->execution = run->execution;
     step_run_set_phase(run, PHASE_RUNNING);
     run->stop = STOP_NONE;
-    run->killed = false;
+    run->is_killed = false;
     step_run_drop_preparation(run);
-    run->process->started = process_started;
+    run->process->started = step_process_started;
     if (step->timeout_us > 0) {
         step_run_set_timer(run, time_add(loop_now(&runner->loop), step->timeout_us));
     }
 }
 
-static struct step_run *next_to_begin(const struct runner *runner)
+/* The step that gets the next free place, or NULL. */
+static struct step_run *find_next_step(const struct runner *runner)
 {
-    if (!process_table_has_room(&runner->processes, runner->reserved)) {
+    if (!process_table_has_capacity(&runner->processes, runner->reserved)) {
         return NULL;
     }
-    struct fair_entry *turn = fair_queue_next(&runner->processes_queue);
+    struct fair_entry *turn = fair_queue_next(&runner->process_places);
     return turn == NULL ? NULL : (struct step_run *)(void *)((char *)turn - offsetof(struct step_run, turn));
 }
 
-/* An attempt is on record as running from before its process starts, so it must not be reported while it can only wait. */
+/* The step enters the fair queue even if a place is free: another workspace may be due first. */
 void step_exec_begin(struct step_run *run)
 {
+    INVARIANT(run->preparation != NULL && run->process == NULL);
     struct runner *runner = run->execution->runner;
-    step_run_set_phase(run, PHASE_AWAITING_ROOM);
-    fair_queue_add(&runner->processes_queue, &run->execution->tenant->processes, &run->turn);
-    if (next_to_begin(runner) == run) { /* else it waits for the loop's turn */
-        fair_queue_take(&runner->processes_queue, &run->turn);
+    step_run_set_phase(run, PHASE_AWAITING_PLACE);
+    fair_queue_add(&runner->process_places, &run->execution->tenant->processes, &run->turn);
+    if (find_next_step(runner) == run) { /* else the end of a turn gives it a place */
+        fair_queue_take(&runner->process_places, &run->turn);
         step_run_report_start(run);
     }
 }
 
 void step_exec_start_queued(struct runner *runner)
 {
-    while (runner->queued.first != NULL && process_table_has_room(&runner->processes, 0)) {
+    while (runner->queued.first != NULL && process_table_has_capacity(&runner->processes, 0)) {
         struct step_run *run = runner->queued.first;
         struct execution *execution = run->execution;
-        take_out_of_queue(run, &runner->queued);
-        start_process(run);
+        unlink_queued_step(run, &runner->queued);
+        start_step_process(run);
         if (run->phase != PHASE_RUNNING) {
             execution_settle(execution);
         }
     }
     struct step_run *run;
-    while ((run = next_to_begin(runner)) != NULL) {
-        fair_queue_take(&runner->processes_queue, &run->turn);
+    while ((run = find_next_step(runner)) != NULL) {
+        fair_queue_take(&runner->process_places, &run->turn);
         step_run_report_start(run);
     }
 }
 
 /* --- ends --- */
 
-/* What the step printed, as JSON text: itself when it is JSON, else as a string without its last newline. */
-static enum weir_status take_output(struct step_run *run, struct process *process, struct step_outcome *outcome)
+/* The step's output as JSON text: unchanged if it is JSON, else as a JSON string without its last newline. */
+static enum weir_status take_process_output(struct step_run *run, struct process *process, struct step_outcome *outcome)
 {
     struct text *raw = &process->output;
     json_t *value = NULL;
     enum weir_status status = raw->length == 0 ? WEIR_INVALID_ARGUMENT : json_read(raw->data, raw->length, &value, NULL);
     if (status == WEIR_OUT_OF_MEMORY) {
-        return status; /* it may well be JSON */
+        return status; /* the output may be JSON */
     }
     if (status == WEIR_OK) {
         outcome->output = raw->data;
@@ -172,7 +196,7 @@ static enum weir_status take_output(struct step_run *run, struct process *proces
 }
 
 /* "exit code 3: last lines of stderr" */
-static void describe_failure(const struct process *process, const char *what, struct text *to)
+static void describe_process_failure(const struct process *process, const char *reason, struct text *to)
 {
     struct text tail = {.max = PROCESS_STDERR_BYTES};
     process_copy_errors(process, &tail);
@@ -180,9 +204,9 @@ static void describe_failure(const struct process *process, const char *what, st
     while (length > 0 && (tail.data[length - 1] == '\n' || tail.data[length - 1] == ' ')) {
         length--;
     }
-    size_t room = ERROR_TEXT_MAX - strlen(what) - 3;
-    size_t at = length > room ? length - room : 0;
-    bool is_fine = text_add_string(to, what) == WEIR_OK && (at == length || text_add(to, ": ", 2) == WEIR_OK);
+    size_t tail_max = ERROR_TEXT_MAX - strlen(reason) - 3;
+    size_t at = length > tail_max ? length - tail_max : 0;
+    bool is_fine = text_add_string(to, reason) == WEIR_OK && (at == length || text_add(to, ": ", 2) == WEIR_OK);
     while (is_fine && at < length) {
         char *line = tail.data + at;
         char *end = memchr(line, '\n', length - at);
@@ -192,24 +216,25 @@ static void describe_failure(const struct process *process, const char *what, st
             line[i] = line[i] == '\0' ? '?' : line[i];
         }
         line[line_length] = '\0';
-        text_make_safe(line); /* lines stay lines; everything else that a terminal would act on goes */
+        text_make_safe(line); /* keeps the lines, removes control characters */
         is_fine = text_add_string(to, line) == WEIR_OK && (at >= length || text_add(to, "\n", 1) == WEIR_OK);
     }
     text_close(&tail);
 }
 
-static void not_started(struct step_run *run, const struct process *process)
+/* The keeper or the child could not start the program. Missing resources are no failure of the step. */
+static void handle_failed_start(struct step_run *run, const struct process *process)
 {
     char text[256];
-    if (process_is_shortage(process->native) && run->stop != STOP_TIMEOUT) {
-        step_run_wait_for_more(run, process->native);
+    if (shortage_is_cause(process->native) && run->stop != STOP_TIMEOUT) {
+        step_run_wait_for_resources(run, process->native);
         return;
     }
     bool is_missing = process->native == ENOENT || process->native == ENOTDIR;
-    const char *what = process->stage == KEEPER_STAGE_CWD    ? "its directory cannot be entered"
-                       : process->stage == KEEPER_STAGE_EXEC ? "its program cannot be run"
-                                                             : "it cannot be started";
-    (void)snprintf(text, sizeof text, "%s: %s", what, strerror(process->native));
+    const char *problem = process->stage == KEEPER_STAGE_CWD    ? "its directory cannot be entered"
+                          : process->stage == KEEPER_STAGE_EXEC ? "its program cannot be run"
+                                                                : "it cannot be started";
+    (void)snprintf(text, sizeof text, "%s: %s", problem, strerror(process->native));
     if (process->stage == KEEPER_STAGE_EXEC) {
         bool is_wrong = is_missing || process->native == EACCES || process->native == ENOEXEC;
         step_run_fail(run, is_wrong ? "exec_not_found" : "exec_failed", text, is_wrong);
@@ -218,86 +243,88 @@ static void not_started(struct step_run *run, const struct process *process)
     }
 }
 
-static void exited(struct step_run *run, struct process *process)
+/* The program has ended. The order of the checks matters: a step that the node killed also has a signal as its status. */
+static void handle_exit(struct step_run *run, struct process *process)
 {
     char code[ERROR_CODE_MAX];
-    char what[128];
+    char reason[128];
     struct step_outcome outcome = {.code = code};
     int status = process->wait_status;
     run->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (process->starved && run->stop == STOP_NONE) {
-        step_run_wait_for_more(run, ENOMEM);
+        step_run_wait_for_resources(run, ENOMEM);
         return;
     }
     if (run->stop == STOP_TIMEOUT) {
         (void)snprintf(code, sizeof code, "timeout");
-        (void)snprintf(what, sizeof what, "it was stopped after its timeout");
+        (void)snprintf(reason, sizeof reason, "the node stopped it after its timeout");
     } else if (process->flooded) {
         outcome.is_final = true;
         (void)snprintf(code, sizeof code, "output_too_large");
-        (void)snprintf(what, sizeof what, "it printed more than %zu bytes", process->output.max);
+        (void)snprintf(reason, sizeof reason, "it printed more than %zu bytes", process->output.max);
     } else if (WIFSIGNALED(status)) {
         (void)snprintf(code, sizeof code, "killed_by_signal_%d", WTERMSIG(status));
-        (void)snprintf(what, sizeof what, "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+        (void)snprintf(reason, sizeof reason, "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
     } else if (run->exit_code != 0) {
         (void)snprintf(code, sizeof code, "exit_%d", run->exit_code);
-        (void)snprintf(what, sizeof what, "exit code %d", run->exit_code);
+        (void)snprintf(reason, sizeof reason, "exit code %d", run->exit_code);
     } else {
-        enum weir_status status_of_output = take_output(run, process, &outcome);
+        enum weir_status status_of_output = take_process_output(run, process, &outcome);
         if (status_of_output == WEIR_OUT_OF_MEMORY) {
-            step_run_wait_for_more(run, ENOMEM);
+            step_run_wait_for_resources(run, ENOMEM);
             return;
         }
         outcome.is_done = status_of_output == WEIR_OK;
         (void)snprintf(code, sizeof code, "output_too_large");
-        (void)snprintf(what, sizeof what, "its output is too large as JSON text");
+        (void)snprintf(reason, sizeof reason, "its output is too large as JSON text");
     }
     struct text error = {.max = ERROR_TEXT_MAX};
-    run->shortages = 0; /* the attempt was had, from its start to its output */
+    run->shortages = 0; /* the machine had the resources for this attempt */
     if (!outcome.is_done) {
-        describe_failure(process, what, &error);
+        describe_process_failure(process, reason, &error);
         outcome.error = error.data;
     }
     step_run_finish(run, &outcome);
     text_close(&error);
 }
 
-/* Not a failure of the step: its next attempt is asked for once the lease had time to come back. If another node has taken
- * over by then, the store answers with a stale fence. */
-static void wait_for_lease(struct step_run *run)
+/* No failure of the step: it begins its next attempt after the node had time to get a lease again. If another node has
+ * taken over by then, the store answers with a stale fence. */
+static void wait_for_new_lease(struct step_run *run)
 {
     if (run->execution->ending != ENDING_NONE) {
-        step_run_put_away(run);
+        step_run_discontinue(run);
         return;
     }
     step_run_set_phase(run, PHASE_SLEEPING);
     step_run_set_timer(run, time_add(loop_now(&run->execution->runner->loop), STEP_AFTER_LEASE_LOSS_US));
 }
 
-/* The keeper was killed, and the step with it: no failure of the step, which runs again with the next attempt's number: the
- * first time at once. But it may be what the keeper is killed for. So from the second time on, and when an earlier claim
- * was lost, its execution is given back, and the scheduler decides beside whom it runs (queue/suspicion.h). */
-static void run_again(struct step_run *run, const struct process *process)
+/* The keeper died, and the step with it: no failure of the step. The first time its next attempt begins at once. But the
+ * step may be the cause of the death. So from the second time on, and if an earlier claim was lost, the engine gives the
+ * execution back, and the scheduler decides beside which items it runs (queue/suspicion.h). */
+static void repeat_after_keeper_loss(struct step_run *run, const struct process *process)
 {
     run->keepers_lost++;
     if (run->stop == STOP_TIMEOUT) {
-        step_run_fail(run, "timeout", "it was stopped after its timeout", false);
+        step_run_fail(run, "timeout", "the node stopped it after its timeout", false);
     } else if (process->flooded) {
-        step_run_fail(run, "output_too_large", "it printed more than it may", true);
+        step_run_fail(run, "output_too_large", "it printed more than its limit", true);
     } else if (run->execution->ending != ENDING_NONE) {
-        step_run_put_away(run);
+        step_run_discontinue(run);
     } else if (run->keepers_lost > 1 || run->execution->interruptions > 0) {
         struct execution *execution = run->execution;
         execution->given_back_for =
-            execution->runner->processes.was_of_one ? SUSPICION_KEEPER_LOST_ALONE : SUSPICION_KEEPER_LOST;
+            execution->runner->processes.lost_single_execution ? SUSPICION_KEEPER_LOST_ALONE : SUSPICION_KEEPER_LOST;
         execution->ending = ENDING_GIVEN_BACK; /* execution_settle() stops the other steps */
-        step_run_put_away(run);
+        step_run_discontinue(run);
     } else {
         step_run_attempt(run);
     }
 }
 
-static void process_ended(struct process *process)
+/* The callback of process.h: everything that the process started is gone. */
+static void step_process_ended(struct process *process)
 {
     struct step_run *run = process->owner;
     struct execution *execution = run->execution;
@@ -305,16 +332,16 @@ static void process_ended(struct process *process)
     step_run_clear_timer(run);
     switch (process->end) {
     case PROCESS_EXITED:
-        exited(run, process);
+        handle_exit(run, process);
         break;
     case PROCESS_NOT_STARTED:
-        not_started(run, process);
+        handle_failed_start(run, process);
         break;
     case PROCESS_LEASE_LOST:
-        wait_for_lease(run);
+        wait_for_new_lease(run);
         break;
     case PROCESS_KEEPER_LOST:
-        run_again(run, process);
+        repeat_after_keeper_loss(run, process);
         break;
     }
     process_free(process);

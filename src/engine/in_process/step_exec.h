@@ -1,27 +1,29 @@
-/* Steps that run a program: when there is room for its process, how it is started, and what its end means.
+/* Steps that run a program: their places, the start of their processes, the meaning of a process's end.
  *
- * An attempt is on record as running from before its process starts, so it waits for room first (PHASE_AWAITING_ROOM), then
- * for the store (RECORDING_START), then for the next turn of the loop (QUEUED). Threads: the loop's.
+ * An attempt is on record as running before its process starts. So it waits for a place first (PHASE_AWAITING_PLACE), then
+ * for the store (RECORDING_START), then for the end of the loop's turn (QUEUED).
+ *
+ * Threads: the loop's.
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_STEP_EXEC_H
 #define WEIR_ENGINE_IN_PROCESS_STEP_EXEC_H
 
-#include "engine/in_process/execution.h"
+#include "engine/in_process/execution_state.h"
 
-/* After the lease of the node was lost, a step that was killed for it asks for its next attempt no sooner than this. */
+/* The least time between the loss of the node's lease and the next attempt of a step that it killed. */
 #define STEP_AFTER_LEASE_LOSS_US (1 * MICROSECONDS_PER_SECOND)
 
-/* Records and the keeper work off what they get in its order. So only this many starts of a workspace are with them at a
- * time, and its others wait where the order is still open. */
+/* The store and the keeper process starts in the order in which they get them. So only this many starts of a workspace are
+ * on the way at a time. Its further starts wait in the fair queue, where other workspaces can still overtake them. */
 enum { STEP_STARTS_MOST = 32 };
 
-/* Its command is prepared: reports the attempt when there is room for it, else waits for that. */
+/* Its command is prepared: reports the attempt if there is a place for it, else waits for one. */
 void step_exec_begin(struct step_run *run);
-/* Its attempt is on record: the next turn of the loop starts it. */
+/* Its attempt is on record: the end of the turn starts it. */
 void step_exec_queue(struct step_run *run);
-/* It waits for room or for its turn, and will not be started. */
+/* It waits for a place or for its turn, and will not be started. */
 void step_exec_leave_queue(struct step_run *run);
-/* Starts those whose attempt is on record, and reports the attempts of those that await room, while there is some. */
+/* Starts the steps with an attempt on record, then gives free places to the steps that wait for one. */
 void step_exec_start_queued(struct runner *runner);
 
 #endif

@@ -1,19 +1,32 @@
+/* Steps that call a handler of the host's program.
+ *
+ * The step fills a call with its ids and its input and gives it to the handler pool. A thread of the pool runs the
+ * function. The answer may come later, from any thread of the host (handler_pool.c). The pool hands the call back to the
+ * loop, which takes the result here. A handler cannot be killed. A timeout or a cancel only asks it to stop, and the step
+ * stays RUNNING until it returns; the result of a handler that passed its timeout is dropped. The call borrows strings of
+ * its execution, so an execution must not be freed while it has a call.
+ */
 #include "engine/in_process/step_handler.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "engine/in_process/execution.h"
+#include "engine/in_process/runner.h"
 #include "engine/in_process/step_inputs.h"
-#include "engine/in_process/step_internal.h"
+#include "engine/in_process/step_phase.h"
+#include "engine/in_process/step_report.h"
 
-void step_call_start(struct step_run *run)
+void step_handler_start(struct step_run *run)
 {
+    INVARIANT(run->call == NULL && run->attempt > 0);
     struct execution *execution = run->execution;
     const struct step *step = step_run_step(run);
     struct weir_call *call = weir_call_new();
     if (call == NULL) {
-        step_run_wait_for_more(run, ENOMEM);
+        step_run_wait_for_resources(run, ENOMEM);
         return;
     }
     call->handler = execution->definition->handlers[step_run_index(run)];
@@ -40,7 +53,8 @@ void step_call_start(struct step_run *run)
     handler_pool_submit(&execution->runner->handlers, call);
 }
 
-static void take_result(struct step_run *run, struct weir_call *call)
+/* Translates the answer of the handler into the outcome of the attempt. */
+static void take_call_result(struct step_run *run, struct weir_call *call)
 {
     struct step_outcome outcome = {.code = call->code, .error = call->error};
     if (run->stop == STOP_TIMEOUT) {
@@ -70,8 +84,8 @@ static void take_result(struct step_run *run, struct weir_call *call)
         outcome.is_final = true;
         outcome.code = "handler_bad_output";
         break;
-    case CALL_STARVED: /* there was no memory for its output */
-        step_run_wait_for_more(run, ENOMEM);
+    case CALL_STARVED: /* no memory for its output */
+        step_run_wait_for_resources(run, ENOMEM);
         return;
     case CALL_NOTHING:
         outcome.is_final = true;
@@ -82,13 +96,14 @@ static void take_result(struct step_run *run, struct weir_call *call)
     step_run_finish(run, &outcome);
 }
 
-void step_call_finished(struct weir_call *call)
+void step_handler_finish(struct weir_call *call)
 {
     struct step_run *run = call->owner;
+    INVARIANT(run != NULL && run->call == call && run->phase == PHASE_RUNNING);
     struct execution *execution = run->execution;
     run->call = NULL;
     step_run_clear_timer(run);
-    take_result(run, call);
+    take_call_result(run, call);
     weir_call_free(call);
     execution_settle(execution);
 }

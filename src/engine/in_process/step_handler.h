@@ -1,13 +1,16 @@
-/* Steps that call a handler of the host's program: the call, and what it said. Threads: the loop's.
+/* Steps that call a handler, a C function of the host's program.
+ *
+ * Threads: the loop's.
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_STEP_HANDLER_H
 #define WEIR_ENGINE_IN_PROCESS_STEP_HANDLER_H
 
-#include "engine/in_process/execution.h"
+#include "engine/in_process/execution_state.h"
+#include "engine/in_process/handler_pool.h"
 
 /* Its input is prepared: gives the call to the handler pool. */
-void step_call_start(struct step_run *run);
-/* A call came back from the handler pool; frees it, and settles the execution. */
-void step_call_finished(struct weir_call *call);
+void step_handler_start(struct step_run *run);
+/* The pool has handed back a call: takes the result, frees the call, settles the execution. */
+void step_handler_finish(struct weir_call *call);
 
 #endif

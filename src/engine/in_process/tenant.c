@@ -1,3 +1,10 @@
+/* The workspaces of the node, counted by their executions.
+ *
+ * The three lanes of a workspace are its shares in the processes, the evaluators and the handler threads. They live as long
+ * as the workspace has an execution, because a step or a call that holds a place belongs to one. So tenant_release() checks
+ * that the last execution left no place behind: a lost place would lower the capacity of the node for ever.
+ * The table has a fixed number of buckets, because a node has few workspaces at a time. Only the loop's thread uses it.
+ */
 #include "engine/in_process/tenant.h"
 
 #include <stdlib.h>
@@ -6,7 +13,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-static struct tenant **bucket_of(struct tenant_table *table, const char *name)
+static struct tenant **find_tenant_bucket(struct tenant_table *table, const char *name)
 {
     uint64_t hash = text_hash(name);
     return &table->buckets[(hash ^ (hash >> 32)) % TENANT_BUCKETS];
@@ -14,7 +21,8 @@ static struct tenant **bucket_of(struct tenant_table *table, const char *name)
 
 struct tenant *tenant_acquire(struct tenant_table *table, const char *name)
 {
-    struct tenant **bucket = bucket_of(table, name);
+    INVARIANT(name != NULL);
+    struct tenant **bucket = find_tenant_bucket(table, name);
     struct tenant *tenant = *bucket;
     while (tenant != NULL && strcmp(tenant->name, name) != 0) {
         tenant = tenant->next;
@@ -39,8 +47,9 @@ void tenant_release(struct tenant_table *table, struct tenant *tenant)
         return;
     }
     INVARIANT(tenant->processes.held + tenant->evaluations.held + tenant->calls.held == 0);
-    struct tenant **link = bucket_of(table, tenant->name);
+    struct tenant **link = find_tenant_bucket(table, tenant->name);
     while (*link != tenant) {
+        INVARIANT(*link != NULL);
         link = &(*link)->next;
     }
     *link = tenant->next;

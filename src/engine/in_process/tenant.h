@@ -1,7 +1,7 @@
-/* The workspaces that have executions in this node, each with its lanes at what its steps share with the others' steps.
+/* The workspaces that have executions in this node. Each has one lane at each shared resource.
  *
- * Threads: the loop's, but for `calls`, which belongs to the lock of the handler pool. Owner: the table; a workspace is in
- * it as long as it has an execution.
+ * Threads: the loop's; `calls` belongs to the lock of the handler pool. Owner: the table. A workspace is in it while it has
+ * an execution.
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_TENANT_H
 #define WEIR_ENGINE_IN_PROCESS_TENANT_H

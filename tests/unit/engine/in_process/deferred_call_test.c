@@ -174,7 +174,7 @@ static void each_kind_of_answer_may_come_later(void **state)
     assert_string_equal(end_of(2, END_FAILED)->error_code, "handler_bad_output");
 }
 
-static void an_answer_may_overtake_the_return_of_the_handler(void **state)
+static void an_answer_may_come_before_the_return_of_the_handler(void **state)
 {
     (void)state;
     start(1, "is-overtaken", "");
@@ -193,7 +193,7 @@ static void a_call_with_an_answer_is_not_deferred(void **state)
     assert_string_equal(end_of(1, END_COMPLETED)->step.output, "1");
 }
 
-static void a_timeout_calls_whoever_has_the_call(void **state)
+static void a_timeout_calls_the_cancel_function_of_a_deferred_call(void **state)
 {
     (void)state;
     start(1, "defers-until-cancelled", ",\"timeout\":\"20ms\",\"retry\":{\"attempts\":1}");
@@ -207,7 +207,7 @@ static void a_timeout_calls_whoever_has_the_call(void **state)
     assert_int_equal(atomic_load(&cancels), 2);
 }
 
-static void a_cancelled_execution_calls_whoever_has_the_call(void **state)
+static void a_cancel_calls_the_cancel_function_of_a_deferred_call(void **state)
 {
     (void)state;
     start(1, "defers-until-cancelled", "");
@@ -244,7 +244,7 @@ static void closing_awaits_deferred_calls(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-static void a_retry_after_a_delay_takes_the_place_of_the_policys(void **state)
+static void a_retry_delay_replaces_the_delay_of_the_policy(void **state)
 {
     (void)state;
     const char *policy = ",\"retry\":{\"attempts\":2,\"backoff\":\"10ms\"}";
@@ -268,12 +268,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_thread_carries_many_deferred_calls, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(each_kind_of_answer_may_come_later, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(an_answer_may_overtake_the_return_of_the_handler, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(an_answer_may_come_before_the_return_of_the_handler, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_call_with_an_answer_is_not_deferred, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(a_timeout_calls_whoever_has_the_call, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(a_cancelled_execution_calls_whoever_has_the_call, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_timeout_calls_the_cancel_function_of_a_deferred_call, open_fixture,
+                                        close_fixture),
+        cmocka_unit_test_setup_teardown(a_cancel_calls_the_cancel_function_of_a_deferred_call, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(closing_awaits_deferred_calls, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(a_retry_after_a_delay_takes_the_place_of_the_policys, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_retry_delay_replaces_the_delay_of_the_policy, open_fixture, close_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -141,7 +141,7 @@ static void a_failing_program_answers_with_its_message(void **state)
     expect_answer(*state, ". + 1", "1", "2", "");
 }
 
-static void nothing_of_the_outside_is_seen(void **state)
+static void programs_read_no_environment_and_no_files(void **state)
 {
     expect_answer(*state, "env", "1", "{}", "");
     expect_answer(*state, "$ENV", "1", "{}", "");
@@ -213,7 +213,7 @@ static void a_confined_process_has_no_network_no_files_and_no_other_process(void
                 break;
             default:
                 free(malloc(1 << 20));
-                _exit(0); /* and what it needs is there */
+                _exit(0); /* the needed files exist */
             }
         }
         assert_int_equal(waitpid(child, &status, 0), child);
@@ -265,7 +265,7 @@ static void a_confined_evaluator_computes_all_that_jq_can(void **state)
     }
 }
 
-static void more_programs_than_are_kept_still_work(void **state)
+static void more_programs_than_the_cache_holds_still_work(void **state)
 {
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < EVALUATOR_PROGRAMS_MAX + 6; i++) {
@@ -367,7 +367,7 @@ static void a_request_that_is_too_large_is_refused_before_it_is_sent(void **stat
     text_close(&frame);
 }
 
-static void the_end_of_the_input_is_the_end_of_the_child(void **state)
+static void the_end_of_the_input_ends_the_evaluator(void **state)
 {
     struct child *child = *state;
     int status = 0;
@@ -378,7 +378,7 @@ static void the_end_of_the_input_is_the_end_of_the_child(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void what_is_no_request_ends_the_child(void **state)
+static void an_invalid_request_ends_the_evaluator(void **state)
 {
     static const char garbage[] = "\0\0\0\2{]";
     struct child *child = *state;
@@ -387,7 +387,7 @@ static void what_is_no_request_ends_the_child(void **state)
     assert_false(receive(child, &answer));
 }
 
-static void a_frame_beyond_the_limit_ends_the_child(void **state)
+static void a_frame_beyond_the_limit_ends_the_evaluator(void **state)
 {
     struct child *child = *state;
     struct evaluator_answer answer;
@@ -418,7 +418,7 @@ static void memory_is_bounded(void **state)
 #endif
 }
 
-static void what_is_no_answer_is_refused(void **state)
+static void an_invalid_answer_is_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -453,22 +453,22 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_program_gives_its_value),
         TEST(a_failing_program_answers_with_its_message),
-        TEST(nothing_of_the_outside_is_seen),
+        TEST(programs_read_no_environment_and_no_files),
         TEST(an_evaluator_is_confined),
         TEST(a_confined_evaluator_computes_all_that_jq_can),
-        TEST(more_programs_than_are_kept_still_work),
+        TEST(more_programs_than_the_cache_holds_still_work),
         TEST(a_program_is_compiled_once),
         TEST(answers_come_in_the_order_of_the_requests),
         TEST(depth_of_values_is_bounded),
         TEST(an_answer_that_is_too_large_is_an_error),
-        TEST(the_end_of_the_input_is_the_end_of_the_child),
-        TEST(what_is_no_request_ends_the_child),
-        TEST(a_frame_beyond_the_limit_ends_the_child),
+        TEST(the_end_of_the_input_ends_the_evaluator),
+        TEST(an_invalid_request_ends_the_evaluator),
+        TEST(a_frame_beyond_the_limit_ends_the_evaluator),
         TEST(a_program_without_end_can_be_killed),
         TEST(memory_is_bounded),
         cmocka_unit_test(a_confined_process_has_no_network_no_files_and_no_other_process),
         cmocka_unit_test(a_request_that_is_too_large_is_refused_before_it_is_sent),
-        cmocka_unit_test(what_is_no_answer_is_refused),
+        cmocka_unit_test(an_invalid_answer_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

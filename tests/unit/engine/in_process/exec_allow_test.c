@@ -33,7 +33,7 @@ static char *path_of(const char *name)
     return path;
 }
 
-static void closed_exec_is_refused_with_a_code_of_its_own(void **state)
+static void exec_without_allow_exec_fails_as_exec_not_allowed(void **state)
 {
     (void)state;
     struct engine_fixture own;
@@ -99,7 +99,7 @@ static void write_program(const char *path, const char *text)
 }
 
 /* bash reads BASH_ENV before a script. */
-static void allow_list_cannot_be_passed_by_what_an_allowed_script_reads(void **state)
+static void allow_list_cannot_be_passed_by_files_that_an_allowed_script_reads(void **state)
 {
     (void)state;
     static const char *const names[] = {"BASH_ENV", "PERL5OPT", "PYTHONSTARTUP", "SHELLOPTS", "GIT_SSH_COMMAND"};
@@ -166,9 +166,9 @@ static void allow_list_cannot_be_passed_by_the_directory_of_a_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CLAIM(closed_exec_is_refused_with_a_code_of_its_own),
+        CLAIM(exec_without_allow_exec_fails_as_exec_not_allowed),
         CLAIM(allow_list_cannot_be_passed_by_the_environment),
-        CLAIM(allow_list_cannot_be_passed_by_what_an_allowed_script_reads),
+        CLAIM(allow_list_cannot_be_passed_by_files_that_an_allowed_script_reads),
         CLAIM(allow_list_cannot_be_passed_by_the_directory_of_a_step),
         CLAIM(step_has_the_file_limit_that_the_node_was_started_with),
     };

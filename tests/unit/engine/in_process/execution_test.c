@@ -65,7 +65,7 @@ static void wait_for_loop(void)
     (void)engine_fixture_expect(&fixture, REPORT_ABSENT, probe, NULL, -1, before + 1);
 }
 
-/* The keeper tells of the end of a process, and on a busy machine the loop goes round very often before it does. */
+/* The keeper reports the end of a process; on a busy machine the loop turns very often before that. */
 static void wait_until_none_runs(void)
 {
     for (int i = 0; i < 60000 && engine_running(fixture.engine) > 0; i++) {
@@ -82,7 +82,7 @@ static void wait_until_none_runs(void)
     "\"c\":{\"needs\":[\"a\"],\"exec\":[\"cat\"],\"stdin\":\"${.steps.a.output}\"},"                                       \
     "\"d\":{\"needs\":[\"b\",\"c\"],\"exec\":[\"echo\",\"${.steps.b.output}-${.steps.c.output.n}\"]}}}"
 
-static void steps_run_in_the_order_of_their_needs_and_see_what_came_before(void **state)
+static void steps_run_in_the_order_of_their_needs_and_read_earlier_outputs(void **state)
 {
     (void)state;
     engine_fixture_start(&fixture, 1, DIAMOND, "{}");
@@ -145,7 +145,7 @@ static void successor_begins_only_after_the_result_is_durable(void **state)
     (void)expect_step(1, "b", STEP_RUNNING);
 }
 
-static void stale_fence_stops_the_step_and_says_nothing(void **state)
+static void stale_fence_stops_the_step_without_a_report(void **state)
 {
     (void)state;
     fixture.recorder.is_manual = true;
@@ -279,7 +279,7 @@ static void handed_over_execution_with_a_failed_step_ends_as_failed(void **state
                      1);
 }
 
-static void same_start_again_is_answered_and_not_run_again(void **state)
+static void repeated_start_is_answered_and_not_run_again(void **state)
 {
     (void)state;
     fixture.recorder.is_manual = true;
@@ -320,7 +320,7 @@ static void later_fence_takes_over_only_after_the_old_process_is_dead(void **sta
     wait_for_loop();
 }
 
-static void definition_that_cannot_be_read_is_refused_for_good(void **state)
+static void invalid_definition_is_refused_permanently(void **state)
 {
     (void)state;
     engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exce\":[]}}}", "{}");
@@ -357,7 +357,7 @@ static void execution_timeout_counts_from_the_first_dispatch(void **state)
     assert_int_equal(end->step.state, STEP_CANCELLED);
 }
 
-static void stopping_node_takes_no_more_and_lets_running_work_finish(void **state)
+static void stopping_node_refuses_starts_and_lets_running_steps_finish(void **state)
 {
     (void)state;
     engine_fixture_start(&fixture, 1,
@@ -392,7 +392,7 @@ static void interrupted_node_gives_back_after_its_processes_are_dead(void **stat
     assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, NULL, STEP_CANCELLED), 0);
 }
 
-static void abandoned_executions_die_in_silence(void **state)
+static void abandoned_executions_end_without_a_report(void **state)
 {
     (void)state;
     engine_fixture_start(&fixture, 1,
@@ -408,7 +408,7 @@ static void abandoned_executions_die_in_silence(void **state)
     assert_int_equal(fixture.recorder.count - before, recorder_count(&fixture.recorder, REPORT_ABSENT, NULL, NULL, -1));
 }
 
-static void cancel_that_was_asked_for_before_the_start_runs_nothing(void **state)
+static void cancel_before_the_start_runs_no_step(void **state)
 {
     (void)state;
     struct engine_start start =
@@ -456,25 +456,25 @@ static void answers_that_come_twice_change_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CLAIM(steps_run_in_the_order_of_their_needs_and_see_what_came_before),
+        CLAIM(steps_run_in_the_order_of_their_needs_and_read_earlier_outputs),
         CLAIM(independent_steps_run_at_the_same_time),
         CLAIM(process_starts_only_after_its_attempt_is_durable),
         CLAIM(successor_begins_only_after_the_result_is_durable),
-        CLAIM(stale_fence_stops_the_step_and_says_nothing),
+        CLAIM(stale_fence_stops_the_step_without_a_report),
         CLAIM(cancel_sends_term_then_kill_to_the_whole_group),
         CLAIM(failed_step_lets_its_siblings_finish_and_starts_nothing_new),
         CLAIM(skipped_step_counts_as_finished_with_null_as_output),
         CLAIM(finished_steps_are_not_run_again_after_a_handover),
         CLAIM(handed_over_execution_with_a_failed_step_ends_as_failed),
-        CLAIM(same_start_again_is_answered_and_not_run_again),
+        CLAIM(repeated_start_is_answered_and_not_run_again),
         CLAIM(later_fence_takes_over_only_after_the_old_process_is_dead),
-        CLAIM(definition_that_cannot_be_read_is_refused_for_good),
+        CLAIM(invalid_definition_is_refused_permanently),
         CLAIM(handler_that_this_node_lacks_refuses_the_start_without_an_attempt),
         CLAIM(execution_timeout_counts_from_the_first_dispatch),
-        CLAIM(stopping_node_takes_no_more_and_lets_running_work_finish),
+        CLAIM(stopping_node_refuses_starts_and_lets_running_steps_finish),
         CLAIM(interrupted_node_gives_back_after_its_processes_are_dead),
-        CLAIM(abandoned_executions_die_in_silence),
-        CLAIM(cancel_that_was_asked_for_before_the_start_runs_nothing),
+        CLAIM(abandoned_executions_end_without_a_report),
+        CLAIM(cancel_before_the_start_runs_no_step),
         CLAIM(result_that_the_store_refuses_fails_the_step),
         CLAIM(answers_that_come_twice_change_nothing),
     };

@@ -54,7 +54,7 @@ static void a_lane_with_one_entry_waits_for_one_turn_of_the_other(void **state)
     }
 }
 
-static void a_lane_that_was_idle_has_saved_no_turns(void **state)
+static void an_idle_lane_saves_no_turns(void **state)
 {
     (void)state;
     struct world world = {.used = 0};
@@ -127,7 +127,7 @@ static void one_lane_never_holds_all_places(void **state)
     assert_ptr_equal(turn(&world, true), &world.third);
 }
 
-static void a_single_place_is_for_everybody(void **state)
+static void a_single_place_is_never_spare(void **state)
 {
     (void)state;
     struct world world = {.used = 0};
@@ -143,11 +143,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lane_with_one_entry_waits_for_one_turn_of_the_other),
-        cmocka_unit_test(a_lane_that_was_idle_has_saved_no_turns),
+        cmocka_unit_test(an_idle_lane_saves_no_turns),
         cmocka_unit_test(turns_follow_weights),
         cmocka_unit_test(the_order_within_a_lane_is_that_of_arrival),
         cmocka_unit_test(one_lane_never_holds_all_places),
-        cmocka_unit_test(a_single_place_is_for_everybody),
+        cmocka_unit_test(a_single_place_is_never_spare),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Hostile processes, dead nodes, lost leases, a killed keeper: what a step may do, and that nothing of it survives. */
+/* Hostile processes, dead nodes, lost leases, a killed keeper: the abilities of a step, and that none of its processes
+ * survives. */
 #include "engine/in_process/keeper.h"
 
 #include "engine/in_process/keeper_client.h"
@@ -24,7 +25,7 @@ static int open_fixture(void **state)
     return 0;
 }
 
-/* For tests whose engine lives in a process of its own: that is forked while this one has one thread. */
+/* For tests with the engine in a process of its own: the test forks it while it has one thread. */
 static int make_directory(void **state)
 {
     (void)state;
@@ -67,7 +68,7 @@ static const struct report *run_script(const char *text, const char *more, enum 
     return engine_fixture_expect_end(&fixture, 1, end);
 }
 
-static void whatever_a_step_forks_away_is_dead_before_its_end_is_told(void **state)
+static void all_processes_of_a_step_are_dead_before_its_end_is_reported(void **state)
 {
     (void)state;
     const struct report *end =
@@ -100,7 +101,7 @@ static void orphan_of_a_running_step_survives_the_end_of_another_step(void **sta
 }
 
 /* Like ssh-agent: in a session of its own, and its environment cannot be read. */
-static void helper_of_a_running_step_survives_the_ends_of_others_without_its_environment(void **state)
+static void helper_without_its_environment_survives_the_end_of_another_step(void **state)
 {
     (void)state;
     engine_fixture_start(&fixture, 1,
@@ -122,7 +123,7 @@ static void helper_of_a_running_step_survives_the_ends_of_others_without_its_env
     assert_false(is_alive(helper));
 }
 
-static void helper_without_its_environment_ends_with_its_step_beside_others(void **state)
+static void helper_without_its_environment_ends_with_its_own_step(void **state)
 {
     (void)state;
     engine_fixture_start(&fixture, 1, script("echo $$ > @/older; exec sleep 300", ""), "{}");
@@ -138,7 +139,7 @@ static void helper_without_its_environment_ends_with_its_step_beside_others(void
 }
 
 /* Nothing shows any more which step it comes from. It began after two of the steps, so it is one of theirs. */
-static void helper_without_any_mark_ends_with_the_last_step_that_may_have_started_it(void **state)
+static void helper_without_brand_and_mark_ends_with_the_last_step_that_may_have_started_it(void **state)
 {
     (void)state;
     engine_fixture_start(&fixture, 1, script("echo $$ > @/older; until [ -e @/go ]; do sleep 0.01; done", ""), "{}");
@@ -165,7 +166,7 @@ static void flood_of_output_stops_the_step(void **state)
     assert_false(is_alive(wait_for_pid_file(path_of("pid"))));
 }
 
-static void output_of_exactly_the_limit_is_kept(void **state)
+static void output_of_exactly_the_limit_is_stored(void **state)
 {
     (void)state;
     const struct report *end =
@@ -173,7 +174,7 @@ static void output_of_exactly_the_limit_is_kept(void **state)
     assert_int_equal(end->step.output_length, 100002);
 }
 
-static void flood_of_errors_keeps_the_end_of_it(void **state)
+static void flood_of_stderr_stores_its_end(void **state)
 {
     (void)state;
     const struct report *end =
@@ -213,7 +214,7 @@ static void program_that_does_not_exist_is_named_in_the_error(void **state)
     assert_string_equal(engine_fixture_expect_end(&fixture, 3, END_FAILED)->error_code, "exec_not_found");
 }
 
-static void step_killed_by_a_signal_says_by_which(void **state)
+static void step_killed_by_a_signal_names_the_signal(void **state)
 {
     (void)state;
     assert_string_equal(run_script("kill -SEGV $$", "", END_FAILED)->error_code, "killed_by_signal_11");
@@ -227,7 +228,7 @@ static void step_that_closes_its_outputs_still_ends_when_it_exits(void **state)
     assert_string_equal(wait_for_file(path_of("ran")), "ran\n");
 }
 
-static void large_input_to_a_step_that_does_not_read_it_blocks_nobody(void **state)
+static void large_input_that_a_step_does_not_read_blocks_no_process(void **state)
 {
     (void)state;
     enum { LENGTH = 900000 };
@@ -316,7 +317,7 @@ static void kill_keeper(void)
     assert_int_equal(kill((pid_t)in_process_keeper_pid(fixture.engine), SIGKILL), 0);
 }
 
-/* What the step has started is gone before it runs again, also what has left its session. */
+/* All processes of the step are gone before it runs again, also those that have left its session. */
 static void step_whose_keeper_is_killed_runs_again_without_an_attempt_spent(void **state)
 {
     (void)state;
@@ -348,7 +349,7 @@ static void step_whose_keeper_is_killed_runs_again_without_an_attempt_spent(void
 }
 
 /* It would enforce no timeout, and its steps would outlive their lease. */
-static void keeper_that_stands_still_is_replaced_with_what_it_runs(void **state)
+static void stopped_keeper_is_replaced_and_its_steps_are_killed(void **state)
 {
     (void)state;
     long keeper = in_process_keeper_pid(fixture.engine);
@@ -381,7 +382,7 @@ static void keeper_that_answers_is_left_alone(void **state)
     assert_int_equal(in_process_keeper_pid(fixture.engine), keeper);
 }
 
-/* It may be what the keeper is killed for: the scheduler is to decide beside whom it runs again. */
+/* The step may be the reason of the kill: the scheduler decides beside which items it runs again. */
 static void execution_that_loses_a_second_keeper_is_given_back(void **state)
 {
     (void)state;
@@ -395,7 +396,7 @@ static void execution_that_loses_a_second_keeper_is_given_back(void **state)
     assert_string_equal(report->error_code, SUSPICION_KEEPER_LOST_ALONE);
 }
 
-static void executions_that_lose_a_keeper_together_are_not_blamed(void **state)
+static void executions_that_lose_a_keeper_together_are_no_lone_suspects(void **state)
 {
     (void)state;
     for (int i = 1; i <= 2; i++) {
@@ -426,7 +427,7 @@ static bool has_children(long pid)
 }
 
 /* Evaluators die with the keeper: the expression is asked of another. */
-static void expression_whose_evaluator_dies_with_the_keeper_is_asked_again(void **state)
+static void expression_whose_evaluator_dies_with_the_keeper_is_sent_again(void **state)
 {
     (void)state;
     const char *definition = "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${[range(1000000)] | length}\"]}}}";
@@ -454,7 +455,7 @@ static void step_that_lost_its_lease_runs_again_with_the_next_attempt(void **sta
     assert_int_equal(end->step.failures, 0);
 }
 
-static void thousand_sleeping_executions_are_no_processes(void **state)
+static void thousand_sleeping_executions_use_no_processes(void **state)
 {
     (void)state;
     const char *definition = "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"}}}";
@@ -523,7 +524,7 @@ static void killed_node_leaves_no_process_and_no_keeper(void **state)
     assert_false(is_alive(away));
 }
 
-static void killed_node_leaves_no_process_though_its_keeper_stood_still(void **state)
+static void killed_node_with_a_stopped_keeper_leaves_no_process(void **state)
 {
     (void)state;
     pid_t node = fork_node(script(stubborn, ""), 0);
@@ -556,7 +557,7 @@ static void stopped_node_loses_its_steps_when_the_lease_is_over(void **state)
     assert_true(wait_until_dead(keeper));
 }
 
-static void keeper_is_not_reached_by_signals_to_the_group_of_the_node(void **state)
+static void signals_to_the_group_of_the_node_do_not_reach_the_keeper(void **state)
 {
     (void)state;
     long keeper = in_process_keeper_pid(fixture.engine);
@@ -582,7 +583,7 @@ static void closing_kills_what_runs(void **state)
 }
 
 /* A host that forks and does not exec gives its child the node's end of the socket. */
-static void keeper_ends_with_its_link_although_a_child_of_the_host_has_it_too(void **state)
+static void keeper_ends_with_its_link_although_a_child_of_the_host_has_a_copy(void **state)
 {
     (void)state;
     struct keeper_link link;
@@ -605,7 +606,7 @@ static void keeper_ends_with_its_link_although_a_child_of_the_host_has_it_too(vo
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
-/* As one of another container's keeper is, whose process id there is that of ours here. */
+/* As a process under a keeper in another container, with the process id of our keeper. */
 static void a_process_of_another_keeper_with_the_same_process_id_is_left_alone(void **state)
 {
     (void)state;
@@ -665,39 +666,39 @@ static int set_secret(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CLAIM(whatever_a_step_forks_away_is_dead_before_its_end_is_told),
+        CLAIM(all_processes_of_a_step_are_dead_before_its_end_is_reported),
         CLAIM(orphan_of_a_running_step_survives_the_end_of_another_step),
-        CLAIM(helper_of_a_running_step_survives_the_ends_of_others_without_its_environment),
-        CLAIM(helper_without_its_environment_ends_with_its_step_beside_others),
-        CLAIM(helper_without_any_mark_ends_with_the_last_step_that_may_have_started_it),
+        CLAIM(helper_without_its_environment_survives_the_end_of_another_step),
+        CLAIM(helper_without_its_environment_ends_with_its_own_step),
+        CLAIM(helper_without_brand_and_mark_ends_with_the_last_step_that_may_have_started_it),
         CLAIM(flood_of_output_stops_the_step),
-        CLAIM(output_of_exactly_the_limit_is_kept),
-        CLAIM(flood_of_errors_keeps_the_end_of_it),
+        CLAIM(output_of_exactly_the_limit_is_stored),
+        CLAIM(flood_of_stderr_stores_its_end),
         CLAIM(step_that_ignores_term_is_killed_after_the_grace),
         CLAIM(stopped_step_can_be_ended),
         CLAIM(program_that_does_not_exist_is_named_in_the_error),
-        CLAIM(step_killed_by_a_signal_says_by_which),
+        CLAIM(step_killed_by_a_signal_names_the_signal),
         CLAIM(step_that_closes_its_outputs_still_ends_when_it_exits),
-        CLAIM(large_input_to_a_step_that_does_not_read_it_blocks_nobody),
+        CLAIM(large_input_that_a_step_does_not_read_blocks_no_process),
         CLAIM(step_without_stdin_reads_the_end_at_once),
         CLAIM(step_sees_only_its_own_environment),
         CLAIM(step_has_only_the_standard_file_descriptors),
         CLAIM(arguments_reach_the_program_byte_for_byte),
         CLAIM(step_has_default_signals_its_own_group_no_core_and_no_new_privileges),
         CLAIM(step_whose_keeper_is_killed_runs_again_without_an_attempt_spent),
-        CLAIM(keeper_that_stands_still_is_replaced_with_what_it_runs),
+        CLAIM(stopped_keeper_is_replaced_and_its_steps_are_killed),
         CLAIM(keeper_that_answers_is_left_alone),
         CLAIM(execution_that_loses_a_second_keeper_is_given_back),
-        CLAIM(executions_that_lose_a_keeper_together_are_not_blamed),
-        CLAIM(expression_whose_evaluator_dies_with_the_keeper_is_asked_again),
+        CLAIM(executions_that_lose_a_keeper_together_are_no_lone_suspects),
+        CLAIM(expression_whose_evaluator_dies_with_the_keeper_is_sent_again),
         CLAIM(step_that_lost_its_lease_runs_again_with_the_next_attempt),
-        CLAIM(thousand_sleeping_executions_are_no_processes),
+        CLAIM(thousand_sleeping_executions_use_no_processes),
         CLAIM_ALONE(killed_node_leaves_no_process_and_no_keeper),
-        CLAIM_ALONE(killed_node_leaves_no_process_though_its_keeper_stood_still),
+        CLAIM_ALONE(killed_node_with_a_stopped_keeper_leaves_no_process),
         CLAIM_ALONE(stopped_node_loses_its_steps_when_the_lease_is_over),
-        CLAIM(keeper_is_not_reached_by_signals_to_the_group_of_the_node),
+        CLAIM(signals_to_the_group_of_the_node_do_not_reach_the_keeper),
         CLAIM(closing_kills_what_runs),
-        CLAIM_ALONE(keeper_ends_with_its_link_although_a_child_of_the_host_has_it_too),
+        CLAIM_ALONE(keeper_ends_with_its_link_although_a_child_of_the_host_has_a_copy),
         CLAIM_ALONE(signals_do_not_make_the_wait_for_a_keeper_longer),
         CLAIM(a_process_of_another_keeper_with_the_same_process_id_is_left_alone),
     };

@@ -108,7 +108,7 @@ static void stopped_node_with_a_stopped_keeper_loses_its_steps_when_the_lease_is
     assert_int_equal(waitpid(node, NULL, 0), node);
 }
 
-static void nothing_is_left_when_node_and_keeper_are_killed_together(void **state)
+static void no_process_is_left_when_node_and_keeper_are_killed_together(void **state)
 {
     (void)state;
     pid_t node = fork_node(0);
@@ -172,17 +172,17 @@ static void keeper_is_late_only_when_it_has_not_enforced_the_present_lease(void 
     (void)state;
     struct keeper_watched *watched = keeper_watcher_map();
     assert_non_null(watched);
-    assert_int_equal(keeper_watcher_time_left(watched, 1000), KEEPER_WATCHER_LOOK_US); /* no lease */
+    assert_int_equal(keeper_watcher_time_left(watched, 1000), KEEPER_WATCHER_POLL_US); /* no lease */
     atomic_store(&watched->lease_end_us, 5000);
     assert_int_equal(keeper_watcher_time_left(watched, 4000), 1000 + KEEPER_WATCHER_LATE_US);
     assert_int_equal(keeper_watcher_time_left(watched, 5000 + KEEPER_WATCHER_LATE_US - 1), 1);
     assert_int_equal(keeper_watcher_time_left(watched, 5000 + KEEPER_WATCHER_LATE_US), 0);
     atomic_store(&watched->enforced_end_us, 5000);
-    assert_int_equal(keeper_watcher_time_left(watched, INT64_C(1) << 40), KEEPER_WATCHER_LOOK_US);
+    assert_int_equal(keeper_watcher_time_left(watched, INT64_C(1) << 40), KEEPER_WATCHER_POLL_US);
     atomic_store(&watched->lease_end_us, 6000); /* renewed: the former end does not count */
     assert_int_equal(keeper_watcher_time_left(watched, INT64_C(1) << 40), 0);
     atomic_store(&watched->lease_end_us, INT64_C(1) << 50);
-    assert_int_equal(keeper_watcher_time_left(watched, 1000), KEEPER_WATCHER_LOOK_US);
+    assert_int_equal(keeper_watcher_time_left(watched, 1000), KEEPER_WATCHER_POLL_US);
     assert_int_equal(munmap(watched, sizeof *watched), 0);
 }
 
@@ -220,7 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CLAIM_ALONE(stopped_node_with_a_stopped_keeper_loses_its_steps_when_the_lease_is_over),
-        CLAIM_ALONE(nothing_is_left_when_node_and_keeper_are_killed_together),
+        CLAIM_ALONE(no_process_is_left_when_node_and_keeper_are_killed_together),
         cmocka_unit_test(keeper_is_late_only_when_it_has_not_enforced_the_present_lease),
         CLAIM(watcher_ends_with_its_keeper),
         CLAIM(watcher_that_is_killed_is_replaced),

@@ -114,18 +114,18 @@ static void watch_removed_by_another_of_the_same_wait_is_not_called(void **state
     loop_close(&loop);
 }
 
-static void bell_wakes_a_sleeping_loop_and_costs_an_awake_one_nothing(void **state)
+static void wake_up_ends_the_sleep_and_costs_an_awake_loop_no_system_call(void **state)
 {
     (void)state;
     struct loop loop;
     uint64_t rings;
     assert_int_equal(loop_init(&loop, clock_system(), NULL), WEIR_OK);
-    loop_ring(&loop); /* awake: no bell */
-    assert_int_equal(read(loop.bell_fd, &rings, sizeof rings), -1);
+    loop_notify(&loop); /* awake: no wake-up */
+    assert_int_equal(read(loop.wake_fd, &rings, sizeof rings), -1);
     loop_set_asleep(&loop, true);
-    loop_ring(&loop);
+    loop_notify(&loop);
     loop_wait(&loop, TIME_NEVER); /* returns because of the bell */
-    assert_int_equal(read(loop.bell_fd, &rings, sizeof rings), -1);
+    assert_int_equal(read(loop.wake_fd, &rings, sizeof rings), -1);
     loop_close(&loop);
 }
 
@@ -135,7 +135,7 @@ int main(void)
         cmocka_unit_test(timers_fire_in_the_order_of_their_due_times),
         cmocka_unit_test(timer_set_to_never_is_cleared),
         cmocka_unit_test(watch_removed_by_another_of_the_same_wait_is_not_called),
-        cmocka_unit_test(bell_wakes_a_sleeping_loop_and_costs_an_awake_one_nothing),
+        cmocka_unit_test(wake_up_ends_the_sleep_and_costs_an_awake_loop_no_system_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,12 @@
-/* The engine runs out of memory at each of its own allocations in turn: it never ends its process, and whoever gives up all
- * claims when it says that a word was lost gets every execution to its end. */
+/* The engine runs out of memory at each of its own allocations in turn: it never ends its process. A node that gives up all
+ * claims after a lost order gets every execution to its end. */
 #include <jansson.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/in_process/step_run.h"
+#include "engine/in_process/step_report.h"
 #include "support/engine_fixture.h"
 #include "support/failing_memory.h"
 #include "support/test.h"
@@ -17,7 +17,7 @@ enum {
     ALLOCATIONS_MOST = 100000,
     DEADLINE_S = 120,
     OUTPUT_LEAST_BYTES = 500000, /* more than all else that is allocated */
-    READER_BYTES = 16            /* what jansson's reader asks for when it begins */
+    READER_BYTES = 16            /* the first allocation of jansson's reader */
 };
 #define SEND_AGAIN_US (2 * MICROSECONDS_PER_SECOND)
 
@@ -48,8 +48,8 @@ static void done(struct weir_call *call, void *context)
     weir_done(call, "1");
 }
 
-/* What a node does: sends a start that is not answered again, and gives up everything when a word was lost. True when the
- * execution is at its end and its room is free. */
+/* Acts as a node: repeats a start without an answer, and gives up everything after a lost order. True when the execution
+ * has ended and its capacity is free. */
 static bool drive(struct engine_fixture *fixture, struct engine_start *start, int64_t *again_us)
 {
     int64_t now_us = clock_boot(clock_system());
@@ -121,13 +121,13 @@ static void sweep(int count)
     assert_in_range(first, 20, ALLOCATIONS_MOST - 1);
 }
 
-static void an_engine_without_memory_for_a_moment_goes_on(void **state)
+static void an_engine_survives_one_failed_allocation(void **state)
 {
     (void)state;
     sweep(1);
 }
 
-static void an_engine_without_memory_for_a_while_goes_on(void **state)
+static void an_engine_survives_a_series_of_failed_allocations(void **state)
 {
     (void)state;
     sweep(FAILURES_IN_A_ROW);
@@ -145,21 +145,21 @@ static void sweep_readers(void)
     assert_in_range(reader, 4, 1000);
 }
 
-static void an_engine_without_memory_to_read_json_for_a_moment_goes_on(void **state)
+static void an_engine_survives_one_failed_allocation_of_json(void **state)
 {
     (void)state;
     is_handed_over = false;
     sweep_readers();
 }
 
-static void one_without_memory_to_read_what_is_on_record_goes_on(void **state)
+static void a_start_with_steps_on_record_survives_failed_allocations(void **state)
 {
     (void)state;
     is_handed_over = true;
     sweep_readers();
 }
 
-/* It is told as due later each time, as what waits for files and processes is. */
+/* Each report has a longer delay, as for a step that waits for files and processes. */
 static void a_step_without_memory_for_its_output_waits_longer_each_time(void **state)
 {
     static const char printer[] =
@@ -189,10 +189,10 @@ int main(void)
     json_set_alloc_funcs(allocate_for_json, free);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_without_memory_for_its_output_waits_longer_each_time),
-        cmocka_unit_test(an_engine_without_memory_for_a_moment_goes_on),
-        cmocka_unit_test(an_engine_without_memory_for_a_while_goes_on),
-        cmocka_unit_test(an_engine_without_memory_to_read_json_for_a_moment_goes_on),
-        cmocka_unit_test(one_without_memory_to_read_what_is_on_record_goes_on),
+        cmocka_unit_test(an_engine_survives_one_failed_allocation),
+        cmocka_unit_test(an_engine_survives_a_series_of_failed_allocations),
+        cmocka_unit_test(an_engine_survives_one_failed_allocation_of_json),
+        cmocka_unit_test(a_start_with_steps_on_record_survives_failed_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
-/* The machine is short of what a start takes: steps wait, without an attempt spent, and go on when there is enough. */
+/* The machine is short of resources for a start: steps wait without spending an attempt, and go on after the shortage. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
-#include "engine/in_process/process.h"
-#include "engine/in_process/step_run.h"
+#include "engine/in_process/shortage.h"
+#include "engine/in_process/step_report.h"
 #include "support/engine_fixture.h"
 #include "support/test.h"
 
@@ -89,8 +89,8 @@ static void a_step_waits_while_its_keeper_has_no_file_descriptor(void **state)
     expect_that_it_completes(1);
 }
 
-/* One finds out; the one behind it is not even told as running. */
-static void a_shortage_holds_up_the_other_starts(void **state)
+/* The first start finds the shortage; the second is not even reported as running. */
+static void a_shortage_delays_the_other_starts(void **state)
 {
     (void)state;
     int64_t before_us = clock_boot(clock_system());
@@ -101,7 +101,7 @@ static void a_shortage_holds_up_the_other_starts(void **state)
     engine_describe(fixture.engine, engine_fixture_id(2), 1);
     (void)engine_fixture_expect(&fixture, REPORT_STARTED, 2, NULL, -1, 2); /* the loop has been round */
     size_t told = recorder_count(&fixture.recorder, REPORT_STEP, engine_fixture_id(2), "a", STEP_RUNNING);
-    bool is_over = clock_boot(clock_system()) - before_us >= PROCESS_SHORTAGE_US; /* the pause, on a busy machine */
+    bool is_over = clock_boot(clock_system()) - before_us >= SHORTAGE_US; /* the pause, on a busy machine */
     assert_true(is_over || told == 0);
     limit_files(0, enough.rlim_cur);
     expect_that_it_completes(1);
@@ -139,7 +139,7 @@ static void an_expression_waits_while_its_keeper_has_no_file_descriptor(void **s
     assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output, "5\n");
 }
 
-static void each_shortage_says_what_to_raise(void **state)
+static void each_shortage_names_its_remedy(void **state)
 {
     (void)state;
     static const struct {
@@ -148,10 +148,10 @@ static void each_shortage_says_what_to_raise(void **state)
     } shortages[] = {{EMFILE, "ulimit -n"}, {ENFILE, "fs.file-max"}, {EAGAIN, "pids.max"},
                      {ENOMEM, "memory"},    {ENOBUFS, "memory"},     {ENOSPC, "max_user_watches"}};
     for (size_t i = 0; i < sizeof shortages / sizeof shortages[0]; i++) {
-        assert_true(process_is_shortage(shortages[i].native));
-        assert_non_null(strstr(process_shortage_text(shortages[i].native), shortages[i].what));
+        assert_true(shortage_is_cause(shortages[i].native));
+        assert_non_null(strstr(shortage_text(shortages[i].native), shortages[i].what));
     }
-    assert_false(process_is_shortage(ENOENT) || process_is_shortage(EACCES) || process_is_shortage(E2BIG));
+    assert_false(shortage_is_cause(ENOENT) || shortage_is_cause(EACCES) || shortage_is_cause(E2BIG));
 }
 
 #define CLAIM(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
@@ -161,11 +161,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CLAIM(a_step_waits_while_its_node_has_no_file_descriptor),
         CLAIM(a_step_waits_while_its_keeper_has_no_file_descriptor),
-        CLAIM(a_shortage_holds_up_the_other_starts),
+        CLAIM(a_shortage_delays_the_other_starts),
         CLAIM(a_step_that_waits_for_files_can_be_cancelled),
         CLAIM(an_expression_waits_while_its_node_has_no_file_descriptor),
         CLAIM(an_expression_waits_while_its_keeper_has_no_file_descriptor),
-        CLAIM(each_shortage_says_what_to_raise),
+        CLAIM(each_shortage_names_its_remedy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Expressions of steps: plain paths, jq in evaluator children, and what becomes of those that fail or never end. */
+/* Expressions of steps: plain paths, jq in evaluator children, and expressions that fail or never end. */
 #include "engine/in_process/step_inputs.h"
 
 #include <signal.h>
@@ -59,8 +59,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* What is not in these lists is refused when a definition is read, so they must be the truth. */
-static void what_expressions_may_read_is_what_there_is(void **state)
+/* The reader of definitions refuses all names outside of these lists, so the lists must be complete. */
+static void expressions_read_input_steps_and_execution(void **state)
 {
     (void)state;
     struct text expected = {.max = 1000};
@@ -86,7 +86,7 @@ static void what_expressions_may_read_is_what_there_is(void **state)
     text_close(&expected);
 }
 
-static void failing_expression_fails_its_step_and_says_where(void **state)
+static void failing_expression_fails_its_step_and_names_the_expression(void **state)
 {
     (void)state;
     engine_fixture_start(&fixture, 1,
@@ -106,7 +106,7 @@ static void failing_expression_fails_its_step_and_says_where(void **state)
 }
 
 /* By the wall clock it would be years. */
-static void sleep_until_a_time_ends_at_that_time_of_the_store(void **state)
+static void sleep_until_a_time_ends_at_that_store_time(void **state)
 {
     (void)state;
     int64_t until_us;
@@ -149,7 +149,7 @@ static void execution_cancelled_while_it_evaluates_ends_at_once(void **state)
     (void)engine_fixture_expect(&fixture, REPORT_STARTED, 1, NULL, -1, 1);
     engine_cancel(fixture.engine, engine_fixture_id(1), 1);
     const struct report *end = engine_fixture_expect_end(&fixture, 1, END_CANCELLED);
-    assert_false(end->has_step); /* nobody ever heard of its step */
+    assert_false(end->has_step); /* its step was never reported */
     engine_fixture_start(&fixture, 2, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${1 + 1}\"]}}}", "{}");
     (void)engine_fixture_expect_end(&fixture, 2, END_COMPLETED);
 }
@@ -170,7 +170,7 @@ static void many_expressions_share_the_evaluators(void **state)
 }
 
 /* Each expression of `noisy` takes a second of processor time, and there are more of them than evaluators. */
-static void a_backlog_of_slow_expressions_holds_up_no_other_workspace(void **state)
+static void a_backlog_of_slow_expressions_delays_no_other_workspace(void **state)
 {
     (void)state;
     for (int i = 1; i <= 8; i++) {
@@ -192,14 +192,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CLAIM(jq_programs_are_answered_by_evaluators),
         CLAIM(expression_sees_only_the_steps_before_its_own),
-        CLAIM(what_expressions_may_read_is_what_there_is),
-        CLAIM(failing_expression_fails_its_step_and_says_where),
-        CLAIM(sleep_until_a_time_ends_at_that_time_of_the_store),
+        CLAIM(expressions_read_input_steps_and_execution),
+        CLAIM(failing_expression_fails_its_step_and_names_the_expression),
+        CLAIM(sleep_until_a_time_ends_at_that_store_time),
         CLAIM(runaway_expression_is_killed_and_the_next_one_is_answered),
         CLAIM(expression_that_never_ends_fails_with_a_code_of_its_own),
         CLAIM(execution_cancelled_while_it_evaluates_ends_at_once),
         CLAIM(many_expressions_share_the_evaluators),
-        CLAIM(a_backlog_of_slow_expressions_holds_up_no_other_workspace),
+        CLAIM(a_backlog_of_slow_expressions_delays_no_other_workspace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,7 +179,7 @@ static void handler_that_fails_is_not_retried(void **state)
     assert_int_equal(atomic_load(&calls), 1);
 }
 
-static void handler_that_asks_for_it_is_retried_by_its_policy(void **state)
+static void handler_that_answers_retry_is_retried_by_its_policy(void **state)
 {
     (void)state;
     const struct report *end =
@@ -203,14 +203,14 @@ static void handler_without_a_policy_waits_a_minute_for_its_next_attempt(void **
     assert_string_equal(waiting->step.error_code, "handler_failed");
 }
 
-static void handler_must_say_something_and_it_must_be_json(void **state)
+static void handler_without_an_answer_or_with_invalid_json_fails(void **state)
 {
     (void)state;
     assert_string_equal(run(1, "\"handler\":\"says-nothing\"", END_FAILED)->error_code, "handler_no_result");
     assert_string_equal(run(2, "\"handler\":\"says-nonsense\"", END_FAILED)->error_code, "handler_bad_output");
 }
 
-static void handler_is_told_of_its_timeout(void **state)
+static void handler_is_cancelled_at_its_timeout(void **state)
 {
     (void)state;
     const struct report *end =
@@ -220,7 +220,7 @@ static void handler_is_told_of_its_timeout(void **state)
     assert_int_equal(end->step.attempt, 2);
 }
 
-static void handler_is_told_of_cancel(void **state)
+static void handler_is_cancelled_with_its_execution(void **state)
 {
     (void)state;
     engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"waits-for-cancel\"}}}", "{}");
@@ -264,7 +264,7 @@ static void a_handler_that_was_handed_over_is_on_record_before_it_is_called(void
     start.step_count = 1;
     engine_fixture_start_with(&fixture, &start);
     const struct report *running = engine_fixture_expect(&fixture, REPORT_STEP, 1, "a", STEP_RUNNING, 1);
-    assert_int_equal(running->step.attempt, 8); /* each was on record: the last one tells the number */
+    assert_int_equal(running->step.attempt, 8); /* each was on record: the last one has the number */
     engine_describe(fixture.engine, engine_fixture_id(1), 1);
     (void)engine_fixture_expect(&fixture, REPORT_STARTED, 1, NULL, -1, 2); /* the loop has been round */
     assert_int_equal(atomic_load(&calls), 0);
@@ -290,7 +290,7 @@ static void two_runs_of_a_handler_never_overlap_when_the_fence_grows(void **stat
     assert_int_equal(atomic_load(&calls), 2);
 }
 
-static void exec_is_retried_until_it_works_but_not_on_named_codes(void **state)
+static void exec_is_retried_until_it_succeeds_but_not_on_named_codes(void **state)
 {
     (void)state;
     const struct report *end = run(1,
@@ -348,7 +348,7 @@ static void engine_without_threads_runs_in_the_steps_of_its_caller(void **state)
     engine_fixture_start(
         &own, 1, "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"},\"a\":{\"needs\":[\"s\"],\"handler\":\"done\"}}}",
         "{}");
-    assert_int_equal(own.recorder.count, 0); /* nothing is said from inside start() */
+    assert_int_equal(own.recorder.count, 0); /* start() reports nothing itself */
     int64_t next_us = 0;
     for (int i = 0; i < 10; i++) {
         next_us = engine_step(own.engine);
@@ -366,7 +366,7 @@ static void engine_without_threads_runs_in_the_steps_of_its_caller(void **state)
     engine_fixture_close(&own);
 }
 
-/* The time at which a step is due comes in the middle of a turn, whichever look at the clock sees it first. */
+/* The step becomes due in the middle of a turn, at any of the turn's reads of the clock. */
 static int looks_left;
 static int64_t jumping_now_us;
 
@@ -389,7 +389,7 @@ static void retry_once(struct weir_call *call, void *context)
     }
 }
 
-static void what_becomes_due_in_the_middle_of_a_turn_is_not_left_lying(void **state)
+static void timer_that_becomes_due_during_a_turn_fires_in_the_next_turn(void **state)
 {
     (void)state;
     static const struct clock clock = {.wall_us = read_jumping, .boot_us = read_jumping};
@@ -414,7 +414,7 @@ static void what_becomes_due_in_the_middle_of_a_turn_is_not_left_lying(void **st
             next_us = engine_step(own.engine);
         } while (next_us <= jumping_now_us);
         looks_left = 0;
-        if (next_us != TIME_NEVER) { /* fewer looks were made: then it is due now */
+        if (next_us != TIME_NEVER) { /* the turn read the clock less often: then it is due now */
             jumping_now_us = next_us;
             for (int i = 0; i < 10; i++) {
                 next_us = engine_step(own.engine);
@@ -434,7 +434,7 @@ static void let_go(const struct engine_fixture *own, int number)
     assert_int_equal(fclose(file), 0);
 }
 
-static void room_is_what_is_left_of_the_limit_until_ends_are_durable(void **state)
+static void free_capacity_grows_only_after_durable_ends(void **state)
 {
     (void)state;
     struct in_process_options small = options;
@@ -448,8 +448,8 @@ static void room_is_what_is_left_of_the_limit_until_ends_are_durable(void **stat
     const struct report *end = engine_fixture_expect_end(&own, 1, END_COMPLETED);
     assert_int_equal(engine_free_capacity(own.engine), 2);
     recorder_answer(&own.recorder, end, WEIR_OK);
-    assert_int_equal(engine_free_capacity(own.engine), 3); /* at once: who is woken now finds it */
-    recorder_answer(&own.recorder, end, WEIR_OK);          /* twice frees nothing twice */
+    assert_int_equal(engine_room(own.engine), 3); /* at once: a dispatcher that wakes up now finds it */
+    recorder_answer(&own.recorder, end, WEIR_OK); /* twice frees nothing twice */
     engine_describe(own.engine, engine_fixture_id(1), 1);
     (void)engine_fixture_expect(&own, REPORT_ABSENT, 1, NULL, -1, 1);
     assert_int_equal(engine_free_capacity(own.engine), 3);
@@ -463,14 +463,14 @@ static void start_of_workspace(struct engine_fixture *own, int number, const cha
     engine_fixture_start_with(own, &start);
 }
 
-/* The engine has looked at all that came before this one, which needs neither a process nor a thread, when it has ended. */
+/* When this one has ended, which needs neither a process nor a thread, the engine has processed all starts before it. */
 static void wait_for_all_before(struct engine_fixture *own, int number)
 {
     engine_fixture_start(own, number, "{\"name\":\"t\",\"steps\":{\"a\":{\"sleep\":\"1ms\"}}}", "{}");
     (void)engine_fixture_expect_end(own, number, END_COMPLETED);
 }
 
-static void a_thread_that_is_free_goes_to_the_workspace_that_has_had_fewer(void **state)
+static void a_free_thread_serves_the_workspace_with_fewer_turns(void **state)
 {
     (void)state;
     const char *definition = "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"notes-its-workspace\"}}}";
@@ -531,7 +531,7 @@ static size_t begun(struct engine_fixture *own, int number)
 }
 
 /* An execution with 200 parallel steps holds up neither the first step of a neighbour nor the next one. */
-static void a_neighbour_of_two_hundred_parallel_steps_starts_next(void **state)
+static void a_workspace_beside_two_hundred_parallel_steps_starts_next(void **state)
 {
     (void)state;
     struct engine_fixture own;
@@ -559,7 +559,7 @@ static void a_neighbour_of_two_hundred_parallel_steps_starts_next(void **state)
 }
 
 /* However many processes there may be: records and the keeper serve in the order in which they are asked. */
-static void a_neighbour_waits_for_a_bounded_number_of_starts(void **state)
+static void a_workspace_waits_for_a_bounded_number_of_starts_of_another(void **state)
 {
     (void)state;
     struct engine_fixture own;
@@ -580,7 +580,7 @@ static void a_neighbour_waits_for_a_bounded_number_of_starts(void **state)
     engine_fixture_close(&own);
 }
 
-static void an_execution_has_no_more_parallel_steps_than_it_may(void **state)
+static void parallel_steps_of_an_execution_are_bounded(void **state)
 {
     (void)state;
     struct engine_fixture own;
@@ -599,7 +599,7 @@ static void an_execution_has_no_more_parallel_steps_than_it_may(void **state)
     engine_fixture_close(&own);
 }
 
-static void a_step_that_waits_for_its_next_attempt_leaves_its_place_and_waits_for_another(void **state)
+static void a_step_that_waits_for_its_next_attempt_frees_its_place(void **state)
 {
     (void)state;
     struct engine_fixture own;
@@ -621,8 +621,9 @@ static void a_step_that_waits_for_its_next_attempt_leaves_its_place_and_waits_fo
     engine_fixture_close(&own);
 }
 
-/* Nine steps and room for eight, one of them of another workspace: what waits for a process is not told as running. */
-static void a_step_without_room_for_its_process_has_not_begun(void **state)
+/* Nine steps and eight places, one step of another workspace: a step that waits for a process is not reported as running.
+ */
+static void a_step_without_a_place_for_its_process_is_not_on_record(void **state)
 {
     (void)state;
     struct engine_fixture own;
@@ -638,7 +639,7 @@ static void a_step_without_room_for_its_process_has_not_begun(void **state)
             (void)engine_fixture_expect(&own, REPORT_STEP, i, "a", STEP_RUNNING, 1);
         }
     }
-    /* The engine has looked at the ninth when the tenth, which needs no process, has ended. */
+    /* When the tenth has ended, which needs no process, the engine has processed the ninth. */
     engine_fixture_start(&own, 10, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"done\"}}}", "{}");
     (void)engine_fixture_expect_end(&own, 10, END_COMPLETED);
     assert_int_equal(recorder_count(&own.recorder, REPORT_STEP, engine_fixture_id(9), "a", -1), 0);
@@ -647,7 +648,7 @@ static void a_step_without_room_for_its_process_has_not_begun(void **state)
     (void)engine_fixture_expect(&own, REPORT_STEP, 9, "a", STEP_RUNNING, 1);
     let_go(&own, 9);
     (void)engine_fixture_expect_end(&own, 9, END_COMPLETED);
-    /* One that is cancelled while it waits is never told of, and leaves its place. */
+    /* A step that is cancelled while it waits is never reported and frees its place. */
     engine_fixture_start(&own, 11, definition, "{}");
     (void)engine_fixture_expect_end(&own, 11, END_COMPLETED);
     (void)snprintf(definition, sizeof definition, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"sleep\",\"300\"]}}}");
@@ -685,27 +686,27 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CLAIM(handler_gets_its_input_and_gives_its_output),
         CLAIM(handler_that_fails_is_not_retried),
-        CLAIM(handler_that_asks_for_it_is_retried_by_its_policy),
+        CLAIM(handler_that_answers_retry_is_retried_by_its_policy),
         CLAIM(handler_without_a_policy_waits_a_minute_for_its_next_attempt),
-        CLAIM(handler_must_say_something_and_it_must_be_json),
-        CLAIM(handler_is_told_of_its_timeout),
-        CLAIM(handler_is_told_of_cancel),
+        CLAIM(handler_without_an_answer_or_with_invalid_json_fails),
+        CLAIM(handler_is_cancelled_at_its_timeout),
+        CLAIM(handler_is_cancelled_with_its_execution),
         CLAIM(interrupted_handler_leaves_its_attempt_on_record),
         CLAIM(attempt_of_a_handler_grows_over_handovers),
         CLAIM(a_handler_that_was_handed_over_is_on_record_before_it_is_called),
         CLAIM(two_runs_of_a_handler_never_overlap_when_the_fence_grows),
-        CLAIM(exec_is_retried_until_it_works_but_not_on_named_codes),
+        CLAIM(exec_is_retried_until_it_succeeds_but_not_on_named_codes),
         CLAIM(sleep_is_on_record_with_its_delay_and_ends),
         CLAIM(output_that_is_no_utf8_becomes_text),
         CLAIM(engine_without_threads_runs_in_the_steps_of_its_caller),
-        CLAIM(what_becomes_due_in_the_middle_of_a_turn_is_not_left_lying),
-        CLAIM(room_is_what_is_left_of_the_limit_until_ends_are_durable),
-        CLAIM(a_thread_that_is_free_goes_to_the_workspace_that_has_had_fewer),
-        CLAIM(a_neighbour_of_two_hundred_parallel_steps_starts_next),
-        CLAIM(a_neighbour_waits_for_a_bounded_number_of_starts),
-        CLAIM(an_execution_has_no_more_parallel_steps_than_it_may),
-        CLAIM(a_step_that_waits_for_its_next_attempt_leaves_its_place_and_waits_for_another),
-        CLAIM(a_step_without_room_for_its_process_has_not_begun),
+        CLAIM(timer_that_becomes_due_during_a_turn_fires_in_the_next_turn),
+        CLAIM(free_capacity_grows_only_after_durable_ends),
+        CLAIM(a_free_thread_serves_the_workspace_with_fewer_turns),
+        CLAIM(a_workspace_beside_two_hundred_parallel_steps_starts_next),
+        CLAIM(a_workspace_waits_for_a_bounded_number_of_starts_of_another),
+        CLAIM(parallel_steps_of_an_execution_are_bounded),
+        CLAIM(a_step_that_waits_for_its_next_attempt_frees_its_place),
+        CLAIM(a_step_without_a_place_for_its_process_is_not_on_record),
         CLAIM(two_handlers_of_one_name_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,62 @@
+/* The outcome of an execution, and its report.
+ *
+ * The first failure decides the error of the execution: the failures after it are often its consequences. A cancelled
+ * execution reports CANCELLED even if a step has failed before. A given-back execution whose steps are all done reports its
+ * end, because another node would have nothing to run.
+ * The functions run in the loop's thread. They never free an execution and start nothing; execution.c does.
+ */
+#include "engine/in_process/execution_outcome.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/in_process/runner.h"
+
+void execution_set_error(struct execution *execution, const char *code, const char *error)
+{
+    INVARIANT(execution != NULL && code != NULL);
+    if (execution->error_code[0] == '\0') {
+        text_copy(execution->error_code, sizeof execution->error_code, code);
+        execution->error = error != NULL ? strdup(error) : NULL;
+    }
+}
+
+void execution_clear_error(struct execution *execution)
+{
+    INVARIANT(execution != NULL);
+    execution->error_code[0] = '\0';
+    free(execution->error);
+    execution->error = NULL;
+}
+
+void execution_fill_end(struct execution *execution, struct report *report)
+{
+    INVARIANT(!execution->end_reported);
+    bool has_failed = execution->error_code[0] != '\0';
+    execution->end_reported = true;
+    if (report == NULL) {
+        return;
+    }
+    report->end_state = execution->ending == ENDING_CANCELLED ? END_CANCELLED : has_failed ? END_FAILED : END_COMPLETED;
+    if (report->end_state == END_FAILED) {
+        text_copy(report->error_code, sizeof report->error_code, execution->error_code);
+        report->error = execution->error != NULL ? strdup(execution->error) : NULL;
+    }
+}
+
+void execution_report_end(struct execution *execution)
+{
+    INVARIANT(execution->in_flight == 0 && execution->ending != ENDING_ABANDONED);
+    bool is_given_back = execution->ending == ENDING_GIVEN_BACK && execution->done < execution->step_count;
+    struct report *report = runner_report_new(execution->runner, is_given_back ? REPORT_GIVEN_BACK : REPORT_ENDED,
+                                              execution->id, execution->fence);
+    execution_fill_end(execution, report);
+    if (report != NULL && is_given_back && execution->given_back_for != NULL) {
+        text_copy(report->error_code, sizeof report->error_code, execution->given_back_for);
+    }
+    if (report != NULL) {
+        engine_report(&execution->runner->base, report);
+    }
+}

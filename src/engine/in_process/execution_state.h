@@ -1,0 +1,148 @@
+/* The state of one execution and of its steps inside the node: data without functions.
+ *
+ * The engine begins a step when all steps in its `needs` are final. A skipped step counts as finished, with null as its
+ * output. The phases of one attempt:
+ *
+ *     IDLE --> EVALUATING --> AWAITING_PLACE --> RECORDING_START --> QUEUED --> RUNNING --> RECORDING_END --> DONE
+ *                  (jq)            (exec)        (exec, handed over)  (exec)       |
+ *                                                                                  +--> RECORDING_WAIT --> SLEEPING -->
+ * (next)
+ *
+ * In a RECORDING phase the step waits until its report is durable. No step that depends on it begins before that.
+ *
+ * An execution that stops before all its steps are done has an `ending`. A stronger ending replaces a weaker one. A failed
+ * step lets the running steps beside it finish; every other ending stops them. When no step is in flight, the engine
+ * reports the end.
+ *
+ * Threads: the loop's, from execution_admit() on. Owner: the execution table. Memory: one block for the execution, its
+ * steps and its strings.
+ */
+#ifndef WEIR_ENGINE_IN_PROCESS_EXECUTION_STATE_H
+#define WEIR_ENGINE_IN_PROCESS_EXECUTION_STATE_H
+
+#include <jansson.h>
+
+#include "base/uuid.h"
+#include "engine/engine.h"
+#include "engine/in_process/command_queue.h"
+#include "engine/in_process/definition_cache.h"
+#include "engine/in_process/fair_queue.h"
+#include "engine/in_process/loop.h"
+
+enum step_phase {
+    PHASE_IDLE,
+    PHASE_EVALUATING,
+    PHASE_AWAITING_PLACE, /* exec: nothing is on record of this attempt until there is a place for its process */
+    PHASE_RECORDING_START,
+    PHASE_QUEUED, /* exec: on record; the end of the turn starts its process */
+    PHASE_RUNNING,
+    PHASE_RECORDING_WAIT,
+    PHASE_SLEEPING,
+    PHASE_RECORDING_END,
+    PHASE_DONE
+};
+
+/* Why the engine stopped a running step. It decides the meaning of the step's end. */
+enum step_stop { STOP_NONE, STOP_TIMEOUT, STOP_ENDING };
+
+/* In rising strength. */
+enum ending {
+    ENDING_NONE,
+    ENDING_FAILED,     /* a step failed for good */
+    ENDING_GIVEN_BACK, /* the node stops, or the execution may have killed the keeper */
+    ENDING_TIMED_OUT,  /* the execution's own timeout */
+    ENDING_CANCELLED,
+    ENDING_ABANDONED /* the node has lost the claim: stop the steps without a report */
+};
+
+struct execution;
+struct preparation;
+struct process;
+struct runner;
+struct tenant;
+struct weir_call;
+
+struct step_run {
+    struct execution *execution;
+    enum step_phase phase;
+    enum step_state state; /* of the last report; final in PHASE_DONE */
+    enum step_stop stop;
+    bool on_record;     /* the store has a row of it that is not final */
+    bool condition_met; /* `when` was true; the engine evaluates it once */
+    bool is_killed;     /* its process got KILL, not only TERM */
+    bool is_refused;    /* the store refused its result once */
+    int attempt;        /* the last one begun */
+    int failures;
+    int keepers_lost; /* while it ran under this claim */
+    int shortages;    /* in a row: attempts without the resources for a start or for the output */
+    int exit_code;
+    int64_t resume_us;  /* SLEEPING: boot clock */
+    json_t *output;     /* for `.steps`, when another step may read it */
+    struct timer timer; /* its timeout, or the end of its sleep */
+    struct preparation *preparation;
+    struct process *process;
+    struct weir_call *call;
+    bool is_starting;             /* it counts among the starts under way of its workspace */
+    struct fair_entry turn;       /* AWAITING_PLACE */
+    struct step_run *next_queued; /* QUEUED */
+};
+
+/* First in, first out. */
+struct step_run_queue {
+    struct step_run *first;
+    struct step_run *last;
+};
+
+struct execution {
+    struct command command; /* first: brings the execution to the loop */
+    struct execution *next; /* in its bucket */
+    struct runner *runner;
+    struct definition_entry *definition;
+    struct tenant *tenant; /* its workspace; NULL until it is admitted */
+    char id[UUID_TEXT_MAX];
+    int64_t fence;
+    int start_attempt;
+    int interruptions;
+    int version;
+    const char *workspace;
+    int weight; /* of the workspace */
+    const char *workflow;
+    const char *params;
+    size_t params_length;
+    int64_t running_for_us; /* at started_us */
+    int64_t store_ahead_us; /* of the boot clock */
+    int64_t started_us;
+    enum ending ending;
+    bool in_table;
+    bool cancel_requested;
+    bool end_reported;     /* ENDED or GIVEN_BACK is with the recorder */
+    bool capacity_is_free; /* the verb `recorded` has already lowered `admitted` for it */
+    bool is_settling;      /* execution_settle() is on the stack */
+    bool settle_again;
+    enum weir_status refusal;    /* why its definition cannot be read, or WEIR_OK */
+    struct execution *successor; /* the same id with a higher fence; waits for the end of our processes */
+    struct timer timeout;
+    json_t *input;                       /* params, parsed when an expression needs them */
+    json_t *about;                       /* `.execution` */
+    char error_code[ERROR_CODE_MAX + 1]; /* of the first failure */
+    char *error;
+    const char *given_back_for; /* code of the report GIVEN_BACK; NULL = the node stops */
+    size_t in_flight;           /* steps that are neither IDLE nor DONE */
+    size_t parallel;            /* those of them that neither sleep nor wait: at most options.max_parallel_steps */
+    size_t done;
+    size_t step_count;
+    struct step_run steps[];
+};
+
+static inline size_t step_run_index(const struct step_run *run)
+{
+    return (size_t)(run - run->execution->steps);
+}
+
+/* The step in the definition. */
+static inline const struct step *step_run_step(const struct step_run *run)
+{
+    return &run->execution->definition->definition->steps[step_run_index(run)];
+}
+
+#endif

@@ -1,0 +1,156 @@
+/* Copies and checks the options of an engine.
+ *
+ * The caller may free its options after open, so every string is copied. The defaults depend on the machine: one handler
+ * thread more than processors, one spare thread for workspaces without a thread.
+ * Steps inherit PATH, HOME and LANG alone. With a list of allowed programs the PATH keeps only its absolute parts, because
+ * a relative part would let the `cwd` of a step choose the program. It runs once, in the thread that opens the engine; the
+ * loop and the handlers only read the result.
+ */
+#include "engine/in_process/runner_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "definition/definition.h"
+#include "engine/in_process/handler_pool.h"
+
+static enum weir_status copy_handlers(struct runner_options *options, const struct in_process_options *from,
+                                      struct weir_error *error)
+{
+    options->handlers = calloc(from->handler_count + 1, sizeof(struct weir_handler));
+    if (options->handlers == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (size_t i = 0; i < from->handler_count; i++) {
+        const struct weir_handler *handler = &from->handlers[i];
+        if (handler->name == NULL || handler->function == NULL || !name_is_valid(handler->name)) {
+            return error_set(error, WEIR_INVALID_ARGUMENT, "a handler needs a function and a name like \"send-mail\"");
+        }
+        for (size_t j = 0; j < i; j++) {
+            if (strcmp(handler->name, from->handlers[j].name) == 0) {
+                return error_set(error, WEIR_INVALID_ARGUMENT, "there are two handlers named \"%s\"", handler->name);
+            }
+        }
+        options->handlers[i] = *handler;
+        options->handlers[i].name = strdup(handler->name);
+        options->handler_count++;
+        if (options->handlers[i].name == NULL) {
+            return error_out_of_memory(error);
+        }
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status copy_allow_list(struct runner_options *options, const char *const *list, struct weir_error *error)
+{
+    size_t count = 0;
+    while (list != NULL && list[count] != NULL) {
+        count++;
+    }
+    if (list == NULL) {
+        return WEIR_OK;
+    }
+    options->exec_allow_list = calloc(count + 1, sizeof(char *));
+    for (size_t i = 0; i < count && options->exec_allow_list != NULL; i++) {
+        if (list[i][0] != '/' && strchr(list[i], '/') != NULL) {
+            return error_set(
+                error, WEIR_INVALID_ARGUMENT,
+                "the allowed program \"%.200s\" is a relative path, which means another program in each `cwd`: "
+                "give an absolute path or a name",
+                list[i]);
+        }
+        options->exec_allow_list[i] = strdup(list[i]);
+        if (options->exec_allow_list[i] == NULL) {
+            return error_out_of_memory(error);
+        }
+    }
+    return options->exec_allow_list != NULL ? WEIR_OK : error_out_of_memory(error);
+}
+
+#define PATH_DEFAULT "/usr/local/bin:/usr/bin:/bin"
+
+/* Drops the relative parts of "PATH=...", an empty part included. With a list of programs the `cwd` of a step must not
+ * decide which file a name means. NULL when out of memory. */
+static char *keep_absolute_parts(const char *variable)
+{
+    static const char name[] = "PATH=";
+    struct text kept = {.max = strlen(variable) + sizeof PATH_DEFAULT + sizeof name};
+    enum weir_status status = text_add_string(&kept, name);
+    for (const char *part = variable + strlen(name); *part != '\0' && status == WEIR_OK;) {
+        size_t length = strcspn(part, ":");
+        if (*part == '/') {
+            status = text_format(&kept, "%s%.*s", kept.length > strlen(name) ? ":" : "", (int)length, part);
+        }
+        part += length + (part[length] == ':');
+    }
+    if (status == WEIR_OK && kept.length == strlen(name)) {
+        status = text_add_string(&kept, PATH_DEFAULT); /* an empty PATH would be the current directory */
+    }
+    if (status != WEIR_OK) {
+        text_close(&kept);
+    }
+    return kept.data;
+}
+
+/* Copies the variables that steps inherit. Steps see no other variable of the node: some hold URLs of stores and tokens. */
+static enum weir_status copy_environment(struct runner_options *options, struct weir_error *error)
+{
+    static const char *const names[INHERITED_VARIABLES] = {"PATH", "HOME", "LANG"};
+    for (size_t i = 0; i < INHERITED_VARIABLES; i++) {
+        const char *value = getenv(names[i]);
+        value = value == NULL && i == 0 ? PATH_DEFAULT : value;
+        if (value != NULL && asprintf(&options->inherited[i], "%s=%s", names[i], value) < 0) {
+            options->inherited[i] = NULL;
+            return error_out_of_memory(error);
+        }
+    }
+    if (options->exec_allow_list != NULL) {
+        char *path = keep_absolute_parts(options->inherited[0]);
+        free(options->inherited[0]);
+        options->inherited[0] = path;
+        return path != NULL ? WEIR_OK : error_out_of_memory(error);
+    }
+    return WEIR_OK;
+}
+
+/* Leaves one thread in HANDLER_SPARE_PART to workspaces without a thread. Threads of the default number get one spare. */
+static void set_handler_threads(struct runner_options *options, size_t wanted)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t threads = wanted > 0 ? wanted : processors > 0 ? (size_t)processors + 1 : 2;
+    options->handler_threads_spare = wanted == 0 ? 1 : threads / HANDLER_SPARE_PART;
+    options->handler_threads = threads > HANDLER_THREADS_MAX ? HANDLER_THREADS_MAX : threads;
+}
+
+enum weir_status runner_options_copy(struct runner_options *options, const struct in_process_options *from,
+                                     struct weir_error *error)
+{
+    INVARIANT(options != NULL && from != NULL);
+    *options = (struct runner_options){
+        .allow_exec = from->allow_exec,
+        .max_running = from->max_running > 0 ? from->max_running : IN_PROCESS_RUNNING_DEFAULT,
+        .max_parallel_steps = from->max_parallel_steps > 0 ? from->max_parallel_steps : IN_PROCESS_PARALLEL_DEFAULT};
+    set_handler_threads(options, from->handler_threads);
+    enum weir_status status = copy_handlers(options, from, error);
+    status = status == WEIR_OK ? copy_allow_list(options, from->exec_allow_list, error) : status;
+    return status == WEIR_OK ? copy_environment(options, error) : status;
+}
+
+void runner_options_close(struct runner_options *options)
+{
+    for (size_t i = 0; options->exec_allow_list != NULL && options->exec_allow_list[i] != NULL; i++) {
+        free(options->exec_allow_list[i]);
+    }
+    free(options->exec_allow_list);
+    for (size_t i = 0; i < options->handler_count; i++) {
+        free((char *)options->handlers[i].name);
+    }
+    free(options->handlers);
+    for (size_t i = 0; i < INHERITED_VARIABLES; i++) {
+        free(options->inherited[i]);
+    }
+}

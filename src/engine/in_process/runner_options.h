@@ -1,0 +1,33 @@
+/* The settings of a runner: copies of the caller's options, with the defaults filled in.
+ *
+ * Threads: any; nothing changes after runner_options_copy().
+ */
+#ifndef WEIR_ENGINE_IN_PROCESS_RUNNER_OPTIONS_H
+#define WEIR_ENGINE_IN_PROCESS_RUNNER_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/in_process/in_process.h"
+
+enum { INHERITED_VARIABLES = 3 };
+
+struct runner_options {
+    bool allow_exec;
+    char **exec_allow_list; /* NULL-terminated copies, or NULL: all programs */
+    struct weir_handler *handlers;
+    size_t handler_count;
+    char *inherited[INHERITED_VARIABLES]; /* "PATH=...", "HOME=...", "LANG=..." of the node, NULL when unset */
+    size_t handler_threads;
+    size_t handler_threads_spare;
+    size_t max_running;
+    size_t max_parallel_steps; /* of one execution */
+};
+
+/* WEIR_OUT_OF_MEMORY; WEIR_INVALID_ARGUMENT: a handler without a valid name, two handlers with one name, an allowed program
+ * with a relative path. After an error runner_options_close() frees the parts. */
+WEIR_MUST_CHECK enum weir_status runner_options_copy(struct runner_options *options, const struct in_process_options *from,
+                                                     struct weir_error *error);
+void runner_options_close(struct runner_options *options);
+
+#endif

@@ -1,0 +1,237 @@
+/* Reports of steps, and the decision about the next attempt.
+ *
+ * Why the end is recorded before the next step begins: the next step may see the output. If the node died between the two,
+ * another node would run the first step again, and the second one would have seen an output that never counted.
+ * So a final state goes to the store first (RECORDING_END), and only its durable record makes the step DONE.
+ *
+ * The end of an attempt is decided in step_run_finish(), in this order:
+ *
+ *   1. The claim is lost: no report. The store would refuse it, and the new owner decides.
+ *   2. The attempt succeeded: COMPLETED.
+ *   3. The execution ends: no failure of the step. An interrupted handler is put on record as WAITING, so that the next
+ *      node does not use its attempt number again. An exec step is on record already.
+ *   4. It failed: WAITING when the policy allows another attempt and the execution does not end, else FAILED.
+ *
+ * If memory for a report is missing, runner_report_new() makes the node give up its claims; the step just waits.
+ * The loop's thread runs all of it. Nothing here starts an attempt: step_run.c does, after the store's answer.
+ */
+#include "engine/in_process/step_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "engine/in_process/execution_outcome.h"
+#include "engine/in_process/runner.h"
+#include "engine/in_process/step_phase.h"
+#include "queue/retry.h"
+
+/* NULL when out of memory: the step then waits until the node abandons its execution. */
+static struct report *make_step_report(struct step_run *run, enum report_kind kind, enum step_state state)
+{
+    struct execution *execution = run->execution;
+    struct report *report = runner_report_new(execution->runner, kind, execution->id, execution->fence);
+    run->state = state;
+    if (report == NULL) {
+        return NULL;
+    }
+    report->has_step = true;
+    report->step_index = (int)step_run_index(run);
+    text_copy(report->step.step, sizeof report->step.step, step_run_step(run)->id);
+    report->step.state = state;
+    report->step.attempt = run->attempt;
+    report->step.failures = run->failures;
+    report->step.exit_code = run->exit_code;
+    return report;
+}
+
+static void send_step_report(const struct step_run *run, struct report *report)
+{
+    if (report != NULL) {
+        engine_report(&run->execution->runner->base, report);
+    }
+}
+
+static void set_step_error(struct report *report, const char *code, const char *error)
+{
+    if (report == NULL) {
+        return;
+    }
+    text_copy(report->step.error_code, sizeof report->step.error_code, code);
+    report->step.error = error != NULL ? strdup(error) : NULL;
+}
+
+/* True when this step's end is also the execution's, so that one report carries both. */
+static bool ends_execution(const struct step_run *run)
+{
+    const struct execution *execution = run->execution;
+    if (execution->in_flight != 1 || execution->ending == ENDING_GIVEN_BACK) {
+        return false;
+    }
+    if (execution->ending == ENDING_NONE) {
+        return execution->done + 1 == execution->step_count;
+    }
+    for (size_t i = 0; i < execution->step_count; i++) {
+        if (execution->steps[i].phase == PHASE_IDLE && execution->steps[i].on_record) {
+            return false; /* on record from an earlier claim: its end must be recorded first */
+        }
+    }
+    return true;
+}
+
+/* The only way into a final state. */
+void step_run_report_final(struct step_run *run, enum step_state state, const struct step_outcome *outcome)
+{
+    struct execution *execution = run->execution;
+    INVARIANT(step_state_is_final(state) && run->phase != PHASE_DONE);
+    step_run_clear_timer(run);
+    if (!step_phase_is_in_flight(run->phase)) {
+        step_run_set_phase(run, PHASE_RECORDING_END);
+    }
+    if (state == STEP_FAILED && execution->ending < ENDING_FAILED) {
+        execution->ending = ENDING_FAILED; /* execution_settle() stops the steps that wait */
+    }
+    bool is_last = ends_execution(run);
+    struct report *report = make_step_report(run, is_last ? REPORT_ENDED : REPORT_STEP, state);
+    if (outcome != NULL && report != NULL) {
+        report->step.output = outcome->output;
+        report->step.output_length = outcome->output_length;
+    } else if (outcome != NULL) {
+        free(outcome->output);
+    }
+    if (outcome != NULL && state == STEP_FAILED) {
+        set_step_error(report, outcome->code, outcome->error);
+        execution_set_error(execution, outcome->code, outcome->error);
+    }
+    if (is_last) {
+        execution_fill_end(execution, report);
+    }
+    step_run_set_phase(run, PHASE_RECORDING_END);
+    FAILPOINT("before_step_report");
+    send_step_report(run, report);
+}
+
+void step_run_discontinue(struct step_run *run)
+{
+    step_run_clear_timer(run);
+    step_run_drop_preparation(run);
+    if (run->execution->ending >= ENDING_ABANDONED || run->execution->ending == ENDING_GIVEN_BACK || !run->on_record) {
+        step_run_set_phase(run, PHASE_IDLE);
+    } else {
+        step_run_report_final(run, STEP_CANCELLED, NULL);
+    }
+}
+
+void step_run_report_start(struct step_run *run)
+{
+    INVARIANT(run->attempt > 0 && run->phase != PHASE_RECORDING_START && run->phase != PHASE_DONE);
+    step_run_set_phase(run, PHASE_RECORDING_START);
+    send_step_report(run, make_step_report(run, REPORT_STEP, STEP_RUNNING));
+}
+
+void step_run_report_waiting(struct step_run *run, int64_t delay_us, const struct step_outcome *outcome)
+{
+    INVARIANT(run->phase != PHASE_DONE);
+    struct report *report = make_step_report(run, REPORT_STEP, STEP_WAITING);
+    if (report != NULL) {
+        report->step.due_in_us = delay_us;
+    }
+    if (outcome != NULL) {
+        set_step_error(report, outcome->code, outcome->error);
+    }
+    run->resume_us = time_add(loop_now(&run->execution->runner->loop), delay_us);
+    step_run_set_phase(run, PHASE_RECORDING_WAIT);
+    send_step_report(run, report);
+}
+
+/* --- ends of attempts --- */
+
+static struct retry_policy retry_policy_of_step(const struct step *step)
+{
+    return (struct retry_policy){.attempts_max = step->retry.attempts,
+                                 .backoff_us = step->retry.backoff_us,
+                                 .factor = step->retry.factor,
+                                 .max_us = step->retry.max_us};
+}
+
+/* True when the policy excludes this error code from retries. */
+static bool excludes_retry_on(const struct step *step, const char *code)
+{
+    for (size_t i = 0; i < step->retry.not_on_count; i++) {
+        if (strcmp(step->retry.not_on[i], code) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The attempt ended because its execution ends: it is no failure of the step. */
+static void finish_stopped(struct step_run *run)
+{
+    const struct execution *execution = run->execution;
+    bool is_handler = step_run_step(run)->kind == STEP_HANDLER;
+    if (execution->ending == ENDING_GIVEN_BACK && is_handler) {
+        struct step_outcome interrupted = {.code = STEP_INTERRUPTED};
+        step_run_report_waiting(run, 0, &interrupted); /* the next node must not use this attempt's number again */
+    } else if (is_handler && execution->ending != ENDING_GIVEN_BACK) {
+        step_run_report_final(run, STEP_CANCELLED, NULL);
+    } else {
+        step_run_discontinue(run);
+    }
+}
+
+void step_run_finish(struct step_run *run, struct step_outcome *outcome)
+{
+    struct execution *execution = run->execution;
+    const struct step *step = step_run_step(run);
+    INVARIANT(outcome->is_done || outcome->code != NULL);
+    step_run_clear_timer(run);
+    step_run_drop_preparation(run);
+    if (execution->ending == ENDING_ABANDONED) {
+        free(outcome->output);
+        step_run_set_phase(run, PHASE_IDLE);
+        return;
+    }
+    if (outcome->is_done) {
+        step_run_report_final(run, STEP_COMPLETED, outcome);
+        return;
+    }
+    free(outcome->output);
+    outcome->output = NULL;
+    outcome->output_length = 0;
+    if (run->stop == STOP_ENDING) {
+        finish_stopped(run);
+        return;
+    }
+    run->failures++;
+    struct retry_policy policy = retry_policy_of_step(step);
+    if (!outcome->is_final && !excludes_retry_on(step, outcome->code) && retry_allows(&policy, run->failures) &&
+        (execution->ending == ENDING_NONE || execution->ending == ENDING_GIVEN_BACK)) {
+        int64_t delay_us =
+            outcome->has_delay ? outcome->delay_us : retry_delay(&policy, run->failures, &execution->runner->random);
+        step_run_report_waiting(run, delay_us, outcome);
+    } else {
+        step_run_report_final(run, STEP_FAILED, outcome);
+    }
+}
+
+void step_run_fail(struct step_run *run, const char *code, const char *error, bool is_final)
+{
+    struct step_outcome outcome = {.is_final = is_final, .code = code, .error = error};
+    step_run_finish(run, &outcome);
+}
+
+void step_run_wait_for_resources(struct step_run *run, int native)
+{
+    step_run_clear_timer(run);
+    step_run_drop_preparation(run);
+    if (run->execution->ending != ENDING_NONE) {
+        step_run_discontinue(run);
+        return;
+    }
+    int doublings = run->shortages < 5 ? run->shortages++ : 5;
+    int64_t delay_us = STEP_SHORTAGE_FIRST_US << doublings;
+    struct step_outcome outcome = {.code = STEP_NODE_SHORT, .error = shortage_text(native)};
+    step_run_report_waiting(run, delay_us < STEP_SHORTAGE_MOST_US ? delay_us : STEP_SHORTAGE_MOST_US, &outcome);
+}

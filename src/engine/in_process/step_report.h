@@ -1,0 +1,49 @@
+/* The reports of a step to the store, and the decision after the end of an attempt: done, another attempt, or failed.
+ *
+ * Each function that reports sets a RECORDING phase. The step goes on in step_run_recorded(), after the store's answer.
+ *
+ * Threads: the loop's.
+ */
+#ifndef WEIR_ENGINE_IN_PROCESS_STEP_REPORT_H
+#define WEIR_ENGINE_IN_PROCESS_STEP_REPORT_H
+
+#include "engine/in_process/execution_state.h"
+
+/* A step that cannot start because the machine is short of file descriptors, memory or processes waits so long, then twice
+ * that, up to the maximum. */
+#define STEP_SHORTAGE_FIRST_US (1 * MICROSECONDS_PER_SECOND)
+#define STEP_SHORTAGE_MOST_US (30 * MICROSECONDS_PER_SECOND)
+
+/* How one attempt ended. Strings are borrowed, except `output`, which the callee takes over. */
+struct step_outcome {
+    bool is_done;
+    bool is_final;  /* never retried, in spite of the policy */
+    bool has_delay; /* the next attempt comes after delay_us, in place of the policy's delay */
+    int64_t delay_us;
+    const char *code;
+    const char *error;
+    char *output;
+    size_t output_length;
+};
+
+/* --- on the way --- */
+
+/* The attempt runs: on record before its process or its handler starts. */
+void step_run_report_start(struct step_run *run);
+/* The step sleeps, or waits for its next attempt. `outcome`: of the attempt that failed, or NULL. */
+void step_run_report_waiting(struct step_run *run, int64_t delay_us, const struct step_outcome *outcome);
+
+/* --- ends --- */
+
+/* The step has ended in this final state. One report carries the end of the last step and of the execution. */
+void step_run_report_final(struct step_run *run, enum step_state state, const struct step_outcome *outcome);
+/* Decides by the outcome: done, tried again or failed, from the step's policy and the execution's ending. */
+void step_run_finish(struct step_run *run, struct step_outcome *outcome);
+/* The same for a failure. */
+void step_run_fail(struct step_run *run, const char *code, const char *error, bool is_final);
+/* The machine lacks a resource for the start (`native`, an errno): no failure of the step. It waits and tries again. */
+void step_run_wait_for_resources(struct step_run *run, int native);
+/* The execution ends and the step stops. Reports CANCELLED if the store has a row of the step, else nothing. */
+void step_run_discontinue(struct step_run *run);
+
+#endif
