@@ -40,7 +40,7 @@ size_t capacity_free(struct node *node, int64_t now_us)
     if (!capacity_may_start(node)) {
         return 0;
     }
-    size_t free_capacity = engine_room(node->engine);
+    size_t free_capacity = engine_free_capacity(node->engine);
     size_t part = (free_capacity + engine_running(node->engine)) / CLAIM_PARTS;
     free_capacity = smaller(free_capacity, part > CLAIM_PART_LEAST ? part : CLAIM_PART_LEAST);
     return engine_health_allowance(node, smaller(free_capacity, node->tuning.batch_size), now_us);
@@ -53,7 +53,7 @@ size_t capacity_total(struct node *node)
         atomic_load(&node->shared.stop_kind) != 0 || !atomic_load(&node->shared.has_target)) {
         return 0;
     }
-    size_t allowance = engine_health_allowance(node, engine_room(node->engine), node_now(node));
+    size_t allowance = engine_health_allowance(node, engine_free_capacity(node->engine), node_now(node));
     pthread_mutex_lock(&node->shared.lock);
     size_t held = node->shared.in_flight.count;
     pthread_mutex_unlock(&node->shared.lock);

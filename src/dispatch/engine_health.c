@@ -96,7 +96,7 @@ size_t engine_health_allowance(struct node *node, size_t wanted, int64_t now_us)
 {
     INVARIANT(node != NULL);
     pthread_mutex_lock(&node->shared.lock);
-    int64_t allowed = breaker_room(&node->engine_health.breaker, (int64_t)wanted, now_us);
+    int64_t allowed = breaker_peek_starts(&node->engine_health.breaker, (int64_t)wanted, now_us);
     pthread_mutex_unlock(&node->shared.lock);
     INVARIANT(allowed >= 0 && (size_t)allowed <= wanted);
     return (size_t)allowed;
@@ -120,7 +120,7 @@ void engine_health_use(struct node *node, size_t starts, int64_t now_us)
 {
     INVARIANT(node != NULL);
     pthread_mutex_lock(&node->shared.lock);
-    (void)breaker_allows(&node->engine_health.breaker, (int64_t)starts, now_us);
+    (void)breaker_take_starts(&node->engine_health.breaker, (int64_t)starts, now_us);
     pthread_mutex_unlock(&node->shared.lock);
 }
 

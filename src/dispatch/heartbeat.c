@@ -293,7 +293,7 @@ int64_t heartbeat_step(struct node *node)
     if (atomic_load(&node->shared.lease_lost)) {
         return register_again(node, now_us);
     }
-    if (engine_take_lost_word(node->engine)) {
+    if (engine_take_lost_report(node->engine)) {
         /* Step 2. The claims are handed over when the lease of the old id ends. */
         lose_lease(node, "the node ran out of memory and gave up its executions");
         return now_us;

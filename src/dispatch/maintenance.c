@@ -6,7 +6,7 @@
  *   1. Guard: may this node judge others? If its own lease is over, or was over less than one lease ago, the store was
  *      unreachable for it, and perhaps for all. Then the leases of the other nodes prove nothing.
  *   2. Guard: is there a reason? A heartbeat's answer reported a lost node; or this machine shows a dead process; or no
- *      answer has arrived for RECOVERY_UNTOLD_US; or the store is not shared; or old claims are due. Without a reason a
+ *      answer has arrived for RECOVERY_FALLBACK_US; or the store is not shared; or old claims are due. Without a reason a
  *      shared store gets no query.
  *   3. Old claims are due every recovery.interval: claims of this node, or of nodes that do not live, that are CLAIMED
  *      for longer than claim.timeout. A read without a lock searches them first. Only if there are any, the lock
@@ -105,7 +105,7 @@ static bool has_reason_to_recover(struct node *node, int64_t now_us)
     }
     m->next_recovery_us = time_add(now_us, RECOVERY_INTERVAL_US);
     return (store_features(node->stores[LOOP_MAINTENANCE]) & STORE_SHARED) == 0 || now_us >= m->next_stale_us ||
-           now_us >= time_add(atomic_load(&node->neighbours.others_reported_us), RECOVERY_UNTOLD_US) ||
+           now_us >= time_add(atomic_load(&node->neighbours.others_reported_us), RECOVERY_FALLBACK_US) ||
            neighbours_any_is_gone(node);
 }
 

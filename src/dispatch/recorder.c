@@ -122,7 +122,7 @@ void recorder_report(void *context, struct report *report)
         loop_wake(node, LOOP_RECORD);
     }
     /* The next start does not wait for the record of this one. */
-    if (patient && atomic_load(&node->shared.awaits_capacity) && engine_room(node->engine) > 0 &&
+    if (patient && atomic_load(&node->shared.awaits_capacity) && engine_free_capacity(node->engine) > 0 &&
         capacity_take_awaited(node)) {
         loop_wake(node, LOOP_DISPATCH);
     }
@@ -309,7 +309,7 @@ static bool plan_unreachable(struct node *node, struct in_flight *entry, const s
         note_unknown(node, entry);
         return false;
     }
-    record->kind = RECORD_RELEASED;
+    record->kind = RECORD_PUT_BACK;
     return true;
 }
 

@@ -54,7 +54,7 @@ void unstartable_drop(struct node *node)
 static void plan_give_back(const struct node *node, const struct claimed_item *item, struct record *record)
 {
     const struct unstartable *unstartable = &node->dispatcher.unstartable;
-    *record = (struct record){.kind = claimed_item_may_run(item, node->engine) ? RECORD_GIVEN_BACK : RECORD_RELEASED,
+    *record = (struct record){.kind = claimed_item_may_run(item, node->engine) ? RECORD_GIVEN_BACK : RECORD_PUT_BACK,
                               .fence = item->fence,
                               .taken_over = item->interruptions > 0,
                               .error_code = reasons[unstartable->reason].code,

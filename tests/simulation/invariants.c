@@ -368,7 +368,7 @@ void check_everything_ended(struct simulation *simulation)
         const struct scripted_entry *entry = world_engine_entry(simulation, item->id);
         if (entry != NULL) {
             say(simulation, "the engine: %d starts, %d runs, %d open, ended %d, durably %d, on the way %d",
-                entry->starts_asked, entry->runs_begun, entry->runs_open, entry->ended, entry->ended_durably,
+                entry->starts_requested, entry->runs_begun, entry->runs_open, entry->ended, entry->ended_durably,
                 entry->on_the_way);
         }
         char *text = store_why(simulation->outside, item->id, &why, NULL) == WEIR_OK ? json_dumps(why, JSON_COMPACT) : NULL;

@@ -32,7 +32,7 @@ void profile_draw(struct simulation *simulation)
     plan->answer_twice = some(simulation, 100);
     plan->end_twice = some(simulation, 100);
     plan->end_before_answer = some(simulation, 100);
-    plan->deaf_to_cancel = some(simulation, 100);
+    plan->ignore_cancel = some(simulation, 100);
     plan->late = some(simulation, 50);
     plan->steps_most = (int)draw(simulation, 4);
     plan->answer_most_us = 1 + draw(simulation, 20000);

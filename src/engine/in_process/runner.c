@@ -13,7 +13,7 @@ struct report *runner_report_new(struct runner *runner, enum report_kind kind, c
     INVARIANT(runner != NULL && id != NULL);
     struct report *report = report_new(kind, id, fence);
     if (report == NULL) {
-        engine_lose_word(&runner->base);
+        engine_note_lost_report(&runner->base);
     }
     return report;
 }

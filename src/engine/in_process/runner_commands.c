@@ -39,7 +39,7 @@ void runner_send_named(struct runner *runner, enum command_kind kind, const char
     INVARIANT(id != NULL && (kind == COMMAND_CANCEL || kind == COMMAND_ABANDON || kind == COMMAND_DESCRIBE));
     struct named_command *command = calloc(1, sizeof *command);
     if (command == NULL) {
-        engine_lose_word(&runner->base);
+        engine_note_lost_report(&runner->base);
         return;
     }
     command->command.kind = kind;
@@ -55,7 +55,7 @@ void runner_send_abandon_all(struct runner *runner)
         runner_push_command(runner, &runner->abandon_all);
     } else {
         /* The earlier one may be in front of starts that this one includes. */
-        engine_lose_word(&runner->base);
+        engine_note_lost_report(&runner->base);
     }
 }
 
@@ -70,7 +70,7 @@ void runner_send_recorded(struct runner *runner, const struct recorded *recorded
     INVARIANT(recorded != NULL || count == 0);
     struct recorded_command *command = malloc(sizeof *command + count * sizeof *recorded);
     if (command == NULL) {
-        engine_lose_word(&runner->base); /* the abandoned executions free their capacity */
+        engine_note_lost_report(&runner->base); /* the abandoned executions free their capacity */
         return;
     }
     command->command.kind = COMMAND_RECORDED;

@@ -1,7 +1,7 @@
 /* The orders of other threads to the loop of the engine: start, cancel, abandon, recorded, describe.
  *
  * Each function that sends may be called from any thread. If memory for a command is missing, the engine reports lost
- * orders (engine_lose_word()), and the node gives up all its claims.
+ * orders (engine_note_lost_report()), and the node gives up all its claims.
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_RUNNER_COMMANDS_H
 #define WEIR_ENGINE_IN_PROCESS_RUNNER_COMMANDS_H

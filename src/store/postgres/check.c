@@ -21,7 +21,7 @@ static enum weir_status run_checks(struct link *link, const void *request, json_
     const struct store *store = request;
     const int64_t total = sizeof checks / sizeof checks[0];
     json_t *problems = json_array();
-    enum weir_status status = store_tell_progress(store, 0, total, error);
+    enum weir_status status = store_report_progress(store, 0, total, error);
     for (int64_t i = 0; i < total && status == WEIR_OK; i++) {
         PGresult *result = NULL;
         link_start(link);
@@ -31,7 +31,7 @@ static enum weir_status run_checks(struct link *link, const void *request, json_
         }
         PQclear(result);
         if (status == WEIR_OK) {
-            status = store_tell_progress(store, i + 1, total, error);
+            status = store_report_progress(store, i + 1, total, error);
         }
     }
     if (status != WEIR_OK) {

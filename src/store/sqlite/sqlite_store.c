@@ -148,7 +148,7 @@ enum weir_status store_reader(struct store *store, struct connection **ret_conne
 enum weir_status snapshot_begin(struct store *store, struct connection **ret_connection, struct weir_error *error)
 {
     if (sqlite_of(store)->reader.borrowed) {
-        return reader_of(store, ret_connection, error); /* the statement that reads through it has a snapshot already */
+        return store_reader(store, ret_connection, error); /* the statement that reads through it has a snapshot already */
     }
     enum weir_status status = sqlite_file_check(sqlite_of(store)->file, error);
     if (status == WEIR_OK) {

@@ -1,3 +1,10 @@
+/* The ledger: a hash table of executions by id, with the rules that every run has to keep.
+ *
+ * The scripted engine reports each begin and end here. The ledger checks its rules at that moment and stores the text of
+ * the first violation; the tests read it after each step. It never ends the program for a broken rule, so that a test can
+ * print its seed. It does end it when the test double itself is wrong (INVARIANT). Entries are never freed before
+ * ledger_close(): the ledger is the complete history of a world. One thread.
+ */
 #include "support/scripted_engine/ledger.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
-/* What really ran, as the scripted engine saw it: the truth that tests check the store against.
+/* The runs of the scripted engine: tests compare the store with this ledger.
  *
- * Its own rules, whatever the store says: at most one open run per id; with `once`, at most one run of an id ever; no run
- * after a durable end; no step after its durable end; one attempt of a step at a time; attempt numbers only grow. The first
- * broken rule is kept as text. One thread.
+ * Its rules do not depend on the store: at most one open run per id; with `once`, at most one run of an id ever; no run
+ * after a durable end; no step after its durable end; one attempt of a step at a time; attempt numbers only grow. It stores
+ * the first broken rule as text. One thread.
  */
 #ifndef WEIR_TESTS_SUPPORT_SCRIPTED_ENGINE_LEDGER_H
 #define WEIR_TESTS_SUPPORT_SCRIPTED_ENGINE_LEDGER_H
@@ -26,11 +26,11 @@ void ledger_init(struct ledger *ledger, bool once);
 void ledger_close(struct ledger *ledger);
 /* NULL when there is none. */
 struct scripted_entry *ledger_find(const struct ledger *ledger, const char *id);
-/* Makes it when it is new. */
+/* Makes the entry if it is new. */
 struct scripted_entry *ledger_enter(struct ledger *ledger, const char *id, const char *workspace);
 int ledger_open_runs(const struct ledger *ledger, const char *workspace);
 
-/* Keeps the first rule that was broken. */
+/* Stores the first broken rule. */
 void ledger_note_broken(struct ledger *ledger, const char *id, const char *rule, int64_t detail);
 void ledger_begin_run(struct ledger *ledger, struct scripted_entry *entry, int64_t fence);
 /* Ends the open steps as well. */

@@ -1,15 +1,21 @@
-/* What becomes of a start: pushed by the test, or drawn from the plan. */
+/* Draws the outcome of a start: the next one that the test has pushed, or a random one by the plan.
+ *
+ * A calm world accepts every start. Else the pushed outcomes come first, in their order; then the plan's chances decide.
+ * All draws use the world's own random numbers, so a seed replays a run. A drawn outcome must never break the contract of
+ * engine.h: while an earlier request of the same id is on its way, a refusal becomes an acceptance, because the engine may
+ * only refuse an execution that does not run. It runs in the thread of the test, inside of engine_start().
+ */
 #include <string.h>
 
 #include "base/error.h"
 #include "support/scripted_engine/scripted_internal.h"
 
-static bool chance(struct random *random, int per_mille)
+static bool draw_chance(struct random *random, int per_mille)
 {
     return (int)random_below(random, 1000) < per_mille;
 }
 
-static int64_t up_to(struct random *random, int64_t most_us)
+static int64_t draw_duration(struct random *random, int64_t most_us)
 {
     return most_us <= 0 ? 0 : (int64_t)random_below(random, (uint64_t)most_us + 1);
 }
@@ -36,49 +42,51 @@ static enum scripted_answer draw_answer(struct scripted_world *world)
     return SCRIPTED_ACCEPT;
 }
 
-static void draw_fate(struct scripted_world *world, struct scripted_fate *fate)
+static void draw_random_outcome(struct scripted_world *world, struct scripted_outcome *outcome)
 {
     const struct scripted_plan *plan = &world->plan;
     struct random *random = &world->random;
-    fate->answer = draw_answer(world);
-    fate->end = chance(random, plan->fail) ? END_FAILED : END_COMPLETED;
-    fate->says_unknown = chance(random, 500);
-    fate->answers_twice = chance(random, plan->answer_twice);
-    fate->ends_twice = chance(random, plan->end_twice);
-    fate->end_carries_step = chance(random, 500);
-    fate->never_ends = chance(random, plan->never_end);
-    fate->steps = (int)up_to(random, plan->steps_most);
-    bool late = chance(random, plan->late);
-    fate->arrive_us = up_to(random, late ? plan->late_most_us : plan->answer_most_us);
-    fate->answer_us = up_to(random, late ? plan->late_most_us : plan->answer_most_us);
-    fate->run_us = up_to(random, plan->run_most_us);
-    fate->cancel_us = chance(random, plan->deaf_to_cancel) ? TIME_NEVER : up_to(random, plan->cancel_most_us);
-    fate->defer_us = up_to(random, DEFER_DRAWN_US);
-    if (chance(random, plan->end_before_answer)) {
-        fate->ends_before_answer = true;
+    outcome->answer = draw_answer(world);
+    outcome->end = draw_chance(random, plan->fail) ? END_FAILED : END_COMPLETED;
+    outcome->says_unknown = draw_chance(random, 500);
+    outcome->answers_twice = draw_chance(random, plan->answer_twice);
+    outcome->ends_twice = draw_chance(random, plan->end_twice);
+    outcome->end_carries_step = draw_chance(random, 500);
+    outcome->never_ends = draw_chance(random, plan->never_end);
+    outcome->steps = (int)draw_duration(random, plan->steps_most);
+    bool late = draw_chance(random, plan->late);
+    outcome->arrive_us = draw_duration(random, late ? plan->late_most_us : plan->answer_most_us);
+    outcome->answer_us = draw_duration(random, late ? plan->late_most_us : plan->answer_most_us);
+    outcome->run_us = draw_duration(random, plan->run_most_us);
+    outcome->cancel_us =
+        draw_chance(random, plan->ignore_cancel) ? TIME_NEVER : draw_duration(random, plan->cancel_most_us);
+    outcome->defer_us = draw_duration(random, DEFER_DRAWN_US);
+    if (draw_chance(random, plan->end_before_answer)) {
+        outcome->ends_before_answer = true;
     }
 }
 
-void scripted_decide(struct scripted_world *world, const struct scripted_entry *entry, struct scripted_fate *fate)
+void scripted_draw_outcome(struct scripted_world *world, const struct scripted_entry *entry,
+                           struct scripted_outcome *outcome)
 {
-    memset(fate, 0, sizeof *fate);
+    memset(outcome, 0, sizeof *outcome);
     if (world->calm) {
-        fate->run_us = ENDS_AFTER_CALM_US;
-    } else if (world->fate_count > 0) {
-        *fate = world->fates[0];
-        world->fate_count--;
-        memmove(world->fates, world->fates + 1, world->fate_count * sizeof world->fates[0]);
+        outcome->run_us = ENDS_AFTER_CALM_US;
+    } else if (world->outcome_count > 0) {
+        *outcome = world->outcomes[0];
+        world->outcome_count--;
+        memmove(world->outcomes, world->outcomes + 1, world->outcome_count * sizeof world->outcomes[0]);
     } else {
-        draw_fate(world, fate);
+        draw_random_outcome(world, outcome);
     }
-    INVARIANT(fate->steps <= SCRIPTED_STEPS_MOST);
-    bool refuses =
-        fate->answer == SCRIPTED_REFUSE || fate->answer == SCRIPTED_REFUSE_FOR_GOOD || fate->answer == SCRIPTED_DEFER;
+    INVARIANT(outcome->steps <= SCRIPTED_STEPS_MOST);
+    bool refuses = outcome->answer == SCRIPTED_REFUSE || outcome->answer == SCRIPTED_REFUSE_FOR_GOOD ||
+                   outcome->answer == SCRIPTED_DEFER;
     if (refuses && entry->on_the_way > 0) {
-        fate->answer = SCRIPTED_ACCEPT;
+        outcome->answer = SCRIPTED_ACCEPT;
     }
-    if (fate->ends_before_answer) {
-        fate->steps = 0;
-        fate->answer_us = time_add(fate->run_us, fate->answer_us + 2 * (int64_t)DEFINITE_US);
+    if (outcome->ends_before_answer) {
+        outcome->steps = 0;
+        outcome->answer_us = time_add(outcome->run_us, outcome->answer_us + 2 * (int64_t)DEFINITE_US);
     }
 }

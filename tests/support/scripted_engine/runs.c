@@ -1,4 +1,14 @@
-/* What happens later, what runs, and what is said about it. */
+/* Runs and events of a scripted world.
+ *
+ * Everything that happens later is an event in one list, sorted by time and then by the order of creation:
+ *
+ *     start --arrive_us--> ARRIVAL --answer_us--> REPORT
+ *                             +--> NEXT --> STEP_END --> NEXT ... --> END --> END_REPORT
+ *
+ * The events of a handle are executed in its engine_step(), those of a shared world in scripted_world_pass_time(). A node
+ * that the test has paused therefore executes none. A step waits for `recorded` before the next one, as in_process does.
+ * Nothing here reads a real clock, waits, or starts a thread. Reports leave only from inside of engine_step().
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +19,17 @@
 
 /* --- events --- */
 
-struct event_later *scripted_add_event(struct scripted_world *world, enum event_kind kind, struct handle *handle,
-                                       const char *id, int64_t fence, int64_t at_us)
+struct scripted_event *scripted_add_event(struct scripted_world *world, enum event_kind kind, struct handle *handle,
+                                          const char *id, int64_t fence, int64_t at_us)
 {
-    struct event_later *event = calloc(1, sizeof *event);
+    struct scripted_event *event = calloc(1, sizeof *event);
     INVARIANT(event != NULL);
     event->kind = kind;
     event->handle = handle;
     event->fence = fence;
     event->at_us = at_us;
     text_copy(event->id, sizeof event->id, id);
-    struct event_later **at = &world->events;
+    struct scripted_event **at = &world->events;
     while (*at != NULL && (*at)->at_us <= at_us) {
         at = &(*at)->next;
     }
@@ -28,7 +38,7 @@ struct event_later *scripted_add_event(struct scripted_world *world, enum event_
     return event;
 }
 
-void scripted_free_event(struct event_later *event)
+void scripted_free_event(struct scripted_event *event)
 {
     report_free(event->report);
     free(event);
@@ -36,8 +46,8 @@ void scripted_free_event(struct event_later *event)
 
 void scripted_drop_events_of(struct scripted_world *world, const struct handle *handle)
 {
-    for (struct event_later **at = &world->events; *at != NULL;) {
-        struct event_later *event = *at;
+    for (struct scripted_event **at = &world->events; *at != NULL;) {
+        struct scripted_event *event = *at;
         event->sender = event->sender == handle ? NULL : event->sender;
         if (event->handle == handle) {
             *at = event->next;
@@ -48,13 +58,12 @@ void scripted_drop_events_of(struct scripted_world *world, const struct handle *
     }
 }
 
-/* Drops what this run had ahead of it, so that a killed run does not go on. */
 void scripted_drop_run_events(struct scripted_world *world, const struct run *run)
 {
-    for (struct event_later **at = &world->events; *at != NULL;) {
-        struct event_later *event = *at;
-        bool of_run = event->kind == HAPPENS_NEXT || event->kind == HAPPENS_STEP_END || event->kind == HAPPENS_END ||
-                      event->kind == HAPPENS_CANCEL;
+    for (struct scripted_event **at = &world->events; *at != NULL;) {
+        struct scripted_event *event = *at;
+        bool of_run = event->kind == EVENT_NEXT || event->kind == EVENT_STEP_END || event->kind == EVENT_END ||
+                      event->kind == EVENT_CANCEL;
         if (of_run && event->handle == run->handle && event->fence == run->fence && strcmp(event->id, run->id) == 0) {
             *at = event->next;
             scripted_free_event(event);
@@ -67,7 +76,7 @@ void scripted_drop_run_events(struct scripted_world *world, const struct run *ru
 void scripted_report_later(struct handle *handle, struct report *report, int64_t at_us)
 {
     INVARIANT(report != NULL);
-    scripted_add_event(handle->world, HAPPENS_REPORT, handle, report->id, report->fence, at_us)->report = report;
+    scripted_add_event(handle->world, EVENT_REPORT, handle, report->id, report->fence, at_us)->report = report;
 }
 
 static void report_twice(struct handle *handle, const struct report *first, int64_t at_us)
@@ -135,7 +144,6 @@ size_t scripted_count_watches(const struct handle *handle, bool started_only)
 
 /* --- runs --- */
 
-/* The run of an id that this handle can have: its own, or in a shared world everybody's. */
 struct run *scripted_find_run(const struct scripted_world *world, const struct handle *handle, const char *id)
 {
     const struct handle *owner = world->kind == SCRIPTED_SHARED ? NULL : handle;
@@ -166,7 +174,6 @@ void scripted_remove_run(struct scripted_world *world, struct run *run)
     free(run);
 }
 
-/* An event of the run itself: its handle's, or the world's in a shared one. */
 void scripted_later(struct scripted_world *world, const struct run *run, enum event_kind kind, int64_t at_us)
 {
     (void)scripted_add_event(world, kind, run->handle, run->id, run->fence, at_us);
@@ -200,7 +207,7 @@ struct report *scripted_new_end_report(const struct run *run, int64_t fence)
     return report;
 }
 
-static void tell_end(struct handle *handle, const struct run *run, const struct watch *watch, bool with_step)
+static void report_end_to_watcher(struct handle *handle, const struct run *run, const struct watch *watch, bool with_step)
 {
     struct report *report = scripted_new_end_report(run, watch->fence);
     if (with_step) {
@@ -213,13 +220,13 @@ static void tell_end(struct handle *handle, const struct run *run, const struct 
         (void)snprintf(report->step.step, sizeof report->step.step, "step-%d", run->step);
     }
     INVARIANT(handle != NULL);
-    if (run->fate.ends_twice && !handle->world->calm) {
-        report_twice(handle, report, scripted_now(handle->world) + run->fate.answer_us);
+    if (run->outcome.ends_twice && !handle->world->calm) {
+        report_twice(handle, report, scripted_now(handle->world) + run->outcome.answer_us);
     }
     report_now(handle, report);
 }
 
-/* The run is over by itself; whoever watches is told. `with_step`: its last step was under way until now. */
+/* The run ends by itself; its watchers get a report. `with_step`: its last step ran until now. */
 static void end_run(struct scripted_world *world, struct run *run, enum end_state end, bool with_step)
 {
     run->state = RUN_ENDED;
@@ -231,14 +238,14 @@ static void end_run(struct scripted_world *world, struct run *run, enum end_stat
     if (world->kind == SCRIPTED_SHARED) {
         for (struct handle *handle = world->handles; handle != NULL; handle = handle->next) {
             if (!handle->crashed && scripted_find_watch(handle, run->id) != NULL) {
-                (void)scripted_add_event(world, HAPPENS_TELL, handle, run->id, 0, scripted_now(world) + DEFINITE_US);
+                (void)scripted_add_event(world, EVENT_END_REPORT, handle, run->id, 0, scripted_now(world) + DEFINITE_US);
             }
         }
         return;
     }
     const struct watch *watch = scripted_find_watch(run->handle, run->id);
     if (watch != NULL) {
-        tell_end(run->handle, run, watch, with_step);
+        report_end_to_watcher(run->handle, run, watch, with_step);
     }
 }
 
@@ -252,28 +259,28 @@ static void next_step(struct scripted_world *world, struct run *run)
         run->attempts[run->step]++;
         run->state = RUN_WAITS_BEGIN;
         report_step(run, STEP_RUNNING);
-    } else if (run->fate.never_ends && !world->calm) {
-        run->state = RUN_SITS;
+    } else if (run->outcome.never_ends && !world->calm) {
+        run->state = RUN_ENDLESS;
     } else if (run->entry->steps > 0) {
         run->step = run->entry->steps - 1;
-        end_run(world, run, run->fate.end, false);
+        end_run(world, run, run->outcome.end, false);
     } else {
         run->state = RUN_PLAIN;
-        scripted_later(world, run, HAPPENS_END, scripted_now(world) + run->fate.run_us);
+        scripted_later(world, run, EVENT_END, scripted_now(world) + run->outcome.run_us);
     }
 }
 
 int64_t scripted_step_us(const struct run *run)
 {
-    return run->fate.run_us / (run->entry->steps > 0 ? run->entry->steps : 1);
+    return run->outcome.run_us / (run->entry->steps > 0 ? run->entry->steps : 1);
 }
 
 static void finish_step(struct scripted_world *world, struct run *run)
 {
     bool last = run->step == run->entry->steps - 1;
     ledger_end_step(&world->ledger, run->entry, run->step, scripted_now(world));
-    if (last && !run->fate.never_ends && (run->fate.end_carries_step || run->fate.end == END_FAILED)) {
-        end_run(world, run, run->fate.end, true);
+    if (last && !run->outcome.never_ends && (run->outcome.end_carries_step || run->outcome.end == END_FAILED)) {
+        end_run(world, run, run->outcome.end, true);
     } else {
         run->state = RUN_WAITS_RESULT;
         report_step(run, STEP_COMPLETED);
@@ -285,7 +292,7 @@ bool scripted_lease_is_over(const struct scripted_world *world, const struct han
     return world->kind == SCRIPTED_IN_NODE && handle->lease_end_us <= scripted_now(world);
 }
 
-static struct run *begin_run(struct scripted_world *world, struct handle *owner, const struct event_later *arrival)
+static struct run *begin_run(struct scripted_world *world, struct handle *owner, const struct scripted_event *arrival)
 {
     struct run *run = calloc(1, sizeof *run);
     INVARIANT(run != NULL);
@@ -294,12 +301,12 @@ static struct run *begin_run(struct scripted_world *world, struct handle *owner,
     run->handle = world->kind == SCRIPTED_SHARED ? NULL : owner;
     run->linger_until_us = TIME_NEVER;
     run->fence = arrival->fence;
-    run->fate = arrival->fate;
+    run->outcome = arrival->outcome;
     run->cancel_at_us = TIME_NEVER;
     memcpy(run->done, arrival->done, sizeof run->done);
     memcpy(run->attempts, arrival->attempts, sizeof run->attempts);
     if (run->entry->steps < 0) {
-        run->entry->steps = world->kind == SCRIPTED_SHARED ? 0 : run->fate.steps;
+        run->entry->steps = world->kind == SCRIPTED_SHARED ? 0 : run->outcome.steps;
     }
     run->next = world->runs;
     world->runs = run;
@@ -309,61 +316,61 @@ static struct run *begin_run(struct scripted_world *world, struct handle *owner,
     }
     ledger_begin_run(&world->ledger, run->entry, run->fence);
     run->open = true;
-    scripted_later(world, run, HAPPENS_NEXT, scripted_now(world)); /* behind an answer that is due now */
+    scripted_later(world, run, EVENT_NEXT, scripted_now(world)); /* behind an answer that is due now */
     return run;
 }
 
 /* --- answers --- */
 
-void scripted_answer(struct handle *handle, enum report_kind kind, const struct event_later *arrival)
+void scripted_answer(struct handle *handle, enum report_kind kind, const struct scripted_event *arrival)
 {
     if (handle == NULL || handle->crashed) {
         return;
     }
     struct report *report = report_new(kind, arrival->id, arrival->fence);
     INVARIANT(report != NULL);
-    const struct scripted_fate *fate = &arrival->fate;
+    const struct scripted_outcome *outcome = &arrival->outcome;
     if (kind == REPORT_REFUSED) {
-        report->permanent = fate->answer == SCRIPTED_REFUSE_FOR_GOOD;
-        report->spends_attempt = fate->answer != SCRIPTED_DEFER;
-        report->delay_us = fate->answer == SCRIPTED_DEFER ? fate->defer_us : 0;
+        report->permanent = outcome->answer == SCRIPTED_REFUSE_FOR_GOOD;
+        report->spends_attempt = outcome->answer != SCRIPTED_DEFER;
+        report->delay_us = outcome->answer == SCRIPTED_DEFER ? outcome->defer_us : 0;
     }
     if (kind != REPORT_STARTED) {
         text_copy(report->error_code, sizeof report->error_code,
                   kind == REPORT_REFUSED ? "scripted_refusal" : "scripted_silence");
     }
-    int64_t at_us = scripted_now(handle->world) + fate->answer_us;
-    if (kind == REPORT_STARTED && fate->answers_twice) {
+    int64_t at_us = scripted_now(handle->world) + outcome->answer_us;
+    if (kind == REPORT_STARTED && outcome->answers_twice) {
         report_twice(handle, report, at_us + DEFINITE_US);
     }
     scripted_report_later(handle, report, at_us);
 }
 
-void scripted_ask_for_cancel(struct scripted_world *world, struct run *run)
+void scripted_request_cancel(struct scripted_world *world, struct run *run)
 {
     if (run->cancel_at_us == TIME_NEVER && run->state != RUN_ENDED) {
-        run->cancel_at_us = world->calm ? scripted_now(world) : time_add(scripted_now(world), run->fate.cancel_us);
+        run->cancel_at_us = world->calm ? scripted_now(world) : time_add(scripted_now(world), run->outcome.cancel_us);
         if (run->cancel_at_us != TIME_NEVER) {
-            scripted_later(world, run, HAPPENS_CANCEL, run->cancel_at_us);
+            scripted_later(world, run, EVENT_CANCEL, run->cancel_at_us);
         }
     }
 }
 
-static void answer_known(struct handle *sender, struct run *run, const struct event_later *arrival)
+static void answer_known(struct handle *sender, struct run *run, const struct scripted_event *arrival)
 {
-    bool lost = arrival->fate.answer == SCRIPTED_LOSE_ANSWER || arrival->fate.answer == SCRIPTED_LOSE_REQUEST;
-    if (lost && !arrival->fate.says_unknown) {
+    bool lost = arrival->outcome.answer == SCRIPTED_LOSE_ANSWER || arrival->outcome.answer == SCRIPTED_LOSE_REQUEST;
+    if (lost && !arrival->outcome.says_unknown) {
         return;
     }
     scripted_answer(sender, lost ? REPORT_UNKNOWN : REPORT_STARTED, arrival);
     if (!lost && run->state == RUN_ENDED && sender != NULL && !sender->crashed) {
-        (void)scripted_add_event(sender->world, HAPPENS_TELL, sender, run->id, 0,
-                                 scripted_now(sender->world) + arrival->fate.answer_us);
+        (void)scripted_add_event(sender->world, EVENT_END_REPORT, sender, run->id, 0,
+                                 scripted_now(sender->world) + arrival->outcome.answer_us);
     }
 }
 
 /* The request has reached the engine. */
-static void arrive(struct scripted_world *world, struct handle *sender, struct event_later *arrival)
+static void arrive(struct scripted_world *world, struct handle *sender, struct scripted_event *arrival)
 {
     struct scripted_entry *entry = ledger_find(&world->ledger, arrival->id);
     struct run *run = scripted_find_run(world, sender, arrival->id);
@@ -374,37 +381,36 @@ static void arrive(struct scripted_world *world, struct handle *sender, struct e
     }
     if (run != NULL) {
         answer_known(sender, run, arrival);
-    } else if (arrival->fate.answer == SCRIPTED_REFUSE || arrival->fate.answer == SCRIPTED_REFUSE_FOR_GOOD ||
-               arrival->fate.answer == SCRIPTED_DEFER) {
-        entry->refusals += arrival->fate.answer != SCRIPTED_DEFER;
-        entry->refused_for_good = entry->refused_for_good || arrival->fate.answer == SCRIPTED_REFUSE_FOR_GOOD;
+    } else if (arrival->outcome.answer == SCRIPTED_REFUSE || arrival->outcome.answer == SCRIPTED_REFUSE_FOR_GOOD ||
+               arrival->outcome.answer == SCRIPTED_DEFER) {
+        entry->refusals += arrival->outcome.answer != SCRIPTED_DEFER;
+        entry->refused_for_good = entry->refused_for_good || arrival->outcome.answer == SCRIPTED_REFUSE_FOR_GOOD;
         scripted_answer(sender, REPORT_REFUSED, arrival);
         return;
-    } else if (arrival->fate.answer != SCRIPTED_LOSE_REQUEST) {
-        bool lost = arrival->fate.answer == SCRIPTED_LOSE_ANSWER;
-        if (!lost || arrival->fate.says_unknown) {
+    } else if (arrival->outcome.answer != SCRIPTED_LOSE_REQUEST) {
+        bool lost = arrival->outcome.answer == SCRIPTED_LOSE_ANSWER;
+        if (!lost || arrival->outcome.says_unknown) {
             scripted_answer(sender, lost ? REPORT_UNKNOWN : REPORT_STARTED, arrival);
         }
         run = begin_run(world, sender, arrival);
-    } else if (arrival->fate.says_unknown) {
+    } else if (arrival->outcome.says_unknown) {
         scripted_answer(sender, REPORT_UNKNOWN, arrival);
     }
     if (run != NULL && arrival->cancel_requested) {
-        scripted_ask_for_cancel(world, run);
+        scripted_request_cancel(world, run);
     }
 }
 
-/* --- what happens --- */
+/* --- the execution of events --- */
 
-static void deliver(struct handle *handle, struct event_later *event)
+static void deliver(struct handle *handle, struct scripted_event *event)
 {
     struct report *report = event->report;
     struct watch *watch = scripted_find_watch(handle, report->id);
     bool watched = watch != NULL && watch->fence == report->fence;
     event->report = NULL;
     if (!watched && report->kind != REPORT_STARTED && report->kind != REPORT_ENDED) {
-        report_free(
-            report); /* abandoned meanwhile; what is said twice or late is said all the same: fences must stand it */
+        report_free(report); /* abandoned; a second or late report is delivered all the same: fences must handle it */
         return;
     }
     INVARIANT(handle != NULL);
@@ -418,60 +424,59 @@ static void deliver(struct handle *handle, struct event_later *event)
     report_now(handle, report);
 }
 
-static void happen(struct scripted_world *world, struct event_later *event)
+static void execute_event(struct scripted_world *world, struct scripted_event *event)
 {
     struct run *run = scripted_find_run(world, event->handle, event->id);
     bool current = run != NULL && (world->kind == SCRIPTED_SHARED || run->fence == event->fence);
     const struct watch *watch = event->handle == NULL ? NULL : scripted_find_watch(event->handle, event->id);
     switch (event->kind) {
-    case HAPPENS_ARRIVAL:
+    case EVENT_ARRIVAL:
         arrive(world, world->kind == SCRIPTED_SHARED ? event->sender : event->handle, event);
         break;
-    case HAPPENS_REPORT:
+    case EVENT_REPORT:
         deliver(event->handle, event);
         break;
-    case HAPPENS_NEXT:
+    case EVENT_NEXT:
         if (current && (run->state == RUN_BEGINS || run->state == RUN_WAITS_RESULT)) {
             next_step(world, run);
         }
         break;
-    case HAPPENS_STEP_END:
+    case EVENT_STEP_END:
         if (current && run->state == RUN_IN_STEP) {
             finish_step(world, run);
         }
         break;
-    case HAPPENS_END:
-        if (current && (run->state == RUN_PLAIN || run->state == RUN_SITS)) {
-            end_run(world, run, run->fate.end, false);
+    case EVENT_END:
+        if (current && (run->state == RUN_PLAIN || run->state == RUN_ENDLESS)) {
+            end_run(world, run, run->outcome.end, false);
         }
         break;
-    case HAPPENS_CANCEL:
+    case EVENT_CANCEL:
         if (current && run->state != RUN_ENDED && run->state != RUN_KILLED && run->state != RUN_GIVEN_BACK) {
             end_run(world, run, END_CANCELLED, run->state == RUN_IN_STEP);
         }
         break;
-    case HAPPENS_TELL:
+    case EVENT_END_REPORT:
         if (run != NULL && watch != NULL) {
-            tell_end(event->handle, run, watch, false);
+            report_end_to_watcher(event->handle, run, watch, false);
         }
         break;
     }
 }
 
-/* Does what is due of one handle (NULL: of the world); returns when its next event is due. */
 int64_t scripted_drain(struct scripted_world *world, const struct handle *handle)
 {
     for (;;) {
-        struct event_later **at = &world->events;
+        struct scripted_event **at = &world->events;
         while (*at != NULL && (*at)->handle != handle) {
             at = &(*at)->next;
         }
-        struct event_later *event = *at;
+        struct scripted_event *event = *at;
         if (event == NULL || event->at_us > scripted_now(world)) {
             return event == NULL ? TIME_NEVER : event->at_us;
         }
         *at = event->next;
-        happen(world, event);
+        execute_event(world, event);
         scripted_free_event(event);
     }
 }

@@ -1,3 +1,11 @@
+/* The scripted engine's verbs, its handles and its world.
+ *
+ * A handle is the engine of one node. A verb draws the outcome of a start (outcomes.c), adds events (runs.c) or changes
+ * runs; it never reports by itself. A handle has a watch for each claim that its node holds; reports without a watch are
+ * dropped or delivered late, as a real engine may do. The lease works as with a keeper: when it ends,
+ * scripted_world_pass_time() kills the runs of the handle, even if its node is paused. A crashed handle executes nothing
+ * and reports nothing. One thread drives a world and all its handles.
+ */
 #include "support/scripted_engine/scripted.h"
 
 #include <stdio.h>
@@ -11,7 +19,7 @@
 /* --- the operations of the engine --- */
 
 static void copy_steps(struct scripted_world *world, struct scripted_entry *entry, const struct engine_start *start,
-                       struct event_later *arrival)
+                       struct scripted_event *arrival)
 {
     for (size_t i = 0; i < start->step_count; i++) {
         int index = (int)strtol(start->steps[i].step + strlen("step-"), NULL, 10);
@@ -24,13 +32,13 @@ static void copy_steps(struct scripted_world *world, struct scripted_entry *entr
     }
 }
 
-/* Forgets requests of this handle that have not arrived (in the node itself; in a shared world they are gone for good). */
+/* Drops the requests of this handle that have not arrived. In a shared world they arrive all the same. */
 static void forget_arrivals(struct handle *handle, const char *id)
 {
     struct scripted_world *world = handle->world;
-    for (struct event_later **at = &world->events; world->kind == SCRIPTED_IN_NODE && *at != NULL;) {
-        struct event_later *event = *at;
-        if (event->kind == HAPPENS_ARRIVAL && event->handle == handle && (id == NULL || strcmp(event->id, id) == 0)) {
+    for (struct scripted_event **at = &world->events; world->kind == SCRIPTED_IN_NODE && *at != NULL;) {
+        struct scripted_event *event = *at;
+        if (event->kind == EVENT_ARRIVAL && event->handle == handle && (id == NULL || strcmp(event->id, id) == 0)) {
             ledger_find(&world->ledger, event->id)->on_the_way--;
             *at = event->next;
             scripted_free_event(event);
@@ -43,9 +51,9 @@ static void forget_arrivals(struct handle *handle, const char *id)
 /* Of two unanswered starts only the later one may be refused (engine.h). */
 static void forget_refusals(struct handle *handle, const char *id)
 {
-    for (struct event_later **at = &handle->world->events; *at != NULL;) {
-        struct event_later *event = *at;
-        if (event->kind == HAPPENS_REPORT && event->handle == handle && event->report->kind == REPORT_REFUSED &&
+    for (struct scripted_event **at = &handle->world->events; *at != NULL;) {
+        struct scripted_event *event = *at;
+        if (event->kind == EVENT_REPORT && event->handle == handle && event->report->kind == REPORT_REFUSED &&
             strcmp(event->id, id) == 0) {
             *at = event->next;
             scripted_free_event(event);
@@ -55,7 +63,7 @@ static void forget_refusals(struct handle *handle, const char *id)
     }
 }
 
-/* A definition has steps or `temporal:`. Of a world without a target nothing is known of the engine that it stands for. */
+/* A definition has steps or `temporal:`. A world without a target runs steps. */
 static bool needs_another_engine(const struct scripted_world *world, const struct engine_start *start)
 {
     bool on_temporal = start->definition != NULL && strstr(start->definition, "\"temporal\":") != NULL;
@@ -71,29 +79,29 @@ static enum weir_status scripted_start(struct engine *engine, const struct engin
         return WEIR_OK;
     }
     struct scripted_entry *entry = ledger_enter(&world->ledger, start->id, start->workspace);
-    struct event_later arrival = {.fence = start->fence, .cancel_requested = start->cancel_requested};
+    struct scripted_event arrival = {.fence = start->fence, .cancel_requested = start->cancel_requested};
     text_copy(arrival.id, sizeof arrival.id, start->id);
-    entry->starts_asked++;
+    entry->starts_requested++;
     if (needs_another_engine(world, start)) {
         ledger_note_broken(&world->ledger, start->id, "an engine of the other kind was to start it; fence", start->fence);
     }
-    scripted_decide(world, entry, &arrival.fate);
+    scripted_draw_outcome(world, entry, &arrival.outcome);
     copy_steps(world, entry, start, &arrival);
     scripted_enter_watch(handle, start->id, start->fence);
     forget_refusals(handle, start->id);
-    forget_arrivals(handle, start->id); /* inside one process nothing is overtaken */
+    forget_arrivals(handle, start->id); /* inside one process the order of requests is fixed */
     if (handle->stopping) {
-        arrival.fate.answer = SCRIPTED_DEFER;
+        arrival.outcome.answer = SCRIPTED_DEFER;
         scripted_answer(handle, REPORT_REFUSED, &arrival);
-    } else if (arrival.fate.answer == SCRIPTED_UNREACHABLE || world->cut_until_us > scripted_now(world) ||
+    } else if (arrival.outcome.answer == SCRIPTED_UNREACHABLE || world->cut_until_us > scripted_now(world) ||
                handle->cut_until_us > scripted_now(world)) {
         scripted_answer(handle, REPORT_UNREACHABLE, &arrival);
     } else {
         struct handle *doer = world->kind == SCRIPTED_SHARED ? NULL : handle;
-        struct event_later *event = scripted_add_event(world, HAPPENS_ARRIVAL, doer, start->id, start->fence,
-                                                       scripted_now(world) + arrival.fate.arrive_us);
+        struct scripted_event *event = scripted_add_event(world, EVENT_ARRIVAL, doer, start->id, start->fence,
+                                                          scripted_now(world) + arrival.outcome.arrive_us);
         event->sender = handle;
-        event->fate = arrival.fate;
+        event->outcome = arrival.outcome;
         event->cancel_requested = arrival.cancel_requested;
         memcpy(event->done, arrival.done, sizeof event->done);
         memcpy(event->attempts, arrival.attempts, sizeof event->attempts);
@@ -109,13 +117,13 @@ static void scripted_cancel(struct engine *engine, const char *id, int64_t fence
     if (handle->crashed) {
         return;
     }
-    for (struct event_later *event = handle->world->events; event != NULL; event = event->next) {
-        if (event->kind == HAPPENS_ARRIVAL && event->sender == handle && strcmp(event->id, id) == 0) {
+    for (struct scripted_event *event = handle->world->events; event != NULL; event = event->next) {
+        if (event->kind == EVENT_ARRIVAL && event->sender == handle && strcmp(event->id, id) == 0) {
             event->cancel_requested = true; /* it overtook its own start */
         }
     }
     if (run != NULL && (handle->world->kind == SCRIPTED_SHARED || run->fence == fence)) {
-        scripted_ask_for_cancel(handle->world, run);
+        scripted_request_cancel(handle->world, run);
     }
 }
 
@@ -143,17 +151,17 @@ static void step_was_recorded(struct scripted_world *world, struct run *run, con
         return;
     }
     if (recorded->status == WEIR_INVALID_ARGUMENT) {
-        run->fate.end = END_FAILED;
+        run->outcome.end = END_FAILED;
         run->state = RUN_PLAIN;
-        scripted_later(world, run, HAPPENS_END, scripted_now(world));
+        scripted_later(world, run, EVENT_END, scripted_now(world));
     } else if (run->state == RUN_WAITS_BEGIN) {
         run->state = RUN_IN_STEP;
         ledger_begin_step(&world->ledger, run->entry, run->step, run->attempts[run->step], scripted_now(world));
-        scripted_later(world, run, HAPPENS_STEP_END, scripted_now(world) + scripted_step_us(run));
+        scripted_later(world, run, EVENT_STEP_END, scripted_now(world) + scripted_step_us(run));
     } else {
         ledger_step_is_durable(&world->ledger, run->entry, run->step);
         run->done[run->step] = true;
-        scripted_later(world, run, HAPPENS_NEXT, scripted_now(world));
+        scripted_later(world, run, EVENT_NEXT, scripted_now(world));
     }
 }
 
@@ -223,11 +231,11 @@ static size_t scripted_running(struct engine *engine)
 
 static void scripted_lease(struct engine *engine, int64_t lease_end_boot_us)
 {
-    (void)scripted_world_pass_time(handle_of(engine)->world); /* what the old lease has killed stays dead */
+    (void)scripted_world_pass_time(handle_of(engine)->world); /* first kills the runs under the old lease */
     handle_of(engine)->lease_end_us = lease_end_boot_us;
 }
 
-/* Runs that the keeper killed though the node lives on: others may have them. */
+/* The keeper has killed these runs and the node lives on: another node may run them. */
 static void give_back_killed(struct handle *handle)
 {
     for (struct run *run = handle->world->runs; run != NULL; run = run->next) {
@@ -383,7 +391,7 @@ int64_t scripted_next(const struct engine *engine)
             return scripted_now(handle->world); /* to be given back */
         }
     }
-    const struct event_later *event = handle->world->events;
+    const struct scripted_event *event = handle->world->events;
     while (event != NULL && event->handle != handle) {
         event = event->next;
     }
@@ -431,7 +439,7 @@ void scripted_world_close(struct scripted_world *world)
         scripted_remove_run(world, world->runs);
     }
     while (world->events != NULL) {
-        struct event_later *event = world->events;
+        struct scripted_event *event = world->events;
         world->events = event->next;
         scripted_free_event(event);
     }
@@ -439,10 +447,10 @@ void scripted_world_close(struct scripted_world *world)
     free(world);
 }
 
-void scripted_world_push(struct scripted_world *world, const struct scripted_fate *fate)
+void scripted_world_push(struct scripted_world *world, const struct scripted_outcome *outcome)
 {
-    INVARIANT(world->fate_count < FATES_MOST);
-    world->fates[world->fate_count++] = *fate;
+    INVARIANT(world->outcome_count < OUTCOMES_MOST);
+    world->outcomes[world->outcome_count++] = *outcome;
 }
 
 void scripted_world_cut(struct scripted_world *world, int64_t until_us)
@@ -454,15 +462,15 @@ void scripted_world_calm(struct scripted_world *world)
 {
     world->calm = true;
     world->cut_until_us = 0;
-    world->fate_count = 0;
+    world->outcome_count = 0;
     for (struct handle *handle = world->handles; handle != NULL; handle = handle->next) {
         handle->cut_until_us = 0;
     }
     for (struct run *run = world->runs; run != NULL; run = run->next) {
-        if (run->state == RUN_SITS && (run->handle != NULL || world->kind == SCRIPTED_SHARED)) {
-            scripted_later(world, run, HAPPENS_END, scripted_now(world) + ENDS_AFTER_CALM_US);
+        if (run->state == RUN_ENDLESS && (run->handle != NULL || world->kind == SCRIPTED_SHARED)) {
+            scripted_later(world, run, EVENT_END, scripted_now(world) + ENDS_AFTER_CALM_US);
         }
-        run->fate.never_ends = false;
+        run->outcome.never_ends = false;
     }
 }
 

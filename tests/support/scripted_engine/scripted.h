@@ -1,4 +1,4 @@
-/* An engine for tests: it does what a script or a seed tells it, in virtual time, and keeps the ledger of what really ran.
+/* An engine for tests: it follows a script or a seed, in virtual time, and keeps a ledger of the runs.
  *
  * A scripted world is where executions run; each node gets a handle on it (an engine as engine.h describes). Two kinds:
  *
@@ -10,17 +10,18 @@
  *                     the first one has ended.
  *
  * A shared world may be given a target, as a service and a namespace have (scripted_world_locate()): then its handles are
- * engines of that name, and a world without a target is what runs inside of nodes.
+ * engines of that name. A world without a target stands for an engine inside of nodes.
  *
- * What becomes of one start is its fate: given by scripted_world_push() in the order of the starts, else drawn from the
- * plan. The engine never lies: it refuses only what does not run, and says "unreachable" only when that request went
- * nowhere - but an earlier request of the same id may well have arrived, as in real life.
+ * Each start has an outcome: pushed by scripted_world_push() in the order of the starts, else drawn from the plan. The
+ * engine reports only true facts. It refuses only an execution that does not run, and reports "unreachable" only when that
+ * request was not sent; an earlier request of the same id may have arrived.
  *
- * The ledger is the truth that invariants are checked against. Breaking one of its own rules (two open runs of an id, a
- * finished step run again, two runs of a step at once, a run after a durable end, a start whose definition needs the other
- * kind of engine) is kept as text in `broken`.
+ * Tests compare the store with the ledger. The ledger stores the first violation of its own rules as text in `broken`: two
+ * open runs of an id, a finished step run again, two runs of a step at once, a run after a durable end, a start whose
+ * definition needs the other kind of engine.
  *
- * One thread. No waiting: engine_step() does what is due on the world's boot clock. Owner: the world outlives its handles.
+ * One thread. No waiting: engine_step() executes the events that are due on the world's boot clock. Owner: the world
+ * outlives its handles.
  */
 #ifndef WEIR_TESTS_SUPPORT_SCRIPTED_ENGINE_SCRIPTED_H
 #define WEIR_TESTS_SUPPORT_SCRIPTED_ENGINE_SCRIPTED_H
@@ -30,22 +31,22 @@
 
 enum scripted_kind { SCRIPTED_IN_NODE, SCRIPTED_SHARED };
 
-/* --- fate --- */
+/* --- outcomes of starts --- */
 
 enum scripted_answer {
-    SCRIPTED_ACCEPT,          /* it runs, and the engine says so */
+    SCRIPTED_ACCEPT,          /* it runs, and the engine reports STARTED */
     SCRIPTED_REFUSE,          /* it does not run; may be tried again; spends an attempt */
-    SCRIPTED_DEFER,           /* it does not run; put back without an attempt, look again after `defer_us` */
+    SCRIPTED_DEFER,           /* it does not run; put back without an attempt for `defer_us` */
     SCRIPTED_REFUSE_FOR_GOOD, /* it does not run and never will */
-    SCRIPTED_UNREACHABLE,     /* this request never left */
-    SCRIPTED_LOSE_REQUEST,    /* it left and never arrived: nothing runs, and nothing is heard */
-    SCRIPTED_LOSE_ANSWER      /* it runs, and nothing is heard */
+    SCRIPTED_UNREACHABLE,     /* this request was not sent */
+    SCRIPTED_LOSE_REQUEST,    /* it was sent and never arrived: nothing runs, no answer */
+    SCRIPTED_LOSE_ANSWER      /* it runs, no answer */
 };
 
-struct scripted_fate {
+struct scripted_outcome {
     enum scripted_answer answer;
     enum end_state end; /* how the run ends */
-    bool says_unknown;  /* LOSE_*: after answer_us the engine says REPORT_UNKNOWN instead of nothing at all */
+    bool says_unknown;  /* LOSE_*: after answer_us the engine reports UNKNOWN instead of nothing */
     bool answers_twice;
     bool ends_before_answer; /* the end is reported before the start is (needs a short run) */
     bool ends_twice;         /* the end is reported a second time */
@@ -53,9 +54,9 @@ struct scripted_fate {
     bool never_ends;         /* until it is cancelled, or the world is calmed */
     int steps;               /* SCRIPTED_IN_NODE; at most SCRIPTED_STEPS_MOST; of the id's first run, later ones keep it */
     int64_t arrive_us;       /* until the request reaches the engine; SHARED: it arrives even if its sender has died */
-    int64_t answer_us;       /* from there until the answer is heard */
+    int64_t answer_us;       /* from there to the answer */
     int64_t run_us;          /* of the whole run */
-    int64_t cancel_us;       /* from a cancel to its effect; TIME_NEVER: deaf to it until the world is calmed */
+    int64_t cancel_us;       /* from a cancel to its effect; TIME_NEVER: none until the world is calmed */
     int64_t defer_us;
 };
 
@@ -63,7 +64,7 @@ struct scripted_fate {
  */
 struct scripted_plan {
     int refuse, defer, refuse_for_good, unreachable, lose_request, lose_answer;
-    int fail, never_end, answer_twice, end_twice, end_before_answer, deaf_to_cancel, late;
+    int fail, never_end, answer_twice, end_twice, end_before_answer, ignore_cancel, late;
     int steps_most;
     int64_t answer_most_us; /* an ordinary answer; a `late` one takes up to late_most_us */
     int64_t late_most_us;
@@ -87,7 +88,7 @@ struct scripted_step_entry {
 struct scripted_entry {
     char id[UUID_TEXT_MAX];
     char workspace[WORKSPACE_NAME_MAX + 1];
-    int starts_asked; /* engine_start() calls */
+    int starts_requested; /* engine_start() calls */
     int runs_begun;
     int runs_open;         /* now: at most one */
     int64_t fence_begun;   /* of the last run */
@@ -98,7 +99,7 @@ struct scripted_entry {
     int64_t durable_fence; /* under this fence */
     int refusals;          /* definite ones that spend an attempt */
     bool refused_for_good; /* one of them was permanent */
-    int on_the_way;        /* requests that have left and not arrived: no refusal while there is one */
+    int on_the_way;        /* requests that are sent and not arrived: no refusal while there is one */
     int steps;             /* -1 until the first run */
     struct scripted_step_entry step[SCRIPTED_STEPS_MOST];
 };
@@ -114,19 +115,19 @@ struct scripted_world *scripted_world_open(enum scripted_kind kind, const struct
 void scripted_world_locate(struct scripted_world *world, const struct engine_target *target);
 /* Takes NULL. All handles are closed before. */
 void scripted_world_close(struct scripted_world *world);
-/* The next start that has no fate yet gets this one. */
-void scripted_world_push(struct scripted_world *world, const struct scripted_fate *fate);
-/* From now on: no faults. Every start is accepted, what never ends does, cancels are heard. */
+/* The next start without a pushed outcome gets this one. */
+void scripted_world_push(struct scripted_world *world, const struct scripted_outcome *outcome);
+/* From now on: no faults. Every start is accepted, endless runs end, cancels have their effect. */
 void scripted_world_calm(struct scripted_world *world);
 /* No start reaches the engine before this time (boot clock): every one is answered REPORT_UNREACHABLE. 0 = reachable. */
 void scripted_world_cut(struct scripted_world *world, int64_t until_us);
-/* Call whenever the clock has moved: kills what runs under an ended lease, and lets the runs of a shared world go on.
+/* Call after each move of the clock: kills the runs under an ended lease, and continues the runs of a shared world.
  * Returns when something happens next (boot clock; TIME_NEVER: nothing). */
 int64_t scripted_world_pass_time(struct scripted_world *world);
-/* SCRIPTED_IN_NODE: the machine of the nodes starts anew. What a slow keeper still let run (scripted_crash()) is gone at
- * once; nodes that live are crashed before. */
+/* SCRIPTED_IN_NODE: the machine of the nodes restarts. The runs under a slow keeper (scripted_crash()) are gone at once.
+ * The test crashes the living nodes before. */
 void scripted_world_reboot(struct scripted_world *world);
-/* The id's entry, or NULL when no start was ever asked for. */
+/* The id's entry, or NULL when it was never started. */
 const struct scripted_entry *scripted_world_entry(const struct scripted_world *world, const char *id);
 /* All entries, one after the other, in the order of their first start; NULL after the last. */
 const struct scripted_entry *scripted_world_entry_at(const struct scripted_world *world, size_t index);
@@ -144,8 +145,8 @@ WEIR_MUST_CHECK enum weir_status scripted_open(struct scripted_world *world, siz
 int64_t scripted_next(const struct engine *engine);
 /* No start of this node reaches the engine before this time. */
 void scripted_cut(struct engine *engine, int64_t until_us);
-/* The node has died: the handle is deaf and dumb from now on, and only good for engine_close(). Its runs (SCRIPTED_IN_NODE)
- * die now, or, with `linger`, when the lease ends: a keeper that is slow to notice. */
+/* The node dies: from now on the handle executes and reports nothing, and only engine_close() may follow. Its runs
+ * (SCRIPTED_IN_NODE) die now, or, with `linger`, when the lease ends, as under a slow keeper. */
 void scripted_crash(struct engine *engine, bool linger);
 
 #endif

@@ -150,7 +150,7 @@ static inline void enqueue(struct bench *bench, const char *workspace, char *ret
     }
 }
 
-static inline void push(struct bench *bench, struct scripted_fate fate)
+static inline void push(struct bench *bench, struct scripted_outcome fate)
 {
     scripted_world_push(bench->world, &fate);
 }

@@ -60,7 +60,7 @@ static void blocked_reports_wait_and_all_others_go_on(void **state)
     char other[UUID_TEXT_MAX];
     watch(bench);
     start_node(bench);
-    push(bench, (struct scripted_fate){.run_us = SECOND});
+    push(bench, (struct scripted_outcome){.run_us = SECOND});
     enqueue(bench, "solo", held_id);
     enqueue(bench, "many", other);
     pass(bench, 10 * SECOND);
@@ -79,7 +79,7 @@ static void an_end_behind_a_blocked_start_emits_both_events(void **state)
     struct bench *bench = *state;
     watch(bench);
     start_node(bench);
-    push(bench, (struct scripted_fate){.run_us = 2 * SECOND});
+    push(bench, (struct scripted_outcome){.run_us = 2 * SECOND});
     enqueue(bench, "solo", held_id);
     pass(bench, SECOND);
     assert_true(told > 1);
@@ -160,7 +160,7 @@ static void a_holder_that_goes_during_a_round_changes_no_order(void **state)
     watched_driver.record = record_steps;
     attempts_kept = 0;
     start_node(bench);
-    push(bench, (struct scripted_fate){.run_us = 60 * MINUTE});
+    push(bench, (struct scripted_outcome){.run_us = 60 * MINUTE});
     enqueue(bench, "solo", id);
     pass(bench, SECOND);
     assert_string_equal(text_of(bench, id, "status"), "DISPATCHED");

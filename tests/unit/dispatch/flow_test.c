@@ -84,7 +84,7 @@ static void fifteen_wait(struct bench *bench)
 {
     char id[UUID_TEXT_MAX];
     for (int i = 0; i < PENDING; i++) {
-        push(bench, (struct scripted_fate){.run_us = MINUTE});
+        push(bench, (struct scripted_outcome){.run_us = MINUTE});
         enqueue_at(bench, "many", "plain", 0, id);
     }
     start_node(bench);
@@ -189,7 +189,7 @@ static void items_without_capacity_stay_pending(void **state)
     struct bench *bench = *state;
     char first[UUID_TEXT_MAX];
     char second[UUID_TEXT_MAX];
-    push(bench, (struct scripted_fate){.run_us = MINUTE});
+    push(bench, (struct scripted_outcome){.run_us = MINUTE});
     enqueue_at(bench, "solo", "plain", 0, first);
     enqueue_at(bench, "solo", "plain", 0, second);
     start_node(bench);
@@ -205,13 +205,13 @@ static void a_second_start_has_the_id_of_the_first(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
-    push(bench, (struct scripted_fate){.answer = SCRIPTED_REFUSE});
+    push(bench, (struct scripted_outcome){.answer = SCRIPTED_REFUSE});
     enqueue_at(bench, "many", "plain", 0, id);
     start_node(bench);
     pass(bench, MINUTE);
     const struct scripted_entry *entry = scripted_world_entry(bench->world, id);
     assert_non_null(entry);
-    assert_int_equal(entry->starts_asked, 2);
+    assert_int_equal(entry->starts_requested, 2);
     assert_null(scripted_world_entry_at(bench->world, 1)); /* no other id was ever used */
     assert_string_equal(text_of(bench, id, "status"), "COMPLETED");
 }
@@ -327,7 +327,7 @@ static void a_claim_of_a_dead_dispatcher_runs_once(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
-    push(bench, (struct scripted_fate){.answer = SCRIPTED_LOSE_REQUEST});
+    push(bench, (struct scripted_outcome){.answer = SCRIPTED_LOSE_REQUEST});
     enqueue_at(bench, "solo", "plain", 0, id);
     start_node(bench);
     (void)node_dispatch_step(bench->node);
@@ -346,7 +346,7 @@ static void an_item_that_cannot_be_recorded_delays_no_other(void **state)
     struct bench *bench = *state;
     char ids[3][UUID_TEXT_MAX];
     for (int i = 0; i < 3; i++) {
-        push(bench, (struct scripted_fate){.run_us = SECOND});
+        push(bench, (struct scripted_outcome){.run_us = SECOND});
         enqueue_at(bench, "many", "plain", 0, ids[i]);
     }
     start_node(bench);
@@ -384,7 +384,7 @@ static void no_transaction_is_open_while_the_engine_is_called(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
-    push(bench, (struct scripted_fate){.answer = SCRIPTED_LOSE_ANSWER, .run_us = 5 * MINUTE}); /* so it is sent again */
+    push(bench, (struct scripted_outcome){.answer = SCRIPTED_LOSE_ANSWER, .run_us = 5 * MINUTE}); /* so it is sent again */
     enqueue_at(bench, "many", "plain", 0, id);
     enqueue_at(bench, "many", "plain", 0, id);
     start_node(bench);

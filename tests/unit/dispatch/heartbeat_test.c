@@ -39,7 +39,7 @@ static void heartbeats_go_on_with_a_full_engine(void **state)
     watch(bench);
     start_node(bench);
     for (int i = 0; i < 3 * ROOM; i++) {
-        push(bench, (struct scripted_fate){.run_us = 60 * MINUTE});
+        push(bench, (struct scripted_outcome){.run_us = 60 * MINUTE});
         enqueue(bench, "many", id);
     }
     pass(bench, SECOND);
@@ -300,7 +300,7 @@ static void a_node_gets_nothing_before_its_engine_knows_which_service_it_reaches
     watch(bench);
     reach(bench, NULL);
     start_node(bench);
-    push(bench, (struct scripted_fate){.run_us = MINUTE});
+    push(bench, (struct scripted_outcome){.run_us = MINUTE});
     enqueue(bench, "many", id);
     pass(bench, 10 * SECOND);
     assert_null(scripted_world_entry(bench->world, id));
@@ -324,24 +324,24 @@ static void a_node_whose_engine_reaches_another_service_gives_up_what_it_holds(v
     watch(bench);
     reach(bench, "one");
     start_node(bench);
-    push(bench, (struct scripted_fate){.run_us = 60 * MINUTE});
+    push(bench, (struct scripted_outcome){.run_us = 60 * MINUTE});
     enqueue(bench, "many", id);
     pass(bench, SECOND);
     int64_t before = node_id(bench->node);
-    assert_int_equal(scripted_world_entry(bench->world, id)->starts_asked, 1);
+    assert_int_equal(scripted_world_entry(bench->world, id)->starts_requested, 1);
     reach(bench, "two");
     engine_report(bench->engine, report_new(REPORT_ENGINE_UP, "", 0));
     pass(bench, MINUTE);
     assert_int_equal(bench->counts[EVENT_LEASE_LOST], 1);
     assert_true(node_id(bench->node) > before);
-    assert_int_equal(scripted_world_entry(bench->world, id)->starts_asked, 1); /* nobody else may ask for it */
+    assert_int_equal(scripted_world_entry(bench->world, id)->starts_requested, 1); /* nobody else may ask for it */
     json_t *why = why_of(bench, id);
     assert_string_equal(json_string_value(json_object_get(why, "pending_reason")), "no_node_for_engine");
     json_decref(why);
     reach(bench, "one");
     engine_report(bench->engine, report_new(REPORT_ENGINE_UP, "", 0));
     pass(bench, MINUTE);
-    assert_int_equal(scripted_world_entry(bench->world, id)->starts_asked, 2);
+    assert_int_equal(scripted_world_entry(bench->world, id)->starts_requested, 2);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)

@@ -75,7 +75,7 @@ static void claims_without_room_in_memory_are_given_back_at_once(void **state)
     char ids[3][UUID_TEXT_MAX];
     start_short_node(bench, 1);
     for (int i = 0; i < 3; i++) {
-        push(bench, (struct scripted_fate){.run_us = MINUTE});
+        push(bench, (struct scripted_outcome){.run_us = MINUTE});
         enqueue(bench, "many", ids[i]);
     }
     int64_t again_us = node_dispatch_step(bench->node);
@@ -121,7 +121,7 @@ static void what_may_run_keeps_its_slot(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
-    push(bench, (struct scripted_fate){.run_us = 10 * MINUTE});
+    push(bench, (struct scripted_outcome){.run_us = 10 * MINUTE});
     start_node(bench);
     enqueue(bench, "many", id);
     pass(bench, SECOND);

@@ -15,7 +15,7 @@ static void a_freed_slot_starts_the_next_item_without_a_poll(void **state)
     struct bench *bench = *state;
     char first[UUID_TEXT_MAX];
     char second[UUID_TEXT_MAX];
-    push(bench, (struct scripted_fate){.run_us = 5 * SECOND});
+    push(bench, (struct scripted_outcome){.run_us = 5 * SECOND});
     start_node(bench);
     enqueue(bench, "solo", first);
     enqueue(bench, "solo", second);
@@ -34,7 +34,7 @@ static void a_claim_never_exceeds_the_engines_room(void **state)
     char id[UUID_TEXT_MAX];
     start_node(bench);
     for (int i = 0; i < 10; i++) {
-        push(bench, (struct scripted_fate){.run_us = (i + 1) * SECOND});
+        push(bench, (struct scripted_outcome){.run_us = (i + 1) * SECOND});
         enqueue(bench, "many", id);
     }
     for (int i = 0; i < 200; i++) {
@@ -85,13 +85,13 @@ static void an_unanswered_start_is_sent_again_and_runs_once(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
-    push(bench, (struct scripted_fate){.answer = SCRIPTED_LOSE_ANSWER, .run_us = 10 * MINUTE});
+    push(bench, (struct scripted_outcome){.answer = SCRIPTED_LOSE_ANSWER, .run_us = 10 * MINUTE});
     start_node(bench);
     enqueue(bench, "solo", id);
     pass(bench, MINUTE);
     const struct scripted_entry *entry = scripted_world_entry(bench->world, id);
     assert_non_null(entry);
-    assert_true(entry->starts_asked >= 2);
+    assert_true(entry->starts_requested >= 2);
     assert_int_equal(entry->runs_begun, 1);
     assert_string_equal(text_of(bench, id, "status"), "DISPATCHED");
     assert_true(bench->counts[EVENT_START_UNKNOWN] >= 1);
@@ -102,12 +102,12 @@ static void a_refused_start_is_tried_exactly_three_times(void **state)
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
     for (int i = 0; i < 6; i++) {
-        push(bench, (struct scripted_fate){.answer = SCRIPTED_REFUSE});
+        push(bench, (struct scripted_outcome){.answer = SCRIPTED_REFUSE});
     }
     start_node(bench);
     enqueue(bench, "solo", id);
     pass(bench, 10 * MINUTE);
-    assert_int_equal(scripted_world_entry(bench->world, id)->starts_asked, ATTEMPTS_MAX_DEFAULT);
+    assert_int_equal(scripted_world_entry(bench->world, id)->starts_requested, ATTEMPTS_MAX_DEFAULT);
     assert_string_equal(text_of(bench, id, "status"), "FAILED");
     assert_int_equal(bench->counts[EVENT_EXECUTION_RETRYING], ATTEMPTS_MAX_DEFAULT - 1);
     assert_int_equal(bench->counts[EVENT_DISPATCH_FAILED], 1);
@@ -119,13 +119,13 @@ static void a_refused_start_is_tried_as_often_as_the_setting_allows(void **state
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
     for (int i = 0; i < 8; i++) {
-        push(bench, (struct scripted_fate){.answer = SCRIPTED_REFUSE});
+        push(bench, (struct scripted_outcome){.answer = SCRIPTED_REFUSE});
     }
     bench->settings.attempts_max = 5;
     start_node(bench);
     enqueue(bench, "solo", id);
     pass(bench, 60 * MINUTE);
-    assert_int_equal(scripted_world_entry(bench->world, id)->starts_asked, 5);
+    assert_int_equal(scripted_world_entry(bench->world, id)->starts_requested, 5);
     assert_string_equal(text_of(bench, id, "status"), "FAILED");
 }
 
@@ -133,11 +133,11 @@ static void a_permanent_refusal_fails_at_once(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
-    push(bench, (struct scripted_fate){.answer = SCRIPTED_REFUSE_FOR_GOOD});
+    push(bench, (struct scripted_outcome){.answer = SCRIPTED_REFUSE_FOR_GOOD});
     start_node(bench);
     enqueue(bench, "solo", id);
     pass(bench, SECOND);
-    assert_int_equal(scripted_world_entry(bench->world, id)->starts_asked, 1);
+    assert_int_equal(scripted_world_entry(bench->world, id)->starts_requested, 1);
     assert_string_equal(text_of(bench, id, "status"), "FAILED");
 }
 
@@ -195,7 +195,7 @@ static void a_due_item_that_finds_no_room_makes_no_busy_loop(void **state)
     char id[UUID_TEXT_MAX];
     start_node(bench);
     for (int i = 0; i < ROOM; i++) {
-        push(bench, (struct scripted_fate){.run_us = 2 * MINUTE});
+        push(bench, (struct scripted_outcome){.run_us = 2 * MINUTE});
         enqueue(bench, "many", id);
     }
     enqueue_at(bench, "many", "plain", START_WALL_US + bench->now_us + 5 * SECOND, id);
@@ -213,7 +213,7 @@ static void a_cancel_reaches_the_engine(void **state)
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
     struct bulk_result result;
-    push(bench, (struct scripted_fate){.never_ends = true});
+    push(bench, (struct scripted_outcome){.never_ends = true});
     start_node(bench);
     enqueue(bench, "solo", id);
     pass(bench, SECOND);
@@ -242,8 +242,8 @@ static void a_stuck_execution_is_named_once_a_period(void **state)
     char id[UUID_TEXT_MAX];
     char patient[UUID_TEXT_MAX];
     run_inside(bench);
-    push(bench, (struct scripted_fate){.never_ends = true});
-    push(bench, (struct scripted_fate){.never_ends = true});
+    push(bench, (struct scripted_outcome){.never_ends = true});
+    push(bench, (struct scripted_outcome){.never_ends = true});
     start_node(bench);
     enqueue(bench, "solo", id);
     enqueue_at(bench, "many", "patient", 0, patient);
@@ -283,7 +283,7 @@ static void every_stuck_execution_is_named_with_a_full_engine_and_a_paused_node(
     run_inside(bench);
     bench->settings.stuck_after_us = 10 * SECOND;
     for (int i = 0; i < ROOM + 1; i++) {
-        push(bench, (struct scripted_fate){.never_ends = true, .run_us = MINUTE});
+        push(bench, (struct scripted_outcome){.never_ends = true, .run_us = MINUTE});
         enqueue_at(bench, "many", "plain", 0, id);
     }
     start_node(bench);
@@ -303,7 +303,7 @@ static void a_subscriber_of_the_stuck_event_cancels_the_execution(void **state)
     char id[UUID_TEXT_MAX];
     run_inside(bench);
     assert_true(event_subscribe(&bench->events, cancel_stuck, bench));
-    push(bench, (struct scripted_fate){.never_ends = true});
+    push(bench, (struct scripted_outcome){.never_ends = true});
     start_node(bench);
     enqueue(bench, "solo", id);
     pass(bench, 65 * SECOND);
@@ -318,7 +318,7 @@ static void a_paused_node_claims_nothing_and_keeps_its_lease(void **state)
     struct bench *bench = *state;
     char before[UUID_TEXT_MAX];
     char after[UUID_TEXT_MAX];
-    push(bench, (struct scripted_fate){.run_us = 10 * MINUTE});
+    push(bench, (struct scripted_outcome){.run_us = 10 * MINUTE});
     start_node(bench);
     enqueue(bench, "many", before);
     pass(bench, SECOND);
@@ -424,13 +424,13 @@ static void a_short_execution_is_recorded_by_its_end_alone(void **state)
     starts_recorded = 0;
     live_in_the_node(bench);
     start_node(bench);
-    push(bench, (struct scripted_fate){.run_us = SECOND / 1000});
+    push(bench, (struct scripted_outcome){.run_us = SECOND / 1000});
     enqueue(bench, "solo", brief);
     pass(bench, SECOND);
     assert_string_equal(text_of(bench, brief, "status"), "COMPLETED");
     assert_int_equal(starts_recorded, 0);
     assert_int_equal(bench->counts[EVENT_EXECUTION_DISPATCHED], 1);
-    push(bench, (struct scripted_fate){.run_us = MINUTE});
+    push(bench, (struct scripted_outcome){.run_us = MINUTE});
     enqueue(bench, "solo", longer);
     pass(bench, SECOND / 10);
     assert_string_equal(text_of(bench, longer, "status"), "DISPATCHED");
@@ -480,7 +480,7 @@ static void a_start_that_was_still_allowed_ends_with_the_lease(void **state)
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
     live_in_the_node(bench);
-    push(bench, (struct scripted_fate){.run_us = 10 * SECOND});
+    push(bench, (struct scripted_outcome){.run_us = 10 * SECOND});
     start_node(bench);
     real_operations = bench->engine->operations;
     slow_operations = *real_operations;
@@ -506,7 +506,7 @@ static void an_engine_may_report_after_its_node_was_closed(void **state)
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
     start_node(bench);
-    push(bench, (struct scripted_fate){.run_us = MINUTE});
+    push(bench, (struct scripted_outcome){.run_us = MINUTE});
     enqueue(bench, "solo", id);
     pass(bench, SECOND);
     node_close(bench->node);
@@ -538,7 +538,7 @@ static void a_node_that_slept_past_its_lease_comes_back_under_a_new_id(void **st
     char id[UUID_TEXT_MAX];
     struct recover_options options = {.handovers_max = 5, .limit = 10};
     struct recover_result result;
-    push(bench, (struct scripted_fate){.run_us = 10 * MINUTE});
+    push(bench, (struct scripted_outcome){.run_us = 10 * MINUTE});
     start_node(bench);
     int64_t old_id = node_id(bench->node);
     enqueue(bench, "solo", id);
@@ -559,7 +559,7 @@ static void an_engine_that_lost_a_report_gives_up_its_claims_and_the_node_goes_o
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
     live_in_the_node(bench);
-    push(bench, (struct scripted_fate){.run_us = 10 * SECOND});
+    push(bench, (struct scripted_outcome){.run_us = 10 * SECOND});
     start_node(bench);
     int64_t old_id = node_id(bench->node);
     enqueue(bench, "solo", id);
@@ -610,7 +610,7 @@ static void a_full_workspace_is_noticed_once_a_minute(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
-    push(bench, (struct scripted_fate){.never_ends = true});
+    push(bench, (struct scripted_outcome){.never_ends = true});
     start_node(bench);
     enqueue(bench, "solo", id);
     enqueue(bench, "solo", id);

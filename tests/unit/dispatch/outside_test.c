@@ -5,7 +5,7 @@
 #include "unit/dispatch/bench.h"
 
 #define MS MICROSECONDS_PER_MS
-#define LONG_RUN ((struct scripted_fate){.run_us = 10 * MINUTE})
+#define LONG_RUN ((struct scripted_outcome){.run_us = 10 * MINUTE})
 
 static struct report_sink node_sink;
 static int records; /* sets that were written */
@@ -61,7 +61,7 @@ static void an_end_takes_along_what_waits(void **state)
     char ids[2][UUID_TEXT_MAX];
     start_node_outside(bench);
     push(bench, LONG_RUN);
-    push(bench, (struct scripted_fate){.run_us = 5 * MS});
+    push(bench, (struct scripted_outcome){.run_us = 5 * MS});
     enqueue(bench, "many", ids[0]);
     enqueue(bench, "many", ids[1]);
     pass(bench, 10 * MS);

@@ -121,7 +121,7 @@ static void a_stop_hands_the_role_over_at_once(void **state)
     struct bench *bench = *state;
     struct second second;
     char id[UUID_TEXT_MAX];
-    push(bench, (struct scripted_fate){.run_us = 10 * SECOND});
+    push(bench, (struct scripted_outcome){.run_us = 10 * SECOND});
     start_node(bench);
     enqueue(bench, "many", id);
     pass(bench, SECOND);
@@ -301,7 +301,7 @@ static void items_beyond_the_capacity_of_the_scheduler_go_to_the_other_node(void
     start_second(bench, &second);
     pass_both(bench, &second, 3 * SECOND);
     for (int i = 0; i < ROOM + 2; i++) {
-        push(bench, (struct scripted_fate){.run_us = 10 * MINUTE});
+        push(bench, (struct scripted_outcome){.run_us = 10 * MINUTE});
         enqueue(bench, "many", ids[i]);
     }
     pass_both(bench, &second, 5 * SECOND);
@@ -323,7 +323,7 @@ static void a_paused_scheduler_schedules_for_the_others(void **state)
     start_second(bench, &second);
     pass_both(bench, &second, 3 * SECOND);
     node_pause(bench->node);
-    push(bench, (struct scripted_fate){.run_us = 10 * MINUTE});
+    push(bench, (struct scripted_outcome){.run_us = 10 * MINUTE});
     enqueue(bench, "many", id);
     pass_both(bench, &second, 3 * SECOND);
     assert_true(schedules(bench->node));

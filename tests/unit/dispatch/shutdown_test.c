@@ -23,7 +23,7 @@ static void a_graceful_stop_awaits_what_runs(void **state)
     struct bench *bench = *state;
     char running[UUID_TEXT_MAX];
     char waiting[UUID_TEXT_MAX];
-    push(bench, (struct scripted_fate){.run_us = 10 * SECOND});
+    push(bench, (struct scripted_outcome){.run_us = 10 * SECOND});
     start_node(bench);
     enqueue(bench, "solo", running);
     enqueue(bench, "solo", waiting);
@@ -46,7 +46,7 @@ static void a_stop_that_waited_long_enough_gives_back_what_runs(void **state)
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
     bench->settings.stop_grace_us = 5 * SECOND;
-    push(bench, (struct scripted_fate){.never_ends = true});
+    push(bench, (struct scripted_outcome){.never_ends = true});
     start_node(bench);
     enqueue(bench, "solo", id);
     pass(bench, SECOND);
@@ -92,7 +92,7 @@ static void stop_without_store(struct bench *bench, char id[UUID_TEXT_MAX])
     store_is_away = false;
     stops_told = 0;
     bench->settings.stop_grace_us = 5 * SECOND;
-    push(bench, (struct scripted_fate){.never_ends = true});
+    push(bench, (struct scripted_outcome){.never_ends = true});
     start_node(bench);
     enqueue(bench, "solo", id);
     pass(bench, SECOND);

@@ -246,7 +246,7 @@ static void the_next_starts_when_the_first_ends(struct bench *bench, const char 
     int64_t named_us = 0;
     start_node(bench);
     for (int i = 0; i < busy; i++) {
-        push(bench, (struct scripted_fate){.run_us = (5 + i) * SECOND});
+        push(bench, (struct scripted_outcome){.run_us = (5 + i) * SECOND});
         enqueue(bench, workspace, i == 0 ? first : next);
     }
     enqueue(bench, workspace, next);

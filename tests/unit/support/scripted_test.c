@@ -1,4 +1,4 @@
-/* The scripted engine does what it was told, and its ledger notices what must not happen. */
+/* The scripted engine follows its script, and its ledger finds each violation of its rules. */
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -99,7 +99,7 @@ static void accepts_and_ends(void **state)
     struct bench bench;
     open_bench(&bench, SCRIPTED_IN_NODE);
     start(bench.engine, 7, NULL, 0);
-    assert_int_equal(bench.count, 0); /* nothing is said from inside the call */
+    assert_int_equal(bench.count, 0); /* the call itself reports nothing */
     pass(&bench, 0);
     assert_int_equal(heard(&bench, 0, REPORT_STARTED)->fence, 7);
     say_recorded(bench.engine, heard(&bench, 1, REPORT_ENDED), WEIR_OK);
@@ -115,7 +115,7 @@ static void each_step_waits_for_its_record(void **state)
     (void)state;
     struct bench bench;
     open_bench(&bench, SCRIPTED_IN_NODE);
-    scripted_world_push(bench.world, &(struct scripted_fate){.steps = 2, .run_us = 20});
+    scripted_world_push(bench.world, &(struct scripted_outcome){.steps = 2, .run_us = 20});
     start(bench.engine, 7, NULL, 0);
     pass(&bench, SECOND_US);
     assert_int_equal(bench.count, 2);
@@ -138,7 +138,7 @@ static void takes_over_at_the_step_that_was_not_finished(void **state)
     (void)state;
     struct bench bench;
     open_bench(&bench, SCRIPTED_IN_NODE);
-    scripted_world_push(bench.world, &(struct scripted_fate){.steps = 2, .run_us = 20});
+    scripted_world_push(bench.world, &(struct scripted_outcome){.steps = 2, .run_us = 20});
     start(bench.engine, 7, NULL, 0);
     for (int i = 0; i < 2; i++) {
         pass(&bench, SECOND_US);
@@ -160,7 +160,7 @@ static void the_keeper_kills_at_the_end_of_the_lease(void **state)
     (void)state;
     struct bench bench;
     open_bench(&bench, SCRIPTED_IN_NODE);
-    scripted_world_push(bench.world, &(struct scripted_fate){.never_ends = true});
+    scripted_world_push(bench.world, &(struct scripted_outcome){.never_ends = true});
     engine_lease(bench.engine, bench.now_us + SECOND_US);
     start(bench.engine, 7, NULL, 0);
     pass(&bench, 0);
@@ -178,7 +178,7 @@ static void two_runs_at_once_break_the_ledger(void **state)
     (void)state;
     struct bench bench;
     open_bench(&bench, SCRIPTED_IN_NODE);
-    scripted_world_push(bench.world, &(struct scripted_fate){.never_ends = true});
+    scripted_world_push(bench.world, &(struct scripted_outcome){.never_ends = true});
     start(bench.engine, 7, NULL, 0);
     pass(&bench, 0);
     start(bench.other, 8, NULL, 0);
@@ -192,7 +192,7 @@ static void a_shared_world_runs_an_id_once(void **state)
     (void)state;
     struct bench bench;
     open_bench(&bench, SCRIPTED_SHARED);
-    scripted_world_push(bench.world, &(struct scripted_fate){.answer = SCRIPTED_LOSE_ANSWER, .run_us = 10 * SECOND_US});
+    scripted_world_push(bench.world, &(struct scripted_outcome){.answer = SCRIPTED_LOSE_ANSWER, .run_us = 10 * SECOND_US});
     start(bench.engine, 7, NULL, 0);
     pass(&bench, SECOND_US);
     assert_int_equal(bench.count, 0);
@@ -217,7 +217,7 @@ static void a_request_outlives_its_sender_in_a_shared_world(void **state)
     (void)state;
     struct bench bench;
     open_bench(&bench, SCRIPTED_SHARED);
-    scripted_world_push(bench.world, &(struct scripted_fate){.arrive_us = SECOND_US, .never_ends = true});
+    scripted_world_push(bench.world, &(struct scripted_outcome){.arrive_us = SECOND_US, .never_ends = true});
     start(bench.engine, 7, NULL, 0);
     scripted_crash(bench.engine, false);
     pass(&bench, 2 * SECOND_US);
@@ -240,7 +240,7 @@ static void refuses_in_every_way(void **state)
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         struct bench bench;
         open_bench(&bench, i % 2 == 0 ? SCRIPTED_IN_NODE : SCRIPTED_SHARED);
-        scripted_world_push(bench.world, &(struct scripted_fate){.answer = ways[i].answer});
+        scripted_world_push(bench.world, &(struct scripted_outcome){.answer = ways[i].answer});
         start(bench.engine, 7, NULL, 0);
         pass(&bench, SECOND_US);
         const struct report *report = heard(&bench, 0, ways[i].kind);
@@ -256,10 +256,10 @@ static void loses_says_twice_and_ends_before_the_answer(void **state)
     (void)state;
     struct bench bench;
     open_bench(&bench, SCRIPTED_IN_NODE);
-    scripted_world_push(bench.world, &(struct scripted_fate){.answer = SCRIPTED_LOSE_REQUEST});
-    scripted_world_push(bench.world, &(struct scripted_fate){.answer = SCRIPTED_LOSE_REQUEST, .says_unknown = true});
+    scripted_world_push(bench.world, &(struct scripted_outcome){.answer = SCRIPTED_LOSE_REQUEST});
+    scripted_world_push(bench.world, &(struct scripted_outcome){.answer = SCRIPTED_LOSE_REQUEST, .says_unknown = true});
     scripted_world_push(bench.world,
-                        &(struct scripted_fate){.answers_twice = true, .ends_twice = true, .ends_before_answer = true});
+                        &(struct scripted_outcome){.answers_twice = true, .ends_twice = true, .ends_before_answer = true});
     start(bench.engine, 7, NULL, 0);
     pass(&bench, SECOND_US);
     assert_int_equal(bench.count, 0);
@@ -287,7 +287,7 @@ static void cancels_late_or_when_calmed(void **state)
     (void)state;
     struct bench bench;
     open_bench(&bench, SCRIPTED_IN_NODE);
-    scripted_world_push(bench.world, &(struct scripted_fate){.never_ends = true, .cancel_us = SECOND_US});
+    scripted_world_push(bench.world, &(struct scripted_outcome){.never_ends = true, .cancel_us = SECOND_US});
     start(bench.engine, 7, NULL, 0);
     engine_cancel(bench.engine, ID_ONE, 7); /* overtakes the start */
     pass(&bench, 0);
@@ -297,7 +297,7 @@ static void cancels_late_or_when_calmed(void **state)
     close_bench(&bench);
 
     open_bench(&bench, SCRIPTED_IN_NODE);
-    scripted_world_push(bench.world, &(struct scripted_fate){.never_ends = true, .cancel_us = TIME_NEVER});
+    scripted_world_push(bench.world, &(struct scripted_outcome){.never_ends = true, .cancel_us = TIME_NEVER});
     start(bench.engine, 7, NULL, 0);
     pass(&bench, 0);
     engine_cancel(bench.engine, ID_ONE, 7);
@@ -314,7 +314,7 @@ static void stop_gives_back_and_describe_answers(void **state)
     (void)state;
     struct bench bench;
     open_bench(&bench, SCRIPTED_IN_NODE);
-    scripted_world_push(bench.world, &(struct scripted_fate){.never_ends = true});
+    scripted_world_push(bench.world, &(struct scripted_outcome){.never_ends = true});
     engine_describe(bench.engine, ID_ONE, 7);
     pass(&bench, SECOND_US);
     (void)heard(&bench, 0, REPORT_ABSENT);
