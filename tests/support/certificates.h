@@ -1,4 +1,4 @@
-/* Keys and certificates for tests, made on the spot: an authority, what it signs, and the PEM files of both. */
+/* Keys and certificates for tests, made at run time: an authority, its certificates, and the PEM files of both. */
 #ifndef WEIR_TESTS_SUPPORT_CERTIFICATES_H
 #define WEIR_TESTS_SUPPORT_CERTIFICATES_H
 

@@ -3,8 +3,8 @@
  * One claim:
  * 1. Without an epoch: take the role and load all facts into an empty scheduler.
  * 2. One round that assigns nothing. It brings the news, and the items that became due.
- * 3. Rounds that assign what the scheduler deals and read the heads that it wants, until the limit is reached or it has
- *    nothing to do. What other transactions hold is left out, because its delay does not pass within a claim.
+ * 3. Rounds that record the assignments of the scheduler and read the heads that it requests, until the limit is reached or
+ * it has nothing to do. Items that other transactions hold are left out, because their delay does not pass within a claim.
  *
  * Outcomes are settled first, then heads are read, then facts are learnt: the facts of an answer are newer than its heads.
  * After an error the epoch is forgotten. The memory is never repaired in place. */
@@ -98,7 +98,7 @@ static enum weir_status learn(struct claimer *claimer, const struct schedule_fac
     return scheduler_learn(claimer->scheduler, &fact);
 }
 
-/* In reverse: what was undone returns to the front of its lane. */
+/* In reverse order: an undone assignment returns to the front of its lane. */
 static void settle(struct claimer *claimer, const struct schedule_call *call, int64_t clock_us)
 {
     for (size_t i = call->assignment_count; i-- > 0;) {
@@ -187,7 +187,7 @@ static enum weir_status load(struct claimer *claimer, struct weir_error *error)
     return run_round(claimer, (struct schedule_call){.load = true}, &claimer->facts, error);
 }
 
-/* What the scheduler deals and wants now. False: nothing. */
+/* The assignments and requests of the scheduler. False: there are none. */
 static bool prepare(struct claimer *claimer, size_t limit, int64_t *orphan, struct schedule_call *ret_call)
 {
     int64_t clock_us = claimer->now_us;

@@ -25,7 +25,7 @@ struct claim_request {
     size_t limit;
 };
 
-/* What a node could do next. */
+/* The possible next actions of a node. */
 struct work_ahead {
     bool ready;        /* the scheduler would assign something to the node now */
     bool requests;     /* a cancel waits for an execution of the node */

@@ -14,7 +14,7 @@ struct engine_fixture {
     int64_t last_definition;
 };
 
-/* `options` may be NULL: exec open, no handlers. Fails the test when the engine cannot be had. */
+/* `options` may be NULL: exec open, no handlers. Fails the test when the engine cannot be opened. */
 void engine_fixture_open(struct engine_fixture *fixture, const struct in_process_options *options);
 /* The same without engine_run_threads(). */
 void engine_fixture_open_stepped(struct engine_fixture *fixture, const struct in_process_options *options);

@@ -1,6 +1,7 @@
-/* Memory that runs out where a test wants it: for a program that links this and whose linker leads the allocations here
- * (-Wl,--wrap=malloc and so on; of strdup only if it is named as well). What libraries allocate is not touched.
- * Any thread. */
+/* Memory that runs out at a place that the test chooses: for a program that links this file and whose linker redirects the
+ * allocations
+ * (-Wl,--wrap=malloc and so on; of strdup only if it is named as well). Allocations of libraries do not change. Any thread.
+ */
 #ifndef WEIR_TESTS_SUPPORT_FAILING_MEMORY_H
 #define WEIR_TESTS_SUPPORT_FAILING_MEMORY_H
 
@@ -13,7 +14,7 @@ struct failing_memory {
     atomic_int calls;
     atomic_int first; /* calls `first` to `last` fail; none while `last` < `first` */
     atomic_int last;
-    atomic_size_t least_bytes; /* what is as large as this fails, too; 0 = nothing for its size */
+    atomic_size_t least_bytes; /* allocations of at least this size fail too; 0 = none fails for its size */
 };
 extern struct failing_memory failing_memory;
 

@@ -10,7 +10,7 @@
 #include "support/fake_event.h"
 
 #define ANSWER_US (5 * MICROSECONDS_PER_MS)
-#define SILENT_US (2 * GRPC_UNHEARD_US) /* what the client takes to find out */
+#define SILENT_US (2 * GRPC_UNHEARD_US) /* the time in which the client notices it */
 #define POLL_EMPTY_US (20 * MICROSECONDS_PER_SECOND)
 
 enum { FAULTS_MAX = 1024, RUNS_MAX = 16, WORKFLOWS_MAX = 20000, BUCKETS = 4096 };
@@ -792,7 +792,7 @@ static struct fake_workflow *must_find(const struct fake_temporal *service, cons
     return workflow;
 }
 
-/* Those who wait for this run hear of it. */
+/* Reports the end to the calls that wait for this run. */
 static void wake_polls(struct fake_temporal *service, struct fake_workflow *workflow, const struct fake_run *run)
 {
     for (struct fake_call *call = service->calls; call != NULL; call = call->next) {

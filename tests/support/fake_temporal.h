@@ -1,5 +1,5 @@
-/* A Temporal service in memory, for unit tests of the engine on a virtual clock: what a real one was seen to do with
- * starts, descriptions, lists, close events and cancels, and on request what a healthy one never does. It is a wire of the
+/* A Temporal service in memory, for unit tests of the engine on a virtual clock: it treats starts, descriptions, lists,
+ * close events and cancels as a real service does, and on request fails as a healthy one never does. It is a wire of the
  * engine (temporal.h), so no byte of HTTP is involved. One thread.
  */
 #ifndef WEIR_TESTS_SUPPORT_FAKE_TEMPORAL_H
@@ -39,8 +39,8 @@ struct temporal_wire fake_temporal_wire(struct fake_temporal *service);
 void fake_temporal_push(struct fake_temporal *service, enum fake_fault fault);
 /* Every call is answered with this until FAKE_FINE. */
 void fake_temporal_set_fault(struct fake_temporal *service, enum fake_fault fault);
-/* A bucket with a second's burst for all calls of the namespace together, waiting ones included; 0: none. What finds it
- * empty is throttled. */
+/* A bucket with a second's burst for all calls of the namespace together, waiting ones included; 0: none. A call that finds
+ * it empty is throttled. */
 void fake_temporal_set_limit(struct fake_temporal *service, double calls_per_second);
 /* How many calls it has throttled. */
 size_t fake_temporal_throttled(const struct fake_temporal *service);
@@ -53,19 +53,19 @@ void fake_temporal_delay_polls(struct fake_temporal *service, int64_t us);
 /* Waiting calls are throttled. */
 void fake_temporal_refuse_polls(struct fake_temporal *service, bool refuse);
 
-/* --- what happens in the service; `id` is the execution's --- */
+/* --- events in the service; `id` is the execution's --- */
 
-/* Somebody else starts a workflow under the execution's workflow id. */
+/* Another client starts a workflow under the execution's workflow id. */
 void fake_temporal_take_id(struct fake_temporal *service, const char *id);
 /* The same under any workflow id, also one whose workflow has closed: it is another chain. */
 void fake_temporal_take_workflow_id(struct fake_temporal *service, const char *workflow_id);
-/* Ends the newest run of the workflow id, whose ever it is. */
+/* Ends the newest run of the workflow id, also one of another client. */
 void fake_temporal_end_newest(struct fake_temporal *service, const char *workflow_id, int status);
 /* The search attributes of the namespace: none at first. A start with another one is refused. */
 struct fake_attributes *fake_temporal_attributes(struct fake_temporal *service);
 /* Ends the newest run. `text` is the result's JSON, or the failure's message. */
 void fake_temporal_end(struct fake_temporal *service, const char *id, int status, const char *text);
-/* Results, and the words of failures, are encoded from now on: of the encoding "xenon", three zero bytes before the text.
+/* Results and the messages of failures are encoded from now on: of the encoding "xenon", three zero bytes before the text.
  */
 void fake_temporal_encode_results(struct fake_temporal *service, bool encode);
 /* Terminates the newest run as `weir cancel --terminate` does. */
@@ -79,11 +79,11 @@ void fake_temporal_reset(struct fake_temporal *service, const char *id);
 /* As after retention, or a deletion. */
 void fake_temporal_forget(struct fake_temporal *service, const char *id);
 
-/* --- what was asked of it --- */
+/* --- the calls so far --- */
 
 enum fake_method { FAKE_START, FAKE_DESCRIBE, FAKE_LIST, FAKE_HISTORY, FAKE_POLL, FAKE_CANCEL, FAKE_OTHER, FAKE_METHODS };
 size_t fake_temporal_calls(const struct fake_temporal *service, enum fake_method method);
-/* Chains ever begun for the id: more than one is what must never be. */
+/* Chains that began for the id. More than one is a failure of the engine. */
 size_t fake_temporal_chains(const struct fake_temporal *service, const char *id);
 /* Whether these bytes are in the first start of the workflow id. */
 bool fake_temporal_start_has(const struct fake_temporal *service, const char *workflow_id, const char *bytes);

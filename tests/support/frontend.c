@@ -34,7 +34,7 @@ struct stream {
     char *values[HEADERS_MAX];
     size_t header_count;
     struct buffer request;
-    struct buffer body; /* what is sent */
+    struct buffer body; /* bytes to send */
     size_t body_sent;
     bool ends_with_body; /* no trailers */
     char status[16];
@@ -56,7 +56,7 @@ struct link {
     bool frozen;
     bool dies; /* closed when its output is out */
     bool cut;
-    bool leaves; /* a GOAWAY is under way: streams above last_taken are not looked at, as it says */
+    bool leaves; /* a GOAWAY is on its way: streams above last_taken are ignored, as it announces */
     int32_t last_taken;
 };
 
@@ -285,7 +285,7 @@ static void apply(struct stream *stream, const struct frontend_answer *answer)
         (void)nghttp2_submit_headers(link->session, NGHTTP2_FLAG_NONE, stream->id, NULL,
                                      (nghttp2_nv[]){field(":status", "200"), field("content-type", "application/grpc")}, 2,
                                      NULL);
-        (void)nghttp2_session_send(link->session); /* a reset overtakes what is not sent yet */
+        (void)nghttp2_session_send(link->session); /* a reset overtakes unsent bytes */
         (void)nghttp2_submit_rst_stream(link->session, NGHTTP2_FLAG_NONE, id, answer->reset_code);
         break;
     case FATE_RESET:
@@ -539,7 +539,7 @@ static bool link_read(struct link *link)
     return true;
 }
 
-/* Encrypts the output into what the socket is to get. */
+/* Encrypts the output into the bytes for the socket. */
 static void seal(struct link *link)
 {
     uint8_t bytes[BUFFER_BYTES / 2];

@@ -1,6 +1,6 @@
-/* A scripted gRPC server: does what it is told, also what no healthy server ever does.
+/* A scripted gRPC server: follows its script, and fails on request as no healthy server does.
  *
- * For each call it asks a handler (path and request bytes in), which chooses the call's fate (enum fate) and the bytes of
+ * For each call it calls a handler (path and request bytes in), which chooses the call's fate (enum fate) and the bytes of
  * the answer. A call may be held and answered later by its token. Plaintext or TLS, loopback only, a free port.
  *
  * Threads: either the test drives it with frontend_step(), or frontend_run() gives it a thread of its own; then the handler
@@ -64,7 +64,7 @@ struct frontend_call {
 
 typedef void frontend_handler(void *context, const struct frontend_call *call, struct frontend_answer *answer);
 
-/* What it is instead of an HTTP/2 server. */
+/* Its role when it is no HTTP/2 server. */
 enum frontend_kind { FRONTEND_HTTP2, FRONTEND_HTTP1, FRONTEND_SILENT, FRONTEND_CLOSES, FRONTEND_RAW_GREETING };
 
 struct frontend_options {
@@ -75,7 +75,7 @@ struct frontend_options {
     const char *key_file;
     const char *client_ca_file; /* a client without a certificate of this authority is refused */
     const char *alpn;           /* "h2" when NULL; "" : none is chosen */
-    uint32_t streams_max;       /* MAX_CONCURRENT_STREAMS; 0: none said */
+    uint32_t streams_max;       /* MAX_CONCURRENT_STREAMS; 0: none announced */
     uint32_t window_bytes;      /* INITIAL_WINDOW_SIZE; 0: the default */
     const void *greeting;       /* FRONTEND_RAW_GREETING: sent on accept, nothing is read */
     size_t greeting_length;
@@ -116,7 +116,7 @@ void frontend_goaway(struct frontend *frontend, uint32_t code);
 void frontend_freeze_all(struct frontend *frontend);
 /* All that are frozen go on. */
 void frontend_thaw_all(struct frontend *frontend);
-/* Each connection is reset; nobody is accepted any more, or again. */
+/* Each connection is reset; the server accepts no connection any more, or accepts them again. */
 void frontend_cut_all(struct frontend *frontend);
 void frontend_listen(struct frontend *frontend, bool listening);
 

@@ -91,7 +91,7 @@ static void note_result(void *context, const struct grpc_result *result)
         assert_null(result->error);
         assert_int_equal(result->cause, GRPC_CAUSE_NONE);
     } else {
-        /* Whoever reads it must learn what happened. */
+        /* A reader must learn the outcome from it. */
         assert_non_null(result->error);
         assert_int_not_equal(result->cause, GRPC_CAUSE_NONE);
         assert_string_not_equal(result->error->message, "");
@@ -137,7 +137,7 @@ void grpc_fixture_turn(struct grpc_fixture *fixture)
     struct pollfd polled = {.fd = grpc_client_fd(fixture->client), .events = POLLIN};
     (void)grpc_client_step(fixture->client);
     frontend_step(fixture->frontend, 0);
-    /* Whatever the frontend has just written is here at once: loopback. Otherwise a thread of a lookup may need the core.
+    /* Bytes of the frontend arrive at once on loopback. Otherwise a thread of a lookup may need the core.
      */
     (void)poll(&polled, 1, 1);
 }

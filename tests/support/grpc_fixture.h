@@ -13,7 +13,7 @@ enum { GRPC_OUTCOMES_MAX = 4096 };
 
 #define GRPC_TEST_PATH "/weir.test.Service/Method"
 
-/* What became of one call: a copy of the result. */
+/* The outcome of one call: a copy of the result. */
 struct grpc_ended {
     int times; /* how often `done` was called */
     enum grpc_outcome outcome;

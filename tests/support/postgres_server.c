@@ -31,7 +31,7 @@
 #define MEMORY "/dev/shm"
 #define MEMORY_LEAST_BYTES ((uint64_t)2 << 30) /* other servers work beside this one */
 enum { SERVERS_MOST = 4, PATH_SIZE = 256, ANSWER_SIZE = 4096 };
-/* Below those that the system gives to whoever asks for any. */
+/* Below the ports that the system assigns. */
 enum { PORT_FIRST = 15000, PORTS = 17000 };
 
 static struct postgres_server *servers[SERVERS_MOST];
@@ -55,7 +55,7 @@ static void become_another_user(void)
     }
 }
 
-/* `death`: by what it ends should even the guard be killed. */
+/* `death`: the signal that ends it if even the guard is killed. */
 static pid_t start_program(const struct postgres_server *server, char *const arguments[], int death)
 {
     char log[PATH_SIZE];
@@ -139,7 +139,7 @@ static void end_server(const char *folder)
     }
 }
 
-/* Waits for the end of the test program: then nobody holds the other end of the pipe any more. */
+/* Waits for the end of the test program: then no process has the other end of the pipe. */
 static pid_t start_guard(const char *folder, int *ret_fd)
 {
     int ends[2];
@@ -151,7 +151,7 @@ static pid_t start_guard(const char *folder, int *ret_fd)
         (void)close(ends[1]);
         (void)setsid();
         for (int fd = 0; fd < 3; fd++) {
-            (void)close(fd); /* whoever reads the test's output shall not wait for us */
+            (void)close(fd); /* the reader of the test's output must not wait for the guard */
         }
         while (read(ends[0], &byte, 1) < 0 && errno == EINTR) {
         }
@@ -266,7 +266,7 @@ static void make_cluster(struct postgres_server *server)
     (void)snprintf(program, sizeof program, "%s/initdb", server->programs);
     (void)snprintf(data, sizeof data, "%s/data", server->folder);
     if (find_template(server, template, sizeof template)) {
-        /* By the server's user, so that all of it is his; what was sparse (the log) stays so. */
+        /* By the server's user, so that the files belong to it; sparse files (the log) stay sparse. */
         char *const copy[] = {"/bin/cp", "-r", "--preserve=mode", template, data, NULL};
         run_program(server, copy);
         return;

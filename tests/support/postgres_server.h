@@ -1,8 +1,8 @@
 /* A PostgreSQL server of a test program's own: made with initdb in a folder of its own, reached by a socket in that
- * folder, gone when the program ends, whatever its end: a guard process waits for that. As root it runs as another user.
+ * folder, gone when the program ends in any way: a guard process waits for that. As root it runs as another user.
  *
  * It is the newest server of the Debian packages, or the one whose programs are in the folder WEIR_POSTGRES_PROGRAMS
- * (`./dev check versions` tests others that way); as root, a folder that the other user may enter.
+ * (`./dev check versions` tests other versions that way); as root, a folder that the other user may enter.
  *
  * Everything asserts; the server's log is shown when it does not start. Threads: the main one. */
 #ifndef WEIR_TESTS_SUPPORT_POSTGRES_SERVER_H
@@ -29,7 +29,7 @@ struct postgres_server {
  * Its folder is in memory where there is room, else below /tmp: a disk takes many times as long to make the thousand files
  * of a cluster and the three hundred of each database. */
 void postgres_server_open(struct postgres_server *server, const char *settings, bool tcp);
-/* The same in a folder below `parent`, as for what a disk shall keep; the server's user must be able to enter it. */
+/* The same in a folder below `parent`, for data that must be on a disk; the server's user must be able to enter it. */
 void postgres_server_open_below(struct postgres_server *server, const char *parent, const char *settings, bool tcp);
 /* Whether the server's programs are there. */
 bool postgres_server_is_installed(void);

@@ -1,6 +1,7 @@
-/* A TCP proxy between a client and a server on 127.0.0.1, that can go wrong on purpose. It runs in a thread of its own.
+/* A TCP proxy between a client and a server on 127.0.0.1, that fails on purpose. It runs in a thread of its own.
  *
- * A half-open link is one whose ends both think that it lives: the proxy reads and acknowledges, and passes nothing on. */
+ * A half-open link is one whose ends both assume a living connection: the proxy reads and acknowledges, and passes nothing
+ * on. */
 #ifndef WEIR_TESTS_SUPPORT_PROXY_H
 #define WEIR_TESTS_SUPPORT_PROXY_H
 
@@ -8,8 +9,8 @@ struct proxy;
 
 enum proxy_mode {
     PROXY_PASSES,
-    PROXY_SWALLOWS,         /* what comes from either side vanishes */
-    PROXY_SWALLOWS_ANSWERS, /* only what the server says vanishes */
+    PROXY_SWALLOWS,         /* bytes of both sides vanish */
+    PROXY_SWALLOWS_ANSWERS, /* only bytes of the server vanish */
 };
 
 /* Listens on a free port. */

@@ -146,7 +146,7 @@ static const char *kind_name(enum report_kind kind)
     return "?";
 }
 
-/* The last characters of an execution's id tell it from others; a report of no execution has none. */
+/* The last characters of an execution's id identify it; a report of no execution has none. */
 static const char *short_id(const char *id)
 {
     enum { SHORT = 6 };

@@ -1,4 +1,4 @@
-/* A recorder for tests of an engine: keeps every report, and answers with `recorded` - at once, or when the test says so.
+/* A recorder for tests of an engine: stores every report, and answers with `recorded` at once or when the test calls it.
  *
  * Waits are for events, with a deadline that only a broken engine reaches.
  */

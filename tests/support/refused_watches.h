@@ -1,4 +1,4 @@
-/* inotify that cannot be had, as when the user has too many: for a program that links this. One thread at a time. */
+/* inotify refuses every instance, as for a user with too many: for a program that links this. One thread at a time. */
 #ifndef WEIR_TESTS_SUPPORT_REFUSED_WATCHES_H
 #define WEIR_TESTS_SUPPORT_REFUSED_WATCHES_H
 

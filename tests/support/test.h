@@ -1,4 +1,4 @@
-/* What every test program includes: cmocka with the headers that it wants first. */
+/* Every test program includes this: cmocka after the headers that it needs. */
 #ifndef WEIR_TESTS_SUPPORT_TEST_H
 #define WEIR_TESTS_SUPPORT_TEST_H
 
