@@ -1,3 +1,8 @@
+/* Makes keys and certificates with OpenSSL at run time.
+ *
+ * A test makes an authority first, then certificates that it signs. Times of validity count from now, so a test can make an
+ * expired certificate without a changed clock. Keys are written to files, because the client under test reads files.
+ */
 #include "support/certificates.h"
 
 #include <openssl/ec.h>

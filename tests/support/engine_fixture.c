@@ -1,3 +1,9 @@
+/* Opens an in-process engine with a recorder, starts executions and waits for their reports.
+ *
+ * Each start gets a definition id of its own, so that no test meets a cached definition of another. Waits end at an event
+ * or at the recorder's deadline; nothing sleeps for a fixed time. close() closes the engine before the recorder, because
+ * the engine reports until then.
+ */
 #include "support/engine_fixture.h"
 
 #include <dirent.h>

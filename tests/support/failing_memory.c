@@ -1,3 +1,9 @@
+/* Replaces malloc, calloc, realloc and strdup by functions that fail for chosen calls.
+ *
+ * The linker redirects the calls of the program (--wrap); libraries keep their allocator. While `armed` is set, each
+ * allocation counts, and those from `first` to `last`, and those of at least `least_bytes`, return NULL. free() is not
+ * replaced: the memory of the real functions stays valid. The counter is atomic, so any thread may allocate.
+ */
 #include "support/failing_memory.h"
 
 #include <string.h>

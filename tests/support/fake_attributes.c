@@ -1,3 +1,8 @@
+/* The search attributes of a fake namespace.
+ *
+ * The list keeps the caller's names. A start with another attribute gets the message of a real service, because the engine
+ * under test recognises the refusal by it. One thread.
+ */
 #include "support/fake_attributes.h"
 
 #include <stdio.h>

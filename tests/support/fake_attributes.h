@@ -22,8 +22,7 @@ struct fake_attributes_list {
     TemporalApi__AttributeEntry *list[FAKE_ATTRIBUTES_MAX];
 };
 void fake_attributes_fill(const struct fake_attributes *attributes, struct fake_attributes_list *ret_list);
-/* The message with which the service refuses a start with another attribute; false when the start has none.
- */
+/* The message with which the service refuses a start with another attribute; false when the start has none. */
 bool fake_attributes_refuse(const struct fake_attributes *attributes, const TemporalApi__PayloadMap *given, char *to,
                             size_t size);
 

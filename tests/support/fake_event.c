@@ -1,3 +1,8 @@
+/* Fills the event that closes a run, with the attributes of its status.
+ *
+ * All parts of the message are members of one struct, so nothing is allocated and the caller's texts must outlive the
+ * event. Encoded results have the payload form of fake_temporal_encode_results(). One thread.
+ */
 #include "support/fake_event.h"
 
 #include <string.h>

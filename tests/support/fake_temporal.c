@@ -1,3 +1,8 @@
+/* A Temporal service in memory: workflows and runs in a table, calls in a list, answers at their due time.
+ *
+ * A call is carried out at once and answered later, in wire_step(). A fault replaces the answer before the call has an
+ * effect, or loses it after the effect. Long polls wait until their run closes. The test moves the clock. One thread.
+ */
 #include "support/fake_temporal.h"
 
 #include <stdio.h>

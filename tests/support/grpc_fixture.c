@@ -1,3 +1,8 @@
+/* A gRPC client and its server in one thread.
+ *
+ * One turn steps the client and then the server, and waits a moment for bytes. The clock stands still unless a test moves
+ * it, so deadlines never depend on the machine. Each call ends exactly once; a second end fails the test.
+ */
 #include "support/grpc_fixture.h"
 
 #include <poll.h>
@@ -137,8 +142,7 @@ void grpc_fixture_turn(struct grpc_fixture *fixture)
     struct pollfd polled = {.fd = grpc_client_fd(fixture->client), .events = POLLIN};
     (void)grpc_client_step(fixture->client);
     frontend_step(fixture->frontend, 0);
-    /* Bytes of the frontend arrive at once on loopback. Otherwise a thread of a lookup may need the core.
-     */
+    /* Bytes of the frontend arrive at once on loopback. Otherwise a thread of a lookup may need the core. */
     (void)poll(&polled, 1, 1);
 }
 
@@ -155,7 +159,7 @@ void grpc_fixture_until(struct grpc_fixture *fixture, bool (*holds)(struct grpc_
     while (!holds(fixture)) {
         grpc_fixture_turn(fixture);
         if (seconds() > until) {
-            fail_msg("what was waited for did not come");
+            fail_msg("the awaited condition did not hold in time");
         }
     }
 }

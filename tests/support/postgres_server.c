@@ -1,3 +1,13 @@
+/* Starts a PostgreSQL server for one test program and ends it with the program.
+ *
+ *   1. Find the programs of the server: the folder that is named, else the newest installed version.
+ *   2. Make a cluster in a folder of its own, as another user when the test runs as root.
+ *   3. Start a guard process that holds a pipe. When the test program ends in any way, the pipe ends; the guard stops the
+ *      server and removes the folder. So no server outlives its test.
+ *   4. Start the server on a socket in that folder, and wait until it accepts connections.
+ *
+ * Only the main thread may use it. Everything asserts.
+ */
 #include "support/postgres_server.h"
 
 #include <dirent.h>

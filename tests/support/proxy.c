@@ -1,3 +1,9 @@
+/* A TCP proxy that can drop bytes and cut links.
+ *
+ * One thread polls the listener and all links and copies bytes between the two ends of a link. The mode and the requests of
+ * the test are atomic variables; an eventfd wakes the thread. In a swallowing mode the proxy still reads, so that the
+ * kernel acknowledges and both ends assume a living connection.
+ */
 #include "support/proxy.h"
 
 #include <errno.h>

@@ -1,3 +1,9 @@
+/* A report sink that stores every report in the order of arrival.
+ *
+ * Engines report from their own threads, so a lock protects the list, and a condition variable wakes the waiting test. In
+ * the automatic mode the recorder answers inside of the report, as the fastest possible store. After the deadline it prints
+ * all reports, so that a failed wait shows the events so far.
+ */
 #include "support/recorder.h"
 
 #include <stdio.h>

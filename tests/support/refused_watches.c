@@ -1,3 +1,8 @@
+/* Replaces inotify_init1() of the C library by a function that can refuse.
+ *
+ * The program exports the symbol, so that also the library under test calls it. The rest goes to the kernel by a raw system
+ * call. One thread at a time.
+ */
 #include "support/refused_watches.h"
 
 #include <errno.h>

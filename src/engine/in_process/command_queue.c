@@ -22,6 +22,7 @@ void command_queue_push(struct command_queue *queue, struct command *command)
 
 struct command *command_queue_take(struct command_queue *queue)
 {
+    INVARIANT(queue != NULL);
     struct command *newest = atomic_exchange(&queue->newest, NULL);
     struct command *oldest = NULL;
     while (newest != NULL) {

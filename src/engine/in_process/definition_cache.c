@@ -16,6 +16,7 @@
 
 void definition_cache_init(struct definition_cache *cache, const struct weir_handler *handlers, size_t handler_count)
 {
+    INVARIANT(handlers != NULL || handler_count == 0);
     memset(cache, 0, sizeof *cache);
     (void)pthread_mutex_init(&cache->lock, NULL);
     cache->handlers = handlers;

@@ -81,7 +81,7 @@ static void evaluator_ended(struct process *process)
     process_free(process);
     child->process = NULL;
     child->is_dead = false;
-    evaluators_assign(child->pool);
+    evaluator_pool_assign(child->pool);
 }
 
 /* The processor time decides. A busy machine only makes this timer fire more often. */
@@ -166,7 +166,7 @@ static void take_evaluator_answer(struct evaluator_child *child)
     loop_clear_timer(child->pool->loop, &child->deadline);
     text_close(&request->frame);
     request->answered(request, answer.value != NULL ? WEIR_OK : WEIR_FAILED, answer.value, answer.error);
-    evaluators_assign(child->pool);
+    evaluator_pool_assign(child->pool);
 }
 
 static void answers_ready(struct watch *watch, uint32_t events)
@@ -191,7 +191,7 @@ static void answers_ready(struct watch *watch, uint32_t events)
 
 /* --- the pool --- */
 
-void evaluators_init(struct evaluators *pool, struct loop *loop, struct process_table *table)
+void evaluator_pool_init(struct evaluator_pool *pool, struct loop *loop, struct process_table *table)
 {
     INVARIANT(loop != NULL && table != NULL);
     memset(pool, 0, sizeof *pool);
@@ -208,7 +208,7 @@ void evaluators_init(struct evaluators *pool, struct loop *loop, struct process_
     }
 }
 
-void evaluators_close(struct evaluators *pool)
+void evaluator_pool_close(struct evaluator_pool *pool)
 {
     for (size_t i = 0; i < EVALUATORS_MAX && pool->loop != NULL; i++) {
         struct evaluator_child *child = &pool->children[i];
@@ -245,7 +245,7 @@ static bool start_evaluator(struct evaluator_child *child)
 }
 
 /* A running evaluator without a request, else a slot without a process, else NULL. */
-static struct evaluator_child *find_idle_evaluator(struct evaluators *pool)
+static struct evaluator_child *find_idle_evaluator(struct evaluator_pool *pool)
 {
     struct evaluator_child *to_start = NULL;
     for (size_t i = 0; i < EVALUATORS_MAX; i++) {
@@ -259,8 +259,9 @@ static struct evaluator_child *find_idle_evaluator(struct evaluators *pool)
     return to_start;
 }
 
-void evaluators_assign(struct evaluators *pool)
+void evaluator_pool_assign(struct evaluator_pool *pool)
 {
+    INVARIANT(pool->loop != NULL);
     struct fair_entry *turn;
     while ((turn = fair_queue_next(&pool->queue)) != NULL) {
         struct evaluator_child *child = find_idle_evaluator(pool);
@@ -289,8 +290,9 @@ void evaluators_assign(struct evaluators *pool)
     }
 }
 
-enum weir_status evaluators_request(struct evaluators *pool, struct fair_lane *lane, struct evaluator_request *request,
-                                    const char *program, const json_t *input, struct weir_error *error)
+enum weir_status evaluator_pool_request(struct evaluator_pool *pool, struct fair_lane *lane,
+                                        struct evaluator_request *request, const char *program, const json_t *input,
+                                        struct weir_error *error)
 {
     INVARIANT(lane != NULL && request->answered != NULL);
     request->frame = (struct text){.max = EVALUATOR_FRAME_BYTES_MAX + EVALUATOR_HEADER_BYTES};
@@ -307,7 +309,7 @@ enum weir_status evaluators_request(struct evaluators *pool, struct fair_lane *l
     return WEIR_OK;
 }
 
-void evaluators_drop(struct evaluators *pool, struct evaluator_request *request)
+void evaluator_pool_drop(struct evaluator_pool *pool, struct evaluator_request *request)
 {
     INVARIANT(pool->loop != NULL);
     (void)fair_queue_remove(&pool->queue, &request->turn);

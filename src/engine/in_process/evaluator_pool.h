@@ -2,7 +2,7 @@
  *
  * The keeper starts up to EVALUATORS_MAX processes when they are first needed. The workspaces share them fairly
  * (fair_queue.h); one of them is only for workspaces without a process. An answer comes exactly once, from the loop, never
- * inside of evaluators_request().
+ * inside of evaluator_pool_request().
  *
  * Threads: the loop's. Owner of a request: the caller. It stays linked until it is answered or dropped.
  */
@@ -35,10 +35,10 @@ struct evaluator_request {
     void (*answered)(struct evaluator_request *request, enum weir_status status, json_t *value, const char *message);
 };
 
-struct evaluators;
+struct evaluator_pool;
 
 struct evaluator_child {
-    struct evaluators *pool;
+    struct evaluator_pool *pool;
     struct process *process;           /* NULL: not started */
     struct evaluator_request *request; /* in work, or NULL */
     struct watch requests;
@@ -51,7 +51,7 @@ struct evaluator_child {
     bool is_dead; /* killed; the keeper has not reported its end */
 };
 
-struct evaluators {
+struct evaluator_pool {
     struct loop *loop;
     struct process_table *table;
     struct evaluator_child children[EVALUATORS_MAX];
@@ -59,17 +59,17 @@ struct evaluators {
     int64_t last_id;
 };
 
-void evaluators_init(struct evaluators *pool, struct loop *loop, struct process_table *table);
+void evaluator_pool_init(struct evaluator_pool *pool, struct loop *loop, struct process_table *table);
 /* Before process_table_close(). Does not answer the requests that wait. */
-void evaluators_close(struct evaluators *pool);
+void evaluator_pool_close(struct evaluator_pool *pool);
 /* Queues a request. `lane` is that of the workspace, and must outlive the request. WEIR_FAILED: the input is too large;
  * WEIR_OUT_OF_MEMORY. */
-WEIR_MUST_CHECK enum weir_status evaluators_request(struct evaluators *pool, struct fair_lane *lane,
-                                                    struct evaluator_request *request, const char *program,
-                                                    const json_t *input, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status evaluator_pool_request(struct evaluator_pool *pool, struct fair_lane *lane,
+                                                        struct evaluator_request *request, const char *program,
+                                                        const json_t *input, struct weir_error *error);
 /* Assigns waiting requests to idle evaluators; the loop calls it once per turn. May call `answered`. */
-void evaluators_assign(struct evaluators *pool);
+void evaluator_pool_assign(struct evaluator_pool *pool);
 /* Removes a request without an answer. Then its owner may free it. */
-void evaluators_drop(struct evaluators *pool, struct evaluator_request *request);
+void evaluator_pool_drop(struct evaluator_pool *pool, struct evaluator_request *request);
 
 #endif

@@ -110,6 +110,7 @@ static enum weir_status parse_answer(const json_t *message, struct evaluator_ans
 enum weir_status evaluator_answer_read(const char *bytes, size_t length, struct evaluator_answer *ret_answer,
                                        size_t *ret_used, struct weir_error *error)
 {
+    INVARIANT((bytes != NULL || length == 0) && ret_answer != NULL && ret_used != NULL);
     size_t body = length < EVALUATOR_HEADER_BYTES ? 0 : get_length(bytes);
     if (body > EVALUATOR_FRAME_BYTES_MAX) {
         return error_set(error, WEIR_FAILED, "the evaluator announces an answer of %zu bytes", body);

@@ -72,6 +72,7 @@ static const struct step_record *find_step_record(const struct engine_start *sta
 enum weir_status execution_new(struct runner *runner, const struct engine_start *start, struct execution **ret_execution,
                                struct weir_error *error)
 {
+    INVARIANT(runner != NULL && start != NULL && ret_execution != NULL);
     struct definition_entry *definition = NULL;
     struct weir_error refusal = {.message = ""};
     enum weir_status status =
@@ -324,6 +325,7 @@ static void stop_steps(struct execution *execution)
 
 void execution_settle(struct execution *execution)
 {
+    INVARIANT(execution->in_table);
     if (execution->is_settling) {
         execution->settle_again = true;
         return;

@@ -56,7 +56,7 @@ enum ending {
 };
 
 struct execution;
-struct preparation;
+struct step_inputs;
 struct process;
 struct runner;
 struct tenant;
@@ -79,7 +79,7 @@ struct step_run {
     int64_t resume_us;  /* SLEEPING: boot clock */
     json_t *output;     /* for `.steps`, when another step may read it */
     struct timer timer; /* its timeout, or the end of its sleep */
-    struct preparation *preparation;
+    struct step_inputs *inputs;
     struct process *process;
     struct weir_call *call;
     bool is_starting;             /* it counts among the starts under way of its workspace */

@@ -120,6 +120,7 @@ static bool may_hold_more(const struct fair_queue *queue, const struct fair_lane
 
 struct fair_entry *fair_queue_next(const struct fair_queue *queue)
 {
+    INVARIANT(queue->holders <= queue->held);
     const struct fair_lane *found = NULL;
     if (queue->held >= queue->places) {
         return NULL;

@@ -50,7 +50,6 @@ static void close_call_end(struct weir_call *call)
 {
     struct handler_pool *pool = call->pool;
     bool is_deferred = call->is_deferred;
-    INVARIANT(atomic_load(&call->open_ends) > 0);
     if (atomic_fetch_sub(&call->open_ends, 1) > 1) {
         return;
     }
@@ -357,6 +356,7 @@ void handler_pool_submit(struct handler_pool *pool, struct weir_call *call)
 
 void handler_pool_cancel(struct weir_call *call)
 {
+    INVARIANT(call->pool != NULL);
     (void)pthread_mutex_lock(&call->cancel_lock);
     if (!atomic_exchange(&call->cancelled, true) && call->on_cancel != NULL) {
         weir_cancel_function *function = call->on_cancel;
@@ -368,6 +368,7 @@ void handler_pool_cancel(struct weir_call *call)
 
 void handler_pool_set_weight(struct handler_pool *pool, struct fair_lane *lane, int weight)
 {
+    INVARIANT(lane != NULL);
     (void)pthread_mutex_lock(&pool->lock);
     lane->weight = weight;
     (void)pthread_mutex_unlock(&pool->lock);
@@ -385,6 +386,7 @@ static void run_calls_in_loop(struct weir_call *call)
 
 void handler_pool_flush(struct handler_pool *pool)
 {
+    INVARIANT((pool->submitted == NULL) == (pool->submitted_count == 0));
     struct weir_call *submitted = pool->submitted;
     if (submitted == NULL) {
         return;
@@ -411,6 +413,7 @@ void handler_pool_flush(struct handler_pool *pool)
 
 struct weir_call *handler_pool_collect(struct handler_pool *pool)
 {
+    INVARIANT(pool->loop != NULL);
     struct weir_call *newest = atomic_exchange(&pool->finished, NULL);
     struct weir_call *oldest = NULL;
     while (newest != NULL) {

@@ -66,7 +66,7 @@ static int64_t run_turn(struct runner *runner)
     }
     finish_calls(runner);
     (void)loop_fire_timers(&runner->loop);
-    evaluators_assign(&runner->evaluators);
+    evaluator_pool_assign(&runner->evaluators);
     step_exec_start_queued(runner);
     handler_pool_flush(&runner->handlers);
     return loop_next_due(&runner->loop);
@@ -219,6 +219,7 @@ static void free_running_executions(struct execution_table *table)
 static void in_process_close(struct engine *engine)
 {
     struct runner *runner = runner_of_engine(engine);
+    INVARIANT(!atomic_load(&runner->closing));
     if (runner->has_thread) {
         atomic_store(&runner->closing, true);
         loop_notify(&runner->loop);
@@ -231,7 +232,7 @@ static void in_process_close(struct engine *engine)
     handler_pool_close(&runner->handlers);
     finish_calls(runner);
     free_running_executions(&runner->executions);
-    evaluators_close(&runner->evaluators);
+    evaluator_pool_close(&runner->evaluators);
     process_table_close(&runner->processes);
     definition_cache_close(&runner->definitions);
     loop_close(&runner->loop);
@@ -335,7 +336,7 @@ static enum weir_status open_runner_parts(struct runner *runner, const struct in
     runner->processes.shortage.report = report_shortage;
     runner->processes.shortage.context = runner;
     runner->processes.context = runner;
-    evaluators_init(&runner->evaluators, &runner->loop, &runner->processes);
+    evaluator_pool_init(&runner->evaluators, &runner->loop, &runner->processes);
     loop_set_asleep(&runner->loop, true);
     return status;
 }
@@ -343,6 +344,7 @@ static enum weir_status open_runner_parts(struct runner *runner, const struct in
 enum weir_status in_process_open(const struct in_process_options *options, struct engine **ret_engine,
                                  struct weir_error *error)
 {
+    INVARIANT(options != NULL && ret_engine != NULL);
     if (stack_require(error) != WEIR_OK) { /* before the keeper is forked */
         return WEIR_SYSTEM;
     }

@@ -39,7 +39,7 @@ _Noreturn static void report_failed_start(int socket, uint64_t ticket, enum keep
 }
 
 /* The state that steps and evaluators share: own session, death with the keeper, default signals, no core dump. */
-static void become_plain(pid_t keeper_pid)
+static void become_isolated_leader(pid_t keeper_pid)
 {
     (void)setsid();
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -138,7 +138,7 @@ static bool read_command(int fd)
 _Noreturn void keeper_child_run_step(pid_t keeper_pid, const struct keeper_guarded *guarded, uint64_t mark, int socket,
                                      uint64_t ticket, const int *fds)
 {
-    become_plain(keeper_pid);
+    become_isolated_leader(keeper_pid);
     keeper_mark_set_brand(mark, ticket);
     file_limit_restore();
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -167,7 +167,7 @@ _Noreturn void keeper_child_run_step(pid_t keeper_pid, const struct keeper_guard
 
 _Noreturn void keeper_child_run_evaluator(pid_t keeper_pid, const int *fds)
 {
-    become_plain(keeper_pid);
+    become_isolated_leader(keeper_pid);
     (void)prctl(PR_SET_NAME, "weir-evaluator", 0, 0, 0);
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     int in = fcntl(fds[0], F_DUPFD, 10);

@@ -51,20 +51,20 @@ static int wait_until_readable(int fd, int64_t most_us)
 }
 
 /* Waits for KEEPER_READY. Before it the keeper would still receive the signals of the node's terminal. */
-static bool is_keeper_ready(struct keeper_link *link)
+static bool is_keeper_ready(struct keeper_client *link)
 {
     struct keeper_report report;
-    return wait_until_readable(link->socket, KEEPER_OPEN_WAIT_US) == 1 && keeper_link_receive(link, &report) == 1 &&
+    return wait_until_readable(link->socket, KEEPER_OPEN_WAIT_US) == 1 && keeper_client_receive(link, &report) == 1 &&
            report.kind == KEEPER_READY;
 }
 
-enum weir_status keeper_link_open(struct keeper_link *link, struct weir_error *error)
+enum weir_status keeper_client_open(struct keeper_client *link, struct weir_error *error)
 {
     INVARIANT(link != NULL);
     int ends[2];
     struct random random;
     random_seed_from_system(&random);
-    *link = (struct keeper_link){.socket = -1, .mark = random_next(&random)};
+    *link = (struct keeper_client){.socket = -1, .mark = random_next(&random)};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return error_set_native(error, WEIR_SYSTEM, errno, "no socket pair for the keeper: %s", strerror(errno));
     }
@@ -87,13 +87,13 @@ enum weir_status keeper_link_open(struct keeper_link *link, struct weir_error *e
     link->socket = ends[0];
     link->pid = pid;
     if (!is_keeper_ready(link)) {
-        keeper_link_close(link);
+        keeper_client_close(link);
         return error_set(error, WEIR_SYSTEM, "the keeper was not ready in time");
     }
     return WEIR_OK;
 }
 
-static void drop_queued(struct keeper_link *link)
+static void drop_queued(struct keeper_client *link)
 {
     while (link->first != NULL) {
         struct keeper_queued *queued = link->first;
@@ -120,8 +120,9 @@ static int wait_for_keeper_end(pid_t pid)
     return wait_status;
 }
 
-void keeper_link_close(struct keeper_link *link)
+void keeper_client_close(struct keeper_client *link)
 {
+    INVARIANT(link != NULL);
     drop_queued(link);
     if (link->socket >= 0) {
         /* A process that the host forked may have a copy of the socket. Then close() alone would not end the connection. */
@@ -136,7 +137,7 @@ void keeper_link_close(struct keeper_link *link)
 }
 
 /* 1: sent, 0: the socket is full, -1: the keeper is gone. */
-static int send_to_keeper(const struct keeper_link *link, const struct keeper_request *request, const int *fds)
+static int send_to_keeper(const struct keeper_client *link, const struct keeper_request *request, const int *fds)
 {
     union {
         struct cmsghdr align;
@@ -167,7 +168,7 @@ static int send_to_keeper(const struct keeper_link *link, const struct keeper_re
     }
 }
 
-static bool queue_request(struct keeper_link *link, const struct keeper_request *request, const int *fds)
+static bool queue_request(struct keeper_client *link, const struct keeper_request *request, const int *fds)
 {
     struct keeper_queued *queued = calloc(1, sizeof *queued);
     if (queued == NULL) {
@@ -186,7 +187,7 @@ static bool queue_request(struct keeper_link *link, const struct keeper_request 
     return true;
 }
 
-bool keeper_link_send(struct keeper_link *link, const struct keeper_request *request, const int *fds)
+bool keeper_client_send(struct keeper_client *link, const struct keeper_request *request, const int *fds)
 {
     INVARIANT(request->fd_count <= KEEPER_FDS_MAX && (request->fd_count == 0 || fds != NULL));
     int sent = link->socket < 0 ? -1 : link->first != NULL ? 0 : send_to_keeper(link, request, fds);
@@ -201,8 +202,9 @@ bool keeper_link_send(struct keeper_link *link, const struct keeper_request *req
     return sent == 1;
 }
 
-void keeper_link_flush(struct keeper_link *link)
+void keeper_client_flush(struct keeper_client *link)
 {
+    INVARIANT(link != NULL);
     while (link->first != NULL && link->socket >= 0) {
         struct keeper_queued *queued = link->first;
         if (send_to_keeper(link, &queued->request, queued->fds) != 1) {
@@ -217,12 +219,13 @@ void keeper_link_flush(struct keeper_link *link)
     }
 }
 
-bool keeper_link_has_queued(const struct keeper_link *link)
+bool keeper_client_has_queued(const struct keeper_client *link)
 {
+    INVARIANT(link != NULL && (link->first == NULL) == (link->last == NULL));
     return link->first != NULL;
 }
 
-int keeper_link_receive(struct keeper_link *link, struct keeper_report *ret_report)
+int keeper_client_receive(struct keeper_client *link, struct keeper_report *ret_report)
 {
     INVARIANT(ret_report != NULL);
     if (link->socket < 0) {

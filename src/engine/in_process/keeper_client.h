@@ -20,7 +20,7 @@
 
 struct keeper_queued; /* a request that waits for space in the socket, with its file descriptors */
 
-struct keeper_link {
+struct keeper_client {
     int socket; /* -1: there is no keeper */
     pid_t pid;
     uint64_t mark;   /* of the last keeper; see keeper_main() */
@@ -30,17 +30,17 @@ struct keeper_link {
 };
 
 /* Forks a keeper and waits until it is ready. WEIR_SYSTEM. */
-WEIR_MUST_CHECK enum weir_status keeper_link_open(struct keeper_link *link, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status keeper_client_open(struct keeper_client *link, struct weir_error *error);
 /* Closes the socket and waits: the keeper kills everything and exits. Takes a closed one. */
-void keeper_link_close(struct keeper_link *link);
+void keeper_client_close(struct keeper_client *link);
 /* Sends or queues. The file descriptors belong to the link from here on, also after a failure. False when there is no
  * keeper. If memory for the queue is missing, it closes the socket and so ends the keeper: the lost request could be a
  * kill. */
-bool keeper_link_send(struct keeper_link *link, const struct keeper_request *request, const int *fds);
+bool keeper_client_send(struct keeper_client *link, const struct keeper_request *request, const int *fds);
 /* Sends the queued requests until the socket is full. */
-void keeper_link_flush(struct keeper_link *link);
-bool keeper_link_has_queued(const struct keeper_link *link);
+void keeper_client_flush(struct keeper_client *link);
+bool keeper_client_has_queued(const struct keeper_client *link);
 /* 1: *ret_report is filled; 0: nothing there; -1: the keeper is gone. */
-int keeper_link_receive(struct keeper_link *link, struct keeper_report *ret_report);
+int keeper_client_receive(struct keeper_client *link, struct keeper_report *ret_report);
 
 #endif

@@ -14,10 +14,10 @@
  *      group.
  *   3. Only then the steps end as interrupted and may begin their next attempt: two attempts never overlap.
  *   4. The node forks a new keeper and sends it the present lease. A keeper that dies at once (no memory) is not forked in
- * a busy loop: forks are a second apart.
+ *      a busy loop: forks are a second apart.
  *
  * Without a keeper nothing starts. The loop's thread runs all of it, and must not wait here for the end of a process,
- * except in keeper_link_close().
+ * except in keeper_client_close().
  */
 #include "engine/in_process/keeper_monitor.h"
 
@@ -81,7 +81,7 @@ static enum weir_status watch_link(struct keeper_monitor *monitor, struct weir_e
 {
     monitor->link_watch = (struct watch){.fd = -1, .ready = link_ready, .owner = monitor};
     if (loop_watch(monitor->loop, &monitor->link_watch, monitor->link.socket, EPOLLIN) != WEIR_OK) {
-        keeper_link_close(&monitor->link);
+        keeper_client_close(&monitor->link);
         return error_set_native(error, WEIR_SYSTEM, errno, "the keeper's socket cannot be watched");
     }
     atomic_store(&monitor->pid, (int)monitor->link.pid);
@@ -92,7 +92,7 @@ static void fork_keeper(struct keeper_monitor *monitor)
 {
     struct weir_error error = {.message = ""};
     monitor->forked_us = loop_now(monitor->loop);
-    enum weir_status status = keeper_link_open(&monitor->link, &error);
+    enum weir_status status = keeper_client_open(&monitor->link, &error);
     if (status == WEIR_OK) {
         status = watch_link(monitor, &error);
     }
@@ -146,7 +146,7 @@ static void begin_replacement(struct keeper_monitor *monitor)
         (struct keeper_loss){.old_pid = monitor->link.pid, .interrupted = interrupted, .was_silent = monitor->was_silent};
     monitor->was_silent = false;
     stop_waiting_for_answer(monitor);
-    keeper_link_close(&monitor->link);
+    keeper_client_close(&monitor->link);
     monitor->loss.wait_status = monitor->link.wait_status;
     monitor->is_sweeping = true;
     continue_replacement(monitor);
@@ -158,7 +158,7 @@ static void read_reports(struct keeper_monitor *monitor)
 {
     struct keeper_report report;
     int got;
-    while ((got = keeper_link_receive(&monitor->link, &report)) == 1) {
+    while ((got = keeper_client_receive(&monitor->link, &report)) == 1) {
         if (report.kind == KEEPER_ALIVE) {
             stop_waiting_for_answer(monitor);
         } else {
@@ -174,8 +174,8 @@ static void link_ready(struct watch *watch, uint32_t events)
 {
     struct keeper_monitor *monitor = watch->owner;
     if ((events & EPOLLOUT) != 0) {
-        keeper_link_flush(&monitor->link);
-        if (!keeper_link_has_queued(&monitor->link)) {
+        keeper_client_flush(&monitor->link);
+        if (!keeper_client_has_queued(&monitor->link)) {
             loop_change(monitor->loop, watch, EPOLLIN);
         }
     }
@@ -190,8 +190,8 @@ bool keeper_monitor_has_keeper(const struct keeper_monitor *monitor)
 void keeper_monitor_send(struct keeper_monitor *monitor, const struct keeper_request *request, const int *fds)
 {
     INVARIANT(monitor->loop != NULL && (request->fd_count == 0 || fds != NULL));
-    (void)keeper_link_send(&monitor->link, request, fds);
-    if (keeper_link_has_queued(&monitor->link)) {
+    (void)keeper_client_send(&monitor->link, request, fds);
+    if (keeper_client_has_queued(&monitor->link)) {
         loop_change(monitor->loop, &monitor->link_watch, EPOLLIN | EPOLLOUT);
     }
 }
@@ -216,7 +216,7 @@ enum weir_status keeper_monitor_open(struct keeper_monitor *monitor, struct loop
     monitor->loop = loop;
     monitor->callbacks = callbacks;
     monitor->owner = owner;
-    enum weir_status status = keeper_link_open(&monitor->link, error);
+    enum weir_status status = keeper_client_open(&monitor->link, error);
     return status == WEIR_OK ? watch_link(monitor, error) : status;
 }
 
@@ -228,6 +228,6 @@ void keeper_monitor_close(struct keeper_monitor *monitor)
     loop_clear_timer(monitor->loop, &monitor->replace_timer);
     stop_waiting_for_answer(monitor);
     loop_unwatch(monitor->loop, &monitor->link_watch);
-    keeper_link_close(&monitor->link);
+    keeper_client_close(&monitor->link);
     monitor->loop = NULL;
 }

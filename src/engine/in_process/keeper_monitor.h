@@ -57,7 +57,7 @@ struct keeper_monitor {
     struct loop *loop;
     const struct keeper_monitor_callbacks *callbacks;
     void *owner; /* of the callbacks */
-    struct keeper_link link;
+    struct keeper_client link;
     struct watch link_watch;
     struct timer replace_timer; /* the next sweep, or the next attempt to fork a keeper */
     struct timer answer_timer;  /* runs while the keeper owes an answer */

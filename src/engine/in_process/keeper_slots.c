@@ -23,6 +23,7 @@ void keeper_slots_init(struct keeper_slots *slots)
 
 struct keeper_slot *keeper_slots_take(struct keeper_slots *slots)
 {
+    INVARIANT(slots->in_use <= KEEPER_STEPS_MAX);
     if (slots->free_first < 0) {
         return NULL;
     }
@@ -62,6 +63,7 @@ void keeper_slots_register_leader(struct keeper_slots *slots, struct keeper_slot
 
 void keeper_slots_unregister_leader(struct keeper_slots *slots, struct keeper_slot *slot)
 {
+    INVARIANT(slot->pid > 1);
     int16_t *link = find_leader_bucket(slots, slot->pid);
     while (*link >= 0 && &slots->all[*link] != slot) {
         link = &slots->all[*link].next;

@@ -76,6 +76,7 @@ enum weir_status loop_watch(struct loop *loop, struct watch *watch, int fd, uint
 
 void loop_change(struct loop *loop, struct watch *watch, uint32_t events)
 {
+    INVARIANT(watch->fd >= 0);
     struct epoll_event event = {.events = events, .data.ptr = watch};
     INVARIANT(epoll_ctl(loop->poll_fd, EPOLL_CTL_MOD, watch->fd, &event) == 0);
 }
@@ -167,6 +168,7 @@ void loop_clear_timer(struct loop *loop, struct timer *timer)
 
 int64_t loop_next_due(const struct loop *loop)
 {
+    INVARIANT(loop->timer_count < loop->timer_capacity || loop->timer_count == 0);
     return loop->timer_count > 0 ? loop->heap[1]->due_us : TIME_NEVER;
 }
 

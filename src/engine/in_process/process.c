@@ -117,6 +117,7 @@ bool process_table_may_start(const struct process_table *table)
 
 bool process_table_has_capacity(const struct process_table *table, size_t reserved)
 {
+    INVARIANT(table->running + table->free_count <= KEEPER_STEPS_MAX);
     return process_table_may_start(table) && table->running + reserved < table->processes_max &&
            table->free_count > reserved;
 }
@@ -141,6 +142,7 @@ static void store_errors(struct process *process, const char *bytes, size_t leng
 
 void process_copy_errors(const struct process *process, struct text *to)
 {
+    INVARIANT(process->errors != NULL || process->errors_length == 0);
     size_t kept = process->errors_length < PROCESS_STDERR_BYTES ? process->errors_length : PROCESS_STDERR_BYTES;
     size_t space = to->max > to->length ? to->max - to->length : 0;
     for (size_t left = kept < space ? kept : space; left > 0; left--) {
@@ -304,6 +306,7 @@ int64_t process_cpu_us(const struct process *process)
 
 void process_kill(struct process *process, int64_t grace_us)
 {
+    INVARIANT(process->table != NULL && process->ticket != 0);
     struct keeper_request request = {.kind = KEEPER_KILL, .ticket = process->ticket, .value = grace_us};
     keeper_monitor_send(&process->table->keeper, &request, NULL);
 }
@@ -314,6 +317,7 @@ static void end_process(struct process *process, enum process_end end)
 {
     process->end = process->end == PROCESS_NOT_STARTED ? PROCESS_NOT_STARTED : end;
     release_slot(process);
+    INVARIANT(process->table->running > 0);
     process->table->running--;
     /* All writers are dead, so the pipes hold the rest of the output. */
     while (process->out.fd >= 0) {

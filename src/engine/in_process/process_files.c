@@ -67,6 +67,7 @@ static int make_memory_file(const char *name, const void *first, size_t first_le
 
 void process_files_close(int *fds, size_t count)
 {
+    INVARIANT(fds != NULL);
     for (size_t i = 0; i < count; i++) {
         if (fds[i] >= 0) {
             (void)close(fds[i]);
@@ -83,7 +84,7 @@ void process_files_set_nonblocking(int fd)
 bool process_files_open(struct process_files *files, const struct process_command *command, const struct text *input,
                         int empty_fd)
 {
-    INVARIANT(command->argc > 0 && empty_fd >= 0);
+    INVARIANT(command != NULL && empty_fd >= 0);
     struct keeper_command header = {.argc = command->argc, .envc = command->envc, .bytes = command->strings.length};
     int out[2] = {-1, -1};
     int err[2] = {-1, -1};

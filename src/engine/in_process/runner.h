@@ -38,7 +38,7 @@ struct runner {
     struct runner_options options;
     struct loop loop;
     struct process_table processes;
-    struct evaluators evaluators;
+    struct evaluator_pool evaluators;
     struct handler_pool handlers;
     struct definition_cache definitions;
     struct execution_table executions;

@@ -201,6 +201,7 @@ static void execute_command(struct runner *runner, struct command *command)
 
 void runner_execute_commands(struct runner *runner)
 {
+    INVARIANT(runner != NULL);
     struct command *command = command_queue_take(&runner->commands);
     while (command != NULL) {
         struct command *next = command->next;

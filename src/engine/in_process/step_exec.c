@@ -87,9 +87,9 @@ static void start_step_process(struct step_run *run)
     struct runner *runner = run->execution->runner;
     const struct step *step = step_run_step(run);
     struct weir_error error;
-    const struct text *input = run->preparation->has_input ? &run->preparation->input : NULL;
+    const struct text *input = run->inputs->has_input ? &run->inputs->input : NULL;
     FAILPOINT("before_process_start");
-    if (process_start(&runner->processes, &run->preparation->command, input, step->exec.output_max, run, step_process_ended,
+    if (process_start(&runner->processes, &run->inputs->command, input, step->exec.output_max, run, step_process_ended,
                       &run->process, &error) != WEIR_OK) {
         step_run_set_phase(run, PHASE_RUNNING);
         if (shortage_is_cause(error.native)) {
@@ -103,7 +103,7 @@ static void start_step_process(struct step_run *run)
     step_run_set_phase(run, PHASE_RUNNING);
     run->stop = STOP_NONE;
     run->is_killed = false;
-    step_run_drop_preparation(run);
+    step_run_drop_inputs(run);
     run->process->started = step_process_started;
     if (step->timeout_us > 0) {
         step_run_set_timer(run, time_add(loop_now(&runner->loop), step->timeout_us));
@@ -123,7 +123,7 @@ static struct step_run *find_next_step(const struct runner *runner)
 /* The step enters the fair queue even if a place is free: another workspace may be due first. */
 void step_exec_begin(struct step_run *run)
 {
-    INVARIANT(run->preparation != NULL && run->process == NULL);
+    INVARIANT(run->inputs != NULL && run->process == NULL);
     struct runner *runner = run->execution->runner;
     step_run_set_phase(run, PHASE_AWAITING_PLACE);
     fair_queue_add(&runner->process_places, &run->execution->tenant->processes, &run->turn);

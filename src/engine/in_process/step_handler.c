@@ -38,12 +38,12 @@ void step_handler_start(struct step_run *run)
     call->fence = execution->fence;
     call->owner = run;
     call->input = execution->params;
-    if (run->preparation != NULL && run->preparation->has_input) {
-        call->own_input = run->preparation->input.data;
+    if (run->inputs != NULL && run->inputs->has_input) {
+        call->own_input = run->inputs->input.data;
         call->input = call->own_input;
-        run->preparation->input = (struct text){.max = 0};
+        run->inputs->input = (struct text){.max = 0};
     }
-    step_run_drop_preparation(run);
+    step_run_drop_inputs(run);
     run->call = call;
     run->stop = STOP_NONE;
     step_run_set_phase(run, PHASE_RUNNING);

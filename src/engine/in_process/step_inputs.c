@@ -1,14 +1,14 @@
 /* The evaluation of a step's inputs.
  *
- *   1. preparation_new() makes the context: `.input`, `.steps` of the preceding steps, `.execution`.
- *   2. preparation_run() evaluates the templates in their order. A plain path needs no process.
+ *   1. step_inputs_new() makes the context: `.input`, `.steps` of the preceding steps, `.execution`.
+ *   2. step_inputs_evaluate() evaluates the templates in their order. A plain path needs no process.
  *   3. A jq program needs an evaluator. If its answer is not stored yet, the evaluation stops with a request in the pool.
  *   4. The answer is stored under the text of its program, and the evaluation is repeated from the start. It has no side
  *      effect, so the repetition needs no saved state, and it stops later each time.
  *   5. READY: the command, the delay or the input is complete.
  *
  * On a node with a list of allowed programs it also checks the program and the variables that a step sets.
- * A shortage of memory is never a failure of the step (PREPARATION_SHORT). The loop's thread runs all of it.
+ * A shortage of memory is never a failure of the step (INPUTS_SHORT). The loop's thread runs all of it.
  */
 #include "engine/in_process/step_inputs.h"
 
@@ -21,7 +21,7 @@
 #include "definition/code_variable.h"
 #include "engine/in_process/runner.h"
 
-bool preparation_is_needless(const struct step_run *run)
+bool step_inputs_are_ready(const struct step_run *run)
 {
     const struct step *step = step_run_step(run);
     return step->kind == STEP_HANDLER && step->handler.input == NULL && (step->when == NULL || run->condition_met);
@@ -103,113 +103,112 @@ static enum weir_status make_step_context(const struct step_run *run, json_t **r
     return WEIR_OK;
 }
 
-struct preparation *preparation_new(struct step_run *run, void (*answered)(struct step_run *run), bool *ret_is_short)
+struct step_inputs *step_inputs_new(struct step_run *run, void (*answered)(struct step_run *run), bool *ret_is_short)
 {
-    INVARIANT(run->preparation == NULL && answered != NULL);
-    struct preparation *preparation = calloc(1, sizeof *preparation);
-    *ret_is_short = preparation == NULL;
-    if (preparation != NULL) {
-        preparation->run = run;
-        preparation->answered = answered;
-        enum weir_status status = make_step_context(run, &preparation->context);
-        process_command_init(&preparation->command);
-        preparation->input.max = TEMPLATE_RESULT_BYTES_MAX;
+    INVARIANT(run->inputs == NULL && answered != NULL);
+    struct step_inputs *inputs = calloc(1, sizeof *inputs);
+    *ret_is_short = inputs == NULL;
+    if (inputs != NULL) {
+        inputs->run = run;
+        inputs->answered = answered;
+        enum weir_status status = make_step_context(run, &inputs->context);
+        process_command_init(&inputs->command);
+        inputs->input.max = TEMPLATE_RESULT_BYTES_MAX;
         if (status != WEIR_OK) {
             *ret_is_short = status == WEIR_OUT_OF_MEMORY;
-            preparation_free(preparation);
+            step_inputs_free(inputs);
             return NULL;
         }
     }
-    return preparation;
+    return inputs;
 }
 
-void preparation_free(struct preparation *preparation)
+void step_inputs_free(struct step_inputs *inputs)
 {
-    if (preparation == NULL) {
+    if (inputs == NULL) {
         return;
     }
-    if (preparation->is_asked) {
-        evaluators_drop(&preparation->run->execution->runner->evaluators, &preparation->request);
+    if (inputs->has_request) {
+        evaluator_pool_drop(&inputs->run->execution->runner->evaluators, &inputs->request);
     }
-    for (size_t i = 0; i < preparation->answer_count; i++) {
-        json_decref(preparation->answers[i].value);
+    for (size_t i = 0; i < inputs->answer_count; i++) {
+        json_decref(inputs->answers[i].value);
     }
-    free(preparation->answers);
-    json_decref(preparation->context);
-    process_command_close(&preparation->command);
-    text_close(&preparation->input);
-    free(preparation);
+    free(inputs->answers);
+    json_decref(inputs->context);
+    process_command_close(&inputs->command);
+    text_close(&inputs->input);
+    free(inputs);
 }
 
-/* --- asking an evaluator --- */
+/* --- requests to an evaluator --- */
 
-static void set_failure_code(struct preparation *preparation, const char *code)
+static void set_failure_code(struct step_inputs *inputs, const char *code)
 {
-    if (preparation->code == NULL) {
-        preparation->code = code;
+    if (inputs->code == NULL) {
+        inputs->code = code;
     }
 }
 
-static bool store_answer(struct preparation *preparation, const char *program, json_t *value)
+static bool store_answer(struct step_inputs *inputs, const char *program, json_t *value)
 {
-    size_t bytes = (preparation->answer_count + 1) * sizeof(struct preparation_answer);
-    struct preparation_answer *answers = realloc(preparation->answers, bytes);
+    size_t bytes = (inputs->answer_count + 1) * sizeof(struct step_inputs_answer);
+    struct step_inputs_answer *answers = realloc(inputs->answers, bytes);
     if (answers == NULL) {
         json_decref(value);
         return false;
     }
-    preparation->answers = answers;
-    answers[preparation->answer_count++] = (struct preparation_answer){.program = program, .value = value};
+    inputs->answers = answers;
+    answers[inputs->answer_count++] = (struct step_inputs_answer){.program = program, .value = value};
     return true;
 }
 
 static void take_evaluation(struct evaluator_request *request, enum weir_status status, json_t *value, const char *message)
 {
-    struct preparation *preparation = request->owner;
-    preparation->is_asked = false;
+    struct step_inputs *inputs = request->owner;
+    inputs->has_request = false;
     if (status == WEIR_OK) {
-        preparation->is_short = !store_answer(preparation, preparation->asked, value);
-        preparation->answered(preparation->run);
+        inputs->is_short = !store_answer(inputs, inputs->requested_program, value);
+        inputs->answered(inputs->run);
         return;
     }
-    set_failure_code(preparation, status == WEIR_TIMED_OUT ? "expression_timeout" : EXPRESSION_ERROR_CODE);
-    (void)error_set(&preparation->message, WEIR_FAILED, "${%.200s}: %s", preparation->asked, message);
-    preparation->answered(preparation->run);
+    set_failure_code(inputs, status == WEIR_TIMED_OUT ? "expression_timeout" : EXPRESSION_ERROR_CODE);
+    (void)error_set(&inputs->message, WEIR_FAILED, "${%.200s}: %s", inputs->requested_program, message);
+    inputs->answered(inputs->run);
 }
 
 static enum weir_status evaluate_program(void *context, const char *program, const json_t *input, json_t **ret_value,
                                          struct weir_error *error)
 {
-    struct preparation *preparation = context;
-    for (size_t i = 0; i < preparation->answer_count; i++) {
-        if (strcmp(preparation->answers[i].program, program) == 0) {
-            *ret_value = json_incref(preparation->answers[i].value);
+    struct step_inputs *inputs = context;
+    for (size_t i = 0; i < inputs->answer_count; i++) {
+        if (strcmp(inputs->answers[i].program, program) == 0) {
+            *ret_value = json_incref(inputs->answers[i].value);
             return WEIR_OK;
         }
     }
-    preparation->request.owner = preparation;
-    preparation->request.answered = take_evaluation;
+    inputs->request.owner = inputs;
+    inputs->request.answered = take_evaluation;
     enum weir_status status =
-        evaluators_request(&preparation->run->execution->runner->evaluators,
-                           &preparation->run->execution->tenant->evaluations, &preparation->request, program, input, error);
+        evaluator_pool_request(&inputs->run->execution->runner->evaluators, &inputs->run->execution->tenant->evaluations,
+                               &inputs->request, program, input, error);
     if (status == WEIR_OK) {
-        preparation->asked = program;
-        preparation->is_asked = true;
+        inputs->requested_program = program;
+        inputs->has_request = true;
         status = error_set(error, WEIR_STORE_BUSY, "an evaluator has the request");
     }
     return status;
 }
 
-static enum weir_status add_template_text(struct preparation *preparation, const struct template *template, struct text *to)
+static enum weir_status add_template_text(struct step_inputs *inputs, const struct template *template, struct text *to)
 {
-    return template_evaluate_text(template, preparation->context, evaluate_program, preparation, to, &preparation->message);
+    return template_evaluate_text(template, inputs->context, evaluate_program, inputs, to, &inputs->message);
 }
 
 /* --- exec --- */
 
 /* Evaluates one string of the command, with `name=` in front of it for the environment. */
-static enum weir_status add_command_string(struct preparation *preparation, const char *name,
-                                           const struct template *template)
+static enum weir_status add_command_string(struct step_inputs *inputs, const char *name, const struct template *template)
 {
     struct text value = {.max = KEEPER_COMMAND_BYTES_MAX};
     enum weir_status status = WEIR_OK;
@@ -217,13 +216,13 @@ static enum weir_status add_command_string(struct preparation *preparation, cons
         status = text_format(&value, "%s=", name);
     }
     if (status == WEIR_OK) {
-        status = add_template_text(preparation, template, &value);
+        status = add_template_text(inputs, template, &value);
     }
     if (status == WEIR_OK) {
-        status = process_command_add(&preparation->command, value.data != NULL ? value.data : "", value.length);
+        status = process_command_add(&inputs->command, value.data != NULL ? value.data : "", value.length);
         if (status != WEIR_OK && status != WEIR_OUT_OF_MEMORY) {
-            set_failure_code(preparation, status == WEIR_INVALID_ARGUMENT ? EXPRESSION_ERROR_CODE : "exec_failed");
-            status = error_set(&preparation->message, WEIR_FAILED, "%s",
+            set_failure_code(inputs, status == WEIR_INVALID_ARGUMENT ? EXPRESSION_ERROR_CODE : "exec_failed");
+            status = error_set(&inputs->message, WEIR_FAILED, "%s",
                                status == WEIR_INVALID_ARGUMENT ? "an argument or variable holds a NUL byte"
                                                                : "the command is larger than 2 MiB");
         }
@@ -249,53 +248,53 @@ static bool step_sets_variable(const struct step *step, const char *inherited)
     return false;
 }
 
-static enum weir_status add_variable(struct preparation *preparation, const char *string)
+static enum weir_status add_variable(struct step_inputs *inputs, const char *string)
 {
-    preparation->command.envc++;
-    return process_command_add(&preparation->command, string, strlen(string));
+    inputs->command.envc++;
+    return process_command_add(&inputs->command, string, strlen(string));
 }
 
-static enum weir_status add_own_variables(struct preparation *preparation)
+static enum weir_status add_own_variables(struct step_inputs *inputs)
 {
-    const struct step_run *run = preparation->run;
+    const struct step_run *run = inputs->run;
     const struct execution *execution = run->execution;
     char text[STEP_ID_MAX + UUID_TEXT_MAX + 32];
     (void)snprintf(text, sizeof text, "WEIR_EXECUTION_ID=%s", execution->id);
-    enum weir_status status = add_variable(preparation, text);
+    enum weir_status status = add_variable(inputs, text);
     (void)snprintf(text, sizeof text, "WEIR_STEP=%s", step_run_step(run)->id);
-    status = status == WEIR_OK ? add_variable(preparation, text) : status;
+    status = status == WEIR_OK ? add_variable(inputs, text) : status;
     (void)snprintf(text, sizeof text, "WEIR_ATTEMPT=%d", run->attempt);
-    status = status == WEIR_OK ? add_variable(preparation, text) : status;
+    status = status == WEIR_OK ? add_variable(inputs, text) : status;
     (void)snprintf(text, sizeof text, "WEIR_FENCE=%lld", (long long)execution->fence);
-    return status == WEIR_OK ? add_variable(preparation, text) : status;
+    return status == WEIR_OK ? add_variable(inputs, text) : status;
 }
 
-static enum weir_status add_environment(struct preparation *preparation, const struct step *step)
+static enum weir_status add_environment(struct step_inputs *inputs, const struct step *step)
 {
-    const struct runner *runner = preparation->run->execution->runner;
+    const struct runner *runner = inputs->run->execution->runner;
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < INHERITED_VARIABLES && status == WEIR_OK; i++) {
         if (runner->options.inherited[i] != NULL && !step_sets_variable(step, runner->options.inherited[i])) {
-            status = add_variable(preparation, runner->options.inherited[i]);
+            status = add_variable(inputs, runner->options.inherited[i]);
         }
     }
     for (size_t i = 0; i < step->exec.env_count && status == WEIR_OK; i++) {
         const struct step_environment *variable = &step->exec.env[i];
         if (!may_set_variable(runner, variable->name)) {
-            set_failure_code(preparation, "exec_not_allowed");
-            return error_set(&preparation->message, WEIR_FAILED,
+            set_failure_code(inputs, "exec_not_allowed");
+            return error_set(&inputs->message, WEIR_FAILED,
                              "a step must not set %s on a node with a list of allowed programs", variable->name);
         }
-        preparation->command.envc++; /* the reader of definitions refuses the names WEIR_... */
-        status = add_command_string(preparation, variable->name, variable->value);
+        inputs->command.envc++; /* the reader of definitions refuses the names WEIR_... */
+        status = add_command_string(inputs, variable->name, variable->value);
     }
-    return status == WEIR_OK ? add_own_variables(preparation) : status;
+    return status == WEIR_OK ? add_own_variables(inputs) : status;
 }
 
-static enum weir_status check_program_is_allowed(struct preparation *preparation)
+static enum weir_status check_program_is_allowed(struct step_inputs *inputs)
 {
-    const struct runner *runner = preparation->run->execution->runner;
-    const char *program = preparation->command.strings.data;
+    const struct runner *runner = inputs->run->execution->runner;
+    const char *program = inputs->command.strings.data;
     bool is_allowed = runner->options.allow_exec && runner->options.exec_allow_list == NULL;
     for (size_t i = 0; runner->options.allow_exec && runner->options.exec_allow_list != NULL &&
                        runner->options.exec_allow_list[i] != NULL;
@@ -305,88 +304,87 @@ static enum weir_status check_program_is_allowed(struct preparation *preparation
     if (is_allowed) {
         return WEIR_OK;
     }
-    set_failure_code(preparation, "exec_not_allowed");
-    return error_set(&preparation->message, WEIR_FAILED, "this node does not run the program \"%.200s\"", program);
+    set_failure_code(inputs, "exec_not_allowed");
+    return error_set(&inputs->message, WEIR_FAILED, "this node does not run the program \"%.200s\"", program);
 }
 
-static enum weir_status prepare_exec(struct preparation *preparation, const struct step *step)
+static enum weir_status prepare_exec(struct step_inputs *inputs, const struct step *step)
 {
-    struct process_command *command = &preparation->command;
+    struct process_command *command = &inputs->command;
     enum weir_status status = WEIR_OK;
     text_clear(&command->strings);
-    text_clear(&preparation->input);
+    text_clear(&inputs->input);
     command->argc = 0;
     command->envc = 0;
     for (size_t i = 0; i < step->exec.argc && status == WEIR_OK; i++) {
-        status = add_command_string(preparation, NULL, step->exec.argv[i]);
+        status = add_command_string(inputs, NULL, step->exec.argv[i]);
         command->argc++;
         if (i == 0 && status == WEIR_OK) {
-            status = check_program_is_allowed(preparation);
+            status = check_program_is_allowed(inputs);
         }
     }
-    status = status == WEIR_OK ? add_environment(preparation, step) : status;
+    status = status == WEIR_OK ? add_environment(inputs, step) : status;
     if (status == WEIR_OK && step->exec.cwd != NULL) {
-        status = add_command_string(preparation, NULL, step->exec.cwd);
+        status = add_command_string(inputs, NULL, step->exec.cwd);
     } else if (status == WEIR_OK) {
         status = process_command_add(command, "", 0);
     }
     if (status == WEIR_OK && step->exec.stdin_template != NULL) {
-        preparation->has_input = true;
-        status = add_template_text(preparation, step->exec.stdin_template, &preparation->input);
+        inputs->has_input = true;
+        status = add_template_text(inputs, step->exec.stdin_template, &inputs->input);
     }
     return status;
 }
 
 /* --- sleep and handler --- */
 
-static enum weir_status prepare_sleep(struct preparation *preparation, const struct step *step)
+static enum weir_status prepare_sleep(struct step_inputs *inputs, const struct step *step)
 {
     struct text value = {.max = 256};
     bool is_duration = step->sleep.duration != NULL;
-    enum weir_status status =
-        add_template_text(preparation, is_duration ? step->sleep.duration : step->sleep.until, &value);
+    enum weir_status status = add_template_text(inputs, is_duration ? step->sleep.duration : step->sleep.until, &value);
     if (status == WEIR_OK && is_duration) {
-        status = duration_parse(value.data != NULL ? value.data : "", &preparation->delay_us, &preparation->message);
+        status = duration_parse(value.data != NULL ? value.data : "", &inputs->delay_us, &inputs->message);
     } else if (status == WEIR_OK) {
         /* A time in a definition is store time: this node's wall clock may be wrong. */
-        const struct execution *execution = preparation->run->execution;
+        const struct execution *execution = inputs->run->execution;
         int64_t now_us = time_add(clock_boot(execution->runner->base.clock), execution->store_ahead_us);
         int64_t until_us;
-        status = time_parse(value.data != NULL ? value.data : "", now_us, &until_us, &preparation->message);
+        status = time_parse(value.data != NULL ? value.data : "", now_us, &until_us, &inputs->message);
         if (status == WEIR_OK) {
-            preparation->delay_us = until_us > now_us ? until_us - now_us : 0;
+            inputs->delay_us = until_us > now_us ? until_us - now_us : 0;
         }
     }
     text_close(&value);
     return status;
 }
 
-static enum weir_status prepare_handler(struct preparation *preparation, const struct step *step)
+static enum weir_status prepare_handler(struct step_inputs *inputs, const struct step *step)
 {
     json_t *value = NULL;
     if (step->handler.input == NULL) {
         return WEIR_OK;
     }
-    enum weir_status status = template_evaluate(step->handler.input, preparation->context, evaluate_program, preparation,
-                                                &value, &preparation->message);
+    enum weir_status status =
+        template_evaluate(step->handler.input, inputs->context, evaluate_program, inputs, &value, &inputs->message);
     if (status == WEIR_OK) {
-        text_clear(&preparation->input);
-        preparation->has_input = true;
-        status = json_write(value, &preparation->input, &preparation->message);
+        text_clear(&inputs->input);
+        inputs->has_input = true;
+        status = json_write(value, &inputs->input, &inputs->message);
         json_decref(value);
     }
     return status;
 }
 
-static enum weir_status prepare_step(struct preparation *preparation, bool *ret_is_wanted)
+static enum weir_status prepare_step(struct step_inputs *inputs, bool *ret_is_wanted)
 {
-    struct step_run *run = preparation->run;
+    struct step_run *run = inputs->run;
     const struct step *step = step_run_step(run);
     bool is_met = true;
     *ret_is_wanted = true;
     if (step->when != NULL && !run->condition_met) {
-        enum weir_status status = template_evaluate_condition(step->when, preparation->context, evaluate_program,
-                                                              preparation, &is_met, &preparation->message);
+        enum weir_status status =
+            template_evaluate_condition(step->when, inputs->context, evaluate_program, inputs, &is_met, &inputs->message);
         if (status != WEIR_OK || !is_met) {
             *ret_is_wanted = status != WEIR_OK;
             return status;
@@ -395,35 +393,35 @@ static enum weir_status prepare_step(struct preparation *preparation, bool *ret_
     }
     switch (step->kind) {
     case STEP_EXEC:
-        return prepare_exec(preparation, step);
+        return prepare_exec(inputs, step);
     case STEP_SLEEP:
-        return prepare_sleep(preparation, step);
+        return prepare_sleep(inputs, step);
     case STEP_HANDLER:
-        return prepare_handler(preparation, step);
+        return prepare_handler(inputs, step);
     }
     return WEIR_FAILED;
 }
 
-enum preparation_result preparation_run(struct preparation *preparation)
+enum step_inputs_result step_inputs_evaluate(struct step_inputs *inputs)
 {
     bool is_wanted = true;
-    INVARIANT(!preparation->is_asked);
-    if (preparation->is_short) {
-        return PREPARATION_SHORT;
+    INVARIANT(!inputs->has_request);
+    if (inputs->is_short) {
+        return INPUTS_SHORT;
     }
-    if (preparation->code != NULL) {
-        return PREPARATION_FAILED;
+    if (inputs->code != NULL) {
+        return INPUTS_FAILED;
     }
-    enum weir_status status = prepare_step(preparation, &is_wanted);
+    enum weir_status status = prepare_step(inputs, &is_wanted);
     if (status == WEIR_OK) {
-        return is_wanted ? PREPARATION_READY : PREPARATION_SKIP;
+        return is_wanted ? INPUTS_READY : INPUTS_SKIP;
     }
-    if (preparation->is_asked) {
-        return PREPARATION_ASKED;
+    if (inputs->has_request) {
+        return INPUTS_REQUESTED;
     }
     if (status == WEIR_OUT_OF_MEMORY) {
-        return PREPARATION_SHORT;
+        return INPUTS_SHORT;
     }
-    set_failure_code(preparation, EXPRESSION_ERROR_CODE);
-    return PREPARATION_FAILED;
+    set_failure_code(inputs, EXPRESSION_ERROR_CODE);
+    return INPUTS_FAILED;
 }

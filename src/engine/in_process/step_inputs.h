@@ -2,7 +2,7 @@
  *
  * Plain paths are evaluated at once; jq programs go to an evaluator process.
  *
- * Threads: the loop's. Owner: the step, from preparation_new() to preparation_free().
+ * Threads: the loop's. Owner: the step, from step_inputs_new() to step_inputs_free().
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_STEP_INPUTS_H
 #define WEIR_ENGINE_IN_PROCESS_STEP_INPUTS_H
@@ -11,28 +11,28 @@
 #include "engine/in_process/execution_state.h"
 #include "engine/in_process/process.h"
 
-enum preparation_result {
-    PREPARATION_READY,
-    PREPARATION_SKIP,   /* its `when` is false */
-    PREPARATION_ASKED,  /* an evaluator has a request; after `answered`, call preparation_run() again */
-    PREPARATION_FAILED, /* `code`, `message` */
-    PREPARATION_SHORT   /* of memory: prepare again later */
+enum step_inputs_result {
+    INPUTS_READY,
+    INPUTS_SKIP,      /* its `when` is false */
+    INPUTS_REQUESTED, /* an evaluator has a request; after `answered`, call step_inputs_evaluate() again */
+    INPUTS_FAILED,    /* `code`, `message` */
+    INPUTS_SHORT      /* of memory: prepare again later */
 };
 
-struct preparation_answer {
+struct step_inputs_answer {
     const char *program; /* of the definition */
     json_t *value;
 };
 
-struct preparation {
+struct step_inputs {
     struct step_run *run;
     void (*answered)(struct step_run *run);
     json_t *context;
     struct evaluator_request request;
-    bool is_asked; /* an evaluator has `request` */
+    bool has_request; /* an evaluator has `request` */
     bool is_short;
-    const char *asked; /* the program of the request */
-    struct preparation_answer *answers;
+    const char *requested_program; /* the program of the request */
+    struct step_inputs_answer *answers;
     size_t answer_count;
     const char *code; /* of the failure; static */
     struct weir_error message;
@@ -43,12 +43,12 @@ struct preparation {
 };
 
 /* True when there is nothing to evaluate: a handler without `when` that takes the execution's params. */
-bool preparation_is_needless(const struct step_run *run);
+bool step_inputs_are_ready(const struct step_run *run);
 /* NULL: out of memory (*ret_is_short), or the params cannot be read. `answered` is called in the loop. */
-struct preparation *preparation_new(struct step_run *run, void (*answered)(struct step_run *run), bool *ret_is_short);
+struct step_inputs *step_inputs_new(struct step_run *run, void (*answered)(struct step_run *run), bool *ret_is_short);
 /* Evaluates as far as the answers allow. */
-enum preparation_result preparation_run(struct preparation *preparation);
+enum step_inputs_result step_inputs_evaluate(struct step_inputs *inputs);
 /* Also while an evaluator works on it. Takes NULL. */
-void preparation_free(struct preparation *preparation);
+void step_inputs_free(struct step_inputs *inputs);
 
 #endif

@@ -82,6 +82,7 @@ void step_run_set_phase(struct step_run *run, enum step_phase phase)
 
 void step_run_set_timer(struct step_run *run, int64_t due_us)
 {
+    INVARIANT(run->phase == PHASE_SLEEPING || run->phase == PHASE_RUNNING);
     loop_set_timer(&run->execution->runner->loop, &run->timer, due_us);
 }
 
@@ -90,8 +91,8 @@ void step_run_clear_timer(struct step_run *run)
     loop_clear_timer(&run->execution->runner->loop, &run->timer);
 }
 
-void step_run_drop_preparation(struct step_run *run)
+void step_run_drop_inputs(struct step_run *run)
 {
-    preparation_free(run->preparation);
-    run->preparation = NULL;
+    step_inputs_free(run->inputs);
+    run->inputs = NULL;
 }

@@ -18,6 +18,6 @@ void step_run_note_started(struct step_run *run);
 void step_run_set_timer(struct step_run *run, int64_t due_us);
 void step_run_clear_timer(struct step_run *run);
 /* Frees the prepared inputs. */
-void step_run_drop_preparation(struct step_run *run);
+void step_run_drop_inputs(struct step_run *run);
 
 #endif

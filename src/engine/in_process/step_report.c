@@ -114,8 +114,9 @@ void step_run_report_final(struct step_run *run, enum step_state state, const st
 
 void step_run_discontinue(struct step_run *run)
 {
+    INVARIANT(run->phase != PHASE_DONE);
     step_run_clear_timer(run);
-    step_run_drop_preparation(run);
+    step_run_drop_inputs(run);
     if (run->execution->ending >= ENDING_ABANDONED || run->execution->ending == ENDING_GIVEN_BACK || !run->on_record) {
         step_run_set_phase(run, PHASE_IDLE);
     } else {
@@ -187,7 +188,7 @@ void step_run_finish(struct step_run *run, struct step_outcome *outcome)
     const struct step *step = step_run_step(run);
     INVARIANT(outcome->is_done || outcome->code != NULL);
     step_run_clear_timer(run);
-    step_run_drop_preparation(run);
+    step_run_drop_inputs(run);
     if (execution->ending == ENDING_ABANDONED) {
         free(outcome->output);
         step_run_set_phase(run, PHASE_IDLE);
@@ -218,14 +219,16 @@ void step_run_finish(struct step_run *run, struct step_outcome *outcome)
 
 void step_run_fail(struct step_run *run, const char *code, const char *error, bool is_final)
 {
+    INVARIANT(code != NULL);
     struct step_outcome outcome = {.is_final = is_final, .code = code, .error = error};
     step_run_finish(run, &outcome);
 }
 
 void step_run_wait_for_resources(struct step_run *run, int native)
 {
+    INVARIANT(run->phase != PHASE_DONE && run->process == NULL && run->call == NULL);
     step_run_clear_timer(run);
-    step_run_drop_preparation(run);
+    step_run_drop_inputs(run);
     if (run->execution->ending != ENDING_NONE) {
         step_run_discontinue(run);
         return;

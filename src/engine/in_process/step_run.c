@@ -56,8 +56,8 @@ static void begin_work(struct step_run *run)
         step_exec_begin(run);
         break;
     case STEP_SLEEP: {
-        int64_t delay_us = run->preparation->delay_us;
-        step_run_drop_preparation(run);
+        int64_t delay_us = run->inputs->delay_us;
+        step_run_drop_inputs(run);
         step_run_report_waiting(run, delay_us, NULL);
         break;
     }
@@ -70,23 +70,23 @@ static void begin_work(struct step_run *run)
 /* Evaluates the inputs as far as the answers allow. */
 static void evaluate_inputs(struct step_run *run)
 {
-    struct preparation *preparation = run->preparation;
-    switch (preparation_run(preparation)) {
-    case PREPARATION_READY:
+    struct step_inputs *inputs = run->inputs;
+    switch (step_inputs_evaluate(inputs)) {
+    case INPUTS_READY:
         begin_work(run);
         break;
-    case PREPARATION_SKIP:
-        step_run_drop_preparation(run);
+    case INPUTS_SKIP:
+        step_run_drop_inputs(run);
         step_run_report_final(run, STEP_SKIPPED, NULL);
         break;
-    case PREPARATION_ASKED:
+    case INPUTS_REQUESTED:
         break;
-    case PREPARATION_SHORT:
+    case INPUTS_SHORT:
         step_run_wait_for_resources(run, ENOMEM);
         break;
-    case PREPARATION_FAILED: {
-        struct weir_error message = preparation->message;
-        step_run_fail(run, preparation->code, message.message, true);
+    case INPUTS_FAILED: {
+        struct weir_error message = inputs->message;
+        step_run_fail(run, inputs->code, message.message, true);
         break;
     }
     }
@@ -101,23 +101,23 @@ static void evaluation_answered(struct step_run *run)
 
 void step_run_attempt(struct step_run *run)
 {
-    INVARIANT(run->process == NULL && run->call == NULL && run->preparation == NULL);
+    INVARIANT(run->process == NULL && run->call == NULL && run->inputs == NULL);
     INVARIANT(run->phase == PHASE_IDLE || run->phase == PHASE_SLEEPING || run->phase == PHASE_RUNNING);
     run->attempt++;
     run->exit_code = -1;
     run->stop = STOP_NONE;
-    if (preparation_is_needless(run)) {
+    if (step_inputs_are_ready(run)) {
         begin_handler(run);
         return;
     }
     step_run_set_phase(run, PHASE_EVALUATING);
     bool is_short = false;
-    run->preparation = preparation_new(run, evaluation_answered, &is_short);
+    run->inputs = step_inputs_new(run, evaluation_answered, &is_short);
     if (is_short) {
         step_run_wait_for_resources(run, ENOMEM);
         return;
     }
-    if (run->preparation == NULL) {
+    if (run->inputs == NULL) {
         step_run_fail(run, EXPRESSION_ERROR_CODE, "the context of its expressions cannot be made", true);
         return;
     }
@@ -269,6 +269,7 @@ static void handle_refused_result(struct step_run *run)
 
 void step_run_recorded(struct step_run *run, enum weir_status status)
 {
+    INVARIANT(run->execution->in_table);
     bool is_fine = status == WEIR_OK;
     bool is_ending = run->execution->ending != ENDING_NONE;
     switch (run->phase) {
@@ -315,7 +316,7 @@ void step_run_close(struct step_run *run)
     if (step_run_has_place(run)) {
         step_run_set_phase(run, PHASE_IDLE);
     }
-    step_run_drop_preparation(run);
+    step_run_drop_inputs(run);
     json_decref(run->output);
     run->output = NULL;
 }

@@ -43,6 +43,7 @@ struct tenant *tenant_acquire(struct tenant_table *table, const char *name)
 
 void tenant_release(struct tenant_table *table, struct tenant *tenant)
 {
+    INVARIANT(tenant == NULL || tenant->executions > 0);
     if (tenant == NULL || --tenant->executions > 0) {
         return;
     }

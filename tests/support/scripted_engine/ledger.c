@@ -58,7 +58,7 @@ struct scripted_entry *ledger_find(const struct ledger *ledger, const char *id)
     return index == 0 ? NULL : ledger->entries[index - 1];
 }
 
-static void grow(struct ledger *ledger)
+static void grow_ledger(struct ledger *ledger)
 {
     size_t capacity = ledger->capacity == 0 ? BUCKETS_FIRST / 2 : ledger->capacity * 2;
     struct scripted_entry **entries = realloc(ledger->entries, capacity * sizeof(*entries));
@@ -81,7 +81,7 @@ struct scripted_entry *ledger_enter(struct ledger *ledger, const char *id, const
         return entry;
     }
     if (ledger->count == ledger->capacity) {
-        grow(ledger);
+        grow_ledger(ledger);
     }
     entry = calloc(1, sizeof *entry);
     INVARIANT(entry != NULL);

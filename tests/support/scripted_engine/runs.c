@@ -250,7 +250,7 @@ static void end_run(struct scripted_world *world, struct run *run, enum end_stat
 }
 
 /* Goes on to the next step that is not finished, or to the end. Reports, so only from a step(). */
-static void next_step(struct scripted_world *world, struct run *run)
+static void begin_next_step(struct scripted_world *world, struct run *run)
 {
     while (run->step < run->entry->steps && run->done[run->step]) {
         run->step++;
@@ -356,7 +356,7 @@ void scripted_request_cancel(struct scripted_world *world, struct run *run)
     }
 }
 
-static void answer_known(struct handle *sender, struct run *run, const struct scripted_event *arrival)
+static void answer_known_run(struct handle *sender, struct run *run, const struct scripted_event *arrival)
 {
     bool lost = arrival->outcome.answer == SCRIPTED_LOSE_ANSWER || arrival->outcome.answer == SCRIPTED_LOSE_REQUEST;
     if (lost && !arrival->outcome.says_unknown) {
@@ -370,7 +370,7 @@ static void answer_known(struct handle *sender, struct run *run, const struct sc
 }
 
 /* The request has reached the engine. */
-static void arrive(struct scripted_world *world, struct handle *sender, struct scripted_event *arrival)
+static void handle_arrival(struct scripted_world *world, struct handle *sender, struct scripted_event *arrival)
 {
     struct scripted_entry *entry = ledger_find(&world->ledger, arrival->id);
     struct run *run = scripted_find_run(world, sender, arrival->id);
@@ -380,7 +380,7 @@ static void arrive(struct scripted_world *world, struct handle *sender, struct s
         run = NULL;
     }
     if (run != NULL) {
-        answer_known(sender, run, arrival);
+        answer_known_run(sender, run, arrival);
     } else if (arrival->outcome.answer == SCRIPTED_REFUSE || arrival->outcome.answer == SCRIPTED_REFUSE_FOR_GOOD ||
                arrival->outcome.answer == SCRIPTED_DEFER) {
         entry->refusals += arrival->outcome.answer != SCRIPTED_DEFER;
@@ -403,7 +403,7 @@ static void arrive(struct scripted_world *world, struct handle *sender, struct s
 
 /* --- the execution of events --- */
 
-static void deliver(struct handle *handle, struct scripted_event *event)
+static void deliver_report(struct handle *handle, struct scripted_event *event)
 {
     struct report *report = event->report;
     struct watch *watch = scripted_find_watch(handle, report->id);
@@ -431,14 +431,14 @@ static void execute_event(struct scripted_world *world, struct scripted_event *e
     const struct watch *watch = event->handle == NULL ? NULL : scripted_find_watch(event->handle, event->id);
     switch (event->kind) {
     case EVENT_ARRIVAL:
-        arrive(world, world->kind == SCRIPTED_SHARED ? event->sender : event->handle, event);
+        handle_arrival(world, world->kind == SCRIPTED_SHARED ? event->sender : event->handle, event);
         break;
     case EVENT_REPORT:
-        deliver(event->handle, event);
+        deliver_report(event->handle, event);
         break;
     case EVENT_NEXT:
         if (current && (run->state == RUN_BEGINS || run->state == RUN_WAITS_RESULT)) {
-            next_step(world, run);
+            begin_next_step(world, run);
         }
         break;
     case EVENT_STEP_END:

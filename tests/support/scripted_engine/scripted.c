@@ -33,7 +33,7 @@ static void copy_steps(struct scripted_world *world, struct scripted_entry *entr
 }
 
 /* Drops the requests of this handle that have not arrived. In a shared world they arrive all the same. */
-static void forget_arrivals(struct handle *handle, const char *id)
+static void drop_arrivals(struct handle *handle, const char *id)
 {
     struct scripted_world *world = handle->world;
     for (struct scripted_event **at = &world->events; world->kind == SCRIPTED_IN_NODE && *at != NULL;) {
@@ -49,7 +49,7 @@ static void forget_arrivals(struct handle *handle, const char *id)
 }
 
 /* Of two unanswered starts only the later one may be refused (engine.h). */
-static void forget_refusals(struct handle *handle, const char *id)
+static void drop_refusals(struct handle *handle, const char *id)
 {
     for (struct scripted_event **at = &handle->world->events; *at != NULL;) {
         struct scripted_event *event = *at;
@@ -88,8 +88,8 @@ static enum weir_status scripted_start(struct engine *engine, const struct engin
     scripted_draw_outcome(world, entry, &arrival.outcome);
     copy_steps(world, entry, start, &arrival);
     scripted_enter_watch(handle, start->id, start->fence);
-    forget_refusals(handle, start->id);
-    forget_arrivals(handle, start->id); /* inside one process the order of requests is fixed */
+    drop_refusals(handle, start->id);
+    drop_arrivals(handle, start->id); /* inside one process the order of requests is fixed */
     if (handle->stopping) {
         arrival.outcome.answer = SCRIPTED_DEFER;
         scripted_answer(handle, REPORT_REFUSED, &arrival);
@@ -140,12 +140,12 @@ static void scripted_abandon(struct engine *engine, const char *id, int64_t fenc
         if (run != NULL) {
             scripted_remove_run(world, run);
         }
-        forget_arrivals(handle, watch->id);
+        drop_arrivals(handle, watch->id);
         scripted_drop_watch(handle, watch->id);
     }
 }
 
-static void step_was_recorded(struct scripted_world *world, struct run *run, const struct recorded *recorded)
+static void handle_recorded_step(struct scripted_world *world, struct run *run, const struct recorded *recorded)
 {
     if (recorded->step_index != run->step || (run->state != RUN_WAITS_BEGIN && run->state != RUN_WAITS_RESULT)) {
         return;
@@ -165,7 +165,7 @@ static void step_was_recorded(struct scripted_world *world, struct run *run, con
     }
 }
 
-static void was_recorded(struct handle *handle, const struct recorded *recorded)
+static void handle_recorded(struct handle *handle, const struct recorded *recorded)
 {
     struct scripted_world *world = handle->world;
     const struct watch *watch = scripted_find_watch(handle, recorded->id);
@@ -182,11 +182,11 @@ static void was_recorded(struct handle *handle, const struct recorded *recorded)
         if (over) {
             scripted_remove_run(world, run);
         } else if (recorded->kind == REPORT_STEP) {
-            step_was_recorded(world, run, recorded);
+            handle_recorded_step(world, run, recorded);
         }
     }
     if (over) {
-        forget_arrivals(handle, recorded->id);
+        drop_arrivals(handle, recorded->id);
         scripted_drop_watch(handle, recorded->id);
     }
 }
@@ -195,7 +195,7 @@ static void scripted_recorded(struct engine *engine, const struct recorded *reco
 {
     struct handle *handle = handle_of(engine);
     for (size_t i = 0; i < count && !handle->crashed; i++) {
-        was_recorded(handle, &recorded[i]);
+        handle_recorded(handle, &recorded[i]);
     }
 }
 
@@ -271,7 +271,7 @@ static void scripted_stop(struct engine *engine, bool interrupt)
         if (run != NULL && (run->state == RUN_ENDED || run->state == RUN_GIVEN_BACK)) {
             continue; /* its end is on its way */
         }
-        forget_arrivals(handle, watch->id);
+        drop_arrivals(handle, watch->id);
         if (run != NULL) {
             scripted_close_in_ledger(world, run);
             scripted_drop_run_events(world, run);
@@ -284,7 +284,7 @@ static void scripted_stop(struct engine *engine, bool interrupt)
 static void drop_node(struct handle *handle, bool linger)
 {
     struct scripted_world *world = handle->world;
-    forget_arrivals(handle, NULL);
+    drop_arrivals(handle, NULL);
     for (struct run *run = world->runs, *next; run != NULL; run = next) {
         next = run->next;
         if (run->handle != handle) {

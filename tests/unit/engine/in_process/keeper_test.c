@@ -586,11 +586,11 @@ static void closing_kills_what_runs(void **state)
 static void keeper_ends_with_its_link_although_a_child_of_the_host_has_a_copy(void **state)
 {
     (void)state;
-    struct keeper_link link;
+    struct keeper_client link;
     struct weir_error error;
     int held[2];
     char byte;
-    assert_int_equal(keeper_link_open(&link, &error), WEIR_OK);
+    assert_int_equal(keeper_client_open(&link, &error), WEIR_OK);
     assert_int_equal(pipe(held), 0);
     pid_t child = test_fork();
     assert_true(child >= 0);
@@ -599,7 +599,7 @@ static void keeper_ends_with_its_link_although_a_child_of_the_host_has_a_copy(vo
         (void)!read(held[0], &byte, 1); /* until the test is over */
         _exit(0);
     }
-    keeper_link_close(&link);
+    keeper_client_close(&link);
     assert_true(WIFEXITED(link.wait_status)); /* by itself: it did not have to be killed */
     (void)close(held[0]);
     (void)close(held[1]);
@@ -638,17 +638,17 @@ static void ignore_alarm(int number)
 static void signals_do_not_make_the_wait_for_a_keeper_longer(void **state)
 {
     (void)state;
-    struct keeper_link link;
+    struct keeper_client link;
     struct weir_error error;
     struct sigaction before;
     struct sigaction handler = {.sa_handler = ignore_alarm};
     const struct itimerval often = {.it_interval = {.tv_usec = 50000}, .it_value = {.tv_usec = 50000}};
     const struct itimerval never = {.it_value = {.tv_usec = 0}};
-    assert_int_equal(keeper_link_open(&link, &error), WEIR_OK);
+    assert_int_equal(keeper_client_open(&link, &error), WEIR_OK);
     assert_int_equal(kill(link.pid, SIGSTOP), 0);
     assert_int_equal(sigaction(SIGALRM, &handler, &before), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
-    keeper_link_close(&link);
+    keeper_client_close(&link);
     assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
     assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
     assert_true(WIFSIGNALED(link.wait_status) && WTERMSIG(link.wait_status) == SIGKILL);
