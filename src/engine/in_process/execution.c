@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/in_process/execution_outcome.h"
+#include "engine/in_process/in_process_options.h"
 #include "engine/in_process/runner.h"
 #include "engine/in_process/step_run.h"
 

@@ -14,25 +14,7 @@
 #define WEIR_ENGINE_IN_PROCESS_H
 
 #include "engine/engine.h"
-#include "weir/handler.h"
-
-struct in_process_options {
-    size_t max_running;        /* executions at once: the capacity; 0 = IN_PROCESS_RUNNING_DEFAULT */
-    size_t handler_threads;    /* at most 16; 0 = one more than there are processors */
-    size_t max_parallel_steps; /* of one execution; 0 = IN_PROCESS_PARALLEL_DEFAULT */
-    bool allow_exec;           /* exec steps are refused (error code `exec_not_allowed`) unless this is set */
-    bool exec_unguarded;       /* processes of exec steps may signal this process and its keeper (keeper_guard.h) */
-    /* Absolute paths, or names that are found in the absolute parts of PATH; NULL-terminated; NULL = all programs, when
-     * allow_exec. */
-    const char *const *exec_allow_list;
-    const struct weir_handler *handlers; /* copied */
-    size_t handler_count;
-    const struct clock *clock;
-};
-
-enum { IN_PROCESS_RUNNING_DEFAULT = 1000, IN_PROCESS_PARALLEL_DEFAULT = 32 };
-/* The delay after a refusal that another node, or this one later, may not repeat. */
-#define IN_PROCESS_REFUSAL_DELAY_US (10 * MICROSECONDS_PER_SECOND)
+#include "engine/in_process/in_process_options.h"
 
 /* Forks the keeper, a small process with one thread. Call it while the process has one thread, or at least before the
  * node's threads. The child uses async-signal-safe calls only. Errors: WEIR_SYSTEM (fork, pipe), WEIR_INVALID_ARGUMENT

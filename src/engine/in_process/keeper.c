@@ -41,6 +41,7 @@
 
 #include "base/error.h"
 #include "engine/in_process/keeper_child.h"
+#include "engine/in_process/keeper_protocol.h"
 #include "engine/in_process/keeper_search.h"
 #include "engine/in_process/keeper_slots.h"
 #include "engine/in_process/keeper_watcher.h"

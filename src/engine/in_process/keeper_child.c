@@ -25,8 +25,8 @@
 
 #include "base/file_limit.h"
 #include "engine/in_process/evaluator_process.h"
-#include "engine/in_process/keeper.h"
 #include "engine/in_process/keeper_mark.h"
+#include "engine/in_process/keeper_protocol.h"
 
 /* Sends the reason to the node itself: the keeper only sees an exit status. */
 _Noreturn static void report_failed_start(int socket, uint64_t ticket, enum keeper_stage stage, int native)

@@ -24,6 +24,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "engine/in_process/keeper.h"
 
 struct keeper_queued {
     struct keeper_queued *next;

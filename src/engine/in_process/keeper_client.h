@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "engine/in_process/keeper.h"
+#include "engine/in_process/keeper_protocol.h"
 #include "weir/status.h"
 
 /* Close waits so long for the keeper to kill everything. Then it kills the keeper, and the kernel kills its children. */

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "engine/in_process/keeper.h"
+#include "engine/in_process/keeper_protocol.h"
 
 enum keeper_slot_state {
     SLOT_FREE,

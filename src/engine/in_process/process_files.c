@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "engine/in_process/keeper.h"
+#include "engine/in_process/keeper_protocol.h"
 
 /* --- commands --- */
 

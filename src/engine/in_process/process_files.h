@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 
-/* The strings of one command, in keeper.h's layout. Fill argv, then env, then cwd. */
+/* The strings of one command, in the layout of keeper_protocol.h. Fill argv, then env, then cwd. */
 struct process_command {
     struct text strings;
     uint32_t argc;

@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "engine/in_process/in_process.h"
+#include "engine/in_process/in_process_options.h"
+#include "weir/status.h"
 
 enum { INHERITED_VARIABLES = 3 };
 

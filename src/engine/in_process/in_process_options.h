@@ -1,0 +1,30 @@
+/* The options of an in-process engine, with their defaults. The caller owns the strings and arrays; the engine copies them.
+ */
+#ifndef WEIR_ENGINE_IN_PROCESS_OPTIONS_H
+#define WEIR_ENGINE_IN_PROCESS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/clock.h"
+#include "weir/handler.h"
+
+struct in_process_options {
+    size_t max_running;        /* executions at once: the capacity; 0 = IN_PROCESS_RUNNING_DEFAULT */
+    size_t handler_threads;    /* at most 16; 0 = one more than there are processors */
+    size_t max_parallel_steps; /* of one execution; 0 = IN_PROCESS_PARALLEL_DEFAULT */
+    bool allow_exec;           /* exec steps are refused (error code `exec_not_allowed`) unless this is set */
+    bool exec_unguarded;       /* processes of exec steps may signal this process and its keeper (keeper_guard.h) */
+    /* Absolute paths, or names that are found in the absolute parts of PATH; NULL-terminated; NULL = all programs, when
+     * allow_exec. */
+    const char *const *exec_allow_list;
+    const struct weir_handler *handlers; /* copied */
+    size_t handler_count;
+    const struct clock *clock;
+};
+
+enum { IN_PROCESS_RUNNING_DEFAULT = 1000, IN_PROCESS_PARALLEL_DEFAULT = 32 };
+/* The delay after a refusal that another node, or this one later, may not repeat. */
+#define IN_PROCESS_REFUSAL_DELAY_US (10 * MICROSECONDS_PER_SECOND)
+
+#endif
