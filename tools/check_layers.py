@@ -15,8 +15,7 @@ import tempfile
 
 PUBLIC = 'weir/'
 RULES = ('base/', 'queue/', 'definition/', PUBLIC)  # what everything but base and the public headers may use
-STORE_DRIVER = RULES + ('observe/', 'store/store.h', 'store/driver.h', 'store/reading.h', 'store/refusal.h',
-                        'engine/engine.h')
+STORE_DRIVER = RULES + ('observe/', 'store/store.h', 'store/driver.h', 'store/reading.h', 'store/refusal.h')
 ENGINE_DRIVER = RULES + ('observe/', 'engine/engine.h', 'engine/driver.h')
 
 # (where, what it may include beside its own folder). The first row that fits a file counts. A name that ends with '/' is

@@ -38,19 +38,13 @@ REMEDY = {
 
 # The areas that are above the goal, with their limits. An area that is not listed keeps the goal.
 LIMITS = {
-    'CHANGELOG.md': {'what': 4.5, 'who': 2.3, 'tell': 7.3},
+    'CHANGELOG.md': {'what': 4.1, 'who': 2.1, 'tell': 6.2},
     'README.md': {'who': 2.0},
     'SECURITY.md': {'who': 1.3},
-    'bench': {'what': 11.2, 'who': 1.9, 'tell': 2.5},
-    'docs/temporal.md': {'who': 1.3},
-    'messages': {'tell': 2.4},
-    'src/base': {'tell': 1.4},
-    'src/cli': {'what': 5.5, 'who': 1.5, 'tell': 5.0},
-    'src/engine': {'what': 8.1, 'who': 1.9, 'tell': 4.1},
-    'src/engine/temporal': {'what': 11.7, 'who': 2.4, 'tell': 7.1, 'nobody': 3.1},
-    'src/grpc': {'what': 10.1, 'who': 1.6, 'tell': 7.3},
-    'tests': {'what': 13.4, 'who': 2.6, 'tell': 5.5, 'nobody': 3.5},
-    'tests/promises.md': {'mean': 22.8},
+    'bench': {'what': 7.6, 'who': 1.2, 'tell': 2.1},
+    'docs/temporal.md': {'who': 1.2},
+    'tests': {'what': 7.3, 'who': 1.9, 'tell': 2.9},
+    'tests/promises.md': {'mean': 22.6},
 }
 
 # The first commit under the rule for subjects.

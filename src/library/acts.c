@@ -13,6 +13,7 @@ enum { ACT_SET = 500 };
 
 static const char actor[] = "library";
 
+/* Without a condition the store would act on every execution. */
 static bool has_condition(const struct weir_filter *filter)
 {
     return filter->id != NULL || filter->workspace != NULL || filter->workflow != NULL || filter->group != NULL ||
@@ -35,6 +36,7 @@ static enum weir_status judge_one(const char *id, const struct bulk_result *resu
     return WEIR_OK;
 }
 
+/* 1. Act on the next set. 2. Add its counts. 3. Go on behind its last id, until the store reports no more. */
 static enum weir_status act_in_sets(struct store *handle, enum bulk_act act, const struct execution_filter *filter,
                                     const char *reason, struct weir_acted *acted, struct weir_error *error)
 {

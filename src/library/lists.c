@@ -35,6 +35,7 @@ enum weir_status filter_of(const struct weir_filter *filter, struct execution_fi
     return WEIR_OK;
 }
 
+/* Reads one page through a borrowed handle. */
 static enum weir_status read_list_page(struct weir *weir, const struct list_options *options, json_t **ret_page,
                                        struct weir_error *error)
 {

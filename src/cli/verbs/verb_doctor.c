@@ -313,10 +313,11 @@ static void report_free_role(struct doctor *doctor, int64_t alive, const char *t
         report_check(doctor, SIGN_WARN, "scheduler",
                      "%s; no execution starts until a live node takes the role, usually within 3 s", text);
     } else {
-        report_check(doctor, is_needed ? SIGN_BAD : SIGN_WARN, "scheduler",
-                     "%s; no execution starts. The live nodes do not take the role: they stop (`weir node list`) or do not reach"
-                     " the store (`store.failed` in their logs); run `weir serve`",
-                     text);
+        report_check(
+            doctor, is_needed ? SIGN_BAD : SIGN_WARN, "scheduler",
+            "%s; no execution starts. The live nodes do not take the role: they stop (`weir node list`) or do not reach"
+            " the store (`store.failed` in their logs); run `weir serve`",
+            text);
     }
 }
 

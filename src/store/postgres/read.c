@@ -12,8 +12,8 @@
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/link/result_json.h"
 #include "store/postgres/postgres_store.h"
-#include "store/reading.h"
 #include "store/postgres/read.h"
+#include "store/reading.h"
 
 #define FIRST_ID "00000000-0000-0000-0000-000000000000"
 #define LAST_ID "ffffffff-ffff-ffff-ffff-ffffffffffff"

@@ -449,7 +449,7 @@ static void free_capacity_grows_only_after_durable_ends(void **state)
     assert_int_equal(engine_free_capacity(own.engine), 2);
     recorder_answer(&own.recorder, end, WEIR_OK);
     assert_int_equal(engine_free_capacity(own.engine), 3); /* at once: a dispatcher that wakes up now finds it */
-    recorder_answer(&own.recorder, end, WEIR_OK); /* twice frees nothing twice */
+    recorder_answer(&own.recorder, end, WEIR_OK);          /* twice frees nothing twice */
     engine_describe(own.engine, engine_fixture_id(1), 1);
     (void)engine_fixture_expect(&own, REPORT_ABSENT, 1, NULL, -1, 1);
     assert_int_equal(engine_free_capacity(own.engine), 3);
