@@ -1,5 +1,15 @@
-/* The end of an execution as its own worker reports it: made of the existing verbs, so no driver has a part in it. The
- * record decides, which is conditional on the fence. */
+/* The end of an execution as its own worker reports it: made of the existing verbs, so no driver has a part in it.
+ *
+ * 1. Read the execution. The end of an ended one is compared: the same end again is no failure, because a worker repeats a
+ * call whose answer was lost.
+ * 2. Refuse an execution that runs inside a node: only that node knows when its steps have ended.
+ * 3. Compare fence and run, if the worker names them, so that the worker of an older run cannot end the present one.
+ * 4. Record the end under the fence that was read. The record decides: with another fence it changes nothing.
+ * 5. After a lost race, read again and repeat, at most TRIES_MAX times: a handover between reading and recording changes
+ * the fence.
+ *
+ * It never writes without a fence. Runs in the thread of the caller: a command or an embedding program.
+ */
 #include <string.h>
 
 #include "base/error.h"
@@ -10,6 +20,7 @@
 
 enum { TRIES_MAX = 5 }; /* an execution is handed over as many times while we look */
 
+/* The text of a key; NULL without one. */
 static const char *text_at(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
@@ -17,6 +28,7 @@ static const char *text_at(const json_t *object, const char *key)
 
 /* --- may it be reported? --- */
 
+/* Whether the definition runs on an engine outside of the node. */
 static bool is_run_outside(const json_t *workflow)
 {
     const char *text = text_at(workflow, "definition");
@@ -34,6 +46,7 @@ struct versions {
     size_t outside;
 };
 
+/* Counts the versions that fit the execution, and those that run outside. */
 static bool count_version(void *context, const json_t *workflow)
 {
     struct versions *versions = context;
@@ -97,6 +110,7 @@ static const json_t *noted_run(const json_t *execution)
     return NULL;
 }
 
+/* Records the end, with the ids of the run that the node has noted. */
 static enum weir_status record_completion(struct store *store, const json_t *execution, const struct completion *completion,
                                           enum weir_status *ret_outcome, struct weir_error *error)
 {
@@ -196,6 +210,7 @@ static enum weir_status complete_once(struct store *store, const struct completi
     return status;
 }
 
+/* Checks lengths, and that the result is JSON. */
 static enum weir_status check_completion(const struct completion *completion, struct weir_error *error)
 {
     json_t *result = NULL;
@@ -218,6 +233,7 @@ static enum weir_status check_completion(const struct completion *completion, st
 
 enum weir_status store_complete(struct store *store, const struct completion *completion, struct weir_error *error)
 {
+    INVARIANT(store != NULL && completion != NULL && completion->id != NULL);
     enum weir_status outcome = WEIR_OK;
     enum weir_status status = check_completion(completion, error);
     for (int i = 0; i < TRIES_MAX && status == WEIR_OK; i++) {

@@ -1,4 +1,9 @@
-/* The parts that both stores share: checks of requests to enqueue, the stored form of a definition, pages of events. */
+/* Checks of requests to enqueue, the refusal of an unknown group, and the columns of a definition.
+ *
+ * The checks need no database: lengths, UTF-8, ranges, and params that are a JSON object. store_enqueue() runs them once
+ * for each request, so that all drivers refuse the same requests with the same texts. Whether workspace, workflow and group
+ * exist is for the driver to find out. Nothing here keeps state; the functions run in the thread of the caller.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +41,7 @@ enum weir_status group_refuse(const char *name, const char *const *groups, size_
     return WEIR_NOT_FOUND;
 }
 
+/* Params must be a JSON object of limited length. */
 static enum weir_status check_params(const struct enqueue_request *request, struct weir_error *error)
 {
     if (enqueue_has_no_params(request)) {
@@ -69,6 +75,7 @@ static enum weir_status check_params(const struct enqueue_request *request, stru
     return status;
 }
 
+/* A name must be present, short enough and UTF-8. */
 static enum weir_status check_text(const char *what, const char *text, size_t most, struct weir_error *error)
 {
     size_t length = text == NULL ? 0 : strlen(text);
@@ -120,6 +127,7 @@ enum weir_status enqueue_request_check(const struct enqueue_request *request, st
 enum weir_status enqueue_requests_check(const struct enqueue_request *requests, size_t count,
                                         struct enqueue_result *results, size_t *ret_valid, struct weir_error *error)
 {
+    INVARIANT(count == 0 || (requests != NULL && results != NULL && ret_valid != NULL));
     size_t valid = 0;
     for (size_t i = 0; i < count; i++) {
         results[i] = (struct enqueue_result){.status = WEIR_OK};
@@ -135,6 +143,7 @@ enum weir_status enqueue_requests_check(const struct enqueue_request *requests, 
 
 void definition_facts_read(const char *text, struct definition_facts *ret_facts)
 {
+    INVARIANT(text != NULL && ret_facts != NULL);
     json_t *value = NULL;
     *ret_facts = (struct definition_facts){.attempts_max = 0};
     if (json_read(text, strlen(text), &value, NULL) == WEIR_OK) {

@@ -21,6 +21,7 @@ static void open_value(json_t *step, const char *key)
     }
 }
 
+/* Does so for the output and the variables of each step. */
 static void open_outputs(json_t *steps)
 {
     size_t i;
@@ -35,6 +36,7 @@ static void open_outputs(json_t *steps)
 enum weir_status store_list(struct store *store, const struct list_options *options, json_t **ret_page,
                             struct weir_error *error)
 {
+    INVARIANT(options != NULL && ret_page != NULL);
     if (options->limit > LIST_LIMIT_MOST) {
         error_set(error, WEIR_INVALID_ARGUMENT, "a page has at most %d items", LIST_LIMIT_MOST);
         error_hint(error, "go on with the cursor of the page before");
@@ -56,6 +58,7 @@ enum weir_status store_list(struct store *store, const struct list_options *opti
 enum weir_status store_list_each(struct store *store, const struct list_options *options,
                                  bool (*visit)(void *context, const json_t *row), void *context, struct weir_error *error)
 {
+    INVARIANT(visit != NULL);
     struct list_options page_options = *options;
     enum weir_status status;
     json_t *page = NULL;
@@ -86,6 +89,7 @@ static const char *id_of_workflow(const char *id)
 
 enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution, struct weir_error *error)
 {
+    INVARIANT(id != NULL && ret_execution != NULL);
     struct call call = call_begin(store, "show", error);
     enum weir_status status = store->driver->show(store, id_of_workflow(id), ret_execution, &call.own);
     if (status == WEIR_OK) {
@@ -124,6 +128,7 @@ static void drop_past_wait(json_t *why)
 
 enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)
 {
+    INVARIANT(id != NULL && ret_why != NULL);
     struct call call = call_begin(store, "why", error);
     enum weir_status status = store->driver->why(store, id_of_workflow(id), ret_why, &call.own);
     if (status == WEIR_OK) {
@@ -135,5 +140,6 @@ enum weir_status store_why(struct store *store, const char *id, json_t **ret_why
 
 enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
 {
+    INVARIANT(ret_status != NULL);
     CALL(store, "status", error, store->driver->status(store, workspaces_max, ret_status, detail));
 }

@@ -47,6 +47,7 @@ static bool is_too_long(const char *error)
     return error != NULL && strnlen(error, ERROR_TEXT_MAX + 1) > ERROR_TEXT_MAX;
 }
 
+/* A copy of the text, cut at a boundary between characters. */
 static char *cut_error(const char *error)
 {
     size_t length = ERROR_TEXT_MAX;
@@ -74,6 +75,7 @@ static void shortened_close(struct shortened *shortened)
     free(shortened->records);
 }
 
+/* Copies the records, with texts that are cut where they are too long. */
 static bool shorten(struct shortened *shortened, const struct record *records, size_t count)
 {
     shortened->records = calloc(count, sizeof *shortened->records);
@@ -123,6 +125,7 @@ static enum weir_status record_bounded(struct store *store, int64_t node_id, str
 enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                               struct record_summary *ret_summary, struct weir_error *error)
 {
+    INVARIANT(store != NULL && ret_summary != NULL);
     if (count > RECORD_BATCH_MOST || (count > 0 && records == NULL)) {
         return error_set(error, WEIR_MISUSE, "a set has at most %d records", RECORD_BATCH_MOST);
     }

@@ -14,6 +14,7 @@ enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct
                             const char *after, size_t limit, const char *actor, const char *why,
                             struct bulk_result *ret_result, struct weir_error *error)
 {
+    INVARIANT(ret_result != NULL);
     if (limit == 0 || limit > LIST_LIMIT_MOST || filter == NULL || after == NULL) {
         return error_set(error, WEIR_MISUSE, "a bulk act takes 1 to %d executions at a time", LIST_LIMIT_MOST);
     }
@@ -26,6 +27,7 @@ enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct
          store->driver->bulk(store, act, filter, after, limit, actor, why, ret_result, detail));
 }
 
+/* A name must be short enough, UTF-8 and without control characters. */
 static enum weir_status check_name(const char *what, const char *name, size_t most, struct weir_error *error)
 {
     size_t length = name == NULL ? 0 : strlen(name);
@@ -43,6 +45,7 @@ static enum weir_status check_name(const char *what, const char *name, size_t mo
 
 enum weir_status store_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error)
 {
+    INVARIANT(change != NULL);
     enum weir_status status = check_name("plan", change->name, PLAN_NAME_MAX, error);
     if (status != WEIR_OK) {
         return status;
@@ -72,6 +75,7 @@ static enum weir_status change_blank_workspace(struct store *store, const struct
 
 enum weir_status store_set_workspace(struct store *store, const struct workspace_change *change, struct weir_error *error)
 {
+    INVARIANT(change != NULL);
     enum weir_status status = check_name("workspace", change->name, WORKSPACE_NAME_MAX, error);
     if (status != WEIR_OK) {
         return status;
@@ -93,6 +97,7 @@ enum weir_status store_set_paused(struct store *store, const char *group, bool p
 enum weir_status store_publish(struct store *store, const char *name, const char *workspace, const char *text,
                                struct published *ret_published, struct weir_error *error)
 {
+    INVARIANT(text != NULL && ret_published != NULL);
     enum weir_status status = check_name("workflow", name, WORKFLOW_NAME_MAX, error);
     if (status != WEIR_OK) {
         return status;
@@ -107,6 +112,7 @@ enum weir_status store_publish(struct store *store, const char *name, const char
 
 /* --- locks --- */
 
+/* A lock needs a name, and a holder unless an operator frees it. */
 static enum weir_status check_lock(const struct lock_request *request, bool needs_holder, struct weir_error *error)
 {
     size_t length = request->name == NULL ? 0 : strlen(request->name);
@@ -125,6 +131,7 @@ static enum weir_status check_lock(const struct lock_request *request, bool need
 
 enum weir_status store_lock(struct store *store, const struct lock_request *request, struct weir_error *error)
 {
+    INVARIANT(request != NULL);
     enum weir_status status = check_lock(request, true, error);
     if (status != WEIR_OK) {
         return status;
@@ -140,6 +147,7 @@ enum weir_status store_lock(struct store *store, const struct lock_request *requ
 
 enum weir_status store_lock_extend(struct store *store, const struct lock_request *request, struct weir_error *error)
 {
+    INVARIANT(request != NULL);
     enum weir_status status = check_lock(request, true, error);
     if (status != WEIR_OK) {
         return status;
@@ -149,6 +157,7 @@ enum weir_status store_lock_extend(struct store *store, const struct lock_reques
 
 enum weir_status store_unlock(struct store *store, const struct lock_request *request, struct weir_error *error)
 {
+    INVARIANT(request != NULL);
     enum weir_status status = check_lock(request, false, error);
     if (status != WEIR_OK) {
         return status;

@@ -1,4 +1,14 @@
-/* Each verb once: check the arguments, measure, emit, call the driver. */
+/* The verbs of the queue: opening, schema, enqueue, scheduling, inbox, nodes, recovery, wake-ups. Each stands here once,
+ * for all drivers.
+ *
+ * A verb does four things: check the arguments that a program can get wrong, begin a call (call.h), call the driver, and
+ * emit the events of the outcome. Outputs are written only on success, so that a caller never sees a half of an answer. The
+ * driver of a URL is found by its scheme; a text without a scheme is the path of a SQLite file, unless it looks like
+ * another thing that may hold a password.
+ *
+ * It never looks into a database and never repeats a call: the caller knows whether a repetition is safe. Records, settings
+ * and reading have files of their own (record_verb.c, settings_verbs.c, reading_verbs.c). Runs in the thread of the handle.
+ */
 #include "store/store.h"
 
 #include <stdio.h>
@@ -47,11 +57,13 @@ const char *bulk_act_name(enum bulk_act act)
 
 /* --- opening --- */
 
+/* Whether the URL begins with the scheme. */
 static bool is_scheme(const char *scheme, const char *url, size_t length)
 {
     return scheme != NULL && strlen(scheme) == length && strncmp(url, scheme, length) == 0;
 }
 
+/* The driver of a URL, and the part behind the scheme; NULL sets the error. */
 static const struct store_driver *driver_of(const char *url, const char **ret_location, struct weir_error *error)
 {
     const char *colon = strchr(url, ':');
@@ -95,6 +107,7 @@ enum weir_status store_open(const struct store_options *options, struct store **
 
 enum weir_status store_open_again(const struct store *store, struct store **ret_store, struct weir_error *error)
 {
+    INVARIANT(store != NULL && ret_store != NULL);
     struct weir_error own = {.status = WEIR_OK};
     enum weir_status status = store->driver->open_again(store, ret_store, &own);
     if (status != WEIR_OK && error != NULL) {
@@ -112,11 +125,13 @@ void store_close(struct store *store)
 
 const char *store_url(const struct store *store)
 {
+    INVARIANT(store != NULL);
     return store->url;
 }
 
 unsigned store_features(const struct store *store)
 {
+    INVARIANT(store != NULL);
     return store->driver->features;
 }
 
@@ -128,17 +143,20 @@ enum weir_status store_require_schema(struct store *store, struct weir_error *er
 enum weir_status store_plan(struct store *store, struct arena *arena, const struct store_migration **ret_migrations,
                             size_t *ret_count, struct weir_error *error)
 {
+    INVARIANT(arena != NULL && ret_migrations != NULL && ret_count != NULL);
     CALL(store, "plan", error, store->driver->plan(store, arena, ret_migrations, ret_count, detail));
 }
 
 void store_set_progress(struct store *store, store_progress *progress, void *context)
 {
+    INVARIANT(store != NULL);
     store->progress = progress;
     store->progress_context = context;
 }
 
 enum weir_status store_report_progress(const struct store *store, int64_t done, int64_t total, struct weir_error *error)
 {
+    INVARIANT(total >= 0);
     if (store->progress != NULL) {
         FAILPOINT("in_progress");
         if (!store->progress(store->progress_context, done, total)) {
@@ -160,6 +178,7 @@ enum weir_status store_migrate(struct store *store, int *ret_applied, struct wei
 
 enum weir_status store_check(struct store *store, json_t **ret_problems, struct weir_error *error)
 {
+    INVARIANT(ret_problems != NULL);
     CALL(store, "check", error, store->driver->check(store, ret_problems, detail));
 }
 
@@ -170,6 +189,7 @@ enum weir_status store_backup(struct store *store, const char *path, struct weir
 
 enum weir_status store_time(struct store *store, int64_t *ret_now_us, struct weir_error *error)
 {
+    INVARIANT(ret_now_us != NULL);
     CALL(store, "time", error, store->driver->time(store, ret_now_us, detail));
 }
 
@@ -223,6 +243,7 @@ enum weir_status store_role(struct store *store, const struct role_request *requ
 enum weir_status store_schedule(struct store *store, struct schedule_call *request, struct arena *arena,
                                 struct schedule_answer *ret_answer, struct weir_error *error)
 {
+    INVARIANT(request != NULL && arena != NULL && ret_answer != NULL);
     if (request->node_id <= 0 || request->epoch <= 0 || request->assignment_count > CLAIM_BATCH_MOST ||
         request->read_count > SCHEDULER_READS_MOST || (request->load && request->assignment_count > 0)) {
         return error_set(error, WEIR_MISUSE, "a round of the scheduler needs a node, an epoch and at most %d assignments",
@@ -248,6 +269,7 @@ enum weir_status store_publish_books(struct store *store, int64_t node_id, int64
 enum weir_status store_inbox(struct store *store, int64_t node_id, struct inbox_position *position, size_t limit,
                              struct arena *arena, struct inbox *ret_inbox, struct weir_error *error)
 {
+    INVARIANT(arena != NULL && ret_inbox != NULL);
     if (node_id <= 0 || position == NULL || limit > CLAIM_BATCH_MOST) {
         return error_set(error, WEIR_MISUSE, "an inbox needs a node, a position and a limit of at most %d",
                          CLAIM_BATCH_MOST);
@@ -267,6 +289,7 @@ enum weir_status store_inbox(struct store *store, int64_t node_id, struct inbox_
 enum weir_status store_read_definition(struct store *store, int64_t definition_id, struct arena *arena,
                                        struct definition_text *ret_definition, struct weir_error *error)
 {
+    INVARIANT(arena != NULL && ret_definition != NULL);
     CALL(store, "read_definition", error,
          store->driver->read_definition(store, definition_id, arena, ret_definition, detail));
 }
@@ -295,6 +318,7 @@ enum weir_status store_node_target(struct store *store, int64_t node_id, const s
 
 enum weir_status store_node_beat(struct store *store, int64_t node_id, struct node_beat *beat, struct weir_error *error)
 {
+    INVARIANT(beat != NULL);
     CALL(store, "node_beat", error, store->driver->node_beat(store, node_id, beat, detail));
 }
 
@@ -312,6 +336,7 @@ enum weir_status store_set_desired_state(struct store *store, const char *name, 
 enum weir_status store_recover(struct store *store, const struct recover_options *options,
                                struct recover_result *ret_result, struct weir_error *error)
 {
+    INVARIANT(options != NULL && ret_result != NULL);
     if (options->limit == 0 || options->limit > RECOVER_BATCH || options->handovers_max <= 0) {
         return error_set(error, WEIR_MISUSE, "recover takes 1 to %d items and a handovers_max", RECOVER_BATCH);
     }
@@ -337,6 +362,7 @@ enum weir_status store_recover(struct store *store, const struct recover_options
 enum weir_status store_take_requests(struct store *store, int64_t node_id, struct arena *arena,
                                      struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
 {
+    INVARIANT(arena != NULL && ret_requests != NULL && ret_count != NULL);
     CALL(store, "take_requests", error,
          store->driver->take_requests(store, node_id, arena, ret_requests, ret_count, detail));
 }
@@ -345,6 +371,7 @@ enum weir_status store_take_requests(struct store *store, int64_t node_id, struc
 
 int store_wake_fd(struct store *store)
 {
+    INVARIANT(store != NULL);
     return store->driver->wake_fd(store);
 }
 
@@ -357,5 +384,6 @@ void store_wake_for(struct store *store, int64_t node_id, bool schedules)
 
 bool store_wake_drain(struct store *store, int64_t *ret_again_us)
 {
+    INVARIANT(store != NULL && ret_again_us != NULL);
     return store->driver->wake_drain(store, ret_again_us);
 }

@@ -1,4 +1,10 @@
-/* URLs of stores: the part that may be shown, and texts that are no URL. */
+/* URLs of stores: the form that may be shown, and texts that are not URLs.
+ *
+ * A password may stand in the user part, in the query, or in a keyword text of libpq. The form that may be shown masks all
+ * of them, also when the URL is wrong, because a wrong URL is the one that an error message shows. It masks too much rather
+ * than too little: a key with a % in it counts as a secret. A text that looks like a URL without its colon is never taken
+ * as the path of a file, because the file would have a password as its name. Runs in any thread.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +45,7 @@ static bool is_secret(const char *key, size_t length)
     return memchr(key, '%', length) != NULL || (length >= letters && strncmp(key + length - letters, word, letters) == 0);
 }
 
+/* Masks the values of secret keys in the query. */
 static void mask_values(char *shown, size_t size)
 {
     size_t at = 0;
@@ -67,6 +74,7 @@ void store_url_shown(const char *url, char *to, size_t size)
     text_copy(to, size, shown);
 }
 
+/* Whether the text is the keyword form of libpq. */
 static bool has_keyword(const char *url)
 {
     static const char *const keywords[] = {"host=", "hostaddr=", "port=", "dbname=", "user=", "password=", "service="};

@@ -175,7 +175,7 @@ void sqlite_store_tune_process(void)
 
 enum weir_status write_open(struct store *store, struct write *write, struct weir_error *error)
 {
-    INVARIANT(store != NULL && store->driver == &sqlite_store_driver);
+    INVARIANT(store != NULL && write != NULL);
     write->store = sqlite_of(store);
     if (write->store->read_only) {
         return refusal_read_only(store->url, error);
