@@ -68,6 +68,7 @@ enum weir_status weir_list(struct weir *weir, const struct weir_list_options *op
                                 .cursor = options->cursor,
                                 .limit = options->limit,
                                 .count = options->count};
+    /* Without an id the store would refuse the list in words about a filter that the caller has not given. */
     bool is_of_one = list.kind == LIST_EVENTS || list.kind == LIST_STEPS;
     if (is_of_one && options->filter.id == NULL) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "a list of events or steps needs filter.id, the execution");
@@ -130,6 +131,7 @@ enum weir_status weir_result(struct weir *weir, const char *id, char **ret_json,
         json_decref(execution);
         return status;
     }
+    /* A workflow of steps has the output of its last step; one on Temporal has the result of its run. */
     const json_t *steps = json_object_get(execution, "steps");
     size_t count = json_array_size(steps);
     json_t *result =

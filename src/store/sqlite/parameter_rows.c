@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/engine.h"
+#include "queue/step.h"
 #include "store/sqlite/sqlite_store.h"
 
 struct parameter_table {
