@@ -91,6 +91,7 @@ enum weir_status weir_usage(struct weir *weir, const char *workspace, char **ret
     if (status != WEIR_OK) {
         return status;
     }
+    /* The row must outlive the page that owns it. */
     json_t *row = json_incref(json_array_get(json_object_get(page, "items"), 0));
     json_decref(page);
     if (row == NULL) {
@@ -99,7 +100,7 @@ enum weir_status weir_usage(struct weir *weir, const char *workspace, char **ret
     return library_give_json(row, ret_json, error);
 }
 
-/* An end without a code or a text has NULL there. */
+/* The message has the state, and of a failure its code and its text, either of which may be missing. */
 static enum weir_status refuse_result(const json_t *execution, struct weir_error *error)
 {
     const char *state = json_string_value(json_object_get(execution, "status"));
