@@ -1,7 +1,7 @@
 /* One HTTP/2 connection: dialling, bytes in and out, timers, and the end of its calls. Part of grpc_client_step().
  *
  *   socket --read_socket()--> nghttp2 (session.c: frames become answers) --> call table
- *   call table --begin_call()--> nghttp2 --fill_output()--> output buffer --write_output()--> socket
+ *   call table --grpc_connection_begin_call()--> nghttp2 --fill_output()--> output buffer --write_output()--> socket
  *
  * The output buffer decides whether a call has left. output_total counts the bytes that nghttp2 has made; a call notes it
  * as written_at when its HEADERS frame is made. handed_over counts the bytes that the socket took. grpc_connection_end()
