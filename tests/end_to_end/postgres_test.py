@@ -114,7 +114,7 @@ def a_server_that_only_reads_is_told(weir):
 def a_server_that_is_not_there_is_told(weir):
     port = free_port()
     _refuses(weir, f'postgres://u:{SECRET}@127.0.0.1:{port}/db', 6, f'postgres://u@127.0.0.1:{port}/db', 'refused',
-             hint='running')
+             hint='server runs')
     _refuses(weir, f'postgres://u:{SECRET}@no-such-host.invalid/db', 6, 'no-such-host.invalid', hint='host')
     _refuses(weir, 'postgres:///db?host=/nonexistent', 6, '/nonexistent')
 
@@ -238,7 +238,7 @@ def a_schema_that_is_missing_older_newer_or_somebody_elses_is_told(weir):
     server.sql(f'DELETE FROM weir.schema_migrations WHERE version > {newest}', name)
 
     server.sql("UPDATE weir.schema_migrations SET name = '0001_other' WHERE version = 1", name)
-    _refuses(weir, url, 6, 'does not know')
+    _refuses(weir, url, 6, 'not in this program')
     server.sql("UPDATE weir.schema_migrations SET name = '0001_initial' WHERE version = 1", name)
 
     server.sql('CREATE SCHEMA taken; CREATE TABLE taken.something ()', name)

@@ -69,7 +69,7 @@ def what_cannot_be_asked_is_told(weir):
     apply_unheeded(weir)
     waiting = enqueue(weir, 'unheeded')  # no node: it is not started
     absent = weir.run('temporal', 'describe', waiting, '--timeout', TOLD)
-    assert absent.code == 3 and 'no such workflow: execution-' + waiting in absent.err, absent
+    assert absent.code == 3 and 'has no workflow execution-' + waiting in absent.err, absent
     assert weir.run('temporal', 'describe', '01a00000-0000-7000-8000-000000000000').code == 3
     alone = weir.run('temporal')
     assert alone.code == 2 and 'describe' in alone.err, alone
