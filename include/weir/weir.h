@@ -264,7 +264,8 @@ WEIR_MUST_CHECK enum weir_status weir_usage(struct weir *weir, const char *works
 /* The result of an execution that is COMPLETED, as JSON text: the output of its last step, or the result that
  * weir_complete() or Temporal reported; "null" if there is none. Errors: WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (it
  * has not ended, or not as COMPLETED; the message has its state and its error). */
-WEIR_MUST_CHECK enum weir_status weir_result(struct weir *weir, const char *id, char **ret_json, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status weir_read_result(struct weir *weir, const char *id, char **ret_json,
+                                                  struct weir_error *error);
 
 enum weir_act {
     WEIR_ACT_CANCEL,  /* as weir_cancel() */

@@ -111,12 +111,12 @@ static enum weir_status refuse_result(const json_t *execution, struct weir_error
                      code == NULL ? "" : code, text == NULL ? "" : ": ", text == NULL ? "" : text);
 }
 
-enum weir_status weir_result(struct weir *weir, const char *id, char **ret_json, struct weir_error *error)
+enum weir_status weir_read_result(struct weir *weir, const char *id, char **ret_json, struct weir_error *error)
 {
     struct store *handle = NULL;
     json_t *execution = NULL;
     if (id == NULL || ret_json == NULL) {
-        return error_set(error, WEIR_MISUSE, "weir_result needs an id and a place for the result");
+        return error_set(error, WEIR_MISUSE, "weir_read_result needs an id and a place for the result");
     }
     enum weir_status status = handle_borrow(weir, &handle, error);
     if (status == WEIR_OK) {

@@ -139,7 +139,7 @@ enum weir_status filter_find_id(struct connection *connection, const char *prefi
         return status;
     }
     struct execution_filter filter = {.id = lower};
-    struct selection selection;
+    struct selection selection = {.ids = NULL};
     status = filter_select_ids(connection, &filter, "", false, 2, &selection, error);
     if (status != WEIR_OK) {
         return status;

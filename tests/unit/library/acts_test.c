@@ -226,18 +226,18 @@ static void a_result_is_that_of_a_completed_execution(void **state)
     char *json = NULL;
     enqueue("good", good);
     enqueue("bad", bad);
-    assert_int_equal(weir_result(weir, good, &json, &error), WEIR_ILLEGAL_STATE);
+    assert_int_equal(weir_read_result(weir, good, &json, &error), WEIR_ILLEGAL_STATE);
     assert_non_null(strstr(error.message, "PENDING"));
     start_node();
     await(good, WEIR_END_COMPLETED);
     await(bad, WEIR_END_FAILED);
-    assert_int_equal(weir_result(weir, good, &json, &error), WEIR_OK);
+    assert_int_equal(weir_read_result(weir, good, &json, &error), WEIR_OK);
     assert_string_equal(json, "{\"sum\":42}");
     weir_free(json);
     json = NULL;
-    assert_int_equal(weir_result(weir, bad, &json, &error), WEIR_ILLEGAL_STATE);
+    assert_int_equal(weir_read_result(weir, bad, &json, &error), WEIR_ILLEGAL_STATE);
     assert_non_null(strstr(error.message, "no_money: the account is empty"));
-    assert_int_equal(weir_result(weir, UNKNOWN_ID, &json, &error), WEIR_EXECUTION_NOT_FOUND);
+    assert_int_equal(weir_read_result(weir, UNKNOWN_ID, &json, &error), WEIR_EXECUTION_NOT_FOUND);
     assert_null(json);
 }
 
