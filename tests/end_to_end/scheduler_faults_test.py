@@ -152,7 +152,8 @@ def many_workspaces_with_one_item_each_are_all_served(weir):
     weir.good('enqueue', '-', '-q', stdin=text)
     node = serve(weir, 'n1')
     serve(weir, 'n2')
-    wait_for('the end of all', lambda: weir.good('status', '--json').json()['completed'] == TENANTS, seconds=200)
+    wait_for('the end of all',
+             lambda: weir.good('status', '--json', '--timeout', '60s').json()['completed'] == TENANTS, seconds=200)
     with open(f'/proc/{node.pid}/status') as file:
         peak = next(int(line.split()[1]) for line in file if line.startswith('VmHWM:'))
     assert peak < MEMORY_MIB_MOST * 1024, f'{peak} KiB'
