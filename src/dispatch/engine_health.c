@@ -95,6 +95,7 @@ void engine_health_note(struct node *node, const struct report *report)
 size_t engine_health_allowance(struct node *node, size_t wanted, int64_t now_us)
 {
     INVARIANT(node != NULL);
+    wanted = wanted < INT32_MAX ? wanted : INT32_MAX; /* max_running is a caller's number, and may be SIZE_MAX */
     pthread_mutex_lock(&node->shared.lock);
     int64_t allowed = breaker_peek_starts(&node->engine_health.breaker, (int64_t)wanted, now_us);
     pthread_mutex_unlock(&node->shared.lock);

@@ -501,6 +501,26 @@ static void a_start_that_was_still_allowed_ends_with_the_lease(void **state)
     assert_string_equal(text_of(bench, id, "status"), "COMPLETED"); /* taken over under a new claim */
 }
 
+static size_t unlimited(struct engine *engine)
+{
+    (void)engine;
+    return SIZE_MAX;
+}
+
+/* A program may set max_running to SIZE_MAX. */
+static void a_node_with_an_unlimited_engine_starts_items(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    slow_operations = *bench->engine->operations;
+    slow_operations.free_capacity = unlimited;
+    bench->engine->operations = &slow_operations;
+    start_node(bench);
+    enqueue(bench, "many", id);
+    pass(bench, 2 * SECOND);
+    assert_int_equal(runs_begun(bench, id), 1);
+}
+
 static void an_engine_may_report_after_its_node_was_closed(void **state)
 {
     struct bench *bench = *state;
@@ -647,6 +667,7 @@ int main(void)
         TEST(a_claim_whose_answer_comes_after_the_lease_is_lost_starts_nothing),
         TEST(a_short_execution_is_recorded_by_its_end_alone),
         TEST(a_start_that_was_still_allowed_ends_with_the_lease),
+        TEST(a_node_with_an_unlimited_engine_starts_items),
         TEST(an_engine_may_report_after_its_node_was_closed),
         TEST(an_operators_order_reaches_the_node),
         TEST(a_node_that_slept_past_its_lease_comes_back_under_a_new_id),
