@@ -1,7 +1,8 @@
 /* The delay before the next run, and whether there is one. Pure functions of their arguments, callable in any thread.
  *
  * The delay doubles (times `factor`) with each failed run up to its maximum. Its last fifth is random: items that failed
- * together, for example by an outage, do not come back together.
+ * together, for example by an outage, do not come back together. Counts come from rows of a store: a negative one counts
+ * as 0.
  */
 #include "queue/retry.h"
 
@@ -9,7 +10,7 @@
 
 bool retry_allows(const struct retry_policy *policy, int attempts_made)
 {
-    INVARIANT(policy != NULL && attempts_made >= 0);
+    INVARIANT(policy != NULL);
     return attempts_made < policy->attempts_max;
 }
 

@@ -28,6 +28,16 @@ static void attempts_max_n_means_exactly_n_runs(void **state)
     }
 }
 
+/* Of a damaged row. */
+static void a_negative_count_allows_a_run_after_the_first_delay(void **state)
+{
+    (void)state;
+    struct random random;
+    test_seed(&random, "retry_negative");
+    assert_true(retry_allows(&default_policy, INT32_MIN));
+    assert_true(retry_delay(&default_policy, INT32_MIN, &random) <= default_policy.backoff_us);
+}
+
 static void a_delay_doubles_until_its_ceiling(void **state)
 {
     (void)state;
@@ -99,6 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attempts_max_n_means_exactly_n_runs),
+        cmocka_unit_test(a_negative_count_allows_a_run_after_the_first_delay),
         cmocka_unit_test(a_delay_doubles_until_its_ceiling),
         cmocka_unit_test(a_thousand_that_fail_together_spread_over_a_fifth_of_the_delay),
         cmocka_unit_test(a_delay_is_never_negative_under_any_policy),
