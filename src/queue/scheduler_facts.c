@@ -21,7 +21,8 @@
  * An answer to a read is used only if it begins where the lane's window ends, or before. If a fact lowered the position
  * while the read was under way, its heads are not used, because items before them are missing.
  *
- * Cost: a fact is O(1), or O(lanes of the workspace * log lanes) when limits change; the end of a list walks the list.
+ * Cost: a fact is O(1), or O(lanes of the workspace * log lanes) when limits change; WORKSPACES concerns all lanes. The end
+ * of a list walks the table of its objects.
  */
 #include <string.h>
 
@@ -29,11 +30,13 @@
 #include "queue/scheduler_internal.h"
 
 enum { ID_MOST = INT32_MAX, WEIGHT_CEILING = 1000 };
+/* More held items cannot be rows. A count stays far below an overflow, also when assignments add to it. */
+#define HELD_MOST (INT64_MAX / 4)
 
 /* The sum of a count and a delta; false when it is no count. */
 static bool add_count(int64_t count, int64_t delta, int64_t *ret_sum)
 {
-    return !__builtin_add_overflow(count, delta, ret_sum) && *ret_sum >= 0;
+    return !__builtin_add_overflow(count, delta, ret_sum) && *ret_sum >= 0 && *ret_sum <= HELD_MOST;
 }
 
 static bool lane_id_is_valid(int64_t lane_id)
@@ -99,13 +102,14 @@ static enum weir_status learn_held(struct scheduler *scheduler, const struct sch
         return WEIR_OUT_OF_MEMORY;
     }
     int64_t held = 0;
-    if (!add_count(workspace->cap.held, fact->slots, &held)) {
+    int64_t held_in_all = 0;
+    if (!add_count(workspace->cap.held, fact->slots, &held) || !add_count(scheduler->held, fact->slots, &held_in_all)) {
         workspace_forget_unused(scheduler, workspace);
         return WEIR_STORE_CORRUPT;
     }
     bool was_full = workspace->cap.held >= workspace->cap.max;
     workspace->cap.held = held;
-    scheduler->held += fact->slots;
+    scheduler->held = held_in_all;
     if (was_full != (held >= workspace->cap.max)) {
         workspace_place(scheduler, workspace);
     }

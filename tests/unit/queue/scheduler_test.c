@@ -233,6 +233,24 @@ static void a_count_below_zero_is_refused(void **state)
     assert_int_equal(held(f), 0);
 }
 
+/* Of damaged rows: their sum would overflow. */
+static void a_count_that_no_rows_can_have_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct schedule_fact fact = {.kind = FACT_HELD, .lane_id = lane(1), .slots = INT64_MAX};
+    assert_int_equal(scheduler_learn(f->scheduler, &fact), WEIR_STORE_CORRUPT);
+    fact = (struct schedule_fact){.kind = FACT_HELD, .lane_id = lane(1), .node_id = 5, .node_held = INT64_MAX};
+    assert_int_equal(scheduler_learn(f->scheduler, &fact), WEIR_STORE_CORRUPT);
+    enum weir_status status = WEIR_OK;
+    for (int64_t workspace = 1; workspace <= 8 && status == WEIR_OK; workspace++) {
+        fact = (struct schedule_fact){.kind = FACT_HELD, .lane_id = lane(workspace), .slots = INT64_MAX / 5};
+        status = scheduler_learn(f->scheduler, &fact);
+    }
+    assert_int_equal(status, WEIR_STORE_CORRUPT);
+    scheduler_clear(f->scheduler);
+    assert_int_equal(held(f), 0);
+}
+
 static void an_answer_out_of_order_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -658,6 +676,7 @@ int main(void)
         rule(a_lowered_cap_is_obeyed_from_its_fact_on),
         rule(held_slots_count_before_the_limits_are_known),
         rule(a_count_below_zero_is_refused),
+        rule(a_count_that_no_rows_can_have_is_refused),
         rule(an_answer_out_of_order_is_refused),
         rule(limits_are_read_again_after_a_change_of_any),
         rule(nothing_of_a_paused_workspace_is_assigned),
