@@ -253,38 +253,71 @@ static const struct store_driver *real_driver;
 static struct store_driver late_driver;
 static struct bench *late; /* the bench of the next takeover */
 
+static void assign_one(struct bench *bench, int64_t to_node_id)
+{
+    struct claim_request claim = {.node_id = to_node_id, .group = "default", .limit = 1};
+    struct claim_result result;
+    struct arena arena;
+    arena_init(&arena, 1024 * 1024);
+    assert_int_equal(claim_through_scheduler(bench->store, &claim, &arena, &result, NULL), WEIR_OK);
+    assert_int_equal(result.count, 1);
+    arena_close(&arena);
+}
+
 /* A round of the former epoch, whose answer was lost, is committed at the last moment: a takeover waits for it. */
 static enum weir_status take_behind_a_late_round(struct store *store, const struct role_request *request,
                                                  struct role_state *ret_state, struct weir_error *error)
 {
     struct bench *bench = late;
     if (bench != NULL && request->act == ROLE_TAKE) {
-        struct claim_request claim = {.node_id = request->node_id, .group = "default", .limit = 1};
-        struct claim_result result;
-        struct arena arena;
         late = NULL;
-        arena_init(&arena, 1024 * 1024);
-        assert_int_equal(claim_through_scheduler(bench->store, &claim, &arena, &result, error), WEIR_OK);
-        assert_int_equal(result.count, 1);
-        arena_close(&arena);
+        assign_one(bench, request->node_id);
     }
     return real_driver->role(store, request, ret_state, error);
+}
+
+static void start_node_with_late_rounds(struct bench *bench)
+{
+    real_driver = bench->store->driver;
+    late_driver = *real_driver;
+    late_driver.role = take_behind_a_late_round;
+    bench->store->driver = &late_driver;
+    start_node(bench);
 }
 
 static void assignments_of_a_round_without_an_answer_are_started(void **state)
 {
     struct bench *bench = *state;
     char ids[2][UUID_TEXT_MAX];
-    real_driver = bench->store->driver;
-    late_driver = *real_driver;
-    late_driver.role = take_behind_a_late_round;
-    bench->store->driver = &late_driver;
-    start_node(bench);
+    start_node_with_late_rounds(bench);
     enqueue(bench, "many", ids[0]);
     enqueue(bench, "many", ids[1]);
     late = bench;
     pass(bench, 5 * SECOND);
     assert_null(late);
+    assert_int_equal(runs_begun(bench, ids[0]), 1);
+    assert_int_equal(runs_begun(bench, ids[1]), 1);
+}
+
+/* The step of the takeover reads the inbox twice. Both reads bring an item, and a paused node starts neither. */
+static void a_paused_node_that_takes_the_role_gives_the_items_of_both_reads_back(void **state)
+{
+    struct bench *bench = *state;
+    char ids[2][UUID_TEXT_MAX];
+    start_node_with_late_rounds(bench);
+    enqueue(bench, "many", ids[0]);
+    enqueue(bench, "many", ids[1]);
+    assign_one(bench, node_id(bench->node));
+    late = bench;
+    node_pause(bench->node);
+    (void)node_dispatch_step(bench->node);
+    assert_null(late);
+    assert_true(schedules(bench->node));
+    assert_string_equal(text_of(bench, ids[0], "status"), "PENDING");
+    assert_string_equal(text_of(bench, ids[1], "status"), "PENDING");
+    assert_int_equal(bench->counts[EVENT_EXECUTION_DEFERRED], 2);
+    node_resume(bench->node);
+    pass(bench, 5 * SECOND);
     assert_int_equal(runs_begun(bench, ids[0]), 1);
     assert_int_equal(runs_begun(bench, ids[1]), 1);
 }
@@ -382,6 +415,7 @@ int main(void)
         TEST(an_idle_scheduler_only_renews_its_lease_and_reads_news),
         TEST(a_failed_round_is_followed_by_a_new_epoch),
         TEST(assignments_of_a_round_without_an_answer_are_started),
+        TEST(a_paused_node_that_takes_the_role_gives_the_items_of_both_reads_back),
         TEST(items_beyond_the_capacity_of_the_scheduler_go_to_the_other_node),
         TEST(a_paused_scheduler_schedules_for_the_others),
         TEST(a_paused_node_gives_back_what_it_had_not_started),
