@@ -304,13 +304,14 @@ static enum weir_status report_full_workspaces(struct node *node, int64_t now_us
         int64_t used = json_integer_value(json_object_get(workspace, "slots_used"));
         int64_t most = json_integer_value(json_object_get(workspace, "slots_max"));
         int64_t pending = json_integer_value(json_object_get(workspace, "pending"));
-        if (pending > 0 && used >= most) {
-            slot_demand_reported(&node->slot_demand, json_string_value(json_object_get(workspace, "name")));
+        const char *name = json_string_value(json_object_get(workspace, "name"));
+        if (name != NULL && pending > 0 && used >= most) {
+            slot_demand_reported(&node->slot_demand, name);
             struct event event = {.type = EVENT_WORKSPACE_AT_CAPACITY,
                                   .count = pending,
                                   .slots_used = used,
                                   .slots_max = most,
-                                  .workspace = json_string_value(json_object_get(workspace, "name")),
+                                  .workspace = name,
                                   .plan = json_string_value(json_object_get(workspace, "plan"))};
             event_emit(node->events, &event);
         }

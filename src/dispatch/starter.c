@@ -58,7 +58,7 @@ static enum weir_status find_definition(struct node *node, struct arena *arena, 
                                         struct cached_definition **ret_cached, struct weir_error *error)
 {
     struct cached_definition *cached = &node->dispatcher.definitions[(uint64_t)id % DEFINITIONS_MOST];
-    if (cached->id != id) {
+    if (cached->text == NULL || cached->id != id) { /* a damaged row may name the id 0, as an unused place has it */
         struct definition_text definition;
         enum weir_status status = store_read_definition(node->stores[LOOP_DISPATCH], id, arena, &definition, error);
         if (status != WEIR_OK) {
