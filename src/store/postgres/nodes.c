@@ -92,7 +92,7 @@ static void read_beat_answer(const PGresult *result, struct node_beat *beat)
     for (int row = 0; row < PQntuples(result) && !result_null(result, row, BEAT_OTHER_ID); row++) {
         if (result_bool(result, row, BEAT_OTHER_LOST)) {
             beat->others_lost = true;
-        } else {
+        } else if (beat->neighbour_count < NODE_NEIGHBOURS_MOST) { /* the limit of the query, which the answer may break */
             struct node_neighbour *neighbour = &beat->neighbours[beat->neighbour_count++];
             *neighbour = (struct node_neighbour){.id = result_int(result, row, BEAT_OTHER_ID),
                                                  .pid = (long)result_int(result, row, BEAT_OTHER_PID),
