@@ -1,9 +1,9 @@
 /* The graph of needs of a definition: an order, a circle, and the set of predecessors of each step. Pure; any thread; at
  * most GRAPH_NODES_MAX nodes, on the stack.
  *
- *   graph_order()         repeatedly places the nodes whose needs are placed, in index order. When a pass places none,
- * every remaining node needs another remaining one, so a walk along the needs ends in a circle. graph_predecessors()  in
- * that order, the set of a node is the union of its needs and their sets; 64 nodes in a word.
+ *   graph_order()         places the nodes whose needs are placed, in index order, pass by pass. When a pass places none,
+ *                         every remaining node needs another remaining one: a walk along the needs ends in a circle.
+ *   graph_predecessors()  in that order, the set of a node is the union of its needs and their sets; 64 nodes in a word.
  *
  * Both are at most quadratic in the nodes, that is 40,000 steps for the largest definition.
  */

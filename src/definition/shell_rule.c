@@ -89,7 +89,6 @@ static void find_script(const char *const *arguments, size_t count, size_t from,
     }
 }
 
-/* `from` is the argument behind the shell's name. */
 /* True when the shell has neither script nor file: it runs its standard input. `from` is the argument behind its name. */
 static bool reads_script_from_input(const char *const *arguments, size_t count, size_t from)
 {

@@ -4,8 +4,9 @@
  * lost without a notice. The list of unanswered starts makes the search for due ones independent of the number of running
  * executions. An entry keeps a reference on its batch until its start is answered, because the same bytes are sent again.
  *
- * Every function runs under the node's lock and never calls the store or the engine's operations. An entry is not on the
- * list and has no batch, or it is on the list and has one; in_flight_answered() makes this change alone.
+ * The functions on a table or on the references of a batch run under the node's lock, or when no other thread runs. None
+ * calls the store or the engine's operations. An entry is not on the list and has no batch, or it is on the list and has
+ * one; in_flight_answered() makes this change alone.
  */
 #include "dispatch/in_flight.h"
 

@@ -4,9 +4,9 @@
  * whether a node of the group is lost. For nodes on this machine the process ids and a locked file (life.h) prove more and
  * sooner: the kernel releases the lock when the process dies.
  *
- * The heartbeat loop writes the struct, the loop of the duties reads it for recovery, and the dispatch loop reads it to
- * take the role of a dead scheduler. The functions never call the store. They look at no process on a simulated clock,
- * because a simulation has many nodes in one process.
+ * The heartbeat loop writes the struct. The loop of the duties reads it for recovery, and notes there what a recovery has
+ * found. The dispatch loop reads it to take the role of a dead scheduler. The functions never call the store. They look at
+ * no process on a simulated clock, because a simulation has many nodes in one process.
  */
 #include "dispatch/neighbours.h"
 

@@ -4,8 +4,8 @@
  * registers the node; from then on its lease runs. node_run_threads() gives each loop a thread. Without threads the owner
  * calls node_step(), which runs each loop once in an order that lets an item pass through all of them in one call.
  *
- * This file makes no decision of a loop. It calls the engine's operations only to start and step it, and the store only
- * while it opens the node. The owner's thread runs it; the functions under "any thread" may run in each.
+ * This file makes no decision of a loop, and no query once the node is open. It starts and steps the engine, and reads the
+ * engine's figures for node_status(). The owner's thread runs it; the functions under "any thread" may run in each.
  */
 #include "dispatch/node.h"
 

@@ -5,7 +5,8 @@
  *   2. A held lock is extended after a third of its time. Two extensions may fail before it ends.
  *   3. The node counts its own deadline from before it sent the request, a tenth shorter than the store's. So it stops to
  *      use the lock before another node can take it.
- *   4. After a refusal or a failure the node tries again a second later.
+ *   4. After a refused acquisition or a failed call the node tries again a second later. A node that finds its lock lost
+ *      may take it anew at once.
  *
  * Runs in the loop that owns the lock, with that loop's store handle. It never waits for a lock.
  */

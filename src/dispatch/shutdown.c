@@ -1,7 +1,7 @@
 /* The end of a node: executions that run are awaited, then interrupted, then left to other nodes, each with a deadline.
  *
  *   1. Begin. The node gives up the scheduler's role, so that another node schedules while this one waits. The engine
- *      accepts no start any more; the capacity of this node is 0, and its inbox is given back or left alone.
+ *      accepts no start any more, the capacity of this node is 0, and its inbox is not read: step 5 hands over items in it.
  *   2. Await. Running executions have stop_grace_us to end. The recorder goes on, because their ends must be on record.
  *   3. Interrupt, at the deadline or at once for NODE_STOP_INTERRUPT. The engine kills steps and reports each execution
  *      as given back.

@@ -1,9 +1,12 @@
 /* All calls of a client: their memory, order, deadlines, and results. The thread of the client alone uses it; a call moves
  * between states by the functions of this file only.
  *
- *   take --> WAITING (list of its class, by sequence) --begin--> UNDER_WAY (on a connection) --finish--> FINISHED
- * --report--> freed ^                                                   |
- *               +------------------- wait_again --------------------+
+ *   take --> WAITING --begin--> UNDER_WAY --finish--> FINISHED --report--> freed
+ *               ^  |                |                    ^
+ *               |  +------- finish ----------------------+
+ *               +--- wait_again ----+
+ *
+ *   WAITING is a list of its class, by sequence; UNDER_WAY is on a connection.
  *
  *   slots[i]      the call with slot i; id = generation << 32 | slot + 1, so the id of an ended call finds nothing
  *   heap          all calls that are not finished, by deadline: the first one is the next to expire (O(log calls))

@@ -8,16 +8,17 @@
  *   3. The store records the assignments and answers the reads in one transaction.
  *   4. scheduler_settle() for each assignment, then scheduler_take_heads() for each answer, then scheduler_learn() for each
  *      fact. A settled set leaves memory as the rows are in the snapshot of the transaction. The reads add the items of
- * that snapshot. A fact may only withdraw an assumption of the reads, so it comes last.
+ *      that snapshot. A fact may only withdraw an assumption of the reads, so it comes last.
  *
  * How scheduler_assign() finds the assignments:
  *
  *   1. Locked items count as not read, or wait again, when their delay is over. So a locked row delays its item, never
- * loses it.
+ *      loses it.
  *   2. The capacity of the own node is set from its engine, because the row of the node is older.
- *   3. suspects_count() counts the trials of each node and closes nodes in quarantine. The choice of nodes depends on both.
- *   4. In each pool suspects are assigned first, then the other handed-over items. They hold their slots already, so no
- * limit and no pause stops them. A slot that waits for a node is lost for its workspace.
+ *   3. suspects_count() counts the trials of each node, on which the choice of nodes depends.
+ *   4. In each pool suspects are assigned first, and nodes for items in quarantine are closed (suspects_place()). The other
+ *      handed-over items follow. All of them hold their slots already, so no limit and no pause stops them. A slot
+ *      that waits for a node is lost for its workspace.
  *   5. Then the pools take turns, one item each, until the set is full or no pool has both a lane and a node. Pools share
  *      the slots of workspaces: one item each keeps the first pool from taking all slots.
  *   6. The lane at the top of HEAP_SERVE has the turn: the smallest pass (stride scheduling: Waldspurger and Weihl, 1995).
@@ -28,7 +29,7 @@
  *      It adds STRIDE_ONE / weight to the pass of the lane. When the workspace is full then, its lanes leave the heaps.
  *
  *   lane heaps (pass, lane_id)        nodes of the pool                    set
- *     [7 w3][9 w1][9 w8] ...   --->   own: 4 free   b: 9 free     --->    item of w3, fence, own node
+ *     [7 w3][9 w1][9 w8] ...   --->   own: 4 free   b: 9 free     --->    item of w3, own node
  *
  * Facts that change the books: scheduler_facts.c. Where a lane waits: scheduler_lanes.c. Order: scheduler_heap.c.
  * Suspects: scheduler_suspects.c. At a takeover the caller clears the memory, takes a new epoch and learns all facts from

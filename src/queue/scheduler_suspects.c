@@ -8,10 +8,9 @@
  *   suspicion 2, 3   pool->suspects       -+--assign--> ASSIGNED --TAKEN--> TRIED (scheduler->tried) --end--> forgotten
  *   suspicion 4..    pool->quarantined    -+                     --LOCKED-> LOCKED (handed_retries), then back
  *
- *   1. suspects_count() counts the trials of each node. A trial that is over does not count. A node with an item in
- *      quarantine is closed: nothing else is assigned to it.
- *   2. suspects_place() first decides for its pool which nodes are emptied for items in quarantine. Such a node gets
- *      nothing more until it holds nothing; then it gets its item.
+ *   1. suspects_count() counts the trials of each node. A trial that is over does not count. All nodes are open again.
+ *   2. suspects_place() first decides for its pool which nodes are emptied for items in quarantine, and closes them. Such a
+ *      node gets nothing more until it holds nothing; then it gets its item, and stays closed during the trial.
  *   3. Then suspects with a limit are assigned in the order of their arrival. The first one that finds no node holds back
  *      those behind it, so it finds one when the trials before it are over.
  *
