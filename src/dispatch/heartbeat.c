@@ -100,6 +100,9 @@ enum weir_status heartbeat_register(struct node *node, struct weir_error *error)
         .lease_us = node->settings.lease_us,
     };
     enum weir_status status = store_node_start(node->stores[LOOP_HEARTBEAT], &options, &id, error);
+    if (status == WEIR_OK && id <= 0) {
+        status = error_set(error, WEIR_STORE_CORRUPT, "the store gave the node the id %lld", (long long)id);
+    }
     if (status == WEIR_OK) {
         atomic_store(&node->shared.id, id);
         heartbeat->reported_not_accepting = options.not_accepting;

@@ -142,6 +142,10 @@ enum weir_status scheduling_seek(struct node *node, const struct role_state *rol
     if (status == WEIR_CONFLICT || status == WEIR_STALE_FENCE) {
         return WEIR_OK; /* another node was faster, or the lease of this node is over: its heartbeat detects that */
     }
+    if (status == WEIR_OK && state.epoch <= 0) {
+        status =
+            error_set(error, WEIR_STORE_CORRUPT, "the row of the scheduler has the epoch %lld", (long long)state.epoch);
+    }
     if (status != WEIR_OK) {
         return status;
     }

@@ -322,6 +322,23 @@ static void a_paused_node_that_takes_the_role_gives_the_items_of_both_reads_back
     assert_int_equal(runs_begun(bench, ids[1]), 1);
 }
 
+static void an_epoch_of_a_damaged_row_makes_the_node_unhealthy(void **state)
+{
+    struct bench *bench = *state;
+    struct weir_error error = {.status = WEIR_OK};
+    char path[128];
+    sqlite3 *other = NULL;
+    start_node(bench);
+    (void)snprintf(path, sizeof path, "%s/weir.db", bench->folder);
+    assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "UPDATE scheduler SET epoch = -1", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(other), SQLITE_OK);
+    (void)node_dispatch_step(bench->node);
+    assert_false(schedules(bench->node));
+    assert_false(node_is_healthy(bench->node, &error));
+    assert_int_equal(error.status, WEIR_STORE_CORRUPT);
+}
+
 /* --- the inbox --- */
 
 static void items_beyond_the_capacity_of_the_scheduler_go_to_the_other_node(void **state)
@@ -416,6 +433,7 @@ int main(void)
         TEST(a_failed_round_is_followed_by_a_new_epoch),
         TEST(assignments_of_a_round_without_an_answer_are_started),
         TEST(a_paused_node_that_takes_the_role_gives_the_items_of_both_reads_back),
+        TEST(an_epoch_of_a_damaged_row_makes_the_node_unhealthy),
         TEST(items_beyond_the_capacity_of_the_scheduler_go_to_the_other_node),
         TEST(a_paused_scheduler_schedules_for_the_others),
         TEST(a_paused_node_gives_back_what_it_had_not_started),
