@@ -87,7 +87,7 @@ void node_tune(struct node *node, const struct node_settings *settings);
 json_t *node_status(struct node *node);
 /* One of these facts, cheap enough for a caller at every step: false while the breaker holds starts back. */
 bool node_reaches_engine(struct node *node);
-/* False when a loop died or the lease is lost: health is red, the process should end non-zero. `error` has the reason. */
+/* False after a failure that no pause can end (loop.h): the process should end non-zero. `error` has the reason. */
 bool node_is_healthy(struct node *node, struct weir_error *error);
 
 /* --- the end --- */

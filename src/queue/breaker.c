@@ -6,8 +6,8 @@
  *      |                                                      +--------------------------------+
  *      +------------------------------------------- reached -----------------------------------+
  *
- * An answer that belongs to an earlier state changes nothing: several starts are under way when the breaker opens, and
- * their late answers must not lengthen the delay.
+ * While the breaker is open, an unreachable start changes nothing: several starts are under way when it opens, and their
+ * late answers must not lengthen the delay. A start that reaches the engine closes it in every state.
  */
 #include "queue/breaker.h"
 
