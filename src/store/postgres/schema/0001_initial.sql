@@ -102,7 +102,7 @@ CREATE TABLE :schema.workflow_definitions (
 -- id << 32 | on_temporal of the definition << 31 | workspace id. phase names the index that holds the row: 0 runnable, 1 waiting for
 -- due_at, 2 held (CLAIMED, DISPATCHED). node_id 0: no node holds it (pending, or handed over). rank: item_rank() in queue/item.h. An
 -- assignment and a start change no column that an index names, so their updates stay on the page (HOT) and add no index entry; the
--- fillfactor leaves the room for one of them. That is why held rows are still in queue_runnable, and why no index names node_id, fence or
+-- fillfactor leaves the space for one of them. That is why held rows are still in queue_runnable, and why no index names node_id, fence or
 -- phase: held rows are found by `claims`.
 CREATE TABLE :schema.workflow_execution_queue (
     id             uuid    NOT NULL PRIMARY KEY,
@@ -276,8 +276,8 @@ CREATE TABLE :schema.workflow_execution_events (
 -- node_held is set for kind 5; for kinds 3 and 4 it is the sum of held. node_id 0: no node held them.
 -- fences, left_fences: of kinds 3, 4 and 5, the sets in `claims` that items of node_id left, and how many left each.
 -- workspaces: of an act, the workspaces with changed limits; NULL = any, '{}' = none (it concerns groups or nodes).
--- 2 and 6 are written by the scheduler itself. 7 takes room away, so an assignment is refused while it is unread; 8 only adds room.
--- node_id of 7: the node with a heartbeat that reported less room, or that is dead or stops; 0: an operator's act, see await_rounds().
+-- 2 and 6 are written by the scheduler itself. 7 takes capacity away, so an assignment is refused while it is unread; 8 only adds capacity.
+-- node_id of 7: the node with a heartbeat that reported less capacity, or that is dead or stops; 0: an operator's act, see await_rounds().
 -- toast_tuple_target keeps a row of some hundred lanes uncompressed and in one piece.
 CREATE TABLE :schema.news (
     xid            xid8    NOT NULL DEFAULT pg_current_xact_id(),
