@@ -3,6 +3,10 @@
  * The handle has no file of its own, so no writer thread or mutex: SQLite's locks of the caller's connection are all there
  * is. Statements are prepared for one handle and finalized when it is closed, because an unfinalized statement would keep
  * the caller from closing the connection. It must never run COMMIT or ROLLBACK in a transaction that the caller has begun.
+ *
+ * Reads take place inside a statement of the caller, so BEGIN and COMMIT cannot enclose them: a COMMIT fails while a
+ * statement that writes is running. A read that stays open has the same effect, because SQLite ends a read transaction with
+ * its last statement. The calling `SELECT weir_show(...)` has no snapshot itself, as it reads no table.
  */
 #include "store/sqlite/borrowed_store.h"
 
@@ -134,11 +138,28 @@ enum weir_status borrowed_store_begin(struct connection *connection, int64_t *re
     if (code != SQLITE_OK) {
         return cannot_begin(connection, error);
     }
-    enum weir_status status = connection_store_time(connection, ret_now_us, error);
+    /* Prepared for borrowed_store_undo(): after an interrupt nothing can be prepared. */
+    sqlite3_stmt *prepared = connection_bind(connection, error, QUERY_RAISE_FENCE, "i", (int64_t)0);
+    enum weir_status status =
+        prepared == NULL ? statement_failure(error) : connection_store_time(connection, ret_now_us, error);
     if (status != WEIR_OK) {
         borrowed_store_undo(connection);
     }
     return status;
+}
+
+/* The last pages may be in the log although the disk did not confirm them, as in write_commit(). */
+static enum weir_status commit_failure(const struct connection *connection, enum weir_status status,
+                                       struct weir_error *error)
+{
+    int code = sqlite3_extended_errcode(connection->database);
+    if (status == WEIR_STORE_FULL || (code & 0xFF) != SQLITE_IOERR) {
+        return status;
+    }
+    (void)error_set_native(error, WEIR_COMMIT_UNKNOWN, code, "the disk did not confirm a commit: %s",
+                           sqlite3_errmsg(connection->database));
+    error_hint(error, "look whether it was done before you repeat it; look at the disk");
+    return WEIR_COMMIT_UNKNOWN;
 }
 
 enum weir_status borrowed_store_finish(struct connection *connection, struct weir_error *error)
@@ -146,6 +167,7 @@ enum weir_status borrowed_store_finish(struct connection *connection, struct wei
     enum weir_status status =
         connection_execute(connection, connection->is_own_transaction ? "COMMIT" : "RELEASE weir", error);
     if (status != WEIR_OK) {
+        status = connection->is_own_transaction ? commit_failure(connection, status, error) : status;
         borrowed_store_undo(connection);
     }
     /* The write lock was ours already: only a statement of the caller that writes can be in the way of the commit. */
@@ -155,5 +177,30 @@ enum weir_status borrowed_store_finish(struct connection *connection, struct wei
 void borrowed_store_undo(struct connection *connection)
 {
     const char *sql = connection->is_own_transaction ? "ROLLBACK" : "ROLLBACK TO weir; RELEASE weir";
-    (void)sqlite3_exec(connection->database, sql, NULL, NULL, NULL);
+    sqlite3_stmt *prepared = connection->statements[QUERY_RAISE_FENCE];
+    bool is_undone = sqlite3_exec(connection->database, sql, NULL, NULL, NULL) == SQLITE_OK;
+    if (!is_undone && prepared != NULL && sqlite3_get_autocommit(connection->database) == 0) {
+        /* The program has interrupted its statement: SQLite runs no ROLLBACK until that has ended. A statement that writes
+         * is interrupted as well, and its interrupt rolls the transaction back. Uninterrupted it changes nothing. */
+        (void)sqlite3_step(prepared);
+        (void)sqlite3_reset(prepared);
+    }
+}
+
+enum weir_status borrowed_store_begin_read(struct connection *connection, struct weir_error *error)
+{
+    static const char sql[] = "SELECT 1 FROM main.sqlite_schema"; /* it has rows, so that the step leaves it open */
+    if (sqlite3_prepare_v2(connection->database, sql, -1, &connection->snapshot, NULL) == SQLITE_OK &&
+        sqlite3_step(connection->snapshot) == SQLITE_ROW) {
+        return WEIR_OK;
+    }
+    enum weir_status status = connection_failure(connection, "the store cannot be read", error);
+    borrowed_store_end_read(connection);
+    return status;
+}
+
+void borrowed_store_end_read(struct connection *connection)
+{
+    (void)sqlite3_finalize(connection->snapshot);
+    connection->snapshot = NULL;
 }

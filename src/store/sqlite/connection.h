@@ -37,6 +37,7 @@ struct connection {
     struct parameter_rows parameter_rows; /* the rows of the table `parameter_rows`, while a statement needs them */
     bool borrowed;                        /* the caller's own database: never closed (borrowed_store.h) */
     bool is_own_transaction;              /* borrowed: the open transaction was begun by this call, not by the caller */
+    sqlite3_stmt *snapshot;               /* borrowed: a read that stays open, so that a verb sees one state; or NULL */
 };
 
 /* --- life --- */

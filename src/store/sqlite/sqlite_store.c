@@ -1,9 +1,10 @@
 /* The SQLite driver: handles, their transactions, backup, and the table of verbs.
  *
  * A handle has a reading connection of its own, opened on first use, and shares the writer of its file with all
- * handles of the process (sqlite_file.c). write_finish() inserts the news and notes the clock before it commits, so
- * that no verb can forget either. A backup copies pages from a read transaction into a new file under another name,
- * and renames it when it is whole; it never overwrites a file.
+ * handles of the process (sqlite_file.c). A handle on a connection of the caller has neither (borrowed_store.c).
+ * write_finish() inserts the news and notes the clock before it commits, so that no verb can forget either. A backup copies
+ * pages from a read transaction into a new file under another name, and renames it when it is whole; it never overwrites a
+ * file.
  *
  * A handle belongs to one thread at a time. It never keeps a transaction open between two calls.
  */
@@ -148,7 +149,8 @@ enum weir_status store_reader(struct store *store, struct connection **ret_conne
 enum weir_status snapshot_begin(struct store *store, struct connection **ret_connection, struct weir_error *error)
 {
     if (sqlite_of(store)->reader.borrowed) {
-        return store_reader(store, ret_connection, error); /* the statement that reads through it has a snapshot already */
+        *ret_connection = &sqlite_of(store)->reader;
+        return borrowed_store_begin_read(*ret_connection, error);
     }
     enum weir_status status = sqlite_file_check(sqlite_of(store)->file, error);
     if (status == WEIR_OK) {
@@ -159,7 +161,9 @@ enum weir_status snapshot_begin(struct store *store, struct connection **ret_con
 
 void snapshot_end(struct connection *connection)
 {
-    if (!connection->borrowed) {
+    if (connection->borrowed) {
+        borrowed_store_end_read(connection);
+    } else {
         connection_rollback(connection);
     }
 }

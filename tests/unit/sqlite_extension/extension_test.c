@@ -240,6 +240,83 @@ static void reading_sees_what_the_transaction_has_done(void **state)
     assert_string_equal(run("SELECT paused FROM workspaces"), "0");
 }
 
+/* Runs `act` at the start of the `at`th statement, also of those that a function runs. */
+struct act_at {
+    int at;
+    int seen;
+    void (*act)(void);
+};
+
+static int count_statement(unsigned type, void *context, void *statement, void *text)
+{
+    struct act_at *act_at = context;
+    (void)type;
+    (void)statement;
+    (void)text;
+    if (++act_at->seen == act_at->at) {
+        act_at->act();
+    }
+    return 0;
+}
+
+static bool try_with_act(const char *sql, int at, void (*act)(void), bool *ret_has_acted)
+{
+    struct act_at act_at = {.at = at, .act = act};
+    (void)sqlite3_trace_v2(database, SQLITE_TRACE_STMT, count_statement, &act_at);
+    bool worked = try_on(database, sql);
+    (void)sqlite3_trace_v2(database, 0, NULL, NULL);
+    *ret_has_acted = act_at.seen >= at;
+    return worked;
+}
+
+static void interrupt(void)
+{
+    sqlite3_interrupt(database);
+}
+
+static void an_interrupt_leaves_no_transaction_and_no_part_of_a_write(void **state)
+{
+    (void)state;
+    int interrupted = 0;
+    for (int i = 0; i < 2; i++) {
+        bool has_acted = true;
+        for (int at = 1; has_acted; at++) {
+            (void)run(i == 0 ? "SELECT 1" : "BEGIN IMMEDIATE");
+            int before = executions();
+            bool worked = try_with_act("SELECT weir_enqueue('acme', 'nap')", at, interrupt, &has_acted);
+            interrupted += !worked;
+            assert_int_equal(executions(), before + worked);
+            assert_true(i == 1 || sqlite3_get_autocommit(database) == 1);
+            (void)run(sqlite3_get_autocommit(database) == 1 ? "SELECT 1" : "ROLLBACK");
+        }
+    }
+    assert_true(interrupted > 10);
+}
+
+static char cancelled[WEIR_ID_SIZE];
+
+static void cancel_elsewhere(void)
+{
+    if (weir_cancel(weir, cancelled, "not wanted", &error) != WEIR_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+static void a_call_that_reads_sees_one_state(void **state)
+{
+    (void)state;
+    bool has_acted = true;
+    char sql[100];
+    for (int at = 2; has_acted; at++) {
+        (void)snprintf(cancelled, sizeof cancelled, "%s", run("SELECT weir_enqueue('acme', 'nap')"));
+        (void)snprintf(sql, sizeof sql, "SELECT weir_show('%s')", cancelled);
+        assert_true(try_with_act(sql, at, cancel_elsewhere, &has_acted));
+        bool is_pending = strstr(answer, "\"status\":\"PENDING\"") != NULL;
+        bool has_event = strstr(answer, "not wanted") != NULL;
+        assert_true(is_pending != has_event);
+    }
+}
+
 static void a_call_inside_a_statement_that_writes_is_refused(void **state)
 {
     (void)state;
@@ -291,6 +368,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_set_has_an_answer_for_each_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(acts_belong_to_the_transaction_too, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reading_sees_what_the_transaction_has_done, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_call_that_reads_sees_one_state, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_interrupt_leaves_no_transaction_and_no_part_of_a_write, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_call_inside_a_statement_that_writes_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_connection_that_nodes_could_not_share_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_schema_of_another_version_is_refused, set_up, tear_down),
