@@ -314,14 +314,15 @@ static void enqueue_many(sqlite3_context *context, int count, sqlite3_value **va
     store_close(store);
     if (status == WEIR_OK) {
         answers = json_array();
+        status = answers == NULL ? error_out_of_memory(&error) : WEIR_OK;
     }
     for (size_t i = 0; i < set.count && status == WEIR_OK; i++) {
-        if (answers == NULL || json_array_append_new(answers, answer_of(&set.results[i], i + 1)) != 0) {
+        if (json_array_append_new(answers, answer_of(&set.results[i], i + 1)) != 0) {
             status = error_out_of_memory(&error);
         }
     }
     close_set(&set);
-    if (status == WEIR_OK && answers != NULL) {
+    if (status == WEIR_OK) {
         answer_json(context, answers);
     } else {
         json_decref(answers);
