@@ -55,10 +55,26 @@ static size_t slot_of(enum news_kind kind, int64_t node_id, int64_t lane_id, siz
     return (size_t)((lane ^ (lane >> 32) * 389 ^ (uint64_t)kind * 613 ^ (uint64_t)node_id * 797) + tries) % NEWS_SLOTS;
 }
 
+/* Ends the transaction and not the process: the lane was read from a row, which any program may have written. */
+static struct lane_delta *refuse_lane(struct news *news, int64_t lane_id, enum weir_status *ret_status,
+                                      struct weir_error *error)
+{
+    if (*ret_status == WEIR_OK) {
+        *ret_status =
+            error_set(error, WEIR_STORE_CORRUPT, "a row of the queue was altered: its lane is %lld", (long long)lane_id);
+        error_hint(error, "find out who wrote to the file; `weir store check` lists what is wrong");
+    }
+    news->refused = (struct lane_delta){.lane_id = lane_id};
+    return &news->refused;
+}
+
 struct lane_delta *news_lane(struct news *news, struct connection *connection, enum news_kind kind, int64_t node_id,
                              int64_t lane_id, enum weir_status *ret_status, struct weir_error *error)
 {
-    INVARIANT(lane_id > 0 && kind < NEWS_ACT);
+    INVARIANT(kind < NEWS_ACT);
+    if (lane_id <= 0) {
+        return refuse_lane(news, lane_id, ret_status, error);
+    }
     if (news->count == NEWS_ENTRIES_MOST) {
         enum weir_status status = news_write(news, connection, error);
         *ret_status = *ret_status == WEIR_OK ? status : *ret_status;

@@ -63,12 +63,14 @@ struct news {
     bool has_state;
     int64_t workspaces[NEWS_WORKSPACES_MOST];
     size_t workspace_count;
-    int64_t slots_freed; /* over all rows that were written */
+    int64_t slots_freed;       /* over all rows that were written */
+    struct lane_delta refused; /* for a lane that no row can have: never written */
 };
 
 void news_init(struct news *news, int64_t now_us);
 /* The counters of the lane, to be added to. Never NULL: with too many entries the rows are inserted first, and a failure of
- * that goes to *ret_status unless it has one. */
+ * that goes to *ret_status unless it has one. WEIR_STORE_CORRUPT: the lane comes from a row that another program altered.
+ */
 struct lane_delta *news_lane(struct news *news, struct connection *connection, enum news_kind kind, int64_t node_id,
                              int64_t lane_id, enum weir_status *ret_status, struct weir_error *error);
 /* A row of the lane became runnable, or waits until `due_us`. */
