@@ -195,8 +195,8 @@ enum weir_status sqlite_file_open(const struct connection_options *options, stru
 
 struct sqlite_file *sqlite_file_share(struct sqlite_file *file)
 {
-    INVARIANT(file->references > 0);
     (void)pthread_mutex_lock(&files_lock);
+    INVARIANT(file->references > 0);
     file->references++;
     (void)pthread_mutex_unlock(&files_lock);
     return file;
@@ -243,7 +243,7 @@ enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, st
 enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
                              int64_t *ret_now_us, struct weir_error *error)
 {
-    INVARIANT(file->references > 0 && deadline_us > 0);
+    INVARIANT(deadline_us > 0);
     struct connection *connection;
     enum weir_status status = write_reserve(file, deadline_us, &connection, error);
     if (status != WEIR_OK) {
