@@ -116,7 +116,7 @@ static enum weir_status add_rows(const json_t *rows, const char *reason, size_t 
 }
 
 /* Fills one page. A filter by reason may need several reads, each of `limit` rows, until the page is full or the list ends.
- */
+ * A read that does not move the cursor is the last: its ids were altered, and no row was found for them. */
 static enum weir_status fill_execution_page(const struct execution_rows *rows, const struct list_options *options,
                                             size_t limit, json_t *items, char *cursor, bool *ret_more,
                                             struct weir_error *error)
@@ -125,11 +125,14 @@ static enum weir_status fill_execution_page(const struct execution_rows *rows, c
     *ret_more = true;
     while (status == WEIR_OK && *ret_more && json_array_size(items) < limit) {
         json_t *read = NULL;
+        char before[UUID_TEXT_MAX];
+        text_copy(before, sizeof before, cursor);
         status = rows->read(rows->context, &options->filter, cursor, limit, &read, ret_more, error);
         if (status == WEIR_OK) {
             status = add_rows(read, options->filter.reason, limit, items, cursor, ret_more, error);
         }
         json_decref(read);
+        *ret_more = *ret_more && strcmp(before, cursor) != 0;
     }
     return status;
 }
