@@ -6,7 +6,7 @@
  *
  * A stop gives the items back in chunks of RECOVER_BATCH; the call that finds none marks the node as stopped. This file
  * never takes the time of the machine for a lease: the server sets and compares it. It runs in the thread that has the
- * handle: the heartbeat has one of its own, so it never waits behind other work. */
+ * handle: the heartbeat has one of its own, so it never waits behind other work. The stop runs in the dispatch thread. */
 #include <stdio.h>
 #include <string.h>
 
@@ -155,7 +155,9 @@ static enum weir_status refuse_unknown_node(struct store *store, const char *nam
         used += length > 0 ? (size_t)length : 0;
     }
     PQclear(result);
-    return refusal_no_live_node(name, names, used >= sizeof names, error);
+    /* The hint names the live nodes, or that there is none: neither is known without the list. */
+    return status == WEIR_OK ? refusal_no_live_node(name, names, used >= sizeof names, error)
+                             : error_set(error, WEIR_NOT_FOUND, "there is no live node \"%s\"", name);
 }
 
 enum weir_status postgres_set_desired_state(struct store *store, const char *name, enum desired_state desired_state,
