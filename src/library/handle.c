@@ -4,7 +4,8 @@
  * from a short list of idle ones, or opens another, and gives it back. The lock covers the list alone: no call of the store
  * is made under it.
  *
- * Events reach the host's function in the thread that emits them. The library never prints and never ends the process.
+ * Events reach the host's function in the thread that emits them. The library never prints and never ends the process,
+ * except for a broken invariant of its own (base/error.h).
  */
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * Names and levels come from EVENT_LIST, so no type can be without them. Subscribers are called one after the other in the
  * emitter's thread, in the order of their subscription. The bus has no lock: subscriptions come before the first event. It
- * allocates nothing and never fails.
+ * allocates nothing, and an emission never fails. A subscription fails when EVENT_SUBSCRIBERS_MAX are there.
  */
 #include "observe/event.h"
 

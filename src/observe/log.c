@@ -5,8 +5,9 @@
  *   2. Under the lock the line is written with one write(), and only when poll() shows that it cannot block. The first line
  *      that finds no space waits LOG_WAIT_MS; while the reader is stalled, later lines wait no more.
  *   3. A line that cannot be written is dropped and counted. The next written line is followed by the count.
- *   4. After a dropped line the workspaces share the log for LOG_SHORT_US: a workspace that is more than LOG_LEAD lines
- * ahead of its share is dropped, so that one busy workspace does not displace the lines of all others.
+ *   4. After a line that found no space the workspaces share the log for LOG_SHORT_US. Lines of a workspace that is
+ *      more than LOG_LEAD lines ahead of its share are dropped. So one busy workspace does not displace the lines of
+ *      all others.
  *
  * The log never stops its emitter, never allocates, and never passes a control character to a terminal. log_event() runs in
  * any thread.

@@ -7,8 +7,9 @@
  * 4. If the database refuses a value (WEIR_INVALID_ARGUMENT, for example a NUL in a text on PostgreSQL), split the set and
  * repeat both halves. After log2(n) splits the bad record is alone and has its own outcome; all other records are written.
  *
- * A failure of any other kind ends the call: nothing was changed, and the caller repeats the whole set. Runs in the record
- * thread of a node, or in the thread of a program that calls store_complete().
+ * A failure of any other kind ends the call, and the caller repeats the whole set. Parts of a split set that were written
+ * before stay written: a repeated record changes nothing. Runs in the record thread of a node, in its dispatch thread for
+ * items that it gives back, or in the thread of a program that calls store_complete().
  */
 #include <stdlib.h>
 #include <string.h>

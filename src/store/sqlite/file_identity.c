@@ -1,7 +1,7 @@
 /* Compares the files of a store with those that were opened, by device and inode.
  *
- *   1. The first call inside a write transaction notes the three files: database, log and index of the log. All exist
- *      at that moment.
+ *   1. The first call that finds the three files notes them: database, log and index of the log. That is the opening, or
+ *      the first write transaction of a new store, whose log comes with it.
  *   2. Each later call compares. A file that was removed or replaced would be written by this process alone, and work
  *      that is acknowledged there would be lost, so the transaction must not go on.
  *   3. A file that is put back passes the check again: the data was never wrong, only its name.

@@ -2,10 +2,11 @@
  *
  * Each change is one UPDATE or INSERT, conditional on the holder and on the end of the lock in store time. A lock that
  * is held is found by a read first, because many nodes ask for the same lock and a refusal must not wait for the
- * writer. A lock that ends by its time needs no clean-up: the next holder overwrites the row.
+ * writer. A lock that ends by its time needs no clean-up: the next holder overwrites the row. The holder of a lock may
+ * take it again, which sets a new end.
  *
  * It never waits for a lock, and never frees a lock of another holder except by an operator's order (no holder given).
- * Runs in the caller's thread: the duties thread of a node, or a command.
+ * Runs in the caller's thread: the dispatch or the duties thread of a node, or a command.
  */
 #include <string.h>
 
@@ -42,7 +43,7 @@ static enum weir_status change_lock(struct store *store, const struct lock_reque
     return write_finish(&write, error);
 }
 
-/* A lock that is held must cost no write: a look first. */
+/* Reads first: a lock that is held must cost no write. */
 enum weir_status sqlite_lock(struct store *store, const struct lock_request *request, struct weir_error *error)
 {
     INVARIANT(request->name != NULL && request->holder != NULL);

@@ -5,8 +5,8 @@
  * the clock of the store from its wall clock; all others follow the store, so that a wrong wall clock of one node
  * changes no lease. A node that stops gives its items back in bounded sets, then ends its row.
  *
- * It never takes items from another node: recover.c does that. The heartbeat thread of a node runs it, and programs of
- * operators.
+ * It never takes items from another node: recover.c does that. Start, target and heartbeat run in the heartbeat thread of a
+ * node, the stop in its dispatch thread, the orders in programs of operators.
  */
 #include <stdio.h>
 #include <stdlib.h>

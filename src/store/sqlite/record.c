@@ -5,9 +5,9 @@
  *   2. Refuse a record with an output that is too long. Its outcome says so; the other records go on.
  *   3. Collect ends that follow each other (ends.h). Many ends are moved to the history by one INSERT and one DELETE.
  *   4. Before any other kind of record, move the collected ends, so that the set takes effect in its order.
- *   5. Write each record with a condition on id and fence. When no row matches, explain() finds out why and sets the
- *      outcome: unknown, stale fence, illegal state, or a repetition, which counts as done because reports may arrive
- *      twice.
+ *   5. Write each record with a condition on id and fence. When no row matches, set_outcome_of_no_row() finds out
+ *      why and sets the outcome: unknown, stale fence, illegal state, or a repetition, which counts as done because
+ *      reports may arrive twice.
  *   6. A put-back for the same reason as the one before writes no event: an engine that is away for hours would fill
  *      the history.
  *   7. Before a claim ends, write its times as events, because the row keeps only the last claim.
@@ -15,8 +15,8 @@
  *      when it is durable.
  *   9. Commit. Until then no outcome is reported, and a failure of the store undoes the whole set.
  *
- * It never writes to a row with another fence and never rewrites an ended execution. The record thread of a node runs
- * it.
+ * It never writes to a row with another fence and never rewrites an ended execution. Runs in the thread of the handle: the
+ * record thread of a node, its dispatch thread for items that it gives back, or a program that reports an end.
  */
 #include <string.h>
 

@@ -1,14 +1,15 @@
 /* The role of the scheduler: one row with epoch, node and lease.
  *
  *   1. TAKE reads the row and changes it in one write transaction, which is alone on SQLite. It is refused while
- *      another live node has the role.
+ *      another live node has the role, unless the caller has seen that the process of that node is gone.
  *   2. TAKE increments the epoch. Every write of a scheduler checks the epoch in its own transaction (role_check()),
  *      so that a scheduler that was replaced writes nothing.
- *   3. TAKE also raises the fence, so that the claims of the new epoch are greater than all before.
+ *   3. TAKE also raises the fence to the store time, if it is lower. So a store that is restored from a backup gives
+ *      no fence out a second time.
  *   4. LEAVE ends the lease. READ changes nothing and needs no writer.
  *
- * The lease decides only when another node may take the role; it protects nothing. The dispatch thread of a node runs
- * it.
+ * The lease decides only when another node may take the role; it protects nothing. TAKE and LEAVE run in the dispatch
+ * thread of a node; READ, in any thread with its handle.
  */
 #include <string.h>
 

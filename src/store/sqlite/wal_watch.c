@@ -12,8 +12,8 @@
  *   5. If the watch cannot be made (limits of the system), an event reports it once, the loop polls, and the watch is
  *      tried again later.
  *
- * A wake-up carries no data and is never needed for correctness. It never writes to the store. The dispatch thread of
- * a node runs it.
+ * A wake-up carries no data and is never needed for correctness. It never writes to the store. Runs in the thread of the
+ * handle: the dispatch thread of a node, or a program that waits for an end.
  */
 #include <errno.h>
 #include <stdio.h>
