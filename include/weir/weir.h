@@ -282,9 +282,10 @@ struct weir_acted {
 };
 
 /* Does the act to every execution that matches, in sets with one transaction each: after a failure the acts of the sets
- * before stay, and a repeated call goes on. The filter must have a condition; `states` = WEIR_STATE_ALL means all.
- * `reason` (may be NULL) goes on record. `ret_acted` may be NULL. Errors: WEIR_INVALID_ARGUMENT (act,
- * no condition, a condition); with filter.id also WEIR_EXECUTION_NOT_FOUND and WEIR_ILLEGAL_STATE. */
+ * before stay, and a repeated call goes on. Executions that are made during the call do not match. The filter must have a
+ * condition; `states` = WEIR_STATE_ALL means all. `reason` (may be NULL) goes on record. `ret_acted` may be NULL. Errors:
+ * WEIR_INVALID_ARGUMENT (act, no condition, a condition); with filter.id also WEIR_EXECUTION_NOT_FOUND and
+ * WEIR_ILLEGAL_STATE. */
 WEIR_MUST_CHECK enum weir_status weir_act(struct weir *weir, enum weir_act act, const struct weir_filter *filter,
                                           const char *reason, struct weir_acted *ret_acted, struct weir_error *error);
 

@@ -2,7 +2,8 @@
  *
  * The store acts on a set per call, in the order of the ids, and reports the last id of the set. weir_act() calls it until
  * no more matches. A set is one transaction, so a failure in the middle loses nothing: the acts before are durable, and a
- * repeated call finds the rest. An empty filter is refused, because it would act on every execution of every workspace. */
+ * repeated call finds the rest. Executions that are made during the call are left out: a retry makes new ones, which may
+ * fail and match again. An empty filter is refused, because it would act on every execution of every workspace. */
 #include <string.h>
 
 #include "base/error.h"
@@ -34,6 +35,18 @@ static enum weir_status judge_one(const char *id, const struct bulk_result *resu
         return result->first_refusal == WEIR_OK ? WEIR_ILLEGAL_STATE : result->first_refusal;
     }
     return WEIR_OK;
+}
+
+/* Only executions of the time before now match, so that the sets come to an end. */
+static enum weir_status bound_filter(struct store *handle, struct execution_filter *filter, struct weir_error *error)
+{
+    int64_t now_us = 0;
+    enum weir_status status = WEIR_OK;
+    if (filter->id == NULL && filter->created_before_us == 0) {
+        status = store_time(handle, &now_us, error);
+        filter->created_before_us = now_us + 1;
+    }
+    return status;
 }
 
 /* 1. Act on the next set. 2. Add its counts. 3. Go on behind its last id, until the store reports no more. */
@@ -80,7 +93,10 @@ enum weir_status weir_act(struct weir *weir, enum weir_act act, const struct wei
         status = handle_borrow(weir, &handle, error);
     }
     if (status == WEIR_OK) {
-        status = act_in_sets(handle, acts[act], &conditions, reason, &acted, error);
+        status = bound_filter(handle, &conditions, error);
+        if (status == WEIR_OK) {
+            status = act_in_sets(handle, acts[act], &conditions, reason, &acted, error);
+        }
         handle_give_back(weir, handle);
         library_wake_nodes(weir);
     }
