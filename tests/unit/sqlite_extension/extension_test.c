@@ -39,6 +39,7 @@ static int set_up(void **state)
         return -1;
     }
     database = open_file(path, NULL);
+    (void)sqlite3_busy_timeout(database, 30000); /* a node writes at the same time */
     return sqlite3_exec(database, "CREATE TABLE orders (number INTEGER PRIMARY KEY, execution TEXT)", NULL, NULL, NULL);
 }
 
