@@ -126,6 +126,19 @@ static enum weir_status refuse_running_write(struct weir_error *error)
     return WEIR_MISUSE;
 }
 
+/* A write that changes nothing. A transaction of the caller that another one has overtaken fails here, with the right hint.
+ * The statement stays prepared for borrowed_store_undo(): after an interrupt nothing can be prepared. */
+static enum weir_status take_write_lock(struct connection *connection, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_RAISE_FENCE, "i", (int64_t)0);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    enum weir_status status = sqlite3_step(statement) == SQLITE_DONE ? WEIR_OK : cannot_begin(connection, error);
+    (void)sqlite3_reset(statement);
+    return status;
+}
+
 enum weir_status borrowed_store_begin(struct connection *connection, int64_t *ret_now_us, struct weir_error *error)
 {
     connection->is_own_transaction = sqlite3_get_autocommit(connection->database) != 0;
@@ -138,10 +151,10 @@ enum weir_status borrowed_store_begin(struct connection *connection, int64_t *re
     if (code != SQLITE_OK) {
         return cannot_begin(connection, error);
     }
-    /* Prepared for borrowed_store_undo(): after an interrupt nothing can be prepared. */
-    sqlite3_stmt *prepared = connection_bind(connection, error, QUERY_RAISE_FENCE, "i", (int64_t)0);
-    enum weir_status status =
-        prepared == NULL ? statement_failure(error) : connection_store_time(connection, ret_now_us, error);
+    enum weir_status status = take_write_lock(connection, error);
+    if (status == WEIR_OK) {
+        status = connection_store_time(connection, ret_now_us, error);
+    }
     if (status != WEIR_OK) {
         borrowed_store_undo(connection);
     }

@@ -318,6 +318,20 @@ static void a_call_that_reads_sees_one_state(void **state)
     }
 }
 
+static void a_transaction_that_was_overtaken_gets_the_hint(void **state)
+{
+    (void)state;
+    struct weir_request request = {.workspace = "acme", .workflow = "nap"};
+    char id[WEIR_ID_SIZE];
+    (void)run("BEGIN");
+    assert_int_equal(executions(), 0);
+    assert_int_equal(weir_enqueue(weir, &request, id, &error), WEIR_OK);
+    refused("SELECT weir_enqueue('acme', 'nap')", "store_busy");
+    assert_non_null(strstr(answer, "BEGIN IMMEDIATE"));
+    (void)run("ROLLBACK");
+    assert_int_equal(executions(), 1);
+}
+
 static void a_call_inside_a_statement_that_writes_is_refused(void **state)
 {
     (void)state;
@@ -369,6 +383,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_set_has_an_answer_for_each_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(acts_belong_to_the_transaction_too, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reading_sees_what_the_transaction_has_done, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_transaction_that_was_overtaken_gets_the_hint, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_call_that_reads_sees_one_state, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_interrupt_leaves_no_transaction_and_no_part_of_a_write, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_call_inside_a_statement_that_writes_is_refused, set_up, tear_down),
