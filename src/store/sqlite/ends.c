@@ -117,6 +117,9 @@ static enum weir_status note_end(struct write *write, const struct end *end, str
     enum weir_status status = WEIR_OK;
     struct lane_delta *delta =
         news_lane(&write->news, write->connection, NEWS_ENDED, end->node_id, end->lane_id, &status, error);
+    if (status == WEIR_STORE_CORRUPT) {
+        error_prefix(error, "execution %s", end->record->id);
+    }
     delta->runnable -= end->phase == 0;
     delta->waiting -= end->phase == 1;
     delta->held -= end->phase == 2;

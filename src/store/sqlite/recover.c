@@ -139,6 +139,9 @@ static enum weir_status hand_over(struct write *write, const struct lost_item *i
     }
     if (status == WEIR_OK) {
         status = news_hand_over(&write->news, write->connection, item->node_id, item->lane_id, error);
+        if (status == WEIR_STORE_CORRUPT) {
+            error_prefix(error, "execution %s", item->id);
+        }
     }
     if (status == WEIR_OK && poison) {
         status = end_as_poison(write, item, options->handovers_max, error);

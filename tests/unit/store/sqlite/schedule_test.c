@@ -738,42 +738,6 @@ static void a_damaged_row_of_the_news_is_reported(void **state)
     json_decref(scene_rows(scene, sql));
 }
 
-/* Another program may write what weir never does. */
-static void an_altered_row_is_named(void **state)
-{
-    static const struct {
-        const char *change;
-        enum record_kind kind;
-    } cases[] = {{"status = 'SLEEPING'", RECORD_DISPATCHED}, {"lane_id = 0", RECORD_PUT_BACK}};
-    struct scene *scene = *state;
-    const char *id = scene_enqueue(scene, "pro-co");
-    struct claimed_item item = scene_claim_one(scene);
-    struct execution_filter filter = {.id = id};
-    struct bulk_result result = {0};
-    sqlite3 *other = NULL;
-    assert_int_equal(sqlite3_open(scene->driver.url + strlen("sqlite:"), &other), SQLITE_OK);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct record record = {.kind = cases[i].kind, .fence = item.fence};
-        struct record_summary summary = {0};
-        char sql[200];
-        memcpy(record.id, item.id, sizeof record.id);
-        (void)snprintf(sql, sizeof sql, "PRAGMA ignore_check_constraints = 1; UPDATE workflow_execution_queue SET %s",
-                       cases[i].change);
-        assert_int_equal(sqlite3_exec(other, sql, NULL, NULL, NULL), SQLITE_OK);
-        assert_int_equal(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error), WEIR_STORE_CORRUPT);
-        assert_non_null(strstr(scene->error.message, id));
-        if (i == 0) {
-            assert_int_equal(store_bulk(scene->store, BULK_CANCEL, &filter, "", 1, "me", "why", &result, &scene->error),
-                             WEIR_STORE_CORRUPT);
-            assert_non_null(strstr(scene->error.message, id));
-        }
-        (void)snprintf(sql, sizeof sql, "UPDATE workflow_execution_queue SET status = 'CLAIMED', lane_id = %lld",
-                       (long long)lane_of(scene, "pro-co"));
-        assert_int_equal(sqlite3_exec(other, sql, NULL, NULL, NULL), SQLITE_OK);
-    }
-    assert_int_equal(sqlite3_close(other), SQLITE_OK);
-}
-
 /* By SQLite's own backup into the open file, as `sqlite3 weir.db ".restore FILE"` does. */
 static void load_backup(const char *from, const char *to)
 {
@@ -838,7 +802,6 @@ int main(void)
         SCENE_TEST(only_the_handle_that_has_loaded_may_fold),
         SCENE_TEST(a_damaged_row_of_the_news_is_reported),
         SCENE_TEST(a_restored_backup_makes_the_memory_void),
-        SCENE_TEST(an_altered_row_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
