@@ -128,12 +128,39 @@ static void a_text_that_is_no_cursor_is_refused(void **state)
     assert_int_equal(offset, 12);
 }
 
+/* As for ids that were altered: the list of ids has them, and no row is found for one. */
+static enum weir_status read_no_rows(void *context, const struct execution_filter *filter, const char *below, size_t limit,
+                                     json_t **ret_rows, bool *ret_more, struct weir_error *error)
+{
+    (void)filter;
+    (void)below;
+    (void)limit;
+    ((struct rows *)context)->reads++;
+    *ret_more = true;
+    return reading_return_json(json_array(), ret_rows, error);
+}
+
+static void a_list_ends_at_a_read_without_rows(void **state)
+{
+    (void)state;
+    struct rows context = {.total = 1};
+    struct execution_rows rows = {.read = read_no_rows, .count = count_rows, .context = &context, .newest_bound = "~"};
+    struct list_options options = {.kind = LIST_EXECUTIONS, .limit = 1};
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *page = NULL;
+    assert_int_equal(reading_list_executions(&rows, &options, &page, &error), WEIR_OK);
+    assert_int_equal(context.reads, 1);
+    assert_true(json_is_null(json_object_get(page, "next_cursor")));
+    json_decref(page);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_beginning_of_an_id_is_completed_in_small_letters),
         cmocka_unit_test(an_id_that_is_too_short_is_refused_with_the_least_length),
         cmocka_unit_test(pages_of_a_list_hold_each_row_once),
+        cmocka_unit_test(a_list_ends_at_a_read_without_rows),
         cmocka_unit_test(a_text_that_is_no_cursor_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
