@@ -251,17 +251,18 @@ void step_run_stop(struct step_run *run)
     }
 }
 
-/* The store refused the result: the step fails. If the store refuses that too, the execution goes on without a record. */
+/* The store refused the result: the step fails. If the store refuses that too, the execution goes on without a record. The
+ * refused report may have carried the end of the execution, which is then still to be reported. */
 static void handle_refused_result(struct step_run *run)
 {
     json_decref(run->output);
     run->output = NULL;
+    run->execution->end_reported = false;
     if (run->is_refused) {
         step_run_set_phase(run, PHASE_DONE);
         return;
     }
     run->is_refused = true;
-    run->execution->end_reported = false;
     struct step_outcome outcome = {.code = "output_refused", .error = "the store refused the result of the step"};
     run->failures++;
     step_run_report_final(run, STEP_FAILED, &outcome);

@@ -435,6 +435,23 @@ static void result_that_the_store_refuses_fails_the_step(void **state)
     assert_int_equal(engine_running(fixture.engine), 0);
 }
 
+static void end_that_the_store_refuses_twice_is_reported_without_the_step(void **state)
+{
+    (void)state;
+    fixture.recorder.is_manual = true;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"x\"]}}}", "{}");
+    answer(expect_step(1, "a", STEP_RUNNING), WEIR_OK);
+    answer(engine_fixture_expect(&fixture, REPORT_ENDED, 1, NULL, -1, 1), WEIR_INVALID_ARGUMENT);
+    answer(engine_fixture_expect(&fixture, REPORT_ENDED, 1, NULL, -1, 2), WEIR_INVALID_ARGUMENT);
+    const struct report *end = engine_fixture_expect(&fixture, REPORT_ENDED, 1, NULL, -1, 3);
+    assert_false(end->has_step);
+    assert_int_equal(end->end_state, END_FAILED);
+    assert_string_equal(end->error_code, "output_refused");
+    answer(end, WEIR_OK);
+    wait_for_loop();
+    assert_int_equal(engine_running(fixture.engine), 0);
+}
+
 static void answers_that_come_twice_change_nothing(void **state)
 {
     (void)state;
@@ -476,6 +493,7 @@ int main(void)
         CLAIM(abandoned_executions_end_without_a_report),
         CLAIM(cancel_before_the_start_runs_no_step),
         CLAIM(result_that_the_store_refuses_fails_the_step),
+        CLAIM(end_that_the_store_refuses_twice_is_reported_without_the_step),
         CLAIM(answers_that_come_twice_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
