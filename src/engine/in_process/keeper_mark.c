@@ -9,9 +9,12 @@
  */
 #include "engine/in_process/keeper_mark.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "engine/in_process/proc_file.h"
 
@@ -19,7 +22,7 @@ static const char mark_name[] = "WEIR_RUN=";
 
 static const char brand_name[] = "Max file locks";
 
-enum { LIMITS_BYTES_MAX = 4096, ENVIRONMENT_BYTES_MAX = 256 * 1024, BRAND_TICKET_BITS = 28 };
+enum { LIMITS_BYTES_MAX = 4096, ENVIRONMENT_PIECE_BYTES = 4096, BRAND_TICKET_BITS = 28 };
 
 /* The part of the brand that is the same for all steps of a keeper. The brand has 62 bits: ~0 would mean no limit. */
 static uint64_t make_brand(uint64_t mark)
@@ -67,29 +70,60 @@ static bool find_brand(pid_t pid, uint64_t mark, uint64_t *ret_ticket)
     return brand != 0 && (brand & ~KEEPER_TICKET_MASK) == make_brand(mark); /* "unlimited" is 0 here */
 }
 
-/* Finds the ticket in the environment of the process at its exec. A shell may have changed the order of the variables, so
- * the search reads all of it. */
-static bool find_mark(pid_t pid, uint64_t mark, uint64_t *ret_ticket)
+/* Finds "WEIR_RUN=<mark>." at the start of a variable, and reads the digits of the ticket after it. */
+struct mark_reader {
+    char wanted[KEEPER_MARK_BYTES_MAX];
+    size_t wanted_length;
+    size_t matched; /* bytes of `wanted` that the present variable begins with */
+    bool differs;   /* the present variable is another one */
+    uint64_t ticket;
+};
+
+/* True at the end of the ticket. */
+static bool read_mark_byte(struct mark_reader *reader, char byte)
 {
-    static char text[ENVIRONMENT_BYTES_MAX]; /* static: the callers have one thread each, and the stack is small */
-    char path[PROC_PATH_BYTES_MAX];
-    proc_file_make_path(path, pid, "/environ");
-    const char *at = text;
-    const char *end = text + proc_file_read(path, text, sizeof text);
-    while (at < end) {
-        size_t left = (size_t)(end - at);
-        uint64_t number;
-        if (left > sizeof mark_name && memcmp(at, mark_name, sizeof mark_name - 1) == 0) {
-            const char *after = proc_file_parse_number(at + sizeof mark_name - 1, end, &number);
-            if (number == mark && after < end && *after == '.') {
-                (void)proc_file_parse_number(after + 1, end, &number);
-                *ret_ticket = number & KEEPER_TICKET_MASK;
-                return true;
-            }
+    if (reader->matched == reader->wanted_length) {
+        if (byte < '0' || byte > '9') {
+            return true;
         }
-        at += strnlen(at, left) + 1;
+        reader->ticket = reader->ticket * 10 + (uint64_t)(byte - '0');
+    } else if (byte == '\0') {
+        reader->matched = 0;
+        reader->differs = false;
+    } else if (!reader->differs) {
+        reader->differs = byte != reader->wanted[reader->matched];
+        reader->matched = reader->differs ? 0 : reader->matched + 1;
     }
     return false;
+}
+
+/* Finds the ticket in the environment of the process at its exec. A shell may have changed the order of the variables, so
+ * the search reads all of it, in pieces: the nodes of one process search at the same time, and their stacks are small. */
+static bool find_mark(pid_t pid, uint64_t mark, uint64_t *ret_ticket)
+{
+    char path[PROC_PATH_BYTES_MAX];
+    char piece[ENVIRONMENT_PIECE_BYTES];
+    struct mark_reader reader = {.matched = 0};
+    char *end = proc_file_add_number(proc_file_add_string(reader.wanted, mark_name), mark);
+    reader.wanted_length = (size_t)(proc_file_add_string(end, ".") - reader.wanted);
+    bool is_over = false;
+    proc_file_make_path(path, pid, "/environ");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && !is_over) {
+        ssize_t got = read(fd, piece, sizeof piece);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        is_over = got <= 0;
+        for (ssize_t i = 0; i < got && !is_over; i++) {
+            is_over = read_mark_byte(&reader, piece[i]);
+        }
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    *ret_ticket = reader.ticket & KEEPER_TICKET_MASK;
+    return reader.matched == reader.wanted_length;
 }
 
 bool keeper_mark_find_ticket(pid_t pid, uint64_t mark, uint64_t *ret_ticket)

@@ -22,8 +22,7 @@ enum { KEEPER_MARK_BYTES_MAX = 64 };
 void keeper_mark_set_brand(uint64_t mark, uint64_t ticket);
 /* "WEIR_RUN=<mark>.<ticket>"; `to` holds KEEPER_MARK_BYTES_MAX. */
 void keeper_mark_write_variable(char *to, uint64_t mark, uint64_t ticket);
-/* The masked ticket of a process with this keeper's mark. False: it has none, or is gone. Only for processes with one
- * thread or for one thread of a process: it uses a static buffer. */
+/* The masked ticket of a process with this keeper's mark. False: it has none, or is gone. Any thread. */
 bool keeper_mark_find_ticket(pid_t pid, uint64_t mark, uint64_t *ret_ticket);
 
 #endif

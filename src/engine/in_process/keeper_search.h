@@ -1,6 +1,6 @@
 /* The search for processes of steps in /proc: the children of the keeper, and the processes that a dead keeper has left.
  *
- * Threads: one per process. Only async-signal-safe calls.
+ * Any thread. Only async-signal-safe calls.
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_KEEPER_SEARCH_H
 #define WEIR_ENGINE_IN_PROCESS_KEEPER_SEARCH_H
