@@ -21,6 +21,7 @@
 #include "engine/in_process/step_run.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,8 @@
 #include "engine/in_process/step_inputs.h"
 #include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_report.h"
+
+enum { RESTORED_COUNT_MAX = INT_MAX / 4 };
 
 /* --- the way to an attempt --- */
 
@@ -162,27 +165,33 @@ void step_run_begin(struct step_run *run)
     step_run_attempt(run);
 }
 
+/* A count from a row. A row may have been altered, and the counts grow from here: neither must pass the limits of an int. */
+static int restored_count(int count)
+{
+    return count < 0 ? 0 : count < RESTORED_COUNT_MAX ? count : RESTORED_COUNT_MAX;
+}
+
 /* Skips the numbers of attempts that a dead node may have begun without a record (handlers): no number is used twice. */
 enum weir_status step_run_restore(struct step_run *run, const struct step_record *record)
 {
     struct execution *execution = run->execution;
     INVARIANT(run->phase == PHASE_IDLE && !execution->in_table);
     bool may_be_unrecorded = step_run_step(run)->kind == STEP_HANDLER && (record == NULL || record->state != STEP_RUNNING);
-    int unrecorded = may_be_unrecorded ? execution->interruptions : 0;
-    run->attempt = (record != NULL ? record->attempt : 0) + unrecorded;
+    int unrecorded = may_be_unrecorded ? restored_count(execution->interruptions) : 0;
+    run->attempt = (record != NULL ? restored_count(record->attempt) : 0) + unrecorded;
     run->exit_code = record != NULL ? record->exit_code : -1;
     if (record == NULL) {
         return WEIR_OK;
     }
     run->state = record->state;
-    run->failures = record->failures;
+    run->failures = restored_count(record->failures);
     run->condition_met = true;
     if (!step_state_is_final(record->state)) {
         run->on_record = true;
         run->resume_us = time_add(loop_now(&execution->runner->loop), record->due_in_us);
         return WEIR_OK;
     }
-    run->attempt = record->attempt;
+    run->attempt = restored_count(record->attempt);
     step_run_set_phase(run, PHASE_DONE);
     if (record->output != NULL && execution->step_count > 1 &&
         json_read(record->output, record->output_length, &run->output, NULL) == WEIR_OUT_OF_MEMORY) {

@@ -1,6 +1,7 @@
 /* The graph, the durability protocol, handover, fences, cancel, and how executions end. */
 #include "engine/engine.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -279,6 +280,24 @@ static void handed_over_execution_with_a_failed_step_ends_as_failed(void **state
                      1);
 }
 
+/* A row of the store may have been altered. */
+static void counts_out_of_range_on_record_do_not_end_the_node(void **state)
+{
+    (void)state;
+    struct engine_start start = engine_fixture_start_of(
+        1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"false\"]},\"b\":{\"exec\":[\"false\"]}}}", "{}");
+    struct step_record records[] = {
+        {.step = "a", .state = STEP_RUNNING, .attempt = -5, .failures = -9, .exit_code = -1},
+        {.step = "b", .state = STEP_RUNNING, .attempt = INT_MAX, .failures = INT_MAX, .exit_code = -1},
+    };
+    start.interruptions = INT_MAX;
+    start.steps = records;
+    start.step_count = 2;
+    engine_fixture_start_with(&fixture, &start);
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_FAILED)->error_code, "exit_1");
+    assert_int_equal(expect_step(1, "a", STEP_RUNNING)->step.attempt, 1);
+}
+
 static void repeated_start_is_answered_and_not_run_again(void **state)
 {
     (void)state;
@@ -483,6 +502,7 @@ int main(void)
         CLAIM(skipped_step_counts_as_finished_with_null_as_output),
         CLAIM(finished_steps_are_not_run_again_after_a_handover),
         CLAIM(handed_over_execution_with_a_failed_step_ends_as_failed),
+        CLAIM(counts_out_of_range_on_record_do_not_end_the_node),
         CLAIM(repeated_start_is_answered_and_not_run_again),
         CLAIM(later_fence_takes_over_only_after_the_old_process_is_dead),
         CLAIM(invalid_definition_is_refused_permanently),
