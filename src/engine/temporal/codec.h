@@ -32,7 +32,7 @@ enum codec_outcome {
     CODEC_UNREACHABLE, /* down, or wrongly set up, for any payload: later */
     CODEC_REFUSED      /* it does not take this payload (4xx) */
 };
-/* `text` is one line for people, "" for CODEC_OK; `body` of CODEC_OK. Valid inside of `done`. */
+/* `text` is one line for people, "" for CODEC_OK; `body` of CODEC_OK, NULL when it is empty. Valid inside of `done`. */
 struct codec_result {
     enum codec_outcome outcome;
     const char *text;

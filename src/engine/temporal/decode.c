@@ -476,7 +476,7 @@ bool close_event_keep_encoded(struct close_event *closing, const uint8_t *data, 
 
 enum weir_status close_event_decode(struct close_event *closing, const char *json, size_t length)
 {
-    INVARIANT(closing != NULL && json != NULL && closing->encoded.length > 0);
+    INVARIANT(closing != NULL && (json != NULL || length == 0) && closing->encoded.length > 0);
     struct payloads *sent = NULL;
     struct payloads *payloads = NULL;
     struct close_event read = {.kind = CLOSE_NONE};

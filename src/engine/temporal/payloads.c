@@ -176,7 +176,7 @@ enum weir_status payloads_read(const char *json, size_t length, struct payloads 
 {
     INVARIANT(ret_payloads != NULL);
     json_t *body = NULL;
-    enum weir_status status = json_read(json, length, &body, NULL);
+    enum weir_status status = json_read(json == NULL ? "" : json, length, &body, NULL);
     const json_t *list = json_object_get(body, "payloads");
     if (status != WEIR_OK || !json_is_array(list)) {
         json_decref(body);
@@ -310,7 +310,7 @@ static enum weir_status exchange(TemporalApi__StartWorkflowExecutionRequest *req
 
 enum weir_status payloads_into_start(struct bytes start, const char *json, size_t length, struct bytes *ret_start)
 {
-    INVARIANT(start.data != NULL && json != NULL && ret_start != NULL);
+    INVARIANT(start.data != NULL && (json != NULL || length == 0) && ret_start != NULL);
     struct payloads *payloads = NULL;
     enum weir_status status = payloads_read(json, length, &payloads);
     if (status != WEIR_OK) {

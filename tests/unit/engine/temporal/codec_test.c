@@ -20,6 +20,7 @@ struct codec_call {
 struct fake_codec {
     enum codec_outcome outcome; /* of each call */
     const char *garbage;        /* in place of the answer */
+    bool is_empty;              /* the answer has no body */
     bool is_held;               /* calls wait */
     struct codec_call *calls[CODEC_CALLS_KEPT];
     size_t count; /* under way */
@@ -94,8 +95,8 @@ static int64_t fake_step(void *context)
         const char *body = codec->garbage != NULL ? codec->garbage : call.answer.data;
         struct codec_result result = {.outcome = codec->outcome,
                                       .text = is_fine ? "" : "the payload codec: no",
-                                      .body = body,
-                                      .length = strlen(body)};
+                                      .body = codec->is_empty ? NULL : body,
+                                      .length = codec->is_empty ? 0 : strlen(body)};
         free(codec->calls[0]);
         codec->calls[0] = codec->calls[--codec->count];
         call.done(call.context, &result);
@@ -255,6 +256,25 @@ static void a_start_that_may_run_keeps_its_slot_while_the_codec_is_down(void **s
     close_scene(&scene);
 }
 
+static void an_answer_without_a_body_is_repeated(void **state)
+{
+    struct fake_codec codec = {.outcome = CODEC_OK, .is_empty = true};
+    struct scene scene;
+    (void)state;
+    open_coded(&scene, &codec);
+    start_one(&scene, ID_ONE);
+    pass_time(&scene, SECOND_US);
+    assert_string_equal(last_report(&scene, REPORT_UNREACHABLE)->error_code, "codec_unreachable");
+    codec.is_empty = false;
+    start_and_follow(&scene, ID_TWO);
+    codec.is_empty = true;
+    fake_temporal_encode_results(scene.service, true);
+    fake_temporal_end(scene.service, ID_TWO, RUN_STATUS_COMPLETED, "1");
+    pass_time(&scene, 2 * CODEC_PATIENCE_US);
+    assert_string_equal(last_report(&scene, REPORT_ENDED)->step.error_code, "result_encoded");
+    close_scene(&scene);
+}
+
 static void an_input_that_the_codec_refuses_fails_permanently(void **state)
 {
     struct fake_codec codec = {.outcome = CODEC_REFUSED};
@@ -396,6 +416,7 @@ int main(void)
         cmocka_unit_test(a_start_without_payloads_needs_no_codec),
         cmocka_unit_test(an_unreachable_codec_holds_a_start_up_as_the_service_does),
         cmocka_unit_test(a_start_that_may_run_keeps_its_slot_while_the_codec_is_down),
+        cmocka_unit_test(an_answer_without_a_body_is_repeated),
         cmocka_unit_test(an_input_that_the_codec_refuses_fails_permanently),
         cmocka_unit_test(a_cancel_and_a_stop_do_not_wait_for_the_codec),
         cmocka_unit_test(a_result_is_decoded),
