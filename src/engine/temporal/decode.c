@@ -192,8 +192,8 @@ static json_t *wrap_bytes(const ProtobufCBinaryData *data)
     return wrapped;
 }
 
-/* NULL when out of memory. */
-/* JSON of a JSON payload, null of an empty one, else the bytes in base64. */
+/* JSON of a JSON payload, null of an empty one, else the bytes in base64. NULL when out of memory. The caller has checked
+ * the size. */
 static json_t *payload_to_json(const TemporalApi__Payload *payload, bool *ret_is_json)
 {
     json_t *value = NULL;
@@ -285,7 +285,11 @@ static json_t *encoded_message(const TemporalApi__Failure *failure, struct decod
     if (failure->encoded_attributes == NULL) {
         return NULL;
     }
-    json_t *attributes = payload_to_json(decoded_take(decoded, failure->encoded_attributes), &is_json);
+    const TemporalApi__Payload *payload = decoded_take(decoded, failure->encoded_attributes);
+    if (payload->data.len > STEP_OUTPUT_BYTES_MAX) {
+        return NULL;
+    }
+    json_t *attributes = payload_to_json(payload, &is_json);
     json_t *message = json_incref(json_object_get(attributes, "message"));
     json_decref(attributes);
     if (!is_json || !json_is_string(message)) {
