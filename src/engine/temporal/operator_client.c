@@ -732,7 +732,10 @@ void temporal_examine(struct temporal_operator *operator, const char * const * q
 enum weir_status temporal_operator_open(const struct temporal_options *options, int64_t timeout_us,
                                         struct temporal_operator **ret_operator, struct weir_error *error)
 {
-    INVARIANT(options != NULL && timeout_us > 0 && ret_operator != NULL);
+    INVARIANT(options != NULL && ret_operator != NULL);
+    if (timeout_us <= 0) { /* --timeout 0 */
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a time-out of 0 leaves no time for a call to the Temporal service");
+    }
     struct temporal_operator *operator= calloc(1, sizeof *operator);
     if (operator== NULL) {
         return error_out_of_memory(error);
