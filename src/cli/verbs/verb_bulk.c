@@ -249,8 +249,10 @@ static enum weir_status check_id_for_dry_run(struct bulk *bulk, const char *id, 
     enum weir_status status = store_show(bulk->store, id, &execution, error);
     if (status == WEIR_OK) {
         const char *name = json_string_value(json_object_get(execution, "status"));
-        INVARIANT(name != NULL && item_state_parse(name, &state));
-        if ((states_of_act(bulk->act) & BIT(state)) == 0) {
+        if (name == NULL || !item_state_parse(name, &state)) {
+            status = error_set(error, WEIR_STORE_CORRUPT, "the row of execution %s has the unknown status \"%s\"", id,
+                               name == NULL ? "" : name);
+        } else if ((states_of_act(bulk->act) & BIT(state)) == 0) {
             error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: `weir %s` cannot change it",
                       json_string_value(json_object_get(execution, "id")), name, bulk_act_name(bulk->act));
             status = WEIR_ILLEGAL_STATE;
