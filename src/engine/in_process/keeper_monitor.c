@@ -81,8 +81,9 @@ static enum weir_status watch_link(struct keeper_monitor *monitor, struct weir_e
 {
     monitor->link_watch = (struct watch){.fd = -1, .ready = link_ready, .owner = monitor};
     if (loop_watch(monitor->loop, &monitor->link_watch, monitor->link.socket, EPOLLIN) != WEIR_OK) {
+        int native = errno;
         keeper_client_close(&monitor->link);
-        return error_set_native(error, WEIR_SYSTEM, errno, "the keeper's socket cannot be watched");
+        return error_set_native(error, WEIR_SYSTEM, native, "the keeper's socket cannot be watched");
     }
     atomic_store(&monitor->pid, (int)monitor->link.pid);
     return WEIR_OK;

@@ -53,7 +53,9 @@ static int make_memory_file(const char *name, const void *first, size_t first_le
                 parts[i] += written;
                 lengths[i] -= (size_t)written;
             } else if (written == 0 || errno != EINTR) {
+                int native = errno;
                 (void)close(fd);
+                errno = native;
                 fd = -1;
             }
         }
@@ -90,7 +92,7 @@ bool process_files_open(struct process_files *files, const struct process_comman
     int err[2] = {-1, -1};
     bool has_pipes = pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0;
     int command_fd = has_pipes ? make_memory_file("weir-command", &header, sizeof header, &command->strings) : -1;
-    int input_fd = !has_pipes      ? -1
+    int input_fd = command_fd < 0  ? -1
                    : input == NULL ? fcntl(empty_fd, F_DUPFD_CLOEXEC, 3)
                                    : make_memory_file("weir-stdin", "", 0, input);
     *files = (struct process_files){.own = {out[0], err[0]}, .step = {command_fd, input_fd, out[1], err[1]}};
