@@ -1,11 +1,10 @@
 /* A small cache with least-recently-used eviction.
  *
- * A definition is parsed under the lock, so that two threads never parse the same one. A start of
- * another workflow waits meanwhile; starts of new versions are rare.
- * The handlers of a definition are looked up when
- * it is parsed. A handler that this node lacks leaves its name in `unknown_handler`, and the engine refuses the
- * execution. An entry in use is never evicted: executions hold pointers into it. So the cache may grow beyond its maximum
- * for a while. Any thread that starts an execution calls it; the loop releases the entries.
+ * A definition is parsed under the lock, so that two threads never parse the same one. A start of another workflow waits
+ * meanwhile; starts of new versions are rare. The handlers of a definition are looked up when it is parsed. A handler that
+ * this node lacks leaves its name in `unknown_handler`, and the engine refuses the execution.
+ * An entry in use is never evicted: executions hold pointers into it. So the cache may grow beyond its maximum for a while.
+ * Any thread that starts an execution calls it; the loop releases the entries.
  */
 #include "engine/in_process/definition_cache.h"
 

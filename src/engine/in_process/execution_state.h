@@ -5,8 +5,7 @@
  *
  *     IDLE --> EVALUATING --> AWAITING_PLACE --> RECORDING_START --> QUEUED --> RUNNING --> RECORDING_END --> DONE
  *                  (jq)            (exec)        (exec, handed over)  (exec)       |
- *                                                                                  +--> RECORDING_WAIT --> SLEEPING -->
- * (next)
+ *                                   next attempt <-- SLEEPING <-- RECORDING_WAIT <-+
  *
  * In a RECORDING phase the step waits until its report is durable. No step that depends on it begins before that.
  *

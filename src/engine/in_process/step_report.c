@@ -8,9 +8,11 @@
  *
  *   1. The claim is lost: no report. The store would refuse it, and the new owner decides.
  *   2. The attempt succeeded: COMPLETED.
- *   3. The execution ends: no failure of the step. An interrupted handler is put on record as WAITING, so that the next
- *      node does not use its attempt number again. An exec step is on record already.
- *   4. It failed: WAITING when the policy allows another attempt and the execution does not end, else FAILED.
+ *   3. The node stopped it because the execution ends: no failure of the step. If the execution is given back, a handler is
+ *      put on record as WAITING, so that the next node does not use its attempt number again. An exec step is on record
+ *      already. For any other ending the step is CANCELLED.
+ *   4. It failed: WAITING when the policy allows another attempt and the execution goes on here or on another node, else
+ *      FAILED.
  *
  * If memory for a report is missing, runner_report_new() makes the node give up its claims; the step just waits.
  * The loop's thread runs all of it. Nothing here starts an attempt: step_run.c does, after the store's answer.

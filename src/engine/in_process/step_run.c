@@ -165,7 +165,7 @@ void step_run_begin(struct step_run *run)
     step_run_attempt(run);
 }
 
-/* A count from a row. A row may have been altered, and the counts grow from here: neither must pass the limits of an int. */
+/* A count from a row, which may have been altered. The counts grow from here, and must not pass the limits of an int. */
 static int restored_count(int count)
 {
     return count < 0 ? 0 : count < RESTORED_COUNT_MAX ? count : RESTORED_COUNT_MAX;
