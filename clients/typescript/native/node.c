@@ -459,13 +459,17 @@ static napi_value finish_open(napi_env env, struct task *task)
     return make_null(env);
 }
 
-/* An open node stays a user of its store. One that could not be opened must not keep the process alive. */
+/* An open node stays a user of its store. One that could not be opened must not keep the process alive. A refused second
+ * call leaves the node of the first one as it is. */
 static void leave_new_node(napi_env env, struct task *task)
 {
-    task->node->users--;
+    struct node *node = task->node;
+    node->users--;
     if (task->opened == NULL) {
-        task->node->store->users--;
-        retire_node(env, task->node);
+        node->store->users--;
+    }
+    if (node->node == NULL && node->users == 0) {
+        retire_node(env, node);
     }
 }
 
