@@ -1,8 +1,8 @@
 /* The answers of the service, read into plain structs.
  *
  * protobuf-c unpacks the bytes into its own structs; each function copies the few fields that weir uses and frees the rest.
- * Unpacking allocates in proportion to the bytes, which the caller has bounded. Text of the service is made safe for
- * terminals and logs before it is stored.
+ * Unpacking allocates in proportion to the bytes, which the caller has bounded. Messages and names for people are made safe
+ * for terminals and logs before they are stored; ids stay as they are, because they are compared.
  *
  * An end has payloads that a codec may have to decode. They are read twice then: once as they are, and once with the
  * decoded payloads in place, in the order in which payloads.c collected them.

@@ -1,4 +1,5 @@
-/* The client of operators: `weir signal`, `weir cancel --terminate`, `weir why`, `weir check`, `weir temporal`.
+/* The client of operators: `weir signal`, `weir cancel --terminate`, `weir complete`, `weir show`, `weir why`,
+ * `weir doctor`, `weir temporal`.
  *
  * Each function sends calls one after the other and drives the gRPC client until the answer has come.
  *

@@ -2,13 +2,14 @@
  *
  * Each call's result is evidence. The algorithm:
  *
- * 1. Any answer of the service proves that it is up: the count of failures returns to 0.
+ * 1. An answer of the service proves that it is up: the count of failures returns to 0. Exceptions are the statuses
+ *    UNAVAILABLE and DEADLINE_EXCEEDED, which a proxy may give, and a namespace that is missing.
  * 2. One failed call, or a connection that is silent while calls wait on it, counts as the first failure. Many calls that
  *    end with one connection are one failure, because the next connection may be there at once.
  * 3. After a first failure, and after HEALTH_QUIET_US without an answer, the service is probed: the engine requests the
  *    description of the namespace.
  * 4. Only a failed probe raises the count further. At HEALTH_FAILURES_MAX the service is down, and the node's breaker
- * opens.
+ *    opens.
  * 5. Each further failed probe repeats REPORT_ENGINE_DOWN: an answer from before the outage may still be on its way.
  * 6. The first answer after that closes the breaker, and all delayed repetitions are due at once.
  *

@@ -1,11 +1,12 @@
 /* The verbs of the engine, its loop, and its opening and closing.
  *
- * A verb runs in the caller's thread: it adds a command (commands.c) or reads an atomic member, and never waits. The loop
+ * A verb runs in the caller's thread: it adds a command (commands.c) or reads an atomic member, and never waits for the
+ * service. A start also reads the definition and encodes its message there. The loop
  * executes the commands, drives the connections, and lets each part do the work that is due. Each part returns the time at
  * which it wants to be called again; the loop sleeps until the earliest of these times, or until a descriptor is ready.
  *
- * The loop must never block: a node may drive several engines in one thread, and a blocked loop would miss the deadlines of
- * its calls.
+ * The loop must never block: a program may drive several nodes in one thread, and a blocked loop would miss the deadlines
+ * of its calls.
  *
  * After engine_run_threads() the loop runs in a thread of the engine, else inside engine_step(). */
 #include "engine/temporal/temporal.h"
