@@ -15,8 +15,9 @@
  *      others.
  *   7. When a node has no item left, mark it as recovered.
  *
- * It never gives an item to a node, and never takes an item that the caller still knows to run. The duties thread of
- * each node runs it; two nodes that recover at once take turns, because SQLite has one writer.
+ * It never gives an item to a node, and never takes an old claim that the caller still knows to run. The duties thread of
+ * each node runs it; two nodes that recover at once take turns, because SQLite has one writer. The record thread hands
+ * over an item whose keeper was killed, and the dispatch thread the items of a node that stops.
  */
 #include <stdio.h>
 #include <stdlib.h>
