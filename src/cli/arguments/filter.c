@@ -186,6 +186,7 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
     if (times[key] != NULL) {
         return parse_filter_time(key_names[key], value, now_us, times[key], error);
     }
+    INVARIANT(texts[key] != NULL); /* the other keys were dealt with above */
     *texts[key] = value;
     return key == KEY_PENDING_REASON ? check_reason(value, error) : key == KEY_ID ? check_id(value, error) : WEIR_OK;
 }
