@@ -4,7 +4,7 @@
 
 #include "dispatch/node.h"
 
-/* What a heartbeat reports. */
+/* The state of the engine as a heartbeat reports it. */
 struct engine_condition {
     bool is_reachable;
     bool is_impaired;

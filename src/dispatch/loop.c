@@ -1,4 +1,4 @@
-/* What follows a failed call of the store in a loop: a pause, or the end of the node.
+/* A loop whose call of the store failed pauses, or ends its node.
  *
  * Each loop has pauses of its own, from 50 ms to 1 s, doubling with each failure in a row. A failure that no pause can help
  * (a corrupt store, a schema of a newer version, an error in the program) marks the node unhealthy. The loop goes on all

@@ -1,5 +1,5 @@
-/* What a node knows of the other nodes: from the answers to its heartbeats, and from the processes of its machine.
- * Threads: any. */
+/* The facts that a node has about the other nodes: it reads them from the answers to its heartbeats, and from the processes
+ * of its machine. Threads: any. */
 #ifndef WEIR_DISPATCH_NEIGHBOURS_H
 #define WEIR_DISPATCH_NEIGHBOURS_H
 

@@ -111,7 +111,7 @@ extern const struct method node_methods[];
 extern const size_t node_method_count;
 /* createNode(store, names, deliver): an external, to be opened with openNode(). */
 napi_value create_node(napi_env env, napi_callback_info info);
-/* What answers a call; each returns true when its answer counted, false when the call had ended. */
+/* The three answers to a call. Each returns true if its answer counted, false if the call had ended. */
 napi_value answer_done(napi_env env, napi_callback_info info);
 napi_value answer_retry(napi_env env, napi_callback_info info);
 napi_value answer_fail(napi_env env, napi_callback_info info);

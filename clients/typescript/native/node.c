@@ -45,7 +45,7 @@ struct node {
     int64_t call_count;
 };
 
-/* What is queued for the event loop: a new call, or its cancellation. */
+/* An entry of the queue to the event loop: a new call, or the cancellation of one. */
 struct delivery {
     struct call *call;
     bool is_cancel;
