@@ -248,6 +248,44 @@ static enum weir_status refuse_anchor_and_tag(struct yaml_reader *reader, const 
     return WEIR_OK;
 }
 
+/* A scalar comes as the pieces between its escapes and folds. fy_token_get_text() joins them, but up to version 0.9 of the
+ * library it loses memory when there are more than eight. No token: an empty value. false: the memory is used up.
+ */
+static bool scalar_length(struct fy_token *token, size_t *ret_length)
+{
+    int failure = 0;
+    struct fy_token_iter *pieces = token == NULL ? NULL : fy_token_iter_create(token);
+    *ret_length = 0;
+    if (pieces == NULL) {
+        return token == NULL;
+    }
+    const struct fy_iter_chunk *piece = NULL;
+    while ((piece = fy_token_iter_chunk_next(pieces, piece, &failure)) != NULL) {
+        *ret_length += piece->len;
+    }
+    fy_token_iter_destroy(pieces);
+    return failure == 0;
+}
+
+/* A copy with a zero byte at its end; NULL: the memory is used up. */
+static const char *copy_scalar(struct arena *arena, struct fy_token *token, size_t length)
+{
+    char *text = arena_allocate(arena, length + 1);
+    struct fy_token_iter *pieces = token == NULL ? NULL : fy_token_iter_create(token);
+    if (text == NULL || pieces == NULL) {
+        fy_token_iter_destroy(pieces);
+        return token == NULL ? text : NULL;
+    }
+    size_t used = 0;
+    const struct fy_iter_chunk *piece = NULL;
+    while ((piece = fy_token_iter_chunk_next(pieces, piece, NULL)) != NULL && piece->len <= length - used) {
+        memcpy(text + used, piece->str, piece->len);
+        used += piece->len;
+    }
+    fy_token_iter_destroy(pieces);
+    return used == length ? text : NULL;
+}
+
 static enum weir_status read_scalar(struct yaml_reader *reader, struct fy_event *event, struct yaml_node *node)
 {
     enum weir_status status = refuse_anchor_and_tag(reader, node, event->scalar.anchor, event->scalar.tag);
@@ -255,8 +293,10 @@ static enum weir_status read_scalar(struct yaml_reader *reader, struct fy_event 
         return status;
     }
     size_t length = 0;
-    const char *text = event->scalar.value == NULL ? "" : fy_token_get_text(event->scalar.value, &length);
-    node->text = text == NULL ? NULL : arena_copy(reader->arena, text, length);
+    if (!scalar_length(event->scalar.value, &length)) {
+        return error_out_of_memory(reader->error);
+    }
+    node->text = copy_scalar(reader->arena, event->scalar.value, length);
     if (node->text == NULL) {
         return error_out_of_memory(reader->error);
     }

@@ -44,6 +44,22 @@ static void expect_fault(const char *text, size_t length, const char *start)
     }
 }
 
+/* The library loses memory when it joins more than eight pieces; the address sanitizer saw that. */
+static void a_scalar_of_many_pieces_is_whole(void **state)
+{
+    (void)state;
+    const struct yaml_node *map =
+        read_fine("'it''s ''a'' ''b'' ''c'' ''d''': \"\\n\\t\\n\\t\\n\\t\\n\\t\\n\\t\\u00e9\\x41 folded\n  line\"\n"
+                  "block: |\n  a\n  b\n\n  c\n  d\n  e\n  f\n  g\n  h\n  i\n"
+                  "empty: ''\n");
+    assert_int_equal(map->count, 3);
+    assert_string_equal(map->keys[0]->text, "it's 'a' 'b' 'c' 'd'");
+    assert_string_equal(map->values[0]->text, "\n\t\n\t\n\t\n\t\n\t\303\251A folded line");
+    assert_int_equal(map->values[0]->length, strlen(map->values[0]->text));
+    assert_string_equal(map->values[1]->text, "a\nb\n\nc\nd\ne\nf\ng\nh\ni\n");
+    assert_string_equal(map->values[2]->text, "");
+}
+
 static void plain_scalars_follow_the_core_schema(void **state)
 {
     (void)state;
@@ -238,6 +254,7 @@ static void nothing_is_printed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_scalar_of_many_pieces_is_whole),
         TEST(plain_scalars_follow_the_core_schema),
         TEST(nodes_know_line_and_column),
         TEST(json_is_read_as_well),
