@@ -22,30 +22,26 @@ static bool has_condition(const struct weir_filter *filter)
            filter->created_since_us != 0 || filter->created_before_us != 0 || filter->finished_before_us != 0;
 }
 
-/* Of one execution a refusal is the error of the call. */
-static enum weir_status judge_one(const char *id, const struct bulk_result *result, struct weir_error *error)
-{
-    if (result->matched == 0) {
-        return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
-    }
-    if (result->changed == 0) {
-        if (error != NULL) {
-            *error = result->refusal;
-        }
-        return result->first_refusal == WEIR_OK ? WEIR_ILLEGAL_STATE : result->first_refusal;
-    }
-    return WEIR_OK;
-}
-
 /* Only executions of the time before now match, so that the sets come to an end. */
 static enum weir_status bound_filter(struct store *handle, struct execution_filter *filter, struct weir_error *error)
 {
     int64_t now_us = 0;
-    enum weir_status status = WEIR_OK;
-    if (filter->id == NULL && filter->created_before_us == 0) {
-        status = store_time(handle, &now_us, error);
+    enum weir_status status = store_time(handle, &now_us, error);
+    if (filter->created_before_us == 0 || filter->created_before_us > now_us + 1) {
         filter->created_before_us = now_us + 1;
     }
+    return status;
+}
+
+/* Of one execution a refusal is the error of the call. */
+static enum weir_status act_on_one(struct store *handle, enum bulk_act act, const struct execution_filter *filter,
+                                   const char *reason, struct weir_acted *acted, struct weir_error *error)
+{
+    struct bulk_result result = {.matched = 0};
+    enum weir_status status = store_bulk_one(handle, act, filter, actor, reason, &result, error);
+    acted->matched = result.matched;
+    acted->changed = result.changed;
+    text_copy(acted->new_id, sizeof acted->new_id, result.new_id);
     return status;
 }
 
@@ -58,16 +54,15 @@ static enum weir_status act_in_sets(struct store *handle, enum bulk_act act, con
     enum weir_status status = WEIR_OK;
     while (status == WEIR_OK && result.more) {
         result = (struct bulk_result){.matched = 0};
-        status = store_bulk(handle, act, filter, after, filter->id != NULL ? 1 : ACT_SET, actor, reason, &result, error);
+        status = store_bulk(handle, act, filter, after, ACT_SET, actor, reason, &result, error);
         if (status == WEIR_OK) {
             acted->matched += result.matched;
             acted->changed += result.changed;
             acted->refused += result.refused;
-            text_copy(acted->new_id, sizeof acted->new_id, result.new_id);
             text_copy(after, sizeof after, result.last_id);
         }
     }
-    return status == WEIR_OK && filter->id != NULL ? judge_one(filter->id, &result, error) : status;
+    return status;
 }
 
 enum weir_status weir_act(struct weir *weir, enum weir_act act, const struct weir_filter *filter, const char *reason,
@@ -93,9 +88,11 @@ enum weir_status weir_act(struct weir *weir, enum weir_act act, const struct wei
         status = handle_borrow(weir, &handle, error);
     }
     if (status == WEIR_OK) {
-        status = bound_filter(handle, &conditions, error);
-        if (status == WEIR_OK) {
-            status = act_in_sets(handle, acts[act], &conditions, reason, &acted, error);
+        if (conditions.id != NULL) {
+            status = act_on_one(handle, acts[act], &conditions, reason, &acted, error);
+        } else {
+            status = bound_filter(handle, &conditions, error);
+            status = status == WEIR_OK ? act_in_sets(handle, acts[act], &conditions, reason, &acted, error) : status;
         }
         handle_give_back(weir, handle);
         library_wake_nodes(weir);

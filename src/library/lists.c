@@ -82,22 +82,17 @@ enum weir_status weir_list(struct weir *weir, const struct weir_list_options *op
 
 enum weir_status weir_usage(struct weir *weir, const char *workspace, char **ret_json, struct weir_error *error)
 {
-    json_t *page = NULL;
-    struct list_options list = {.kind = LIST_WORKSPACES, .name = workspace, .limit = 1};
+    json_t *row = NULL;
+    struct store *handle = NULL;
     if (workspace == NULL || ret_json == NULL) {
         return error_set(error, WEIR_MISUSE, "weir_usage needs the name of a workspace and a place for the answer");
     }
-    enum weir_status status = read_list_page(weir, &list, &page, error);
-    if (status != WEIR_OK) {
-        return status;
+    enum weir_status status = handle_borrow(weir, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_usage(handle, workspace, &row, error);
+        handle_give_back(weir, handle);
     }
-    /* The row must outlive the page that owns it. */
-    json_t *row = json_incref(json_array_get(json_object_get(page, "items"), 0));
-    json_decref(page);
-    if (row == NULL) {
-        return error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", workspace);
-    }
-    return library_give_json(row, ret_json, error);
+    return status == WEIR_OK ? library_give_json(row, ret_json, error) : status;
 }
 
 /* The message has the state, and of a failure its code and its text, either of which may be missing. */

@@ -348,15 +348,9 @@ static void act(sqlite3_context *context, int count, sqlite3_value **values, enu
         status = take_text(count, values, 1, "reason", &reason, &error);
     }
     if (status == WEIR_OK) {
-        status = store_bulk(store, what, &filter, "", 1, actor, reason, &result, &error);
+        status = store_bulk_one(store, what, &filter, actor, reason, &result, &error);
     }
     store_close(store);
-    if (status == WEIR_OK && result.matched == 0) {
-        status = error_set(&error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", filter.id);
-    } else if (status == WEIR_OK && result.changed == 0) {
-        status = result.first_refusal;
-        error = result.refusal;
-    }
     if (status != WEIR_OK) {
         answer_error(context, status, &error);
     } else {
@@ -445,23 +439,9 @@ static void show(sqlite3_context *context, int count, sqlite3_value **values)
     read_one(context, count, values, "execution_id", store_show);
 }
 
-static enum weir_status read_usage(struct store *store, const char *workspace, json_t **ret_row, struct weir_error *error)
-{
-    json_t *page = NULL;
-    struct list_options options = {.kind = LIST_WORKSPACES, .name = workspace, .limit = 1};
-    enum weir_status status = store_list(store, &options, &page, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    *ret_row = json_incref(json_array_get(json_object_get(page, "items"), 0));
-    json_decref(page);
-    return *ret_row != NULL ? WEIR_OK
-                            : error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", workspace);
-}
-
 static void usage(sqlite3_context *context, int count, sqlite3_value **values)
 {
-    read_one(context, count, values, "workspace", read_usage);
+    read_one(context, count, values, "workspace", store_usage);
 }
 
 /* --- the door --- */

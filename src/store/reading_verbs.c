@@ -55,6 +55,22 @@ enum weir_status store_list(struct store *store, const struct list_options *opti
     return call_end(&call, status);
 }
 
+enum weir_status store_usage(struct store *store, const char *workspace, json_t **ret_row, struct weir_error *error)
+{
+    INVARIANT(workspace != NULL && ret_row != NULL);
+    json_t *page = NULL;
+    const struct list_options options = {.kind = LIST_WORKSPACES, .name = workspace, .limit = 1};
+    enum weir_status status = store_list(store, &options, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    /* The row must outlive the page that owns it. */
+    *ret_row = json_incref(json_array_get(json_object_get(page, "items"), 0));
+    json_decref(page);
+    return *ret_row != NULL ? WEIR_OK
+                            : error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", workspace);
+}
+
 enum weir_status store_list_each(struct store *store, const struct list_options *options,
                                  bool (*visit)(void *context, const json_t *row), void *context, struct weir_error *error)
 {

@@ -27,6 +27,24 @@ enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct
          store->driver->bulk(store, act, filter, after, limit, actor, why, ret_result, detail));
 }
 
+enum weir_status store_bulk_one(struct store *store, enum bulk_act act, const struct execution_filter *filter,
+                                const char *actor, const char *why, struct bulk_result *ret_result,
+                                struct weir_error *error)
+{
+    INVARIANT(filter != NULL && filter->id != NULL);
+    enum weir_status status = store_bulk(store, act, filter, "", 1, actor, why, ret_result, error);
+    if (status == WEIR_OK && ret_result->matched == 0) {
+        return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", filter->id);
+    }
+    if (status == WEIR_OK && ret_result->changed == 0) {
+        if (error != NULL) {
+            *error = ret_result->refusal;
+        }
+        return ret_result->first_refusal == WEIR_OK ? WEIR_ILLEGAL_STATE : ret_result->first_refusal;
+    }
+    return status;
+}
+
 /* A name must be short enough, UTF-8 and without control characters. */
 static enum weir_status check_name(const char *what, const char *name, size_t most, struct weir_error *error)
 {

@@ -533,6 +533,12 @@ WEIR_MUST_CHECK enum weir_status store_bulk(struct store *store, enum bulk_act a
                                             const char *after, size_t limit, const char *actor, const char *why,
                                             struct bulk_result *ret_result, struct weir_error *error);
 
+/* The same to the one execution filter->id, if the other conditions match it. A refusal is the status:
+ * WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE, WEIR_CONFLICT. */
+WEIR_MUST_CHECK enum weir_status store_bulk_one(struct store *store, enum bulk_act act,
+                                                const struct execution_filter *filter, const char *actor, const char *why,
+                                                struct bulk_result *ret_result, struct weir_error *error);
+
 /* --- settings of the queue (data, changed without restart) --- */
 
 struct plan_change {
@@ -617,6 +623,9 @@ WEIR_MUST_CHECK enum weir_status store_list(struct store *store, const struct li
 WEIR_MUST_CHECK enum weir_status store_list_each(struct store *store, const struct list_options *options,
                                                  bool (*visit)(void *context, const json_t *row), void *context,
                                                  struct weir_error *error);
+/* The row of one workspace in LIST_WORKSPACES: its plan, limits, use. WEIR_WORKSPACE_NOT_FOUND. */
+WEIR_MUST_CHECK enum weir_status store_usage(struct store *store, const char *workspace, json_t **ret_row,
+                                             struct weir_error *error);
 /* One execution with params, steps (their outputs as JSON values), earlier_attempts (runs of a step before its last one),
  * its last SHOW_EVENTS_MOST events, and "earlier_events", how many come before them; LIST_EVENTS reads those by pages.
  * `id` may be its first characters (6 or more) when they are unique. */

@@ -187,11 +187,7 @@ static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir
     struct execution_filter filter = {.id = whole};
     enum weir_status status = execution_complete_id(bulk->store, id, whole, error);
     if (status == WEIR_OK) {
-        status = store_bulk(bulk->store, bulk->act, &filter, "", 1, bulk->actor, bulk->why, &result, error);
-    }
-    if (status == WEIR_OK && result.matched == 0) {
-        error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
-        status = WEIR_EXECUTION_NOT_FOUND;
+        status = store_bulk_one(bulk->store, bulk->act, &filter, bulk->actor, bulk->why, &result, error);
     }
     if (status != WEIR_OK && weir_status_exit(status) >= 5) {
         return status;
