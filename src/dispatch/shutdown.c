@@ -3,6 +3,7 @@
  *   1. Begin. The node gives up the scheduler's role, so that another node schedules while this one waits. The engine
  *      accepts no start any more, the capacity of this node is 0, and its inbox is not read: step 5 hands over items in it.
  *   2. Await. Running executions have stop_grace_us to end. The recorder goes on, because their ends must be on record.
+ *      Once a second their cancels are passed on, because a cancelled execution would use up the time otherwise.
  *   3. Interrupt, at the deadline or at once for NODE_STOP_INTERRUPT. The engine kills steps and reports each execution
  *      as given back.
  *   4. Give up waiting, STOP_LAST_US after the interrupt, or as soon as every execution only waits for a store that has
@@ -19,6 +20,7 @@
 #include "dispatch/shutdown.h"
 
 #include "base/error.h"
+#include "dispatch/inbox.h"
 #include "dispatch/loop.h"
 #include "dispatch/node_internal.h"
 #include "dispatch/recorder.h"
@@ -61,6 +63,18 @@ static void find_running(void *context, struct in_flight *entry)
 {
     bool *is_running = context;
     *is_running = *is_running || entry->unrecorded_reports == 0;
+}
+
+/* Without a store the stop goes on and asks less often; the interrupt has its own time. */
+static void pass_cancels_while_waiting(struct node *node, int64_t now_us)
+{
+    struct weir_error error;
+    if (now_us < node->shutdown.next_cancels_us) {
+        return;
+    }
+    inbox_note_requests(node, true);
+    enum weir_status status = inbox_pass_requests(node, &error);
+    node->shutdown.next_cancels_us = time_add(now_us, status == WEIR_OK ? SCHEDULER_WATCH_US : STOP_AWAY_US);
 }
 
 /* True when each execution that is left waits for the record of a report, and the store has taken no record for a while. */
@@ -139,6 +153,9 @@ int64_t shutdown_step(struct node *node, int64_t now_us, enum node_stop_kind kin
         interrupt_executions(node, now_us);
     }
     bool has_interrupted = shutdown->interrupt_boot_us != 0;
+    if (!has_interrupted) {
+        pass_cancels_while_waiting(node, now_us);
+    }
     int64_t last_us = has_interrupted ? time_add(shutdown->interrupt_boot_us, STOP_LAST_US) : TIME_NEVER;
     bool is_away = has_interrupted && store_is_away(node, now_us);
     if (is_idle(node) || now_us >= last_us || is_away) {

@@ -41,6 +41,26 @@ static void a_graceful_stop_awaits_what_runs(void **state)
     assert_int_equal(number_of_node(bench, "graceful"), 1);
 }
 
+static void a_cancel_reaches_what_a_stop_awaits(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    struct bulk_result result = {.matched = 0};
+    bench->settings.stop_grace_us = 60 * SECOND;
+    push(bench, (struct scripted_outcome){.never_ends = true});
+    start_node(bench);
+    enqueue(bench, "solo", id);
+    pass(bench, SECOND);
+    node_begin_stop(bench->node, NODE_STOP_GRACEFUL);
+    pass(bench, SECOND);
+    const struct execution_filter one = {.id = id};
+    assert_int_equal(store_bulk_one(bench->store, BULK_CANCEL, &one, "tests", NULL, &result, NULL), WEIR_OK);
+    pass(bench, 3 * SECOND);
+    assert_true(node_is_stopped(bench->node));
+    assert_string_equal(text_of(bench, id, "status"), "CANCELLED");
+    assert_int_equal(number_of_node(bench, "graceful"), 1);
+}
+
 static void a_stop_that_waited_long_enough_gives_back_what_runs(void **state)
 {
     struct bench *bench = *state;
@@ -236,6 +256,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
     const struct CMUnitTest tests[] = {
         TEST(a_graceful_stop_awaits_what_runs),
+        TEST(a_cancel_reaches_what_a_stop_awaits),
         TEST(a_stop_that_waited_long_enough_gives_back_what_runs),
         TEST(a_stop_without_its_store_ends_soon_and_counts_what_it_leaves),
         TEST(a_stop_whose_store_comes_back_leaves_nothing),
