@@ -20,7 +20,8 @@ from check_style import TOKEN, files_of
 
 NAMESAKES = 'tools/namesakes.txt'
 # Texts that name files of the reader, of other projects or of a build, not of this tree.
-FILES_ELSEWHERE = re.compile(r'^(worker|program)\.(py|c)$|^temporal\.pb-c\.[ch]$|^(libpq-fe|sqlite3|jansson|wal)\.[ch]$')
+FILES_ELSEWHERE = re.compile(r'^(worker|program|manage)\.(py|c)$|^temporal\.pb-c\.[ch]$|'
+                             r'^(libpq-fe|sqlite3|jansson|wal)\.[ch]$')
 FILE = re.compile(r'(?<![\w./*{-])((?:[\w-]+/)*\w[\w-]*\.(?:c|h|sql|py|md|sh|proto))\b(?![\w(/*])')
 # Functions of libraries and of the system, which no file of the tree defines.
 FUNCTION_ELSEWHERE = re.compile(r'^(sqlite3|pg|jv|jq|fy|nghttp2|pthread|posix)_')

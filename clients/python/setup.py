@@ -19,13 +19,16 @@ class BuildWithLibrary(build_py):
     def run(self):
         super().run()
         library = BUILD / 'src' / 'libweir.so.0'
-        if not library.exists():
-            raise SystemExit(
-                f'{library} does not exist: build weir first (./dev build), or set WEIR_BUILD to its build folder'
-            )
+        extension = BUILD / 'src' / 'sqlite_extension' / 'libweir_sqlite.so'
+        for built in (library, extension):
+            if not built.exists():
+                raise SystemExit(
+                    f'{built} does not exist: build weir first (./dev build), or set WEIR_BUILD to its build folder'
+                )
         package = pathlib.Path(self.build_lib) / 'weir'
         (package / 'bin').mkdir(parents=True, exist_ok=True)
         shutil.copy(library.resolve(), package / 'libweir.so.0')
+        shutil.copy(extension, package / 'libweir_sqlite.so')
         shutil.copy(BUILD / 'weir', package / 'bin' / 'weir')
 
 

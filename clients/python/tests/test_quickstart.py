@@ -1,13 +1,19 @@
-"""The README's first steps, as a reader takes them: a clean environment, the built wheel (WEIR_WHEEL), no network."""
+"""The first steps of both READMEs, as a reader takes them: a clean environment, the built wheel (WEIR_WHEEL), and no
+network but for Django itself."""
 
+import json
 import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 
+import pytest
+
+SOURCE = pathlib.Path(os.environ.get('WEIR_SOURCE', pathlib.Path(__file__).resolve().parents[3]))
 README = pathlib.Path(__file__).resolve().parent.parent / 'README.md'
 
 
@@ -41,3 +47,45 @@ def test_the_first_steps_of_the_readme(tmp_path):
     finally:
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(60) == 0
+
+
+def free_port():
+    with socket.create_server(('127.0.0.1', 0)) as server:
+        return server.getsockname()[1]
+
+
+def test_five_commands_lead_to_a_view_of_django_whose_function_runs(tmp_path):
+    django = pytest.importorskip('django')
+    text = (SOURCE / 'README.md').read_text().split('### A view of Django')[1].split('\n## ')[0]
+    first, *steps = re.search(r'```sh\n(.*?)```', text, re.DOTALL)[1].splitlines()
+    files = dict(re.findall(r'```py (\S+)\n(.*?)```', text, re.DOTALL))
+    assert len(steps) == 4
+    port = free_port()
+    environment = {'PATH': f'{tmp_path}/.venv/bin:/usr/bin:/bin', 'HOME': os.environ['HOME']}
+    started = []
+
+    def step(line):
+        done = subprocess.run(['sh', '-c', line], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f'{line}: {done.stdout}{done.stderr}'
+        return done.stdout
+
+    offline = f'pip install -q --no-index {os.environ["WEIR_WHEEL"]} && pip install -q django=={django.__version__}'
+    assert 'pip install weir django' in first
+    step(first.replace('pip install weir django', offline))
+    step(steps[0])
+    for path, content in files.items():
+        with open(tmp_path / path, 'a' if path.endswith('settings.py') else 'w') as file:
+            file.write(content)
+    step(steps[1])
+    try:
+        for line in steps[2].rstrip('&').split(' & '):
+            line = line.replace('runserver', f'runserver {port}')
+            started.append(subprocess.Popen(['sh', '-c', line], cwd=tmp_path, env=environment, start_new_session=True))
+        id = json.loads(step(steps[3].replace(':8000', f':{port}')))['execution']
+        step(f'python manage.py weir wait {id} --timeout 60s')
+        assert id[:8] in step('python manage.py weir list')
+        assert 'welcome to acme, ada' in step(f'python manage.py weir show {id} --json')
+    finally:
+        for child in started:
+            os.killpg(child.pid, signal.SIGTERM)
+            child.wait(60)

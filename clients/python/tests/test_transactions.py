@@ -1,6 +1,7 @@
 """Enqueue inside the transaction of the caller, with the drivers that people use, on a real PostgreSQL."""
 
 import asyncio
+import sqlite3
 
 import pytest
 
@@ -125,11 +126,9 @@ def test_what_is_no_connection_is_refused(store):
         ship.enqueue('acme', order=1, using=object())
 
 
-def test_sqlite_is_refused_with_words(weir_store):
-    import sqlite3
-
-    with pytest.raises(weir.Misuse, match='after the commit'):
-        ship.enqueue('acme', order=1, using=sqlite3.connect(':memory:'), store=weir_store)
+def test_a_store_on_postgres_takes_part_in_no_transaction_of_sqlite(store):
+    with pytest.raises(weir.Misuse, match='on PostgreSQL'):
+        ship.enqueue('acme', order=1, using=sqlite3.connect(':memory:'))
 
 
 def test_a_worker_on_postgres_runs_what_was_committed(store):

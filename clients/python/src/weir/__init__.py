@@ -12,6 +12,7 @@
 """
 
 from weir import _weir
+from weir._sqlite import add_functions_to_new_connections, sqlite_extension_path
 from weir._workflow import Context, Registry, Workflow, configure, default_store, workflow
 from weir.errors import (
     CommitUnknown,
@@ -60,7 +61,9 @@ __all__ = [
     'WorkflowNotFound',
     'WorkspaceNotFound',
     '__version__',
+    'add_functions_to_new_connections',
     'configure',
     'default_store',
+    'sqlite_extension_path',
     'workflow',
 ]

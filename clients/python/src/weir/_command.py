@@ -11,11 +11,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from typing import NoReturn
 
-from weir._workflow import Workflow, configure, registry
+from weir._workflow import configure, registry
 from weir.errors import DefinitionError, Error
+from weir.store import Store
 from weir.worker import SUPERVISOR, Worker
 
 PROGRAM = pathlib.Path(__file__).with_name('bin') / 'weir'
@@ -40,6 +41,13 @@ def _parser() -> argparse.ArgumentParser:
         epilog='example: weir worker shop.tasks --store postgres://weir@db/app --processes 2',
     )
     parser.add_argument('app', nargs='+', help='a module with workflows, as in import: shop.tasks')
+    add_options(parser)
+    parser.add_argument('-v', '--verbose', action='store_true', help='log what happens inside')
+    return parser
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Those that a worker has in every framework."""
     parser.add_argument('--store', help='sqlite:PATH, a path, or postgres://... (default: WEIR_STORE, else ./weir.db)')
     parser.add_argument('--processes', type=int, default=1, help='processes of this worker (default: 1)')
     parser.add_argument('--threads', type=int, default=0, help='of each, for functions that are not async, 1 to 16')
@@ -47,21 +55,30 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument('--group', help='of executions that it runs (default: "default")')
     parser.add_argument('--grace', default='25s', help='how long a stop awaits what runs (default: 25s)')
     parser.add_argument('--reload', action='store_true', help='for development: start again when a module has changed')
-    parser.add_argument('-v', '--verbose', action='store_true', help='log what happens inside')
-    return parser
 
 
 def worker(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
-    logging.basicConfig(
-        level=logging.DEBUG if options.verbose else logging.INFO, format='%(asctime)s %(levelname)s %(message)s'
-    )
+    child = [sys.executable, '-m', 'weir', 'worker', *without_supervision(arguments)]
+
+    def make() -> Worker:
+        sys.path.insert(0, os.getcwd())
+        for name in options.app:
+            _import(name)
+        return make_worker(options, configure(options.store))
+
+    return run(options, options.verbose, make, child)
+
+
+def run(options: argparse.Namespace, verbose: bool, make: Callable[[], Worker], child: list[str]) -> int:
+    """Runs a worker, or supervises several processes of the command `child`; returns the exit code."""
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
     if options.processes < 1:
         return _refuse(f'--processes {options.processes}: at least one is needed')
     if options.processes > 1 or options.reload:
-        return _supervise(arguments, options)
+        return _supervise(child, options) if child else _refuse('--processes and --reload need a command line')
     try:
-        return 0 if _make_worker(options).run() else 1
+        return 0 if make().run() else 1
     except (Error, ValueError) as problem:
         return _refuse(str(problem))
 
@@ -71,17 +88,15 @@ def _refuse(message: str) -> int:
     return 2
 
 
-def _make_worker(options: argparse.Namespace) -> Worker:
-    sys.path.insert(0, os.getcwd())
-    for name in options.app:
-        _import(name)
+def make_worker(options: argparse.Namespace, store: Store | None, around_calls: Callable[[], None] | None = None) -> Worker:
     return Worker(
-        list(_workflows()),
-        store=configure(options.store),
+        list(registry.workflows.values()),
+        store=store,
         group=options.group,
         threads=options.threads,
         max_running=options.max_running,
         grace=options.grace,
+        around_calls=around_calls,
     )
 
 
@@ -96,16 +111,11 @@ def _import(name: str) -> None:
         ) from None
 
 
-def _workflows() -> Iterable[Workflow[Any]]:
-    return registry.workflows.values()
-
-
 # --- several processes ---
 
 
-def _supervise(arguments: list[str], options: argparse.Namespace) -> int:
+def _supervise(command: list[str], options: argparse.Namespace) -> int:
     """Starts the processes, starts again what ends by itself, and passes signals on."""
-    command = [sys.executable, '-m', 'weir', 'worker', *_without_supervision(arguments)]
     children: list[subprocess.Popen[bytes] | None] = [None] * options.processes
     pauses = [0.0] * options.processes
     due = [0.0] * options.processes
@@ -140,7 +150,7 @@ def _supervise(arguments: list[str], options: argparse.Namespace) -> int:
     return 0 if _end(children, stop) else 1
 
 
-def _without_supervision(arguments: list[str]) -> Iterator[str]:
+def without_supervision(arguments: list[str]) -> Iterator[str]:
     skip = False
     for argument in arguments:
         if skip or argument == '--reload' or argument.startswith('--processes='):

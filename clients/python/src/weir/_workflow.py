@@ -112,10 +112,12 @@ class Workflow(Generic[Result]):
     ) -> str:
         """Enqueues an execution of this function and returns its id.
 
-        `using`: your own connection with its open transaction (psycopg, SQLAlchemy, Django); the execution exists when you
-        commit, and never when you roll back.
+        `using`: your own connection with its open transaction (psycopg, sqlite3, apsw, SQLAlchemy, Django); the execution
+        exists when you commit, and never when you roll back.
         """
         self.check(params)
+        if using is None and store is None and _find_transaction is not None:
+            using = _find_transaction()
         if using is not None:
             return transactions.enqueue(
                 using, store or default_store(), self.name, workspace, dump_params(params), key, group, priority, run_at, id
@@ -240,6 +242,15 @@ class Registry:
 
 registry = Registry()
 _default_store: Store | None = None
+_find_transaction: Callable[[], Any] | None = None
+_make_store: Callable[[], Store] | None = None
+
+
+def adapt(find_transaction: Callable[[], Any], make_store: Callable[[], Store]) -> None:
+    """For frameworks. `find_transaction`: the open transaction that enqueue() takes part in without `using`, or None.
+    `make_store`: the default store, at its first use."""
+    global _find_transaction, _make_store
+    _find_transaction, _make_store = find_transaction, make_store
 
 
 def configure(store: str | Store | None = None) -> Store:
@@ -250,7 +261,7 @@ def configure(store: str | Store | None = None) -> Store:
 
 
 def default_store() -> Store:
-    return _default_store or configure()
+    return _default_store or configure(_make_store() if _make_store is not None else None)
 
 
 def workflow(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Callable, NamedTuple
 
-from weir import _weir
+from weir import _sqlite, _weir
 from weir._time import Duration, microseconds, moment
 from weir.errors import Error, ParamsError, TimedOut, make
 
@@ -112,6 +113,12 @@ class Store:
                 self._native = _weir.Store(self.url, self._deadline_us, self._on_event)
             return self._native
 
+    def is_open(self) -> bool:
+        return self._native is not None
+
+    def is_postgres(self) -> bool:
+        return self.url.startswith(('postgres://', 'postgresql://'))
+
     def close(self) -> None:
         """What runs ends first. A later call opens the store again."""
         with self._lock:
@@ -125,9 +132,15 @@ class Store:
     def __exit__(self, *unused: object) -> None:
         self.close()
 
-    def migrate(self) -> int:
-        """Makes the store, or brings its schema up to this version; the number of applied migrations."""
-        return _weir.migrate(self.url)
+    def migrate(self, *, share: bool = False) -> int:
+        """Makes the store, or brings its schema up to this version; the number of applied migrations.
+
+        `share`: also in a SQLite file that has the tables of your application already.
+        """
+        if not share or self.is_postgres():
+            return _weir.migrate(self.url)
+        with _sqlite.shared(re.sub('^sqlite:', '', self.url)):
+            return _weir.migrate(self.url)
 
     # --- executions ---
 

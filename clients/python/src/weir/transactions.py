@@ -1,14 +1,21 @@
-"""Enqueue inside the caller's own transaction on PostgreSQL: one call of `weir.try_enqueue()`, on the connection given."""
+"""Enqueue inside the caller's own transaction, on the connection given.
+
+PostgreSQL: one call of the SQL function `weir.try_enqueue()`. SQLite: one call of `weir_enqueue()`, a function of the
+loadable extension. Neither opens the store.
+"""
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from weir.errors import Kind, Misuse, make
+from weir import _sqlite
+from weir._time import moment
+from weir.errors import Kind, Misuse, StoreUnavailable, make
 from weir.store import Store
 
 _NAMES = ('workspace', 'workflow', 'params', 'idempotency_key', 'priority', 'run_at', 'executor_group', 'execution_id')
@@ -27,19 +34,22 @@ def enqueue(
     run_at: datetime | None,
     id: str | None,
 ) -> str:
-    """`using`: a connection or cursor of psycopg, psycopg2, SQLAlchemy (Connection, Session), Django, or Django's alias."""
+    """`using`: a connection or cursor of psycopg, psycopg2, sqlite3 or apsw, of SQLAlchemy (Connection, Session) or Django,
+    or Django's alias."""
     values = (workspace, workflow, params, key, priority, run_at, group, id)
-    if isinstance(using, sqlite3.Connection):
-        raise Misuse(
-            'an execution cannot be enqueued in a transaction of sqlite3',
-            'enqueue after the commit, with a key, so that a repeated call makes no second one',
-        )
     if isinstance(using, str):
         from django.db import connections
 
         using = connections[using]
+    if isinstance(using, sqlite3.Cursor):
+        using = using.connection
+    if isinstance(using, sqlite3.Connection) or type(using).__module__.split('.')[0] == 'apsw':
+        return _sqlite_connection(using, store, values)
+    if getattr(using, 'vendor', None) == 'sqlite':
+        using.ensure_connection()
+        return _on_sqlite(using.connection, store, values)
     if hasattr(using, 'exec_driver_sql') or hasattr(using, 'get_bind'):
-        return _answer(_sqlalchemy(using, store, values))
+        return _sqlalchemy(using, store, values)
     if not hasattr(using, 'cursor') and hasattr(using, 'execute') and hasattr(using, 'fetchone'):
         using.execute(_sql(store, '%s'), values)
         return _answer(using.fetchone())
@@ -47,14 +57,106 @@ def enqueue(
         with using.cursor() as cursor:
             cursor.execute(_sql(store, '%s'), values)
             return _answer(cursor.fetchone())
-    raise Misuse(f'using={using!r} is no connection that weir knows', 'give one of psycopg, SQLAlchemy or Django')
+    raise Misuse(
+        f'using={using!r} is no connection that weir knows', 'give one of psycopg, sqlite3, apsw, SQLAlchemy or Django'
+    )
 
 
-def _sqlalchemy(using: Any, store: Store, values: tuple[Any, ...]) -> Any:
+def _sqlalchemy(using: Any, store: Store, values: tuple[Any, ...]) -> str:
     from sqlalchemy import text
 
+    connection = using.connection() if hasattr(using, 'get_bind') else using
+    if connection.dialect.name == 'sqlite':
+        if not connection.in_transaction():
+            connection.begin()
+        return _sqlite_connection(connection.connection.driver_connection, store, values)
     statement = _sql(store, None)
-    return using.execute(text(statement), dict(zip(_NAMES, values))).fetchone()
+    return _answer(using.execute(text(statement), dict(zip(_NAMES, values))).fetchone())
+
+
+# --- SQLite ---
+
+
+def _sqlite_connection(connection: Any, store: Store, values: tuple[Any, ...]) -> str:
+    """Begins a transaction where the module sqlite3 would begin one before an INSERT. A refusal ends that one again."""
+    begins = (
+        isinstance(connection, sqlite3.Connection)
+        and connection.isolation_level is not None
+        and getattr(connection, 'autocommit', None) is not True
+        and not connection.in_transaction
+    )
+    if not begins:
+        return _on_sqlite(connection, store, values)
+    try:
+        connection.execute(f'BEGIN {connection.isolation_level or "IMMEDIATE"}')
+    except sqlite3.OperationalError as problem:
+        raise StoreUnavailable(f'the transaction cannot begin: {problem}', status='store_busy') from problem
+    try:
+        return _on_sqlite(connection, store, values)
+    except BaseException:
+        connection.rollback()
+        raise
+
+
+def _on_sqlite(connection: Any, store: Store, values: tuple[Any, ...]) -> str:
+    if store.is_postgres():
+        raise Misuse(
+            'the store is on PostgreSQL: an execution in it cannot be part of a transaction on SQLite',
+            'enqueue after the commit, with a key, so that a repeated call makes no second one',
+        )
+    _sqlite.require_one_copy(connection, store)
+    workspace, workflow, params, key, priority, run_at, group, id = values
+    moment(run_at)  # refuses a time without a zone
+    at = None if run_at is None else run_at.astimezone(timezone.utc).strftime('%Y-%m-%dT%H:%M:%S.%fZ')
+    arguments = (workspace, workflow, params, key, priority, at, group, id)
+    sql = 'SELECT weir_enqueue(?, ?, ?, ?, ?, ?, ?, ?)'
+
+    def call() -> str:
+        if connection.in_transaction:
+            _take_write_lock(connection)
+        return str(connection.cursor().execute(sql, arguments).fetchone()[0])
+
+    try:
+        return _loaded(connection, call)
+    except Exception as problem:
+        if not _is_sqlite_error(problem):
+            raise
+        raise _refusal(str(problem)) from None
+
+
+def _take_write_lock(connection: Any) -> None:
+    """By a write that changes nothing, as the first statement of a deferred transaction: it waits for other writers as long
+    as the busy timeout allows. The extension reads before it writes, and SQLite lets no such transaction wait."""
+    try:
+        connection.cursor().execute('DELETE FROM main.news WHERE 0')
+    except Exception as problem:
+        if 'no such table' not in str(problem):  # weir_enqueue() says that the file is no store
+            raise
+
+
+def _loaded(connection: Any, call: Callable[[], str]) -> str:
+    """Loads the extension at the first call on a connection."""
+    try:
+        return call()
+    except Exception as problem:
+        if 'no such function: weir_enqueue' not in str(problem):
+            raise
+    _sqlite.load(connection)
+    return call()
+
+
+def _is_sqlite_error(problem: Exception) -> bool:
+    return isinstance(problem, sqlite3.Error) or type(problem).__module__.split('.')[0] == 'apsw'
+
+
+def _refusal(text: str) -> Exception:
+    """Of the text "status: message; hint" that the functions of the extension fail with."""
+    found = re.fullmatch(r'(?:SQLError: )?([a-z_]+): (.*?)(?:; (.*))?', text, re.DOTALL)
+    if found is None:
+        hint = 'begin with BEGIN IMMEDIATE, and set a busy timeout' if 'locked' in text else 'repeat the transaction'
+        return StoreUnavailable(f'SQLite: {text}', hint, status='store_busy' if 'locked' in text else None)
+    kind = Kind.TRANSIENT if found[1] == 'store_busy' else Kind.PERMANENT
+    return make(found[1], kind, found[2], found[3] or '')
 
 
 async def enqueue_async(
@@ -89,7 +191,7 @@ async def enqueue_async(
 def schema_of(store: Store) -> str:
     """The schema that the store's URL names."""
     url = urlsplit(store.url)
-    if url.scheme not in ('postgres', 'postgresql'):
+    if not store.is_postgres():
         raise Misuse(
             'the store is a SQLite file: an execution in it cannot be part of this transaction',
             'configure(store="postgres://...") with the database of the transaction',

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from weir import _weir
@@ -37,10 +37,12 @@ class Worker:
         grace: Duration = 25,
         lease: Duration = 0,
         migrate: bool | None = None,
+        around_calls: Callable[[], None] | None = None,
     ) -> None:
         """`threads`: for functions that are not asynchronous, at most 16; 0 = one more than processors.
         `max_running`: executions at once; 0 = 1000. `grace`: how long stop() awaits what runs.
-        `migrate`: makes or upgrades the store at the start; None = only a SQLite file."""
+        `migrate`: makes or upgrades the store at the start; None = only a SQLite file.
+        `around_calls`: is called before and after each function, in its thread or, if it is async, in another one."""
         self.workflows = list(registry.workflows.values() if workflows is None else workflows)
         self.store = store or default_store()
         if not self.workflows:
@@ -52,6 +54,7 @@ class Worker:
         self.name, self.group, self.threads, self.max_running = name, group, threads, max_running
         self._grace_us, self._lease_us = microseconds(grace), microseconds(lease)
         self._migrate = migrate
+        self._around_calls = around_calls
         self._lock = threading.Lock()
         self._node: _weir.Node | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -142,15 +145,25 @@ class Worker:
     # --- handlers ---
 
     def _handler(self, workflow: Workflow[Any]) -> Any:
-        if not workflow.is_async:
+        around = self._around_calls
+        if workflow.is_async:
+            run_async = workflow.run_async if around is None else _surrounded_async(workflow, around)
+
+            def begin(call: Any) -> None:
+                assert self._loop is not None
+                call.defer()
+                asyncio.run_coroutine_threadsafe(run_async(call), self._loop)
+
+            return begin
+        if around is None:
             return workflow.run
 
-        def begin(call: Any) -> None:
-            assert self._loop is not None
-            call.defer()
-            asyncio.run_coroutine_threadsafe(workflow.run_async(call), self._loop)
+        def run(call: Any) -> None:
+            _quietly(around)
+            workflow.run(call)
+            _quietly(around)
 
-        return begin
+        return run
 
     def _run_loop(self) -> None:
         loop = asyncio.new_event_loop()
@@ -169,3 +182,21 @@ class Worker:
             self._loop_thread.join()
             self._loop.close()
             self._loop = self._loop_thread = None
+
+
+def _surrounded_async(workflow: Workflow[Any], around: Callable[[], None]) -> Callable[[Any], Any]:
+    async def run(call: Any) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, _quietly, around)
+        await workflow.run_async(call)
+        await loop.run_in_executor(None, _quietly, around)
+
+    return run
+
+
+def _quietly(around: Callable[[], None]) -> None:
+    """A failure of it must not cost the attempt."""
+    try:
+        around()
+    except Exception:
+        log.exception('the work around a call failed')

@@ -1,0 +1,1 @@
+"""No models: Django sends post_migrate to apps that have this module."""
