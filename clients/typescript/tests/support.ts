@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { configure, type Store, type StoreOptions, Worker, type WorkerOptions } from 'weir';
 
 /** The checkout, whose helpers start servers. */
-const SOURCE = process.env.WEIR_SOURCE ?? join(__dirname, '../../../..');
+export const SOURCE = process.env.WEIR_SOURCE ?? join(__dirname, '../../../..');
 const DEADLINE_MS = 30_000;
 
 const cleanups = new WeakMap<TestContext, (() => unknown)[]>();

@@ -1,0 +1,112 @@
+/**
+ * For tests of programs that use weir.
+ *
+ *     import { runInline } from 'weir/testing';
+ *
+ *     const runs = await runInline(() => placeOrder(42));   // what it enqueues runs at once, without a store
+ *     assert.deepEqual(runs[0].result, { sent: 42, for: 'acme' });
+ *
+ * It holds for the whole process while it is awaited, so that also a request to a server in the test is covered.
+ */
+
+import { randomUUID } from 'node:crypto';
+import { Misuse } from './errors';
+import { Cancelled, Fail, Retry } from './outcome';
+import type { EnqueueOptions } from './store';
+import { type AnyWorkflow, type Context, dumpResult, inline, type WorkflowEnqueueOptions } from './workflow';
+
+/** One execution that runInline() has run. */
+export interface Run {
+  readonly id: string;
+  readonly workflow: string;
+  readonly workspace: string;
+  readonly params: unknown;
+  /** Those of enqueue(), but for `params`. */
+  readonly options: Readonly<EnqueueOptions>;
+  status: 'COMPLETED' | 'FAILED';
+  result: unknown;
+  /** Of the Retry or Fail that the function threw. */
+  errorCode: string;
+}
+
+class InlineContext implements Context {
+  readonly step = 'run';
+  readonly attempt = 1;
+  readonly fence = 1;
+  readonly idempotencyKey: string;
+  readonly signal = new AbortController().signal;
+
+  constructor(
+    readonly workflow: string,
+    readonly workspace: string,
+    readonly executionId: string,
+  ) {
+    this.idempotencyKey = `${executionId}/${this.step}`;
+  }
+
+  heartbeat(): void {
+    if (this.signal.aborted) {
+      throw new Cancelled('the run was cancelled');
+    }
+  }
+}
+
+async function run(workflow: AnyWorkflow, given: WorkflowEnqueueOptions<object>, runs: Run[]): Promise<string> {
+  const {
+    params,
+    using: _using,
+    store: _store,
+    ...options
+  } = given as WorkflowEnqueueOptions<object> & { params?: object };
+  workflow.check(params);
+  const known = runs.find(
+    (one) => options.key !== undefined && one.workspace === options.workspace && one.options.key === options.key,
+  );
+  if (known !== undefined) {
+    return known.id;
+  }
+  // As the store would give them to the function.
+  const text = JSON.stringify(params ?? {});
+  const made: Run = {
+    id: randomUUID(),
+    workflow: workflow.name,
+    workspace: options.workspace,
+    params: JSON.parse(text),
+    options,
+    status: 'COMPLETED',
+    result: undefined,
+    errorCode: '',
+  };
+  runs.push(made);
+  const context = new InlineContext(workflow.name, made.workspace, made.id);
+  try {
+    made.result = JSON.parse(dumpResult(workflow.name, await workflow.handler(workflow.read(text), context)));
+  } catch (problem) {
+    made.status = 'FAILED';
+    if (!(problem instanceof Retry || problem instanceof Fail)) {
+      throw problem;
+    }
+    made.errorCode = problem.code;
+  }
+  return made.id;
+}
+
+/**
+ * While `act` is awaited, enqueue() and enqueueMany() of workflows run the functions at once. Returns their runs.
+ *
+ * Retry and Fail become the run's `errorCode`, with the status FAILED. Any other error is thrown by enqueue(), so that the
+ * test shows it. A known `key` of a workspace runs nothing again. `using` and `store` are left out.
+ */
+export async function runInline(act: (runs: readonly Run[]) => unknown): Promise<readonly Run[]> {
+  if (inline.enqueue !== undefined) {
+    throw new Misuse('runInline() is running already in this process', { hint: 'await the first one before the second' });
+  }
+  const runs: Run[] = [];
+  inline.enqueue = (workflow, options) => run(workflow, options, runs);
+  try {
+    await act(runs);
+  } finally {
+    inline.enqueue = undefined;
+  }
+  return runs;
+}
