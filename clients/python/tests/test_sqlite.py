@@ -139,8 +139,9 @@ def test_sqlalchemy(store):
 
 def test_a_file_that_is_no_store_is_refused(store, tmp_path):
     other = sqlite3.connect(tmp_path / 'other.db')
-    with pytest.raises(weir.Error, match='not a weir store'):
+    with pytest.raises(weir.Error, match='not a weir store') as caught:
         ship.enqueue('acme', order=1, using=other)
+    assert 'migrate(share=True)' in caught.value.hint
     other.close()
 
 

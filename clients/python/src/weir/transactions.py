@@ -19,6 +19,7 @@ from weir.errors import Kind, Misuse, StoreUnavailable, make
 from weir.store import Store
 
 _NAMES = ('workspace', 'workflow', 'params', 'idempotency_key', 'priority', 'run_at', 'executor_group', 'execution_id')
+_NO_STORE_HINT = 'make one in this file: weir.Store(FILE).migrate(share=True), or in a project of Django: manage.py migrate'
 _TYPES = ('text', 'text', 'text', 'text', 'integer', 'timestamptz', 'text', 'uuid')
 
 
@@ -156,7 +157,8 @@ def _refusal(text: str) -> Exception:
         hint = 'begin with BEGIN IMMEDIATE, and set a busy timeout' if 'locked' in text else 'repeat the transaction'
         return StoreUnavailable(f'SQLite: {text}', hint, status='store_busy' if 'locked' in text else None)
     kind = Kind.TRANSIENT if found[1] == 'store_busy' else Kind.PERMANENT
-    return make(found[1], kind, found[2], found[3] or '')
+    hint = _NO_STORE_HINT if found[1] == 'store_not_weir' else found[3] or ''
+    return make(found[1], kind, found[2], hint)
 
 
 async def enqueue_async(
