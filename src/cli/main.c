@@ -84,6 +84,7 @@ static enum weir_status run_command(struct invocation *invocation, size_t count,
     }
     invocation->output->format = choose_format(invocation);
     invocation->output->quiet = invocation_has(invocation, "quiet");
+    invocation->output->is_wide = invocation_has(invocation, "wide");
     status = apply_settings(invocation, error);
     return status == WEIR_OK ? invocation->command->run(invocation, error) : status;
 }

@@ -127,12 +127,8 @@ enum weir_status weir_read_result(struct weir *weir, const char *id, char **ret_
         json_decref(execution);
         return status;
     }
-    /* A workflow of steps has the output of its last step; one on Temporal has the result of its run. */
-    const json_t *steps = json_object_get(execution, "steps");
-    size_t count = json_array_size(steps);
-    json_t *result =
-        count > 0 ? json_object_get(json_array_get(steps, count - 1), "output") : json_object_get(execution, "result");
-    result = result == NULL ? json_null() : json_incref(result);
+    json_t *result = json_deep_copy(store_execution_result(execution));
+    result = result == NULL ? json_null() : result;
     json_decref(execution);
     return library_give_json(result, ret_json, error);
 }

@@ -114,6 +114,17 @@ enum weir_status store_show(struct store *store, const char *id, json_t **ret_ex
     return call_end(&call, status);
 }
 
+const json_t *store_execution_result(const json_t *execution)
+{
+    const char *state = json_string_value(json_object_get(execution, "status"));
+    const json_t *steps = json_object_get(execution, "steps");
+    size_t count = json_array_size(steps);
+    if (state == NULL || strcmp(state, item_state_name(ITEM_COMPLETED)) != 0 || count == 0) {
+        return NULL;
+    }
+    return json_object_get(json_array_get(steps, count - 1), "output");
+}
+
 /* Nodes with dispatch.exclusive start nothing while another program holds the lock; only the nodes know which of them have
  * the setting. The verbs for locks report a table that cannot be read. */
 static void add_lock(struct store *store, json_t *why)

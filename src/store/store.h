@@ -632,6 +632,9 @@ WEIR_MUST_CHECK enum weir_status store_usage(struct store *store, const char *wo
 enum { SHOW_EVENTS_MOST = 100 };
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
                                             struct weir_error *error);
+/* The result of an execution that store_show() has read: the output of its last step; NULL unless it is COMPLETED. Owned by
+ * `execution`. */
+const json_t *store_execution_result(const json_t *execution);
 /* Why it is not running, or its present state: {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
  * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers",
  * "suspicion" and "suspected_at" (deaths of nodes under which a step of it ran, and the last of them; queue/suspicion.h),

@@ -102,16 +102,23 @@ def quiet_prints_only_errors(weir):
     assert weir.run('cancel', execution.out.strip(), '-q').err != ''
 
 
-def tables_fit_eighty_columns(weir):
+def tables_are_cut_on_a_narrow_terminal_alone(weir):
     weir.make_store()
-    weir.good('workspace', 'set', 'a-workspace-with-quite-a-long-name-that-goes-on-and-on', '-q')
-    weir.write('long.yaml', 'name: ' + 'w' * 60 + '\nsteps:\n  a:\n    exec: [echo]\n')
+    workspace, workflow = 'a-workspace-with-quite-a-long-name-that-goes-on-and-on', 'w' * 60
+    weir.good('workspace', 'set', workspace, '-q')
+    weir.write('long.yaml', f'name: {workflow}\nsteps:\n  a:\n    exec: [echo]\n')
     weir.good('workflow', 'apply', 'long.yaml', '-q')
-    weir.good('enqueue', '-q', '-w', 'a-workspace-with-quite-a-long-name-that-goes-on-and-on', 'w' * 60)
-    for words in (('list',), ('workspace', 'list'), ('workflow', 'list'), ('status',), ('config', 'show', '--origin')):
-        for line in weir.good(*words).out.splitlines():
-            assert len(line) <= 80, line
-    assert UUID.match(weir.items('list')[0]['id'])
+    id = weir.good('enqueue', '-q', '-w', workspace, workflow).out.strip()
+    screen = {'COLUMNS': '80', 'NO_COLOR': '1'}
+    for words, whole in ((('list',), (id, workspace, workflow)), (('workspace', 'list'), (workspace,)),
+                         (('workflow', 'list'), (workflow,)), (('status',), (workspace,)),
+                         (('config', 'show', '--origin'), ())):
+        lines = weir.terminal(*words, env=screen).out.splitlines()
+        assert max(map(len, lines)) <= 80, lines
+        for result in (weir.good(*words), weir.terminal(*words, '--wide', env=screen)):
+            assert all(text in result.out for text in whole), repr(result)
+    row = [line for line in weir.good('list').out.splitlines() if workspace in line]
+    assert len(row) == 1 and id in row[0] and workflow in row[0], row  # grep finds the row by each of its cells
 
 
 # --- help ---

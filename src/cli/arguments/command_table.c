@@ -29,6 +29,7 @@ static const struct flag global_flags[] = {
      .choices = "table json jsonl",
      .help = "table, json or jsonl"},
     {.name = "json", .help = "the same as -o json"},
+    {.name = "wide", .help = "print the rows of tables whole on a terminal, too; in a pipe they always are"},
     {.name = "quiet", .letter = 'q', .help = "print only errors on stderr"},
     {.name = "dry-run", .letter = 'n', .help = "report the changes of the command without making them"},
     {.name = "yes", .letter = 'y', .help = "answer yes to every question"},
@@ -156,7 +157,7 @@ static const struct command commands[] = {
          .help = "-100 to 100, higher goes first; 0 by default"},
         {.name = "at", .type = VALUE_TIME, .value = "TIME", .help = "earliest start: 2026-11-21T10:00:00Z, or +10m"},
         FLAG_GROUP("the executor group, in place of the workflow's"),
-        {.name = "wait", .help = "wait for the end, as `weir wait` does"},
+        {.name = "wait", .help = "wait for the end, as `weir wait` does, and print the result: with --json on stdout"},
     },
 },
 {
@@ -193,7 +194,8 @@ static const struct command commands[] = {
     .name = "wait", .section = "Executions", .run = verb_wait,
     .summary = "Wait until an execution has ended",
     .example = "weir wait 0198c2f1-7a3b-7c01 --timeout 5m\n",
-    .details = "Exit code 0: the execution completed; 1: it failed or was cancelled; 7: --timeout is over and the"
+    .details = "Prints the state and the result, which is the output of the last step.\n"
+               "Exit code 0: the execution completed; 1: it failed or was cancelled; 7: --timeout is over and the"
                " execution continues. --timeout 0 checks once.",
     .arguments = ARGUMENT_ID,
 },

@@ -47,6 +47,7 @@ struct output {
     bool messages_colour;
     bool utf8;      /* the terminal's character set, from LC_ALL, LC_CTYPE, LANG */
     size_t columns; /* of the terminal; 80 when there is none */
+    bool is_wide;   /* --wide: rows of tables are whole on a terminal, too */
     bool is_cut;    /* the text is cut to the terminal later (live_screen.h) */
     struct arena *arena;
     int write_errno;       /* of the first write to stdout that failed */

@@ -6,7 +6,8 @@
  *    row, then the widest of the columns that may be cut.
  * 4. If it still does not fit on a terminal, each cell gets a line of its own.
  *
- * A title is never cut. Only the number of columns of the terminal matters; a pipe counts as 80. One thread.
+ * A title is never cut. Only a terminal has a width: in a pipe or a file, and with --wide, nothing is cut, because a
+ * program reads the rows or a person scrolls. One thread.
  */
 #include "cli/output/table.h"
 
@@ -198,8 +199,10 @@ void table_close(struct table *table)
     size_t widths[TABLE_COLUMNS_MAX];
     const char *bold = table->output->out_colour ? "\033[1m" : "";
     const char *plain = table->output->out_colour ? "\033[0m" : "";
-    bool fits = fit_columns(table, widths, measure_columns(table, widths));
-    if (fits || !table->output->out_is_terminal || table->output->is_cut) {
+    const struct output *output = table->output;
+    size_t total = measure_columns(table, widths);
+    bool is_whole = !output->out_is_terminal || (output->is_wide && !output->is_cut);
+    if (is_whole || fit_columns(table, widths, total) || output->is_cut) {
         print_rows(table, widths, bold, plain);
     } else {
         print_cell_per_line(table, bold, plain);

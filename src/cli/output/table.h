@@ -32,9 +32,9 @@ struct table {
     size_t cell_capacity;
 };
 
-/* Columns are as wide as their widest cell; when the terminal (80 when piped) is too narrow, the columns that may be cut
- * lose from the right, the widest first. Titles always show. A terminal that is too narrow even then gets a line per cell,
- * "TITLE  cell", and an empty line between rows. */
+/* Columns are as wide as their widest cell. When the terminal is too narrow, the columns that may be cut lose from the
+ * right, the widest first. Without a terminal, or with --wide, nothing is cut. Titles always show. A terminal that is too
+ * narrow even then gets a line per cell, "TITLE  cell", and an empty line between rows. */
 void table_open(struct table *table, struct output *output, const struct column *columns, size_t column_count);
 /* The next cell, row by row. Made safe and copied. NULL = "-". */
 void table_cell(struct table *table, const char *text);

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli/output/output.h"
 #include "cli/settings/temporal_settings.h"
 
 #define SERVICE_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
@@ -43,6 +44,17 @@ enum weir_status temporal_service_decode(const struct settings *settings, json_t
         status = status == WEIR_OK ? decode_step(settings, step, error) : status;
     }
     return status;
+}
+
+void temporal_service_decode_or_warn(const struct invocation *invocation, json_t *execution)
+{
+    struct weir_error error;
+    struct settings settings =
+        settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
+    error_clear(&error);
+    if (temporal_service_decode(&settings, json_object_get(execution, "steps"), &error) != WEIR_OK) {
+        output_report_sign(invocation->output, SIGN_WARN, "an output is still encoded: %s", error.message);
+    }
 }
 
 int64_t temporal_service_timeout(const struct invocation *invocation)

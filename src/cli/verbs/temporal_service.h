@@ -9,6 +9,8 @@
  * store_show(). Stops at the first failure: the outputs stay as they are. */
 WEIR_MUST_CHECK enum weir_status temporal_service_decode(const struct settings *settings, json_t *steps,
                                                          struct weir_error *error);
+/* The same for an execution of store_show(), with the settings of its group; a failure is a warning on stderr. */
+void temporal_service_decode_or_warn(const struct invocation *invocation, json_t *execution);
 /* How long a verb waits for the service: --timeout, or ten seconds. */
 int64_t temporal_service_timeout(const struct invocation *invocation);
 /* assemble_terminate() with these settings, those of the execution's group. */

@@ -2,13 +2,14 @@
  *
  * The id is made here and sent with the request, so that the driver can repeat a call whose commit is unknown without
  * making a second execution. Params are checked by the store alone. With --wait the command then polls until the
- * execution ends. A dry run checks the names and writes nothing. One thread.
+ * execution ends, and prints its end with the result. A dry run checks the names and writes nothing. One thread.
  */
 #include <string.h>
 
 #include "base/error.h"
 #include "cli/arguments/input.h"
 #include "cli/arguments/json_line.h"
+#include "cli/output/json_fields.h"
 #include "cli/verbs/dry_run.h"
 #include "cli/verbs/enqueue_stream.h"
 #include "cli/verbs/verb.h"
@@ -56,10 +57,12 @@ static enum weir_status read_enqueue_params(const struct invocation *invocation,
     return status;
 }
 
-/* Prints the id. For a known key it reports that the id is of the first execution. */
-static enum weir_status print_result(const struct invocation *invocation, const struct enqueue_result *result,
-                                     struct weir_error *error)
+/* Prints the id, for JSON with the state. `item`: the row that --wait has read; NULL = there is none. For a known key it
+ * reports that the id is of the first execution. */
+static enum weir_status print_enqueued(const struct invocation *invocation, const struct enqueue_result *result,
+                                       const json_t *item, struct weir_error *error)
 {
+    static const char *const of_end[] = {"status", "error_code", "error", "result"};
     struct output *output = invocation->output;
     json_t *answer = json_pack("{s:s, s:s, s:b}", "id", result->id, "status", item_state_name(ITEM_PENDING), "duplicate",
                                result->duplicate);
@@ -68,6 +71,12 @@ static enum weir_status print_result(const struct invocation *invocation, const 
     }
     if (result->duplicate) {
         (void)json_object_del(answer, "status"); /* its state is not known here */
+    }
+    for (size_t i = 0; i < sizeof of_end / sizeof of_end[0]; i++) {
+        json_t *value = json_object_get(item, of_end[i]);
+        if (value != NULL && (i == 0 || end_is_reached(item))) {
+            (void)json_object_set(answer, of_end[i], value);
+        }
     }
     if (!output_object(output, answer)) {
         output_print(output, "%s\n", result->id);
@@ -103,6 +112,33 @@ static enum weir_status dry_run_request(const struct invocation *invocation, str
     return status;
 }
 
+/* Waits for the end. JSON is one object, so it is printed after the wait, whatever its outcome; a text reader gets the id
+ * first, alone on stdout, and the end on stderr. */
+static enum weir_status await_end(const struct invocation *invocation, struct store *store,
+                                  const struct enqueue_result *result, struct weir_error *error)
+{
+    struct output *output = invocation->output;
+    bool is_text = output->format == OUTPUT_TABLE;
+    json_t *item = NULL;
+    struct weir_error print_error;
+    error_clear(&print_error);
+    enum weir_status printed = is_text ? print_enqueued(invocation, result, NULL, &print_error) : WEIR_OK;
+    enum weir_status status = wait_for_execution_end(invocation, store, result->id, &item, error);
+    if (!is_text) {
+        printed = print_enqueued(invocation, result, item, &print_error);
+    } else if (status == WEIR_OK) {
+        const char *text = end_result_text(output, item);
+        output_report_sign(output, SIGN_FINE, "%s%s%s", field_text(output, item, "status"), text != NULL ? ": " : "",
+                           text != NULL ? text : "");
+    }
+    json_decref(item);
+    if (status == WEIR_OK && printed != WEIR_OK) {
+        *error = print_error;
+        status = printed;
+    }
+    return status;
+}
+
 /* Enqueues one execution, and waits for its end with --wait. */
 static enum weir_status enqueue_one(struct invocation *invocation, struct store *store, struct enqueue_request *request,
                                     struct weir_error *error)
@@ -132,11 +168,8 @@ static enum weir_status enqueue_one(struct invocation *invocation, struct store 
         status = result.status;
     }
     if (status == WEIR_OK) {
-        status = print_result(invocation, &result, error);
-    }
-    if (status == WEIR_OK && invocation_has(invocation, "wait")) {
-        status = wait_for_execution_end(invocation, store, result.id, invocation_number(invocation, "timeout", -1), false,
-                                        error);
+        status = invocation_has(invocation, "wait") ? await_end(invocation, store, &result, error)
+                                                    : print_enqueued(invocation, &result, NULL, error);
     }
     return status;
 }

@@ -182,18 +182,6 @@ static void print_events(struct output *output, const json_t *events, json_int_t
     table_close(&table);
 }
 
-/* Decodes outputs. When the codec is away, the rest is still shown. */
-static void decode_outputs(const struct invocation *invocation, json_t *execution)
-{
-    struct weir_error error;
-    struct settings settings =
-        settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
-    error_clear(&error);
-    if (temporal_service_decode(&settings, json_object_get(execution, "steps"), &error) != WEIR_OK) {
-        output_report_sign(invocation->output, SIGN_WARN, "an output is still encoded: %s", error.message);
-    }
-}
-
 enum weir_status verb_show(struct invocation *invocation, struct weir_error *error)
 {
     struct store *store = NULL;
@@ -207,7 +195,7 @@ enum weir_status verb_show(struct invocation *invocation, struct weir_error *err
         status = read_all_events(store, execution, error);
     }
     if (status == WEIR_OK) {
-        decode_outputs(invocation, execution);
+        temporal_service_decode_or_warn(invocation, execution);
     }
     if (status == WEIR_OK && !output_object(invocation->output, execution)) {
         print_execution_facts(invocation->output, execution);
