@@ -155,7 +155,7 @@ void text_make_safe(char *string)
             if (length == 0 && is_split_character(from, left)) {
                 break; /* by the end of a buffer */
             }
-            *to++ = '?';
+            *to++ = point == '\n' || point == '\r' || point == '\t' ? ' ' : '?';
             length = length == 0 ? 1 : length;
         } else {
             memmove(to, from, length);

@@ -24,8 +24,9 @@ WEIR_MUST_CHECK enum weir_status text_format(struct text *text, const char *form
 void text_clear(struct text *text);
 void text_close(struct text *text);
 
-/* Replaces, in place, control characters, bidi controls and bytes that are no UTF-8 by '?', and cuts a character that the
- * end of a buffer has split: the rest may be printed on a terminal or put in a log line. */
+/* Replaces, in place, line breaks and tabs by a space, other control characters, bidi controls and bytes that are no UTF-8
+ * by '?', and cuts a character that the end of a buffer has split: the rest may be printed on a terminal or put in a log
+ * line. */
 void text_make_safe(char *string);
 /* True when the bytes are valid UTF-8 (RFC 3629: no overlong form, no surrogate). NULs are valid. */
 bool text_is_utf8(const char *bytes, size_t length);

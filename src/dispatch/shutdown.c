@@ -191,7 +191,7 @@ enum weir_status node_await_stop(struct node *node, int64_t deadline_us, bool *r
     int64_t end_us = time_add(node_now(node), deadline_us);
     while (!node_is_stopped(node)) {
         if (node_now(node) >= end_us) {
-            return error_set(error, WEIR_TIMED_OUT, "the node is still stopping: %zu executions run",
+            return error_set(error, WEIR_TIMED_OUT, "the node is still stopping; running executions: %zu",
                              engine_running(node->engine));
         }
         struct timespec pause = {.tv_sec = 0, .tv_nsec = 5000000};

@@ -60,18 +60,23 @@ enum weir_status reading_check_id(const char *given, char ret_lower[UUID_TEXT_MA
     return WEIR_OK;
 }
 
-enum weir_status reading_check_matches(size_t matches, const char *lower, struct weir_error *error)
+enum weir_status reading_check_matches(const char *const *ids, size_t count, const char *lower, struct weir_error *error)
 {
-    if (matches == 1) {
+    char named[(IDS_NAMED_MAX + 1) * (UUID_TEXT_MAX + 4)] = "";
+    if (count == 1) {
         return WEIR_OK;
     }
-    if (matches == 0) {
+    if (count == 0) {
         (void)reading_refuse_missing(lower, error);
         error_hint(error, "weir list shows the executions; ended ones are removed after the retention time");
         return WEIR_EXECUTION_NOT_FOUND;
     }
-    error_set(error, WEIR_INVALID_ARGUMENT, "more than one execution begins with %s", lower);
-    error_hint(error, "give more characters of the id");
+    for (size_t i = 0; i < count && i <= IDS_NAMED_MAX; i++) {
+        size_t used = strlen(named);
+        (void)snprintf(named + used, sizeof named - used, "%s%s", i > 0 ? ", " : "", i < IDS_NAMED_MAX ? ids[i] : "...");
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "more than one execution begins with %s: %s", lower, named);
+    error_hint(error, "give more characters of the id: the first 13 name a millisecond");
     return WEIR_INVALID_ARGUMENT;
 }
 

@@ -28,9 +28,11 @@ bool reading_complete_id(const char *prefix, const char *rest, char ret_id[UUID_
  * or not the beginning of any id. */
 WEIR_MUST_CHECK enum weir_status reading_check_id(const char *given, char ret_lower[UUID_TEXT_MAX],
                                                   struct weir_error *error);
-/* Checks how many executions have an id that begins with `lower` (0, 1, or more, given as 2). WEIR_EXECUTION_NOT_FOUND for
- * 0, WEIR_INVALID_ARGUMENT for more than one. */
-WEIR_MUST_CHECK enum weir_status reading_check_matches(size_t matches, const char *lower, struct weir_error *error);
+/* Checks which executions have an id that begins with `lower`: the first IDS_NAMED_MAX + 1 of them.
+ * WEIR_EXECUTION_NOT_FOUND for none; WEIR_INVALID_ARGUMENT for more than one, with IDS_NAMED_MAX ids in the message. */
+enum { IDS_NAMED_MAX = 4 };
+WEIR_MUST_CHECK enum weir_status reading_check_matches(const char *const *ids, size_t count, const char *lower,
+                                                       struct weir_error *error);
 /* Fills `error` for a whole id that no row has. Returns WEIR_EXECUTION_NOT_FOUND. */
 enum weir_status reading_refuse_missing(const char *id, struct weir_error *error);
 

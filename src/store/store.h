@@ -517,6 +517,7 @@ const char *bulk_act_name(enum bulk_act act);
 struct bulk_result {
     size_t matched;
     size_t changed;
+    size_t requested;            /* BULK_CANCEL: of the changed ones, those that a node holds and ends later */
     size_t refused;              /* matched but not in a state that allows it */
     char last_id[UUID_TEXT_MAX]; /* where the next chunk goes on */
     char new_id[UUID_TEXT_MAX];  /* BULK_RETRY of one: the new execution's id */

@@ -42,7 +42,9 @@ static void a_cancelled_pending_item_never_starts(void **state)
     const char *scheduled = scene_enqueue_request(
         scene,
         &(struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .run_at_us = scene_now(scene) + SECONDS(60)});
-    assert_int_equal(act_on_one(scene, BULK_CANCEL, id).changed, 1);
+    struct bulk_result cancel = act_on_one(scene, BULK_CANCEL, id);
+    assert_int_equal(cancel.changed, 1);
+    assert_int_equal(cancel.requested, 0); /* it has ended */
     assert_int_equal(act_on_one(scene, BULK_CANCEL, scheduled).changed, 1);
     assert_string_equal(scene_status_of(scene, id), "CANCELLED");
     assert_string_equal(scene_status_of(scene, scheduled), "CANCELLED");
@@ -59,7 +61,9 @@ static void a_running_item_keeps_its_slot_until_its_engine_stopped_it(void **sta
     (void)scene_enqueue(scene, "free-co");
     struct claimed_item item = scene_claim_one(scene);
     assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
-    assert_int_equal(act_on_one(scene, BULK_CANCEL, id).changed, 1);
+    struct bulk_result cancel = act_on_one(scene, BULK_CANCEL, id);
+    assert_int_equal(cancel.changed, 1);
+    assert_int_equal(cancel.requested, 1); /* its node ends it */
     assert_string_equal(scene_status_of(scene, id), "DISPATCHED");
     assert_int_equal(scene_claim(scene, 10).count, 0);
     assert_int_equal(scene_record(scene, RECORD_CANCELLED, &item), WEIR_OK);

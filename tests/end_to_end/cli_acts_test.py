@@ -95,7 +95,7 @@ def acts_on_named_executions_list_them(weir):
     weir.make_store()
     ids = [weir.enqueue(), weir.enqueue()]
     items = weir.good('cancel', *ids, '--json').json()['items']
-    assert items == [{'id': id, 'act': 'cancel'} for id in ids], items
+    assert items == [{'id': id, 'act': 'cancel', 'requested': False} for id in ids], items
     retried = weir.good('retry', *ids, '--json').json()
     assert retried['changed'] == 2 and [item['id'] for item in retried['items']] == ids, retried
     new = [item['new_id'] for item in retried['items']]

@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 
-from harness import UUID, run_tests
+from harness import UUID, assert_error, run_tests
 from waiting import wait_for
 
 
@@ -59,6 +59,55 @@ def a_failed_end_is_printed_as_json_with_its_error(weir):
     failed = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '45s', '--json')
     assert failed.code == 1 and failed.json()['status'] == 'FAILED' and failed.json()['result'] is None, repr(failed)
     assert failed.json()['error_code'] == 'exit_3' and 'it broke' in failed.json()['error'], repr(failed)
+
+
+def a_cancel_of_running_work_is_reported_as_a_request(weir):
+    weir.make_store()
+    _publish(weir, 'slow', 'exec sleep 60')
+    _start_node(weir)
+    runs = [weir.enqueue('-w', 'acme', 'slow') for _ in range(2)]
+    waits = weir.enqueue('-w', 'acme', 'slow', '--at', '+1h')
+    for id in runs:
+        wait_for('the start', lambda: weir.good('show', id, '--json').json()['status'] == 'DISPATCHED')
+    answer = weir.good('cancel', runs[0], waits)
+    assert '1 cancelled, 1 cancel requested, 0 refused' in answer.err and 'weir wait' in answer.err, repr(answer)
+    answer = weir.good('cancel', runs[1], '--json').json()
+    assert answer['requested'] == 1 and answer['items'] == [{'id': runs[1], 'act': 'cancel', 'requested': True}], answer
+    assert weir.run('wait', runs[0], '--timeout', '45s').code == 1
+    assert weir.good('show', runs[0], '--json').json()['status'] == 'CANCELLED'
+
+
+def ambiguous_ids_are_listed(weir):
+    weir.make_store()
+    ids = weir.enqueue_many(6)
+    refused = weir.run('show', ids[0][:6])
+    assert_error(refused, 2, 'invalid_argument', f'more than one execution begins with {ids[0][:6]}', ', ...')
+    assert sum(id in refused.err for id in ids) == 4, repr(refused)
+
+
+def a_node_refuses_a_timeout(weir):
+    weir.make_store()
+    for verb in ('serve', 'dev'):
+        assert_error(weir.run(verb, '--timeout', '1s'), 2, 'invalid_argument', f'`weir {verb}` has no --timeout')
+        assert '--timeout' not in weir.good('help', verb).out
+
+
+def help_in_json_is_of_the_asked_command(weir):
+    def named(*words):
+        return [command['name'] for command in weir.good('help', *words, '--json').json()['commands']]
+    assert named('enqueue') == ['enqueue'] and named('node', 'drain') == ['node drain']
+    assert named('plan') == ['plan list', 'plan set']
+    assert len(named()) > 40
+
+
+def lines_of_an_error_stay_words_apart(weir):
+    weir.make_store()
+    _publish(weir, 'bad', 'printf "first\nsecond\n" >&2; exit 3')
+    _start_node(weir)
+    failed = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '45s')
+    assert 'first second' in failed.err, repr(failed)
+    shown = weir.good('show', failed.out.strip()).out
+    assert 'first second' in shown and '?' not in shown, shown
 
 
 if __name__ == '__main__':

@@ -99,14 +99,14 @@ static const struct command commands[] = {
     },
 },
 {
-    .name = "dev", .section = "Start here", .run = verb_dev, .marks = COMMAND_NO_DRY_RUN,
+    .name = "dev", .section = "Start here", .run = verb_dev, .marks = COMMAND_NO_DRY_RUN | COMMAND_NO_TIMEOUT,
     .summary = "Run a node for development",
     .example = "weir dev\nweir dev --store sqlite:/tmp/try.db\n",
     .details = "Makes the store when it is missing, migrates it, lets workflows run programs (exec), and keeps all data"
                " when it ends. Ctrl-C stops it.",
 },
 {
-    .name = "serve", .section = "Start here", .run = verb_serve, .marks = COMMAND_NO_DRY_RUN,
+    .name = "serve", .section = "Start here", .run = verb_serve, .marks = COMMAND_NO_DRY_RUN | COMMAND_NO_TIMEOUT,
     .summary = "Run a node",
     .example = "weir serve --store sqlite:/var/lib/weir/weir.db\nweir serve --store postgres://weir@db.example/app\n"
                "weir serve --group reports --allow-exec\n",

@@ -51,9 +51,10 @@ enum { COMMAND_ARGUMENTS_MAX = 2, COMMAND_FLAGS_MAX = 10 };
 
 /* Marks of a command. */
 enum command_mark {
-    COMMAND_CHANGES = 1 << 0,    /* changes the store, so it has --dry-run */
-    COMMAND_NO_DRY_RUN = 1 << 1, /* --dry-run is refused: there is nothing that it could mean */
-    COMMAND_NO_SETTINGS = 1 << 2 /* works with any weir.yaml */
+    COMMAND_CHANGES = 1 << 0,     /* changes the store, so it has --dry-run */
+    COMMAND_NO_DRY_RUN = 1 << 1,  /* --dry-run is refused: there is nothing that it could mean */
+    COMMAND_NO_SETTINGS = 1 << 2, /* works with any weir.yaml */
+    COMMAND_NO_TIMEOUT = 1 << 3   /* --timeout is refused: the command runs until it is stopped */
 };
 
 struct invocation;

@@ -456,6 +456,11 @@ static enum weir_status check_flag(struct invocation *invocation, const struct t
     if (strcmp(flag->name, "dry-run") == 0 && (command->marks & COMMAND_NO_DRY_RUN) != 0) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "`weir %s` has no --dry-run", command->name);
     }
+    if (strcmp(flag->name, "timeout") == 0 && (command->marks & COMMAND_NO_TIMEOUT) != 0) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "`weir %s` has no --timeout", command->name);
+        error_hint(error, "a node runs until it is stopped; `timeout` in a definition bounds its executions");
+        return WEIR_INVALID_ARGUMENT;
+    }
     for (size_t i = 0; i < invocation->value_count; i++) {
         if (invocation->values[i].flag == flag) {
             error_set(error, WEIR_INVALID_ARGUMENT, "%s is given twice", typed->spelling);

@@ -85,14 +85,19 @@ static void spell_flag(const struct flag *flag, char *to, size_t size)
                    flag->type != VALUE_NONE ? flag->value : "");
 }
 
-/* Adds flags, without --dry-run for a command that refuses it. */
+static bool command_refuses(const struct command *command, const char *flag)
+{
+    unsigned marks = command == NULL ? 0 : command->marks;
+    return ((marks & COMMAND_NO_DRY_RUN) != 0 && strcmp(flag, "dry-run") == 0) ||
+           ((marks & COMMAND_NO_TIMEOUT) != 0 && strcmp(flag, "timeout") == 0);
+}
+
+/* Adds flags, without those that the command refuses. */
 static void add_help_flags(struct text_page *page, const struct flag *flags, size_t most, const struct command *command)
 {
     char left[64];
     for (size_t i = 0; i < most && flags[i].name != NULL; i++) {
-        bool is_refused =
-            command != NULL && (command->marks & COMMAND_NO_DRY_RUN) != 0 && strcmp(flags[i].name, "dry-run") == 0;
-        if (!is_refused) {
+        if (!command_refuses(command, flags[i].name)) {
             spell_flag(&flags[i], left, sizeof left);
             add_help_item(page, left, flags[i].help, FLAG_COLUMN);
         }

@@ -121,13 +121,21 @@ static json_t *exit_codes_json(void)
     return list;
 }
 
-json_t *help_json(void)
+/* Whether the command is the one that was asked for, or of the noun. */
+static bool is_asked_for(const struct command *command, const struct command *only, const char *noun)
+{
+    size_t length = noun == NULL ? 0 : strlen(noun);
+    return (only == NULL || command == only) &&
+           (noun == NULL || (strncmp(command->name, noun, length) == 0 && command->name[length] == ' '));
+}
+
+json_t *help_json(const struct command *only, const char *noun)
 {
     size_t count;
     const struct command *all = command_table(&count);
     json_t *commands = json_array();
     for (size_t i = 0; i < count; i++) {
-        if (json_array_append_new(commands, command_json(&all[i])) != 0) {
+        if (is_asked_for(&all[i], only, noun) && json_array_append_new(commands, command_json(&all[i])) != 0) {
             json_decref(commands);
             return NULL;
         }

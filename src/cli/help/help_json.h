@@ -4,7 +4,10 @@
 
 #include <jansson.h>
 
-/* NULL when out of memory; the caller releases it. */
-json_t *help_json(void);
+struct command;
+
+/* `only`: the list of commands has this one alone; NULL = those of `noun`; both NULL = all. NULL when out of memory; the
+ * caller releases it. */
+json_t *help_json(const struct command *only, const char *noun);
 
 #endif

@@ -34,7 +34,7 @@ static enum weir_status decode_step(const struct settings *settings, json_t *ste
     return status == WEIR_OK && json_object_set_new(step, "output", value) != 0 ? error_out_of_memory(error) : status;
 }
 
-enum weir_status temporal_service_decode(const struct settings *settings, json_t *steps, struct weir_error *error)
+static enum weir_status decode_steps(const struct settings *settings, json_t *steps, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     size_t i;
@@ -52,7 +52,7 @@ void temporal_service_decode_or_warn(const struct invocation *invocation, json_t
     struct settings settings =
         settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
     error_clear(&error);
-    if (temporal_service_decode(&settings, json_object_get(execution, "steps"), &error) != WEIR_OK) {
+    if (decode_steps(&settings, json_object_get(execution, "steps"), &error) != WEIR_OK) {
         output_report_sign(invocation->output, SIGN_WARN, "an output is still encoded: %s", error.message);
     }
 }

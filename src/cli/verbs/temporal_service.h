@@ -5,11 +5,10 @@
 #include "assemble.h"
 #include "cli/arguments/invocation.h"
 
-/* Replaces each output that a codec was not there to decode (TEMPORAL_ENCODED_KEY) by its value; `steps` is a list of
- * store_show(). Stops at the first failure: the outputs stay as they are. */
-WEIR_MUST_CHECK enum weir_status temporal_service_decode(const struct settings *settings, json_t *steps,
-                                                         struct weir_error *error);
-/* The same for an execution of store_show(), with the settings of its group; a failure is a warning on stderr. */
+/* Replaces each output that a codec was not there to decode (TEMPORAL_ENCODED_KEY) by its value, in an execution of
+ * store_show(), with the settings of its group. At the first failure the outputs stay as they are, and stderr gets a
+ * warning.
+ */
 void temporal_service_decode_or_warn(const struct invocation *invocation, json_t *execution);
 /* How long a verb waits for the service: --timeout, or ten seconds. */
 int64_t temporal_service_timeout(const struct invocation *invocation);

@@ -37,6 +37,7 @@ struct bulk {
     int64_t matched; /* counted before anything is done */
     bool matched_is_exact;
     int64_t changed;
+    int64_t requested; /* of the changed ones, those whose node must still end them (cancel) */
     int64_t refused;
     int64_t retried; /* --dry-run of a retry by filter: of those refused, the ones that were retried already */
     enum weir_status first_refusal;
@@ -122,11 +123,29 @@ static enum weir_status confirm_bulk(struct bulk *bulk, struct weir_error *error
 static void add_result(struct bulk *bulk, const struct bulk_result *result)
 {
     bulk->changed += (int64_t)result->changed;
+    bulk->requested += (int64_t)result->requested;
     bulk->refused += (int64_t)result->refused;
     if (bulk->first_refusal == WEIR_OK && result->refused > 0) {
         bulk->first_refusal = result->first_refusal != WEIR_OK ? result->first_refusal : WEIR_ILLEGAL_STATE;
         bulk->refusal = result->refusal;
     }
+}
+
+/* "3 cancelled", "2 cancelled, 1 cancel requested". An execution that runs ends only when its engine has stopped it. */
+static const char *changed_text(const struct bulk *bulk, char *to, size_t size)
+{
+    char requested[64] = "";
+    int64_t ended = bulk->changed - bulk->requested;
+    if (bulk->requested > 0) {
+        (void)snprintf(requested, sizeof requested, "%s%" PRId64 " cancel requested", ended > 0 ? ", " : "",
+                       bulk->requested);
+    }
+    if (bulk->requested > 0 && ended == 0) {
+        text_copy(to, size, requested);
+    } else {
+        (void)snprintf(to, size, "%" PRId64 " %s%s", ended, bulk->done_text, requested);
+    }
+    return to;
 }
 
 static enum weir_status report_bulk_interrupt(const struct bulk *bulk, struct weir_error *error)
@@ -165,6 +184,10 @@ static enum weir_status act_on_matches(struct bulk *bulk, struct weir_error *err
 static enum weir_status print_bulk_item(struct bulk *bulk, const struct bulk_result *result, struct weir_error *error)
 {
     json_t *item = json_pack("{s:s, s:s}", "id", result->last_id, "act", bulk_act_name(bulk->act));
+    if (bulk->act == BULK_CANCEL && json_object_set_new(item, "requested", json_boolean(result->requested > 0)) != 0) {
+        json_decref(item);
+        return error_out_of_memory(error);
+    }
     if (item == NULL ||
         (result->new_id[0] != '\0' && json_object_set_new(item, "new_id", json_string(result->new_id)) != 0)) {
         json_decref(item);
@@ -354,14 +377,19 @@ static void suggest_not_retried(const struct bulk *bulk)
 static enum weir_status print_bulk_summary(struct bulk *bulk, bool is_dry, struct weir_error *error)
 {
     struct output *output = bulk->invocation->output;
+    char text[160];
     if (output->format == OUTPUT_TABLE) {
         if (is_dry) {
             output_report(output, "would %s %" PRId64 "%s, %" PRId64 " refused: nothing was changed",
                           bulk_act_name(bulk->act), bulk->matched - bulk->refused, bulk->matched_is_exact ? "" : "+",
                           bulk->refused);
         } else if (bulk->changed > 0) {
-            output_report_sign(output, SIGN_FINE, "%" PRId64 " %s, %" PRId64 " refused", bulk->changed, bulk->done_text,
+            output_report_sign(output, SIGN_FINE, "%s, %" PRId64 " refused", changed_text(bulk, text, sizeof text),
                                bulk->refused);
+            if (bulk->requested > 0 && bulk->to_terminate == NULL) {
+                output_report(output,
+                              "a running execution ends when its engine has stopped it; `weir wait ID` waits for it");
+            }
         }
         suggest_not_retried(bulk);
         return WEIR_OK;
@@ -373,6 +401,9 @@ static enum weir_status print_bulk_summary(struct bulk *bulk, bool is_dry, struc
     json_t *summary = json_pack("{s:s, s:I, s:b, s:I, s:I, s:b}", "act", bulk_act_name(bulk->act), "matched",
                                 (json_int_t)bulk->matched, "matched_is_exact", bulk->matched_is_exact, "changed",
                                 (json_int_t)bulk->changed, "refused", (json_int_t)bulk->refused, "dry_run", is_dry);
+    if (summary != NULL && bulk->act == BULK_CANCEL && !is_dry) {
+        (void)json_object_set_new(summary, "requested", json_integer(bulk->requested));
+    }
     if (summary == NULL || (by_ids && !is_dry && json_object_set(summary, "items", bulk->items) != 0)) {
         json_decref(summary);
         return error_out_of_memory(error);

@@ -534,13 +534,14 @@ static enum weir_status check_executions(struct doctor *doctor, struct weir_erro
         return status;
     }
     report_check(doctor, stuck > 0 ? SIGN_WARN : SIGN_FINE, "stuck",
-                 "%" PRId64 " executions run longer than executor.stuck_after", stuck);
+                 "%" PRId64 " execution%s longer than executor.stuck_after", stuck, stuck == 1 ? " runs" : "s run");
     status = store_list(doctor->store, &handed, &page, error);
     if (status != WEIR_OK) {
         return status;
     }
     report_check(doctor, page_size(page) > 0 ? SIGN_WARN : SIGN_FINE, "handover",
-                 "%zu executions were handed over and wait for another node", page_size(page));
+                 "%zu execution%s handed over and wait%s for another node", page_size(page),
+                 page_size(page) == 1 ? " was" : "s were", page_size(page) == 1 ? "s" : "");
     json_decref(page);
     page = NULL;
     status = store_list(doctor->store, &claimed, &page, error);

@@ -70,7 +70,7 @@ enum weir_status verb_help(struct invocation *invocation, struct weir_error *err
         }
     }
     if (invocation->output->format != OUTPUT_TABLE) {
-        json_t *table = help_json();
+        json_t *table = help_json(found.command, found.command == NULL ? found.noun : NULL);
         if (table == NULL) {
             return error_out_of_memory(error);
         }

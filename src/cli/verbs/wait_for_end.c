@@ -46,8 +46,8 @@ bool end_is_reached(const json_t *item)
 }
 
 /* Adds "result" to the row of an ended execution: null unless it completed. */
-static enum weir_status add_result(const struct invocation *invocation, struct store *store, json_t *item,
-                                   struct weir_error *error)
+static enum weir_status add_end_result(const struct invocation *invocation, struct store *store, json_t *item,
+                                       struct weir_error *error)
 {
     json_t *execution = NULL;
     const json_t *result = NULL;
@@ -116,7 +116,7 @@ static enum weir_status poll_until_end(const struct invocation *invocation, stru
         }
         json_t *item = json_array_get(json_object_get(page, "items"), 0);
         if (end_is_reached(item)) {
-            status = add_result(invocation, store, item, error);
+            status = add_end_result(invocation, store, item, error);
             status = status == WEIR_OK ? status_of_end(invocation->output, item, error) : status;
         } else if (signals_count() > 0) {
             status = error_set(error, WEIR_INTERRUPTED, "interrupted; execution %s continues", id);

@@ -189,6 +189,7 @@ static void count_bulk_outcomes(struct bulk *bulk, const PGresult *result)
         const char *outcome = result_text(result, row, 1);
         if (strcmp(outcome, "changed") == 0) {
             bulk->result.changed++;
+            bulk->result.requested += bulk->act == BULK_CANCEL && strcmp(result_text(result, row, 2), "gone") == 0;
             if (bulk->act == BULK_RETRY) {
                 text_copy(bulk->result.new_id, sizeof bulk->result.new_id, result_text(result, row, 2));
             }

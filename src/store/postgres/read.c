@@ -65,7 +65,13 @@ enum weir_status postgres_find_execution(struct link *link, const char *prefix, 
     if (status != WEIR_OK) {
         return status;
     }
-    status = reading_check_matches((size_t)PQntuples(result), lower, error);
+    const char *ids[IDS_NAMED_MAX + 1];
+    size_t count = (size_t)PQntuples(result);
+    INVARIANT(count <= IDS_NAMED_MAX + 1); /* the LIMIT of the query */
+    for (size_t i = 0; i < count; i++) {
+        ids[i] = result_text(result, (int)i, 0);
+    }
+    status = reading_check_matches(ids, count, lower, error);
     if (status == WEIR_OK) {
         text_copy(ret_id, UUID_TEXT_MAX, result_text(result, 0, 0));
     }

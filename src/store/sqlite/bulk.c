@@ -92,6 +92,7 @@ static enum weir_status cancel_one(struct bulk *bulk, const char *id, struct wei
         return status;
     }
     if (item.phase == 2) {
+        bulk->result->requested++;
         status = connection_run(bulk->write.connection, error, NULL, QUERY_ASK_CANCEL, "ti", id, bulk->write.now_us);
         return status == WEIR_OK ? add_act_event(bulk, id, "cancel", "passed on to its engine", error) : status;
     }

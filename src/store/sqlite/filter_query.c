@@ -140,11 +140,15 @@ enum weir_status filter_find_id(struct connection *connection, const char *prefi
     }
     struct execution_filter filter = {.id = lower};
     struct selection selection = {.ids = NULL};
-    status = filter_select_ids(connection, &filter, "", false, 2, &selection, error);
+    status = filter_select_ids(connection, &filter, "", false, IDS_NAMED_MAX + 1, &selection, error);
     if (status != WEIR_OK) {
         return status;
     }
-    status = reading_check_matches(selection.count, lower, error);
+    const char *ids[IDS_NAMED_MAX + 1];
+    for (size_t i = 0; i < selection.count; i++) {
+        ids[i] = selection.ids[i];
+    }
+    status = reading_check_matches(ids, selection.count, lower, error);
     if (status == WEIR_OK) {
         memcpy(ret_id, selection.ids[0], UUID_TEXT_MAX);
     }

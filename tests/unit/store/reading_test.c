@@ -33,10 +33,14 @@ static void an_id_that_is_too_short_is_refused_with_the_least_length(void **stat
     assert_non_null(strstr(error.hint, "first 6 or more"));
     assert_int_equal(reading_check_id("01939B", id, &error), WEIR_OK);
     assert_string_equal(id, "01939b");
-    assert_int_equal(reading_check_matches(0, id, &error), WEIR_EXECUTION_NOT_FOUND);
-    assert_int_equal(reading_check_matches(1, id, &error), WEIR_OK);
-    assert_int_equal(reading_check_matches(2, id, &error), WEIR_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.message, "more than one"));
+    static const char *const ids[] = {"01939b-a", "01939b-b", "01939b-c", "01939b-d", "01939b-e"};
+    assert_int_equal(reading_check_matches(ids, 0, id, &error), WEIR_EXECUTION_NOT_FOUND);
+    assert_int_equal(reading_check_matches(ids, 1, id, &error), WEIR_OK);
+    assert_int_equal(reading_check_matches(ids, 2, id, &error), WEIR_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "more than one execution begins with 01939b: 01939b-a, 01939b-b");
+    assert_int_equal(reading_check_matches(ids, IDS_NAMED_MAX + 1, id, &error), WEIR_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.message, "01939b-d, ..."));
+    assert_null(strstr(error.message, "01939b-e"));
 }
 
 /* Rows of a store with `total` executions; every third one has the reason "ready". */

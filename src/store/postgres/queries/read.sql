@@ -32,10 +32,10 @@ SELECT (SELECT count(*) FROM chosen),
 -- Executions with this beginning of the id: at most two. $1 the first possible id, $2 the last one.
 -- name: ids_that_begin
 SELECT i.id FROM (
-    (SELECT q.id FROM :schema.workflow_execution_queue q WHERE q.id >= $1 AND q.id <= $2 ORDER BY q.id LIMIT 2)
+    (SELECT q.id FROM :schema.workflow_execution_queue q WHERE q.id >= $1 AND q.id <= $2 ORDER BY q.id LIMIT 5)
     UNION ALL
-    (SELECT h.id FROM :schema.workflow_executions h WHERE h.id >= $1 AND h.id <= $2 ORDER BY h.id LIMIT 2)) i
-ORDER BY i.id LIMIT 2;
+    (SELECT h.id FROM :schema.workflow_executions h WHERE h.id >= $1 AND h.id <= $2 ORDER BY h.id LIMIT 5)) i
+ORDER BY i.id LIMIT 5;
 
 -- name: read_execution
 SELECT e.json FROM (SELECT :schema.execution_json($1) AS json) e WHERE e.json IS NOT NULL;

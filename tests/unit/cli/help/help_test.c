@@ -81,7 +81,7 @@ static void json_names_every_command(void **state)
 {
     size_t count;
     (void)command_table(&count);
-    json_t *json = help_json();
+    json_t *json = help_json(NULL, NULL);
     (void)state;
     assert_non_null(json);
     assert_int_equal(json_array_size(json_object_get(json, "commands")), count);
