@@ -180,7 +180,8 @@ struct stuck_check {
 static void check_entry(void *context, struct in_flight *entry)
 {
     struct stuck_check *check = context;
-    int64_t age_us = entry->started ? check->now_us - entry->started_boot_us : 0;
+    bool has_slept = entry->slept_until_boot_us > entry->started_boot_us;
+    int64_t age_us = check->now_us - (has_slept ? entry->slept_until_boot_us : entry->started_boot_us);
     if (!entry->started || age_us < entry->stuck_after_us) {
         return;
     }

@@ -80,6 +80,16 @@ static bool report_awaits_record(enum report_kind kind)
     return kind == REPORT_STEP || report_is_end(kind);
 }
 
+/* A sleep step is expected to take its time, so the stuck watch counts from its end. A step that waits for its next attempt
+ * has an error code; that time counts, because a step that fails for ever is stuck. */
+static void note_sleep(struct in_flight *entry, const struct report *report)
+{
+    bool sleeps = report->kind == REPORT_STEP && report->step.state == STEP_WAITING && report->step.error_code[0] == '\0';
+    if (sleeps) {
+        entry->slept_until_boot_us = time_add(report->reported_us, report->step.due_in_us);
+    }
+}
+
 /* Stamps the report, and marks its item in flight, so that the starter sends nothing while an answer waits. */
 static void note_arrival(struct node *node, struct report *report)
 {
@@ -95,6 +105,7 @@ static void note_arrival(struct node *node, struct report *report)
         if (report->kind == REPORT_STARTED && !entry->started) {
             entry->started_boot_us = report->reported_us;
         }
+        note_sleep(entry, report);
     }
     pthread_mutex_unlock(&node->shared.lock);
 }

@@ -263,6 +263,43 @@ static void a_stuck_execution_is_named_once_a_period(void **state)
     assert_int_equal(bench->last[EVENT_EXECUTION_STUCK].count, 2);
 }
 
+/* Reports that the first step sleeps, or with a code that it waits for its next attempt. */
+static void report_wait(struct bench *bench, const char *id, int64_t due_in_us, const char *code)
+{
+    struct report *report = report_new(REPORT_STEP, id, scripted_world_entry(bench->world, id)->fence_begun);
+    assert_non_null(report);
+    report->has_step = true;
+    text_copy(report->step.step, sizeof report->step.step, "one");
+    report->step.state = STEP_WAITING;
+    report->step.attempt = 1;
+    report->step.due_in_us = due_in_us;
+    text_copy(report->step.error_code, sizeof report->step.error_code, code);
+    engine_report(bench->engine, report);
+}
+
+static void a_sleep_does_not_count_as_stuck_and_a_retry_does(void **state)
+{
+    struct bench *bench = *state;
+    char sleeper[UUID_TEXT_MAX];
+    char retries[UUID_TEXT_MAX];
+    run_inside(bench);
+    push(bench, (struct scripted_outcome){.never_ends = true});
+    start_node(bench);
+    enqueue(bench, "solo", sleeper);
+    pass(bench, SECOND);
+    report_wait(bench, sleeper, 10 * MINUTE, "");
+    pass(bench, 10 * MINUTE + 50 * SECOND);
+    assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], 0);
+    pass(bench, 15 * SECOND);
+    assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], 1);
+    push(bench, (struct scripted_outcome){.never_ends = true});
+    enqueue(bench, "many", retries);
+    pass(bench, SECOND);
+    report_wait(bench, retries, 10 * MINUTE, "exit_1");
+    pass(bench, 62 * SECOND);
+    assert_int_equal(bench->last[EVENT_EXECUTION_STUCK].count, 2);
+}
+
 static void cancel_stuck(void *context, const struct event *event)
 {
     struct bench *bench = context;
@@ -661,6 +698,7 @@ int main(void)
         TEST(a_due_item_that_finds_no_room_makes_no_busy_loop),
         TEST(a_cancel_reaches_the_engine),
         TEST(a_stuck_execution_is_named_once_a_period),
+        TEST(a_sleep_does_not_count_as_stuck_and_a_retry_does),
         TEST(every_stuck_execution_is_named_with_a_full_engine_and_a_paused_node),
         TEST(a_subscriber_of_the_stuck_event_cancels_the_execution),
         TEST(a_paused_node_claims_nothing_and_keeps_its_lease),
