@@ -469,9 +469,12 @@ static void emit_record(struct node *node, const struct record *record, const st
     }
     bool ends = record->kind == RECORD_COMPLETED || record->kind == RECORD_FAILED || record->kind == RECORD_CANCELLED;
     if (facts->known && (record->kind == RECORD_DISPATCHED || (ends && !facts->dispatched))) {
-        event.type = EVENT_EXECUTION_DISPATCHED;
-        event.duration_us = facts->waited_us;
-        event_emit(node->events, &event);
+        struct event start = event;
+        start.type = EVENT_EXECUTION_DISPATCHED;
+        start.duration_us = facts->waited_us;
+        start.code = NULL; /* of the end */
+        start.error = NULL;
+        event_emit(node->events, &start);
     }
     if (record->kind != RECORD_DISPATCHED) {
         event.type = event_of_record(record->kind);

@@ -110,5 +110,61 @@ def lines_of_an_error_stay_words_apart(weir):
     assert 'first second' in shown and '?' not in shown, shown
 
 
+def weir_alone_prints_help(weir):
+    assert weir.good().out == weir.good('help').out
+    assert_error(weir.run('-q'), 2, 'invalid_argument', 'no command was given')
+
+
+def the_last_execution_needs_no_id(weir):
+    weir.make_store()
+    assert_error(weir.run('show', '--last'), 3, 'execution_not_found')
+    ids = [weir.enqueue() for _ in range(2)]
+    assert weir.good('show', '--last', '--json').json()['id'] == ids[1]
+    assert_error(weir.run('show', ids[0], '--last'), 2, 'invalid_argument', 'not both')
+    assert_error(weir.run('show'), 2, 'invalid_argument', '--last')
+
+
+def why_answers_for_a_workspace(weir):
+    weir.make_store()
+    _publish(weir, 'slow', 'exec sleep 60')
+    _publish(weir, 'bad', 'exit 3')
+    assert_error(weir.run('why', '-w', 'tniy'), 3, 'workspace_not_found', 'tiny')
+    assert_error(weir.run('why'), 2, 'invalid_argument', '--workspace')
+    assert_error(weir.run('why', 'tiny', '-w', 'tiny'), 2, 'invalid_argument', 'not both')
+    _start_node(weir)
+    weir.run('enqueue', '-w', 'tiny', 'bad', '--wait', '--timeout', '45s')
+    weir.good('enqueue', '-w', 'tiny', 'hello', '--wait', '--timeout', '45s')
+    ids = [weir.enqueue('-w', 'tiny', 'slow') for _ in range(3)]
+    weir.enqueue('-w', 'tiny', 'slow', '--at', '+1h')
+    wait_for('the start', lambda: weir.good('show', ids[0], '--json').json()['status'] == 'DISPATCHED')
+    why = weir.good('why', '-w', 'tiny', '--json').json()
+    assert [holder['id'] for holder in why['slot_holders']] == [ids[0]], why
+    assert why['slots_used'] == why['slots_max'] == 1 and why['pending'] == 3 and why['oldest_id'] == ids[1], why
+    assert why['pending_reasons'] == {'workspace_at_capacity': 2, 'scheduled': 1}, why
+    assert why['failed_last_hour'] == 1 and why['next_start_in_us'] is not None and not why['paused'], why
+    text = weir.good('why', 'tiny')
+    for words in (ids[0], 'workspace_at_capacity', 'slots            1 of 1 used', 'failed           1 in',
+                  'next start       expected in about', f'oldest           {ids[1]}'):
+        assert words in text.out, f'{words}: {text!r}'
+    weir.good('workspace', 'pause', 'tiny', '-q')
+    paused = weir.good('why', '-w', 'tiny')
+    assert 'workspace tiny, paused' in paused.out and 'weir workspace resume tiny' in paused.err, repr(paused)
+    assert 'starts           0 of 3 refused' in weir.good('why', ids[1]).out
+
+
+def the_event_of_a_start_has_no_code_of_the_end(weir):
+    weir.make_store()
+    weir.write('w.yaml', 'name: refused\nsteps:\n  a:\n    exec: [true]\n')
+    node = weir.spawn('serve', stderr=subprocess.STDOUT)
+    weir.good('workflow', 'apply', 'w.yaml', '-q')
+    failed = weir.run('enqueue', '-w', 'acme', 'refused', '--wait', '--timeout', '45s')
+    assert failed.code == 1 and 'exec_not_allowed' in failed.err, repr(failed)
+    node.terminate()
+    lines = [json.loads(line) for line in node.communicate(timeout=60)[0].splitlines() if line.startswith(b'{')]
+    start = [line for line in lines if line['event'] == 'execution.dispatched']
+    end = [line for line in lines if line['event'] == 'execution.failed']
+    assert 'code' not in start[0] and end[0]['code'] == 'exec_not_allowed', (start, end)
+
+
 if __name__ == '__main__':
     sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

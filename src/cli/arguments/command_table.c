@@ -180,15 +180,19 @@ static const struct command commands[] = {
 {
     .name = "show", .section = "Executions", .run = verb_show,
     .summary = "Show one execution: params, steps and events",
-    .example = "weir show 0198c2f1-7a3b-7c01\nweir show 0198c2f1-7a3b-7c01 --all-events\n",
-    .arguments = ARGUMENT_ID,
-    .flags = {{.name = "all-events", .help = "print all events, not only the last 100"}},
+    .example = "weir show 0198c2f1-7a3b-7c01\nweir show 0198c2f1-7a3b-7c01 --all-events\nweir show --last\n",
+    .arguments = {{.name = "ID", .help = "id of an execution, or its first characters", .optional = true}},
+    .flags = {{.name = "last", .help = "the execution that was enqueued last, in place of an id"},
+              {.name = "all-events", .help = "print all events, not only the last 100"}},
 },
 {
     .name = "why", .section = "Executions", .run = verb_why,
     .summary = "Explain why an execution is not running, with the numbers",
-    .example = "weir why 0198c2f1-7a3b-7c01\n",
-    .arguments = ARGUMENT_ID,
+    .example = "weir why 0198c2f1-7a3b-7c01\nweir why -w acme\n",
+    .details = "For a workspace: its slots with their holders, its waiting executions by reason, failures of the last hour"
+               " and the expected start of the next one. The argument may be the name of a workspace, too.",
+    .arguments = {{.name = "ID", .help = "id of an execution, or its first characters", .optional = true}},
+    .flags = {FLAG_WORKSPACE},
 },
 {
     .name = "wait", .section = "Executions", .run = verb_wait,

@@ -543,6 +543,8 @@ enum weir_status command_parse(struct invocation *invocation, size_t count, cons
     invocation->wants_help = is_help_wanted(&reader);
     if (reader.plain_count > 0) {
         status = find_command(&reader, &used, error);
+    } else if (count == 0) {
+        invocation->wants_help = true; /* `weir` alone is a question */
     } else if (!invocation->wants_help && !invocation->wants_version) {
         error_set(error, WEIR_INVALID_ARGUMENT, "no command was given");
         error_hint(error, "see `weir help`");

@@ -81,6 +81,32 @@ enum weir_status execution_complete_id(struct store *store, const char *id, char
     return status;
 }
 
+enum weir_status execution_id_or_last(const struct invocation *invocation, struct store *store, char *to,
+                                      const char **ret_id, struct weir_error *error)
+{
+    struct list_options options = {.kind = LIST_EXECUTIONS, .limit = 1};
+    json_t *page = NULL;
+    *ret_id = invocation_argument(invocation, 0);
+    if ((*ret_id != NULL) == invocation_has(invocation, "last")) {
+        return invocation_usage_error(invocation, error, "`weir %s` needs %s", invocation->command->name,
+                                      *ret_id != NULL ? "either an id or --last, not both" : "an id, or --last");
+    }
+    if (*ret_id != NULL) {
+        return WEIR_OK;
+    }
+    enum weir_status status = store_list(store, &options, &page, error);
+    const char *id = json_string_value(json_object_get(page_first(page), "id"));
+    if (status == WEIR_OK && id == NULL) {
+        status = error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution");
+        error_hint(error, "`weir enqueue` makes one");
+    } else if (status == WEIR_OK) {
+        text_copy(to, UUID_TEXT_MAX, id);
+        *ret_id = to;
+    }
+    json_decref(page);
+    return status;
+}
+
 bool row_is_held(const json_t *execution)
 {
     return item_state_is_held(json_string_value(json_object_get(execution, "status")));

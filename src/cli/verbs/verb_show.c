@@ -34,7 +34,7 @@ static void print_execution_facts(struct output *output, const json_t *execution
         {"claimed", "claimed_at"},
         {"dispatched", "dispatched_at"},
         {"finished", "finished_at"},
-        {"attempts", "attempts"},
+        {"refused starts", "attempts"},
         {"deferrals", "deferrals"},
         {"handovers", "handovers"},
         {"node", "node"},
@@ -186,9 +186,14 @@ enum weir_status verb_show(struct invocation *invocation, struct weir_error *err
 {
     struct store *store = NULL;
     json_t *execution = NULL;
+    char last[UUID_TEXT_MAX];
+    const char *id = NULL;
     enum weir_status status = verb_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
-        status = store_show(store, invocation_argument(invocation, 0), &execution, error);
+        status = execution_id_or_last(invocation, store, last, &id, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_show(store, id, &execution, error);
     }
     if (status == WEIR_OK && json_integer_value(json_object_get(execution, "earlier_events")) > 0 &&
         invocation_has(invocation, "all-events")) {

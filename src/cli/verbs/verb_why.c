@@ -16,6 +16,7 @@
 #include "cli/verbs/temporal_service.h"
 #include "cli/verbs/temporal_workflow.h"
 #include "cli/verbs/verb.h"
+#include "cli/verbs/why_workspace.h"
 
 /* Prints the executions that hold the slots of the workspace. */
 static void print_slots(struct output *output, const json_t *why)
@@ -112,7 +113,8 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     if (due != NULL) {
         output_print(output, "  due              %s (%s)\n", due, output_ago(output, due, now_us));
     }
-    output_print(output, "  attempts         %" PRId64 "/%" PRId64 ", deferrals %" PRId64 ", handovers %" PRId64 "\n",
+    output_print(output,
+                 "  starts           %" PRId64 " of %" PRId64 " refused, deferrals %" PRId64 ", handovers %" PRId64 "\n",
                  field_number(why, "attempts", 0), field_number(why, "attempts_max", ATTEMPTS_MAX_DEFAULT),
                  field_number(why, "deferrals", 0), field_number(why, "handovers", 0));
     const char *suspected = field_text(output, why, "suspected_at");
@@ -295,13 +297,56 @@ static void add_hold_up(const struct invocation *invocation, struct store *store
     }
 }
 
+static enum weir_status check_why_subject(const struct invocation *invocation, struct weir_error *error)
+{
+    bool by_id = invocation->argument_count > 0;
+    if (by_id == invocation_has(invocation, "workspace")) {
+        return invocation_usage_error(invocation, error, "`weir why` needs %s",
+                                      by_id ? "either an id or --workspace, not both" : "an id, or --workspace NAME (-w)");
+    }
+    return WEIR_OK;
+}
+
+/* The workspace of -w, or the one that the argument names. *ret_name stays NULL for an execution: an id counts first. */
+static enum weir_status find_why_workspace(const struct invocation *invocation, struct store *store, const char **ret_name,
+                                           struct weir_error *error)
+{
+    const char *subject = invocation_argument(invocation, 0);
+    json_t *page = NULL;
+    if (subject == NULL) {
+        *ret_name = invocation_text(invocation, "workspace");
+        return WEIR_OK;
+    }
+    if (uuid_is_valid(subject)) {
+        return WEIR_OK;
+    }
+    enum weir_status status = page_read(store, LIST_WORKSPACES, subject, &page, error);
+    if (status == WEIR_OK && page_size(page) > 0) {
+        *ret_name = subject;
+    }
+    json_decref(page);
+    return status;
+}
+
 enum weir_status verb_why(struct invocation *invocation, struct weir_error *error)
 {
     struct store *store = NULL;
     json_t *why = NULL;
     struct pauses pauses = {.queue = false};
     int64_t now_us = 0;
-    enum weir_status status = verb_open_store(invocation, STORE_READ, &store, error);
+    const char *workspace = NULL;
+    enum weir_status status = check_why_subject(invocation, error);
+    if (status == WEIR_OK) {
+        status = verb_open_store(invocation, STORE_READ, &store, error);
+    }
+    if (status == WEIR_OK) {
+        status = find_why_workspace(invocation, store, &workspace, error);
+    }
+    if (status == WEIR_OK && workspace != NULL) {
+        status = why_workspace(invocation, store, workspace, error);
+        store_close(store);
+        return status;
+    }
     if (status == WEIR_OK) {
         status = store_why(store, invocation_argument(invocation, 0), &why, error);
     }

@@ -1,0 +1,12 @@
+/* `weir why -w WORKSPACE`: the answer for a tenant. Threads: one. */
+#ifndef WEIR_CLI_VERBS_WHY_WORKSPACE_H
+#define WEIR_CLI_VERBS_WHY_WORKSPACE_H
+
+#include "cli/verbs/verb.h"
+
+/* Prints, for the workspace: its slots with their holders, its waiting executions by reason with the oldest, the failures
+ * of the last hour, and when the next execution is expected to start. WEIR_WORKSPACE_NOT_FOUND names the nearest one. */
+WEIR_MUST_CHECK enum weir_status why_workspace(struct invocation *invocation, struct store *store, const char *name,
+                                               struct weir_error *error);
+
+#endif
