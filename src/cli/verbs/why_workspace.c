@@ -118,7 +118,7 @@ static enum weir_status read_tenant(struct store *store, struct tenant *tenant, 
 
 /* --- the answer --- */
 
-static int compare_runs(const void *left, const void *right)
+static int compare_run_times(const void *left, const void *right)
 {
     int64_t a = *(const int64_t *)left;
     int64_t b = *(const int64_t *)right;
@@ -133,7 +133,7 @@ static bool expect_next_start(struct tenant *tenant, int64_t *ret_in_us)
     if (tenant->run_count == 0 || field_number(tenant->reasons, "workspace_at_capacity", 0) == 0) {
         return false;
     }
-    qsort(tenant->runs, tenant->run_count, sizeof tenant->runs[0], compare_runs);
+    qsort(tenant->runs, tenant->run_count, sizeof tenant->runs[0], compare_run_times);
     int64_t median_us = tenant->runs[tenant->run_count / 2];
     int64_t first_us = median_us;
     json_array_foreach(tenant->holders, i, holder)
