@@ -3,6 +3,9 @@
  * Ids of one process ascend strictly, also when the clock goes back: the time part is at least the last one plus one. So
  * ids of one producer sort by time, which keeps inserts at one end of an index. One lock protects the source of the
  * process; a seeded source, for tests, belongs to its owner. Random bits come from the kernel, 256 ids at a time.
+ *
+ * A child of fork() drops the bits that its parent fetched. Otherwise both would make the same id in one millisecond, and
+ * the store would take the second enqueue for a repetition of the first.
  */
 #include "base/uuid.h"
 
@@ -17,12 +20,13 @@ enum { POOL_BYTES = 2048 };
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct uuid_source process_source;
 
+static uint64_t pool[POOL_BYTES / sizeof(uint64_t)];
+static size_t pool_left;
+
 /* A call to the kernel for each id would cost more than the rest of the id. Used values are wiped. */
 static uint64_t pooled_random(void)
 {
-    static uint64_t pool[POOL_BYTES / sizeof(uint64_t)];
-    static size_t left;
-    if (left == 0) {
+    if (pool_left == 0) {
         if (getrandom(pool, sizeof pool, 0) != (ssize_t)sizeof pool) {
             struct random fallback;
             random_seed_from_system(&fallback);
@@ -30,12 +34,35 @@ static uint64_t pooled_random(void)
                 pool[i] = random_next(&fallback);
             }
         }
-        left = sizeof pool / sizeof pool[0];
+        pool_left = sizeof pool / sizeof pool[0];
     }
-    left--;
-    uint64_t value = pool[left];
-    pool[left] = 0;
+    pool_left--;
+    uint64_t value = pool[pool_left];
+    pool[pool_left] = 0;
     return value;
+}
+
+/* --- fork(): the lock is held over it, so that the child finds it free --- */
+
+static void lock_before_fork(void)
+{
+    (void)pthread_mutex_lock(&process_lock);
+}
+
+static void unlock_in_parent(void)
+{
+    (void)pthread_mutex_unlock(&process_lock);
+}
+
+static void unlock_in_child(void)
+{
+    pool_left = 0;
+    (void)pthread_mutex_unlock(&process_lock);
+}
+
+static void uuid_watch_forks(void)
+{
+    (void)pthread_atfork(lock_before_fork, unlock_in_parent, unlock_in_child);
 }
 
 static void put_hex(char *to, uint64_t value, int digits)
@@ -73,6 +100,8 @@ void uuid_make_from(struct uuid_source *source, int64_t wall_us, char *to)
 
 void uuid_make(int64_t wall_us, char *to)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, uuid_watch_forks);
     (void)pthread_mutex_lock(&process_lock);
     uuid_make_from(&process_source, wall_us, to);
     (void)pthread_mutex_unlock(&process_lock);

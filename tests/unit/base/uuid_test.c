@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "support/test.h"
 
@@ -104,6 +106,32 @@ static void a_text_that_is_no_id_is_refused(void **state)
     }
 }
 
+/* A server that forks its workers after the first enqueue: their ids of one millisecond must differ. */
+static void a_child_of_fork_never_makes_an_id_of_its_parent(void **state)
+{
+    (void)state;
+    const int64_t wall_us = 1763700000123456;
+    char own[UUID_TEXT_MAX];
+    char other[UUID_TEXT_MAX];
+    int ends[2];
+    uuid_make(wall_us, own);
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = test_fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        uuid_make(wall_us, other);
+        _exit(write(ends[1], other, sizeof other) == (ssize_t)sizeof other ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(read(ends[0], other, sizeof other), sizeof other);
+    uuid_make(wall_us, own);
+    assert_string_not_equal(own, other);
+    assert_int_equal(close(ends[0]), 0);
+    assert_int_equal(close(ends[1]), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -111,6 +139,7 @@ int main(void)
         cmocka_unit_test(ids_grow_within_a_millisecond_and_when_the_clock_goes_back),
         cmocka_unit_test(the_same_seed_gives_the_same_ids),
         cmocka_unit_test(threads_of_a_process_never_make_the_same_id),
+        cmocka_unit_test(a_child_of_fork_never_makes_an_id_of_its_parent),
         cmocka_unit_test(a_text_that_is_no_id_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
