@@ -388,7 +388,8 @@ WEIR_MUST_CHECK enum weir_status weir_node_health(struct weir_node *node, struct
 /* Takes nothing more, gives back what has not started, and awaits running ones for `grace_us` (< 0: stop_grace_us, which is
  * the most); then the remaining ones are interrupted and given back for other nodes. Returns when all of it is on record.
  * `ret_graceful` (may be NULL) is true when nothing had to be interrupted. Without weir_node_start() it steps the node
- * itself. WEIR_TIMED_OUT when even interrupting did not end. */
+ * itself. WEIR_TIMED_OUT when a handler goes on after its cancellation: its execution stays with this node until
+ * the process ends or the lease does, so that no other node runs it meanwhile. */
 WEIR_MUST_CHECK enum weir_status weir_node_stop(struct weir_node *node, int64_t grace_us, bool *ret_graceful,
                                                 struct weir_error *error);
 /* The same for a loop of your own: begins and returns at once; `interrupt` awaits nothing, and may follow a gentle stop. */

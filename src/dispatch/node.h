@@ -100,12 +100,12 @@ enum node_stop_kind {
 void node_begin_stop(struct node *node, enum node_stop_kind kind);
 /* True when everything is given back or ended and on record. Drive with node_step() or wait with node_await_stop(). */
 bool node_is_stopped(struct node *node);
-/* Waits (threads only) until stopped or `deadline_us` from now. WEIR_TIMED_OUT leaves it stopping. `ret_graceful` (may be
- * NULL): whether nothing had to be interrupted. */
+/* Waits (threads only) until stopped or `deadline_us` from now. WEIR_TIMED_OUT: it is still stopping, or it has
+ * stopped and a function of the host goes on. `ret_graceful` (may be NULL): whether nothing had to be interrupted. */
 WEIR_MUST_CHECK enum weir_status node_await_stop(struct node *node, int64_t deadline_us, bool *ret_graceful,
                                                  struct weir_error *error);
-/* After a stop: how many executions the node could not give back, because the store was unreachable. They are handed over
- * when its lease ends. */
+/* After a stop: how many executions the node could not give back: the store was unreachable, or a function goes on. They
+ * are handed over when its lease ends. */
 size_t node_left_behind(struct node *node);
 /* Takes NULL. Without a stop before: as if the process had died, except that threads are joined. */
 void node_close(struct node *node);

@@ -176,6 +176,7 @@ struct shutdown {
     int64_t interrupt_boot_us; /* 0 = the node has interrupted nothing */
     int64_t next_cancels_us;   /* when cancels are read next */
     atomic_bool interrupted;   /* an execution had to be interrupted */
+    atomic_bool goes_on;       /* the engine could not end an execution */
     atomic_size_t left_behind; /* executions that the stop could not give back */
 };
 

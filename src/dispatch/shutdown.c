@@ -9,6 +9,8 @@
  *   4. Give up waiting, STOP_LAST_US after the interrupt, or as soon as every execution only waits for a store that has
  *      taken no record for STOP_AWAY_US. A longer wait would only make the stop longer: when the lease ends, recovery has
  *      the same effect as these records.
+ *      A function of the host that ignores its cancellation goes on. Nothing can end it but the end of the process, so
+ *      its execution stays with the lease of this node, and no other node begins it while the process may be alive.
  *   5. Leave. The engine abandons all it still holds. Then `leaves` becomes true, so that the heartbeat loop does not
  *      take the removed row for a lost lease and register again. store_node_stop() hands over the rest at once.
  *   6. End. If step 5 could not reach the store, it is repeated until the lease or the deadline is over. The count of
@@ -77,18 +79,21 @@ static void pass_cancels_while_waiting(struct node *node, int64_t now_us)
     node->shutdown.next_cancels_us = time_add(now_us, status == WEIR_OK ? SCHEDULER_WATCH_US : STOP_AWAY_US);
 }
 
+/* True when the engine has reported no end of an execution. */
+static bool is_running(struct node *node)
+{
+    bool found = false;
+    pthread_mutex_lock(&node->shared.lock);
+    in_flight_each(&node->shared.in_flight, find_running, &found);
+    pthread_mutex_unlock(&node->shared.lock);
+    return found && engine_running(node->engine) > 0;
+}
+
 /* True when each execution that is left waits for the record of a report, and the store has taken no record for a while. */
 static bool store_is_away(struct node *node, int64_t now_us)
 {
     int64_t since_us = recorder_failing_since_us(node);
-    bool is_running = false;
-    if (since_us == 0 || now_us - since_us < STOP_AWAY_US) {
-        return false;
-    }
-    pthread_mutex_lock(&node->shared.lock);
-    in_flight_each(&node->shared.in_flight, find_running, &is_running);
-    pthread_mutex_unlock(&node->shared.lock);
-    return !is_running;
+    return since_us != 0 && now_us - since_us >= STOP_AWAY_US && !is_running(node);
 }
 
 /* Under register_lock: the heartbeat loop is not in the middle of a registration. */
@@ -106,7 +111,7 @@ static void end_shutdown(struct node *node, bool graceful, bool is_recorded)
         pthread_mutex_lock(&node->shared.lock);
         event.count = (int64_t)node->shared.in_flight.count;
         pthread_mutex_unlock(&node->shared.lock);
-        event.reason = "store_away";
+        event.reason = atomic_load(&node->shutdown.goes_on) ? "functions_run" : "store_away";
         event.error = "its executions are handed over when its lease ends";
         atomic_store(&node->shutdown.left_behind, (size_t)event.count);
     }
@@ -117,19 +122,19 @@ static void end_shutdown(struct node *node, bool graceful, bool is_recorded)
     }
 }
 
-/* Steps 5 and 6. */
-static int64_t leave_fleet(struct node *node, int64_t now_us, bool is_away)
+/* Steps 5 and 6. `keeps_lease`: nothing is written, and the executions stay with this node until its lease ends. */
+static int64_t leave_fleet(struct node *node, int64_t now_us, bool keeps_lease)
 {
     struct weir_error error;
     bool graceful = !atomic_load(&node->shutdown.interrupted);
     enum weir_status status = WEIR_STORE_UNREACHABLE;
     engine_abandon(node->engine, NULL, 0);
     forbid_registration(node);
-    if (!is_away) {
+    if (!keeps_lease) {
         shedlock_drop(node->stores[LOOP_DISPATCH], &node->dispatcher.exclusive);
         status = store_node_stop(node->stores[LOOP_DISPATCH], atomic_load(&node->shared.id), graceful, &error);
     }
-    if (status != WEIR_OK && !is_away && lease_is_valid(node) &&
+    if (status != WEIR_OK && !keeps_lease && lease_is_valid(node) &&
         now_us - node->shutdown.began_boot_us < node->tuning.stop_grace_us + STOP_LAST_US) {
         return loop_failed(node, LOOP_DISPATCH, now_us, status, &error);
     }
@@ -158,8 +163,11 @@ int64_t shutdown_step(struct node *node, int64_t now_us, enum node_stop_kind kin
     }
     int64_t last_us = has_interrupted ? time_add(shutdown->interrupt_boot_us, STOP_LAST_US) : TIME_NEVER;
     bool is_away = has_interrupted && store_is_away(node, now_us);
+    if (now_us >= last_us && !is_away && !atomic_load(&shutdown->goes_on) && is_running(node)) {
+        atomic_store(&shutdown->goes_on, true); /* before the engine forgets it in step 5 */
+    }
     if (is_idle(node) || now_us >= last_us || is_away) {
-        return leave_fleet(node, now_us, is_away);
+        return leave_fleet(node, now_us, is_away || atomic_load(&shutdown->goes_on));
     }
     return earlier(has_interrupted ? last_us : interrupt_at_us, time_add(now_us, LOOP_RETRY_FIRST_US));
 }
@@ -196,6 +204,11 @@ enum weir_status node_await_stop(struct node *node, int64_t deadline_us, bool *r
         }
         struct timespec pause = {.tv_sec = 0, .tv_nsec = 5000000};
         (void)nanosleep(&pause, NULL);
+    }
+    if (atomic_load(&node->shutdown.goes_on)) {
+        (void)error_set(error, WEIR_TIMED_OUT, "%zu functions go on after their cancellation", node_left_behind(node));
+        error_hint(error, "end the process: other nodes begin their executions when it is gone, or when its lease ends");
+        return WEIR_TIMED_OUT;
     }
     if (ret_graceful != NULL) {
         *ret_graceful = !atomic_load(&node->shutdown.interrupted);
