@@ -14,15 +14,19 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
+from weir._time import microseconds
 from weir._workflow import configure, registry
-from weir.errors import DefinitionError, Error
+from weir.errors import DefinitionError, Error, Kind, TimedOut
 from weir.store import Store
 from weir.worker import SUPERVISOR, Worker
 
+log = logging.getLogger('weir')
 PROGRAM = pathlib.Path(__file__).with_name('bin') / 'weir'
 RELOAD_SECONDS = 0.5
 #: A process that ends at once is started again after a growing pause.
 RESTART_SECONDS_FIRST, RESTART_SECONDS_MOST = 0.5, 30.0
+#: Beyond the grace: a stopping process awaits cancelled functions for 15 s. What goes on for longer holds the interpreter.
+KILL_SECONDS = 20.0
 
 
 def main() -> NoReturn:
@@ -54,6 +58,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--max-running', type=int, default=0, help='executions at once in each process (default: 1000)')
     parser.add_argument('--group', help='of executions that it runs (default: "default")')
     parser.add_argument('--grace', default='25s', help='how long a stop awaits what runs (default: 25s)')
+    parser.add_argument('--lease', default='6s', help='silent for this long it counts as dead (default: 6s)')
     parser.add_argument('--reload', action='store_true', help='for development: start again when a module has changed')
 
 
@@ -77,10 +82,26 @@ def run(options: argparse.Namespace, verbose: bool, make: Callable[[], Worker], 
         return _refuse(f'--processes {options.processes}: at least one is needed')
     if options.processes > 1 or options.reload:
         return _supervise(child, options) if child else _refuse('--processes and --reload need a command line')
+    made = None
     try:
-        return 0 if make().run() else 1
+        made = make()
+        return 0 if made.run() else 1
     except (Error, ValueError) as problem:
-        return _refuse(str(problem))
+        if made is not None and made.has_started:
+            return _end_started(problem)
+        _refuse(str(problem))
+        # A store that is away for a while is no mistake: a supervisor tries again.
+        return 1 if isinstance(problem, Error) and problem.kind is Kind.TRANSIENT else 2
+
+
+def _end_started(problem: Exception) -> int:
+    log.error('the worker ends: %s', problem)
+    if isinstance(problem, TimedOut):  # no thread can be ended from outside; the end of the process frees its executions
+        log.error('a function did not end after its cancellation: the process ends without it')
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(1)
+    return 1
 
 
 def _refuse(message: str) -> int:
@@ -97,6 +118,7 @@ def make_worker(options: argparse.Namespace, store: Store | None, around_calls: 
         max_running=options.max_running,
         grace=options.grace,
         around_calls=around_calls,
+        lease=options.lease,
     )
 
 
@@ -120,6 +142,7 @@ def _supervise(command: list[str], options: argparse.Namespace) -> int:
     pauses = [0.0] * options.processes
     due = [0.0] * options.processes
     stop: list[int] = []
+    grace = microseconds(options.grace) / 1e6
 
     def end(number: int, frame: object) -> None:
         stop.append(number)
@@ -131,11 +154,11 @@ def _supervise(command: list[str], options: argparse.Namespace) -> int:
         for place, child in enumerate(children):
             if child is not None and child.poll() is not None:
                 if child.returncode == 2:  # a mistake in the program or its options: starting again does not mend it
-                    _end(children, [signal.SIGTERM])
+                    _end(children, [signal.SIGTERM], grace)
                     return 2
                 pauses[place] = min(max(2 * pauses[place], RESTART_SECONDS_FIRST), RESTART_SECONDS_MOST)
                 due[place] = time.monotonic() + pauses[place]
-                logging.getLogger('weir').warning(
+                log.warning(
                     'process %d of the worker ended with %d; again in %.1f s', child.pid, child.returncode, pauses[place]
                 )
                 children[place] = None
@@ -143,11 +166,11 @@ def _supervise(command: list[str], options: argparse.Namespace) -> int:
                 children[place] = subprocess.Popen(command, env={**os.environ, SUPERVISOR: str(os.getpid())})
         if options.reload and (now := _times()) != seen:
             seen = now
-            _end(children, [signal.SIGTERM])
+            _end(children, [signal.SIGTERM], grace)
             children = [None] * options.processes
             due = [0.0] * options.processes
         time.sleep(RELOAD_SECONDS / 2)
-    return 0 if _end(children, stop) else 1
+    return 0 if _end(children, stop, grace) else 1
 
 
 def without_supervision(arguments: list[str]) -> Iterator[str]:
@@ -161,8 +184,9 @@ def without_supervision(arguments: list[str]) -> Iterator[str]:
             yield argument
 
 
-def _end(children: list[subprocess.Popen[bytes] | None], signals: list[int]) -> bool:
+def _end(children: list[subprocess.Popen[bytes] | None], signals: list[int], grace: float) -> bool:
     """Passes signals on until all have ended. Whether they did so gracefully: one that a signal ended had not begun yet."""
+    until = time.monotonic() + grace + KILL_SECONDS
     early = (-signal.SIGTERM, -signal.SIGINT)
     left = [child for child in children if child is not None and child.poll() is None]
     ended = []
@@ -172,6 +196,10 @@ def _end(children: list[subprocess.Popen[bytes] | None], signals: list[int]) -> 
             passed += 1
             for child in left:
                 child.send_signal(number)
+        if time.monotonic() > until:
+            for child in left:
+                log.error('process %d of the worker does not end: it is killed', child.pid)
+                child.kill()
         ended += [child for child in left if child.poll() is not None]
         left = [child for child in left if child.returncode is None]
         time.sleep(RELOAD_SECONDS / 10)

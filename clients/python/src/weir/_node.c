@@ -1,6 +1,8 @@
 /* Node and Call: workers and their handlers. See _weir.c for the rules of the binding. */
 #include "_binding.h"
 
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,8 +232,30 @@ static void answer_exception(struct call *self)
     Py_XDECREF(trace);
 }
 
+/* The library blocks all signals in its threads, and a program that a function starts would inherit that: nothing but
+ * SIGKILL could end it. So a thread that runs functions has the signal mask of the program, as any thread of Python. */
+static sigset_t host_signals;
+static atomic_bool has_host_signals;
+
+static void note_host_signals(void)
+{
+    if (!atomic_load(&has_host_signals)) {
+        (void)pthread_sigmask(SIG_BLOCK, NULL, &host_signals);
+        atomic_store(&has_host_signals, true);
+    }
+}
+
+static void unblock_signals(void)
+{
+    static _Thread_local bool is_done;
+    if (!is_done) {
+        is_done = pthread_sigmask(SIG_SETMASK, &host_signals, NULL) == 0;
+    }
+}
+
 static void run_handler(struct weir_call *call, void *context)
 {
+    unblock_signals();
     PyGILState_STATE lock = PyGILState_Ensure();
     allocfunc allocate = (allocfunc)PyType_GetSlot(call_type, Py_tp_alloc);
     struct call *self = (struct call *)(void *)allocate(call_type, 0);
@@ -300,6 +324,7 @@ static PyObject *node_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                             "max_running", "lease_us", "stop_grace_us", "allow_exec", NULL};
     PyObject *store;
     PyObject *handlers;
+    note_host_signals();
     struct weir_node_options options = {.name = NULL};
     Py_ssize_t threads = 0;
     Py_ssize_t max_running = 0;

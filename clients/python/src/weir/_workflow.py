@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
 import logging
+import os
 import re
+import sys
+import traceback
 import types
 import typing
 from collections.abc import Mapping
@@ -174,17 +178,21 @@ class Workflow(Generic[Result]):
     def run(self, call: Any) -> None:
         """A call of a function that is not asynchronous, on a thread of the node."""
         answer: Callable[[], None]
+        process = os.getpid()
         try:
             context = Context(call, self.name)
             answer = self._result(call, self.function(**self.arguments(context, call.input)))
         except BaseException as problem:  # SystemExit must not end the worker
+            _end_child_of_fork(process, problem)
             answer = self._failure(call, problem)
+        _end_child_of_fork(process, None)
         answer()
 
     async def run_async(self, call: Any) -> None:
         """A deferred call of a coroutine function, in the worker's event loop."""
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()
+        process = os.getpid()
         assert task is not None
         call.on_cancel(lambda: loop.call_soon_threadsafe(task.cancel))
         try:
@@ -192,22 +200,24 @@ class Workflow(Generic[Result]):
             coroutine: Any = self.function(**self.arguments(context, call.input))
             answer = self._result(call, await coroutine)
         except BaseException as problem:
+            _end_child_of_fork(process, problem)
             answer = self._failure(call, problem)
+        _end_child_of_fork(process, None)
         answer()
 
     def _result(self, call: Any, value: Any) -> Callable[[], None]:
         try:
             output = None if value is None else json.dumps(value, allow_nan=False, separators=(',', ':'))
-        except (TypeError, ValueError) as problem:
+        except (TypeError, ValueError, RecursionError) as problem:
             raise Fail('result_not_json', f'the result of {self.name} is no JSON: {problem}') from None
         return lambda: call.done(output)
 
     def _failure(self, call: Any, problem: BaseException) -> Callable[[], None]:
         if isinstance(problem, Retry):
-            code, message, delay_us = problem.code, problem.message, problem.delay_us
+            code, message, delay_us = _clean(problem.code), _clean(problem.message), problem.delay_us
             return lambda: call.retry(code, message, delay_us)
         if isinstance(problem, Outcome):
-            code, message = problem.code, problem.message
+            code, message = _clean(problem.code), _clean(problem.message)
             return lambda: call.fail(code, message)
         if isinstance(problem, (Cancelled, asyncio.CancelledError)):
             return lambda: call.retry('cancelled', 'the function ended because it was asked to', -1)
@@ -219,8 +229,8 @@ class Workflow(Generic[Result]):
             exc_info=problem,
             extra={'execution_id': call.execution_id},
         )
-        message = f'{type(problem).__name__}: {problem}'
-        return lambda: call.retry(_code_of(problem), message, -1)
+        message = _clean(f'{type(problem).__name__}: {_words_of(problem)}')
+        return lambda: call.retry(_clean(_code_of(problem)), message, -1)
 
 
 class Registry:
@@ -336,6 +346,36 @@ def _place_of(function: Callable[..., Any]) -> str:
 
 def _code_of(problem: BaseException) -> str:
     return re.sub(r'(?<=[a-z0-9])(?=[A-Z])', '_', type(problem).__name__).lower()[:64]
+
+
+def _words_of(problem: BaseException) -> str:
+    try:
+        return str(problem)
+    except Exception as second:
+        return f'(its text cannot be had: {type(second).__name__})'
+
+
+def _clean(text: Any) -> Any:
+    """As UTF-8 without NUL, which ends texts in the store; the answer to a call must not fail."""
+    if text is None:
+        return None
+    return _words_of(text).replace('\0', ' ').encode('utf-8', 'replace').decode('utf-8')
+
+
+def _end_child_of_fork(process: int, problem: BaseException | None) -> None:
+    """A function that forks returns twice. The call belongs to the parent, and the child has no thread of the worker."""
+    if os.getpid() == process:
+        return
+    code = 0
+    if isinstance(problem, SystemExit):
+        code = problem.code if isinstance(problem.code, int) else 0 if problem.code is None else 1
+    elif problem is not None:
+        traceback.print_exception(type(problem), problem, problem.__traceback__)
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code & 0xFF)
 
 
 _JSON_TYPES = (str, int, float, bool, list, dict, type(None))

@@ -8,13 +8,14 @@ import logging
 import os
 import signal
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from weir import _weir
 from weir._time import Duration, microseconds
 from weir._workflow import Workflow, default_store, registry
-from weir.errors import DefinitionError, StoreUnavailable
+from weir.errors import DefinitionError, StoreUnavailable, TimedOut
 from weir.store import Store
 
 log = logging.getLogger('weir')
@@ -60,6 +61,9 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread: threading.Thread | None = None
         self._ended = threading.Event()
+        #: False until start() has returned.
+        self.has_started = False
+        _workers.add(self)
 
     def start(self) -> None:
         """Publishes the workflows and begins to run them, in threads of its own; returns at once."""
@@ -88,22 +92,30 @@ class Worker:
             self._end_loop()
             raise
         self._node = node
+        self.has_started = True
         atexit.register(self.stop)
         log.info('the worker runs %s', ', '.join(workflow.name for workflow in self.workflows))
 
     def stop(self, grace: Duration | None = None) -> bool:
         """Takes nothing more and awaits what runs; what is left after `grace` is cancelled and given back. False when
-        something had to be."""
+        something had to be. TimedOut when a function goes on all the same: its execution stays with this process, and the
+        end of the process (`os._exit()`) gives it to another worker."""
         with self._lock:
             node, self._node = self._node, None
             if node is None:
                 return True
             atexit.unregister(self.stop)
+            is_busy = False
             try:
                 return bool(node.stop(-1 if grace is None else microseconds(grace)))
+            except TimedOut:
+                is_busy = True
+                _left_alone.append(node)  # its end would await the function
+                raise
             finally:
-                node.close()
-                self._end_loop()
+                if not is_busy:
+                    node.close()
+                    self._end_loop()
                 self._ended.set()
 
     def __enter__(self) -> Worker:
@@ -129,6 +141,7 @@ class Worker:
             self.start()
             while not wanted.wait(0.5) and not (supervised and os.getppid() != int(supervised)):
                 self.check()
+            log.info('the worker takes nothing more and awaits what runs, for %g s at most', self._grace_us / 1e6)
             return self.stop()
         finally:
             self.stop(0)
@@ -170,7 +183,11 @@ class Worker:
 
         def run() -> None:
             asyncio.set_event_loop(loop)
-            loop.run_forever()
+            while self._loop is loop:
+                try:
+                    loop.run_forever()
+                except BaseException as problem:  # a SystemExit of a task that no function awaits
+                    log.error('%r left the event loop, which goes on', problem, exc_info=problem)
 
         self._loop = loop
         self._loop_thread = threading.Thread(target=run, name='weir-asyncio', daemon=True)
@@ -178,10 +195,11 @@ class Worker:
 
     def _end_loop(self) -> None:
         if self._loop is not None and self._loop_thread is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._loop_thread.join()
-            self._loop.close()
+            loop, thread = self._loop, self._loop_thread
             self._loop = self._loop_thread = None
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
 
 
 def _surrounded_async(workflow: Workflow[Any], around: Callable[[], None]) -> Callable[[Any], Any]:
@@ -200,3 +218,23 @@ def _quietly(around: Callable[[], None]) -> None:
         around()
     except Exception:
         log.exception('the work around a call failed')
+
+
+# --- fork() ---
+
+_workers: weakref.WeakSet[Worker] = weakref.WeakSet()
+#: Nodes whose end would wait: of functions that do not end, and of the parent process.
+_left_alone: list[Any] = []
+
+
+def _leave_to_parent() -> None:
+    """A child of fork() has no worker: neither its threads nor its executions. The end of the child must not stop it."""
+    for worker in _workers:
+        if worker._node is not None:
+            _left_alone.append(worker._node)
+            atexit.unregister(worker.stop)
+        worker._node = worker._loop = worker._loop_thread = None
+        worker._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)

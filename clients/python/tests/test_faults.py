@@ -1,0 +1,291 @@
+"""What a function or its process may do wrong: nothing is lost, nothing runs twice at once, and the worker goes on."""
+
+import os
+import signal
+import time
+
+import pytest
+from scene import Scene, wait_until
+
+import weir
+
+#: Beyond the lease of a second; WEIR_AWAY_SECONDS=60 for a full campaign.
+AWAY_SECONDS = float(os.environ.get('WEIR_AWAY_SECONDS', '3'))
+
+
+@pytest.fixture
+def scene(tmp_path):
+    made = Scene(tmp_path, f'sqlite:{tmp_path}/weir.db')
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=['sqlite', 'postgres'])
+def on_both(request, tmp_path):
+    url = f'sqlite:{tmp_path}/weir.db' if request.param == 'sqlite' else request.getfixturevalue('postgres_url')
+    made = Scene(tmp_path, url)
+    yield made
+    made.close()
+
+
+def failure(scene, id):
+    with pytest.raises(weir.ExecutionFailed) as problem:
+        scene.store.result(id, 60)
+    return problem.value
+
+
+# --- results and exceptions ---
+
+
+@pytest.mark.parametrize('gives', ['gives', 'gives-async'])
+def test_a_result_that_cannot_be_recorded_fails_in_words(scene, gives):
+    scene.worker()
+    wanted = {
+        'nan': 'result_not_json',
+        'bytes': 'result_not_json',
+        'circle': 'result_not_json',
+        'keys': 'result_not_json',
+        'deep': 'result_not_json',
+        'large': 'handler_bad_output',
+        'surrogate': 'handler_bad_output',
+    }
+    ids = {what: scene.enqueue(gives, what=what) for what in wanted}
+    assert {what: failure(scene, id).code for what, id in ids.items()} == wanted
+    assert scene.store.result(scene.enqueue(gives, what='nul'), 60) == 'a\0b'
+    assert scene.store.result(scene.enqueue('pid'), 60) > 0
+
+
+@pytest.mark.parametrize('raises', ['raises', 'raises-async'])
+def test_every_exception_is_an_answer(scene, raises):
+    scene.worker()
+    wanted = {
+        'nul': 'value_error',
+        'surrogate': 'value_error',
+        'unspeakable': 'unspeakable',
+        'fail-nul': 'co de',
+        'fail-object': '5',
+        'retry-surrogate': 'co?de',
+        'keyboard': 'keyboard_interrupt',
+        'exit': 'system_exit',
+        'generator': 'generator_exit',
+        'long': 'value_error',
+    }
+    ids = {what: scene.enqueue(raises, what=what) for what in wanted}
+    assert {what: failure(scene, id).code for what, id in ids.items()} == wanted
+    assert scene.store.result(scene.enqueue('pid-async'), 60) > 0
+
+
+@pytest.mark.parametrize(('name', 'result'), [('exits-loop', 'went on'), ('exits-task', 'True')])
+def test_an_exit_inside_the_event_loop_leaves_the_loop_running(scene, name, result):
+    scene.worker()
+    assert scene.store.result(scene.enqueue(name), 60) == result
+    assert scene.store.result(scene.enqueue('pid-async'), 60) > 0
+
+
+def test_a_function_without_memory_fails_and_the_worker_goes_on(scene):
+    scene.worker()
+    assert failure(scene, scene.enqueue('out-of-memory')).code == 'memory_error'
+    assert scene.store.result(scene.enqueue('pid'), 60) > 0
+
+
+# --- processes that end ---
+
+
+def test_a_segfault_ends_one_process_and_the_supervisor_starts_another(on_both):
+    worker = on_both.worker('--processes', '2')
+    id = on_both.enqueue('segfault')
+    on_both.wait_for_begins(1)
+    on_both.go()
+    assert on_both.store.result(id, 60) == 'survived'
+    on_both.wait_for_log(worker, f'ended with {-signal.SIGSEGV}')
+    assert len({line['fence'] for line in on_both.journal('begin', id)}) == len(on_both.journal('begin', id))
+
+
+def test_a_killed_worker_leaves_its_executions_to_another(on_both):
+    worker = on_both.worker('--threads', '4')
+    ids = [on_both.enqueue('waits') for _ in range(4)]
+    on_both.wait_for_begins(4)
+    worker.kill()
+    worker.wait()
+    heir = on_both.worker('--threads', '4')
+    on_both.wait_for_begins(8)
+    on_both.go()
+    assert [on_both.store.result(id, 60) for id in ids] == [heir.pid] * 4
+
+
+def test_a_worker_that_was_frozen_beyond_its_lease_is_told_and_its_result_refused(on_both):
+    frozen = on_both.worker()
+    ids = [on_both.enqueue('waits'), on_both.enqueue('waits-async')]
+    on_both.wait_for_begins(2)
+    wait_until(lambda: {on_both.store.show(id)['status'] for id in ids} == {'DISPATCHED'})
+    time.sleep(0.1)  # one that is frozen inside a transaction would hold the lock of the file
+    frozen.send_signal(signal.SIGSTOP)
+    heir = on_both.worker()
+    on_both.wait_for_begins(4)
+    frozen.send_signal(signal.SIGCONT)
+    wait_until(lambda: any(line['pid'] == frozen.pid for line in on_both.journal('end')), 'the word to the coroutine')
+    on_both.go()
+    assert [on_both.store.result(id, 60) for id in ids] == [heir.pid] * 2
+    wait_until(lambda: len(on_both.journal('end')) == 4)
+    assert {line['pid']: line['cancelled'] for line in on_both.journal('end')} == {frozen.pid: True, heir.pid: False}
+    heir.terminate()
+    assert heir.wait(60) == 0
+    assert on_both.store.result(on_both.enqueue('pid'), 60) == frozen.pid  # it has a lease again
+    assert [on_both.store.result(id, 60) for id in ids] == [heir.pid] * 2
+
+
+@pytest.mark.parametrize('name', ['holds-interpreter', 'blocks-loop'])
+def test_a_lease_outlives_a_blocked_interpreter_or_loop(on_both, name):
+    blocked = on_both.worker()
+    id = on_both.enqueue(name, seconds=3)
+    on_both.wait_for_begins(1)
+    on_both.worker()
+    assert on_both.store.result(id, 60) == 1
+    assert [line['pid'] for line in on_both.journal()] == [blocked.pid] * 2
+
+
+# --- stops ---
+
+
+def test_sigterm_awaits_twenty_running_functions(on_both):
+    worker = on_both.worker('--threads', '16')
+    on_both.store.set_workspace('acme', max_concurrent=40)
+    names = ['waits-async'] * 12
+    for number in range(8):  # a workspace does not get all threads
+        on_both.store.set_workspace(f'small-{number}')
+    ids = [on_both.enqueue(name) for name in names]
+    ids += [on_both.enqueue('waits', workspace=f'small-{number}') for number in range(8)]
+    on_both.wait_for_begins(20)
+    worker.terminate()
+    on_both.wait_for_log(worker, 'takes nothing more')
+    late = on_both.enqueue('pid')
+    on_both.go()
+    assert worker.wait(60) == 0, on_both.log(worker)
+    assert {on_both.store.show(id)['status'] for id in ids} == {'COMPLETED'}
+    assert on_both.store.show(late)['status'] == 'PENDING'
+    assert {line['cancelled'] for line in on_both.journal('end')} == {False}
+    assert len(on_both.journal('end')) == 20
+
+
+def test_a_function_that_never_ends_does_not_keep_its_worker(on_both):
+    worker = on_both.worker('--grace', '0.2s')
+    ids = [on_both.enqueue('endless'), on_both.enqueue('endless-async')]
+    on_both.wait_for_begins(2)
+    worker.terminate()
+    on_both.wait_for_log(worker, 'takes nothing more')
+    heir = on_both.worker()
+    assert worker.wait(60) == 1
+    ended_at = time.monotonic_ns()
+    assert 'did not end after its cancellation' in on_both.log(worker)
+    begins = on_both.wait_for_begins(4)[2:]
+    assert {line['pid'] for line in begins} == {heir.pid}
+    assert all(line['at'] > ended_at - 200_000_000 for line in begins), 'two runs overlapped'
+    on_both.go()
+    assert all(on_both.store.result(id, 60) for id in ids)
+
+
+# --- fork ---
+
+
+@pytest.mark.parametrize('method', ['fork', 'spawn', 'forkserver'])
+def test_a_function_may_use_multiprocessing(scene, method):
+    scene.worker()
+    id = scene.enqueue('multiprocessing', method=method)
+    assert scene.store.result(id, 60) == {'answer': 42, 'exit': 0}
+
+
+def test_a_program_that_a_function_starts_can_be_terminated(scene):
+    scene.worker()
+    assert scene.store.result(scene.enqueue('terminates'), 60) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(('how', 'code'), [('exit', 3), ('raise', 1), ('return', 0), ('thread', 0)])
+def test_a_child_of_fork_that_leaves_its_function_ends(scene, how, code):
+    scene.worker()
+    id = scene.enqueue('forks', how=how)
+    assert scene.store.result(id, 60) == code
+    assert len(scene.journal('begin', id)) == 1
+
+
+def test_a_child_of_fork_that_leaves_its_coroutine_ends(scene):
+    scene.worker()
+    assert scene.store.result(scene.enqueue('forks-async'), 60) == 0
+
+
+PREFORK = """
+import os, sys, time
+import faulty, weir
+store = weir.default_store()
+workers = []
+def wait_for(ids):
+    return [store.result(id, 60) for id in ids]
+ids = [faulty.pid.enqueue('acme')]  # the parent has the store open, as an application that was imported before the fork
+if os.environ.get('WORKER'):
+    parent = weir.Worker(store=store, lease='1s')
+    parent.start()
+    wait_for(ids)
+children = []
+for number in range(4):
+    child = os.fork()
+    if child == 0:
+        for _ in range(5):
+            ids.append(faulty.pid.enqueue('acme'))
+        if not os.environ.get('WORKER'):
+            with weir.Worker(store=store, lease='1s'):
+                wait_for(ids)
+        sys.exit(7)  # with the functions of atexit
+    children.append(child)
+codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+assert codes == [7] * 4, codes
+ids.append(faulty.pid.enqueue('acme'))
+if os.environ.get('WORKER'):
+    assert wait_for(ids) == [os.getpid()] * len(ids)
+    parent.check()
+    assert parent.stop()
+else:
+    with weir.Worker(store=store, lease='1s'):
+        wait_for(ids)
+print('all went well')
+"""
+
+
+@pytest.mark.parametrize('worker', ['', 'before the fork'])
+def test_a_server_that_forks_after_import_enqueues_and_runs(tmp_path, postgres_url, monkeypatch, worker):
+    scene = Scene(tmp_path, postgres_url)
+    monkeypatch.setenv('WORKER', worker)
+    program = scene.program(PREFORK)
+    try:
+        assert program.wait(120) == 0, scene.log(program)
+        rows = list(scene.store.executions())
+        assert ({row['status'] for row in rows}, len(rows)) == ({'COMPLETED'}, 22), rows
+    finally:
+        scene.close()
+
+
+# --- the store is away ---
+
+
+def test_a_store_that_is_away_beyond_the_lease_loses_nothing(tmp_path, postgres_server, postgres_url):
+    scene = Scene(tmp_path, postgres_url)
+    try:
+        worker = scene.worker('--processes', '2')
+        ids = [scene.enqueue('waits'), scene.enqueue('waits-async')]
+        scene.wait_for_begins(2)
+        postgres_server.stop()
+        try:
+            with pytest.raises(weir.StoreUnavailable):
+                weir.Store(postgres_url, deadline='1s').enqueue('acme', 'pid')
+            time.sleep(AWAY_SECONDS)
+            scene.go()
+            wait_until(lambda: len(scene.journal('end')) >= 2)
+        finally:
+            postgres_server.start()
+        assert all(scene.store.result(id, 60) for id in ids)
+        ends = {(line['execution'], line['fence']) for line in scene.journal('end')}
+        assert len(ends) == len(scene.journal('end')), 'two functions ended under one fence'
+        assert scene.store.result(scene.enqueue('pid'), 60) > 0
+        assert worker.poll() is None, scene.log(worker)
+        worker.terminate()
+        assert worker.wait(60) == 0, scene.log(worker)
+    finally:
+        scene.close()
