@@ -11,6 +11,7 @@ import { parseArgs } from 'node:util';
 import { DefinitionError, WeirError } from './errors';
 import { FOLDER } from './native';
 import { configure } from './store';
+import { microseconds } from './time';
 import { type Logger, Worker } from './worker';
 
 const USAGE = `usage: weir worker APP... [OPTION...]
@@ -33,6 +34,9 @@ example: npx weir worker ./tasks.js --store postgres://weir@db/app --concurrency
 const WATCH_MS = 250;
 const RESTART_MS_FIRST = 500;
 const RESTART_MS_MOST = 30_000;
+/** Beyond the grace: a stopping process awaits aborted functions for 15 s. One that goes on has a blocked event loop. */
+const KILL_MS = 20_000;
+const GRACE = '25s';
 /** A process that ends with this has a mistake in its program or options: starting it again does not mend it. */
 const EXIT_MISTAKE = 2;
 const SUPERVISOR = 'WEIR_WORKER_SUPERVISOR';
@@ -128,7 +132,7 @@ async function worker(words: string[]): Promise<number> {
       return refuse('--name is the name of one node: leave it out with --processes');
     }
     if ((processes > 1 || values.watch) && supervisor === undefined) {
-      return await supervise(words, processes, values.watch === true);
+      return await supervise(words, processes, values);
     }
   } catch (problem) {
     return refuse((problem as Error).message);
@@ -157,7 +161,9 @@ async function runWorker(apps: string[], values: Values, mustEnd: () => boolean)
     await made.start();
   } catch (problem) {
     // Of a module that cannot be loaded the stack names file and line.
-    return refuse(problem instanceof WeirError ? problem.message : ((problem as Error)?.stack ?? String(problem)));
+    const code = refuse(problem instanceof WeirError ? problem.message : ((problem as Error)?.stack ?? String(problem)));
+    // A store that is away for a while is no mistake: a supervisor tries again.
+    return problem instanceof WeirError && problem.kind === 'transient' ? 1 : code;
   }
   try {
     return (await made.runStarted(mustEnd)) && strayErrors === 0 ? 0 : 1;
@@ -222,7 +228,9 @@ interface Child {
 }
 
 /** Starts the processes, starts again those that end by themselves, and passes signals on. */
-async function supervise(words: string[], processes: number, isWatching: boolean): Promise<number> {
+async function supervise(words: string[], processes: number, values: Values): Promise<number> {
+  const isWatching = values.watch === true;
+  const graceMs = microseconds(values.grace ?? GRACE) / 1000;
   const children: Child[] = Array.from({ length: processes }, () => ({ process: undefined, pauseMs: 0, dueMs: 0 }));
   const signals: NodeJS.Signals[] = [];
   process.on('SIGTERM', (name) => signals.push(name)).on('SIGINT', (name) => signals.push(name));
@@ -231,7 +239,7 @@ async function supervise(words: string[], processes: number, isWatching: boolean
     for (const child of children) {
       const code = child.process?.exitCode ?? null;
       if (code === EXIT_MISTAKE && !isWatching) {
-        await end(children, ['SIGTERM']);
+        await end(children, ['SIGTERM'], graceMs);
         return EXIT_MISTAKE;
       }
       if (child.process !== undefined && hasEnded(child.process)) {
@@ -250,13 +258,13 @@ async function supervise(words: string[], processes: number, isWatching: boolean
     if (now !== times) {
       times = now;
       logger.info('a source file has changed: the worker starts again');
-      await end(children, ['SIGTERM']);
+      await end(children, ['SIGTERM'], graceMs);
       for (const child of children) {
         Object.assign(child, { process: undefined, pauseMs: 0, dueMs: 0 });
       }
     }
   }
-  return (await end(children, signals)) ? 0 : 1;
+  return (await end(children, signals, graceMs)) ? 0 : 1;
 }
 
 function start(words: string[]): ChildProcess {
@@ -273,12 +281,19 @@ function hasEnded(child: ChildProcess): boolean {
 }
 
 /** Passes signals on until all have ended. Whether they did so gracefully: one that a signal ended had not begun yet. */
-async function end(children: Child[], signals: NodeJS.Signals[]): Promise<boolean> {
+async function end(children: Child[], signals: NodeJS.Signals[], graceMs: number): Promise<boolean> {
+  const until = performance.now() + graceMs + KILL_MS;
   const processes = children.flatMap((child) => (child.process === undefined ? [] : [child.process]));
   for (let passed = 0; processes.some((child) => !hasEnded(child)); ) {
     for (; passed < signals.length; passed++) {
       for (const child of processes) {
         child.kill(signals[passed]);
+      }
+    }
+    if (performance.now() > until) {
+      for (const child of processes.filter((one) => !hasEnded(one))) {
+        logger.error(`process ${child.pid} of the worker does not end: it is killed`);
+        child.kill('SIGKILL');
       }
     }
     await sleep(WATCH_MS / 10);

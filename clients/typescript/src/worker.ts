@@ -85,8 +85,25 @@ class CallContext implements Context {
   }
 }
 
+/** A thrown value may have getters that throw: the answer to a call must not fail. */
+function attempt(read: () => unknown, fallback: string): string {
+  try {
+    return String(read() ?? fallback);
+  } catch {
+    return fallback;
+  }
+}
+
+function isError(problem: unknown): problem is Error {
+  try {
+    return problem instanceof Error;
+  } catch {
+    return false;
+  }
+}
+
 function codeOf(problem: unknown): string {
-  const name = problem instanceof Error ? problem.name || problem.constructor.name : 'exception';
+  const name = isError(problem) ? attempt(() => problem.name || problem.constructor.name, 'error') : 'exception';
   return name
     .replace(/(?<=[a-z0-9])(?=[A-Z])/g, '_')
     .toLowerCase()
@@ -94,12 +111,13 @@ function codeOf(problem: unknown): string {
 }
 
 /** NUL characters end texts in the store. */
-function clean(text: string | undefined): string | null {
-  return text === undefined ? null : text.replaceAll('\0', ' ');
+function clean(text: unknown): string | null {
+  return text === undefined ? null : attempt(() => text, 'a text that cannot be read').replaceAll('\0', ' ');
 }
 
 function describe(problem: unknown): string {
-  return problem instanceof Error ? `${problem.name}: ${problem.message}` : String(problem);
+  const read = () => (isError(problem) ? `${problem.name}: ${problem.message}` : String(problem));
+  return attempt(read, 'a value that has no text');
 }
 
 /** Runs workflows until stop(). While it runs, it keeps the process alive. */
@@ -308,16 +326,16 @@ export class Worker {
 
   #answerProblem(running: Running, problem: unknown): boolean {
     const { handle } = running;
-    if (problem instanceof Retry) {
+    if (isError(problem) && problem instanceof Retry) {
       return native.answerRetry(handle, clean(problem.code) || 'retry', clean(problem.text), problem.delayUs);
     }
-    if (problem instanceof Outcome) {
+    if (isError(problem) && problem instanceof Outcome) {
       return native.answerFail(handle, clean(problem.code) || 'failed', clean(problem.text));
     }
-    if (isCancellation(problem, running.controller.signal)) {
+    if (isError(problem) && isCancellation(problem, running.controller.signal)) {
       return native.answerRetry(handle, 'cancelled', 'the function ended because it was cancelled', -1);
     }
-    const stack = problem instanceof Error ? (problem.stack ?? problem.message) : String(problem);
+    const stack = attempt(() => (isError(problem) ? problem.stack : problem), describe(problem));
     this.#logger.error(`${this.#name(running)} failed: ${stack}`);
     return native.answerRetry(handle, clean(codeOf(problem)) || 'exception', clean(describe(problem)), -1);
   }
