@@ -56,6 +56,14 @@ def test_names_are_checked_at_import():
             pass
 
 
+def test_a_decorator_without_a_name_is_refused_with_file_and_line():
+    with pytest.raises(weir.DefinitionError, match=r'test_workflow\.py:\d+: the workflow has no name'):
+
+        @weir.workflow
+        def nameless():
+            pass
+
+
 def test_parameters_that_no_caller_could_give_are_refused():
     with pytest.raises(weir.DefinitionError, match='option of enqueue'):
 

@@ -288,6 +288,9 @@ def workflow(
     `timeout`: of one attempt. `group`: of the workers that run it.
     """
 
+    if callable(name):  # @workflow without arguments gives the function itself
+        raise DefinitionError(f'{_place_of(name)}: the workflow has no name', "write @weir.workflow(name='send-invoice')")
+
     def decorate(function: Callable[..., Result]) -> Workflow[Result]:
         place = _place_of(function)
         if not isinstance(name, str) or not _NAME.fullmatch(name):
