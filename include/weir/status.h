@@ -72,7 +72,8 @@ enum weir_error_kind {
     X(WEIR_OUT_OF_MEMORY, TRANSIENT, 503, 1, "out_of_memory")                                                              \
     X(WEIR_SYSTEM, TRANSIENT, 500, 1, "system_error")                                                                      \
     X(WEIR_MISUSE, PROGRAMMER, 500, 1, "misuse")                                                                           \
-    X(WEIR_INTERRUPTED, TRANSIENT, 503, 130, "interrupted")
+    X(WEIR_INTERRUPTED, TRANSIENT, 503, 130, "interrupted")                                                                \
+    X(WEIR_WORKFLOW_DISABLED, PERMANENT, 409, 4, "workflow_disabled")
 
 enum weir_status {
 #define WEIR_STATUS_ENUM(id, kind, http, exit, name) id,

@@ -177,6 +177,32 @@ WEIR_MUST_CHECK enum weir_status weir_set_workspace(struct weir *weir, const cha
  * WEIR_WORKSPACE_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status weir_pause_workspace(struct weir *weir, const char *name, bool paused,
                                                       struct weir_error *error);
+struct weir_workspace_deletion {
+    const char *name;
+    bool fail_waiting;  /* waiting executions end FAILED, code "workspace_deleted"; false: they make the call refuse */
+    bool erase;         /* removes its history with params, outputs, events and keys, and its own workflows */
+    const char *reason; /* goes on record; NULL = none */
+};
+struct weir_deleted {
+    size_t failed; /* waiting executions that were ended */
+    size_t erased; /* ended executions that were removed */
+};
+/* Deletes a workspace with its limit and its pause. Later requests for it are refused as for an unknown one; one that is
+ * made with the same name is another one. Its history stays, without the name, until it is erased or its retention is over.
+ * A call that was interrupted may be repeated; with `erase` also when the workspace is gone already. `ret_deleted` may be
+ * NULL. Errors: WEIR_WORKSPACE_NOT_FOUND, WEIR_ILLEGAL_STATE (executions run, or wait without `fail_waiting`: nothing was
+ * changed), WEIR_STORE_BUSY. */
+WEIR_MUST_CHECK enum weir_status weir_delete_workspace(struct weir *weir, const struct weir_workspace_deletion *deletion,
+                                                       struct weir_deleted *ret_deleted, struct weir_error *error);
+/* A disabled workflow takes no new executions and no retries (WEIR_WORKFLOW_DISABLED), in versions published later neither;
+ * what is in the queue goes on. `workspace`: its owner; NULL = the workflow of all workspaces. Errors:
+ * WEIR_WORKFLOW_NOT_FOUND, WEIR_WORKSPACE_NOT_FOUND. */
+WEIR_MUST_CHECK enum weir_status weir_disable_workflow(struct weir *weir, const char *name, const char *workspace,
+                                                       bool disabled, struct weir_error *error);
+/* The history keeps its name; publishing it again makes its next version. Errors: WEIR_ILLEGAL_STATE (executions of it have
+ * not ended), and as weir_disable_workflow(). */
+WEIR_MUST_CHECK enum weir_status weir_delete_workflow(struct weir *weir, const char *name, const char *workspace,
+                                                      struct weir_error *error);
 /* Makes or changes a plan. `max_concurrent`: executions of a workspace at once; `weight`: its share when nodes are busy. 0
  * = as it is; a new plan needs max_concurrent. Errors: WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status weir_set_plan(struct weir *weir, const char *name, int64_t max_concurrent, int weight,

@@ -95,40 +95,17 @@ enum weir_status weir_usage(struct weir *weir, const char *workspace, char **ret
     return status == WEIR_OK ? library_give_json(row, ret_json, error) : status;
 }
 
-/* The message has the state, and of a failure its code and its text, either of which may be missing. */
-static enum weir_status refuse_result(const json_t *execution, struct weir_error *error)
-{
-    const char *state = json_string_value(json_object_get(execution, "status"));
-    const char *code = json_string_value(json_object_get(execution, "error_code"));
-    const char *text = json_string_value(json_object_get(execution, "error"));
-    return error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s and has no result%s%s%s%s",
-                     json_string_value(json_object_get(execution, "id")), state, code == NULL ? "" : ": ",
-                     code == NULL ? "" : code, text == NULL ? "" : ": ", text == NULL ? "" : text);
-}
-
 enum weir_status weir_read_result(struct weir *weir, const char *id, char **ret_json, struct weir_error *error)
 {
     struct store *handle = NULL;
-    json_t *execution = NULL;
+    json_t *result = NULL;
     if (id == NULL || ret_json == NULL) {
         return error_set(error, WEIR_MISUSE, "weir_read_result needs an id and a place for the result");
     }
     enum weir_status status = handle_borrow(weir, &handle, error);
     if (status == WEIR_OK) {
-        status = store_show(handle, id, &execution, error);
+        status = store_read_result(handle, id, &result, error);
         handle_give_back(weir, handle);
     }
-    if (status != WEIR_OK) {
-        return status;
-    }
-    const char *state = json_string_value(json_object_get(execution, "status"));
-    if (state == NULL || strcmp(state, item_state_name(ITEM_COMPLETED)) != 0) {
-        status = refuse_result(execution, error);
-        json_decref(execution);
-        return status;
-    }
-    json_t *result = json_deep_copy(store_execution_result(execution));
-    result = result == NULL ? json_null() : result;
-    json_decref(execution);
-    return library_give_json(result, ret_json, error);
+    return status == WEIR_OK ? library_give_json(result, ret_json, error) : status;
 }

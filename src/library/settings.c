@@ -99,3 +99,60 @@ enum weir_status weir_set_plan(struct weir *weir, const char *name, int64_t max_
     }
     return status;
 }
+
+/* --- deletion --- */
+
+/* The store deletes in bounded transactions, each with the deadline of a call. A failure in between leaves a paused
+ * workspace: the caller repeats the call, and the rest is found again. */
+
+enum weir_status weir_delete_workspace(struct weir *weir, const struct weir_workspace_deletion *deletion,
+                                       struct weir_deleted *ret_deleted, struct weir_error *error)
+{
+    struct store *handle = NULL;
+    struct deletion_result result = {.failed = 0};
+    if (deletion == NULL || deletion->name == NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a workspace needs a name");
+    }
+    struct workspace_deletion wanted = {.name = deletion->name,
+                                        .fails_waiting = deletion->fail_waiting,
+                                        .erases = deletion->erase,
+                                        .actor = "library",
+                                        .why = deletion->reason};
+    enum weir_status status = handle_borrow(weir, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_delete_workspace(handle, &wanted, &result, error);
+        handle_give_back(weir, handle);
+        library_wake_nodes(weir);
+    }
+    if (status == WEIR_OK && ret_deleted != NULL) {
+        *ret_deleted = (struct weir_deleted){.failed = result.failed, .erased = result.erased};
+    }
+    return status;
+}
+
+/* No node is woken: what is in the queue goes on, and the next enqueue reads the state. */
+static enum weir_status change_state_of_workflow(struct weir *weir, const char *name, const char *workspace,
+                                                 enum workflow_state state, struct weir_error *error)
+{
+    struct store *handle = NULL;
+    if (name == NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a workflow needs a name");
+    }
+    enum weir_status status = handle_borrow(weir, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_set_workflow_state(handle, name, workspace, state, error);
+        handle_give_back(weir, handle);
+    }
+    return status;
+}
+
+enum weir_status weir_disable_workflow(struct weir *weir, const char *name, const char *workspace, bool disabled,
+                                       struct weir_error *error)
+{
+    return change_state_of_workflow(weir, name, workspace, disabled ? WORKFLOW_DISABLED : WORKFLOW_PUBLISHED, error);
+}
+
+enum weir_status weir_delete_workflow(struct weir *weir, const char *name, const char *workspace, struct weir_error *error)
+{
+    return change_state_of_workflow(weir, name, workspace, WORKFLOW_DELETED, error);
+}

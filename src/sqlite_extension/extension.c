@@ -403,6 +403,78 @@ static void resume_workspace(sqlite3_context *context, int count, sqlite3_value 
     set_paused(context, count, values, 0);
 }
 
+/* --- deletion --- */
+
+/* An argument that is a truth value: 0 or 1, or NULL for 0. */
+static bool is_set(int count, sqlite3_value **values, int place)
+{
+    return place < count && sqlite3_value_type(values[place]) != SQLITE_NULL && sqlite3_value_int(values[place]) != 0;
+}
+
+static void answer_deletion(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    struct workspace_deletion deletion = {
+        .fails_waiting = is_set(count, values, 1), .erases = is_set(count, values, 2), .actor = actor};
+    struct deletion_result result = {.failed = 0};
+    struct weir_error error = {.status = WEIR_OK};
+    struct store *store = open_store(context);
+    if (store == NULL) {
+        return;
+    }
+    enum weir_status status = need_text(count, values, 0, "workspace", &deletion.name, &error);
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 3, "reason", &deletion.why, &error);
+    }
+    if (status == WEIR_OK) {
+        status = store_delete_workspace(store, &deletion, &result, &error);
+    }
+    store_close(store);
+    if (status != WEIR_OK) {
+        answer_error(context, status, &error);
+    } else {
+        sqlite3_result_int64(context, (sqlite3_int64)result.failed);
+    }
+}
+
+static void change_workflow(sqlite3_context *context, int count, sqlite3_value **values, enum workflow_state state)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    const char *name = NULL;
+    const char *owner = NULL;
+    struct store *store = open_store(context);
+    if (store == NULL) {
+        return;
+    }
+    enum weir_status status = need_text(count, values, 0, "workflow", &name, &error);
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 1, "owner", &owner, &error);
+    }
+    if (status == WEIR_OK) {
+        status = store_set_workflow_state(store, name, owner, state, &error);
+    }
+    store_close(store);
+    if (status != WEIR_OK) {
+        answer_error(context, status, &error);
+    } else {
+        answer_text(context, name);
+    }
+}
+
+static void answer_disabled(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    change_workflow(context, count, values, WORKFLOW_DISABLED);
+}
+
+static void answer_enabled(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    change_workflow(context, count, values, WORKFLOW_PUBLISHED);
+}
+
+static void answer_deleted(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    change_workflow(context, count, values, WORKFLOW_DELETED);
+}
+
 /* --- reading --- */
 
 typedef enum weir_status read_function(struct store *store, const char *name, json_t **ret_value, struct weir_error *error);
@@ -439,6 +511,11 @@ static void show(sqlite3_context *context, int count, sqlite3_value **values)
     read_one(context, count, values, "execution_id", store_show);
 }
 
+static void show_result(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    read_one(context, count, values, "execution_id", store_read_result);
+}
+
 static void usage(sqlite3_context *context, int count, sqlite3_value **values)
 {
     read_one(context, count, values, "workspace", store_usage);
@@ -464,6 +541,11 @@ __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *datab
         {"weir_retry", 1, 2, retry},
         {"weir_pause_workspace", 1, 1, pause_workspace},
         {"weir_resume_workspace", 1, 1, resume_workspace},
+        {"weir_delete_workspace", 1, 4, answer_deletion},
+        {"weir_disable_workflow", 1, 2, answer_disabled},
+        {"weir_enable_workflow", 1, 2, answer_enabled},
+        {"weir_delete_workflow", 1, 2, answer_deleted},
+        {"weir_result", 1, 1, show_result},
         {"weir_usage", 1, 1, usage},
         {"weir_why", 1, 1, why},
         {"weir_show", 1, 1, show},

@@ -16,6 +16,18 @@ struct named_migration {
     const char *sql;
 };
 
+/* One transaction of a deletion: at most DELETION_BATCH waiting executions. */
+struct deletion_step {
+    size_t failed;
+    bool more; /* some wait still, and the workspace is paused: call again */
+};
+/* One transaction of an erasure: the next ERASURE_BATCH rows of the history. */
+struct erasure_step {
+    char after[UUID_TEXT_MAX]; /* in and out: the last row that was looked at; "" = none */
+    size_t erased;
+    bool more;
+};
+
 /* The verbs of store.h with the same contracts; arguments are already checked. Events are emitted by the callers in
  * src/store/. */
 struct store_driver {
@@ -59,6 +71,11 @@ struct store_driver {
                              const char *, const char *, struct bulk_result *, struct weir_error *);
     enum weir_status (*set_plan)(struct store *, const struct plan_change *, struct weir_error *);
     enum weir_status (*set_workspace)(struct store *, const struct workspace_change *, struct weir_error *);
+    enum weir_status (*delete_workspace)(struct store *, const struct workspace_deletion *, struct deletion_step *,
+                                         struct weir_error *);
+    enum weir_status (*erase_workspace)(struct store *, const char *, struct erasure_step *, struct weir_error *);
+    enum weir_status (*set_workflow_state)(struct store *, const char *, const char *, enum workflow_state,
+                                           struct weir_error *);
     enum weir_status (*set_paused)(struct store *, const char *, bool, struct weir_error *);
     enum weir_status (*publish)(struct store *, const char *, const char *, const char *, struct published *,
                                 struct weir_error *);

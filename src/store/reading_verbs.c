@@ -119,10 +119,11 @@ const json_t *store_execution_result(const json_t *execution)
     const char *state = json_string_value(json_object_get(execution, "status"));
     const json_t *steps = json_object_get(execution, "steps");
     size_t count = json_array_size(steps);
-    if (state == NULL || strcmp(state, item_state_name(ITEM_COMPLETED)) != 0 || count == 0) {
+    if (state == NULL || strcmp(state, item_state_name(ITEM_COMPLETED)) != 0) {
         return NULL;
     }
-    return json_object_get(json_array_get(steps, count - 1), "output");
+    /* A workflow of steps has the output of its last step; one on Temporal has the result of its run. */
+    return count > 0 ? json_object_get(json_array_get(steps, count - 1), "output") : json_object_get(execution, "result");
 }
 
 /* Nodes with dispatch.exclusive start nothing while another program holds the lock; only the nodes know which of them have
@@ -169,4 +170,38 @@ enum weir_status store_status(struct store *store, size_t workspaces_max, json_t
 {
     INVARIANT(ret_status != NULL);
     CALL(store, "status", error, store->driver->status(store, workspaces_max, ret_status, detail));
+}
+
+/* --- results --- */
+
+/* The message has the state, and of a failure its code and its text, either of which may be missing. */
+static enum weir_status refuse_result(const json_t *execution, struct weir_error *error)
+{
+    const char *state = json_string_value(json_object_get(execution, "status"));
+    const char *code = json_string_value(json_object_get(execution, "error_code"));
+    const char *text = json_string_value(json_object_get(execution, "error"));
+    return error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s and has no result%s%s%s%s",
+                     json_string_value(json_object_get(execution, "id")), state, code == NULL ? "" : ": ",
+                     code == NULL ? "" : code, text == NULL ? "" : ": ", text == NULL ? "" : text);
+}
+
+enum weir_status store_read_result(struct store *store, const char *id, json_t **ret_result, struct weir_error *error)
+{
+    INVARIANT(id != NULL && ret_result != NULL);
+    json_t *execution = NULL;
+    enum weir_status status = store_show(store, id, &execution, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const char *state = json_string_value(json_object_get(execution, "status"));
+    if (state == NULL || strcmp(state, item_state_name(ITEM_COMPLETED)) != 0) {
+        status = refuse_result(execution, error);
+        json_decref(execution);
+        return status;
+    }
+    json_t *result = json_deep_copy(store_execution_result(execution));
+    result = result == NULL ? json_null() : result;
+    json_decref(execution);
+    *ret_result = result;
+    return WEIR_OK;
 }

@@ -70,6 +70,42 @@ enum weir_status refusal_definition_missing(int64_t definition_id, struct weir_e
     return error_set(error, WEIR_WORKFLOW_NOT_FOUND, "the workflow definition %lld is gone", (long long)definition_id);
 }
 
+/* --- deletions --- */
+
+enum weir_status refusal_workspace_lives(const char *name, int64_t waiting, int64_t running, struct weir_error *error)
+{
+    error_set(error, WEIR_ILLEGAL_STATE, "workspace \"%s\" has %lld waiting and %lld running executions", name,
+              (long long)waiting, (long long)running);
+    if (running > 0) {
+        error_hint(error,
+                   "pause it, then await the running ones or cancel them (weir cancel -w NAME), and delete it again");
+    } else {
+        error_hint(error, "await them, cancel them (weir cancel -w NAME), or let the deletion end them (--fail-waiting)");
+    }
+    return WEIR_ILLEGAL_STATE;
+}
+
+enum weir_status refusal_workspace_locked(const char *name, struct weir_error *error)
+{
+    error_set(error, WEIR_STORE_BUSY, "other transactions hold the waiting executions of workspace \"%s\"", name);
+    error_hint(error, "the workspace is not deleted; repeat the deletion");
+    return WEIR_STORE_BUSY;
+}
+
+enum weir_status refusal_workflow_lives(const char *name, int64_t living, struct weir_error *error)
+{
+    error_set(error, WEIR_ILLEGAL_STATE, "%lld executions of workflow \"%s\" have not ended", (long long)living, name);
+    error_hint(error, "weir workflow disable %s refuses new ones; await the present ones, or cancel them", name);
+    return WEIR_ILLEGAL_STATE;
+}
+
+enum weir_status refusal_workflow_disabled(const char *name, struct weir_error *error)
+{
+    error_set(error, WEIR_WORKFLOW_DISABLED, "workflow \"%s\" is disabled: it takes no new executions", name);
+    error_hint(error, "weir workflow enable %s", name);
+    return WEIR_WORKFLOW_DISABLED;
+}
+
 /* --- nodes and locks --- */
 
 enum weir_status refusal_node_ended(int64_t node_id, struct weir_error *error)

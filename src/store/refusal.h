@@ -11,6 +11,8 @@
 #define REFUSAL_RELEASE_NOT_WAITING "only one that waits for a time can be released"
 #define REFUSAL_RETRY_LIVE "it has not ended"
 #define REFUSAL_RETRY_COMPLETED "only a FAILED or CANCELLED one can be retried"
+#define REFUSAL_RETRY_NO_WORKSPACE "its workspace is deleted, so it cannot be retried"
+#define REFUSAL_RETRY_DISABLED "its workflow is disabled or deleted, so it cannot be retried"
 #define REFUSAL_PURGE_LIVE "only ended executions can be purged"
 
 /* WEIR_NOT_PERMITTED: the handle is for reading only. */
@@ -33,6 +35,18 @@ void refusal_suggest_name(const char *wanted, const char *const *names, size_t c
 enum weir_status refusal_plan_without_limit(const char *name, struct weir_error *error);
 /* WEIR_WORKFLOW_NOT_FOUND: a definition was deleted. */
 enum weir_status refusal_definition_missing(int64_t definition_id, struct weir_error *error);
+
+/* The hints of an unknown workspace and of an unknown workflow. */
+#define WORKSPACE_HOW "weir workspace list shows them; weir workspace set makes one"
+#define WORKFLOW_HOW "weir workflow list shows them, with their owners"
+/* WEIR_ILLEGAL_STATE: executions of the workspace wait or run. */
+enum weir_status refusal_workspace_lives(const char *name, int64_t waiting, int64_t running, struct weir_error *error);
+/* WEIR_STORE_BUSY: other transactions hold the waiting executions of the workspace. */
+enum weir_status refusal_workspace_locked(const char *name, struct weir_error *error);
+/* WEIR_ILLEGAL_STATE: executions of the workflow have not ended. */
+enum weir_status refusal_workflow_lives(const char *name, int64_t living, struct weir_error *error);
+/* WEIR_WORKFLOW_DISABLED */
+enum weir_status refusal_workflow_disabled(const char *name, struct weir_error *error);
 
 /* WEIR_STALE_FENCE: the row of the node is dead or stopped. */
 enum weir_status refusal_node_ended(int64_t node_id, struct weir_error *error);

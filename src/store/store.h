@@ -560,6 +560,34 @@ struct workspace_change {
 };
 WEIR_MUST_CHECK enum weir_status store_set_workspace(struct store *store, const struct workspace_change *change,
                                                      struct weir_error *error);
+/* A workspace with running executions is not deleted, nor one with waiting executions unless `fails_waiting` is set. */
+struct workspace_deletion {
+    const char *name;
+    bool fails_waiting; /* waiting executions end FAILED, code `workspace_deleted` */
+    bool erases;        /* purges the history, and removes the idempotency keys and the workspace's own workflows */
+    const char *actor;
+    const char *why; /* NULL = none; at most REASON_MAX bytes */
+};
+struct deletion_result {
+    size_t failed; /* waiting executions that were ended */
+    size_t erased; /* ended executions that were purged */
+};
+enum { DELETION_BATCH = 500, ERASURE_BATCH = 1000 };
+/* Deletes the workspace with its limit and pause; its own workflows take no more executions. The history stays under an id
+ * without a name until retention removes it, unless it is erased. A later workspace of the name is another one. The
+ * deletion is on record. In transactions of DELETION_BATCH waiting executions; with more of them the workspace is paused
+ * until the last. `erases` of a name whose workspace is deleted already erases what is left of its history: so a call that
+ * was interrupted is repeated. WEIR_WORKSPACE_NOT_FOUND; WEIR_ILLEGAL_STATE: executions live, nothing was changed;
+ * WEIR_STORE_BUSY: another transaction holds one of them. */
+WEIR_MUST_CHECK enum weir_status store_delete_workspace(struct store *store, const struct workspace_deletion *deletion,
+                                                        struct deletion_result *ret_result, struct weir_error *error);
+enum workflow_state { WORKFLOW_PUBLISHED, WORKFLOW_DISABLED, WORKFLOW_DELETED };
+/* Disables, enables (WORKFLOW_PUBLISHED) or deletes all versions of a workflow. Disabled: no new executions, nor retries;
+ * those in the queue go on, and versions that are published meanwhile are disabled too. Deleted: the name can be published
+ * anew, with the next version. `workspace`: its owner; NULL = the one of all workspaces. WEIR_WORKFLOW_NOT_FOUND,
+ * WEIR_WORKSPACE_NOT_FOUND; WEIR_ILLEGAL_STATE: deleted while executions of it have not ended. */
+WEIR_MUST_CHECK enum weir_status store_set_workflow_state(struct store *store, const char *name, const char *workspace,
+                                                          enum workflow_state state, struct weir_error *error);
 /* Pauses or resumes claiming of a group, or of the whole queue (group NULL). */
 WEIR_MUST_CHECK enum weir_status store_set_paused(struct store *store, const char *group, bool paused,
                                                   struct weir_error *error);
@@ -633,9 +661,14 @@ WEIR_MUST_CHECK enum weir_status store_usage(struct store *store, const char *wo
 enum { SHOW_EVENTS_MOST = 100 };
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
                                             struct weir_error *error);
-/* The result of an execution that store_show() has read: the output of its last step; NULL unless it is COMPLETED. Owned by
+/* The result of an execution that store_show() has read: the output of its last step, or that of its run on Temporal; NULL
+ * without one and unless it is COMPLETED. Owned by
  * `execution`. */
 const json_t *store_execution_result(const json_t *execution);
+/* The result of a COMPLETED execution: the output of its last step, or that of its run on Temporal; JSON null without one.
+ * WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE: it has not ended, or not as COMPLETED. */
+WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const char *id, json_t **ret_result,
+                                                   struct weir_error *error);
 /* Why it is not running, or its present state: {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
  * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers",
  * "suspicion" and "suspected_at" (deaths of nodes under which a step of it ran, and the last of them; queue/suspicion.h),

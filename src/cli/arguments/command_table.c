@@ -48,6 +48,11 @@ static const struct flag global_flags[] = {
     {                                                                                                                      \
         .name = "where", .type = VALUE_TEXT, .value = "FILTER", .help = "KEY=VALUE ..., all must match"                    \
     }
+#define FLAG_OWNER                                                                                                         \
+    {                                                                                                                      \
+        .name = "workspace", .letter = 'w', .type = VALUE_TEXT, .value = "NAME",                                           \
+        .help = "the workspace that owns it; without, the workflow of all workspaces"                                      \
+    }
 #define FLAG_GROUP(text)                                                                                                   \
     {                                                                                                                      \
         .name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP", .help = text                                 \
@@ -301,6 +306,31 @@ static const struct command commands[] = {
     .flags = {FLAG_WORKSPACE},
 },
 {
+    .name = "workflow disable", .section = "Workflows and workspaces", .run = verb_workflow_disable,
+    .marks = COMMAND_CHANGES,
+    .summary = "Refuse new executions of a workflow",
+    .example = "weir workflow disable onboard-customer\n",
+    .details = "Enqueues and retries of it are refused, also of versions that are published later. Executions in the"
+               " queue go on; `weir cancel --where workflow=NAME` ends them.",
+    .arguments = {{.name = "NAME", .help = "name of the workflow"}},
+    .flags = {FLAG_OWNER},
+},
+{
+    .name = "workflow enable", .section = "Workflows and workspaces", .run = verb_workflow_enable, .marks = COMMAND_CHANGES,
+    .summary = "Accept executions of a disabled workflow again",
+    .example = "weir workflow enable onboard-customer\n",
+    .arguments = {{.name = "NAME", .help = "name of the workflow"}},
+    .flags = {FLAG_OWNER},
+},
+{
+    .name = "workflow delete", .section = "Workflows and workspaces", .run = verb_workflow_delete, .marks = COMMAND_CHANGES,
+    .summary = "Delete a workflow that has no executions in the queue",
+    .example = "weir workflow delete onboard-customer\n",
+    .details = "The history keeps its name. `weir workflow apply` publishes it again, as its next version.",
+    .arguments = {{.name = "NAME", .help = "name of the workflow"}},
+    .flags = {FLAG_OWNER},
+},
+{
     .name = "workspace list", .section = "Workflows and workspaces", .run = verb_workspace_list,
     .summary = "List workspaces with their slots",
     .example = "weir workspace list\n",
@@ -337,6 +367,23 @@ static const struct command commands[] = {
     .summary = "Start executions of a paused workspace again",
     .example = "weir workspace resume acme\n",
     .arguments = {{.name = "NAME", .help = "name of the workspace"}},
+},
+{
+    .name = "workspace delete", .section = "Workflows and workspaces", .run = verb_workspace_delete,
+    .marks = COMMAND_CHANGES,
+    .summary = "Delete a workspace",
+    .example = "weir workspace delete acme\nweir workspace delete acme --fail-waiting --erase --yes\n",
+    .details = "It is refused while executions of the workspace run, and while some wait unless --fail-waiting is given."
+               " The workspace's limit and pause go with it, and its own workflows are deleted. Later requests for it"
+               " are refused. A workspace that is made with the same name is another one.\n\n"
+               "The history stays, without the name, until its retention time is over. --erase removes it at once;"
+               " of a workspace that is deleted already, too.",
+    .arguments = {{.name = "NAME", .help = "name of the workspace"}},
+    .flags = {
+        {.name = "fail-waiting", .help = "end waiting executions as FAILED, code workspace_deleted"},
+        {.name = "erase", .help = "remove its history with params, outputs, events and idempotency keys"},
+        {.name = "reason", .type = VALUE_TEXT, .value = "TEXT", .help = "the reason, recorded with the deletion"},
+    },
 },
 {
     .name = "plan list", .section = "Workflows and workspaces", .run = verb_plan_list,

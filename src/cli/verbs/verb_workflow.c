@@ -111,6 +111,7 @@ static void print_workflows(struct output *output, const json_t *page, int64_t n
         {.title = "OWNER", .least = 8},
         {.title = "GROUP", .least = 7},
         {.title = "PUBLISHED"},
+        {.title = "STATE"},
     };
     struct table table;
     size_t i;
@@ -124,6 +125,7 @@ static void print_workflows(struct output *output, const json_t *page, int64_t n
         table_cell(&table, owner != NULL ? owner : "(all)");
         table_cell(&table, field_text(output, json_object_get(item, "definition"), "executor_group"));
         table_cell(&table, output_ago(output, field_text(output, item, "created_at"), now_us));
+        table_cell(&table, field_is_true(item, "disabled") ? "disabled" : "");
     }
     table_close(&table);
 }

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "store/postgres/link/libpq.h"
+#include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
 #include "store/reading.h"
 #include "store/refusal.h"
@@ -157,6 +158,9 @@ static const char *explain_refusal(enum bulk_act act, const char *outcome, const
     if (strcmp(outcome, "retried") == 0) {
         return "it was retried already, as";
     }
+    if (strcmp(outcome, "refused") != 0) {
+        return strcmp(outcome, "workflow_disabled") == 0 ? REFUSAL_RETRY_DISABLED : REFUSAL_RETRY_NO_WORKSPACE;
+    }
     switch (act) {
     case BULK_CANCEL:
         return REFUSAL_CANCEL_ENDED;
@@ -174,12 +178,14 @@ static const char *explain_refusal(enum bulk_act act, const char *outcome, const
 static void count_refusal(struct bulk *bulk, const char *id, const char *outcome, const char *state)
 {
     bool retried = strcmp(outcome, "retried") == 0;
+    enum weir_status status = retried                           ? WEIR_CONFLICT
+                              : strcmp(outcome, "refused") == 0 ? WEIR_ILLEGAL_STATE
+                                                                : status_parse_name(outcome);
     bulk->result.refused++;
     if (bulk->result.first_refusal == WEIR_OK) {
         bulk->result.first_refusal =
-            error_set(&bulk->result.refusal, retried ? WEIR_CONFLICT : WEIR_ILLEGAL_STATE, "execution %s is %s: %s%s%s", id,
-                      retried ? "retried" : state, explain_refusal(bulk->act, outcome, state), retried ? " " : "",
-                      retried ? state : "");
+            error_set(&bulk->result.refusal, status, "execution %s is %s: %s%s%s", id, retried ? "retried" : state,
+                      explain_refusal(bulk->act, outcome, state), retried ? " " : "", retried ? state : "");
     }
 }
 

@@ -111,6 +111,11 @@ enum weir_status postgres_bulk(struct store *, enum bulk_act, const struct execu
                                const char *, const char *, struct bulk_result *, struct weir_error *);
 enum weir_status postgres_set_plan(struct store *, const struct plan_change *, struct weir_error *);
 enum weir_status postgres_set_workspace(struct store *, const struct workspace_change *, struct weir_error *);
+enum weir_status postgres_delete_workspace(struct store *, const struct workspace_deletion *, struct deletion_step *,
+                                           struct weir_error *);
+enum weir_status postgres_erase_workspace(struct store *, const char *, struct erasure_step *, struct weir_error *);
+enum weir_status postgres_set_workflow_state(struct store *, const char *, const char *, enum workflow_state,
+                                             struct weir_error *);
 enum weir_status postgres_set_paused(struct store *, const char *, bool, struct weir_error *);
 enum weir_status postgres_publish(struct store *, const char *, const char *, const char *, struct published *,
                                   struct weir_error *);

@@ -60,8 +60,7 @@ enum weir_status postgres_set_workspace(struct store *store, const struct worksp
                                    "weir plan list shows them; weir plan set makes one", error);
     }
     if (status == WEIR_WORKSPACE_NOT_FOUND) {
-        return refuse_unknown_name(link, QUERY_WORKSPACE_NAMES, status, "workspace", change->name,
-                                   "weir workspace list shows them; weir workspace set makes one", error);
+        return refuse_unknown_name(link, QUERY_WORKSPACE_NAMES, status, "workspace", change->name, WORKSPACE_HOW, error);
     }
     return status;
 }

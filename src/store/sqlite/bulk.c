@@ -201,6 +201,10 @@ static enum weir_status retry_one(struct bulk *bulk, const char *id, struct weir
     const char *state = column_text(statement, 0);
     if (strcmp(state, "COMPLETED") == 0) {
         status = refuse_item(bulk, WEIR_ILLEGAL_STATE, id, state, REFUSAL_RETRY_COMPLETED);
+    } else if (sqlite3_column_int(statement, 8) == 0) {
+        status = refuse_item(bulk, WEIR_WORKSPACE_NOT_FOUND, id, state, REFUSAL_RETRY_NO_WORKSPACE);
+    } else if (sqlite3_column_int(statement, 9) != WORKFLOW_PUBLISHED) {
+        status = refuse_item(bulk, WEIR_WORKFLOW_DISABLED, id, state, REFUSAL_RETRY_DISABLED);
     } else {
         status = copy_ended(bulk, statement, id, error);
     }
@@ -210,17 +214,17 @@ static enum weir_status retry_one(struct bulk *bulk, const char *id, struct weir
 
 /* --- purge --- */
 
-/* Deletes an ended execution with all rows that belong to it. */
-static enum weir_status purge_one(struct bulk *bulk, const char *id, struct weir_error *error)
+enum weir_status purge_execution(struct connection *connection, const char *id, bool *ret_purged, struct weir_error *error)
 {
-    struct connection *connection = bulk->write.connection;
+    INVARIANT(id != NULL && ret_purged != NULL);
     sqlite3_stmt *statement = connection_bind(connection, error, QUERY_PURGE_EXECUTION, "t", id);
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
         return statement_failure(error);
     }
     if (!connection_step(connection, statement, &status, error)) {
-        return status == WEIR_OK ? refuse_item(bulk, WEIR_ILLEGAL_STATE, id, "live", REFUSAL_PURGE_LIVE) : status;
+        *ret_purged = false;
+        return status;
     }
     const char *key = column_text(statement, 1);
     if (key != NULL) {
@@ -232,6 +236,17 @@ static enum weir_status purge_one(struct bulk *bulk, const char *id, struct weir
                                              QUERY_PURGE_EVENTS};
     for (size_t i = 0; i < sizeof rest / sizeof rest[0] && status == WEIR_OK; i++) {
         status = connection_run(connection, error, NULL, rest[i], "t", id);
+    }
+    *ret_purged = status == WEIR_OK;
+    return status;
+}
+
+static enum weir_status purge_one(struct bulk *bulk, const char *id, struct weir_error *error)
+{
+    bool purged = false;
+    enum weir_status status = purge_execution(bulk->write.connection, id, &purged, error);
+    if (status == WEIR_OK && !purged) {
+        return refuse_item(bulk, WEIR_ILLEGAL_STATE, id, "live", REFUSAL_PURGE_LIVE);
     }
     bulk->result->changed += status == WEIR_OK;
     return status;

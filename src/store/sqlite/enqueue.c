@@ -128,6 +128,10 @@ static enum weir_status find_workflow(struct enqueue_context *context, const cha
     if (!connection_step(context->connection, find, &status, error)) {
         return status == WEIR_OK ? refuse_workflow(context, workspace, workspace_id, name, error) : status;
     }
+    if (sqlite3_column_int(find, 3) == WORKFLOW_DISABLED) {
+        (void)sqlite3_reset(find);
+        return refusal_workflow_disabled(name, error);
+    }
     const char *group = column_text(find, 1);
     text_copy(cached->name, sizeof cached->name, name);
     text_copy(cached->group, sizeof cached->group, group != NULL ? group : "");

@@ -104,15 +104,13 @@ struct workspace_row {
     int paused;
 };
 
-/* Refuses an unknown name and suggests the nearest one. */
-static enum weir_status refuse_name(struct write *write, enum sqlite_query names, enum weir_status refusal,
+enum weir_status write_refuse_names(struct write *write, sqlite3_stmt *statement, enum weir_status refusal,
                                     const char *what, const char *name, const char *how, struct weir_error *error)
 {
     enum { MOST = 1000 };
     char *candidates[MOST] = {NULL};
     size_t count = 0;
     enum weir_status status = WEIR_OK;
-    sqlite3_stmt *statement = connection_bind(write->connection, NULL, names, "");
     while (statement != NULL && count < MOST && connection_step(write->connection, statement, &status, NULL)) {
         candidates[count] = strdup(column_text(statement, 0));
         count += candidates[count] != NULL;
@@ -125,6 +123,12 @@ static enum weir_status refuse_name(struct write *write, enum sqlite_query names
         free(candidates[i]);
     }
     return refusal;
+}
+
+enum weir_status write_refuse_name(struct write *write, enum sqlite_query names, enum weir_status refusal, const char *what,
+                                   const char *name, const char *how, struct weir_error *error)
+{
+    return write_refuse_names(write, connection_bind(write->connection, NULL, names, ""), refusal, what, name, how, error);
 }
 
 /* Reads the row of a workspace, or makes it when the caller asks for that. */
@@ -145,8 +149,8 @@ static enum weir_status read_workspace(struct write *write, const struct workspa
         return WEIR_OK;
     }
     if (status == WEIR_OK && !change->create) {
-        return refuse_name(write, QUERY_WORKSPACE_NAMES, WEIR_WORKSPACE_NOT_FOUND, "workspace", change->name,
-                           "weir workspace list shows them; weir workspace set makes one", error);
+        return write_refuse_name(write, QUERY_WORKSPACE_NAMES, WEIR_WORKSPACE_NOT_FOUND, "workspace", change->name,
+                                 WORKSPACE_HOW, error);
     }
     if (status == WEIR_OK) {
         *row = (struct workspace_row){.plan = "free"};
@@ -167,8 +171,8 @@ static enum weir_status change_workspace(struct write *write, const struct works
     if (plan != NULL) {
         status = connection_read_integer(write->connection, error, &limit, QUERY_FIND_PLAN, "t", plan);
         if (status == WEIR_NOT_FOUND) {
-            return refuse_name(write, QUERY_PLAN_NAMES, WEIR_PLAN_NOT_FOUND, "plan", plan,
-                               "weir plan list shows them; weir plan set makes one", error);
+            return write_refuse_name(write, QUERY_PLAN_NAMES, WEIR_PLAN_NOT_FOUND, "plan", plan,
+                                     "weir plan list shows them; weir plan set makes one", error);
         }
     }
     if (status == WEIR_OK) {
@@ -218,7 +222,8 @@ enum weir_status sqlite_set_paused(struct store *store, const char *group, bool 
     } else {
         status = connection_run(write.connection, error, &changes, QUERY_PAUSE_GROUP, "td", group, paused ? 1 : 0);
         if (status == WEIR_OK && changes == 0) {
-            status = refuse_name(&write, QUERY_GROUP_NAMES, WEIR_NOT_FOUND, "executor group", group, GROUP_HOW, error);
+            status =
+                write_refuse_name(&write, QUERY_GROUP_NAMES, WEIR_NOT_FOUND, "executor group", group, GROUP_HOW, error);
         }
     }
     return finish_write(&write, status, error);
@@ -226,9 +231,9 @@ enum weir_status sqlite_set_paused(struct store *store, const char *group, bool 
 
 /* --- definitions --- */
 
-/* Reads the newest version of a workflow, and whether it has the same text. */
+/* Reads the newest version of a workflow, and whether it has the same text. *ret_state: of the next version. */
 static enum weir_status find_newest(struct write *write, const char *name, int64_t workspace_id, const char *text,
-                                    struct published *published, struct weir_error *error)
+                                    struct published *published, enum workflow_state *ret_state, struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_NEWEST_DEFINITION, "ti", name, workspace_id);
     enum weir_status status = WEIR_OK;
@@ -239,7 +244,9 @@ static enum weir_status find_newest(struct write *write, const char *name, int64
         const char *newest = column_text(statement, 2);
         published->definition_id = sqlite3_column_int64(statement, 0);
         published->version = sqlite3_column_int(statement, 1);
-        published->unchanged = newest != NULL && strcmp(newest, text) == 0;
+        int state = sqlite3_column_int(statement, 3);
+        published->unchanged = state != WORKFLOW_DELETED && newest != NULL && strcmp(newest, text) == 0;
+        *ret_state = state == WORKFLOW_DISABLED ? WORKFLOW_DISABLED : WORKFLOW_PUBLISHED;
         (void)sqlite3_reset(statement);
     }
     return status;
@@ -250,16 +257,17 @@ static enum weir_status publish_version(struct write *write, const char *name, c
                                         struct published *published, struct weir_error *error)
 {
     int64_t workspace_id = 0;
+    enum workflow_state state = WORKFLOW_PUBLISHED;
     enum weir_status status = WEIR_OK;
     if (workspace != NULL) {
         status = connection_read_integer(write->connection, error, &workspace_id, QUERY_FIND_WORKSPACE, "t", workspace);
         if (status == WEIR_NOT_FOUND) {
-            return refuse_name(write, QUERY_WORKSPACE_NAMES, WEIR_WORKSPACE_NOT_FOUND, "workspace", workspace,
-                               "make it with: weir workspace set NAME", error);
+            return write_refuse_name(write, QUERY_WORKSPACE_NAMES, WEIR_WORKSPACE_NOT_FOUND, "workspace", workspace,
+                                     "make it with: weir workspace set NAME", error);
         }
     }
     if (status == WEIR_OK) {
-        status = find_newest(write, name, workspace_id, text, published, error);
+        status = find_newest(write, name, workspace_id, text, published, &state, error);
     }
     if (status != WEIR_OK || published->unchanged) {
         return status;
@@ -277,9 +285,9 @@ static enum weir_status publish_version(struct write *write, const char *name, c
             news_state(&write->news);
         }
     }
-    return connection_read_integer(write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION, "itdtditd",
-                                   workspace_id, name, published->version, text, facts.attempts_max, write->now_us,
-                                   facts.executor_group, facts.on_temporal ? 1 : 0);
+    return connection_read_integer(write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION,
+                                   "itdtditdd", workspace_id, name, published->version, text, facts.attempts_max,
+                                   write->now_us, facts.executor_group, facts.on_temporal ? 1 : 0, (int)state);
 }
 
 enum weir_status sqlite_publish(struct store *store, const char *name, const char *workspace, const char *text,

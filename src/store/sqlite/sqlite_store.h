@@ -72,6 +72,14 @@ enum weir_status role_read(struct connection *connection, int64_t now_us, struct
 enum weir_status role_add_reason(struct connection *connection, json_t *scheduler, int64_t *ret_lock_awaited_us,
                                  struct weir_error *error);
 
+/* Refuses an unknown name, ends `statement` (may be NULL) and suggests the nearest of its names. */
+enum weir_status write_refuse_names(struct write *write, sqlite3_stmt *statement, enum weir_status refusal,
+                                    const char *what, const char *name, const char *how, struct weir_error *error);
+enum weir_status write_refuse_name(struct write *write, enum sqlite_query names, enum weir_status refusal, const char *what,
+                                   const char *name, const char *how, struct weir_error *error);
+/* Deletes an ended execution with all rows that belong to it. */
+enum weir_status purge_execution(struct connection *connection, const char *id, bool *ret_purged, struct weir_error *error);
+
 /* The verbs of store.h, by their names there. */
 enum weir_status sqlite_require_schema(struct store *, struct weir_error *);
 enum weir_status sqlite_plan(struct store *, struct arena *, const struct store_migration **, size_t *,
@@ -103,6 +111,11 @@ enum weir_status sqlite_bulk(struct store *, enum bulk_act, const struct executi
                              const char *, const char *, struct bulk_result *, struct weir_error *);
 enum weir_status sqlite_set_plan(struct store *, const struct plan_change *, struct weir_error *);
 enum weir_status sqlite_set_workspace(struct store *, const struct workspace_change *, struct weir_error *);
+enum weir_status sqlite_delete_workspace(struct store *, const struct workspace_deletion *, struct deletion_step *,
+                                         struct weir_error *);
+enum weir_status sqlite_erase_workspace(struct store *, const char *, struct erasure_step *, struct weir_error *);
+enum weir_status sqlite_set_workflow_state(struct store *, const char *, const char *, enum workflow_state,
+                                           struct weir_error *);
 enum weir_status sqlite_set_paused(struct store *, const char *, bool, struct weir_error *);
 enum weir_status sqlite_publish(struct store *, const char *, const char *, const char *, struct published *,
                                 struct weir_error *);

@@ -334,10 +334,65 @@ static void an_act_without_a_condition_is_refused(void **state)
     await(id, WEIR_END_CANCELLED);
 }
 
+/* The node has the lanes and the cap of the workspace in memory. */
+static void a_running_node_learns_that_a_workspace_is_deleted(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    char waiting[WEIR_ID_SIZE];
+    enum weir_end end = WEIR_END_COMPLETED;
+    struct weir_deleted deleted = {.failed = 0};
+    struct weir_workspace_deletion deletion = {.name = "acme", .reason = "left us"};
+    start_node();
+    enqueue("good", id);
+    await(id, WEIR_END_COMPLETED);
+    enqueue_at("acme", "good", 4102444800000000, waiting);
+    assert_int_equal(weir_delete_workspace(weir, &deletion, &deleted, &error), WEIR_ILLEGAL_STATE);
+    deletion.fail_waiting = true;
+    assert_int_equal(weir_delete_workspace(weir, &deletion, &deleted, &error), WEIR_OK);
+    assert_int_equal(deleted.failed, 1);
+    assert_int_equal(weir_wait(weir, waiting, 0, &end, NULL, &error), WEIR_OK);
+    assert_int_equal(end, WEIR_END_FAILED);
+    struct weir_request request = {.workspace = "acme", .workflow = "good"};
+    assert_int_equal(weir_enqueue(weir, &request, waiting, &error), WEIR_WORKSPACE_NOT_FOUND);
+    assert_int_equal(weir_set_workspace(weir, "acme", "pro", 0, &error), WEIR_OK);
+    enqueue("good", id);
+    await(id, WEIR_END_COMPLETED);
+    enqueue_at("globex", "good", 0, id);
+    await(id, WEIR_END_COMPLETED);
+    deletion.erase = true;
+    assert_int_equal(weir_delete_workspace(weir, &deletion, &deleted, &error), WEIR_OK);
+    assert_int_equal(deleted.erased, 3);
+    assert_int_equal(weir_delete_workspace(weir, &(struct weir_workspace_deletion){.name = NULL}, NULL, &error),
+                     WEIR_INVALID_ARGUMENT);
+}
+
+static void a_workflow_is_disabled_enabled_and_deleted(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    struct weir_request request = {.workspace = "acme", .workflow = "good"};
+    enqueue("good", id);
+    assert_int_equal(weir_disable_workflow(weir, "good", NULL, true, &error), WEIR_OK);
+    assert_int_equal(weir_enqueue(weir, &request, id, &error), WEIR_WORKFLOW_DISABLED);
+    assert_int_equal(weir_delete_workflow(weir, "good", NULL, &error), WEIR_ILLEGAL_STATE);
+    start_node();
+    await(id, WEIR_END_COMPLETED); /* what was in the queue went on */
+    assert_int_equal(weir_disable_workflow(weir, "good", NULL, false, &error), WEIR_OK);
+    enqueue("good", id);
+    await(id, WEIR_END_COMPLETED);
+    assert_int_equal(weir_delete_workflow(weir, "good", NULL, &error), WEIR_OK);
+    assert_int_equal(weir_enqueue(weir, &request, id, &error), WEIR_WORKFLOW_NOT_FOUND);
+    assert_int_equal(weir_delete_workflow(weir, "good", NULL, &error), WEIR_WORKFLOW_NOT_FOUND);
+    assert_int_equal(weir_delete_workflow(weir, NULL, NULL, &error), WEIR_INVALID_ARGUMENT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pages_have_each_execution_once_newest_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_running_node_learns_that_a_workspace_is_deleted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_workflow_is_disabled_enabled_and_deleted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(conditions_choose, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_kind_of_list_is_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_lists_are_refused, set_up, tear_down),

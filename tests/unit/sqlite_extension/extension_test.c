@@ -241,6 +241,29 @@ static void reading_sees_what_the_transaction_has_done(void **state)
     assert_string_equal(run("SELECT paused FROM workspaces"), "0");
 }
 
+static void workspaces_and_workflows_are_deleted_in_the_transaction(void **state)
+{
+    (void)state;
+    char sql[200];
+    (void)run("SELECT weir_disable_workflow('nap')");
+    refused("SELECT weir_enqueue('acme', 'nap')", "workflow_disabled");
+    (void)run("SELECT weir_enable_workflow('nap')");
+    (void)run("SELECT weir_enqueue('acme', 'nap')");
+    (void)snprintf(sql, sizeof sql, "SELECT weir_result('%s')", answer);
+    refused(sql, "illegal_state");
+    refused("SELECT weir_delete_workflow('nap')", "illegal_state");
+    refused("SELECT weir_delete_workspace('acme')", "illegal_state");
+    (void)run("BEGIN");
+    assert_string_equal(run("SELECT weir_delete_workspace('acme', 1, 0, 'left us')"), "1");
+    refused("SELECT weir_enqueue('acme', 'nap')", "workspace_not_found");
+    (void)run("ROLLBACK");
+    assert_string_equal(run("SELECT status FROM executions"), "PENDING");
+    assert_string_equal(run("SELECT weir_delete_workspace('acme', 1, 1)"), "1");
+    assert_int_equal(executions(), 0);
+    (void)run("SELECT weir_delete_workflow('nap')");
+    refused("SELECT weir_enable_workflow('nap')", "workflow_not_found");
+}
+
 /* Runs `act` at the start of the `at`th statement, also of those that a function runs. */
 struct act_at {
     int at;
@@ -383,6 +406,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_set_has_an_answer_for_each_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(acts_belong_to_the_transaction_too, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reading_sees_what_the_transaction_has_done, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(workspaces_and_workflows_are_deleted_in_the_transaction, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_transaction_that_was_overtaken_gets_the_hint, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_call_that_reads_sees_one_state, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_interrupt_leaves_no_transaction_and_no_part_of_a_write, set_up, tear_down),

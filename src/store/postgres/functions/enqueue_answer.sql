@@ -19,7 +19,14 @@ BEGIN
         message := format('there is no workspace "%s"', workspace);
         hint := format('make it with: weir workspace set %s --plan free', :schema.shell_quote(workspace));
         RETURN;
-    ELSIF definition_id IS NULL AND EXISTS (SELECT 1 FROM :schema.workflow_definitions d WHERE d.name = workflow) THEN
+    ELSIF definition_id IS NULL AND EXISTS (SELECT 1 FROM :schema.workflow_definitions d
+                                            WHERE d.name = workflow AND d.workspace_id IN (enqueue_answer.workspace_id, 0)
+                                              AND d.state = 1) THEN
+        status := 'workflow_disabled';
+        message := format('workflow "%s" is disabled: it takes no new executions', workflow);
+        hint := 'weir workflow enable ' || workflow;
+        RETURN;
+    ELSIF definition_id IS NULL AND EXISTS (SELECT 1 FROM :schema.workflow_definitions d WHERE d.name = workflow AND d.state <> 2) THEN
         status := 'workflow_of_another_workspace';
         message := format('workflow "%s" belongs to another workspace than "%s"', workflow, workspace);
         hint := 'publish it for this workspace, or without an owner so that every workspace may run it';

@@ -31,11 +31,11 @@ DECLARE
 BEGIN
     SELECT w.id AS workspace_id, d.id AS definition_id, :schema.lane_id(g.id, w.id, d.on_temporal) AS lane_id INTO wanted
     FROM :schema.workspaces w
-    CROSS JOIN LATERAL (SELECT v.id, v.executor_group, v.on_temporal FROM :schema.workflow_definitions v
-                        WHERE v.name = enqueue_one.workflow AND v.workspace_id IN (w.id, 0)
+    CROSS JOIN LATERAL (SELECT v.id, v.executor_group, v.on_temporal, v.state FROM :schema.workflow_definitions v
+                        WHERE v.name = enqueue_one.workflow AND v.workspace_id IN (w.id, 0) AND v.state <> 2
                         ORDER BY v.workspace_id DESC, v.version DESC LIMIT 1) d
     JOIN :schema.executor_groups g ON g.name = coalesce(enqueue_one.executor_group, d.executor_group, default_group, 'default')
-    WHERE w.name = enqueue_one.workspace;
+    WHERE w.name = enqueue_one.workspace AND d.state = 0;
     is_plain := FOUND;
     IF is_plain AND idempotency_key IS NOT NULL THEN
         INSERT INTO :schema.idempotency_keys (workspace_id, key, execution_id)

@@ -11,7 +11,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         WHEN 'workflow_not_found' THEN
             coalesce('did you mean "' || :schema.nearest(workflow, ARRAY(
                 SELECT DISTINCT d.name FROM :schema.workflow_definitions d
-                WHERE d.workspace_id IN (0, (SELECT w.id FROM :schema.workspaces w WHERE w.name = workspace)) LIMIT 1000)) || '"?', hint)
+                WHERE d.state <> 2
+                  AND d.workspace_id IN (0, (SELECT w.id FROM :schema.workspaces w WHERE w.name = workspace)) LIMIT 1000)) || '"?', hint)
         WHEN 'not_found' THEN
             coalesce('did you mean "' || :schema.nearest(executor_group, ARRAY(
                 SELECT g.name FROM :schema.executor_groups g ORDER BY g.name LIMIT 1000)) || '"? ', '') || hint

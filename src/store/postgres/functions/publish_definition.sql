@@ -1,5 +1,6 @@
 -- Publishes a definition: a new version, unless the newest has the same text. owner NULL = for every workspace; new_executor_group
--- NULL = the definition names none; else the group is made when there is none of that name. Locks: its own rows.
+-- NULL = the definition names none; else the group is made when there is none of that name. A version of a disabled workflow is disabled.
+-- Locks: its own rows, the newest version FOR SHARE.
 -- Caller: publish_definition (queries/settings.sql).
 CREATE OR REPLACE FUNCTION :schema.publish_definition(definition_name text, owner text, text_of_it text, new_attempts_max integer,
                                            new_executor_group text, new_on_temporal boolean,
@@ -20,18 +21,18 @@ BEGIN
     END IF;
     -- Another transaction may publish the same name now: its version is waited for, and this one becomes the next.
     LOOP
-        SELECT d.id, d.version, d.definition INTO newest FROM :schema.workflow_definitions d
-        WHERE d.name = definition_name AND d.workspace_id = owner_id ORDER BY d.version DESC LIMIT 1;
-        IF FOUND AND newest.definition = text_of_it THEN
+        SELECT d.id, d.version, d.definition, d.state INTO newest FROM :schema.workflow_definitions d
+        WHERE d.name = definition_name AND d.workspace_id = owner_id ORDER BY d.version DESC LIMIT 1 FOR SHARE;
+        IF FOUND AND newest.definition = text_of_it AND newest.state <> 2 THEN
             definition_id := newest.id;
             version := newest.version;
             unchanged := true;
             RETURN;
         END IF;
         INSERT INTO :schema.workflow_definitions AS d
-            (workspace_id, name, version, definition, attempts_max, created_at, executor_group, on_temporal)
+            (workspace_id, name, version, definition, attempts_max, created_at, executor_group, on_temporal, state)
         VALUES (owner_id, definition_name, coalesce(newest.version, 0) + 1, text_of_it, new_attempts_max, :schema.store_time(),
-                new_executor_group, new_on_temporal)
+                new_executor_group, new_on_temporal, CASE newest.state WHEN 1 THEN 1 ELSE 0 END)
         ON CONFLICT DO NOTHING
         RETURNING d.id, d.version INTO definition_id, version;
         EXIT WHEN FOUND;

@@ -1,6 +1,7 @@
 -- The names of requests as ids, in the order of the requests: the workspace, the newest version of the workflow (the workspace's own
 -- before that of all workspaces), whether an engine of the kind `temporal` runs it, and the executor group: the request's, else the
--- definition's, else the request's default_group, else 'default'. NULL where there is none. A default group, or one of a definition, is
+-- definition's, else the request's default_group, else 'default'. NULL where there is none, and for a workflow
+-- that is disabled. A default group, or one of a definition, is
 -- made when there is none of that name; one that a request names is not. Locks: a new group, until the end of the transaction; another
 -- transaction that makes the same one waits for it.
 -- Caller: enqueue_set().
@@ -21,8 +22,8 @@ BEGIN
                    r (workspace, workflow, group_name, default_group, place)
               CROSS JOIN LATERAL (SELECT (SELECT w.id FROM :schema.workspaces w WHERE w.name = r.workspace) OFFSET 0) a (workspace_id)
               LEFT JOIN LATERAL (
-                  SELECT v.id, v.executor_group, v.on_temporal FROM :schema.workflow_definitions v
-                  WHERE v.name = r.workflow AND v.workspace_id IN (a.workspace_id, 0) AND a.workspace_id IS NOT NULL
+                  SELECT CASE v.state WHEN 0 THEN v.id END, v.executor_group, v.on_temporal FROM :schema.workflow_definitions v
+                  WHERE v.name = r.workflow AND v.workspace_id IN (a.workspace_id, 0) AND a.workspace_id IS NOT NULL AND v.state <> 2
                   ORDER BY v.workspace_id DESC, v.version DESC LIMIT 1) d (definition_id, group_name, on_temporal) ON true
               CROSS JOIN LATERAL (
                   SELECT coalesce(r.group_name, d.group_name, r.default_group, 'default') OFFSET 0) n (group_name)

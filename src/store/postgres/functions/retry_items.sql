@@ -1,5 +1,6 @@
 -- Enqueues FAILED and CANCELLED executions of a set again, each as a new execution with the id at its place in new_ids. The ended rows are
--- not changed. A row per id: 'changed', 'retried' (it was before; the detail is the other new id) or 'refused' (the detail is its state).
+-- not changed. A row per id: 'changed', 'retried' (it was before; the detail is the other new id), 'workspace_not_found' (its workspace is
+-- deleted), 'workflow_disabled' (or deleted) or 'refused'. The detail of these three is its state.
 -- Locks: the rows of the history by ascending id, so that of two retries of one execution the second sees the first.
 -- Callers: retry(), retry_items (queries/bulk.sql).
 CREATE OR REPLACE FUNCTION :schema.retry_items(ids uuid[], new_ids uuid[], actor text, why text)
@@ -21,6 +22,8 @@ BEGIN
         SELECT u.new_id, h.lane_id, h.definition_id, :schema.item_rank(now_us, h.priority), now_us, now_us, h.workspace_id, h.priority,
                0, h.has_params, 'PENDING', h.idempotency_key, h.id
         FROM unnest(ids, new_ids) u (id, new_id) JOIN :schema.workflow_executions h ON h.id = u.id
+        JOIN :schema.workspaces w ON w.id = h.workspace_id
+        JOIN :schema.workflow_definitions d ON d.id = h.definition_id AND d.state = 0
         WHERE h.status <> 'COMPLETED'
           AND NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
           AND NOT EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)
@@ -44,7 +47,12 @@ BEGIN
         PERFORM :schema.notify_news();
     END IF;
     RETURN QUERY
-    SELECT u.id, CASE WHEN u.id = ANY (retried) THEN 'changed' WHEN r.id IS NOT NULL THEN 'retried' ELSE 'refused' END,
+    SELECT u.id, CASE WHEN u.id = ANY (retried) THEN 'changed' WHEN r.id IS NOT NULL THEN 'retried'
+                      WHEN h.status IS NULL OR h.status = 'COMPLETED' THEN 'refused'
+                      WHEN NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = h.workspace_id) THEN 'workspace_not_found'
+                      WHEN NOT EXISTS (SELECT 1 FROM :schema.workflow_definitions d WHERE d.id = h.definition_id AND d.state = 0)
+                          THEN 'workflow_disabled'
+                      ELSE 'refused' END,
            coalesce(r.id::text, q.status, h.status, 'gone')
     FROM unnest(ids) u (id) LEFT JOIN :schema.workflow_execution_queue q ON q.id = u.id
     LEFT JOIN :schema.workflow_executions h ON h.id = u.id

@@ -30,4 +30,4 @@ SELECT name FROM :schema.workspaces ORDER BY id LIMIT 1000;
 
 -- name: workflow_names
 SELECT DISTINCT name FROM :schema.workflow_definitions
-WHERE workspace_id IN (0, (SELECT w.id FROM :schema.workspaces w WHERE w.name = $1)) LIMIT 1000;
+WHERE state <> 2 AND workspace_id IN (0, (SELECT w.id FROM :schema.workspaces w WHERE w.name = $1)) LIMIT 1000;

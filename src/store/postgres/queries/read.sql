@@ -75,10 +75,10 @@ FROM :schema.plans p WHERE ($1 IS NULL OR p.name = $1) AND p.name > $2 ORDER BY 
 
 -- The newest version of each, or all versions of the one that is named. Cursor: the definition's id.
 -- name: list_workflows
-SELECT d.name, w.name AS workspace, d.version, :schema.rfc3339(d.created_at) AS created_at, d.definition,
+SELECT d.name, w.name AS workspace, d.version, :schema.rfc3339(d.created_at) AS created_at, d.state = 1 AS disabled, d.definition,
        lpad(d.id::text, 20, '0') AS cursor_key
 FROM :schema.workflow_definitions d LEFT JOIN :schema.workspaces w ON w.id = d.workspace_id
-WHERE ($1 IS NULL OR d.name = $1) AND lpad(d.id::text, 20, '0') COLLATE "C" > $2
+WHERE d.state <> 2 AND ($1 IS NULL OR d.name = $1) AND lpad(d.id::text, 20, '0') COLLATE "C" > $2
   AND ($1 IS NOT NULL OR d.version = (SELECT max(v.version) FROM :schema.workflow_definitions v
                                       WHERE v.name = d.name AND v.workspace_id = d.workspace_id))
 ORDER BY d.id LIMIT $3;

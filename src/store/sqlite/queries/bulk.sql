@@ -6,9 +6,11 @@ UPDATE workflow_execution_queue SET cancel_at = ?2, cancel_sent = 0 WHERE id = ?
 -- name: release_item
 UPDATE workflow_execution_queue SET phase = 0, due_at = NULL WHERE id = ?1 AND phase = 1;
 
--- The columns that a retry copies.
+-- The columns that a retry copies, whether the workspace exists, and the state of the workflow.
 -- name: read_ended
-SELECT h.status, h.workspace_id, h.definition_id, g.name, h.priority, h.idempotency_key, p.params, h.lane_id
+SELECT h.status, h.workspace_id, h.definition_id, g.name, h.priority, h.idempotency_key, p.params, h.lane_id,
+       EXISTS (SELECT 1 FROM workspaces w WHERE w.id = h.workspace_id),
+       coalesce((SELECT d.state FROM workflow_definitions d WHERE d.id = h.definition_id), 2)
 FROM workflow_executions h JOIN executor_groups g ON g.id = h.lane_id >> 32 LEFT JOIN execution_params p ON p.id = h.id WHERE h.id = ?1;
 
 -- name: find_retry

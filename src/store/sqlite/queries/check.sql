@@ -41,6 +41,7 @@ UNION ALL
 SELECT printf('ended execution %s refers to what is not there', h.id) FROM workflow_executions h
 WHERE h.error_code IS NOT 'workspace_not_found'
   AND (NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = h.workspace_id)
+           AND NOT EXISTS (SELECT 1 FROM deleted_workspaces t WHERE t.id = h.workspace_id)
        OR NOT EXISTS (SELECT 1 FROM workflow_definitions d WHERE d.id = h.definition_id))
 UNION ALL
 SELECT printf('step %s of %s is on record twice', h.step, h.id) FROM workflow_executions h

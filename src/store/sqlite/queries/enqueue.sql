@@ -7,20 +7,22 @@ SELECT id, paused FROM workspaces WHERE name = ?1;
 -- name: workspace_names
 SELECT name FROM workspaces ORDER BY id LIMIT 1000;
 
--- The newest version that the workspace may run: its own before everybody's. Index: the unique one, by name.
+-- The newest version that the workspace may run: its own before everybody's, also a disabled one. Index: the unique one, by name.
 -- name: find_definition
-SELECT id, executor_group, on_temporal FROM (
-    SELECT id, executor_group, on_temporal FROM workflow_definitions WHERE name = ?1 AND workspace_id = ?2 ORDER BY version DESC LIMIT 1)
+SELECT id, executor_group, on_temporal, state FROM (
+    SELECT id, executor_group, on_temporal, state FROM workflow_definitions
+    WHERE name = ?1 AND workspace_id = ?2 AND state <> 2 ORDER BY version DESC LIMIT 1)
 UNION ALL
-SELECT id, executor_group, on_temporal FROM (
-    SELECT id, executor_group, on_temporal FROM workflow_definitions WHERE name = ?1 AND workspace_id = 0 ORDER BY version DESC LIMIT 1)
+SELECT id, executor_group, on_temporal, state FROM (
+    SELECT id, executor_group, on_temporal, state FROM workflow_definitions
+    WHERE name = ?1 AND workspace_id = 0 AND state <> 2 ORDER BY version DESC LIMIT 1)
 LIMIT 1;
 
 -- name: definition_exists_elsewhere
-SELECT 1 FROM workflow_definitions WHERE name = ?1 LIMIT 1;
+SELECT 1 FROM workflow_definitions WHERE name = ?1 AND state <> 2 LIMIT 1;
 
 -- name: workflow_names
-SELECT DISTINCT name FROM workflow_definitions WHERE workspace_id IN (?1, 0) LIMIT 1000;
+SELECT DISTINCT name FROM workflow_definitions WHERE workspace_id IN (?1, 0) AND state <> 2 LIMIT 1000;
 
 -- name: find_group
 SELECT id FROM executor_groups WHERE name = ?1;

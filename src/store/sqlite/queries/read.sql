@@ -42,9 +42,10 @@ FROM plans p WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMIT ?
 -- name: list_workflows
 SELECT d.name AS name, w.name AS workspace, d.version AS version,
        strftime('%Y-%m-%dT%H:%M:%S', d.created_at / 1000000, 'unixepoch') || printf('.%06dZ', d.created_at % 1000000) AS created_at,
-       d.definition AS definition, printf('%020d', d.id) AS cursor_key
+       json(CASE d.state WHEN 1 THEN 'true' ELSE 'false' END) AS disabled, d.definition AS definition,
+       printf('%020d', d.id) AS cursor_key
 FROM workflow_definitions d LEFT JOIN workspaces w ON w.id = d.workspace_id
-WHERE (?1 IS NULL OR d.name = ?1) AND printf('%020d', d.id) > ?2
+WHERE d.state <> 2 AND (?1 IS NULL OR d.name = ?1) AND printf('%020d', d.id) > ?2
   AND (?1 IS NOT NULL
        OR d.version = (SELECT max(v.version) FROM workflow_definitions v WHERE v.name = d.name AND v.workspace_id = d.workspace_id))
 ORDER BY d.id LIMIT ?3;

@@ -40,9 +40,10 @@ UPDATE executor_groups SET paused = ?2 WHERE name = ?1;
 SELECT name FROM executor_groups ORDER BY name LIMIT 1000;
 
 -- name: newest_definition
-SELECT id, version, definition FROM workflow_definitions WHERE name = ?1 AND workspace_id = ?2 ORDER BY version DESC LIMIT 1;
+SELECT id, version, definition, state FROM workflow_definitions WHERE name = ?1 AND workspace_id = ?2 ORDER BY version DESC LIMIT 1;
 
 -- ?7 = '' when the definition names no group.
 -- name: insert_definition
-INSERT INTO workflow_definitions (workspace_id, name, version, definition, attempts_max, created_at, executor_group, on_temporal)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, ''), ?8) RETURNING id;
+INSERT INTO workflow_definitions (workspace_id, name, version, definition, attempts_max, created_at, executor_group, on_temporal,
+                                  state)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, ''), ?8, ?9) RETURNING id;

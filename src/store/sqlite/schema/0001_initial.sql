@@ -31,8 +31,9 @@ CREATE TABLE plans (
 INSERT INTO plans (name, max_concurrent) VALUES ('free', 1), ('pro', 5), ('enterprise', 20);
 
 -- slots_max and weight are the result of plan and own limit, kept here so that the scheduler reads one row.
+-- An id is given out once: the history of a deleted workspace keeps it.
 CREATE TABLE workspaces (
-    id             INTEGER PRIMARY KEY,
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
     name           TEXT    NOT NULL UNIQUE,
     plan           TEXT    NOT NULL REFERENCES plans (name),
     max_concurrent INTEGER          CHECK (max_concurrent BETWEEN 1 AND 1000000), -- own limit; NULL = the plan's
@@ -43,6 +44,17 @@ CREATE TABLE workspaces (
 );
 CREATE INDEX workspaces_of_plan ON workspaces (plan);
 
+-- The record of each deletion.
+CREATE TABLE deleted_workspaces (
+    id             INTEGER PRIMARY KEY,        -- that the workspace had
+    name           TEXT    NOT NULL,
+    deleted_at     INTEGER NOT NULL,
+    erased_at      INTEGER,                    -- when its history was erased
+    actor          TEXT,
+    reason         TEXT
+);
+CREATE INDEX deleted_workspaces_by_name ON deleted_workspaces (name);
+
 CREATE TABLE executor_groups (
     id             INTEGER PRIMARY KEY,
     name           TEXT    NOT NULL UNIQUE,
@@ -50,7 +62,9 @@ CREATE TABLE executor_groups (
 );
 INSERT INTO executor_groups (name) VALUES ('default');
 
--- Published definitions never change. workspace_id 0 = every workspace may run it.
+-- The text of a published definition never changes. workspace_id 0 = every workspace may run it. All versions of a workflow have
+-- the same state: 0 published, 1 disabled (it takes no new executions), 2 deleted (kept for the history). Deleted ones may lie
+-- below versions that were published later.
 CREATE TABLE workflow_definitions (
     id             INTEGER PRIMARY KEY,
     workspace_id   INTEGER NOT NULL DEFAULT 0,
@@ -60,6 +74,7 @@ CREATE TABLE workflow_definitions (
     executor_group TEXT,                       -- for an enqueue that names none; NULL = the definition names none
     on_temporal    INTEGER NOT NULL DEFAULT 0, -- 1: an engine of the kind `temporal` runs it; 0: it has steps
     attempts_max   INTEGER NOT NULL DEFAULT 0, -- starts; 0 = as the node decides
+    state          INTEGER NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 2),
     created_at     INTEGER NOT NULL,
     UNIQUE (name, workspace_id, version)
 );

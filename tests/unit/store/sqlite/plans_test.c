@@ -33,6 +33,7 @@ static const struct {
     {"status_reasons", "groups lanes by a handful of reasons; for people and for the scrape of metrics"},
     {"status_groups", "groups lanes by their executor group; for people and for the scrape of metrics"},
     {"status_workspaces", "sorts workspaces, not executions; for people"},
+    {"living_of_workflow", "reads the queue once, when a workflow is deleted"},
     {"place_in_lane", "counts a bounded number of entries of one lane's index; for people"},
 };
 

@@ -1,0 +1,96 @@
+/* The verbs that delete and disable: workspaces and workflows.
+ *
+ * A deletion is repeated in bounded transactions until the driver reports that no execution waits, and an erasure until the
+ * history has no further row. Each transaction is a call with a deadline of its own. After a failure in between, the caller
+ * repeats the verb: what is done stays done, and the rest is found again. The checks of names stand here, so that all
+ * drivers refuse the same. Runs in the caller's thread.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "observe/event.h"
+#include "store/call.h"
+
+static enum weir_status check_deletion_name(const char *what, const char *name, size_t most, struct weir_error *error)
+{
+    size_t length = name == NULL ? 0 : strlen(name);
+    if (length == 0 || length > most || !text_is_utf8(name, length)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name must have 1 to %zu bytes of UTF-8", what, most);
+    }
+    return WEIR_OK;
+}
+
+/* --- workspaces --- */
+
+static enum weir_status delete_in_steps(struct store *store, const struct workspace_deletion *deletion, size_t *ret_failed,
+                                        struct weir_error *error)
+{
+    struct deletion_step step = {.more = true};
+    enum weir_status status = WEIR_OK;
+    while (status == WEIR_OK && step.more) {
+        struct call call = call_begin(store, "delete_workspace", error);
+        status = call_end(&call, store->driver->delete_workspace(store, deletion, &step, &call.own));
+        *ret_failed += status == WEIR_OK ? step.failed : 0;
+    }
+    return status;
+}
+
+static enum weir_status erase_in_steps(struct store *store, const char *name, size_t *ret_erased, struct weir_error *error)
+{
+    struct erasure_step step = {.more = true};
+    enum weir_status status = WEIR_OK;
+    while (status == WEIR_OK && step.more) {
+        struct call call = call_begin(store, "erase_workspace", error);
+        status = call_end(&call, store->driver->erase_workspace(store, name, &step, &call.own));
+        *ret_erased += status == WEIR_OK ? step.erased : 0;
+    }
+    return status;
+}
+
+enum weir_status store_delete_workspace(struct store *store, const struct workspace_deletion *deletion,
+                                        struct deletion_result *ret_result, struct weir_error *error)
+{
+    INVARIANT(deletion != NULL && ret_result != NULL);
+    struct deletion_result result = {.failed = 0};
+    enum weir_status status = check_deletion_name("workspace", deletion->name, WORKSPACE_NAME_MAX, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (deletion->why != NULL &&
+        (strlen(deletion->why) > REASON_MAX || !text_is_utf8(deletion->why, strlen(deletion->why)))) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the reason must have at most %d bytes of UTF-8", REASON_MAX);
+    }
+    status = delete_in_steps(store, deletion, &result.failed, error);
+    if (status == WEIR_OK) {
+        struct event event = {.type = EVENT_WORKSPACE_DELETED,
+                              .workspace = deletion->name,
+                              .count = (int64_t)result.failed,
+                              .reason = deletion->why};
+        event_emit(store->events, &event);
+    }
+    /* The erasure finds whether a deleted workspace had the name. */
+    if (deletion->erases && (status == WEIR_OK || status == WEIR_WORKSPACE_NOT_FOUND)) {
+        status = erase_in_steps(store, deletion->name, &result.erased, error);
+    }
+    if (status == WEIR_OK) {
+        *ret_result = result;
+    }
+    return status;
+}
+
+/* --- workflows --- */
+
+enum weir_status store_set_workflow_state(struct store *store, const char *name, const char *workspace,
+                                          enum workflow_state state, struct weir_error *error)
+{
+    static const char *const verbs[] = {"enable_workflow", "disable_workflow", "delete_workflow"};
+    INVARIANT((unsigned)state < sizeof verbs / sizeof verbs[0]);
+    enum weir_status status = check_deletion_name("workflow", name, WORKFLOW_NAME_MAX, error);
+    if (status == WEIR_OK && workspace != NULL) {
+        status = check_deletion_name("workspace", workspace, WORKSPACE_NAME_MAX, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    CALL(store, verbs[state], error, store->driver->set_workflow_state(store, name, workspace, state, detail));
+}

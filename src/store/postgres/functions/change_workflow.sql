@@ -1,0 +1,36 @@
+-- Sets the state of all versions of a workflow: 0 published, 1 disabled, 2 deleted (schema/0001_initial.sql). owner NULL = the workflow of
+-- all workspaces. Returns 'ok', 'workspace_not_found', 'workflow_not_found', or 'illegal_state': it is not deleted, because `living`
+-- executions of it have not ended. An enqueue that commits after the count keeps its version and runs.
+-- The newest version is locked before the others are read, because publish_definition() copies its state.
+-- Locks: the versions. Callers: disable_workflow(), enable_workflow(), delete_workflow(), change_workflow (queries/deletion.sql).
+CREATE OR REPLACE FUNCTION :schema.change_workflow(workflow text, owner text, new_state integer, OUT status text, OUT living bigint)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    owner_id integer := 0;
+BEGIN
+    living := 0;
+    IF owner IS NOT NULL THEN
+        SELECT w.id INTO owner_id FROM :schema.workspaces w WHERE w.name = owner;
+        IF NOT FOUND THEN
+            status := 'workspace_not_found';
+            RETURN;
+        END IF;
+    END IF;
+    PERFORM 1 FROM :schema.workflow_definitions d
+    WHERE d.name = workflow AND d.workspace_id = owner_id AND d.state <> 2 ORDER BY d.id FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        status := 'workflow_not_found';
+        RETURN;
+    ELSIF new_state = 2 THEN
+        SELECT count(*) INTO living FROM :schema.workflow_execution_queue q
+        WHERE q.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = workflow AND d.workspace_id = owner_id);
+        IF living > 0 THEN
+            status := 'illegal_state';
+            RETURN;
+        END IF;
+    END IF;
+    UPDATE :schema.workflow_definitions d SET state = new_state
+    WHERE d.name = workflow AND d.workspace_id = owner_id AND d.state NOT IN (2, new_state);
+    status := 'ok';
+END
+$$;

@@ -1,0 +1,67 @@
+-- One transaction of the deletion of a workspace: ends at most `most` of its waiting executions (FAILED, code workspace_deleted), and
+-- removes the workspace when none is left. Returns 'ok' and failed; more = some wait still, and the workspace is paused. Otherwise
+-- nothing was changed: 'workspace_not_found', 'illegal_state' (executions live: held, waiting), 'store_busy' (other transactions hold
+-- those that wait).
+--
+-- 1. The row of the workspace is locked, so that no setting of it changes meanwhile.
+-- 2. act_gate is locked: rounds that assign at this moment are awaited, and no other round assigns before the commit. After the commit
+--    each assignment is refused until the scheduler has read the act. So no item of the workspace can become held.
+-- 3. The items are counted by statements with new snapshots.
+-- 4. An enqueue that commits after the count leaves an orphan, which the scheduler ends (fail_orphans()).
+-- Items are locked with SKIP LOCKED: a round or an act that holds one may wait for act_gate.
+-- Locks: the workspace, the table act_gate EXCLUSIVE, the items. Callers: delete_workspace(), remove_workspace (queries/deletion.sql).
+CREATE OR REPLACE FUNCTION :schema.remove_workspace(workspace text, fails_waiting boolean, most integer, actor text, why text,
+                                                    OUT status text, OUT held bigint, OUT waiting bigint, OUT failed bigint,
+                                                    OUT more boolean)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    now_us constant bigint := :schema.store_time();
+    owner  integer;
+    lanes  bigint[];
+    ids    uuid[];
+BEGIN
+    failed := 0;
+    more := false;
+    SELECT w.id INTO owner FROM :schema.workspaces w WHERE w.name = workspace FOR UPDATE;
+    IF NOT FOUND THEN
+        status := 'workspace_not_found';
+        RETURN;
+    END IF;
+    LOCK TABLE :schema.act_gate IN EXCLUSIVE MODE;
+    lanes := ARRAY(SELECT :schema.lane_id(g.id, owner, t.on_temporal)
+                   FROM :schema.executor_groups g CROSS JOIN (VALUES (false), (true)) t (on_temporal));
+    SELECT count(*) FILTER (WHERE q.phase = 2), count(*) FILTER (WHERE q.phase <> 2) INTO held, waiting
+    FROM :schema.workflow_execution_queue q WHERE q.due_at IS NULL AND q.lane_id = ANY (lanes);
+    waiting := waiting + (SELECT count(*) FROM :schema.workflow_execution_queue q
+                          WHERE q.due_at IS NOT NULL AND q.lane_id = ANY (lanes));
+    IF held > 0 OR waiting > 0 AND NOT fails_waiting THEN
+        status := 'illegal_state';
+        RETURN;
+    ELSIF waiting > 0 THEN
+        ids := ARRAY(SELECT q.id FROM :schema.workflow_execution_queue q
+                     WHERE q.due_at IS NULL AND q.lane_id = ANY (lanes) AND q.phase = 0 LIMIT most FOR UPDATE SKIP LOCKED);
+        ids := ids || ARRAY(SELECT q.id FROM :schema.workflow_execution_queue q
+                            WHERE q.due_at IS NOT NULL AND q.lane_id = ANY (lanes)
+                            LIMIT most - cardinality(ids) FOR UPDATE SKIP LOCKED);
+        failed := :schema.move_to_history(ids, 'FAILED', 'workspace_deleted',
+                                          'its workspace was deleted' || coalesce(' by ' || actor, '') || coalesce(': ' || why, ''),
+                                          now_us);
+        IF failed = 0 THEN
+            status := 'store_busy';
+            RETURN;
+        END IF;
+    END IF;
+    more := failed < waiting;
+    IF more THEN
+        UPDATE :schema.workspaces w SET paused = true WHERE w.id = owner;
+    ELSE
+        DELETE FROM :schema.workspaces w WHERE w.id = owner;
+        INSERT INTO :schema.deleted_workspaces (id, name, deleted_at, actor, reason) VALUES (owner, workspace, now_us, actor, why);
+        UPDATE :schema.workflow_definitions d SET state = 2 WHERE d.workspace_id = owner;
+    END IF;
+    INSERT INTO :schema.news (at, kind, workspaces) VALUES (now_us, 7, ARRAY[owner]);
+    PERFORM :schema.notify_news();
+    status := 'ok';
+END
+$$;

@@ -1,0 +1,273 @@
+/* Deletion of workspaces, and the state of workflows.
+ *
+ * A deletion is a set of transactions, each of which counts the living items first:
+ *   1. Items that are held refuse it, and items that wait do so unless they are to end. Nothing is changed then.
+ *   2. At most DELETION_BATCH waiting items end FAILED, code `workspace_deleted`.
+ *   3. While more of them wait, the workspace is paused, so that none of them is assigned before the next transaction.
+ *   4. With the last of them the row of the workspace goes, its own workflows are deleted, and the deletion is on record.
+ * Steps 3 and 4 insert an act into the news: the scheduler assigns nothing until it has read it.
+ *
+ * An erasure goes through the whole history by primary key, a bounded number of rows per transaction, because no index
+ * leads from a workspace to its history.
+ *
+ * It never ends a held item, and never touches a living workspace of the same name. Runs in the caller's thread.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "store/refusal.h"
+#include "store/sqlite/sqlite_store.h"
+
+struct id_text {
+    char text[UUID_TEXT_MAX];
+};
+
+static enum weir_status end_deletion(struct write *write, enum weir_status status, struct weir_error *error)
+{
+    if (status != WEIR_OK) {
+        write_undo(write);
+        return status;
+    }
+    return write_finish(write, error);
+}
+
+static enum weir_status find_workspace_to_change(struct write *write, const char *name, int64_t *ret_id,
+                                                 struct weir_error *error)
+{
+    enum weir_status status = connection_read_integer(write->connection, error, ret_id, QUERY_FIND_WORKSPACE, "t", name);
+    if (status == WEIR_NOT_FOUND) {
+        return write_refuse_name(write, QUERY_WORKSPACE_NAMES, WEIR_WORKSPACE_NOT_FOUND, "workspace", name, WORKSPACE_HOW,
+                                 error);
+    }
+    return status;
+}
+
+/* --- deletion --- */
+
+static enum weir_status count_workspace_items(struct write *write, int64_t workspace_id, int64_t *ret_held,
+                                              int64_t *ret_waiting, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_COUNT_LIVING, "i", workspace_id);
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error)) {
+        *ret_held = sqlite3_column_int64(statement, 0);
+        *ret_waiting = sqlite3_column_int64(statement, 1);
+        (void)sqlite3_reset(statement);
+    }
+    return status;
+}
+
+/* Reads the ids first: the ends change the indexes that the query reads. */
+static enum weir_status read_waiting_ids(struct write *write, int64_t workspace_id, struct id_text ids[DELETION_BATCH],
+                                         size_t *ret_count, struct weir_error *error)
+{
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_WAITING_OF_WORKSPACE, "id", workspace_id, DELETION_BATCH);
+    enum weir_status status = WEIR_OK;
+    size_t count = 0;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (connection_step(write->connection, statement, &status, error)) {
+        INVARIANT(count < DELETION_BATCH);
+        text_copy(ids[count++].text, sizeof ids[0].text, column_text(statement, 0));
+    }
+    *ret_count = count;
+    return status;
+}
+
+static enum weir_status fail_waiting_items(struct write *write, const struct workspace_deletion *deletion,
+                                           int64_t workspace_id, size_t *ret_failed, struct weir_error *error)
+{
+    struct id_text ids[DELETION_BATCH];
+    size_t count = 0;
+    char message[REASON_MAX + 256];
+    enum weir_status status = read_waiting_ids(write, workspace_id, ids, &count, error);
+    (void)snprintf(message, sizeof message, "its workspace was deleted%s%s%s%s", deletion->actor == NULL ? "" : " by ",
+                   deletion->actor == NULL ? "" : deletion->actor, deletion->why == NULL ? "" : ": ",
+                   deletion->why == NULL ? "" : deletion->why);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        struct ending ending = {
+            .id = ids[i].text, .state = ITEM_FAILED, .error_code = "workspace_deleted", .error = message};
+        status = item_end(write, &ending, error);
+    }
+    *ret_failed = count;
+    return status;
+}
+
+static enum weir_status remove_workspace_row(struct write *write, const struct workspace_deletion *deletion,
+                                             int64_t workspace_id, struct weir_error *error)
+{
+    enum weir_status status = connection_run(write->connection, error, NULL, QUERY_INSERT_DELETED_WORKSPACE, "ititt",
+                                             workspace_id, deletion->name, write->now_us, deletion->actor, deletion->why);
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_DELETE_WORKFLOWS_OF, "i", workspace_id);
+    }
+    return status == WEIR_OK ? connection_run(write->connection, error, NULL, QUERY_DELETE_WORKSPACE, "i", workspace_id)
+                             : status;
+}
+
+static enum weir_status run_deletion_step(struct write *write, const struct workspace_deletion *deletion,
+                                          struct deletion_step *step, struct weir_error *error)
+{
+    int64_t workspace_id = 0;
+    int64_t held = 0;
+    int64_t waiting = 0;
+    enum weir_status status = find_workspace_to_change(write, deletion->name, &workspace_id, error);
+    if (status == WEIR_OK) {
+        status = count_workspace_items(write, workspace_id, &held, &waiting, error);
+    }
+    if (status == WEIR_OK && (held > 0 || (waiting > 0 && !deletion->fails_waiting))) {
+        return refusal_workspace_lives(deletion->name, waiting, held, error);
+    }
+    if (status == WEIR_OK && waiting > 0) {
+        status = fail_waiting_items(write, deletion, workspace_id, &step->failed, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    step->more = (int64_t)step->failed < waiting;
+    news_act_workspace(&write->news, workspace_id);
+    return step->more ? connection_run(write->connection, error, NULL, QUERY_PAUSE_WORKSPACE, "i", workspace_id)
+                      : remove_workspace_row(write, deletion, workspace_id, error);
+}
+
+enum weir_status sqlite_delete_workspace(struct store *store, const struct workspace_deletion *deletion,
+                                         struct deletion_step *ret_step, struct weir_error *error)
+{
+    INVARIANT(deletion->name != NULL && ret_step != NULL);
+    struct write write;
+    struct deletion_step step = {.failed = 0};
+    enum weir_status status = write_open(store, &write, error);
+    if (status == WEIR_OK) {
+        status = end_deletion(&write, run_deletion_step(&write, deletion, &step, error), error);
+    }
+    if (status == WEIR_OK) {
+        *ret_step = step;
+    }
+    return status;
+}
+
+/* --- erasure --- */
+
+/* Reads the next rows of the history, and keeps the ids of those that are to go. */
+static enum weir_status read_rows_to_erase(struct write *write, const char *name, struct erasure_step *step,
+                                           struct id_text ids[ERASURE_BATCH], size_t *ret_count, struct weir_error *error)
+{
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_ROWS_TO_ERASE, "ttd", name, step->after, ERASURE_BATCH);
+    enum weir_status status = WEIR_OK;
+    char last[UUID_TEXT_MAX] = "";
+    size_t count = 0;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (connection_step(write->connection, statement, &status, error)) {
+        text_copy(last, sizeof last, column_text(statement, 0));
+        if (sqlite3_column_int(statement, 1) != 0) {
+            INVARIANT(count < ERASURE_BATCH);
+            text_copy(ids[count++].text, sizeof ids[0].text, last);
+        }
+    }
+    step->more = last[0] != '\0';
+    text_copy(step->after, sizeof step->after, last);
+    *ret_count = count;
+    return status;
+}
+
+/* After the last row: keys, workflows, and the record of the erasure. */
+static enum weir_status complete_erasure(struct write *write, const char *name, struct weir_error *error)
+{
+    enum weir_status status = connection_run(write->connection, error, NULL, QUERY_ERASE_KEYS, "t", name);
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_ERASE_WORKFLOWS, "t", name);
+    }
+    return status == WEIR_OK ? connection_run(write->connection, error, NULL, QUERY_NOTE_ERASURE, "ti", name, write->now_us)
+                             : status;
+}
+
+static enum weir_status run_erasure_step(struct write *write, const char *name, struct erasure_step *step,
+                                         struct weir_error *error)
+{
+    struct id_text ids[ERASURE_BATCH];
+    size_t count = 0;
+    int64_t id = 0;
+    enum weir_status status =
+        connection_read_integer(write->connection, error, &id, QUERY_FIND_DELETED_WORKSPACE, "t", name);
+    if (status == WEIR_NOT_FOUND) {
+        return write_refuse_name(write, QUERY_WORKSPACE_NAMES, WEIR_WORKSPACE_NOT_FOUND, "workspace", name, WORKSPACE_HOW,
+                                 error);
+    }
+    if (status == WEIR_OK) {
+        status = read_rows_to_erase(write, name, step, ids, &count, error);
+    }
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        bool purged = false;
+        status = purge_execution(write->connection, ids[i].text, &purged, error);
+        step->erased += purged;
+    }
+    return status == WEIR_OK && !step->more ? complete_erasure(write, name, error) : status;
+}
+
+enum weir_status sqlite_erase_workspace(struct store *store, const char *name, struct erasure_step *step,
+                                        struct weir_error *error)
+{
+    INVARIANT(name != NULL && step != NULL);
+    struct write write;
+    struct erasure_step next = *step;
+    next.erased = 0;
+    enum weir_status status = write_open(store, &write, error);
+    if (status == WEIR_OK) {
+        status = end_deletion(&write, run_erasure_step(&write, name, &next, error), error);
+    }
+    if (status == WEIR_OK) {
+        *step = next;
+    }
+    return status;
+}
+
+/* --- workflows --- */
+
+static enum weir_status refuse_unknown_workflow(struct write *write, const char *name, int64_t owner,
+                                                struct weir_error *error)
+{
+    return write_refuse_names(
+        write, connection_bind(write->connection, NULL, QUERY_WORKFLOW_NAMES_OF, "i", owner), WEIR_WORKFLOW_NOT_FOUND,
+        owner == 0 ? "workflow of all workspaces" : "workflow of this workspace", name, WORKFLOW_HOW, error);
+}
+
+static enum weir_status change_workflow_state(struct write *write, const char *name, const char *workspace,
+                                              enum workflow_state state, struct weir_error *error)
+{
+    int64_t owner = 0;
+    int64_t number = 0;
+    enum weir_status status = workspace == NULL ? WEIR_OK : find_workspace_to_change(write, workspace, &owner, error);
+    if (status == WEIR_OK) {
+        status = connection_read_integer(write->connection, error, &number, QUERY_WORKFLOW_EXISTS, "ti", name, owner);
+        if (status == WEIR_NOT_FOUND) {
+            return refuse_unknown_workflow(write, name, owner, error);
+        }
+    }
+    if (status == WEIR_OK && state == WORKFLOW_DELETED) {
+        status = connection_read_integer(write->connection, error, &number, QUERY_LIVING_OF_WORKFLOW, "ti", name, owner);
+        if (status == WEIR_OK && number > 0) {
+            return refusal_workflow_lives(name, number, error);
+        }
+    }
+    return status == WEIR_OK
+               ? connection_run(write->connection, error, NULL, QUERY_SET_WORKFLOW_STATE, "tid", name, owner, (int)state)
+               : status;
+}
+
+enum weir_status sqlite_set_workflow_state(struct store *store, const char *name, const char *workspace,
+                                           enum workflow_state state, struct weir_error *error)
+{
+    INVARIANT(name != NULL);
+    struct write write;
+    enum weir_status status = write_open(store, &write, error);
+    return status == WEIR_OK ? end_deletion(&write, change_workflow_state(&write, name, workspace, state, error), error)
+                             : status;
+}

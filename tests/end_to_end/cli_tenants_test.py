@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Workspaces that are deleted, and workflows that are disabled and deleted, by the command line under a running node.
+
+usage: cli_tenants_test.py BINARY [TEST ...]
+"""
+
+import sys
+
+from harness import assert_error, run_tests
+
+
+def a_workspace_is_deleted_under_a_running_node(weir):
+    weir.make_store()
+    weir.spawn('serve', '--allow-exec', '-q')
+    done = weir.enqueue()
+    weir.good('wait', done)
+    waiting = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h')
+    assert_error(weir.run('workspace', 'delete', 'acme', '-n'), 4, 'illegal_state', '1 waiting')
+    assert_error(weir.run('workspace', 'delete', 'acme', '--fail-waiting'), 2, 'invalid_argument', '--yes')
+    assert_error(weir.run('workspace', 'delete', 'acme', '--yes'), 4, 'illegal_state', '--fail-waiting')
+    answer = weir.good('workspace', 'delete', 'acme', '--fail-waiting', '--reason', 'left us', '--yes', '--json').json()
+    assert answer == {'act': 'workspace delete', 'name': 'acme', 'failed': 1, 'erased': 0, 'dry_run': False}, answer
+    shown = weir.good('show', waiting, '--json').json()
+    assert shown['status'] == 'FAILED' and shown['error_code'] == 'workspace_deleted' and 'left us' in shown['error']
+    for words in (('show', done), ('show', waiting), ('list',), ('why', done), ('list', '--json')):
+        weir.good(*words)
+    assert_error(weir.run('enqueue', '-w', 'acme', 'hello'), 3, 'workspace_not_found')
+    assert_error(weir.run('workspace', 'delete', 'acme', '--yes'), 3, 'workspace_not_found')
+    weir.good('wait', weir.enqueue('-w', 'tiny', 'hello'))
+    weir.good('workspace', 'set', 'acme', '-q')
+    weir.good('wait', weir.enqueue())
+    assert 'erased: 3' in weir.good('workspace', 'delete', 'acme', '--erase', '--yes').err
+    assert_error(weir.run('show', done), 3, 'execution_not_found')
+    weir.good('store', 'check')
+
+
+def a_workflow_is_disabled_enabled_and_deleted(weir):
+    weir.make_store()
+    id = weir.enqueue()
+    assert 'would be' in weir.good('workflow', 'disable', 'hello', '-n').err
+    assert 'disabled' in weir.good('workflow', 'disable', 'hello').err
+    assert weir.items('workflow', 'list')[0]['disabled'] is True and 'disabled' in weir.good('workflow', 'list').out
+    assert_error(weir.run('enqueue', '-w', 'acme', 'hello'), 4, 'workflow_disabled', 'weir workflow enable hello')
+    assert_error(weir.run('workflow', 'delete', 'hello'), 4, 'illegal_state', '1 executions')
+    assert_error(weir.run('workflow', 'disable', 'helo'), 3, 'workflow_not_found', 'hello')
+    assert_error(weir.run('workflow', 'disable', 'hello', '-w', 'acme'), 3, 'workflow_not_found')
+    weir.good('cancel', id, '-q')
+    assert weir.good('workflow', 'delete', 'hello', '--json').json()['state'] == 'deleted'
+    assert_error(weir.run('enqueue', '-w', 'acme', 'hello'), 3, 'workflow_not_found')
+    assert weir.good('show', id, '--json').json()['workflow'] == 'hello'
+    assert weir.good('workflow', 'apply', 'hello.yaml').out == 'hello v2 new\n'
+    weir.enqueue()
+
+
+if __name__ == '__main__':
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))
