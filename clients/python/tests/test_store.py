@@ -83,3 +83,33 @@ def test_an_act_on_many(store):
         store.act('cancel')
     with pytest.raises(ValueError, match='delete'):
         store.act('delete', workspace='acme')
+
+
+def test_a_workspace_is_deleted(store):
+    first = store.enqueue('acme', 'nap')
+    with pytest.raises(weir.Error) as refused:
+        store.delete_workspace('acme')
+    assert refused.value.status == 'illegal_state'
+    assert store.delete_workspace('acme', fail_waiting=True, reason='left us') == (1, 0)
+    assert store.show(first)['error_code'] == 'workspace_deleted'
+    with pytest.raises(weir.NotFound):
+        store.enqueue('acme', 'nap')
+    assert store.delete_workspace('acme', erase=True) == (0, 1)
+    with pytest.raises(weir.NotFound):
+        store.show(first)
+
+
+def test_a_workflow_is_disabled_and_deleted(store):
+    store.disable_workflow('nap')
+    with pytest.raises(weir.Error) as refused:
+        store.enqueue('acme', 'nap')
+    assert refused.value.status == 'workflow_disabled'
+    store.enable_workflow('nap')
+    id = store.enqueue('acme', 'nap')
+    with pytest.raises(weir.Error) as refused:
+        store.delete_workflow('nap')
+    assert refused.value.status == 'illegal_state'
+    store.cancel(id)
+    store.delete_workflow('nap')
+    with pytest.raises(weir.NotFound):
+        store.enqueue('acme', 'nap')

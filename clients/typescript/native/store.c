@@ -369,6 +369,36 @@ static enum weir_status run_pause_workspace(struct task *task)
     return weir_pause_workspace(task->store->weir, task->arguments[0].text, task->arguments[1].number != 0, &task->error);
 }
 
+static enum weir_status run_delete_workspace(struct task *task)
+{
+    const struct argument *arguments = task->arguments;
+    struct weir_workspace_deletion deletion = {.name = arguments[0].text,
+                                               .fail_waiting = arguments[1].number != 0,
+                                               .erase = arguments[2].number != 0,
+                                               .reason = arguments[3].text};
+    struct weir_deleted deleted = {.failed = 0};
+    enum weir_status status = weir_delete_workspace(task->store->weir, &deletion, &deleted, &task->error);
+    task->number = (int64_t)deleted.failed;
+    return status;
+}
+
+/* How many waiting executions were ended. */
+static napi_value finish_delete_workspace(napi_env env, struct task *task)
+{
+    return make_number(env, task->number);
+}
+
+static enum weir_status run_disable_workflow(struct task *task)
+{
+    return weir_disable_workflow(task->store->weir, task->arguments[0].text, task->arguments[1].text,
+                                 task->arguments[2].number != 0, &task->error);
+}
+
+static enum weir_status run_delete_workflow(struct task *task)
+{
+    return weir_delete_workflow(task->store->weir, task->arguments[0].text, task->arguments[1].text, &task->error);
+}
+
 static enum weir_status run_set_plan(struct task *task)
 {
     return weir_set_plan(task->store->weir, task->arguments[0].text, task->arguments[1].number,
@@ -410,6 +440,9 @@ const struct method store_methods[] = {
     OF_STORE("publish", "ss", run_publish, finish_publish),
     OF_STORE("setWorkspace", "szi", run_set_workspace, NULL),
     OF_STORE("pauseWorkspace", "si", run_pause_workspace, NULL),
+    OF_STORE("deleteWorkspace", "siiz", run_delete_workspace, finish_delete_workspace),
+    OF_STORE("disableWorkflow", "szi", run_disable_workflow, NULL),
+    OF_STORE("deleteWorkflow", "sz", run_delete_workflow, NULL),
     OF_STORE("setPlan", "sii", run_set_plan, NULL),
 };
 const size_t store_method_count = sizeof store_methods / sizeof *store_methods;

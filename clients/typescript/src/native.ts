@@ -50,6 +50,16 @@ export interface Native {
   publish(store: StoreHandle, definition: string, source: string): Promise<number>;
   setWorkspace(store: StoreHandle, name: string, plan: string | null, maxConcurrent: number): Promise<void>;
   pauseWorkspace(store: StoreHandle, name: string, paused: number): Promise<void>;
+  /** How many waiting executions were ended. */
+  deleteWorkspace(
+    store: StoreHandle,
+    name: string,
+    failWaiting: number,
+    erase: number,
+    reason: string | null,
+  ): Promise<number>;
+  disableWorkflow(store: StoreHandle, name: string, workspace: string | null, disabled: number): Promise<void>;
+  deleteWorkflow(store: StoreHandle, name: string, workspace: string | null): Promise<void>;
   setPlan(store: StoreHandle, name: string, maxConcurrent: number, weight: number): Promise<void>;
   createNode(store: StoreHandle, names: string[], deliver: DeliverFunction): NodeHandle;
   openNode(

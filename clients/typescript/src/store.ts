@@ -247,6 +247,32 @@ export class Store {
     await this.#call((store) => native.pauseWorkspace(store, name, 0));
   }
 
+  /**
+   * Deletes a workspace and returns how many waiting executions were ended. Refused while executions run, or wait without
+   * `failWaiting`. `erase` removes its history.
+   */
+  async deleteWorkspace(
+    name: string,
+    options: { failWaiting?: boolean; erase?: boolean; reason?: string } = {},
+  ): Promise<number> {
+    const { failWaiting = false, erase = false, reason = null } = options;
+    return this.#call((store) => native.deleteWorkspace(store, name, Number(failWaiting), Number(erase), reason));
+  }
+
+  /** It takes no new executions; what is in the queue goes on. `workspace`: its owner, if it has one. */
+  async disableWorkflow(name: string, workspace?: string): Promise<void> {
+    await this.#call((store) => native.disableWorkflow(store, name, workspace ?? null, 1));
+  }
+
+  async enableWorkflow(name: string, workspace?: string): Promise<void> {
+    await this.#call((store) => native.disableWorkflow(store, name, workspace ?? null, 0));
+  }
+
+  /** Refused while executions of it have not ended. A worker that has the function publishes it again. */
+  async deleteWorkflow(name: string, workspace?: string): Promise<void> {
+    await this.#call((store) => native.deleteWorkflow(store, name, workspace ?? null));
+  }
+
   /** Makes or changes a plan; a new one needs `maxConcurrent`. */
   async setPlan(name: string, options: { maxConcurrent?: number; weight?: number } = {}): Promise<void> {
     await this.#call((store) => native.setPlan(store, name, options.maxConcurrent ?? 0, options.weight ?? 0));

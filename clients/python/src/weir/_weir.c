@@ -292,6 +292,51 @@ static PyObject *store_pause_workspace(struct store *self, PyObject *args)
     return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
 }
 
+static PyObject *store_delete_workspace(struct store *self, PyObject *args)
+{
+    int fail_waiting;
+    int erase;
+    struct weir_workspace_deletion deletion = {.name = NULL};
+    struct weir_deleted deleted = {.failed = 0};
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "sppz:delete_workspace", &deletion.name, &fail_waiting, &erase, &deletion.reason)) {
+        return NULL;
+    }
+    deletion.fail_waiting = fail_waiting != 0;
+    deletion.erase = erase != 0;
+    enum weir_status status;
+    CALL_STORE(self, status, weir_delete_workspace(weir, &deletion, &deleted, &error));
+    return status == WEIR_OK ? Py_BuildValue("nn", (Py_ssize_t)deleted.failed, (Py_ssize_t)deleted.erased)
+                             : raise_error(status, &error);
+}
+
+static PyObject *store_disable_workflow(struct store *self, PyObject *args)
+{
+    const char *name;
+    const char *workspace;
+    int disabled;
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "szp:disable_workflow", &name, &workspace, &disabled)) {
+        return NULL;
+    }
+    enum weir_status status;
+    CALL_STORE(self, status, weir_disable_workflow(weir, name, workspace, disabled != 0, &error));
+    return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
+}
+
+static PyObject *store_delete_workflow(struct store *self, PyObject *args)
+{
+    const char *name;
+    const char *workspace;
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "sz:delete_workflow", &name, &workspace)) {
+        return NULL;
+    }
+    enum weir_status status;
+    CALL_STORE(self, status, weir_delete_workflow(weir, name, workspace, &error));
+    return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
+}
+
 typedef enum weir_status look_function(struct weir *weir, const char *id, char **ret_json, struct weir_error *error);
 
 static PyObject *look(struct store *self, PyObject *args, look_function *function)
@@ -460,6 +505,9 @@ static PyMethodDef store_methods[] = {METHOD("enqueue", store_enqueue, METH_VARA
                                       METHOD("set_workspace", store_set_workspace, METH_VARARGS),
                                       METHOD("set_plan", store_set_plan, METH_VARARGS),
                                       METHOD("pause_workspace", store_pause_workspace, METH_VARARGS),
+                                      METHOD("delete_workspace", store_delete_workspace, METH_VARARGS),
+                                      METHOD("disable_workflow", store_disable_workflow, METH_VARARGS),
+                                      METHOD("delete_workflow", store_delete_workflow, METH_VARARGS),
                                       METHOD("show", store_show, METH_VARARGS),
                                       METHOD("why", store_why, METH_VARARGS),
                                       METHOD("wait", store_wait, METH_VARARGS),

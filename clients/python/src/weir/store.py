@@ -311,6 +311,26 @@ class Store:
     def resume_workspace(self, name: str) -> None:
         self.native().pause_workspace(name, False)
 
+    def delete_workspace(
+        self, name: str, *, fail_waiting: bool = False, erase: bool = False, reason: str | None = None
+    ) -> tuple[int, int]:
+        """Deletes a workspace; refused while executions run, or wait without `fail_waiting`. `erase` removes its history.
+
+        Returns how many waiting executions were ended, and how many ended ones were erased.
+        """
+        return self.native().delete_workspace(name, fail_waiting, erase, reason)
+
+    def disable_workflow(self, name: str, workspace: str | None = None) -> None:
+        """It takes no new executions; what is in the queue goes on. `workspace`: its owner, if it has one."""
+        self.native().disable_workflow(name, workspace, True)
+
+    def enable_workflow(self, name: str, workspace: str | None = None) -> None:
+        self.native().disable_workflow(name, workspace, False)
+
+    def delete_workflow(self, name: str, workspace: str | None = None) -> None:
+        """Refused while executions of it have not ended. A worker that has the function publishes it again."""
+        self.native().delete_workflow(name, workspace)
+
     def set_plan(self, name: str, *, max_concurrent: int = 0, weight: int = 0) -> None:
         """Makes or changes a plan. 0 = as it is; a new plan needs `max_concurrent`."""
         self.native().set_plan(name, max_concurrent, weight)
