@@ -166,5 +166,19 @@ def the_event_of_a_start_has_no_code_of_the_end(weir):
     assert 'code' not in start[0] and end[0]['code'] == 'exec_not_allowed', (start, end)
 
 
+def a_node_that_holds_nothing_any_more_is_drained(weir):
+    weir.make_store()
+    _publish(weir, 'slow', 'while [ ! -e "%s" ]; do sleep 0.05; done' % weir.path('go'))
+    _start_node(weir)
+    id = weir.enqueue('-w', 'acme', 'slow')
+    wait_for('the start', lambda: weir.good('show', id, '--json').json()['status'] == 'DISPATCHED')
+    name = weir.items('node', 'list')[0]['name']
+    weir.good('node', 'drain', name, '-q')
+    wait_for('the order', lambda: weir.items('node', 'list')[0]['state'] == 'draining')
+    weir.write('go', '')
+    wait_for('the end', lambda: weir.items('node', 'list')[0]['state'] == 'drained')
+    assert 'drained' in weir.good('node', 'list').out
+
+
 if __name__ == '__main__':
     sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

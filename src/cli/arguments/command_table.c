@@ -456,6 +456,7 @@ static const struct command commands[] = {
     .name = "node drain", .section = "Operate", .run = verb_node_drain, .marks = COMMAND_CHANGES,
     .summary = "Let a node finish its executions and start no more",
     .example = "weir node drain host-a\n",
+    .details = "`weir node list` shows the node as draining, and as drained once it holds no execution.",
     .arguments = {{.name = "NAME", .help = "name or number of a node"}},
 },
 {

@@ -160,13 +160,29 @@ static enum weir_status add_scheduler_role(struct store *store, json_t *page, st
     return status;
 }
 
-/* Hides old nodes unless --all is given, and adds the role. */
+/* A draining node that holds and runs nothing has done what it was ordered to do. */
+static void mark_drained(json_t *page)
+{
+    size_t i;
+    json_t *node;
+    json_array_foreach(json_object_get(page, "items"), i, node)
+    {
+        const char *state = json_string_value(json_object_get(node, "state"));
+        bool is_empty = field_number(node, "holds", 0) == 0 && field_number(node, "running", 0) == 0;
+        if (state != NULL && strcmp(state, "draining") == 0 && is_empty) {
+            (void)json_object_set_new(node, "state", json_string("drained"));
+        }
+    }
+}
+
+/* Hides old nodes unless --all is given, marks drained ones, and adds the role. */
 static enum weir_status adjust_nodes(const struct invocation *invocation, struct store *store, json_t *page,
                                      struct weir_error *error)
 {
     if (!invocation_has(invocation, "all")) {
         hide_gone(page);
     }
+    mark_drained(page);
     return add_scheduler_role(store, page, error);
 }
 
