@@ -148,7 +148,7 @@ def a_misspelt_command_gets_the_nearest_one(weir):
                         (('help', 'enqueu'), 'weir enqueue'), (('completion', 'bsh'), 'bash'),
                         (('serve', '--engine', 'inprocess'), 'in_process')):
         assert_error(weir.run(*words), 2, 'invalid_argument', hint)
-    assert_error(weir.run(), 2, 'invalid_argument', 'weir help')
+    assert_error(weir.run('-q'), 2, 'invalid_argument', 'weir help')
 
 
 def the_command_reference_is_current(weir):
@@ -176,8 +176,8 @@ def flags_stand_anywhere_and_only_once(weir):
     weir.good('--where', 'workspace=acme', 'list', '--', )
     assert_error(weir.run('list', '-w', 'acme', '-w', 'tiny'), 2, 'invalid_argument', 'twice')
     assert 'contradict' in weir.run('list', '--json', '-o', 'table', code=2).err
-    assert_error(weir.run('show'), 2, 'invalid_argument', 'usage: weir show ID')
-    assert_error(weir.run('show', 'a', 'b'), 2, 'invalid_argument', 'usage: weir show ID')
+    assert_error(weir.run('wait'), 2, 'invalid_argument', 'usage: weir wait ID')
+    assert_error(weir.run('wait', 'a', 'b'), 2, 'invalid_argument', 'usage: weir wait ID')
     assert_error(weir.run('serve', '--dry-run'), 2, 'invalid_argument', 'dry')
 
 

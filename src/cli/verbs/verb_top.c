@@ -174,10 +174,10 @@ static void print_top_foot(struct top *top)
                      output_safe(top->output, top->asked));
         break;
     case QUESTION_HELP:
-        output_print(top->output, "j k: move   p: pause or resume the workspace (asks)   q: quit   ?: less\n");
+        output_print(top->output, "j k: move  p: pause or resume (asks)  q: quit  ?: less\n");
         break;
     case QUESTION_NONE:
-        output_print(top->output, "%s\n", top->note[0] != '\0' ? top->note : "j k p q ?");
+        output_print(top->output, "%s\n", top->note[0] != '\0' ? top->note : "j/k move  p pause  q quit  ? help");
         break;
     }
 }

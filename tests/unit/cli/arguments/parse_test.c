@@ -130,10 +130,10 @@ static void a_misspelt_name_gets_a_suggestion(void **state)
 static void missing_and_surplus_arguments_are_errors_with_the_usage(void **state)
 {
     (void)state;
-    refuses("show", "needs ID", "usage: weir show ID");
+    refuses("wait", "needs ID", "usage: weir wait ID");
     refuses("show a b", "does not take \"b\"", "usage:");
     refuses("enqueue -w acme", "needs WORKFLOW", "usage: weir enqueue WORKFLOW");
-    refuses("", "no command", "weir help");
+    refuses("-q", "no command", "weir help");
     refuses("workflow", "needs a verb", "apply | list | show");
     refuses("list --limit", "needs a value", "--limit N");
     refuses("list --where --count", "needs a value", "--flag=VALUE");

@@ -54,6 +54,7 @@ static void tables_shorten_ids_first_and_fit(void **state)
     struct table table;
     (void)state;
     open_fixture(&fixture);
+    fixture.output.out_is_terminal = true;
     table_open(&table, &fixture.output, columns, 3);
     table_cell(&table, "0198c2f1-7a3b-7c01-8000-000000000000");
     table_cell(&table, "a name that is much too long");
@@ -76,6 +77,9 @@ static void a_table_wider_than_the_terminal_gets_a_line_for_each_cell(void **sta
     static const char table_of_old[] = "ID                  STATE\n"
                                        "0198c2f1-7a3b-7c01  COMPLETED\n"
                                        "0198c2f1-7a3b-7c02  COMPLETED\n";
+    static const char whole_table[] = "ID                                    STATE\n"
+                                      "0198c2f1-7a3b-7c01-8000-000000000000  COMPLETED\n"
+                                      "0198c2f1-7a3b-7c02-8000-000000000000  COMPLETED\n";
     static const char line_by_line[] = "ID     0198c2f1-7a3b-7c01-8000-000000000000\nSTATE  COMPLETED\n\n"
                                        "ID     0198c2f1-7a3b-7c02-8000-000000000000\nSTATE  COMPLETED\n";
     (void)state;
@@ -93,7 +97,7 @@ static void a_table_wider_than_the_terminal_gets_a_line_for_each_cell(void **sta
         }
         table_close(&table);
         (void)fflush(fixture.out_file);
-        assert_string_equal(fixture.out, i == 1 ? line_by_line : table_of_old);
+        assert_string_equal(fixture.out, i == 0 ? whole_table : i == 1 ? line_by_line : table_of_old);
         close_fixture(&fixture);
     }
 }
@@ -107,6 +111,7 @@ static void wide_characters_take_two_columns(void **state)
     assert_non_null(setlocale(LC_CTYPE, "C.UTF-8"));
     open_fixture(&fixture);
     fixture.output.columns = 14;
+    fixture.output.out_is_terminal = true;
     table_open(&table, &fixture.output, columns, 2);
     table_cell(&table, "acme");
     table_cell(&table, "open");
@@ -130,7 +135,7 @@ static void foreign_text_cannot_control_the_terminal(void **state)
     open_fixture(&fixture);
     assert_string_equal(output_safe(&fixture.output, "a\033[31mb\xe2\x80\xae\n\xc2\x9b"
                                                      "2J"),
-                        "a?[31mb???2J");
+                        "a?[31mb? ?2J");
     assert_string_equal(output_safe(&fixture.output, NULL), "");
     fixture.output.out_is_terminal = true;
     json_t *value = json_pack("{s:s}", "k", "\xe2\x80\xae\xc2\x9b\x7f caf\xc3\xa9 \xf0\x9f\x98\x80");
