@@ -360,6 +360,7 @@ struct weir_node_options {
     int64_t retention_us;                 /* how long ended executions are kept; 0 = 14 days, -1 = for ever */
     int attempts_max;                     /* starts of an execution; 0 = 3 */
     const struct weir_temporal *temporal; /* NULL = executions run in this process; else as workflows on this service */
+    const char *language; /* of this program, for `weir worker list`, like "python 3.11", at most 64 bytes; NULL = C */
 };
 
 /* A Temporal service (docs/temporal.md). A node on it runs the workflows with a `temporal:` section; it has no handlers and

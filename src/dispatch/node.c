@@ -63,6 +63,7 @@ static void fill_settings(struct node *node, const struct node_settings *setting
         (void)snprintf(node->name, sizeof node->name, "%.*s-%ld-%s", NODE_NAME_MAX - 24 - GROUP_NAME_MAX, host,
                        (long)getpid(), node->group);
     }
+    text_copy(node->language, sizeof node->language, settings->language == NULL ? "" : settings->language);
     take_tuning(node, settings);
     s->lease_us = s->lease_us <= 0 ? NODE_LEASE_US : s->lease_us;
     node->clock = s->clock == NULL ? clock_system() : s->clock;
@@ -129,7 +130,22 @@ static enum weir_status check_name_length(const char *what, const char *name, si
 static enum weir_status check_node_names(const struct node_settings *settings, struct weir_error *error)
 {
     enum weir_status status = check_name_length("the node's name", settings->name, NODE_NAME_MAX, error);
-    return status == WEIR_OK ? check_name_length("the node's group", settings->group, GROUP_NAME_MAX, error) : status;
+    if (status == WEIR_OK) {
+        status = check_name_length("the node's group", settings->group, GROUP_NAME_MAX, error);
+    }
+    return status == WEIR_OK ? check_name_length("the node's language", settings->language, NODE_LANGUAGE_MAX, error)
+                             : status;
+}
+
+/* The store gets them with the registration. */
+static enum weir_status take_handlers(struct node *node, const char *handlers, struct weir_error *error)
+{
+    if (handlers == NULL) {
+        return WEIR_OK;
+    }
+    node->handlers = strdup(handlers);
+    atomic_store(&node->shared.handlers_due, true);
+    return node->handlers == NULL ? error_out_of_memory(error) : WEIR_OK;
 }
 
 /* After this node_close() may be called. */
@@ -176,7 +192,10 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
     node->engine = engine;
     node->events = events;
     init_node(node, settings);
-    status = open_loops(node, store, error);
+    status = take_handlers(node, settings->handlers, error);
+    if (status == WEIR_OK) {
+        status = open_loops(node, store, error);
+    }
     if (status != WEIR_OK) {
         node_close(node);
         return status;
@@ -423,5 +442,6 @@ void node_close(struct node *node)
     (void)pthread_mutex_destroy(&node->shared.register_lock);
     (void)pthread_mutex_destroy(&node->shared.lock);
     (void)pthread_mutex_destroy(&node->recorder.reports.lock);
+    free(node->handlers);
     free(node);
 }

@@ -41,6 +41,8 @@ struct node_settings {
     int attempts_max;          /* 0 = ATTEMPTS_MAX_DEFAULT */
     bool exclusive;            /* dispatch.exclusive: assign only while holding processExecutionQueue (beside Riven) */
     uint64_t seed;             /* of the jitter; 0 = from the system */
+    const char *language;      /* of the program around the node, like "python 3.11"; NULL = C */
+    const char *handlers;      /* the names of its handlers, a JSON array; NULL = none */
     const struct clock *clock; /* NULL = the machine's */
 };
 

@@ -77,6 +77,7 @@ struct node_shared {
     _Atomic int64_t next_beat_us; /* boot time; 0 = a heartbeat was requested (loop_request_heartbeat()) */
     atomic_bool lease_lost;
     atomic_bool schedules;       /* this node has the scheduler's role */
+    atomic_bool handlers_due;    /* the store has not all handlers of this node yet */
     atomic_bool has_target;      /* the store has the engine's target: before, this node gets nothing */
     atomic_bool paused;          /* node_pause() */
     atomic_int desired_state;    /* enum desired_state, by an operator */
@@ -229,6 +230,7 @@ struct heartbeat {
     struct engine_target target;               /* the one that the store has, if shared.has_target */
     enum not_accepting reported_not_accepting; /* by the last heartbeat */
     size_t reported_capacity;                  /* by the last heartbeat */
+    int64_t offered_us;                        /* boot time of the last record of its handlers */
     int64_t seen_store_us;                     /* store time of that heartbeat; 0 = none under this id */
 };
 
@@ -272,6 +274,8 @@ struct node {
     char name[NODE_NAME_MAX + 1];
     char group[GROUP_NAME_MAX + 1];
     char boot_id[128];
+    char *handlers;                       /* a JSON array of names, or NULL = none */
+    char language[NODE_LANGUAGE_MAX + 1]; /* "" = C */
     const struct clock *clock;
     struct engine *engine;
     struct event_bus *events;

@@ -113,10 +113,27 @@ static enum weir_status open_node_engine(struct weir_node *node, const struct we
     return assemble_engine("in_process", &engine_options, &node->engine, error);
 }
 
-/* The setting 0 of the public options is the default of the node, too. */
+/* The names of the handlers as a JSON array; NULL when out of memory. */
+static char *handler_names(const struct weir_handler *handlers, size_t count)
+{
+    json_t *names = json_array();
+    bool is_fine = names != NULL;
+    for (size_t i = 0; i < count && is_fine; i++) {
+        is_fine = json_array_append_new(names, json_string(handlers[i].name)) == 0;
+    }
+    char *text = is_fine ? json_dumps(names, JSON_COMPACT) : NULL;
+    json_decref(names);
+    return text;
+}
+
+/* The setting 0 of the public options is the default of the node, too. The engine has checked the handlers. */
 static enum weir_status open_inner_node(struct weir_node *node, const struct weir_node_options *options,
                                         struct weir_error *error)
 {
+    char *names = handler_names(options->handlers, options->handler_count);
+    if (names == NULL) {
+        return error_out_of_memory(error);
+    }
     struct node_settings settings = {.name = options->name,
                                      .group = options->group,
                                      .poll_interval_us = options->poll_interval_us,
@@ -124,8 +141,12 @@ static enum weir_status open_inner_node(struct weir_node *node, const struct wei
                                      .stuck_after_us = options->stuck_after_us,
                                      .retention_us = options->retention_us,
                                      .stop_grace_us = options->stop_grace_us,
-                                     .attempts_max = options->attempts_max};
-    return node_open(node->store, node->engine, &node->weir->events, &settings, &node->node, error);
+                                     .attempts_max = options->attempts_max,
+                                     .language = options->language,
+                                     .handlers = options->handler_count > 0 ? names : NULL};
+    enum weir_status status = node_open(node->store, node->engine, &node->weir->events, &settings, &node->node, error);
+    free(names);
+    return status;
 }
 
 enum weir_status weir_node_open(struct weir *weir, const struct weir_node_options *options, struct weir_node **ret_node,

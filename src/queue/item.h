@@ -41,6 +41,8 @@ enum item_state {
     X(REASON_NO_NODE_FOR_ENGINE, "no_node_for_engine",                                                                     \
       "no node of its group has the engine that it needs or, once it was started, the service to ask; a slot stays taken") \
     X(REASON_ENGINE_UNREACHABLE, "engine_unreachable", "no node of its group reaches its engine")                          \
+    X(REASON_NO_WORKER, "no_worker",                                                                                       \
+      "no live node of its group has the handlers that it needs; it starts when one comes up")                             \
     X(REASON_NO_SCHEDULER, "no_scheduler", "no node schedules, so nothing is assigned")                                    \
     X(REASON_WORKSPACE_AT_CAPACITY, "workspace_at_capacity", "its workspace uses all the slots of its plan")               \
     X(REASON_READY, "ready", "nothing holds it back; it starts when its turn comes")

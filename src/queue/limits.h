@@ -20,6 +20,7 @@ enum {
     PLAN_NAME_MAX = 64,                  /* bytes */
     NODE_NAME_MAX = 128,                 /* bytes */
     GROUP_NAME_MAX = 64,                 /* bytes */
+    NODE_LANGUAGE_MAX = 64,              /* bytes */
     STEP_ID_MAX = 64,                    /* bytes */
     LOCK_NAME_MAX = 64,                  /* bytes: the width of shedlock.name */
     IDEMPOTENCY_KEY_MAX = 255,           /* bytes */
@@ -54,6 +55,8 @@ enum {
 };
 #define RETRY_BACKOFF_US (1 * MICROSECONDS_PER_SECOND) /* before the second start; doubles */
 #define RETRY_BACKOFF_MAX_US (300 * MICROSECONDS_PER_SECOND)
+#define WORKER_ELSEWHERE_US MICROSECONDS_PER_SECOND      /* an item of which another node has the handlers is tried again */
+#define OFFER_AGAIN_US (60 * MICROSECONDS_PER_SECOND)    /* a node looks this often for items that wait for its handlers */
 #define DEFERRAL_MAX_US (3600 * MICROSECONDS_PER_SECOND) /* an item that no node can run is tried at least this often */
 
 /* --- times --- */

@@ -60,6 +60,7 @@ struct store_driver {
                                struct weir_error *);
     enum weir_status (*node_start)(struct store *, const struct node_options *, int64_t *, struct weir_error *);
     enum weir_status (*node_target)(struct store *, int64_t, const struct engine_target *, struct weir_error *);
+    enum weir_status (*node_handlers)(struct store *, int64_t, const struct node_handlers *, bool *, struct weir_error *);
     enum weir_status (*node_beat)(struct store *, int64_t, struct node_beat *, struct weir_error *);
     enum weir_status (*node_stop)(struct store *, int64_t, bool, struct weir_error *);
     enum weir_status (*desired_state)(struct store *, const char *, enum desired_state, struct weir_error *);
@@ -126,8 +127,12 @@ struct definition_facts {
     int attempts_max;                        /* 0 = not said */
     char executor_group[GROUP_NAME_MAX + 1]; /* "" = not said */
     bool on_temporal;                        /* it has `temporal:`, and no steps */
+    char *handlers;                          /* the handlers that its steps name, as a JSON array; owned */
 };
-void definition_facts_read(const char *text, struct definition_facts *ret_facts);
+/* `text` may be no definition: then it has no facts. WEIR_OUT_OF_MEMORY only. */
+WEIR_MUST_CHECK enum weir_status definition_facts_read(const char *text, struct definition_facts *ret_facts,
+                                                       struct weir_error *error);
+void definition_facts_close(struct definition_facts *facts);
 
 /* The drivers that this build knows, NULL-terminated; defined in assemble.c, the only file that names them. */
 extern const struct store_driver *const store_drivers[];

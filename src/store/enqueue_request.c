@@ -141,16 +141,60 @@ enum weir_status enqueue_requests_check(const struct enqueue_request *requests, 
     return WEIR_OK;
 }
 
-void definition_facts_read(const char *text, struct definition_facts *ret_facts)
+/* Adds the name unless the list has it already. */
+static bool list_handler(json_t *handlers, const json_t *name)
+{
+    size_t i;
+    json_t *listed;
+    json_array_foreach(handlers, i, listed)
+    {
+        if (json_equal(listed, name)) {
+            return true;
+        }
+    }
+    return json_array_append(handlers, (json_t *)name) == 0;
+}
+
+/* The handlers of the steps, each once, as JSON text; NULL when out of memory. */
+static char *list_handlers(const json_t *definition)
+{
+    const char *key;
+    json_t *step;
+    json_t *handlers = json_array();
+    bool is_fine = handlers != NULL;
+    json_object_foreach(json_object_get(definition, "steps"), key, step)
+    {
+        const json_t *name = json_object_get(step, "handler");
+        is_fine = is_fine && (!json_is_string(name) || list_handler(handlers, name));
+    }
+    char *text = is_fine ? json_dumps(handlers, JSON_COMPACT) : NULL;
+    json_decref(handlers);
+    return text;
+}
+
+enum weir_status definition_facts_read(const char *text, struct definition_facts *ret_facts, struct weir_error *error)
 {
     INVARIANT(text != NULL && ret_facts != NULL);
     json_t *value = NULL;
-    *ret_facts = (struct definition_facts){.attempts_max = 0};
+    struct definition_facts facts = {.attempts_max = 0};
     if (json_read(text, strlen(text), &value, NULL) == WEIR_OK) {
         const char *group = json_string_value(json_object_get(value, "executor_group"));
-        ret_facts->attempts_max = (int)json_integer_value(json_object_get(value, "attempts"));
-        text_copy(ret_facts->executor_group, sizeof ret_facts->executor_group, group != NULL ? group : "");
-        ret_facts->on_temporal = json_object_get(value, "temporal") != NULL;
-        json_decref(value);
+        facts.attempts_max = (int)json_integer_value(json_object_get(value, "attempts"));
+        text_copy(facts.executor_group, sizeof facts.executor_group, group != NULL ? group : "");
+        facts.on_temporal = json_object_get(value, "temporal") != NULL;
     }
+    facts.handlers = list_handlers(value);
+    json_decref(value);
+    if (facts.handlers == NULL) {
+        return error_out_of_memory(error);
+    }
+    *ret_facts = facts;
+    return WEIR_OK;
+}
+
+void definition_facts_close(struct definition_facts *facts)
+{
+    INVARIANT(facts != NULL);
+    free(facts->handlers);
+    facts->handlers = NULL;
 }

@@ -316,6 +316,13 @@ enum weir_status store_node_target(struct store *store, int64_t node_id, const s
     CALL(store, "node_target", error, store->driver->node_target(store, node_id, target, detail));
 }
 
+enum weir_status store_node_handlers(struct store *store, int64_t node_id, const struct node_handlers *handlers,
+                                     bool *ret_more, struct weir_error *error)
+{
+    INVARIANT(handlers != NULL && handlers->names != NULL && ret_more != NULL);
+    CALL(store, "node_handlers", error, store->driver->node_handlers(store, node_id, handlers, ret_more, detail));
+}
+
 enum weir_status store_node_beat(struct store *store, int64_t node_id, struct node_beat *beat, struct weir_error *error)
 {
     INVARIANT(beat != NULL);

@@ -401,6 +401,18 @@ WEIR_MUST_CHECK enum weir_status store_node_start(struct store *store, const str
 WEIR_MUST_CHECK enum weir_status store_node_target(struct store *store, int64_t node_id, const struct engine_target *target,
                                                    struct weir_error *error);
 
+/* The handlers of a node, as it has them from now on: the whole list takes the place of the one before. */
+struct node_handlers {
+    const char *language; /* of the program around the node, like "python 3.11"; NULL = C */
+    const char *names;    /* a JSON array of names; "[]" = none */
+};
+enum { WAKE_BATCH = 5000 };
+/* Records them, and makes up to WAKE_BATCH items due that wait because no node had their handlers and that this node can
+ * run. *ret_more: more of them wait, call again. WEIR_STALE_FENCE: the node is dead or stopped. */
+WEIR_MUST_CHECK enum weir_status store_node_handlers(struct store *store, int64_t node_id,
+                                                     const struct node_handlers *handlers, bool *ret_more,
+                                                     struct weir_error *error);
+
 /* The orders of an operator to a node; kept in its row, answered with each heartbeat. */
 enum desired_state { NODE_RUN, NODE_PAUSE, NODE_DRAIN, NODE_STOP };
 const char *desired_state_name(enum desired_state desired_state);
@@ -679,14 +691,19 @@ WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const ch
  * how many live in its group) and "paused_node" (of no_node_in_group, whose live nodes claim nothing: the name of one that
  * an operator has paused and can resume, else null) ...}. Of no_scheduler "scheduler_since", "scheduler_node" (the last
  * one) and "scheduler_why": "lease over", "left", "free", or "awaits the lock" of a scheduler with dispatch.exclusive. Of
+ * an item that is PENDING or CLAIMED, and whose definition has handlers, "handlers_missing" (those that no live node of its
+ * group has, or all when no node has all; [] = a node has all), "group_nodes" (the live nodes of its group), "last_worker"
+ * and "last_worker_language" (the node that had all of them last) and "no_worker_since" (its last heartbeat). Of
  * ready and no_scheduler "lock_holder" and "lock_until" while the lock processExecutionQueue is held, without which such a
  * node starts nothing. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
  * "pending_reasons": {reason: n}, "workspaces": [...], "groups": [{"name", "paused", "pending", "oldest_pending_age_us"}],
  * "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by pressure, and
- * STATUS_GROUPS_MOST executor groups. */
-enum { STATUS_GROUPS_MOST = 100 };
+ * STATUS_GROUPS_MOST executor groups. "no_worker": the workflows whose items wait because no live node has their handlers,
+ * [{"workflow", "executor_group", "waiting", and the keys of no_worker in store_why()}], at most STATUS_UNSERVED_MOST. An
+ * item counts here and as `no_worker` once a node has put it back; before, it counts as ready. */
+enum { STATUS_GROUPS_MOST = 100, STATUS_UNSERVED_MOST = 20 };
 WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status,
                                               struct weir_error *error);
 

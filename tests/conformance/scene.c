@@ -119,6 +119,9 @@ int64_t scene_add_node_with_engine(struct scene *scene, const char *name, const 
     int64_t node = 0;
     scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));
     assert_true(node > 0);
+    bool more;
+    struct node_handlers handlers = {.names = "[\"noop\"]"}; /* those of scene_publish() */
+    scene_ok(scene, store_node_handlers(scene->store, node, &handlers, &more, &scene->error));
     return node;
 }
 

@@ -243,6 +243,12 @@ static enum weir_status faulty_node_target(struct store *store, int64_t node_id,
     THROUGH("node_target", real->node_target(store, node_id, target, error));
 }
 
+static enum weir_status faulty_node_handlers(struct store *store, int64_t node_id, const struct node_handlers *handlers,
+                                             bool *ret_more, struct weir_error *error)
+{
+    THROUGH("node_handlers", real->node_handlers(store, node_id, handlers, ret_more, error));
+}
+
 static enum weir_status faulty_node_beat(struct store *store, int64_t node_id, struct node_beat *beat,
                                          struct weir_error *error)
 {
@@ -333,6 +339,7 @@ void faulty_store_wrap(struct simulation *simulation, struct store *store)
     faulty.record = faulty_record;
     faulty.node_start = faulty_node_start;
     faulty.node_target = faulty_node_target;
+    faulty.node_handlers = faulty_node_handlers;
     faulty.node_beat = faulty_node_beat;
     faulty.node_stop = faulty_node_stop;
     faulty.recover = faulty_recover;

@@ -55,6 +55,25 @@ enum weir_status postgres_node_target(struct store *store, int64_t node_id, cons
     return status;
 }
 
+enum weir_status postgres_node_handlers(struct store *store, int64_t node_id, const struct node_handlers *handlers,
+                                        bool *ret_more, struct weir_error *error)
+{
+    INVARIANT(node_id > 0 && handlers != NULL && ret_more != NULL);
+    PGresult *result = NULL;
+    enum weir_status status = postgres_require_writable(store, error);
+    if (status == WEIR_OK) {
+        status = link_write(link_of(store), error, &result, QUERY_NODE_HANDLERS, "ittd", node_id, handlers->language,
+                            handlers->names, (int)WAKE_BATCH);
+    }
+    if (status == WEIR_OK && result_int(result, 0, 0) == 0) {
+        status = refusal_node_ended(node_id, error);
+    } else if (status == WEIR_OK) {
+        *ret_more = result_int(result, 0, 1) == WAKE_BATCH;
+    }
+    PQclear(result);
+    return status;
+}
+
 static const char *const desired_state_names[] = {
     [NODE_RUN] = "run", [NODE_PAUSE] = "pause", [NODE_DRAIN] = "drain", [NODE_STOP] = "stop"};
 

@@ -181,6 +181,7 @@ const struct store_driver postgres_store_driver = {
     .record = postgres_record,
     .node_start = postgres_node_start,
     .node_target = postgres_node_target,
+    .node_handlers = postgres_node_handlers,
     .node_beat = postgres_node_beat,
     .node_stop = postgres_node_stop,
     .desired_state = postgres_set_desired_state,

@@ -95,9 +95,13 @@ enum weir_status postgres_publish(struct store *store, const char *name, const c
     }
     struct link *link = link_of(store);
     struct definition_facts facts;
-    definition_facts_read(text, &facts);
-    status = link_write(link, error, &result, QUERY_PUBLISH_DEFINITION, "tttdtd", name, workspace, text, facts.attempts_max,
-                        facts.executor_group, facts.on_temporal ? 1 : 0);
+    status = definition_facts_read(text, &facts, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = link_write(link, error, &result, QUERY_PUBLISH_DEFINITION, "tttdtdt", name, workspace, text,
+                        facts.attempts_max, facts.executor_group, facts.on_temporal ? 1 : 0, facts.handlers);
+    definition_facts_close(&facts);
     if (status != WEIR_OK) {
         return status;
     }

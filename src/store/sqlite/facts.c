@@ -185,12 +185,12 @@ static enum weir_status add_row(struct facts *facts, sqlite3_stmt *statement, st
         note_act(acts, column_text(statement, 5));
         return WEIR_OK;
     }
+    if (sqlite3_column_type(statement, 4) != SQLITE_NULL) {
+        add_needs(facts, NEED_DUE, sqlite3_column_int64(statement, 4));
+    }
     if (kind == NEWS_STATE) {
         add_needs(facts, NEED_STATE, 0);
         return WEIR_OK;
-    }
-    if (sqlite3_column_type(statement, 4) != SQLITE_NULL) {
-        add_needs(facts, NEED_DUE, sqlite3_column_int64(statement, 4));
     }
     if (kind == NEWS_HANDED_OVER) {
         add_needs(facts, NEED_HANDED_OVER, 0);

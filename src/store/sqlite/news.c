@@ -33,6 +33,7 @@ static void clear_entries(struct news *news)
     }
     news->count = 0;
     news->due_us = TIME_NEVER;
+    news->woken_us = TIME_NEVER;
     news->has_act = false;
     news->any_workspace = false;
     news->has_state = false;
@@ -138,6 +139,12 @@ void news_act(struct news *news)
 void news_state(struct news *news)
 {
     news->has_state = true;
+}
+
+void news_wake(struct news *news, int64_t due_us)
+{
+    news->has_state = true;
+    news->woken_us = due_us < news->woken_us ? due_us : news->woken_us;
 }
 
 /* --- writing --- */
@@ -265,7 +272,7 @@ enum weir_status news_write(struct news *news, struct connection *connection, st
         status = insert_act(news, connection, error);
     }
     if (status == WEIR_OK && news->has_state) {
-        status = insert_row(news, connection, NEWS_STATE, 0, "[]", TIME_NEVER, NULL, error);
+        status = insert_row(news, connection, NEWS_STATE, 0, "[]", news->woken_us, NULL, error);
     }
     clear_entries(news);
     return status;

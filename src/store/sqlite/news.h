@@ -58,6 +58,7 @@ struct news {
     size_t count;
     uint16_t slots[NEWS_SLOTS]; /* open addressing: 1 + the index of an entry above, 0 = free */
     int64_t due_us;             /* earliest due_at of rows that began to wait; TIME_NEVER = none */
+    int64_t woken_us;           /* earliest due_at of rows that wait shorter than before; TIME_NEVER = none */
     bool has_act;
     bool any_workspace; /* the act may have changed the limits of any */
     bool has_state;
@@ -86,6 +87,8 @@ void news_act_any(struct news *news);
 /* A pause of the queue, a group or a node. */
 void news_act(struct news *news);
 void news_state(struct news *news);
+/* Rows that waited longer are due at `due_us`. */
+void news_wake(struct news *news, int64_t due_us);
 /* Inserts everything and empties the collection. */
 enum weir_status news_write(struct news *news, struct connection *connection, struct weir_error *error);
 

@@ -61,6 +61,49 @@ enum weir_status sqlite_node_target(struct store *store, int64_t node_id, const 
     return write_finish(&write, error);
 }
 
+/* Records the handlers, and makes items due that waited for them. */
+static enum weir_status set_handlers(struct write *write, int64_t node_id, const struct node_handlers *handlers,
+                                     bool *ret_more, struct weir_error *error)
+{
+    int64_t changes = 0;
+    enum weir_status status = connection_run(write->connection, error, &changes, QUERY_SET_NODE_HANDLERS, "itt", node_id,
+                                             handlers->language, handlers->names);
+    if (status == WEIR_OK && changes == 0) {
+        return refusal_node_ended(node_id, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, &changes, QUERY_WAKE_UNSERVED, "iii", node_id, write->now_us,
+                                (int64_t)WAKE_BATCH);
+    }
+    if (status == WEIR_OK && changes > 0) {
+        news_wake(&write->news, write->now_us);
+    }
+    *ret_more = status == WEIR_OK && changes == WAKE_BATCH;
+    return status;
+}
+
+enum weir_status sqlite_node_handlers(struct store *store, int64_t node_id, const struct node_handlers *handlers,
+                                      bool *ret_more, struct weir_error *error)
+{
+    INVARIANT(node_id > 0 && handlers != NULL && ret_more != NULL);
+    struct write write;
+    bool more = false;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = set_handlers(&write, node_id, handlers, &more, error);
+    if (status != WEIR_OK) {
+        write_undo(&write);
+        return status;
+    }
+    status = write_finish(&write, error);
+    if (status == WEIR_OK) {
+        *ret_more = more;
+    }
+    return status;
+}
+
 enum weir_status sqlite_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
                                    struct weir_error *error)
 {

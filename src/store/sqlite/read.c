@@ -394,6 +394,7 @@ static enum weir_status read_status(struct store *store, struct connection *conn
     int64_t oldest_us = 0;
     json_t *workspaces = NULL;
     json_t *groups = NULL;
+    json_t *unserved = NULL;
     json_t *answer = json_object();
     enum weir_status status =
         answer == NULL ? error_out_of_memory(error) : connection_store_time(connection, &now_us, error);
@@ -424,13 +425,21 @@ static enum weir_status read_status(struct store *store, struct connection *conn
             connection, connection_bind(connection, error, QUERY_STATUS_GROUPS, "ii", (int64_t)STATUS_GROUPS_MOST, now_us),
             &groups, error);
     }
+    if (status == WEIR_OK) {
+        status = statement_rows_json(connection,
+                                     connection_bind(connection, error, QUERY_STATUS_UNSERVED, "iii", now_us,
+                                                     (int64_t)BACKING_OFF_COUNT_MOST, (int64_t)STATUS_UNSERVED_MOST),
+                                     &unserved, error);
+    }
     if (status != WEIR_OK) {
+        json_decref(groups);
         json_decref(workspaces);
         json_decref(answer);
         return status;
     }
     (void)json_object_set_new(answer, "workspaces", workspaces);
     (void)json_object_set_new(answer, "groups", groups);
+    (void)json_object_set_new(answer, "no_worker", unserved);
     (void)json_object_set_new(answer, "store", json_string(store->url));
     (void)json_object_set_new(answer, "schema", json_integer(SQLITE_MIGRATION_COUNT));
     (void)json_object_set_new(answer, "now_us", json_integer(now_us));

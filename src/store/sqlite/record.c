@@ -249,6 +249,24 @@ static enum weir_status note_put_back(struct write *write, const struct found_it
     return status;
 }
 
+/* The delay of a put-back. An item that another node can run is not held up for longer because this node cannot. */
+static enum weir_status read_delay(struct write *write, const struct record *record, int64_t *ret_delay_us,
+                                   struct weir_error *error)
+{
+    int64_t one = 0;
+    *ret_delay_us = record->delay_us;
+    if (record->kind != RECORD_DEFERRED || record->delay_us <= WORKER_ELSEWHERE_US || record->error_code == NULL ||
+        strcmp(record->error_code, "unknown_handler") != 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        connection_read_integer(write->connection, error, &one, QUERY_ITEM_HAS_WORKER, "ti", record->id, write->now_us);
+    if (status == WEIR_OK) {
+        *ret_delay_us = WORKER_ELSEWHERE_US;
+    }
+    return status == WEIR_NOT_FOUND ? WEIR_OK : status;
+}
+
 /* CLAIMED -> PENDING. A requested cancel ends the item instead. */
 static enum weir_status record_put_back(struct recording *recording, struct record *record, struct weir_error *error)
 {
@@ -268,9 +286,13 @@ static enum weir_status record_put_back(struct recording *recording, struct reco
     }
     bool waits = record->delay_us > 0;
     bool repeated = false;
-    int64_t due_us = time_add(write->now_us, record->delay_us);
+    int64_t delay_us = 0;
     int64_t changes = 0;
-    status = is_repeated(write, record, &item, &repeated, error);
+    status = read_delay(write, record, &delay_us, error);
+    int64_t due_us = time_add(write->now_us, delay_us);
+    if (status == WEIR_OK) {
+        status = is_repeated(write, record, &item, &repeated, error);
+    }
     if (status == WEIR_OK && !repeated) {
         status = event_history_add_claim(write, record->id, record->fence, error);
     }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 
 json_t *column_json(sqlite3_stmt *statement, int column)
 {
@@ -44,12 +45,31 @@ json_t *column_time_json(sqlite3_stmt *statement, int column)
     return json_string(text);
 }
 
+/* Columns of these names hold a JSON array as text. */
+static bool is_array_column(const char *name)
+{
+    return strcmp(name, "handlers") == 0 || strcmp(name, "handlers_missing") == 0 || strcmp(name, "group_nodes") == 0;
+}
+
+/* A text that is no JSON was not written by weir, and counts as an empty array. */
+static json_t *array_json(sqlite3_stmt *statement, int column)
+{
+    const char *text = column_text(statement, column);
+    json_t *value = NULL;
+    if (text == NULL) {
+        return json_null();
+    }
+    return json_read(text, strlen(text), &value, NULL) == WEIR_OK ? value : json_array();
+}
+
 /* The present row as an object; NULL: out of memory. */
 static json_t *row_json(sqlite3_stmt *statement)
 {
     json_t *row = json_object();
     for (int i = 0; row != NULL && i < sqlite3_column_count(statement); i++) {
-        if (json_object_set_new_nocheck(row, sqlite3_column_name(statement, i), column_json(statement, i)) != 0) {
+        const char *name = sqlite3_column_name(statement, i);
+        json_t *value = is_array_column(name) ? array_json(statement, i) : column_json(statement, i);
+        if (json_object_set_new_nocheck(row, name, value) != 0) {
             json_decref(row);
             row = NULL;
         }

@@ -274,20 +274,25 @@ static enum weir_status publish_version(struct write *write, const char *name, c
     }
     published->version += 1;
     struct definition_facts facts;
-    definition_facts_read(text, &facts);
-    if (facts.executor_group[0] != '\0') {
-        int64_t made = 0;
-        status = connection_run(write->connection, error, &made, QUERY_INSERT_GROUP, "t", facts.executor_group);
-        if (status != WEIR_OK) {
-            return status;
-        }
-        if (made > 0) {
-            news_state(&write->news);
-        }
+    int64_t made = 0;
+    status = definition_facts_read(text, &facts, error);
+    if (status != WEIR_OK) {
+        return status;
     }
-    return connection_read_integer(write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION,
-                                   "itdtditdd", workspace_id, name, published->version, text, facts.attempts_max,
-                                   write->now_us, facts.executor_group, facts.on_temporal ? 1 : 0, (int)state);
+    if (facts.executor_group[0] != '\0') {
+        status = connection_run(write->connection, error, &made, QUERY_INSERT_GROUP, "t", facts.executor_group);
+    }
+    if (made > 0) {
+        news_state(&write->news);
+    }
+    if (status == WEIR_OK) {
+        status = connection_read_integer(write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION,
+                                         "itdtditdtd", workspace_id, name, published->version, text, facts.attempts_max,
+                                         write->now_us, facts.executor_group, facts.on_temporal ? 1 : 0, facts.handlers,
+                                         (int)state);
+    }
+    definition_facts_close(&facts);
+    return status;
 }
 
 enum weir_status sqlite_publish(struct store *store, const char *name, const char *workspace, const char *text,

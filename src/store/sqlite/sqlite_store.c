@@ -362,6 +362,7 @@ const struct store_driver sqlite_store_driver = {
     .record = sqlite_record,
     .node_start = sqlite_node_start,
     .node_target = sqlite_node_target,
+    .node_handlers = sqlite_node_handlers,
     .node_beat = sqlite_node_beat,
     .node_stop = sqlite_node_stop,
     .desired_state = sqlite_set_desired_state,

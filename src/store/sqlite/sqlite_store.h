@@ -101,6 +101,7 @@ enum weir_status sqlite_take_requests(struct store *, int64_t, struct arena *, s
 enum weir_status sqlite_record(struct store *, int64_t, struct record *, size_t, struct record_summary *,
                                struct weir_error *);
 enum weir_status sqlite_node_start(struct store *, const struct node_options *, int64_t *, struct weir_error *);
+enum weir_status sqlite_node_handlers(struct store *, int64_t, const struct node_handlers *, bool *, struct weir_error *);
 enum weir_status sqlite_node_target(struct store *, int64_t, const struct engine_target *, struct weir_error *);
 enum weir_status sqlite_node_beat(struct store *, int64_t, struct node_beat *, struct weir_error *);
 enum weir_status sqlite_node_stop(struct store *, int64_t, bool, struct weir_error *);

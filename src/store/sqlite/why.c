@@ -3,7 +3,8 @@
  *   1. Find the execution by its id or the beginning of it. One query (why_item) reads all facts of a live item in one
  *      row.
  *   2. Choose the first reason that applies, in the order in which an operator would have to act: a held item without
- *      a node, a time that has not come, a pause, a group without a node, an engine that is away, no scheduler, no
+ *      a node, a time that has not come, a pause, a group without a node, an engine that is away, a handler that no node
+ *      has, no scheduler, no
  *      free slot. An item that none of these stops is ready.
  *   3. Add the holders of the slots, the targets of the group, the scheduler, and the place in the lane, each bounded.
  *   4. An ended execution is its own answer.
@@ -73,7 +74,8 @@ enum why_column {
     WHY_TARGET_NAMESPACE,
     WHY_TARGET_ADDRESS,
     WHY_UNSERVED_SINCE,
-    WHY_ENGINE_HAS_NODE
+    WHY_ENGINE_HAS_NODE,
+    WHY_DEFINITION_ID
 };
 
 struct why {
@@ -82,10 +84,11 @@ struct why {
     const char *id;
     int64_t now_us;
     json_t *answer;
+    bool is_unserved; /* its definition has handlers, and no live node of its group has all of them */
 };
 
 /* The first reason that applies. A held item without a node is handed over, in quarantine or unserved. */
-static enum pending_reason choose_reason(sqlite3_stmt *item)
+static enum pending_reason choose_reason(sqlite3_stmt *item, bool is_unserved)
 {
     int phase = sqlite3_column_int(item, WHY_PHASE);
     if (phase == 2) {
@@ -94,6 +97,10 @@ static enum pending_reason choose_reason(sqlite3_stmt *item)
                                                                                    : REASON_HANDED_OVER;
     }
     if (phase == 1) {
+        const char *code = column_text(item, WHY_ERROR_CODE);
+        if (is_unserved && code != NULL && strcmp(code, "unknown_handler") == 0) {
+            return REASON_NO_WORKER;
+        }
         return sqlite3_column_int64(item, WHY_DUE_AT) > sqlite3_column_int64(item, WHY_RUN_AT) ? REASON_BACKING_OFF
                                                                                                : REASON_SCHEDULED;
     }
@@ -111,6 +118,9 @@ static enum pending_reason choose_reason(sqlite3_stmt *item)
     }
     if (sqlite3_column_int(item, WHY_ENGINE_REACHED) == 0) {
         return REASON_ENGINE_UNREACHABLE;
+    }
+    if (is_unserved) {
+        return REASON_NO_WORKER;
     }
     if (sqlite3_column_int(item, WHY_HAS_SCHEDULER) == 0) {
         return REASON_NO_SCHEDULER;
@@ -205,13 +215,13 @@ static enum weir_status add_targets(struct why *why, const char *group, bool is_
 }
 
 /* The facts of the row as the keys of the answer. */
-static json_t *facts_json(sqlite3_stmt *item, const char *id, int64_t now_us)
+static json_t *facts_json(sqlite3_stmt *item, const char *id, int64_t now_us, bool is_unserved)
 {
     int phase = sqlite3_column_int(item, WHY_PHASE);
     bool waits = phase != 2 || sqlite3_column_int64(item, WHY_NODE_ID) == 0;
     bool is_silent = !waits && sqlite3_column_type(item, WHY_NODE_SILENT_AT) != SQLITE_NULL;
-    enum pending_reason reason = choose_reason(item);
-    bool is_unserved = waits && reason == REASON_NO_NODE_IN_GROUP;
+    enum pending_reason reason = choose_reason(item, is_unserved);
+    bool lacks_node = waits && reason == REASON_NO_NODE_IN_GROUP;
     bool is_away = waits && reason == REASON_ENGINE_UNREACHABLE;
     return json_pack(
         "{s:s, s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s?, s:b, s:s?, "
@@ -237,8 +247,8 @@ static json_t *facts_json(sqlite3_stmt *item, const char *id, int64_t now_us)
                 : column_time_json(item, WHY_NODE_UNREACHABLE_AT),
         "engine_impaired_since", waits ? json_null() : column_time_json(item, WHY_NODE_IMPAIRED_AT), "node_silent_since",
         is_silent ? column_time_json(item, WHY_NODE_SILENT_AT) : json_null(), "nodes_live",
-        is_unserved || is_silent ? json_integer(sqlite3_column_int64(item, WHY_NODES_LIVE)) : json_null(), "paused_node",
-        is_unserved ? column_text(item, WHY_PAUSED_NODE) : NULL, "waiting_us",
+        lacks_node || is_silent ? json_integer(sqlite3_column_int64(item, WHY_NODES_LIVE)) : json_null(), "paused_node",
+        lacks_node ? column_text(item, WHY_PAUSED_NODE) : NULL, "waiting_us",
         (json_int_t)(now_us - sqlite3_column_int64(item, WHY_CREATED_AT)), "suspicion",
         (json_int_t)sqlite3_column_int64(item, WHY_SUSPICION), "suspected_at", column_time_json(item, WHY_SUSPECTED_AT));
 }
@@ -275,6 +285,27 @@ static enum weir_status add_no_scheduler(struct why *why, struct weir_error *err
     return status;
 }
 
+/* Reads which handlers of the item no live node has. Nothing of an item that runs, or that needs no handler. */
+static enum weir_status read_missing_worker(struct why *why, json_t **ret_missing, struct weir_error *error)
+{
+    json_t *rows = NULL;
+    const char *group = column_text(why->item, WHY_GROUP);
+    if (sqlite3_column_type(why->item, WHY_DISPATCHED_AT) != SQLITE_NULL || group == NULL) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        statement_rows_json(why->connection,
+                            connection_bind(why->connection, error, QUERY_MISSING_WORKER, "iti",
+                                            sqlite3_column_int64(why->item, WHY_DEFINITION_ID), group, why->now_us),
+                            &rows, error);
+    if (status == WEIR_OK) {
+        *ret_missing = json_incref(json_array_get(rows, 0));
+        why->is_unserved = json_array_size(json_object_get(*ret_missing, "handlers_missing")) > 0;
+        json_decref(rows);
+    }
+    return status;
+}
+
 /* Answers for a live item. */
 static enum weir_status why_living(struct why *why, struct weir_error *error)
 {
@@ -286,10 +317,15 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     int64_t workspace_id = sqlite3_column_int64(item, WHY_WORKSPACE_ID);
     int64_t attempts_max = sqlite3_column_int64(item, WHY_ATTEMPTS_MAX); /* of the definition; 0 = as its node says */
     bool waits = phase != 2 || sqlite3_column_int64(item, WHY_NODE_ID) == 0;
-    bool is_unasked = waits && choose_reason(item) == REASON_NO_NODE_FOR_ENGINE;
     char group[GROUP_NAME_MAX + 1] = "";
+    json_t *missing = NULL;
+    enum weir_status status = read_missing_worker(why, &missing, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    bool is_unasked = waits && choose_reason(item, why->is_unserved) == REASON_NO_NODE_FOR_ENGINE;
     text_copy(group, sizeof group, column_text(item, WHY_GROUP) == NULL ? "" : column_text(item, WHY_GROUP));
-    why->answer = facts_json(item, why->id, why->now_us);
+    why->answer = facts_json(item, why->id, why->now_us, why->is_unserved);
     if (why->answer != NULL) {
         (void)json_object_set_new(why->answer, "target", phase == 2 ? target_json(item, WHY_TARGET) : json_null());
         (void)json_object_set_new(why->answer, "engine_needed",
@@ -299,12 +335,16 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
                                   is_unasked ? column_time_json(item, WHY_UNSERVED_SINCE) : json_null());
     }
     (void)sqlite3_reset(item);
-    if (why->answer == NULL) {
-        return error_out_of_memory(error);
+    if (why->answer == NULL || (missing != NULL && json_object_update(why->answer, missing) != 0)) {
+        status = error_out_of_memory(error);
+    }
+    json_decref(missing);
+    if (status != WEIR_OK) {
+        return status;
     }
     (void)json_object_set_new(why->answer, "attempts_max",
                               json_integer(attempts_max > 0 ? attempts_max : ATTEMPTS_MAX_DEFAULT));
-    enum weir_status status = add_holders(why, workspace_id, error);
+    status = add_holders(why, workspace_id, error);
     if (status == WEIR_OK) {
         status = add_targets(why, group, is_unasked, error);
     }

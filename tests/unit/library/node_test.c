@@ -308,7 +308,7 @@ static void an_unknown_handler_waits_and_is_visible(void **state)
     bool is_seen = false;
     for (int i = 0; i < 3000 && !is_seen; i++) {
         assert_int_equal(weir_why(weir, id, &why, &error), WEIR_OK);
-        is_seen = strstr(why, "\"pending_reason\":\"backing_off\"") != NULL && strstr(why, "nobody_registered_me") != NULL;
+        is_seen = strstr(why, "\"pending_reason\":\"no_worker\"") != NULL && strstr(why, "nobody_registered_me") != NULL;
         weir_free(why);
         (void)nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL);
     }

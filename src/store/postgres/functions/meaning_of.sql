@@ -12,6 +12,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
         WHEN 'no_node_for_engine'
         THEN 'no node of its group has the engine that it needs or, once it was started, the service to ask; a slot stays taken'
         WHEN 'engine_unreachable' THEN 'no node of its group reaches its engine'
+        WHEN 'no_worker' THEN 'no live node of its group has the handlers that it needs; it starts when one comes up'
         WHEN 'no_scheduler' THEN 'no node schedules, so nothing is assigned'
         WHEN 'workspace_at_capacity' THEN 'its workspace uses all the slots of its plan'
         WHEN 'ready' THEN 'nothing holds it back; it starts when its turn comes' END

@@ -3,7 +3,7 @@
 -- Locks: its own rows, the newest version FOR SHARE.
 -- Caller: publish_definition (queries/settings.sql).
 CREATE OR REPLACE FUNCTION :schema.publish_definition(definition_name text, owner text, text_of_it text, new_attempts_max integer,
-                                           new_executor_group text, new_on_temporal boolean,
+                                           new_executor_group text, new_on_temporal boolean, new_handlers jsonb DEFAULT '[]',
                                            OUT status text, OUT definition_id bigint, OUT version integer, OUT unchanged boolean)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -30,9 +30,9 @@ BEGIN
             RETURN;
         END IF;
         INSERT INTO :schema.workflow_definitions AS d
-            (workspace_id, name, version, definition, attempts_max, created_at, executor_group, on_temporal, state)
+            (workspace_id, name, version, definition, attempts_max, created_at, executor_group, on_temporal, handlers, state)
         VALUES (owner_id, definition_name, coalesce(newest.version, 0) + 1, text_of_it, new_attempts_max, :schema.store_time(),
-                new_executor_group, new_on_temporal, CASE newest.state WHEN 1 THEN 1 ELSE 0 END)
+                new_executor_group, new_on_temporal, new_handlers, CASE newest.state WHEN 1 THEN 1 ELSE 0 END)
         ON CONFLICT DO NOTHING
         RETURNING d.id, d.version INTO definition_id, version;
         EXIT WHEN FOUND;

@@ -2,7 +2,7 @@
 -- the store. The slots in use are counted by rows. Indexes: the primary keys. Callers: why(), why_living (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.why_living(execution_id uuid) RETURNS json
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-    SELECT json_build_object(
+    SELECT (jsonb_build_object(
         'id', e.id, 'status', e.status, 'pending_reason', e.pending_reason,
         'because', coalesce(:schema.meaning_of(e.pending_reason),
                             CASE WHEN s.active_at IS NOT NULL
@@ -54,6 +54,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
                          (SELECT :schema.store_time()) - coalesce(o.dispatched_at, o.claimed_at) AS running_us
                   FROM :schema.held_items o LEFT JOIN :schema.nodes n ON n.id = o.node_id
                   WHERE o.workspace_id = q.workspace_id ORDER BY o.claimed_at LIMIT 20) h))
+        || coalesce(CASE WHEN e.dispatched_at IS NULL
+                         THEN :schema.missing_worker(q.definition_id, e.executor_group) END::jsonb, '{}'))::json
     FROM :schema.executions e
     JOIN :schema.workflow_execution_queue q ON q.id = e.id
     JOIN :schema.scheduler r ON r.partition = 0

@@ -41,6 +41,30 @@ WITH target AS MATERIALIZED (
 )
 SELECT count(*), (SELECT count(*) FROM feed) FROM changed;
 
+-- Records the handlers of a node, and makes items of its group due that wait because no node had their handlers, and that it can run.
+-- Items that another transaction holds stay as they are. $1 node, $2 language, $3 JSON array of names, $4 at most. Columns: nodes, items
+-- Locks: the node, then the items. Index: queue_unserved.
+-- name: node_handlers
+WITH offered AS (
+    UPDATE :schema.nodes n SET language = $2, handlers = $3::jsonb
+    WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL
+    RETURNING n.id, n.executor_group, n.handlers, :schema.store_time() AS now_us
+), woken AS (
+    UPDATE :schema.workflow_execution_queue q SET due_at = f.now_us
+    FROM offered f
+    WHERE q.id = ANY (ARRAY(
+        SELECT w.id FROM offered o JOIN :schema.executor_groups g ON g.name = o.executor_group
+        CROSS JOIN :schema.workflow_execution_queue w JOIN :schema.workflow_definitions d ON d.id = w.definition_id
+        WHERE w.error_code = 'unknown_handler' AND w.due_at IS NOT NULL AND w.due_at > o.now_us AND w.lane_id >> 32 = g.id
+          AND d.handlers <@ o.handlers
+        ORDER BY w.id LIMIT $4 FOR NO KEY UPDATE OF w SKIP LOCKED))
+    RETURNING q.due_at
+), feed AS (
+    INSERT INTO :schema.news (at, kind, node_id, due) SELECT min(w.due_at), 8, $1, min(w.due_at) FROM woken w HAVING count(*) > 0
+    RETURNING :schema.notify_news()
+)
+SELECT (SELECT count(*) FROM offered), (SELECT count(*) FROM woken), (SELECT count(*) FROM feed);
+
 -- A lease that ends a second later than it could have begun is one of before the server's clock was set back: recover() begins it anew.
 -- The answer contains the facts that recovery needs of the other nodes of the group, so that no node queries them: a row for each that
 -- is lost (first), and for each that lives on the same machine; at least one row. $1 node, $2 engine reachable, $3 running,

@@ -96,7 +96,7 @@ SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, t.ser
        EXISTS (SELECT 1 FROM :schema.scheduler s WHERE s.node_id = n.id) AS schedules,
        :schema.rfc3339(n.started_at) AS started, :schema.rfc3339(n.active_at) AS active, :schema.rfc3339(n.expires_at) AS expires,
        :schema.rfc3339(n.stopped_at) AS stopped, :schema.rfc3339(n.recovered_at) AS recovered,
-       n.boot_id, n.keeper_pid, lpad(n.id::text, 20, '0') AS cursor_key
+       n.language, n.handlers, n.capacity, n.boot_id, n.keeper_pid, lpad(n.id::text, 20, '0') AS cursor_key
 FROM :schema.nodes n LEFT JOIN :schema.engine_targets t ON t.id = n.target_id
 WHERE ($1 IS NULL OR n.name = $1) AND lpad(n.id::text, 20, '0') COLLATE "C" > $2 ORDER BY n.id LIMIT $3;
 
@@ -132,10 +132,21 @@ role AS MATERIALIZED (
            (SELECT r.why FROM :schema.scheduler r WHERE r.partition = 0) AS why
     FROM :schema.role_state() s
 ),
-backing_off AS (
-    SELECT count(*) AS n FROM (SELECT q.due_at, q.run_at FROM :schema.workflow_execution_queue q WHERE q.due_at IS NOT NULL
-                               ORDER BY q.due_at LIMIT $2) f
-    WHERE f.due_at > f.run_at
+backing_off AS MATERIALIZED (
+    SELECT f.definition_id, (f.lane_id >> 32)::integer AS group_id, f.error_code IS NOT DISTINCT FROM 'unknown_handler' AS lacks,
+           count(*) AS n
+    FROM (SELECT q.due_at, q.run_at, q.definition_id, q.lane_id, q.error_code FROM :schema.workflow_execution_queue q
+          WHERE q.due_at IS NOT NULL ORDER BY q.due_at LIMIT $2) f
+    WHERE f.due_at > f.run_at GROUP BY f.definition_id, (f.lane_id >> 32), lacks
+),
+unserved AS MATERIALIZED (
+    SELECT d.name AS workflow, g.name AS executor_group, b.n, :schema.missing_worker(d.id, g.name) AS worker
+    FROM backing_off b JOIN :schema.workflow_definitions d ON d.id = b.definition_id JOIN :schema.executor_groups g ON g.id = b.group_id
+    WHERE b.lacks AND d.handlers <> '[]'
+      AND NOT EXISTS (SELECT 1 FROM :schema.live_workers o WHERE o.executor_group = g.name AND d.handlers <@ o.handlers)
+),
+waits AS MATERIALIZED (
+    SELECT (SELECT coalesce(sum(b.n), 0) FROM backing_off b) AS backing_off, (SELECT coalesce(sum(u.n), 0) FROM unserved u) AS no_worker
 ),
 live_targets AS MATERIALIZED (SELECT t.executor_group, t.target_id FROM :schema.live_targets t),
 handed AS (
@@ -147,13 +158,14 @@ served AS MATERIALIZED (SELECT * FROM :schema.served_groups),
 reasons AS (
     SELECT :schema.lane_reason(w.paused, s.queue_paused OR g.paused,
                                EXISTS (SELECT 1 FROM served o WHERE o.executor_group = g.name), a.executor_group IS NOT NULL,
-                               a.engine_reachable, r.scheduled, u.held >= w.slots_max) AS reason, b.runnable AS n
+                               a.engine_reachable, NULL, r.scheduled, u.held >= w.slots_max) AS reason, b.runnable AS n
     FROM books b JOIN usage u ON u.workspace_id = b.workspace_id CROSS JOIN :schema.store_state s CROSS JOIN role r
     LEFT JOIN :schema.workspaces w ON w.id = b.workspace_id LEFT JOIN :schema.executor_groups g ON g.id = b.group_id
     LEFT JOIN served a ON a.executor_group = g.name AND a.on_temporal = ((b.lane_id >> 31) & 1 = 1)
     WHERE b.runnable > 0
-    UNION ALL SELECT 'backing_off', f.n FROM backing_off f
-    UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(b.waiting), 0) FROM books b) - f.n FROM backing_off f
+    UNION ALL SELECT 'no_worker', f.no_worker FROM waits f
+    UNION ALL SELECT 'backing_off', f.backing_off - f.no_worker FROM waits f
+    UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(b.waiting), 0) FROM books b) - f.backing_off FROM waits f
     UNION ALL
     SELECT CASE WHEN h.target_id <> 0 AND EXISTS (SELECT 1 FROM live_targets t WHERE t.executor_group = h.name)
                      AND NOT EXISTS (SELECT 1 FROM live_targets t WHERE t.executor_group = h.name AND t.target_id IN (0, h.target_id))
@@ -197,6 +209,10 @@ SELECT json_build_object(
         'synchronous_commit', current_setting('synchronous_commit'),
         'synchronous_standby_names', current_setting('synchronous_standby_names')),
     'pending_reasons', (SELECT json_object_agg(r.reason, r.n) FROM (SELECT r.reason, sum(r.n) AS n FROM reasons r GROUP BY r.reason) r),
+    'no_worker', (
+        SELECT coalesce(json_agg(jsonb_build_object('workflow', u.workflow, 'executor_group', u.executor_group, 'waiting', u.n)
+                                 || u.worker::jsonb), '[]')
+        FROM (SELECT * FROM unserved ORDER BY n DESC, workflow LIMIT $4) u),
     'oldest_pending_age_us', coalesce((SELECT us FROM now) - (SELECT q.created_at FROM :schema.workflow_execution_queue q
                                                               WHERE q.phase <> 2 ORDER BY q.id LIMIT 1), 0),
     'workspaces', (

@@ -18,7 +18,8 @@ SELECT name FROM :schema.executor_groups ORDER BY name LIMIT 1000;
 
 -- $5 = '' when the definition names no group.
 -- name: publish_definition
-SELECT p.status, p.definition_id, p.version, p.unchanged FROM :schema.publish_definition($1, $2, $3, $4, nullif($5, ''), $6 <> 0) p;
+SELECT p.status, p.definition_id, p.version, p.unchanged
+FROM :schema.publish_definition($1, $2, $3, $4, nullif($5, ''), $6 <> 0, $7::jsonb) p;
 
 -- name: read_definition
 SELECT d.id, d.name, d.definition, d.version, w.name

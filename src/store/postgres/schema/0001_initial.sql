@@ -109,6 +109,7 @@ CREATE TABLE :schema.workflow_definitions (
     created_at     bigint  NOT NULL,
     executor_group text,                       -- NULL = no group is named
     on_temporal    boolean NOT NULL DEFAULT false, -- an engine of the kind `temporal` runs it; else it has steps
+    handlers       jsonb   NOT NULL DEFAULT '[]',  -- the handlers that its steps need, an array of names
     UNIQUE (name, workspace_id, version)
 );
 
@@ -156,6 +157,7 @@ CREATE TABLE :schema.workflow_execution_queue (
 CREATE INDEX queue_runnable ON :schema.workflow_execution_queue (lane_id, rank, id) WHERE due_at IS NULL;
 CREATE INDEX queue_waiting ON :schema.workflow_execution_queue (due_at, lane_id) WHERE due_at IS NOT NULL;
 CREATE INDEX queue_requests ON :schema.workflow_execution_queue (id) WHERE cancel_at IS NOT NULL AND NOT cancel_sent;
+CREATE INDEX queue_unserved ON :schema.workflow_execution_queue (definition_id) WHERE error_code = 'unknown_handler' AND due_at IS NOT NULL;
 CREATE INDEX queue_suspects ON :schema.workflow_execution_queue (id) WHERE suspicion > 1;
 CREATE UNIQUE INDEX queue_retried ON :schema.workflow_execution_queue (retry_of) WHERE retry_of IS NOT NULL;
 
@@ -356,6 +358,8 @@ CREATE TABLE :schema.nodes (
     life           text    COLLATE "C" NOT NULL DEFAULT '', -- names a file that proves on which machine it runs
     version        text    NOT NULL,
     engine         text    NOT NULL,
+    language       text,                        -- of the program around it, like 'python 3.11'; NULL = C
+    handlers       jsonb   NOT NULL DEFAULT '[]', -- the handlers that it has, an array of names
     engine_reachable boolean NOT NULL DEFAULT true,
     engine_error   text,
     engine_unreachable_at bigint,

@@ -23,6 +23,23 @@ SELECT target_id FROM nodes WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS 
 -- name: set_node_target
 UPDATE nodes SET target_id = ?2 WHERE id = ?1;
 
+-- ?1 node, ?2 language, ?3 JSON array of names
+-- name: set_node_handlers
+UPDATE nodes SET language = ?2, handlers = ?3 WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL;
+
+-- Items of the group of a node that wait because no node had their handlers, and that this node can run. ?1 node, ?2 now, ?3 at
+-- most. Index: queue_unserved.
+-- name: wake_unserved
+UPDATE workflow_execution_queue SET due_at = ?2
+WHERE number IN (
+    SELECT q.number FROM nodes n JOIN executor_groups g ON g.name = n.executor_group
+    CROSS JOIN workflow_definitions d CROSS JOIN workflow_execution_queue q INDEXED BY queue_unserved ON q.definition_id = d.id
+    WHERE n.id = ?1 AND d.handlers <> '[]' AND q.error_code = 'unknown_handler' AND q.due_at IS NOT NULL AND q.due_at > ?2
+      AND q.lane_id >> 32 = g.id
+      AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
+                      WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o))
+    LIMIT ?3);
+
 -- Nodes that are long gone and recovered (nFlow keeps them for a year). ?1 before when. Index: none is needed, the table is short.
 -- name: forget_nodes
 DELETE FROM nodes WHERE recovered_at IS NOT NULL AND recovered_at < ?1;

@@ -72,6 +72,7 @@ SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS
        strftime('%Y-%m-%dT%H:%M:%S', n.stopped_at / 1000000, 'unixepoch') || printf('.%06dZ', n.stopped_at % 1000000) AS stopped,
        strftime('%Y-%m-%dT%H:%M:%S', n.recovered_at / 1000000, 'unixepoch') || printf('.%06dZ', n.recovered_at % 1000000)
            AS recovered,
+       n.language AS language, n.handlers AS handlers, n.capacity AS capacity,
        n.boot_id AS boot_id, n.keeper_pid AS keeper_pid, printf('%020d', n.id) AS cursor_key
 FROM nodes n LEFT JOIN engine_targets t ON t.id = n.target_id
 WHERE (?1 IS NULL OR n.name = ?1) AND printf('%020d', n.id) > ?2 ORDER BY n.id LIMIT ?3;
@@ -128,7 +129,8 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
                           AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1)), q.created_at) END,
        EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
                AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.desired_state = 'run' AND n.not_accepting IS NULL
-               AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1))
+               AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1)),
+       q.definition_id
 FROM workflow_execution_queue q CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = q.workspace_id
 LEFT JOIN executor_groups g ON g.id = q.lane_id >> 32 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
 LEFT JOIN nodes o ON o.id = q.node_id AND (o.engine_reachable = 0 OR o.engine_impaired_at IS NOT NULL)
@@ -207,12 +209,91 @@ SELECT count(*), coalesce(sum(running), 0), coalesce(sum(stuck), 0), coalesce(mi
        min(engine_unreachable_at)
 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1;
 
+-- The handlers of a definition that no live node of a group has, or all of them when no node has all; and the node that had them
+-- last. ?1 definition, ?2 group, ?3 store time
+-- name: missing_worker
+SELECT CASE WHEN EXISTS (SELECT 1 FROM nodes n
+                         WHERE n.recovered_at IS NULL AND n.executor_group = ?2 AND n.dead_at IS NULL AND n.stopped_at IS NULL
+                           AND n.desired_state = 'run' AND n.not_accepting IS NULL AND n.expires_at > ?3
+                           AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
+                                           WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
+            THEN '[]'
+            ELSE coalesce(nullif((SELECT json_group_array(h.value) FROM json_each(d.handlers) h
+                                  WHERE NOT EXISTS (SELECT 1 FROM nodes n, json_each(n.handlers) o
+                                                    WHERE n.recovered_at IS NULL AND n.executor_group = ?2 AND n.dead_at IS NULL
+                                                      AND n.stopped_at IS NULL AND n.desired_state = 'run'
+                                                      AND n.not_accepting IS NULL AND n.expires_at > ?3 AND o.value = h.value)),
+                                 '[]'), d.handlers) END AS handlers_missing,
+       (SELECT json_group_array(l.name) FROM (SELECT n.name FROM nodes n
+        WHERE n.recovered_at IS NULL AND n.executor_group = ?2 AND n.dead_at IS NULL AND n.stopped_at IS NULL
+          AND n.expires_at > ?3 ORDER BY n.id LIMIT 20) l) AS group_nodes,
+       strftime('%Y-%m-%dT%H:%M:%S', p.active_at / 1000000, 'unixepoch') || printf('.%06dZ', p.active_at % 1000000) AS no_worker_since,
+       p.name AS last_worker, p.language AS last_worker_language
+FROM workflow_definitions d
+LEFT JOIN nodes p ON p.id = (
+    SELECT n.id FROM nodes n
+    WHERE n.executor_group = ?2
+      AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o))
+    ORDER BY n.active_at DESC LIMIT 1)
+WHERE d.id = ?1 AND d.handlers <> '[]';
+
+-- Workflows whose items wait because no live node has their handlers, the most waiting first. ?1 store time, ?2 how many of the waiting
+-- rows are looked at, ?3 at most
+-- name: status_unserved
+WITH w AS MATERIALIZED (
+    SELECT definition_id, lane_id >> 32 AS group_id, count(*) AS waiting
+    FROM (SELECT due_at, run_at, definition_id, lane_id, error_code FROM workflow_execution_queue
+          WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?2)
+    WHERE due_at > run_at AND error_code = 'unknown_handler' GROUP BY definition_id, group_id
+),
+u AS MATERIALIZED (
+    SELECT d.name AS workflow, g.name AS executor_group, w.waiting AS waiting,
+    CASE WHEN EXISTS (SELECT 1 FROM nodes n
+                         WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL AND n.stopped_at IS NULL
+                           AND n.desired_state = 'run' AND n.not_accepting IS NULL AND n.expires_at > ?1
+                           AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
+                                           WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
+            THEN '[]'
+            ELSE coalesce(nullif((SELECT json_group_array(h.value) FROM json_each(d.handlers) h
+                                  WHERE NOT EXISTS (SELECT 1 FROM nodes n, json_each(n.handlers) o
+                                                    WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
+                                                      AND n.stopped_at IS NULL AND n.desired_state = 'run'
+                                                      AND n.not_accepting IS NULL AND n.expires_at > ?1 AND o.value = h.value)),
+                                 '[]'), d.handlers) END AS handlers_missing,
+       (SELECT json_group_array(l.name) FROM (SELECT n.name FROM nodes n
+        WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL AND n.stopped_at IS NULL
+          AND n.expires_at > ?1 ORDER BY n.id LIMIT 20) l) AS group_nodes,
+       strftime('%Y-%m-%dT%H:%M:%S', p.active_at / 1000000, 'unixepoch') || printf('.%06dZ', p.active_at % 1000000) AS no_worker_since,
+       p.name AS last_worker, p.language AS last_worker_language
+    FROM w JOIN workflow_definitions d ON d.id = w.definition_id JOIN executor_groups g ON g.id = w.group_id
+    LEFT JOIN nodes p ON p.id = (
+        SELECT n.id FROM nodes n
+        WHERE n.executor_group = g.name
+          AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o))
+        ORDER BY n.active_at DESC LIMIT 1)
+    WHERE d.handlers <> '[]'
+)
+SELECT workflow, executor_group, waiting, handlers_missing, group_nodes, no_worker_since, last_worker, last_worker_language FROM u
+WHERE handlers_missing <> '[]' ORDER BY waiting DESC, workflow LIMIT ?3;
+
 -- Waiting items, by the reason that holds them back (queue/item.h). ?1 = store time; ?2 = how many of the waiting rows are looked at:
 -- beyond it a row that backs off counts as scheduled. Reads counters and nodes, and of the queue only indexes.
 -- name: status_reasons
-WITH backing_off AS (
-    SELECT count(*) AS n FROM (SELECT due_at, run_at FROM workflow_execution_queue WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?2)
-    WHERE due_at > run_at
+WITH backing_off AS MATERIALIZED (
+    SELECT definition_id, lane_id >> 32 AS group_id, error_code IS 'unknown_handler' AS lacks, count(*) AS n
+    FROM (SELECT due_at, run_at, definition_id, lane_id, error_code FROM workflow_execution_queue
+          WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?2)
+    WHERE due_at > run_at GROUP BY definition_id, group_id, lacks
+),
+unserved AS MATERIALIZED (
+    SELECT coalesce(sum(b.n), 0) AS n
+    FROM backing_off b JOIN workflow_definitions d ON d.id = b.definition_id JOIN executor_groups g ON g.id = b.group_id
+    WHERE b.lacks AND d.handlers <> '[]'
+      AND NOT EXISTS (SELECT 1 FROM nodes n
+                      WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL AND n.stopped_at IS NULL
+                        AND n.desired_state = 'run' AND n.not_accepting IS NULL AND n.expires_at > ?1
+                        AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
+                                        WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
 ),
 c AS MATERIALIZED (SELECT lane_id, workspace_id, group_id, runnable, waiting, held FROM lane_counters),
 u AS MATERIALIZED (SELECT workspace_id, sum(held) AS held FROM c GROUP BY workspace_id),
@@ -247,7 +328,8 @@ SELECT reason, sum(n) FROM (
     LEFT JOIN u ON u.workspace_id = c.workspace_id LEFT JOIN executor_groups g ON g.id = c.group_id
     LEFT JOIN served v ON v.name = g.name AND v.on_temporal = ((c.lane_id >> 31) & 1)
     WHERE c.runnable > 0
-    UNION ALL SELECT 'backing_off', n FROM backing_off
-    UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(waiting), 0) FROM c) - n FROM backing_off
+    UNION ALL SELECT 'no_worker', n FROM unserved
+    UNION ALL SELECT 'backing_off', (SELECT coalesce(sum(n), 0) FROM backing_off) - n FROM unserved
+    UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(waiting), 0) FROM c) - (SELECT coalesce(sum(n), 0) FROM backing_off)
     UNION ALL SELECT reason, count(*) FROM handed GROUP BY reason
 ) GROUP BY reason;

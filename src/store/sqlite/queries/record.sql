@@ -19,6 +19,15 @@ SET status = 'PENDING', phase = ?3, due_at = CASE WHEN ?3 = 1 THEN ?4 END, node_
     error_code = coalesce(?7, error_code), error = coalesce(?8, error)
 WHERE id = ?1 AND fence = ?2 AND status = 'CLAIMED';
 
+-- Whether another live node of its group has all handlers of an item. ?1 id, ?2 now
+-- name: item_has_worker
+SELECT 1 FROM workflow_execution_queue q JOIN executor_groups g ON g.id = q.lane_id >> 32
+JOIN workflow_definitions d ON d.id = q.definition_id JOIN nodes n ON n.recovered_at IS NULL AND n.executor_group = g.name
+WHERE q.id = ?1 AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.desired_state = 'run' AND n.not_accepting IS NULL
+  AND n.expires_at > ?2 AND n.id <> q.node_id
+  AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o))
+LIMIT 1;
+
 -- Running work that its node gives back: the slot stays taken, the next claim takes it over. ?3 the new fence
 -- name: give_back_item
 UPDATE workflow_execution_queue

@@ -45,5 +45,5 @@ SELECT id, version, definition, state FROM workflow_definitions WHERE name = ?1 
 -- ?7 = '' when the definition names no group.
 -- name: insert_definition
 INSERT INTO workflow_definitions (workspace_id, name, version, definition, attempts_max, created_at, executor_group, on_temporal,
-                                  state)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, ''), ?8, ?9) RETURNING id;
+                                  handlers, state)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, ''), ?8, ?9, ?10) RETURNING id;

@@ -75,6 +75,7 @@ CREATE TABLE workflow_definitions (
     on_temporal    INTEGER NOT NULL DEFAULT 0, -- 1: an engine of the kind `temporal` runs it; 0: it has steps
     attempts_max   INTEGER NOT NULL DEFAULT 0, -- starts; 0 = as the node decides
     state          INTEGER NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 2),
+    handlers       TEXT    NOT NULL DEFAULT '[]', -- the handlers that its steps need, a JSON array of names
     created_at     INTEGER NOT NULL,
     UNIQUE (name, workspace_id, version)
 );
@@ -127,6 +128,8 @@ CREATE INDEX queue_requests ON workflow_execution_queue (cancel_at) WHERE cancel
 -- By lane, because the slots of one workspace are counted here. The inbox of a node reads the whole index, which has no more
 -- entries than all nodes hold items.
 CREATE INDEX queue_held ON workflow_execution_queue (lane_id, node_id, fence) WHERE phase = 2;
+-- Items that a node put back for want of a handler; store_node_handlers() looks for those that it can serve.
+CREATE INDEX queue_unserved ON workflow_execution_queue (definition_id) WHERE error_code = 'unknown_handler' AND due_at IS NOT NULL;
 -- Suspects that may be on trial: the condition as above.
 CREATE INDEX queue_suspects ON workflow_execution_queue (suspicion) WHERE suspicion > 1;
 CREATE UNIQUE INDEX queue_retried ON workflow_execution_queue (retry_of) WHERE retry_of IS NOT NULL;
@@ -259,6 +262,8 @@ CREATE TABLE nodes (
     life           TEXT    NOT NULL DEFAULT '', -- names a file that proves on which machine it runs
     version        TEXT    NOT NULL,
     engine         TEXT    NOT NULL,
+    language       TEXT,                       -- of the program around it, like 'python 3.11'; NULL = C
+    handlers       TEXT    NOT NULL DEFAULT '[]', -- the handlers that it has, a JSON array of names
     engine_reachable INTEGER NOT NULL DEFAULT 1,
     engine_error   TEXT,                       -- last error of the engine while it is unreachable, else NULL
     engine_unreachable_at INTEGER,             -- the first heartbeat that reported it, else NULL

@@ -19,6 +19,15 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
                 THEN 'no_node_for_engine'
            WHEN q.phase = 2 AND q.suspicion >= 4 THEN 'quarantined'
            WHEN q.phase = 2 THEN 'handed_over'
+           WHEN q.phase = 1 AND q.due_at > q.run_at AND q.error_code = 'unknown_handler' AND d.handlers <> '[]' AND NOT EXISTS (
+                    SELECT 1 FROM nodes n
+                    WHERE n.recovered_at IS NULL AND n.executor_group = g.name
+                            AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.desired_state = 'run' AND n.not_accepting IS NULL
+                            AND n.expires_at >
+                                CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset
+                            AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
+                                            WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
+                THEN 'no_worker'
            WHEN q.phase = 1 AND q.due_at > q.run_at THEN 'backing_off'
            WHEN q.phase = 1 THEN 'scheduled'
            WHEN w.paused = 1 THEN 'workspace_paused'
@@ -40,6 +49,15 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
                             AND n.expires_at >
                                 CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
                 THEN 'engine_unreachable'
+           WHEN d.handlers <> '[]' AND NOT EXISTS (
+                    SELECT 1 FROM nodes n
+                    WHERE n.recovered_at IS NULL AND n.executor_group = g.name
+                            AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.desired_state = 'run' AND n.not_accepting IS NULL
+                            AND n.expires_at >
+                                CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset
+                            AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
+                                            WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
+                THEN 'no_worker'
            WHEN NOT EXISTS (SELECT 1 FROM scheduler c WHERE c.node_id <> 0 AND c.lock_awaited_at = 0
                             AND c.expires_at >
                                 CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)

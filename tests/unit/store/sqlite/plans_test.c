@@ -31,6 +31,8 @@ static const struct {
     {"read_event_rows", "sorts the events of one execution; for people"},
     {"count_event_rows", "the same"},
     {"status_reasons", "groups lanes by a handful of reasons; for people and for the scrape of metrics"},
+    {"missing_worker", "sorts nodes, not executions; for people"},
+    {"status_unserved", "groups a bounded number of waiting items by workflow; for people and for the scrape of metrics"},
     {"status_groups", "groups lanes by their executor group; for people and for the scrape of metrics"},
     {"status_workspaces", "sorts workspaces, not executions; for people"},
     {"living_of_workflow", "reads the queue once, when a workflow is deleted"},

@@ -1,0 +1,237 @@
+/* Handlers of nodes: each node has its handlers on record. An item that needs a handler which no live node of its group has
+ * waits as `no_worker`, with the node that had it last, and is due at once when a node with its handlers comes up. */
+#include <string.h>
+
+#include "conformance/rounds.h"
+
+/* A request of a workflow with two handlers. */
+static const char *enqueue_mail(struct scene *scene)
+{
+    struct published published;
+    const char *text = "{\"name\":\"mail\",\"steps\":{\"a\":{\"handler\":\"render\"},\"b\":{\"handler\":\"send\"},"
+                       "\"c\":{\"handler\":\"send\"}}}";
+    scene_ok(scene, store_publish(scene->store, "mail", NULL, text, &published, &scene->error));
+    return scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "big-co", .workflow = "mail"});
+}
+
+static bool offer(struct scene *scene, int64_t node, const char *names)
+{
+    bool more = true;
+    struct node_handlers handlers = {.language = "python 3.11", .names = names};
+    scene_ok(scene, store_node_handlers(scene->store, node, &handlers, &more, &scene->error));
+    return more;
+}
+
+/* The node of the scene claims the item, has no such handler, and puts it back for `delay_us`. */
+static void put_back(struct scene *scene, int64_t delay_us)
+{
+    struct claimed_item item = scene_claim_one(scene);
+    struct record record = scene_record_of(RECORD_DEFERRED, &item);
+    record.delay_us = delay_us;
+    record.error_code = "unknown_handler";
+    record.error = "this node has no handler \"send\"";
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+}
+
+static json_t *why_of(struct scene *scene, const char *id)
+{
+    json_t *why = NULL;
+    scene_ok(scene, store_why(scene->store, id, &why, &scene->error));
+    return why;
+}
+
+static void assert_reason(struct scene *scene, const char *id, const char *reason)
+{
+    json_t *why = why_of(scene, id);
+    assert_string_equal(json_text_at(why, "pending_reason"), reason);
+    assert_string_equal(scene_reason_of(scene, id), reason);
+    json_decref(why);
+}
+
+static json_int_t count_of_reason(struct scene *scene, const char *reason)
+{
+    json_t *status = NULL;
+    scene_ok(scene, store_status(scene->store, 10, &status, &scene->error));
+    json_int_t count = json_number_at(json_object_get(status, "pending_reasons"), reason);
+    json_decref(status);
+    return count;
+}
+
+static int64_t wait_of(struct scene *scene, const char *id)
+{
+    return scene_number(scene, "SELECT due_at FROM workflow_execution_queue WHERE id = '%s'", id) - scene_now(scene);
+}
+
+static void an_item_without_a_node_for_its_handlers_says_so(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue_mail(scene);
+    assert_reason(scene, id, "no_worker");
+    put_back(scene, SECONDS(10));
+    assert_reason(scene, id, "no_worker");
+    json_t *why = why_of(scene, id);
+    json_t *missing = json_object_get(why, "handlers_missing");
+    assert_int_equal(json_array_size(missing), 2); /* each name once */
+    assert_string_equal(json_string_value(json_array_get(missing, 0)), "render");
+    assert_string_equal(json_string_value(json_array_get(missing, 1)), "send");
+    assert_string_equal(json_string_value(json_array_get(json_object_get(why, "group_nodes"), 0)), "node-1");
+    assert_true(json_is_null(json_object_get(why, "last_worker")));
+    json_decref(why);
+    assert_int_equal(count_of_reason(scene, "no_worker"), 1);
+    assert_int_equal(count_of_reason(scene, "backing_off"), 0);
+}
+
+static void a_missing_worker_is_named_with_the_end_of_its_lease(void **state)
+{
+    struct scene *scene = *state;
+    int64_t worker = scene_add_node(scene, "worker-1", "default");
+    (void)offer(scene, worker, "[\"send\",\"render\"]");
+    const char *id = enqueue_mail(scene);
+    assert_reason(scene, id, "ready");
+    scene_ok(scene, store_node_stop(scene->store, worker, true, &scene->error));
+    assert_reason(scene, id, "no_worker");
+    json_t *why = why_of(scene, id);
+    assert_string_equal(json_text_at(why, "last_worker"), "worker-1");
+    assert_string_equal(json_text_at(why, "last_worker_language"), "python 3.11");
+    assert_non_null(json_text_at(why, "no_worker_since"));
+    json_decref(why);
+}
+
+static void only_a_node_with_all_handlers_of_the_group_counts(void **state)
+{
+    struct scene *scene = *state;
+    int64_t other = scene_add_node(scene, "other-1", "another");
+    const char *id = enqueue_mail(scene);
+    (void)offer(scene, other, "[\"send\",\"render\"]");
+    assert_reason(scene, id, "no_worker");
+    (void)offer(scene, scene->node, "[\"send\"]");
+    json_t *why = why_of(scene, id);
+    json_t *missing = json_object_get(why, "handlers_missing");
+    assert_int_equal(json_array_size(missing), 1);
+    assert_string_equal(json_string_value(json_array_get(missing, 0)), "render");
+    json_decref(why);
+    int64_t second = scene_add_node(scene, "node-2", "default");
+    (void)offer(scene, second, "[\"render\"]"); /* both exist, no node has both */
+    assert_reason(scene, id, "no_worker");
+    why = why_of(scene, id);
+    assert_int_equal(json_array_size(json_object_get(why, "handlers_missing")), 2);
+    json_decref(why);
+    (void)offer(scene, second, "[\"render\",\"send\"]");
+    assert_reason(scene, id, "ready");
+}
+
+static void status_lists_the_workflows_without_a_worker(void **state)
+{
+    struct scene *scene = *state;
+    json_t *status = NULL;
+    (void)enqueue_mail(scene);
+    put_back(scene, SECONDS(10));
+    scene_ok(scene, store_status(scene->store, 10, &status, &scene->error));
+    json_t *list = json_object_get(status, "no_worker");
+    assert_int_equal(json_array_size(list), 1);
+    const json_t *row = json_array_get(list, 0);
+    assert_string_equal(json_text_at(row, "workflow"), "mail");
+    assert_string_equal(json_text_at(row, "executor_group"), "default");
+    assert_int_equal(json_number_at(row, "waiting"), 1);
+    assert_int_equal(json_array_size(json_object_get(row, "handlers_missing")), 2);
+    json_decref(status);
+}
+
+static void a_node_with_the_handlers_makes_the_waiting_items_due(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue_mail(scene);
+    put_back(scene, SECONDS(3000));
+    assert_int_equal(scene_claim(scene, 1).count, 0);
+    assert_false(offer(scene, scene->node, "[\"send\"]"));
+    assert_int_equal(scene_claim(scene, 1).count, 0);
+    int64_t other = scene_add_node(scene, "other-1", "another");
+    (void)offer(scene, other, "[\"send\",\"render\"]");
+    assert_int_equal(scene_claim(scene, 1).count, 0);
+    assert_false(offer(scene, scene->node, "[\"send\",\"render\"]"));
+    struct claimed_item item = scene_claim_one(scene);
+    assert_string_equal(item.id, id);
+}
+
+static void an_item_that_backs_off_for_another_reason_keeps_its_delay(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue_mail(scene);
+    struct claimed_item item = scene_claim_one(scene);
+    struct record record = scene_record_of(RECORD_DEFERRED, &item);
+    record.delay_us = SECONDS(100);
+    record.error_code = "wrong_engine";
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+    (void)offer(scene, scene->node, "[\"send\",\"render\"]");
+    assert_int_equal(scene_claim(scene, 1).count, 0);
+    assert_reason(scene, item.id, "backing_off");
+}
+
+static void an_item_that_another_node_can_run_waits_a_second_at_most(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue_mail(scene);
+    put_back(scene, SECONDS(600));
+    assert_true(wait_of(scene, id) > SECONDS(500));
+    scene_ok(scene, store_bulk(scene->store, BULK_RELEASE, &(struct execution_filter){.id = id}, "", 1, "test", NULL,
+                               &(struct bulk_result){0}, &scene->error));
+    int64_t worker = scene_add_node(scene, "worker-1", "default");
+    (void)offer(scene, worker, "[\"render\",\"send\"]");
+    put_back(scene, SECONDS(600));
+    assert_true(wait_of(scene, id) <= WORKER_ELSEWHERE_US);
+    assert_reason(scene, id, "backing_off");
+}
+
+static void the_scheduler_learns_of_items_that_became_due(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue_mail(scene);
+    put_back(scene, SECONDS(3000));
+    struct seat seat;
+    seat_take(&seat, scene, scene->node);
+    (void)offer(scene, scene->node, "[\"send\",\"render\"]");
+    const struct schedule_answer *answer = seat_news(&seat);
+    assert_int_equal(news_flags(answer) & NEED_DUE, NEED_DUE);
+}
+
+static void an_ended_node_cannot_record_handlers(void **state)
+{
+    struct scene *scene = *state;
+    bool more;
+    struct node_handlers handlers = {.names = "[\"send\"]"};
+    int64_t worker = scene_add_node(scene, "worker-1", "default");
+    scene_ok(scene, store_node_stop(scene->store, worker, true, &scene->error));
+    assert_int_equal(store_node_handlers(scene->store, worker, &handlers, &more, &scene->error), WEIR_STALE_FENCE);
+}
+
+static void a_list_of_nodes_shows_language_and_handlers(void **state)
+{
+    struct scene *scene = *state;
+    json_t *page = NULL;
+    (void)offer(scene, scene->node, "[\"send\",\"render\"]");
+    struct list_options options = {.kind = LIST_NODES, .name = "node-1"};
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    const json_t *node = json_array_get(json_object_get(page, "items"), 0);
+    assert_string_equal(json_text_at(node, "language"), "python 3.11");
+    assert_int_equal(json_array_size(json_object_get(node, "handlers")), 2);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(node, "handlers"), 0)), "send");
+    assert_int_equal(json_number_at(node, "capacity"), SCENE_CAPACITY);
+    json_decref(page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE_TEST(an_item_without_a_node_for_its_handlers_says_so),
+        SCENE_TEST(a_missing_worker_is_named_with_the_end_of_its_lease),
+        SCENE_TEST(only_a_node_with_all_handlers_of_the_group_counts),
+        SCENE_TEST(status_lists_the_workflows_without_a_worker),
+        SCENE_TEST(a_node_with_the_handlers_makes_the_waiting_items_due),
+        SCENE_TEST(an_item_that_backs_off_for_another_reason_keeps_its_delay),
+        SCENE_TEST(an_item_that_another_node_can_run_waits_a_second_at_most),
+        SCENE_TEST(the_scheduler_learns_of_items_that_became_due),
+        SCENE_TEST(an_ended_node_cannot_record_handlers),
+        SCENE_TEST(a_list_of_nodes_shows_language_and_handlers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
