@@ -19,6 +19,7 @@
 #include "binding.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ struct node {
     struct handler *handlers;
     struct weir_handler *table;
     size_t handler_count;
+    char language[48]; /* "node 20.1.0" */
     napi_threadsafe_function deliver;
     pthread_mutex_t lock; /* for all below */
     bool is_ending;       /* nothing is delivered any more */
@@ -425,9 +427,13 @@ napi_value create_node(napi_env env, napi_callback_info info)
 
 static bool enter_new_node(napi_env env, struct task *task, const napi_value *unused)
 {
-    (void)env;
     (void)unused;
     struct node *node = task->node;
+    const napi_node_version *version = NULL;
+    if (napi_get_node_version(env, &version) == napi_ok) {
+        (void)snprintf(node->language, sizeof node->language, "node %u.%u.%u", (unsigned)version->major,
+                       (unsigned)version->minor, (unsigned)version->patch);
+    }
     node->users++;
     node->store->users++;
     if (node->node != NULL || node->is_closing || node->users > 1) {
@@ -448,6 +454,7 @@ static enum weir_status run_open(struct task *task)
                                         .handler_count = task->node->handler_count,
                                         .handler_threads = 1,
                                         .max_running = (size_t)arguments[2].number,
+                                        .language = task->node->language[0] == '\0' ? NULL : task->node->language,
                                         .lease_us = arguments[3].number,
                                         .stop_grace_us = arguments[4].number};
     return weir_node_open(task->node->store->weir, &options, (struct weir_node **)&task->opened, &task->error);

@@ -441,6 +441,12 @@ static const struct command commands[] = {
     .flags = {{.name = "all", .help = "also list nodes that have stopped, or died and were taken over"}},
 },
 {
+    .name = "worker list", .section = "Operate", .run = verb_worker_list,
+    .summary = "List the nodes with handlers: language, handlers, use",
+    .example = "weir worker list\nweir worker list --all --json\n",
+    .flags = {{.name = "all", .help = "also list workers that have stopped or died"}},
+},
+{
     .name = "node pause", .section = "Operate", .run = verb_node_pause, .marks = COMMAND_CHANGES,
     .summary = "Stop a node from starting executions; running ones continue",
     .example = "weir node pause host-a\n",

@@ -91,8 +91,8 @@ void command_usage(const struct command *command, char *to, size_t size);
     X(workspace_list) X(workspace_show) X(workspace_set) X(workspace_pause) X(workspace_resume)                            \
     X(workspace_delete) X(workflow_disable) X(workflow_enable) X(workflow_delete) X(plan_list) X(plan_set)                 \
     X(pause) X(resume) X(status) X(doctor)                                                                                 \
-    X(node_list) X(node_pause) X(node_resume) X(node_drain) X(lock_list) X(lock_release) X(temporal_setup)                 \
-    X(temporal_doctor) X(temporal_describe) X(temporal_query) X(temporal_update)                                           \
+    X(node_list) X(worker_list) X(node_pause) X(node_resume) X(node_drain) X(lock_list) X(lock_release)                    \
+    X(temporal_setup) X(temporal_doctor) X(temporal_describe) X(temporal_query) X(temporal_update)                         \
     X(store_init) X(store_migrate) X(store_check) X(store_backup) X(store_plan)                                            \
     X(config_show) X(config_check) X(completion) X(version) X(help)
 /* clang-format on */

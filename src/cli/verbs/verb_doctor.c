@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "cli/output/json_fields.h"
 #include "cli/settings/temporal_settings.h"
+#include "cli/verbs/no_worker.h"
 #include "cli/verbs/role.h"
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/temporal_service.h"
@@ -275,6 +276,22 @@ static void report_nodes(struct doctor *doctor, int64_t alive, int64_t claiming,
     }
 }
 
+/* Handlers that no live node has, for each workflow that waits for them. */
+static void report_missing_workers(struct doctor *doctor)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(doctor->status, "no_worker"), i, row)
+    {
+        char text[WORKER_TEXT_MAX];
+        int64_t waiting = field_number(row, "waiting", 0);
+        worker_text(doctor->invocation->output, row, doctor->now_us, text);
+        report_check(doctor, SIGN_BAD, "worker", "%" PRId64 " execution%s of %s wait%s: %s; %s", waiting,
+                     waiting == 1 ? "" : "s", field_text(doctor->invocation->output, row, "workflow"),
+                     waiting == 1 ? "s" : "", text, worker_command(row));
+    }
+}
+
 /* Once per name. */
 static void report_namesakes(struct doctor *doctor, const json_t *nodes)
 {
@@ -506,6 +523,7 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
     report_mixed_groups(doctor, json_object_get(page, "items"));
     json_decref(page);
     report_nodes(doctor, alive, claiming, paused);
+    report_missing_workers(doctor);
     check_scheduler(doctor, alive);
     if (alive > 0) {
         report_engine(doctor);

@@ -12,6 +12,7 @@
 #include "cli/output/json_fields.h"
 #include "cli/verbs/dry_run.h"
 #include "cli/verbs/enqueue_stream.h"
+#include "cli/verbs/no_worker.h"
 #include "cli/verbs/verb.h"
 #include "cli/verbs/wait_for_end.h"
 
@@ -57,15 +58,53 @@ static enum weir_status read_enqueue_params(const struct invocation *invocation,
     return status;
 }
 
-/* Prints the id, for JSON with the state. `item`: the row that --wait has read; NULL = there is none. For a known key it
- * reports that the id is of the first execution. */
+/* A sentence about nodes that the execution lacks; NULL = nothing, or it cannot be read. The execution is enqueued anyway.
+ */
+static json_t *warn_of_nodes(struct output *output, struct store *store, const char *id)
+{
+    json_t *why = NULL;
+    json_t *warning = NULL;
+    int64_t now_us = 0;
+    char text[WORKER_TEXT_MAX];
+    if (store_why(store, id, &why, NULL) != WEIR_OK || store_time(store, &now_us, NULL) != WEIR_OK) {
+        json_decref(why);
+        return NULL;
+    }
+    const char *reason = json_string_value(json_object_get(why, "pending_reason"));
+    const char *group = json_string_value(json_object_get(why, "executor_group"));
+    if (reason != NULL && strcmp(reason, pending_reason_name(REASON_NO_NODE_IN_GROUP)) == 0 && group != NULL) {
+        warning = json_sprintf("no live node serves the group %s: the execution waits for one; start it with: weir serve"
+                               " --group %s, or a worker of this group",
+                               group, group);
+    } else if (lacks_worker(why)) {
+        worker_text(output, why, now_us, text);
+        warning = json_sprintf("%s; the execution waits for a worker: %s", text, worker_command(why));
+    }
+    json_decref(why);
+    return warning;
+}
+
+/* Reports the warnings on stderr; their list for the answer, [] without any. */
+static json_t *report_warnings(struct output *output, struct store *store, const struct enqueue_result *result)
+{
+    json_t *warnings = json_array();
+    json_t *warning = result->duplicate ? NULL : warn_of_nodes(output, store, result->id);
+    if (warning != NULL) {
+        output_report_sign(output, SIGN_WARN, "%s", output_safe(output, json_string_value(warning)));
+        (void)json_array_append_new(warnings, warning);
+    }
+    return warnings;
+}
+
+/* Prints the id, for JSON with the state and the warnings. `item`: the row that --wait has read; NULL = there is none. For a
+ * known key it reports that the id is of the first execution. */
 static enum weir_status print_enqueued(const struct invocation *invocation, const struct enqueue_result *result,
-                                       const json_t *item, struct weir_error *error)
+                                       json_t *warnings, const json_t *item, struct weir_error *error)
 {
     static const char *const of_end[] = {"status", "error_code", "error", "result"};
     struct output *output = invocation->output;
-    json_t *answer = json_pack("{s:s, s:s, s:b}", "id", result->id, "status", item_state_name(ITEM_PENDING), "duplicate",
-                               result->duplicate);
+    json_t *answer = json_pack("{s:s, s:s, s:b, s:O}", "id", result->id, "status", item_state_name(ITEM_PENDING),
+                               "duplicate", result->duplicate, "warnings", warnings);
     if (answer == NULL) {
         return error_out_of_memory(error);
     }
@@ -115,17 +154,17 @@ static enum weir_status dry_run_request(const struct invocation *invocation, str
 /* Waits for the end. JSON is one object, so it is printed after the wait, whatever its outcome; a text reader gets the id
  * first, alone on stdout, and the end on stderr. */
 static enum weir_status await_end(const struct invocation *invocation, struct store *store,
-                                  const struct enqueue_result *result, struct weir_error *error)
+                                  const struct enqueue_result *result, json_t *warnings, struct weir_error *error)
 {
     struct output *output = invocation->output;
     bool is_text = output->format == OUTPUT_TABLE;
     json_t *item = NULL;
     struct weir_error print_error;
     error_clear(&print_error);
-    enum weir_status printed = is_text ? print_enqueued(invocation, result, NULL, &print_error) : WEIR_OK;
+    enum weir_status printed = is_text ? print_enqueued(invocation, result, warnings, NULL, &print_error) : WEIR_OK;
     enum weir_status status = wait_for_execution_end(invocation, store, result->id, &item, error);
     if (!is_text) {
-        printed = print_enqueued(invocation, result, item, &print_error);
+        printed = print_enqueued(invocation, result, warnings, item, &print_error);
     } else if (status == WEIR_OK) {
         const char *text = end_result_text(output, item);
         output_report_sign(output, SIGN_FINE, "%s%s%s", field_text(output, item, "status"), text != NULL ? ": " : "",
@@ -168,8 +207,10 @@ static enum weir_status enqueue_one(struct invocation *invocation, struct store 
         status = result.status;
     }
     if (status == WEIR_OK) {
-        status = invocation_has(invocation, "wait") ? await_end(invocation, store, &result, error)
-                                                    : print_enqueued(invocation, &result, NULL, error);
+        json_t *warnings = report_warnings(invocation->output, store, &result);
+        status = invocation_has(invocation, "wait") ? await_end(invocation, store, &result, warnings, error)
+                                                    : print_enqueued(invocation, &result, warnings, NULL, error);
+        json_decref(warnings);
     }
     return status;
 }

@@ -10,6 +10,7 @@
 #include "base/shell_quote.h"
 #include "cli/output/json_fields.h"
 #include "cli/output/table.h"
+#include "cli/verbs/no_worker.h"
 #include "cli/verbs/role.h"
 #include "cli/verbs/verb.h"
 #include "observe/metrics.h"
@@ -28,6 +29,20 @@ static void print_paused_groups(struct output *output, const json_t *answer)
             output_print(output, "%s group     %s is paused (`weir resume --group %s`)\n",
                          output_sign_coloured(output, SIGN_PAUSED), name, shell_quote(name, word));
         }
+    }
+}
+
+/* The workflows that wait because no live node has their handlers. */
+static void print_missing_workers(struct output *output, const json_t *answer, int64_t now_us)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(answer, "no_worker"), i, row)
+    {
+        char text[WORKER_TEXT_MAX];
+        worker_text(output, row, now_us, text);
+        output_print(output, "%s no worker %" PRId64 " of %s wait: %s\n", output_sign_coloured(output, SIGN_WARN),
+                     field_number(row, "waiting", 0), field_text(output, row, "workflow"), text);
     }
 }
 
@@ -65,6 +80,7 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
         output_print(output, "%s unserved  %" PRId64 ": no node of their group accepts work (`weir why ID`)\n",
                      output_sign_coloured(output, SIGN_WARN), unserved);
     }
+    print_missing_workers(output, answer, now_us);
     const char *engine_error = field_text(output, answer, "engine_error");
     if (engine_error != NULL) {
         const char *since = field_text(output, answer, "engine_unreachable_since");

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/shell_quote.h"
 #include "cli/output/json_fields.h"
+#include "cli/verbs/no_worker.h"
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/temporal_service.h"
 #include "cli/verbs/temporal_workflow.h"
@@ -96,6 +97,23 @@ static void print_targets(struct output *output, const json_t *why, int64_t now_
     }
 }
 
+/* Prints the handlers that no live node has, and the nodes of the group that were asked. */
+static void print_missing_worker(struct output *output, const json_t *why, int64_t now_us)
+{
+    char text[WORKER_TEXT_MAX];
+    size_t i;
+    json_t *node;
+    if (!lacks_worker(why)) {
+        return;
+    }
+    worker_text(output, why, now_us, text);
+    output_print(output, "  worker           %s\n", text);
+    json_array_foreach(json_object_get(why, "group_nodes"), i, node)
+    {
+        output_print(output, "  %-16s %s\n", i == 0 ? "its group has" : "", output_safe(output, json_string_value(node)));
+    }
+}
+
 /* Prints the numbers behind the reason, each only when the answer has it. */
 static void print_numbers(struct output *output, const json_t *why, int64_t now_us)
 {
@@ -103,6 +121,7 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     const char *node = field_text(output, why, "node");
     int64_t place = field_number(why, "place", 0);
     print_live_nodes(output, why);
+    print_missing_worker(output, why, now_us);
     print_targets(output, why, now_us);
     print_slots(output, why);
     if (place > 0) {
@@ -217,6 +236,8 @@ static void suggest_command(struct output *output, const json_t *why, const stru
         const char *verb = paused != NULL ? "node resume " : group != NULL ? "serve --group " : "serve";
         const char *name = paused != NULL ? paused : group;
         output_report(output, "now: weir %s%s", verb, name != NULL ? shell_quote(name, word) : "");
+    } else if (strcmp(reason, "no_worker") == 0) {
+        output_report(output, "now: %s", worker_command(why));
     } else if (strcmp(reason, "no_scheduler") == 0) {
         output_report(output, field_text(output, why, "lock_holder") != NULL ? "now: weir lock list" : "now: weir serve");
     } else if (strcmp(reason, "no_node_for_engine") == 0) {

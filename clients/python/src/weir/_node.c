@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -349,6 +350,10 @@ static PyObject *node_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         Py_DECREF(self);
         return NULL;
     }
+    char language[32];
+    const char *version = Py_GetVersion(); /* "3.11.2 (main, ..." */
+    (void)snprintf(language, sizeof language, "python %.*s", (int)strcspn(version, " +"), version);
+    options.language = language;
     options.handlers = self->handlers;
     options.handler_count = (size_t)self->handler_count;
     options.handler_threads = (size_t)threads;
