@@ -167,7 +167,7 @@ static void an_item_that_backs_off_for_another_reason_keeps_its_delay(void **sta
     assert_reason(scene, item.id, "backing_off");
 }
 
-static void an_item_that_another_node_can_run_waits_a_second_at_most(void **state)
+static void an_item_that_another_node_can_run_is_tried_again_soon(void **state)
 {
     struct scene *scene = *state;
     const char *id = enqueue_mail(scene);
@@ -228,7 +228,7 @@ int main(void)
         SCENE_TEST(status_lists_the_workflows_without_a_worker),
         SCENE_TEST(a_node_with_the_handlers_makes_the_waiting_items_due),
         SCENE_TEST(an_item_that_backs_off_for_another_reason_keeps_its_delay),
-        SCENE_TEST(an_item_that_another_node_can_run_waits_a_second_at_most),
+        SCENE_TEST(an_item_that_another_node_can_run_is_tried_again_soon),
         SCENE_TEST(the_scheduler_learns_of_items_that_became_due),
         SCENE_TEST(an_ended_node_cannot_record_handlers),
         SCENE_TEST(a_list_of_nodes_shows_language_and_handlers),

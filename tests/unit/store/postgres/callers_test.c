@@ -443,6 +443,7 @@ static void why_in_sql_names_the_holder_of_the_lock_of_exclusive_dispatch(void *
     char why[SQL_SIZE];
     struct lock_request lock = {.name = "processExecutionQueue", .holder = "riven", .at_most_us = LEASE_US};
     int64_t epoch = 0;
+    (void)run(scene->a, "UPDATE weir.nodes SET handlers = (SELECT d.handlers FROM weir.workflow_definitions d LIMIT 1)");
     (void)snprintf(why, sizeof why, "SELECT w ->> 'pending_reason', w ->> 'lock_holder' FROM weir.why('%s') w",
                    enqueue(scene, "acme"));
     assert_string_equal(run(scene->a, "SELECT w.h FROM (%s) w (r, h)", why), "");
