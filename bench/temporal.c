@@ -97,7 +97,7 @@ static void measure_client(struct bench *bench, size_t starts)
     size_t warm = starts / 10;
     struct frontend *frontend = open_frontend();
     struct engine *engine = open_engine(frontend_address(frontend), starts + warm, SIZE_MAX);
-    engine_set_sink(engine, (struct report_sink){count_started, &started});
+    engine_set_sink(engine, (struct report_sink){.report = count_started, .context = &started});
     run_starts(engine, &sent, &started, warm); /* connects, and fills the caches of header compression */
     double began = bench_now();
     double cpu_us = bench_thread_cpu_us();

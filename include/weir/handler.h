@@ -49,6 +49,11 @@ const char *weir_call_input(const struct weir_call *call);
 /* True when the execution was cancelled, timed out, or the node is stopping. */
 bool weir_call_cancelled(const struct weir_call *call);
 
+/* Adds text to the log of this attempt, for `weir logs`: one line or several; a newline is added when the last one lacks
+ * it. It reaches the store within about a second. Never waits and never fails: what finds no space is left out, and the log
+ * shows that. Any thread may call it between the start of the handler and the answer. */
+void weir_call_log(struct weir_call *call, const char *text, size_t length);
+
 /* Called at most once, in a thread of the library, when the call is cancelled before its answer. It must be quick and must
  * call nothing of the library but weir_call_... getters. */
 typedef void weir_cancel_function(struct weir_call *call, void *context);

@@ -179,6 +179,10 @@ static struct node_settings node_settings_of(const struct running_node *running)
         .stale_claim_us = settings_number(settings, SETTING_CLAIM_TIMEOUT),
         .stale_check_us = settings_number(settings, SETTING_RECOVERY_INTERVAL),
         .retention_us = settings_number(settings, SETTING_RETENTION),
+        .log_retention_us = settings_number(settings, SETTING_LOGS_RETENTION),
+        .log_bytes_max = settings_number(settings, SETTING_LOGS_ATTEMPT_BYTES) == 0
+                             ? -1
+                             : settings_number(settings, SETTING_LOGS_ATTEMPT_BYTES),
         .stop_grace_us = settings_number(settings, SETTING_STOP_GRACE),
         .attempts_max = (int)settings_number(settings, SETTING_ATTEMPTS_MAX),
         .exclusive = settings_number(settings, SETTING_DISPATCH_EXCLUSIVE) != 0,

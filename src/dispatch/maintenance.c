@@ -1,5 +1,5 @@
 /* The loop of the duties: recovery of dead nodes, the safety net for old claims, stuck warnings, retention, and notices
- * of workspaces at capacity.
+ * of workspaces at capacity. Logs of attempts are written here too (node_logs.c).
  *
  * Recovery:
  *
@@ -29,6 +29,7 @@
 #include "dispatch/loop.h"
 #include "dispatch/neighbours.h"
 #include "dispatch/node_internal.h"
+#include "dispatch/node_logs.h"
 #include "dispatch/shedlock.h"
 #include "dispatch/wake_up.h"
 
@@ -50,6 +51,8 @@ void maintenance_init(struct node *node, int64_t now_us)
     m->retention_lock = (struct shedlock){.name = "weirRetention", .at_most_us = 60 * MICROSECONDS_PER_SECOND};
     m->next_stale_us = time_add(now_us, node->tuning.stale_check_us);
     m->next_capacity_us = time_add(now_us, CAPACITY_NOTICE_US);
+    int64_t logs_kept_us = node->tuning.log_retention_us;
+    node->logs.next_retention_us = time_add(now_us, logs_kept_us > 0 ? earlier(logs_kept_us, RETENTION_INTERVAL_US) : 0);
 }
 
 size_t maintenance_stuck_count(struct node *node)
@@ -323,10 +326,11 @@ static enum weir_status report_full_workspaces(struct node *node, int64_t now_us
 
 /* --- the loop --- */
 
-static int64_t next_duty(const struct node *node)
+static int64_t next_duty(struct node *node)
 {
     const struct maintenance *m = &node->maintenance;
     int64_t next_us = earlier(earlier(m->next_stuck_us, m->next_recovery_us), m->next_capacity_us);
+    next_us = earlier(next_us, node_logs_next(node));
     return node->tuning.retention_us > 0 ? earlier(next_us, m->next_retention_us) : next_us;
 }
 
@@ -356,6 +360,9 @@ int64_t maintenance_step(struct node *node)
     }
     if (status == WEIR_OK && now_us >= m->next_retention_us && node->tuning.retention_us > 0) {
         status = purge_ended(node, now_us, &error);
+    }
+    if (status == WEIR_OK) {
+        status = node_logs_step(node, now_us, &error);
     }
     if (status == WEIR_OK && now_us >= m->next_capacity_us) {
         status = report_full_workspaces(node, now_us, &error);

@@ -25,6 +25,7 @@
 #include "dispatch/maintenance.h"
 #include "dispatch/neighbours.h"
 #include "dispatch/node_internal.h"
+#include "dispatch/node_logs.h"
 #include "dispatch/recorder.h"
 #include "dispatch/scheduling.h"
 #include "dispatch/starter.h"
@@ -44,6 +45,8 @@ static void take_tuning(struct node *node, const struct node_settings *s)
     atomic_store(&tuning->stale_claim_us, s->stale_claim_us <= 0 ? STALE_CLAIM_US : s->stale_claim_us);
     atomic_store(&tuning->stale_check_us, s->stale_check_us <= 0 ? STALE_CHECK_US : s->stale_check_us);
     atomic_store(&tuning->retention_us, s->retention_us == 0 ? RETENTION_US : s->retention_us);
+    atomic_store(&tuning->log_retention_us, s->log_retention_us == 0 ? LOG_RETENTION_US : s->log_retention_us);
+    node_logs_set_bound(node, s->log_bytes_max);
     atomic_store(&tuning->stop_grace_us, s->stop_grace_us <= 0 ? STOP_GRACE_US : s->stop_grace_us);
     atomic_store(&tuning->attempts_max, s->attempts_max <= 0 ? ATTEMPTS_MAX_DEFAULT : s->attempts_max);
 }
@@ -111,7 +114,8 @@ static enum weir_status open_loops(struct node *node, struct store *store, struc
         status = connect_handles(node, error);
     }
     if (status == WEIR_OK) {
-        engine_set_sink(node->engine, (struct report_sink){.report = recorder_report, .context = node});
+        engine_set_sink(node->engine,
+                        (struct report_sink){.report = recorder_report, .context = node, .output = node_logs_take});
         status = heartbeat_register(node, error);
     }
     return status;
@@ -160,6 +164,7 @@ static void init_node(struct node *node, const struct node_settings *settings)
     recorder->reports.last = &recorder->reports.first;
     recorder->reports.last_start = &recorder->reports.first_start;
     breaker_init(&node->engine_health.breaker);
+    node_logs_init(node);
     fill_settings(node, settings);
     inbox_reset(node);
     machine_id_write(node->boot_id, sizeof node->boot_id);
@@ -428,6 +433,7 @@ void node_close(struct node *node)
     /* The engine's threads may still run, and report: a node that ends unhealthy has stopped nothing. */
     engine_set_sink(node->engine, (struct report_sink){.report = NULL});
     recorder_close(node);
+    node_logs_close(node);
     in_flight_clear(&node->shared.in_flight);
     unstartable_drop(node);
     for (int i = 0; i < LOOP_COUNT; i++) {

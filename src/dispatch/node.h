@@ -37,6 +37,8 @@ struct node_settings {
     int64_t stale_claim_us;    /* claim.timeout: an item that is CLAIMED for longer is handed over; 0 = STALE_CLAIM_US */
     int64_t stale_check_us;    /* recovery.interval: how often such items are searched; 0 = STALE_CHECK_US */
     int64_t retention_us;      /* 0 = RETENTION_US; -1 = keep for ever */
+    int64_t log_retention_us;  /* of the output of steps; 0 = LOG_RETENTION_US; -1 = as long as the execution */
+    int64_t log_bytes_max;     /* of one attempt; 0 = LOG_ATTEMPT_BYTES_DEFAULT; -1 = keep none */
     int64_t stop_grace_us;     /* 0 = STOP_GRACE_US */
     int attempts_max;          /* 0 = ATTEMPTS_MAX_DEFAULT */
     bool exclusive;            /* dispatch.exclusive: assign only while holding processExecutionQueue (beside Riven) */
@@ -82,7 +84,8 @@ void node_wake(struct node *node);
 void node_pause(struct node *node);
 void node_resume(struct node *node);
 /* Takes over, while the node runs, for later assignments: batch_size, poll_interval_us, stuck_after_us, stale_claim_us,
- * stale_check_us, retention_us, stop_grace_us, attempts_max. Further members are not read. */
+ * stale_check_us, retention_us, log_retention_us, log_bytes_max, stop_grace_us, attempts_max. Further members are not read.
+ */
 void node_tune(struct node *node, const struct node_settings *settings);
 /* {"id", "name", "group", "state", "running", "room", "in_flight", "unanswered", "reports_waiting", "stuck", "engine",
  * "engine_reachable", "lease_left_us", "schedules"}. The caller releases it. NULL when out of memory. */

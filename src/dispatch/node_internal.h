@@ -33,6 +33,7 @@
 
 #include "dispatch/in_flight.h"
 #include "dispatch/life.h"
+#include "dispatch/log_buffer.h"
 #include "dispatch/node.h"
 #include "dispatch/slot_demand.h"
 #include "queue/breaker.h"
@@ -55,6 +56,7 @@ struct node_tuning {
     _Atomic int64_t stale_claim_us;
     _Atomic int64_t stale_check_us;
     _Atomic int64_t retention_us;
+    _Atomic int64_t log_retention_us;
     _Atomic int64_t stop_grace_us;
     atomic_int attempts_max;
 };
@@ -223,6 +225,17 @@ struct recorder {
     _Atomic int64_t failing_since_us; /* boot time of the first call of those in a row that failed; 0 = none */
 };
 
+/* --- logs --- */
+
+struct node_logs {
+    struct log_buffer buffer;
+    _Atomic int64_t due_us; /* boot time of the next write; TIME_NEVER = nothing is pending */
+    int64_t again_us;       /* the record loop: no write before, because the last one failed */
+    int64_t lost_bytes;     /* not reported yet; the duties loop */
+    int64_t next_notice_us; /* of lost output */
+    int64_t next_retention_us;
+};
+
 /* --- the heartbeat loop --- */
 
 struct heartbeat {
@@ -289,6 +302,7 @@ struct node {
     struct dispatcher dispatcher;
     struct shutdown shutdown;
     struct recorder recorder;
+    struct node_logs logs;
     struct heartbeat heartbeat;
     struct maintenance maintenance;
     struct node_threads threads;

@@ -33,6 +33,7 @@
 #include "dispatch/engine_health.h"
 #include "dispatch/loop.h"
 #include "dispatch/node_internal.h"
+#include "dispatch/node_logs.h"
 #include "dispatch/wake_up.h"
 
 static const struct retry_policy start_retry = {
@@ -611,6 +612,7 @@ static int64_t record_set(struct node *node, int64_t now_us)
     size_t count = plan_batch(node);
     INVARIANT(count <= recorder->batch_count && recorder->batch_count <= RECORD_BATCH_MOST);
     if (count > 0) {
+        node_logs_write_ended(node, now_us);
         FAILPOINT("before_record"); /* if the lease is lost from here on, the store must refuse the planned records */
     }
     enum weir_status status = count == 0 ? WEIR_OK

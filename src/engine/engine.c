@@ -179,6 +179,16 @@ void engine_close(struct engine *engine)
 }
 
 /* The sink takes the report; without a sink it is freed. */
+void engine_output(struct engine *engine, const struct engine_output *output)
+{
+    INVARIANT(engine != NULL && output != NULL && output->execution_id != NULL && output->step != NULL);
+    (void)pthread_rwlock_rdlock(&sinks_lock);
+    if (engine->sink.output != NULL) {
+        engine->sink.output(engine->sink.context, output);
+    }
+    (void)pthread_rwlock_unlock(&sinks_lock);
+}
+
 void engine_report(struct engine *engine, struct report *report)
 {
     INVARIANT(engine != NULL && report != NULL);

@@ -25,6 +25,7 @@
 #include "base/uuid.h"
 #include "queue/engine_target.h"
 #include "queue/limits.h"
+#include "queue/log_lines.h"
 #include "queue/step.h"
 #include "weir/status.h"
 
@@ -115,10 +116,23 @@ struct report {
 struct report *report_new(enum report_kind kind, const char *id, int64_t fence);
 void report_free(struct report *report);
 
+/* What the program or the handler of an attempt wrote. Strings are borrowed for the call. */
+struct engine_output {
+    const char *execution_id;
+    const char *step;
+    int attempt;
+    int64_t at_us; /* store time */
+    enum log_stream stream;
+    const char *bytes; /* NULL: the attempt writes no more. This comes before the report of its end */
+    size_t length;
+};
+
 struct report_sink {
     /* Takes ownership; never blocks. */
     void (*report)(void *context, struct report *report);
     void *context;
+    /* Copies; never blocks and never fails: what it cannot keep is lost. NULL = nobody reads output. */
+    void (*output)(void *context, const struct engine_output *output);
 };
 
 /* The answer to a report that wants one. */
@@ -212,6 +226,8 @@ void engine_close(struct engine *engine);
 bool engine_take_lost_report(struct engine *engine);
 /* For engines: hands a report to the sink, if there is one. */
 void engine_report(struct engine *engine, struct report *report);
+/* For engines: passes output to the sink, if it takes any. Any thread. */
+void engine_output(struct engine *engine, const struct engine_output *output);
 /* For engines: a report was lost. Any thread. */
 void engine_note_lost_report(struct engine *engine);
 

@@ -70,6 +70,7 @@ static const char *const messages[EVENT_TYPE_COUNT] = {
     [EVENT_STORE_UNWATCHED] = "Requests of other processes are found by polls alone",
     [EVENT_STORE_WATCHED] = "Other processes wake this one again",
     [EVENT_WORKSPACE_DELETED] = "Deleted a workspace",
+    [EVENT_OUTPUT_LOST] = "Lost output of steps",
     [EVENT_RETENTION_PURGED] = "Removed ended executions past their retention",
     [EVENT_LOOP_FAILED] = "A loop of this node failed",
     [EVENT_SETTING_CHANGED] = "Setting changed",

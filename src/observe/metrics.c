@@ -60,6 +60,7 @@ static const struct {
      "Locks that another node held."},
     {EVENT_LOCK_LOST, ADDS_ONE, "weir_locks_lost_total", NULL, "Locks lost before they were given back."},
     {EVENT_ENGINE_DOWN, ADDS_ONE, "weir_engine_outages_total", NULL, "Times that the engine became unreachable."},
+    {EVENT_OUTPUT_LOST, ADDS_COUNT, "weir_output_lost_bytes_total", NULL, "Bytes of output of steps that no log has."},
     {EVENT_RETENTION_PURGED, ADDS_COUNT, "weir_executions_purged_total", NULL, "Ended executions removed by retention."},
     {EVENT_STORE_UNWATCHED, ADDS_ONE, "weir_store_unwatched_total", NULL,
      "Times that the store could not be watched for what other processes enqueue."},

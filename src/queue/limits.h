@@ -87,6 +87,17 @@ enum {
 #define NODE_ROW_KEPT_US (365 * 86400 * MICROSECONDS_PER_SECOND)
 #define RETENTION_US (14 * 86400 * MICROSECONDS_PER_SECOND)
 
+/* --- logs of attempts --- */
+enum {
+    LOG_ATTEMPT_BYTES_DEFAULT = 1024 * 1024, /* in the store: half of it the beginning, half the end */
+    LOG_ATTEMPT_BYTES_MOST = 1024 * 1024 * 1024,
+    LOG_PENDING_BYTES_MAX = 32 * 1024 * 1024 /* in the memory of a node, all attempts together */
+};
+#define LOG_WRITE_US (1 * MICROSECONDS_PER_SECOND)       /* output reaches the store within this ... */
+#define LOG_WRITE_AGAIN_US (5 * MICROSECONDS_PER_SECOND) /* ... and this long after a failed write */
+#define LOG_LOST_NOTICE_US (60 * MICROSECONDS_PER_SECOND)
+#define LOG_RETENTION_US (14 * 86400 * MICROSECONDS_PER_SECOND)
+
 /* One level of priority is worth this much waiting: an item of priority 1 goes first until an item of priority 0 has waited
  * an hour longer. So priority decides, and nothing of low priority starves (nFlow's strict order does starve). */
 #define PRIORITY_AGEING_US (3600 * MICROSECONDS_PER_SECOND)

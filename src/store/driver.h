@@ -87,6 +87,12 @@ struct store_driver {
     enum weir_status (*show)(struct store *, const char *, json_t **, struct weir_error *);
     enum weir_status (*why)(struct store *, const char *, json_t **, struct weir_error *);
     enum weir_status (*status)(struct store *, size_t, json_t **, struct weir_error *);
+    enum weir_status (*write_logs)(struct store *, const struct log_chunk *, size_t, struct weir_error *);
+    enum weir_status (*list_logs)(struct store *, const char *, struct arena *, struct log_attempt **, size_t *,
+                                  struct weir_error *);
+    enum weir_status (*read_log)(struct store *, const char *, const char *, int, int64_t, struct arena *,
+                                 struct log_chunk **, size_t *, struct weir_error *);
+    enum weir_status (*purge_logs)(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
     int (*wake_fd)(struct store *);
     void (*wake_for)(struct store *, int64_t, bool); /* NULL: the driver does not know */
     bool (*wake_drain)(struct store *, int64_t *);

@@ -28,6 +28,7 @@
 #include "queue/limits.h"
 #include "queue/scheduler.h"
 #include "queue/step.h"
+#include "store/logs.h"
 #include "weir/status.h"
 
 struct store;

@@ -756,7 +756,7 @@ def an_execution_runs_and_its_end_is_reported(weir):
     assert weir.good('wait', execution, '--json').json()['status'] == 'COMPLETED'
     assert weir.items('logs', execution)[0]['output'] == {'id': 7}
     assert '== only, attempt 1, COMPLETED, exit code 0' in weir.good('logs', execution).out
-    assert weir.good('logs', execution, '--step', 'only').out.endswith('{"id":7}\n')
+    assert weir.good('logs', execution, '--step', 'only').out.endswith('Z stdout {"id": 7}\n')
     assert_error(weir.run('logs', execution, '--step', 'onyl'), 3, 'not_found', 'only')
     story = [event['event'] for event in weir.good('show', execution, '--json').json()['events']]
     assert story[0] == 'enqueue' and story[-1] == 'complete' and 'step_end' in story
@@ -802,9 +802,9 @@ def a_step_that_failed_is_shown_with_every_attempt(weir):
     rows = [line.split() for line in weir.good('show', execution).out.splitlines() if line.strip().startswith('only ')]
     assert [(row[1], row[2], row[3]) for row in rows] == \
         [('FAILED', '1', '1'), ('FAILED', '2', '2'), ('COMPLETED', '3', '0')], rows
-    assert [line for line in weir.good('logs', execution).out.splitlines() if line] == [
-        '== only, attempt 1, FAILED, exit code 1', 'exit_1: exit code 1: no answer',
-        '== only, attempt 2, FAILED, exit code 2', 'exit_2: exit code 2: no answer',
+    assert [re.sub('^[0-9T:.-]+Z', 'TIME', line) for line in weir.good('logs', execution).out.splitlines()] == [
+        '== only, attempt 1, FAILED, exit code 1', 'TIME stderr no answer', 'exit_1: exit code 1: no answer',
+        '== only, attempt 2, FAILED, exit code 2', 'TIME stderr no answer', 'exit_2: exit code 2: no answer',
         '== only, attempt 3, COMPLETED, exit code 0']
     assert [row['attempt'] for row in weir.items('logs', execution)] == [1, 2, 3]
 

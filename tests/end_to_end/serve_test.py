@@ -7,6 +7,7 @@ usage: serve_test.py BINARY [TEST ...]
 import io
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -425,9 +426,13 @@ def logs_are_the_bytes_that_a_step_wrote_but_on_a_terminal(weir):
     _start(weir, '--allow-exec')
     execution = weir.good('enqueue', '-w', 'acme', 'odd', '--wait', '--timeout', '45s').out.strip()
     head = '== only, attempt 1, COMPLETED, exit code 0\n'
-    assert weir.good('logs', execution).out == head + 'a\0b\x1b[31m\u202ec\n\nlast\n'
+    assert weir.good('logs', execution, '--raw').out == 'a\0b\x1b[31m\u202ec\n\nlast'
+    shown = weir.good('logs', execution).out
+    assert re.sub('[0-9T:.-]{23}Z', 'TIME', shown) == \
+        head + 'TIME stdout a\0b\x1b[31m\u202ec\nTIME stdout \nTIME stdout last\n', repr(shown)
     shown = weir.terminal('logs', execution, env={'NO_COLOR': '1'}).out.replace('\r', '')
-    assert shown == head + 'a?b?[31m?c\n\nlast\n', repr(shown)
+    assert re.sub('[0-9T:.-]{23}Z', 'TIME', shown) == \
+        head + 'TIME stdout a?b?[31m?c\nTIME stdout \nTIME stdout last\n', repr(shown)
 
 
 def a_secret_in_params_is_in_no_log_no_metric_and_no_command_line(weir):

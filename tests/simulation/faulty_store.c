@@ -231,6 +231,18 @@ static enum weir_status note_life(enum weir_status status, const int64_t *node_i
     return status;
 }
 
+static enum weir_status faulty_write_logs(struct store *store, const struct log_chunk *chunks, size_t count,
+                                          struct weir_error *error)
+{
+    THROUGH("write_logs", real->write_logs(store, chunks, count, error));
+}
+
+static enum weir_status faulty_purge_logs(struct store *store, int64_t before_us, size_t limit, int64_t *ret_removed,
+                                          struct weir_error *error)
+{
+    THROUGH("purge_logs", real->purge_logs(store, before_us, limit, ret_removed, error));
+}
+
 static enum weir_status faulty_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
                                           struct weir_error *error)
 {
@@ -337,6 +349,8 @@ void faulty_store_wrap(struct simulation *simulation, struct store *store)
     faulty.publish_books = faulty_publish_books;
     faulty.inbox = faulty_inbox;
     faulty.record = faulty_record;
+    faulty.write_logs = faulty_write_logs;
+    faulty.purge_logs = faulty_purge_logs;
     faulty.node_start = faulty_node_start;
     faulty.node_target = faulty_node_target;
     faulty.node_handlers = faulty_node_handlers;

@@ -210,10 +210,19 @@ static const struct command commands[] = {
 },
 {
     .name = "logs", .section = "Executions", .run = verb_logs,
-    .summary = "Print the output of the steps of an execution",
-    .example = "weir logs 0198c2f1-7a3b-7c01\nweir logs 0198c2f1-7a3b-7c01 --step report\n",
-    .arguments = ARGUMENT_ID,
-    .flags = {{.name = "step", .type = VALUE_TEXT, .value = "STEP", .help = "print only this step"}},
+    .summary = "Print what the steps of an execution wrote",
+    .example = "weir logs 0198c2f1-7a3b-7c01\nweir logs --last -f\nweir logs 0198c2f1-7a3b-7c01 --step report --raw\n",
+    .details = "Prints stdout and stderr of programs and the log lines of handlers, of every attempt, also while it runs:"
+               " output arrives about a second after it was written. Each line has its time and its stream. Of an attempt"
+               " the store keeps `logs.attempt_bytes` bytes, one half the beginning and one half the end; a line says how"
+               " much is left out between them.",
+    .arguments = {{.name = "ID", .help = "id of an execution, or its first characters", .optional = true}},
+    .flags = {{.name = "follow", .letter = 'f', .help = "print lines as they come, until the execution ends"},
+              {.name = "step", .type = VALUE_TEXT, .value = "STEP", .help = "print only this step"},
+              {.name = "attempt", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = 1000000,
+               .help = "print only this attempt"},
+              {.name = "raw", .help = "print only the bytes that were written, without times and heads"},
+              {.name = "last", .help = "the newest execution of the store, in place of an ID"}},
 },
 {
     .name = "cancel", .section = "Executions", .run = verb_cancel, .marks = COMMAND_CHANGES,

@@ -99,6 +99,14 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_RETENTION",
     .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,
     .of_process = true, .help = "how long ended executions are kept, or forever"},
+[SETTING_LOGS_RETENTION] = {
+    .key = "logs.retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_LOGS_RETENTION",
+    .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,
+    .of_process = true, .help = "how long the output of steps is kept; forever = as long as the execution"},
+[SETTING_LOGS_ATTEMPT_BYTES] = {
+    .key = "logs.attempt_bytes", .type = SETTING_INTEGER, .default_text = "1048576",
+    .environment = "WEIR_LOGS_ATTEMPT_BYTES", .least = 0, .most = LOG_ATTEMPT_BYTES_MOST, .of_process = true,
+    .help = "output that is kept of one attempt of a step, in bytes; 0 = none"},
 /* Steps that run programs. */
 [SETTING_EXEC_ALLOW] = {
     .key = "exec.allow", .type = SETTING_ALLOW_LIST, .default_text = "false", .environment = "WEIR_EXEC_ALLOW",

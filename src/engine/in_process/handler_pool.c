@@ -100,6 +100,28 @@ EXPORTED bool weir_call_cancelled(const struct weir_call *call)
     return atomic_load_explicit(&call->cancelled, memory_order_relaxed);
 }
 
+EXPORTED void weir_call_log(struct weir_call *call, const char *text, size_t length)
+{
+    INVARIANT(call != NULL && (text != NULL || length == 0));
+    if (call->engine == NULL || length == 0) {
+        return;
+    }
+    char *line = NULL;
+    if (text[length - 1] != '\n' && length < SIZE_MAX && (line = malloc(length + 1)) != NULL) {
+        memcpy(line, text, length);
+        line[length++] = '\n';
+    }
+    struct engine_output output = {.execution_id = call->execution_id,
+                                   .step = call->step,
+                                   .attempt = call->attempt,
+                                   .at_us = time_add(clock_boot(call->engine->clock), call->store_ahead_us),
+                                   .stream = LOG_HANDLER,
+                                   .bytes = line != NULL ? line : text,
+                                   .length = length};
+    engine_output(call->engine, &output);
+    free(line);
+}
+
 EXPORTED void weir_call_on_cancel(struct weir_call *call, weir_cancel_function *function, void *context)
 {
     (void)pthread_mutex_lock(&call->cancel_lock);

@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/engine.h"
 #include "engine/in_process/fair_queue.h"
 #include "engine/in_process/loop.h"
 #include "queue/limits.h"
@@ -42,6 +43,8 @@ struct weir_call {
     char *own_input; /* the evaluated `input`, or NULL: the params */
     int attempt;
     int64_t fence;
+    struct engine *engine;  /* takes its log lines; NULL = nobody does */
+    int64_t store_ahead_us; /* store time minus boot clock */
     void *owner;
     struct handler_pool *pool; /* set when it is submitted */
     atomic_int open_ends;      /* the handler's return and, if deferred, the answer: the last one hands the call back */

@@ -173,6 +173,9 @@ static void read_pipe(struct process *process, struct watch *watch)
     struct process_table *table = process->table;
     for (int i = 0; i < PROCESS_READS_PER_TURN && watch->fd >= 0; i++) {
         ssize_t got = read(watch->fd, table->read_buffer, PROCESS_READ_BYTES);
+        if (got > 0 && process->wrote != NULL) {
+            process->wrote(process, watch == &process->out ? LOG_STDOUT : LOG_STDERR, table->read_buffer, (size_t)got);
+        }
         if (got > 0 && watch == &process->out) {
             store_output(process, table->read_buffer, (size_t)got);
         } else if (got > 0) {

@@ -25,6 +25,7 @@
 #include "engine/in_process/loop.h"
 #include "engine/in_process/process_files.h"
 #include "engine/in_process/shortage.h"
+#include "queue/log_lines.h"
 
 enum {
     PROCESS_STDERR_BYTES = 8 * 1024, /* the end of stderr, for the error message */
@@ -52,6 +53,8 @@ struct process {
     void *owner;
     void (*started)(struct process *process); /* NULL, or called when the keeper has forked it */
     void (*ended)(struct process *process);
+    /* NULL, or called with each piece of output that is read, in its order. */
+    void (*wrote)(struct process *process, enum log_stream stream, const char *bytes, size_t length);
     enum process_end end;
     int wait_status;
     int native;

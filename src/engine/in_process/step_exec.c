@@ -81,6 +81,25 @@ static void step_process_started(struct process *process)
     step_run_note_started(process->owner);
 }
 
+/* Passes output of the attempt on; bytes NULL: it writes no more. */
+static void pass_output(const struct step_run *run, enum log_stream stream, const char *bytes, size_t length)
+{
+    struct execution *execution = run->execution;
+    struct engine_output output = {.execution_id = execution->id,
+                                   .step = step_run_step(run)->id,
+                                   .attempt = run->attempt,
+                                   .at_us = time_add(loop_now(&execution->runner->loop), execution->store_ahead_us),
+                                   .stream = stream,
+                                   .bytes = bytes,
+                                   .length = length};
+    engine_output(&execution->runner->base, &output);
+}
+
+static void step_process_wrote(struct process *process, enum log_stream stream, const char *bytes, size_t length)
+{
+    pass_output(process->owner, stream, bytes, length);
+}
+
 /* Gives the prepared command to the keeper. The attempt is on record. */
 static void start_step_process(struct step_run *run)
 {
@@ -100,6 +119,7 @@ static void start_step_process(struct step_run *run)
         return;
     }
     run->process->execution = run->execution;
+    run->process->wrote = step_process_wrote;
     step_run_set_phase(run, PHASE_RUNNING);
     run->stop = STOP_NONE;
     run->is_killed = false;
@@ -330,6 +350,7 @@ static void step_process_ended(struct process *process)
     struct execution *execution = run->execution;
     run->process = NULL;
     step_run_clear_timer(run);
+    pass_output(run, LOG_STDOUT, NULL, 0);
     switch (process->end) {
     case PROCESS_EXITED:
         handle_exit(run, process);

@@ -37,6 +37,8 @@ void step_handler_start(struct step_run *run)
     call->attempt = run->attempt;
     call->fence = execution->fence;
     call->owner = run;
+    call->engine = &execution->runner->base;
+    call->store_ahead_us = execution->store_ahead_us;
     call->input = execution->params;
     if (run->inputs != NULL && run->inputs->has_input) {
         call->own_input = run->inputs->input.data;
@@ -101,8 +103,10 @@ void step_handler_finish(struct weir_call *call)
     struct step_run *run = call->owner;
     INVARIANT(run != NULL && run->call == call && run->phase == PHASE_RUNNING);
     struct execution *execution = run->execution;
+    struct engine_output end = {.execution_id = call->execution_id, .step = call->step, .attempt = call->attempt};
     run->call = NULL;
     step_run_clear_timer(run);
+    engine_output(call->engine, &end);
     take_call_result(run, call);
     weir_call_free(call);
     execution_settle(execution);

@@ -129,6 +129,12 @@ enum weir_status postgres_list(struct store *, const struct list_options *, json
 enum weir_status postgres_show(struct store *, const char *, json_t **, struct weir_error *);
 enum weir_status postgres_why(struct store *, const char *, json_t **, struct weir_error *);
 enum weir_status postgres_status(struct store *, size_t, json_t **, struct weir_error *);
+enum weir_status postgres_write_logs(struct store *, const struct log_chunk *, size_t, struct weir_error *);
+enum weir_status postgres_list_logs(struct store *, const char *, struct arena *, struct log_attempt **, size_t *,
+                                    struct weir_error *);
+enum weir_status postgres_read_log(struct store *, const char *, const char *, int, int64_t, struct arena *,
+                                   struct log_chunk **, size_t *, struct weir_error *);
+enum weir_status postgres_purge_logs(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
 enum weir_status postgres_check(struct store *, json_t **, struct weir_error *);
 
 #endif

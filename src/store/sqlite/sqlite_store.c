@@ -383,6 +383,10 @@ const struct store_driver sqlite_store_driver = {
     .show = sqlite_show,
     .why = sqlite_why,
     .status = sqlite_status,
+    .write_logs = sqlite_write_logs,
+    .list_logs = sqlite_list_logs,
+    .read_log = sqlite_read_log,
+    .purge_logs = sqlite_purge_logs,
     .wake_fd = sqlite_wake_fd,
     .wake_drain = sqlite_wake_drain,
 };

@@ -127,6 +127,12 @@ enum weir_status sqlite_list(struct store *, const struct list_options *, json_t
 enum weir_status sqlite_show(struct store *, const char *, json_t **, struct weir_error *);
 enum weir_status sqlite_why(struct store *, const char *, json_t **, struct weir_error *);
 enum weir_status sqlite_status(struct store *, size_t, json_t **, struct weir_error *);
+enum weir_status sqlite_write_logs(struct store *, const struct log_chunk *, size_t, struct weir_error *);
+enum weir_status sqlite_list_logs(struct store *, const char *, struct arena *, struct log_attempt **, size_t *,
+                                  struct weir_error *);
+enum weir_status sqlite_read_log(struct store *, const char *, const char *, int, int64_t, struct arena *,
+                                 struct log_chunk **, size_t *, struct weir_error *);
+enum weir_status sqlite_purge_logs(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
 enum weir_status sqlite_check(struct store *, json_t **, struct weir_error *);
 int sqlite_wake_fd(struct store *);
 bool sqlite_wake_drain(struct store *, int64_t *);

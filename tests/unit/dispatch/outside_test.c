@@ -31,7 +31,7 @@ static void start_node_outside(struct bench *bench)
     bench->store->events = &bench->events; /* the handles of the node's loops are copies */
     start_node(bench);
     node_sink = bench->engine->sink;
-    engine_set_sink(bench->engine, (struct report_sink){make_patient, NULL});
+    engine_set_sink(bench->engine, (struct report_sink){.report = make_patient, .context = NULL});
     pass(bench, SECOND);
     records = 0;
 }

@@ -42,8 +42,8 @@ static void open_bench(struct bench *bench, enum scripted_kind kind)
     assert_non_null(bench->world);
     assert_int_equal(scripted_open(bench->world, 4, &bench->engine, NULL), WEIR_OK);
     assert_int_equal(scripted_open(bench->world, 4, &bench->other, NULL), WEIR_OK);
-    engine_set_sink(bench->engine, (struct report_sink){hear, bench});
-    engine_set_sink(bench->other, (struct report_sink){hear, bench});
+    engine_set_sink(bench->engine, (struct report_sink){.report = hear, .context = bench});
+    engine_set_sink(bench->other, (struct report_sink){.report = hear, .context = bench});
 }
 
 static void close_bench(struct bench *bench)

@@ -269,6 +269,21 @@ CREATE TABLE :schema.workflow_node_attempts (
     PRIMARY KEY (execution_id, step, attempt)
 );
 
+-- The output of attempts, in chunks (queue/log_lines.h). It has a retention of its own, by written_at. position orders the chunks of
+-- an attempt. output_offset: bytes that the program had written before this chunk; output_bytes: bytes of the program in it.
+CREATE TABLE :schema.workflow_node_logs (
+    execution_id   uuid    NOT NULL,
+    step           text    COLLATE "C" NOT NULL,
+    attempt        integer NOT NULL,
+    position       bigint  NOT NULL,
+    written_at     bigint  NOT NULL,
+    output_offset  bigint  NOT NULL,
+    output_bytes   bigint  NOT NULL,
+    lines          bytea   NOT NULL,
+    PRIMARY KEY (execution_id, step, attempt, position)
+);
+CREATE INDEX logs_written ON :schema.workflow_node_logs (written_at);
+
 -- Events that cannot be derived from the times of a row: retry, defer, release, handover, recovery, cancel, an operator's act. seq
 -- orders the events of all executions.
 CREATE TABLE :schema.workflow_execution_events (

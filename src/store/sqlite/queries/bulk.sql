@@ -28,6 +28,9 @@ DELETE FROM workflow_node_executions WHERE execution_id = ?1;
 -- name: purge_attempts
 DELETE FROM workflow_node_attempts WHERE execution_id = ?1;
 
+-- name: purge_logs_of
+DELETE FROM workflow_node_logs WHERE execution_id = ?1;
+
 -- name: purge_events
 DELETE FROM workflow_execution_events WHERE execution_id = ?1;
 

@@ -225,6 +225,22 @@ CREATE TABLE workflow_node_attempts (
     PRIMARY KEY (execution_id, step, attempt)
 ) WITHOUT ROWID;
 
+-- The output of attempts, in chunks (queue/log_lines.h). It has a retention of its own, by written_at.
+--   position: orders the chunks of an attempt; output_offset: bytes that the program had written before this chunk;
+--   output_bytes: bytes of the program in it.
+CREATE TABLE workflow_node_logs (
+    execution_id   TEXT    NOT NULL,
+    step           TEXT    NOT NULL,
+    attempt        INTEGER NOT NULL,
+    position       INTEGER NOT NULL,
+    written_at     INTEGER NOT NULL,
+    output_offset  INTEGER NOT NULL,
+    output_bytes   INTEGER NOT NULL,
+    lines          BLOB    NOT NULL,
+    PRIMARY KEY (execution_id, step, attempt, position)
+) WITHOUT ROWID;
+CREATE INDEX logs_written ON workflow_node_logs (written_at);
+
 -- Events that the time stamps of a row cannot express: retry, defer, release, handover, cancel, acts of operators.
 CREATE TABLE workflow_execution_events (
     execution_id   TEXT    NOT NULL,

@@ -139,7 +139,7 @@ static void open_scene(struct scene *scene, int per_mille)
     assert_non_null(scene->frontend);
     struct temporal_options options = {.address = frontend_address(scene->frontend)};
     assert_int_equal(temporal_open(&options, &scene->engine, NULL), WEIR_OK);
-    engine_set_sink(scene->engine, (struct report_sink){hear, scene});
+    engine_set_sink(scene->engine, (struct report_sink){.report = hear, .context = scene});
 }
 
 static void close_scene(struct scene *scene)

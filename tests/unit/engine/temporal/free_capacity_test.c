@@ -46,7 +46,7 @@ static void open_answered(struct bench *bench, size_t answered)
     struct temporal_wire wire = fake_temporal_wire(bench->service);
     struct temporal_options options = {.starts_max = STARTS_MAX, .clock = &bench->clock};
     assert_int_equal(temporal_open_on(&options, &wire, &bench->engine, NULL), WEIR_OK);
-    engine_set_sink(bench->engine, (struct report_sink){hear, bench});
+    engine_set_sink(bench->engine, (struct report_sink){.report = hear, .context = bench});
     assert_int_equal(engine_free_capacity(bench->engine), STARTS_MAX);
     for (size_t i = 0; i < STARTS_MAX; i++) {
         fake_temporal_push(bench->service, i < answered ? FAKE_FINE : FAKE_SLOW);

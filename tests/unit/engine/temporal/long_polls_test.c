@@ -86,7 +86,7 @@ static void open_service(struct bench *bench, size_t polls_max)
     struct temporal_wire wire = fake_temporal_wire(bench->service);
     struct temporal_options options = {.clock = &bench->clock, .polls_max = polls_max, .starts_max = 1000};
     assert_int_equal(temporal_open_on(&options, &wire, &bench->engine, NULL), WEIR_OK);
-    engine_set_sink(bench->engine, (struct report_sink){hear, bench});
+    engine_set_sink(bench->engine, (struct report_sink){.report = hear, .context = bench});
 }
 
 static void start_one(struct bench *bench, int workspace, int i)

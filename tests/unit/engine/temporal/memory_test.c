@@ -281,7 +281,7 @@ static void open_engine(struct scene *scene)
         failing_memory.armed = false;
         assert_true(status == WEIR_OK || status == WEIR_OUT_OF_MEMORY);
     }
-    engine_set_sink(scene->engine, (struct report_sink){hear, scene});
+    engine_set_sink(scene->engine, (struct report_sink){.report = hear, .context = scene});
     failing_memory.armed = true;
     engine_want_slots(scene->engine, "acme", true);
     failing_memory.armed = false;

@@ -280,7 +280,7 @@ static void ten_thousand_open_runs_are_followed_within_the_limits(void **state)
     struct temporal_wire wire = fake_temporal_wire(service);
     struct temporal_options options = {.clock = &many.clock, .max_running = OPEN};
     assert_int_equal(temporal_open_on(&options, &wire, &engine, NULL), WEIR_OK);
-    engine_set_sink(engine, (struct report_sink){count_started, &many});
+    engine_set_sink(engine, (struct report_sink){.report = count_started, .context = &many});
     for (int i = 0; i < 1000; i++) {
         char workspace[32];
         (void)snprintf(workspace, sizeof workspace, "w%d", i);

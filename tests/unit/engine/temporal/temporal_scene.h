@@ -54,7 +54,7 @@ static inline void open_scene_with(struct scene *scene, struct temporal_options 
         wire.codec = *codec;
     }
     assert_int_equal(temporal_open_on(&options, &wire, &scene->engine, NULL), WEIR_OK);
-    engine_set_sink(scene->engine, (struct report_sink){scene_take_report, scene});
+    engine_set_sink(scene->engine, (struct report_sink){.report = scene_take_report, .context = scene});
 }
 
 static inline void open_scene(struct scene *scene)

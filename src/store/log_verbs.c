@@ -1,0 +1,65 @@
+/* The verbs of logs: chunks of the output of attempts.
+ *
+ * Each verb checks its arguments and calls the driver. A chunk that breaks a limit is a fault of the node, never of the
+ * program that wrote the output. Runs in the caller's thread.
+ */
+#include "base/error.h"
+#include "store/call.h"
+
+static bool chunk_is_right(const struct log_chunk *chunk)
+{
+    return chunk->execution_id != NULL && uuid_is_valid(chunk->execution_id) && chunk->step != NULL && chunk->attempt > 0 &&
+           chunk->position >= 0 && chunk->offset >= 0 && chunk->output_bytes >= 0 && chunk->cut_from <= chunk->cut_to &&
+           chunk->length <= LOG_CHUNK_BYTES_MAX && (chunk->lines != NULL || chunk->length == 0);
+}
+
+enum weir_status store_write_logs(struct store *store, const struct log_chunk *chunks, size_t count,
+                                  struct weir_error *error)
+{
+    INVARIANT(store != NULL && (chunks != NULL || count == 0));
+    if (count > LOG_WRITE_MOST) {
+        return error_set(error, WEIR_MISUSE, "a call writes at most %d chunks of logs", LOG_WRITE_MOST);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!chunk_is_right(&chunks[i])) {
+            return error_set(error, WEIR_MISUSE, "chunk %zu of a log has no attempt, or is longer than %d bytes", i + 1,
+                             LOG_CHUNK_BYTES_MAX);
+        }
+    }
+    if (count == 0) {
+        return WEIR_OK;
+    }
+    CALL(store, "write_logs", error, store->driver->write_logs(store, chunks, count, detail));
+}
+
+enum weir_status store_list_logs(struct store *store, const char *id, struct arena *arena,
+                                 struct log_attempt **ret_attempts, size_t *ret_count, struct weir_error *error)
+{
+    INVARIANT(store != NULL && arena != NULL && ret_attempts != NULL && ret_count != NULL);
+    if (id == NULL || !uuid_is_valid(id)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "logs are listed by the whole id of an execution");
+    }
+    CALL(store, "list_logs", error, store->driver->list_logs(store, id, arena, ret_attempts, ret_count, detail));
+}
+
+enum weir_status store_read_log(struct store *store, const char *id, const char *step, int attempt, int64_t after,
+                                struct arena *arena, struct log_chunk **ret_chunks, size_t *ret_count,
+                                struct weir_error *error)
+{
+    INVARIANT(store != NULL && arena != NULL && ret_chunks != NULL && ret_count != NULL);
+    if (id == NULL || !uuid_is_valid(id) || step == NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a log is read by the whole id of an execution and a step");
+    }
+    CALL(store, "read_log", error,
+         store->driver->read_log(store, id, step, attempt, after, arena, ret_chunks, ret_count, detail));
+}
+
+enum weir_status store_purge_logs(struct store *store, int64_t before_us, size_t limit, int64_t *ret_removed,
+                                  struct weir_error *error)
+{
+    INVARIANT(store != NULL && ret_removed != NULL);
+    if (limit == 0 || limit > LOG_PURGE_MOST) {
+        return error_set(error, WEIR_MISUSE, "a call removes 1 to %d chunks of logs", LOG_PURGE_MOST);
+    }
+    CALL(store, "purge_logs", error, store->driver->purge_logs(store, before_us, limit, ret_removed, detail));
+}
