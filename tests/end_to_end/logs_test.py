@@ -5,6 +5,7 @@ usage: logs_test.py BINARY [TEST ...]
 """
 
 import json
+import os
 import sqlite3
 import sys
 
@@ -120,6 +121,35 @@ def logs_end_before_their_execution(weir):
     wait_for('the retention', is_gone, 90)
     assert process.poll() is None
     assert weir.good('show', execution, '--json').json()['status'] == 'COMPLETED'
+
+
+def a_result_in_the_file_of_weir_output_wins_over_prints(weir):
+    weir.make_store()
+    weir.write('w.json', json.dumps({'name': 'two', 'steps': {
+        'first': {'exec': ['sh', '-c', 'echo stray; printf \'{"n": 41}\' > "$WEIR_OUTPUT"; ls -l "$WEIR_OUTPUT" >&2']},
+        'second': {'needs': ['first'], 'exec': ['echo', '${.steps.first.output.n + 1}']},
+        'third': {'needs': ['first'], 'exec': ['sh', '-c', 'echo plain; rm "$WEIR_OUTPUT"']}}}))
+    weir.good('workflow', 'apply', 'w.json', '-q')
+    _start(weir, env={'TMPDIR': weir.folder})
+    execution = weir.good('enqueue', '-w', 'acme', 'two', '--wait', '--timeout', '45s').out.strip()
+    steps = {row['step']: row for row in weir.items('logs', execution)}
+    assert steps['first']['output'] == {'n': 41} and steps['second']['output'] == 42, steps
+    assert steps['third']['output'] == 'plain', steps
+    lines = steps['first']['lines']
+    assert lines[0]['text'] == 'stray' and lines[1]['text'].startswith('-rw------- '), lines
+    assert [name for name in os.listdir(weir.folder) if name.startswith('weir-output')] == []
+
+
+def a_result_that_cannot_be_taken_fails_the_step(weir):
+    weir.make_store()
+    _start(weir)
+    for name, program, code in (
+            ('large', 'head -c 5000 /dev/zero > "$WEIR_OUTPUT"', 'output_too_large'),
+            ('link', 'ln -sf /etc/hostname "$WEIR_OUTPUT"', 'output_unreadable'),
+            ('folder', 'rm "$WEIR_OUTPUT"; mkdir "$WEIR_OUTPUT"', 'output_unreadable')):
+        _publish(weir, name, program, output_max=4096)
+        ended = weir.run('enqueue', '-w', 'acme', name, '--wait', '--timeout', '45s')
+        assert ended.code == 1 and code in ended.err and 'WEIR_OUTPUT' in ended.err, ended
 
 
 def an_execution_must_be_named_once(weir):

@@ -80,6 +80,7 @@ struct step_run {
     struct timer timer; /* its timeout, or the end of its sleep */
     struct step_inputs *inputs;
     struct process *process;
+    char *result_path; /* of its process: result_file.h */
     struct weir_call *call;
     bool is_starting;             /* it counts among the starts under way of its workspace */
     struct fair_entry turn;       /* AWAITING_PLACE */

@@ -25,12 +25,15 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/in_process/execution.h"
+#include "engine/in_process/result_file.h"
 #include "engine/in_process/runner.h"
 #include "engine/in_process/step_inputs.h"
 #include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_report.h"
 #include "engine/in_process/step_run.h"
 #include "queue/suspicion.h"
+
+enum { REASON_BYTES = 160 };
 
 /* --- the queues --- */
 
@@ -123,6 +126,8 @@ static void start_step_process(struct step_run *run)
     step_run_set_phase(run, PHASE_RUNNING);
     run->stop = STOP_NONE;
     run->is_killed = false;
+    run->result_path = run->inputs->result_path;
+    run->inputs->result_path = NULL;
     step_run_drop_inputs(run);
     run->process->started = step_process_started;
     if (step->timeout_us > 0) {
@@ -263,11 +268,41 @@ static void handle_failed_start(struct step_run *run, const struct process *proc
     }
 }
 
+/* The result of a program that ended well: the file of WEIR_OUTPUT if it wrote one, else its stdout. Fills `code` and
+ * `reason` when there is none. False: out of memory. */
+static bool take_result(struct step_run *run, struct process *process, const char *result_path,
+                        struct step_outcome *outcome, char *code, char *reason)
+{
+    struct text written = {.max = process->output.max};
+    struct weir_error error = {.status = WEIR_OK};
+    enum weir_status status = result_path == NULL ? WEIR_OK : result_file_read(result_path, &written, &error);
+    if (status == WEIR_OK && written.length > 0) {
+        text_close(&process->output);
+        process->output = written;
+    } else {
+        text_close(&written);
+    }
+    if (status == WEIR_FAILED) {
+        outcome->is_final = true;
+        (void)snprintf(code, ERROR_CODE_MAX, "output_too_large");
+        (void)snprintf(reason, REASON_BYTES, "it wrote more than %zu bytes to WEIR_OUTPUT", process->output.max);
+    } else if (status == WEIR_SYSTEM) {
+        (void)snprintf(code, ERROR_CODE_MAX, "output_unreadable");
+        (void)snprintf(reason, REASON_BYTES, "its file WEIR_OUTPUT cannot be read: %.80s", error.message);
+    } else if (status == WEIR_OK) {
+        status = take_process_output(run, process, outcome);
+        outcome->is_done = status == WEIR_OK;
+        (void)snprintf(code, ERROR_CODE_MAX, "output_too_large");
+        (void)snprintf(reason, REASON_BYTES, "its output is too large as JSON text");
+    }
+    return status != WEIR_OUT_OF_MEMORY;
+}
+
 /* The program has ended. The order of the checks matters: a step that the node killed also has a signal as its status. */
-static void handle_exit(struct step_run *run, struct process *process)
+static void handle_exit(struct step_run *run, struct process *process, const char *result_path)
 {
     char code[ERROR_CODE_MAX];
-    char reason[128];
+    char reason[REASON_BYTES];
     struct step_outcome outcome = {.code = code};
     int status = process->wait_status;
     run->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -288,15 +323,9 @@ static void handle_exit(struct step_run *run, struct process *process)
     } else if (run->exit_code != 0) {
         (void)snprintf(code, sizeof code, "exit_%d", run->exit_code);
         (void)snprintf(reason, sizeof reason, "exit code %d", run->exit_code);
-    } else {
-        enum weir_status status_of_output = take_process_output(run, process, &outcome);
-        if (status_of_output == WEIR_OUT_OF_MEMORY) {
-            step_run_wait_for_resources(run, ENOMEM);
-            return;
-        }
-        outcome.is_done = status_of_output == WEIR_OK;
-        (void)snprintf(code, sizeof code, "output_too_large");
-        (void)snprintf(reason, sizeof reason, "its output is too large as JSON text");
+    } else if (!take_result(run, process, result_path, &outcome, code, reason)) {
+        step_run_wait_for_resources(run, ENOMEM);
+        return;
     }
     struct text error = {.max = ERROR_TEXT_MAX};
     run->shortages = 0; /* the machine had the resources for this attempt */
@@ -351,9 +380,11 @@ static void step_process_ended(struct process *process)
     run->process = NULL;
     step_run_clear_timer(run);
     pass_output(run, LOG_STDOUT, NULL, 0);
+    char *result_path = run->result_path; /* the next attempt may begin below */
+    run->result_path = NULL;
     switch (process->end) {
     case PROCESS_EXITED:
-        handle_exit(run, process);
+        handle_exit(run, process, result_path);
         break;
     case PROCESS_NOT_STARTED:
         handle_failed_start(run, process);
@@ -365,6 +396,7 @@ static void step_process_ended(struct process *process)
         repeat_after_keeper_loss(run, process);
         break;
     }
+    result_file_remove(&result_path);
     process_free(process);
     execution_settle(execution);
 }

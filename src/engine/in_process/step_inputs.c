@@ -19,6 +19,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "definition/code_variable.h"
+#include "engine/in_process/result_file.h"
 #include "engine/in_process/runner.h"
 
 bool step_inputs_are_ready(const struct step_run *run)
@@ -136,6 +137,7 @@ void step_inputs_free(struct step_inputs *inputs)
     }
     free(inputs->answers);
     json_decref(inputs->context);
+    result_file_remove(&inputs->result_path);
     process_command_close(&inputs->command);
     text_close(&inputs->input);
     free(inputs);
@@ -266,7 +268,16 @@ static enum weir_status add_own_variables(struct step_inputs *inputs)
     (void)snprintf(text, sizeof text, "WEIR_ATTEMPT=%d", run->attempt);
     status = status == WEIR_OK ? add_variable(inputs, text) : status;
     (void)snprintf(text, sizeof text, "WEIR_FENCE=%lld", (long long)execution->fence);
-    return status == WEIR_OK ? add_variable(inputs, text) : status;
+    status = status == WEIR_OK ? add_variable(inputs, text) : status;
+    result_file_remove(&inputs->result_path);
+    inputs->result_path = status == WEIR_OK ? result_file_make() : NULL;
+    if (inputs->result_path == NULL) {
+        return status;
+    }
+    inputs->command.envc++;
+    status = text_add_string(&inputs->command.strings, "WEIR_OUTPUT=");
+    return status == WEIR_OK ? process_command_add(&inputs->command, inputs->result_path, strlen(inputs->result_path))
+                             : status;
 }
 
 static enum weir_status add_environment(struct step_inputs *inputs, const struct step *step)

@@ -37,6 +37,7 @@ struct step_inputs {
     const char *code; /* of the failure; static */
     struct weir_error message;
     struct process_command command; /* exec */
+    char *result_path;              /* exec: its result_file.h; NULL = none */
     struct text input;              /* exec: stdin; handler: JSON text */
     bool has_input;
     int64_t delay_us; /* sleep */

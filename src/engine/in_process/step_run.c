@@ -29,6 +29,7 @@
 #include "base/json.h"
 #include "engine/in_process/execution.h"
 #include "engine/in_process/execution_outcome.h"
+#include "engine/in_process/result_file.h"
 #include "engine/in_process/runner.h"
 #include "engine/in_process/step_exec.h"
 #include "engine/in_process/step_handler.h"
@@ -327,6 +328,7 @@ void step_run_close(struct step_run *run)
         step_run_set_phase(run, PHASE_IDLE);
     }
     step_run_drop_inputs(run);
+    result_file_remove(&run->result_path);
     json_decref(run->output);
     run->output = NULL;
 }
