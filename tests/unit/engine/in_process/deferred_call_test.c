@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+#include "engine/in_process/handler_pool.h"
 #include "support/engine_fixture.h"
 #include "support/test.h"
 #include "weir/handler.h"
@@ -263,6 +265,36 @@ static void a_retry_delay_replaces_the_delay_of_the_policy(void **state)
     assert_string_equal(end_of(4, END_FAILED)->error_code, "busy");
 }
 
+static void keep_output(void *context, const struct engine_output *output)
+{
+    assert_string_equal(output->step, "a");
+    assert_int_equal(output->attempt, 7);
+    assert_int_equal(output->stream, LOG_HANDLER);
+    assert_true(output->at_us > 0);
+    assert_int_equal(text_add(context, output->bytes, output->length), WEIR_OK);
+}
+
+static void log_lines_of_a_handler_get_their_newline(void **state)
+{
+    (void)state;
+    struct text text = {.max = 100};
+    struct engine engine = {.clock = clock_system()};
+    struct weir_call *call = weir_call_new();
+    weir_call_log(call, "a call without an engine", 3);
+    engine_set_sink(&engine, (struct report_sink){.context = &text, .output = keep_output});
+    call->engine = &engine;
+    call->execution_id = "x";
+    call->step = "a";
+    call->attempt = 7;
+    weir_call_log(call, "one", 3);
+    weir_call_log(call, "two\nthree\n", 10);
+    weir_call_log(call, "", 0);
+    assert_int_equal(text.length, 14);
+    assert_memory_equal(text.data, "one\ntwo\nthree\n", 14);
+    weir_call_free(call);
+    text_close(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +307,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_cancel_calls_the_cancel_function_of_a_deferred_call, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(closing_awaits_deferred_calls, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_retry_delay_replaces_the_delay_of_the_policy, open_fixture, close_fixture),
+        cmocka_unit_test(log_lines_of_a_handler_get_their_newline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
