@@ -16,6 +16,18 @@
 
 enum { TEXT_FIRST_CAPACITY = 64, NEAREST_WORD_MAX = 64, CHARACTER_BYTES_MAX = 4 };
 
+/* realloc() would leave the bytes in the memory that it gives back. NULL when memory is short. */
+static char *move_and_wipe(struct text *text, size_t capacity)
+{
+    char *data = malloc(capacity);
+    if (data != NULL && text->data != NULL) {
+        memcpy(data, text->data, text->length + 1);
+        explicit_bzero(text->data, text->capacity);
+        free(text->data);
+    }
+    return data;
+}
+
 /* Capacity doubles, so that adding n bytes costs O(n) in all. WEIR_FAILED: over the maximum. */
 static enum weir_status reserve(struct text *text, size_t more)
 {
@@ -30,7 +42,7 @@ static enum weir_status reserve(struct text *text, size_t more)
     while (capacity < need) {
         capacity = capacity > SIZE_MAX / 2 ? need : capacity * 2;
     }
-    char *data = realloc(text->data, capacity);
+    char *data = text->wipes ? move_and_wipe(text, capacity) : realloc(text->data, capacity);
     if (data == NULL) {
         return WEIR_OUT_OF_MEMORY;
     }
@@ -81,6 +93,9 @@ enum weir_status text_format(struct text *text, const char *format, ...)
 void text_clear(struct text *text)
 {
     text->length = 0;
+    if (text->data != NULL && text->wipes) {
+        explicit_bzero(text->data, text->capacity);
+    }
     if (text->data != NULL) {
         text->data[0] = '\0';
     }
@@ -89,6 +104,9 @@ void text_clear(struct text *text)
 void text_close(struct text *text)
 {
     if (text != NULL) {
+        if (text->wipes && text->data != NULL) {
+            explicit_bzero(text->data, text->capacity);
+        }
         free(text->data);
         text->data = NULL;
         text->length = 0;

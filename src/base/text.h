@@ -15,6 +15,8 @@ struct text {
     size_t length;
     size_t capacity;
     size_t max; /* bytes, without the closing NUL */
+    bool
+        wipes; /* it holds secrets: every byte that it gives back is overwritten before. Set it before the first addition */
 };
 
 /* WEIR_OUT_OF_MEMORY, or WEIR_FAILED when `max` would be passed. */
