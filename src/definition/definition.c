@@ -139,6 +139,32 @@ static bool put_retry(json_t *object, const struct step_retry *retry, enum step_
     return is_fine;
 }
 
+/* For exec a map from variables to names, for a handler a list of names. */
+static bool put_secrets(json_t *object, const struct step *step)
+{
+    if (step->secret_count == 0) {
+        return true;
+    }
+    json_t *value = step->kind == STEP_EXEC ? json_object() : json_array();
+    bool is_fine = put_value(object, "secrets", value); /* which now owns it */
+    for (size_t i = 0; i < step->secret_count && is_fine; i++) {
+        json_t *name = json_string(step->secrets[i].name);
+        is_fine = step->kind == STEP_EXEC ? put_value(value, step->secrets[i].variable, name)
+                                          : json_array_append_new(value, name) == 0;
+    }
+    return is_fine;
+}
+
+static bool put_env_from(json_t *object, const struct step_exec *exec)
+{
+    json_t *names = exec->env_from_count == 0 ? NULL : json_array();
+    bool is_fine = exec->env_from_count == 0 || put_value(object, "env_from", names);
+    for (size_t i = 0; i < exec->env_from_count && is_fine; i++) {
+        is_fine = json_array_append_new(names, json_string(exec->env_from[i])) == 0;
+    }
+    return is_fine;
+}
+
 static bool put_exec(json_t *object, const struct step_exec *exec)
 {
     json_t *argv = json_array();
@@ -153,7 +179,8 @@ static bool put_exec(json_t *object, const struct step_exec *exec)
             is_fine = put_template(env, exec->env[i].name, exec->env[i].value);
         }
     }
-    return is_fine && put_template(object, "cwd", exec->cwd) && put_template(object, "stdin", exec->stdin_template) &&
+    return is_fine && put_env_from(object, exec) && put_template(object, "cwd", exec->cwd) &&
+           put_template(object, "stdin", exec->stdin_template) &&
            (exec->output_max == STEP_OUTPUT_BYTES_MAX ||
             put_value(object, "output_max", json_integer((json_int_t)exec->output_max)));
 }
@@ -172,7 +199,7 @@ static bool put_canonical_step(json_t *steps, const struct definition *definitio
     json_t *object = json_object();
     if (!put_value(steps, step->id, object) || !put_needs(object, definition, step) ||
         !put_template(object, "when", step->when) || !put_duration(object, "timeout", step->timeout_us, 0) ||
-        !put_retry(object, &step->retry, step->kind, false)) {
+        !put_retry(object, &step->retry, step->kind, false) || !put_secrets(object, step)) {
         return false;
     }
     switch (step->kind) {

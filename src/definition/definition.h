@@ -33,6 +33,7 @@ enum {
     DEFINITION_ATTEMPTS_MAX = 100,
     STEP_ARGUMENTS_MAX = 256,
     STEP_ENVIRONMENT_MAX = 128,
+    STEP_SECRETS_MAX = 32,
     STEP_ERROR_CODES_MAX = 32,
     TEMPORAL_NAME_BYTES_MAX = 255, /* the column of every store of Temporal */
     TEMPORAL_FIELDS_MAX = 32,      /* of a memo, of the search attributes, and of the arguments */
@@ -74,11 +75,19 @@ struct step_environment {
     const struct template *value;
 };
 
+/* A secret of the node (base/secret.h). Its value is in no definition and in no expression. */
+struct step_secret {
+    const char *name;
+    const char *variable; /* exec: the environment variable that gets it; handler: NULL */
+};
+
 struct step_exec {
     const struct template *const *argv; /* argc >= 1; evaluate with template_evaluate_text() */
     size_t argc;
     const struct step_environment *env; /* in file order */
     size_t env_count;
+    const char *const *env_from; /* variables of the node's environment that the step inherits, in file order */
+    size_t env_from_count;
     const struct template *cwd;            /* NULL: the node's */
     const struct template *stdin_template; /* NULL: empty; strings raw, other values as compact JSON */
     size_t output_max; /* bytes of stdout, 1 to STEP_OUTPUT_BYTES_MAX (the default); more is a failure */
@@ -105,6 +114,8 @@ struct step {
     const struct template *when;
     int64_t timeout_us; /* of one run; 0 = none */
     struct step_retry retry;
+    const struct step_secret *secrets; /* exec and handler; in file order */
+    size_t secret_count;
     union {
         struct step_exec exec;
         struct step_sleep sleep;

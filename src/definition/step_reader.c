@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/secret.h"
 #include "definition/code_variable.h"
 #include "definition/definition_internal.h"
 #include "definition/shell_rule.h"
@@ -23,10 +24,10 @@
 static const struct step_key {
     const char *key;
     const char *owner;
-} step_keys[] = {{"needs", NULL},        {"when", NULL},     {"timeout", NULL},      {"retry", NULL},
-                 {"exec", "exec"},       {"env", "exec"},    {"cwd", "exec"},        {"stdin", "exec"},
-                 {"output_max", "exec"}, {"sleep", "sleep"}, {"handler", "handler"}, {"input", "handler"},
-                 {"http", NULL},         {"signal", NULL}};
+} step_keys[] = {{"needs", NULL},        {"when", NULL},       {"timeout", NULL},      {"retry", NULL},
+                 {"secrets", NULL},      {"exec", "exec"},     {"env", "exec"},        {"env_from", "exec"},
+                 {"cwd", "exec"},        {"stdin", "exec"},    {"output_max", "exec"}, {"sleep", "sleep"},
+                 {"handler", "handler"}, {"input", "handler"}, {"http", NULL},         {"signal", NULL}};
 
 enum { STEP_KEYS = sizeof step_keys / sizeof step_keys[0] };
 
@@ -378,6 +379,19 @@ static bool is_environment_name(const char *name)
     return name[0] != '\0' && (name[0] < '0' || name[0] > '9') && name[strspn(name, letters)] == '\0';
 }
 
+static enum weir_status take_variable_name(struct definition_reader *reader, const struct yaml_node *node,
+                                           const char **ret_name)
+{
+    if (node->kind != YAML_STRING || !is_environment_name(node->text)) {
+        return FAIL(reader, node, "\"%.64s\" is no name of an environment variable", node->text != NULL ? node->text : "");
+    }
+    if (strncmp(node->text, "WEIR_", 5) == 0) {
+        return FAIL(reader, node, "the names WEIR_... are set by weir itself");
+    }
+    *ret_name = arena_copy_string(reader->arena, node->text);
+    return *ret_name != NULL ? WEIR_OK : error_out_of_memory(reader->error);
+}
+
 /* A variable that makes a program run code may not hold an expression. */
 static enum weir_status read_environment(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                          struct step_exec *exec)
@@ -391,18 +405,11 @@ static enum weir_status read_environment(struct definition_reader *reader, size_
     }
     for (size_t i = 0; i < node->count; i++) {
         const struct yaml_node *key = node->keys[i];
-        if (!is_environment_name(key->text)) {
-            return FAIL(reader, key, "\"%.64s\" is no name of an environment variable", key->text);
+        enum weir_status status = take_variable_name(reader, key, &env[i].name);
+        if (status != WEIR_OK) {
+            return status;
         }
-        if (strncmp(key->text, "WEIR_", 5) == 0) {
-            return FAIL(reader, key, "the names WEIR_... are set by weir itself");
-        }
-        env[i].name = arena_copy_string(reader->arena, key->text);
-        if (env[i].name == NULL) {
-            return error_out_of_memory(reader->error);
-        }
-        enum weir_status status =
-            reader_take_template(reader, index, node->values[i], "an environment variable", &env[i].value);
+        status = reader_take_template(reader, index, node->values[i], "an environment variable", &env[i].value);
         if (status != WEIR_OK) {
             return status;
         }
@@ -418,6 +425,114 @@ static enum weir_status read_environment(struct definition_reader *reader, size_
     exec->env_count = node->count;
     return WEIR_OK;
 }
+
+/* Names of variables. The settings of the node decide which ones a definition may ask for (`exec.env_from`). */
+static enum weir_status read_env_from(struct definition_reader *reader, const struct yaml_node *node,
+                                      struct step_exec *exec)
+{
+    if (node->kind != YAML_LIST || node->count == 0 || node->count > STEP_ENVIRONMENT_MAX) {
+        FAIL(reader, node, "\"env_from\" must be a list of 1 to %d names of variables", STEP_ENVIRONMENT_MAX);
+        error_hint(reader->error, "write env_from: [HTTPS_PROXY, TZ]");
+        return reader->source.status;
+    }
+    const char **names = arena_allocate(reader->arena, node->count * sizeof *names);
+    if (names == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    for (size_t i = 0; i < node->count; i++) {
+        enum weir_status status = take_variable_name(reader, node->values[i], &names[i]);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        for (size_t j = 0; j < exec->env_count; j++) {
+            if (strcmp(exec->env[j].name, names[i]) == 0) {
+                return FAIL(reader, node->values[i], "%.64s is in \"env\" and in \"env_from\"", names[i]);
+            }
+        }
+    }
+    exec->env_from = names;
+    exec->env_from_count = node->count;
+    return WEIR_OK;
+}
+
+/* --- secrets --- */
+
+static enum weir_status take_secret_name(struct definition_reader *reader, const struct yaml_node *node,
+                                         const char **ret_name)
+{
+    enum weir_status status = reader_take_text(reader, node, "the name of a secret", ret_name);
+    if (status == WEIR_OK && strstr(*ret_name, "${") != NULL) {
+        return FAIL(reader, node, "the name of a secret must be fixed: an expression would let input choose the secret");
+    }
+    if (status == WEIR_OK && !secret_name_is_valid(*ret_name)) {
+        FAIL(reader, node, "\"%.64s\" is no name of a secret", *ret_name);
+        error_hint(reader->error, "a name has 1 to %d letters, digits, _, - and ., and starts with a letter, digit or _",
+                   SECRET_NAME_MAX);
+        return reader->source.status;
+    }
+    return status;
+}
+
+/* A secret would replace the value of the other variable, or the other way round. */
+static enum weir_status check_secret_variable(struct definition_reader *reader, const struct yaml_node *node,
+                                              const struct step_exec *exec, const char *variable)
+{
+    bool is_twice = false;
+    for (size_t i = 0; i < exec->env_count; i++) {
+        is_twice = is_twice || strcmp(exec->env[i].name, variable) == 0;
+    }
+    for (size_t i = 0; i < exec->env_from_count; i++) {
+        is_twice = is_twice || strcmp(exec->env_from[i], variable) == 0;
+    }
+    if (is_twice) {
+        return FAIL(reader, node, "%.64s is in \"secrets\" and in \"env\" or \"env_from\"", variable);
+    }
+    return code_variable_is(variable)
+               ? FAIL(reader, node, "%.64s makes a program run code, so it cannot hold a secret", variable)
+               : WEIR_OK;
+}
+
+/* After the fields of the kind, because the variables must differ from those of `env`. */
+static enum weir_status read_secrets(struct definition_reader *reader, const struct yaml_node *node, struct step *step)
+{
+    bool is_exec = step->kind == STEP_EXEC;
+    if (step->kind == STEP_SLEEP) {
+        return FAIL(reader, node, "\"secrets\" has no meaning in a sleep step");
+    }
+    if (node->kind != (is_exec ? YAML_MAP : YAML_LIST) || node->count == 0 || node->count > STEP_SECRETS_MAX) {
+        FAIL(reader, node, "\"secrets\" of %s step must be a %s of 1 to %d secrets", is_exec ? "an exec" : "a handler",
+             is_exec ? "map" : "list", STEP_SECRETS_MAX);
+        error_hint(reader->error, is_exec ? "write secrets: {STRIPE_KEY: stripe_key}: the variable, then the name"
+                                          : "write secrets: [stripe_key]");
+        return reader->source.status;
+    }
+    struct step_secret *secrets = arena_allocate(reader->arena, node->count * sizeof *secrets);
+    if (secrets == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    for (size_t i = 0; i < node->count; i++) {
+        secrets[i] = (struct step_secret){.variable = NULL};
+        enum weir_status status = take_secret_name(reader, node->values[i], &secrets[i].name);
+        if (status == WEIR_OK && is_exec) {
+            status = take_variable_name(reader, node->keys[i], &secrets[i].variable);
+            status =
+                status == WEIR_OK ? check_secret_variable(reader, node->keys[i], &step->exec, secrets[i].variable) : status;
+        }
+        for (size_t j = 0; j < i && status == WEIR_OK && !is_exec; j++) {
+            if (strcmp(secrets[j].name, secrets[i].name) == 0) {
+                status = FAIL(reader, node->values[i], "the secret \"%.64s\" is listed twice", secrets[i].name);
+            }
+        }
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    step->secrets = secrets;
+    step->secret_count = node->count;
+    return WEIR_OK;
+}
+
+/* --- the rest of exec --- */
 
 /* 4096, 64KiB, 1MiB */
 static enum weir_status read_size(struct definition_reader *reader, const struct yaml_node *node, size_t *ret_bytes)
@@ -469,6 +584,7 @@ static enum weir_status read_exec(struct definition_reader *reader, size_t index
                                   struct step *step)
 {
     const struct yaml_node *env = yaml_get(node, "env");
+    const struct yaml_node *env_from = yaml_get(node, "env_from");
     const struct yaml_node *cwd = yaml_get(node, "cwd");
     const struct yaml_node *input = yaml_get(node, "stdin");
     const struct yaml_node *output_max = yaml_get(node, "output_max");
@@ -477,6 +593,9 @@ static enum weir_status read_exec(struct definition_reader *reader, size_t index
     enum weir_status status = read_argv(reader, index, yaml_get(node, "exec"), &step->exec);
     if (status == WEIR_OK && env != NULL) {
         status = read_environment(reader, index, env, &step->exec);
+    }
+    if (status == WEIR_OK && env_from != NULL) {
+        status = read_env_from(reader, env_from, &step->exec);
     }
     if (status == WEIR_OK && cwd != NULL) {
         status = reader_take_template(reader, index, cwd, "\"cwd\"", &step->exec.cwd);
@@ -650,7 +769,9 @@ enum weir_status step_read(struct definition_reader *reader, size_t index, struc
         return status;
     }
     INVARIANT(kind != NULL);
-    return strcmp(kind, "exec") == 0    ? read_exec(reader, index, node, step)
-           : strcmp(kind, "sleep") == 0 ? read_sleep(reader, index, node, step)
-                                        : read_handler(reader, index, node, step);
+    status = strcmp(kind, "exec") == 0    ? read_exec(reader, index, node, step)
+             : strcmp(kind, "sleep") == 0 ? read_sleep(reader, index, node, step)
+                                          : read_handler(reader, index, node, step);
+    const struct yaml_node *secrets = yaml_get(node, "secrets");
+    return status == WEIR_OK && secrets != NULL ? read_secrets(reader, secrets, step) : status;
 }
