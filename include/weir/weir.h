@@ -347,18 +347,20 @@ struct weir_node_options {
     const char *group; /* the group of its executions, 1 to 64 bytes; NULL = "default" */
     const struct weir_handler *handlers; /* copied; their names and contexts must outlive the node */
     size_t handler_count;
-    size_t handler_threads;               /* with weir_node_start(); 0 = one more than there are processors */
-    size_t max_running;                   /* executions at once; 0 = 1000 */
-    size_t max_parallel_steps;            /* of one execution; 0 = 32 */
-    bool allow_exec;                      /* `exec` steps are refused unless this is set */
-    bool exec_unguarded;                  /* their processes may signal this process and its keeper */
-    const char *const *exec_allow_list;   /* programs that they may run, NULL-terminated; NULL = all */
-    int64_t lease_us;                     /* silent for longer, it is dead and other nodes take over; 0 = 6 s */
-    int64_t stop_grace_us;                /* a stopping node waits this long for running executions; 0 = 25 s */
-    int64_t poll_interval_us;             /* the base under wake-ups; 0 = 5 s */
-    int64_t stuck_after_us;               /* an event names executions in this process that run longer; 0 = 60 s */
-    int64_t retention_us;                 /* how long ended executions are kept; 0 = 14 days, -1 = for ever */
-    int attempts_max;                     /* starts of an execution; 0 = 3 */
+    size_t handler_threads;             /* with weir_node_start(); 0 = one more than there are processors */
+    size_t max_running;                 /* executions at once; 0 = 1000 */
+    size_t max_parallel_steps;          /* of one execution; 0 = 32 */
+    bool allow_exec;                    /* `exec` steps are refused unless this is set */
+    bool exec_unguarded;                /* their processes may signal this process and its keeper */
+    const char *const *exec_allow_list; /* programs that they may run, NULL-terminated; NULL = all */
+    const char *const *env_from_list;   /* variables that `env_from` of a step may name, NULL-terminated; NULL = none */
+    const char *secrets_directory; /* one file for each secret; NULL = none. docs/definitions.md has the other places */
+    int64_t lease_us;              /* silent for longer, it is dead and other nodes take over; 0 = 6 s */
+    int64_t stop_grace_us;         /* a stopping node waits this long for running executions; 0 = 25 s */
+    int64_t poll_interval_us;      /* the base under wake-ups; 0 = 5 s */
+    int64_t stuck_after_us;        /* an event names executions in this process that run longer; 0 = 60 s */
+    int64_t retention_us;          /* how long ended executions are kept; 0 = 14 days, -1 = for ever */
+    int attempts_max;              /* starts of an execution; 0 = 3 */
     const struct weir_temporal *temporal; /* NULL = executions run in this process; else as workflows on this service */
     const char *language; /* of this program, for `weir worker list`, like "python 3.11", at most 64 bytes; NULL = C */
 };

@@ -60,6 +60,8 @@ static enum weir_status open_node_engine(struct running_node *running, bool open
         .max_parallel_steps = (size_t)settings_number(settings, SETTING_EXECUTOR_MAX_PARALLEL_STEPS),
         .allow_exec = open_exec || settings_number(settings, SETTING_EXEC_ALLOW) != 0,
         .exec_unguarded = settings_number(settings, SETTING_EXEC_GUARD) == 0,
+        .env_from_list = settings_list(settings, SETTING_EXEC_ENV_FROM),
+        .secrets_directory = settings_text(settings, SETTING_SECRETS_DIRECTORY),
         .exec_allow_list = open_exec ? NULL : settings_list(settings, SETTING_EXEC_ALLOW),
     };
     temporal_settings_read(settings, &temporal);

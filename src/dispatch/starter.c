@@ -148,6 +148,7 @@ static void handle_unsent(struct node *node, const struct claimed_item *item, in
 static struct engine_start start_of_item(const struct node *node, const struct claimed_item *item, const char *definition)
 {
     struct engine_start start = {
+        .node = node->name,
         .workspace = item->workspace,
         .weight = item->weight,
         .workflow = item->workflow,

@@ -41,6 +41,7 @@ enum engine_feature {
 
 struct engine_start {
     char id[UUID_TEXT_MAX];
+    const char *node; /* the name of this node, for messages; NULL = unknown */
     const char *workspace;
     int weight; /* of the workspace, for its share of the resources inside the node; 0 stands for 1 */
     const char *workflow;

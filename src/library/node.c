@@ -107,6 +107,8 @@ static enum weir_status open_node_engine(struct weir_node *node, const struct we
                                             .allow_exec = options->allow_exec,
                                             .exec_unguarded = options->exec_unguarded,
                                             .exec_allow_list = options->exec_allow_list,
+                                            .env_from_list = options->env_from_list,
+                                            .secrets_directory = options->secrets_directory,
                                             .handlers = options->handlers,
                                             .handler_count = options->handler_count};
     struct engine_options engine_options = {.in_process = &in_process};

@@ -60,7 +60,8 @@ const char *step_record_lost_attempt(const struct step_record *record)
     if (record->state != STEP_WAITING || record->error_code[0] == '\0') {
         return NULL;
     }
-    bool is_no_failure =
-        strcmp(record->error_code, STEP_INTERRUPTED) == 0 || strcmp(record->error_code, STEP_NODE_SHORT) == 0;
+    bool is_no_failure = strcmp(record->error_code, STEP_INTERRUPTED) == 0 ||
+                         strcmp(record->error_code, STEP_NODE_SHORT) == 0 ||
+                         strcmp(record->error_code, STEP_SECRET_MISSING) == 0;
     return is_no_failure ? "INTERRUPTED" : "FAILED";
 }

@@ -53,6 +53,8 @@ void step_record_close(struct step_record *record);
 #define STEP_INTERRUPTED "interrupted"
 /* That of one which could not be started for want of file descriptors, memory or processes: likewise. */
 #define STEP_NODE_SHORT "node_short"
+/* That of one that waits for a secret which its node lacks: likewise. */
+#define STEP_SECRET_MISSING "secret_missing"
 /* The outcome of the attempt when the record marks its end and another one follows: "FAILED" or "INTERRUPTED". NULL
  * when it goes on, or was the last. */
 const char *step_record_lost_attempt(const struct step_record *record);

@@ -114,6 +114,12 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_EXEC_GUARD] = {
     .key = "exec.guard", .type = SETTING_BOOLEAN, .default_text = "true", .environment = "WEIR_EXEC_GUARD",
     .help = "steps cannot signal their node or its keeper"},
+[SETTING_EXEC_ENV_FROM] = {
+    .key = "exec.env_from", .type = SETTING_VARIABLE_LIST, .default_text = "", .environment = "WEIR_EXEC_ENV_FROM",
+    .help = "variables of the node's environment that steps may ask for by `env_from`"},
+[SETTING_SECRETS_DIRECTORY] = {
+    .key = "secrets.directory", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_SECRETS_DIRECTORY",
+    .help = "folder with one file for each secret of steps; its name is the secret's"},
 /* The Temporal service. No setting holds a key or a token: files and variables do. */
 [SETTING_TEMPORAL_ADDRESS] = {
     .key = "temporal.address", .type = SETTING_TEXT, .default_text = "127.0.0.1:7233",
@@ -340,6 +346,30 @@ static enum weir_status read_allow_list(struct settings *settings, struct settin
     return WEIR_OK;
 }
 
+/* Reads exec.env_from: names of environment variables. */
+static enum weir_status read_variable_list(struct settings *settings, const struct setting *setting,
+                                           struct setting_value *value, struct weir_error *error)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+    bool is_all = false;
+    const char **words = split_list(settings->arena, value->text, ", ", &is_all);
+    if (words == NULL) {
+        return error_out_of_memory(error);
+    }
+    if (!is_all) {
+        return error_set(error, WEIR_INVALID_CONFIG, "%s: more than %d names", setting->key, SETTINGS_LIST_MAX);
+    }
+    for (const char **word = words; *word != NULL; word++) {
+        if (((*word)[0] >= '0' && (*word)[0] <= '9') || (*word)[strspn(*word, letters)] != '\0') {
+            error_set(error, WEIR_INVALID_CONFIG, "%s: \"%s\" is no name of an environment variable", setting->key, *word);
+            error_hint(error, "write %s: [HTTPS_PROXY, TZ]", setting->key);
+            return WEIR_INVALID_CONFIG;
+        }
+    }
+    value->list = words;
+    return WEIR_OK;
+}
+
 /* The maximum of a text, which a setting may lower. */
 static int text_bytes_max(const struct setting *setting)
 {
@@ -380,6 +410,9 @@ enum weir_status settings_set(struct settings *settings, enum setting_id id, con
         break;
     case SETTING_ALLOW_LIST:
         status = read_allow_list(settings, &value, error);
+        break;
+    case SETTING_VARIABLE_LIST:
+        status = read_variable_list(settings, setting, &value, error);
         break;
     }
     if (status == WEIR_OK) {

@@ -49,6 +49,8 @@ enum setting_id {
     SETTING_LOGS_ATTEMPT_BYTES,
     SETTING_EXEC_ALLOW,
     SETTING_EXEC_GUARD,
+    SETTING_EXEC_ENV_FROM,
+    SETTING_SECRETS_DIRECTORY,
     SETTING_TEMPORAL_ADDRESS,
     SETTING_TEMPORAL_NAMESPACE,
     SETTING_TEMPORAL_TASK_QUEUE,
@@ -76,7 +78,8 @@ enum setting_type {
     SETTING_DURATION, /* "10s"; `forever_ok` ones also "forever" */
     SETTING_BOOLEAN,  /* true | false */
     SETTING_CHOICE,
-    SETTING_ALLOW_LIST /* false | true | a list of program names or absolute paths */
+    SETTING_ALLOW_LIST,   /* false | true | a list of program names or absolute paths */
+    SETTING_VARIABLE_LIST /* a list of names of environment variables */
 };
 
 struct setting {
@@ -96,7 +99,7 @@ struct setting_value {
     const char *text;        /* as written */
     const char *origin;      /* "default", "WEIR_STORE", "./weir.yaml:3", "--store" */
     int64_t number;          /* INTEGER, DURATION in microseconds (-1 = forever), BOOLEAN 0 or 1, ALLOW_LIST 1 = allowed */
-    const char *const *list; /* ALLOW_LIST: NULL-terminated; NULL = all or none */
+    const char *const *list; /* ALLOW_LIST: NULL-terminated; NULL = all or none; VARIABLE_LIST: NULL-terminated */
 };
 
 enum { SETTINGS_NODES_MAX = 16, SETTINGS_LIST_MAX = 256 };

@@ -38,8 +38,9 @@ static const char *origin_of(struct settings_file *file, const struct yaml_node 
     return arena_copy_string(file->settings->arena, text);
 }
 
-/* Turns a YAML list of programs into the text form of exec.allow. */
-static const char *join_list(struct settings_file *file, const struct yaml_node *node, struct weir_error *error)
+/* Turns a YAML list into the text form of exec.allow and exec.env_from. `what`: one item of it, for the messages. */
+static const char *join_list(struct settings_file *file, const struct yaml_node *node, const char *what, const char *empty,
+                             struct weir_error *error)
 {
     struct text joined = {.max = SETTINGS_FILE_BYTES_MAX};
     const char *copy = NULL;
@@ -47,8 +48,8 @@ static const char *join_list(struct settings_file *file, const struct yaml_node 
         const struct yaml_node *item = node->values[i];
         bool is_word = item->kind == YAML_STRING && item->length > 0 && strpbrk(item->text, ", ") == NULL;
         if (!is_word || i == SETTINGS_LIST_MAX) {
-            (void)yaml_error(&file->source, item, error, is_word ? "more than %d programs" : "not the name of a program",
-                             SETTINGS_LIST_MAX);
+            (void)(is_word ? yaml_error(&file->source, item, error, "more than %d %ss", SETTINGS_LIST_MAX, what)
+                           : yaml_error(&file->source, item, error, "not the name of a %s", what));
             goto done;
         }
         if ((i > 0 && text_add_string(&joined, ",") != WEIR_OK) || text_add(&joined, item->text, item->length) != WEIR_OK) {
@@ -56,7 +57,7 @@ static const char *join_list(struct settings_file *file, const struct yaml_node 
             goto done;
         }
     }
-    copy = arena_copy_string(file->settings->arena, joined.data != NULL ? joined.data : "false");
+    copy = arena_copy_string(file->settings->arena, joined.data != NULL ? joined.data : empty);
     if (copy == NULL) {
         error_out_of_memory(error);
     }
@@ -78,8 +79,10 @@ static enum weir_status take_value(struct settings_file *file, enum setting_id i
         error_hint(error, "it holds for the whole process: set it beside \"nodes\"");
         return WEIR_INVALID_CONFIG;
     }
-    if (settings_table()[id].type == SETTING_ALLOW_LIST && node->kind == YAML_LIST) {
-        text = join_list(file, node, error);
+    enum setting_type type = settings_table()[id].type;
+    if ((type == SETTING_ALLOW_LIST || type == SETTING_VARIABLE_LIST) && node->kind == YAML_LIST) {
+        bool is_programs = type == SETTING_ALLOW_LIST;
+        text = join_list(file, node, is_programs ? "program" : "variable", is_programs ? "false" : "", error);
         if (text == NULL) {
             return error->status;
         }

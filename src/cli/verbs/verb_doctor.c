@@ -24,6 +24,7 @@
 #include "cli/output/json_fields.h"
 #include "cli/settings/temporal_settings.h"
 #include "cli/verbs/no_worker.h"
+#include "cli/verbs/doctor_secrets.h"
 #include "cli/verbs/role.h"
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/temporal_service.h"
@@ -70,6 +71,11 @@ static void WEIR_PRINTF(4, 5)
 }
 
 /* --- the checks --- */
+
+static void report_secrets_warning(void *context, const char *text)
+{
+    report_check(context, SIGN_WARN, "secrets", "%s", text);
+}
 
 static enum weir_status check_store(struct doctor *doctor, struct weir_error *error)
 {
@@ -548,6 +554,8 @@ static enum weir_status check_executions(struct doctor *doctor, struct weir_erro
     size_t i;
     json_t *item;
     enum weir_status status = check_unreachable_targets(doctor, error);
+    status =
+        status == WEIR_OK ? doctor_secrets_check_waiting(doctor->store, report_secrets_warning, doctor, error) : status;
     if (status != WEIR_OK) {
         return status;
     }
@@ -673,8 +681,13 @@ static enum weir_status check_service_of(struct doctor *doctor, const struct set
     temporal_settings_read(settings, &temporal);
     size_t count =
         name_queues(settings, settings_text(doctor->invocation->settings, SETTING_EXECUTOR_GROUP), workflows, queues);
-    return assemble_examine(settings_text(settings, SETTING_ENGINE), &options, temporal_service_timeout(doctor->invocation),
-                            queues, count, report_finding, &service_check, error);
+    enum weir_status status =
+        doctor_secrets_check_node(settings, settings_text(doctor->invocation->settings, SETTING_EXECUTOR_GROUP), workflows,
+                                  report_secrets_warning, doctor, error);
+    return status == WEIR_OK ? assemble_examine(settings_text(settings, SETTING_ENGINE), &options,
+                                                temporal_service_timeout(doctor->invocation), queues, count, report_finding,
+                                                &service_check, error)
+                             : status;
 }
 
 /* Checks the service of each node of the settings. */

@@ -18,6 +18,7 @@
 #include "cli/verbs/temporal_workflow.h"
 #include "cli/verbs/verb.h"
 #include "cli/verbs/why_workspace.h"
+#include "queue/step.h"
 
 /* Prints the executions that hold the slots of the workspace. */
 static void print_slots(struct output *output, const json_t *why)
@@ -286,18 +287,43 @@ static void print_why(struct output *output, const json_t *why, const struct pau
     suggest_command(output, why, pauses);
 }
 
-/* A part that cannot be read leaves HELD_UP_BY_NOTHING: the rest of the answer stands without it. */
-static void read_hold_up(const struct invocation *invocation, struct store *store, const json_t *why,
+/* A step that waits for something that its node lacks is on record with the reason. `execution`: of store_show(). */
+static bool add_waiting_step(const json_t *execution, json_t *why)
+{
+    size_t i;
+    json_t *step;
+    json_array_foreach(json_object_get(execution, "steps"), i, step)
+    {
+        const char *state = json_string_value(json_object_get(step, "status"));
+        const char *code = json_string_value(json_object_get(step, "error_code"));
+        const char *text = json_string_value(json_object_get(step, "error"));
+        if (state != NULL && strcmp(state, step_state_name(STEP_WAITING)) == 0 && code != NULL &&
+            (strcmp(code, STEP_SECRET_MISSING) == 0 || strcmp(code, STEP_NODE_SHORT) == 0)) {
+            (void)json_object_set_new(why, "held_up_by", json_string(code));
+            (void)json_object_set_new(why, "held_up_since", json_null());
+            (void)json_object_set_new(why, "because", json_sprintf("a step waits: %s: %s", code, text != NULL ? text : ""));
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A part that cannot be read leaves HELD_UP_BY_NOTHING: the rest of the answer stands without it. True when a step waits.
+ */
+static bool read_hold_up(const struct invocation *invocation, struct store *store, json_t *why,
                          struct temporal_hold_up *ret_hold_up)
 {
     struct temporal_workflow workflow;
     json_t *execution = NULL;
+    bool has_step = false;
     if (store_show(store, json_string_value(json_object_get(why, "id")), &execution, NULL) == WEIR_OK &&
+        !(has_step = add_waiting_step(execution, why)) &&
         temporal_workflow_of(store, execution, &workflow, NULL) == WEIR_OK) {
         temporal_service_hold_up(invocation, json_string_value(json_object_get(why, "executor_group")), &workflow.execution,
                                  ret_hold_up);
     }
     json_decref(execution);
+    return has_step;
 }
 
 /* An execution may wait inside of its service for a worker that can run it. The store has no record of that. */
@@ -307,7 +333,9 @@ static void add_hold_up(const struct invocation *invocation, struct store *store
     struct temporal_hold_up hold_up = {.by = HELD_UP_BY_NOTHING};
     char since[TIME_TEXT_MAX];
     if (state != NULL && strcmp(state, item_state_name(ITEM_DISPATCHED)) == 0) {
-        read_hold_up(invocation, store, why, &hold_up);
+        if (read_hold_up(invocation, store, why, &hold_up)) {
+            return;
+        }
     }
     time_format(hold_up.since_us, since);
     bool is_held_up = hold_up.by != HELD_UP_BY_NOTHING;

@@ -26,6 +26,7 @@
 #include "engine/in_process/in_process_options.h"
 #include "engine/in_process/runner.h"
 #include "engine/in_process/step_run.h"
+#include "engine/in_process/step_secrets.h"
 
 /* --- making --- */
 
@@ -52,6 +53,8 @@ static void copy_start(struct execution *execution, const struct engine_start *s
     execution->cancel_requested = start->cancel_requested;
     const char *workspace = start->workspace != NULL ? start->workspace : "";
     const char *workflow = start->workflow != NULL ? start->workflow : "";
+    const char *node = start->node != NULL ? start->node : "";
+    execution->node = copy_string(&strings, node, strlen(node));
     execution->workspace = copy_string(&strings, workspace, strlen(workspace));
     execution->workflow = copy_string(&strings, workflow, strlen(workflow));
     bool has_params = start->params != NULL && start->params_length > 0;
@@ -79,8 +82,9 @@ enum weir_status execution_new(struct runner *runner, const struct engine_start 
     enum weir_status status =
         definition_cache_acquire(&runner->definitions, start->definition_id, start->definition, &definition, &refusal);
     size_t count = status == WEIR_OK ? definition->definition->count : 0;
-    size_t strings = (start->workspace != NULL ? strlen(start->workspace) : 0) +
-                     (start->workflow != NULL ? strlen(start->workflow) : 0) + start->params_length + 2 + 3;
+    size_t strings = (start->node != NULL ? strlen(start->node) : 0) +
+                     (start->workspace != NULL ? strlen(start->workspace) : 0) +
+                     (start->workflow != NULL ? strlen(start->workflow) : 0) + start->params_length + 2 + 4;
     struct execution *execution = calloc(1, sizeof *execution + count * sizeof(struct step_run) + strings);
     if (execution == NULL) {
         definition_cache_release(definition);
@@ -202,6 +206,20 @@ static bool meets_same_id(struct execution *execution)
     return true;
 }
 
+/* Refuses an execution with a secret that this node lacks. It waits without a slot, and another node may have the secret.
+ */
+static bool lacks_secret(struct execution *execution)
+{
+    struct weir_error error = {.message = ""};
+    enum weir_status status = step_secrets_check(execution, &error);
+    if (status != WEIR_OK) {
+        bool is_short = status == WEIR_OUT_OF_MEMORY;
+        refuse_start(execution, false, IN_PROCESS_REFUSAL_DELAY_US, is_short ? "out_of_memory" : STEP_SECRET_MISSING,
+                     is_short ? NULL : error.message);
+    }
+    return status != WEIR_OK;
+}
+
 /* Refuses an execution that this node cannot run. The rest reserves its workspace and its timers. */
 static bool is_refused(struct execution *execution)
 {
@@ -228,6 +246,9 @@ static bool is_refused(struct execution *execution)
         char text[128];
         (void)snprintf(text, sizeof text, "this node has no handler \"%s\"", execution->definition->unknown_handler);
         refuse_start(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "unknown_handler", text);
+        return true;
+    }
+    if (lacks_secret(execution)) {
         return true;
     }
     size_t timers = runner->timers_reserved + execution->step_count + 1;

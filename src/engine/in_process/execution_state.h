@@ -56,6 +56,7 @@ enum ending {
 
 struct execution;
 struct step_inputs;
+struct step_secrets;
 struct process;
 struct runner;
 struct tenant;
@@ -73,7 +74,8 @@ struct step_run {
     int attempt;        /* the last one begun */
     int failures;
     int keepers_lost; /* while it ran under this claim */
-    int shortages;    /* in a row: attempts without the resources for a start or for the output */
+    int shortages; /* in a row: attempts without the resources or the secrets for a start, or without memory for the output
+                    */
     int exit_code;
     int64_t resume_us;  /* SLEEPING: boot clock */
     json_t *output;     /* for `.steps`, when another step may read it */
@@ -81,6 +83,7 @@ struct step_run {
     struct step_inputs *inputs;
     struct process *process;
     char *result_path; /* of its process: result_file.h */
+    struct step_secrets *secrets; /* of the process that runs */
     struct weir_call *call;
     bool is_starting;             /* it counts among the starts under way of its workspace */
     struct fair_entry turn;       /* AWAITING_PLACE */
@@ -104,6 +107,7 @@ struct execution {
     int start_attempt;
     int interruptions;
     int version;
+    const char *node; /* the name of this node */
     const char *workspace;
     int weight; /* of the workspace */
     const char *workflow;

@@ -23,9 +23,13 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
+#include "engine/in_process/step_secrets.h"
 
 /* --- calls as handlers use them (weir/handler.h) --- */
 
+/* Of a code or an error that a handler gives; the rest is not read. */
+enum { ANSWER_TEXT_MAX = 1024 * 1024 };
 /* A year. */
 #define HANDLER_RETRY_DELAY_MAX_US (365 * 86400 * MICROSECONDS_PER_SECOND)
 
@@ -95,6 +99,11 @@ EXPORTED const char *weir_call_input(const struct weir_call *call)
     return call->input;
 }
 
+EXPORTED const char *weir_call_secret(const struct weir_call *call, const char *name)
+{
+    return step_secrets_find(call->secrets, name);
+}
+
 EXPORTED bool weir_call_cancelled(const struct weir_call *call)
 {
     return atomic_load_explicit(&call->cancelled, memory_order_relaxed);
@@ -154,18 +163,45 @@ static void complete_answer(struct weir_call *call)
     }
 }
 
+/* Hides the secrets in an output. One that is no JSON any more, since a number was hidden, becomes a string. */
+static enum weir_status hide_in_output(struct weir_call *call, char **output, struct weir_error *error)
+{
+    size_t before = strlen(*output);
+    bool is_changed = false;
+    size_t length = step_secrets_hide(call->secrets, *output, before);
+    enum weir_status status = json_read(*output, length, &call->value, error);
+    if (status == WEIR_INVALID_ARGUMENT && length < before) {
+        call->value = json_stringn(*output, length);
+        is_changed = true;
+        status = call->value != NULL ? WEIR_OK : WEIR_OUT_OF_MEMORY;
+    }
+    status = status == WEIR_OK ? step_secrets_hide_json(call->secrets, &call->value, &is_changed) : status;
+    if (status == WEIR_OK && is_changed) {
+        struct text hidden = {.max = 8 * STEP_OUTPUT_BYTES_MAX};
+        status = json_write(call->value, &hidden, error);
+        explicit_bzero(*output, length);
+        free(*output);
+        *output = hidden.data;
+    }
+    return status;
+}
+
 static void take_handler_output(struct weir_call *call, const char *output)
 {
-    struct weir_error error;
+    struct weir_error error = {.message = ""};
     size_t length = strlen(output);
     if (length > STEP_OUTPUT_BYTES_MAX) {
         call->result = CALL_BAD_OUTPUT;
         call->error = strdup("the output is larger than the limit of a step");
         return;
     }
-    enum weir_status status = json_read(output, length, &call->value, &error);
-    call->output = status == WEIR_OK ? strdup(output) : NULL;
-    if (status == WEIR_OUT_OF_MEMORY || (status == WEIR_OK && call->output == NULL)) {
+    call->output = strdup(output);
+    enum weir_status status = call->output != NULL ? hide_in_output(call, &call->output, &error) : WEIR_OUT_OF_MEMORY;
+    if (status != WEIR_OK) {
+        free(call->output);
+        call->output = NULL;
+    }
+    if (status == WEIR_OUT_OF_MEMORY) {
         call->result = CALL_STARVED;
     } else if (status != WEIR_OK) {
         call->result = CALL_BAD_OUTPUT;
@@ -185,6 +221,22 @@ EXPORTED void weir_done(struct weir_call *call, const char *output)
     complete_answer(call);
 }
 
+/* A copy of the text of an answer without the secrets, cut only after they are hidden; NULL when there is none, or no
+ * memory. */
+static char *copy_answer_text(const struct weir_call *call, const char *text, size_t most)
+{
+    char *copy = text != NULL ? strndup(text, ANSWER_TEXT_MAX) : NULL;
+    if (copy == NULL) {
+        return NULL;
+    }
+    size_t length = step_secrets_hide(call->secrets, copy, strlen(copy));
+    if (length > most) {
+        explicit_bzero(copy + most, length - most);
+    }
+    text_make_safe(copy);
+    return copy;
+}
+
 /* The answers without an output. The first answer counts; the rest is ignored. */
 static void give_answer(struct weir_call *call, enum call_result result, int64_t delay_us, const char *code,
                         const char *error)
@@ -194,12 +246,11 @@ static void give_answer(struct weir_call *call, enum call_result result, int64_t
     }
     call->result = result;
     call->retry_delay_us = delay_us < HANDLER_RETRY_DELAY_MAX_US ? delay_us : HANDLER_RETRY_DELAY_MAX_US;
-    text_copy(call->code, sizeof call->code, code != NULL && *code != '\0' ? code : "handler_failed");
+    char *own_code = copy_answer_text(call, code, ERROR_CODE_MAX);
+    text_copy(call->code, sizeof call->code, own_code != NULL && *own_code != '\0' ? own_code : "handler_failed");
     text_make_safe(call->code);
-    call->error = error != NULL ? strndup(error, ERROR_TEXT_MAX) : NULL;
-    if (call->error != NULL) {
-        text_make_safe(call->error);
-    }
+    free(own_code);
+    call->error = copy_answer_text(call, error, ERROR_TEXT_MAX);
     complete_answer(call);
 }
 
@@ -233,6 +284,7 @@ void weir_call_free(struct weir_call *call)
 {
     if (call != NULL) {
         (void)pthread_mutex_destroy(&call->cancel_lock);
+        step_secrets_free(call->secrets);
         free(call->own_input);
         free(call->output);
         free(call->error);

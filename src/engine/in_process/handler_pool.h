@@ -29,6 +29,8 @@ enum {
     HANDLER_NAME_MAX = 64   /* bytes */
 };
 
+struct step_secrets;
+
 enum call_result { CALL_NOTHING, CALL_DONE, CALL_RETRY, CALL_FAILED, CALL_BAD_OUTPUT, CALL_STARVED };
 
 struct weir_call {
@@ -40,7 +42,8 @@ struct weir_call {
     const char *workspace;
     const char *step;
     const char *input;
-    char *own_input; /* the evaluated `input`, or NULL: the params */
+    struct step_secrets *secrets; /* of its step, or NULL */
+    char *own_input;              /* the evaluated `input`, or NULL: the params */
     int attempt;
     int64_t fence;
     struct engine *engine;  /* takes its log lines; NULL = nobody does */

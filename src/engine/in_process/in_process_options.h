@@ -18,6 +18,9 @@ struct in_process_options {
     /* Absolute paths, or names that are found in the absolute parts of PATH; NULL-terminated; NULL = all programs, when
      * allow_exec. */
     const char *const *exec_allow_list;
+    /* The variables of this process that a step may ask for by `env_from`; NULL-terminated; NULL = none. */
+    const char *const *env_from_list;
+    const char *secrets_directory;       /* NULL or "": none (base/secret.h) */
     const struct weir_handler *handlers; /* copied */
     size_t handler_count;
     const struct clock *clock;

@@ -121,17 +121,17 @@ static bool read_command(int fd)
             return false;
         }
     }
+    char *cwd;
+    if (!take_string(&at, end, &cwd)) {
+        return false;
+    }
+    plan.cwd = cwd;
     plan.envp[0] = plan.mark;
     for (uint32_t i = 0; i < command.envc; i++) {
         if (!take_string(&at, end, &plan.envp[i + 1])) {
             return false;
         }
     }
-    char *cwd;
-    if (!take_string(&at, end, &cwd)) {
-        return false;
-    }
-    plan.cwd = cwd;
     return true;
 }
 

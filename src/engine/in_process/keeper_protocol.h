@@ -59,8 +59,8 @@ struct keeper_report {
     int64_t memory_kib; /* ENDED: largest resident set of the leader */
 };
 
-/* The command file of KEEPER_START: this header, then argc + envc + 1 NUL-terminated strings: argv, env, cwd ("" = the
- * folder that the node was started in). */
+/* The command file of KEEPER_START: this header, then argc + 1 + envc NUL-terminated strings: argv, cwd ("" = the folder
+ * that the node was started in), env. */
 struct keeper_command {
     uint32_t argc;
     uint32_t envc;

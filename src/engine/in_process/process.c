@@ -85,6 +85,9 @@ void process_free(struct process *process)
 {
     if (process != NULL) {
         close_pipes(process);
+        if (process->output.wipes && process->errors != NULL) {
+            explicit_bzero(process->errors, PROCESS_STDERR_BYTES);
+        }
         text_close(&process->output);
         free(process->errors);
         free(process);

@@ -2,9 +2,10 @@
  *
  * The caller may free its options after open, so every string is copied. The defaults depend on the machine: one handler
  * thread more than processors, one spare thread for workspaces without a thread.
- * Steps inherit PATH, HOME and LANG alone. With a list of allowed programs the PATH keeps only its absolute parts, because
- * a relative part would let the `cwd` of a step choose the program. It runs once, in the thread that opens the engine; the
- * loop and the handlers only read the result.
+ * Steps inherit PATH, HOME and LANG, and of the other
+ * variables those that the list for `env_from` allows. With a list of allowed programs the PATH keeps only its absolute
+ * parts, because a relative part would let the `cwd` of a step choose the program. It runs once, in the thread that opens
+ * the engine; the loop and the handlers only read the result.
  */
 #include "engine/in_process/runner_options.h"
 
@@ -117,6 +118,28 @@ static enum weir_status copy_environment(struct runner_options *options, struct 
     return WEIR_OK;
 }
 
+/* Copies the variables that `env_from` may ask for, so that a host may change its environment later. */
+static enum weir_status copy_env_from(struct runner_options *options, const char *const *list, struct weir_error *error)
+{
+    size_t count = 0;
+    while (list != NULL && list[count] != NULL) {
+        count++;
+    }
+    options->env_from = calloc(count + 1, sizeof(char *));
+    options->env_from_variables = calloc(count + 1, sizeof(char *));
+    bool is_fine = options->env_from != NULL && options->env_from_variables != NULL;
+    for (size_t i = 0; i < count && is_fine; i++) {
+        const char *value = getenv(list[i]);
+        options->env_from[i] = strdup(list[i]);
+        is_fine = options->env_from[i] != NULL;
+        if (is_fine && value != NULL && asprintf(&options->env_from_variables[i], "%s=%s", list[i], value) < 0) {
+            options->env_from_variables[i] = NULL;
+            is_fine = false;
+        }
+    }
+    return is_fine ? WEIR_OK : error_out_of_memory(error);
+}
+
 /* Leaves one thread in HANDLER_SPARE_PART to workspaces without a thread. Threads of the default number get one spare. */
 static void set_handler_threads(struct runner_options *options, size_t wanted)
 {
@@ -137,6 +160,8 @@ enum weir_status runner_options_copy(struct runner_options *options, const struc
     set_handler_threads(options, from->handler_threads);
     enum weir_status status = copy_handlers(options, from, error);
     status = status == WEIR_OK ? copy_allow_list(options, from->exec_allow_list, error) : status;
+    status = status == WEIR_OK ? copy_env_from(options, from->env_from_list, error) : status;
+    status = status == WEIR_OK ? secret_sources_open(&options->secrets, from->secrets_directory, error) : status;
     return status == WEIR_OK ? copy_environment(options, error) : status;
 }
 
@@ -146,6 +171,14 @@ void runner_options_close(struct runner_options *options)
         free(options->exec_allow_list[i]);
     }
     free(options->exec_allow_list);
+    for (size_t i = 0; options->env_from_variables != NULL && options->env_from != NULL && options->env_from[i] != NULL;
+         i++) {
+        free(options->env_from[i]);
+        free(options->env_from_variables[i]);
+    }
+    free(options->env_from);
+    free(options->env_from_variables);
+    secret_sources_close(&options->secrets);
     for (size_t i = 0; i < options->handler_count; i++) {
         free((char *)options->handlers[i].name);
     }

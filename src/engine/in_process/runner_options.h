@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/secret.h"
 #include "engine/in_process/in_process_options.h"
 #include "weir/status.h"
 
@@ -18,6 +19,9 @@ struct runner_options {
     char **exec_allow_list; /* NULL-terminated copies, or NULL: all programs */
     struct weir_handler *handlers;
     size_t handler_count;
+    char **env_from;                      /* names that `env_from` may have; NULL-terminated */
+    char **env_from_variables;            /* beside each its "NAME=value", NULL when unset */
+    struct secret_sources secrets;        /* where the secrets of steps are */
     char *inherited[INHERITED_VARIABLES]; /* "PATH=...", "HOME=...", "LANG=..." of the node, NULL when unset */
     size_t handler_threads;
     size_t handler_threads_spare;

@@ -31,6 +31,7 @@
 #include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_report.h"
 #include "engine/in_process/step_run.h"
+#include "engine/in_process/step_secrets.h"
 #include "queue/suspicion.h"
 
 enum { REASON_BYTES = 160 };
@@ -103,6 +104,28 @@ static void step_process_wrote(struct process *process, enum log_stream stream, 
     pass_output(process->owner, stream, bytes, length);
 }
 
+/* Reads the secrets of the step and adds them to the command. False: the step waits or has failed. */
+static bool add_secrets(struct step_run *run)
+{
+    struct weir_error error = {.message = ""};
+    enum weir_status status = step_secrets_read(run->execution, step_run_step(run), &run->secrets, &error);
+    if (status == WEIR_OK && run->secrets != NULL) {
+        status = step_secrets_add_to(run->secrets, &run->inputs->command);
+        if (status != WEIR_OK && status != WEIR_OUT_OF_MEMORY) {
+            step_run_set_phase(run, PHASE_RUNNING);
+            step_run_drop_secrets(run);
+            step_run_fail(run, "exec_failed", "the command with its secrets is larger than 2 MiB", false);
+            return false;
+        }
+    }
+    if (status != WEIR_OK) {
+        step_run_set_phase(run, PHASE_RUNNING);
+        step_run_drop_secrets(run);
+        step_run_wait_for_secret(run, status, error.message);
+    }
+    return status == WEIR_OK;
+}
+
 /* Gives the prepared command to the keeper. The attempt is on record. */
 static void start_step_process(struct step_run *run)
 {
@@ -111,9 +134,13 @@ static void start_step_process(struct step_run *run)
     struct weir_error error;
     const struct text *input = run->inputs->has_input ? &run->inputs->input : NULL;
     FAILPOINT("before_process_start");
+    if (!add_secrets(run)) {
+        return;
+    }
     if (process_start(&runner->processes, &run->inputs->command, input, step->exec.output_max, run, step_process_ended,
                       &run->process, &error) != WEIR_OK) {
         step_run_set_phase(run, PHASE_RUNNING);
+        step_run_drop_secrets(run);
         if (shortage_is_cause(error.native)) {
             step_run_wait_for_resources(run, error.native);
         } else {
@@ -123,6 +150,7 @@ static void start_step_process(struct step_run *run)
     }
     run->process->execution = run->execution;
     run->process->wrote = step_process_wrote;
+    run->process->output.wipes = run->secrets != NULL;
     step_run_set_phase(run, PHASE_RUNNING);
     run->stop = STOP_NONE;
     run->is_killed = false;
@@ -183,9 +211,25 @@ static enum weir_status take_process_output(struct step_run *run, struct process
 {
     struct text *raw = &process->output;
     json_t *value = NULL;
+    bool is_changed = false;
+    raw->length = step_secrets_hide(run->secrets, raw->data, raw->length);
     enum weir_status status = raw->length == 0 ? WEIR_INVALID_ARGUMENT : json_read(raw->data, raw->length, &value, NULL);
     if (status == WEIR_OUT_OF_MEMORY) {
         return status; /* the output may be JSON */
+    }
+    if (status == WEIR_OK && step_secrets_hide_json(run->secrets, &value, &is_changed) != WEIR_OK) {
+        json_decref(value);
+        return WEIR_OUT_OF_MEMORY;
+    }
+    if (is_changed) {
+        struct text hidden = {.max = 8 * STEP_OUTPUT_BYTES_MAX};
+        status = json_write(value, &hidden, NULL);
+        text_close(raw);
+        *raw = hidden;
+        if (status != WEIR_OK) {
+            json_decref(value);
+            return status;
+        }
     }
     if (status == WEIR_OK) {
         outcome->output = raw->data;
@@ -221,11 +265,13 @@ static enum weir_status take_process_output(struct step_run *run, struct process
 }
 
 /* "exit code 3: last lines of stderr" */
-static void describe_process_failure(const struct process *process, const char *reason, struct text *to)
+static void describe_process_failure(const struct step_run *run, const struct process *process, const char *reason,
+                                     struct text *to)
 {
-    struct text tail = {.max = PROCESS_STDERR_BYTES};
+    struct text tail = {.max = PROCESS_STDERR_BYTES, .wipes = run->secrets != NULL};
     process_copy_errors(process, &tail);
-    size_t length = tail.length;
+    size_t length =
+        run->secrets == NULL ? tail.length : secret_mask_apply_to_tail(&run->secrets->mask, tail.data, tail.length);
     while (length > 0 && (tail.data[length - 1] == '\n' || tail.data[length - 1] == ' ')) {
         length--;
     }
@@ -330,7 +376,7 @@ static void handle_exit(struct step_run *run, struct process *process, const cha
     struct text error = {.max = ERROR_TEXT_MAX};
     run->shortages = 0; /* the machine had the resources for this attempt */
     if (!outcome.is_done) {
-        describe_process_failure(process, reason, &error);
+        describe_process_failure(run, process, reason, &error);
         outcome.error = error.data;
     }
     step_run_finish(run, &outcome);
@@ -397,6 +443,7 @@ static void step_process_ended(struct process *process)
         break;
     }
     result_file_remove(&result_path);
+    step_run_drop_secrets(run);
     process_free(process);
     execution_settle(execution);
 }

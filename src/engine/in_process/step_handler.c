@@ -18,14 +18,23 @@
 #include "engine/in_process/step_inputs.h"
 #include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_report.h"
+#include "engine/in_process/step_secrets.h"
 
 void step_handler_start(struct step_run *run)
 {
     INVARIANT(run->call == NULL && run->attempt > 0);
     struct execution *execution = run->execution;
     const struct step *step = step_run_step(run);
+    struct weir_error error = {.message = ""};
+    struct step_secrets *secrets = NULL;
+    enum weir_status status = step_secrets_read(execution, step, &secrets, &error);
+    if (status != WEIR_OK) {
+        step_run_wait_for_secret(run, status, error.message);
+        return;
+    }
     struct weir_call *call = weir_call_new();
     if (call == NULL) {
+        step_secrets_free(secrets);
         step_run_wait_for_resources(run, ENOMEM);
         return;
     }
@@ -39,6 +48,7 @@ void step_handler_start(struct step_run *run)
     call->owner = run;
     call->engine = &execution->runner->base;
     call->store_ahead_us = execution->store_ahead_us;
+    call->secrets = secrets;
     call->input = execution->params;
     if (run->inputs != NULL && run->inputs->has_input) {
         call->own_input = run->inputs->input.data;

@@ -247,6 +247,17 @@ static bool step_sets_variable(const struct step *step, const char *inherited)
             return true;
         }
     }
+    for (size_t i = 0; i < step->exec.env_from_count; i++) {
+        if (strncmp(step->exec.env_from[i], inherited, length) == 0 && step->exec.env_from[i][length] == '\0') {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < step->secret_count; i++) {
+        const char *variable = step->secrets[i].variable;
+        if (strncmp(variable, inherited, length) == 0 && variable[length] == '\0') {
+            return true;
+        }
+    }
     return false;
 }
 
@@ -280,6 +291,29 @@ static enum weir_status add_own_variables(struct step_inputs *inputs)
                              : status;
 }
 
+/* Adds the variables of `env_from`. One that is allowed and not set stays unset. */
+static enum weir_status add_asked_variables(struct step_inputs *inputs, const struct step *step)
+{
+    const struct runner_options *options = &inputs->run->execution->runner->options;
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < step->exec.env_from_count && status == WEIR_OK; i++) {
+        size_t j = 0;
+        while (options->env_from[j] != NULL && strcmp(options->env_from[j], step->exec.env_from[i]) != 0) {
+            j++;
+        }
+        if (options->env_from[j] == NULL) {
+            set_failure_code(inputs, "env_not_allowed");
+            return error_set(&inputs->message, WEIR_FAILED,
+                             "the setting exec.env_from of this node does not allow the variable %s",
+                             step->exec.env_from[i]);
+        }
+        if (options->env_from_variables[j] != NULL) {
+            status = add_variable(inputs, options->env_from_variables[j]);
+        }
+    }
+    return status;
+}
+
 static enum weir_status add_environment(struct step_inputs *inputs, const struct step *step)
 {
     const struct runner *runner = inputs->run->execution->runner;
@@ -299,6 +333,7 @@ static enum weir_status add_environment(struct step_inputs *inputs, const struct
         inputs->command.envc++; /* the reader of definitions refuses the names WEIR_... */
         status = add_command_string(inputs, variable->name, variable->value);
     }
+    status = status == WEIR_OK ? add_asked_variables(inputs, step) : status;
     return status == WEIR_OK ? add_own_variables(inputs) : status;
 }
 
@@ -323,6 +358,7 @@ static enum weir_status prepare_exec(struct step_inputs *inputs, const struct st
 {
     struct process_command *command = &inputs->command;
     enum weir_status status = WEIR_OK;
+    command->strings.wipes = step->secret_count > 0;
     text_clear(&command->strings);
     text_clear(&inputs->input);
     command->argc = 0;
@@ -334,12 +370,13 @@ static enum weir_status prepare_exec(struct step_inputs *inputs, const struct st
             status = check_program_is_allowed(inputs);
         }
     }
-    status = status == WEIR_OK ? add_environment(inputs, step) : status;
     if (status == WEIR_OK && step->exec.cwd != NULL) {
         status = add_command_string(inputs, NULL, step->exec.cwd);
     } else if (status == WEIR_OK) {
         status = process_command_add(command, "", 0);
     }
+    /* Last, because the start adds the secrets behind it. */
+    status = status == WEIR_OK ? add_environment(inputs, step) : status;
     if (status == WEIR_OK && step->exec.stdin_template != NULL) {
         inputs->has_input = true;
         status = add_template_text(inputs, step->exec.stdin_template, &inputs->input);

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "engine/in_process/runner.h"
 #include "engine/in_process/step_inputs.h"
+#include "engine/in_process/step_secrets.h"
 
 bool step_phase_is_in_flight(enum step_phase phase)
 {
@@ -95,4 +96,10 @@ void step_run_drop_inputs(struct step_run *run)
 {
     step_inputs_free(run->inputs);
     run->inputs = NULL;
+}
+
+void step_run_drop_secrets(struct step_run *run)
+{
+    step_secrets_free(run->secrets);
+    run->secrets = NULL;
 }

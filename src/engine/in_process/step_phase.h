@@ -19,5 +19,7 @@ void step_run_set_timer(struct step_run *run, int64_t due_us);
 void step_run_clear_timer(struct step_run *run);
 /* Frees the prepared inputs. */
 void step_run_drop_inputs(struct step_run *run);
+/* Overwrites and frees the secrets of its process. */
+void step_run_drop_secrets(struct step_run *run);
 
 #endif

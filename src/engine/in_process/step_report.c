@@ -19,6 +19,7 @@
  */
 #include "engine/in_process/step_report.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -226,7 +227,8 @@ void step_run_fail(struct step_run *run, const char *code, const char *error, bo
     step_run_finish(run, &outcome);
 }
 
-void step_run_wait_for_resources(struct step_run *run, int native)
+/* The step waits for something that the node lacks. */
+static void wait_for_node(struct step_run *run, const char *code, const char *error)
 {
     INVARIANT(run->phase != PHASE_DONE && run->process == NULL && run->call == NULL);
     step_run_clear_timer(run);
@@ -237,6 +239,21 @@ void step_run_wait_for_resources(struct step_run *run, int native)
     }
     int doublings = run->shortages < 5 ? run->shortages++ : 5;
     int64_t delay_us = STEP_SHORTAGE_FIRST_US << doublings;
-    struct step_outcome outcome = {.code = STEP_NODE_SHORT, .error = shortage_text(native)};
+    struct step_outcome outcome = {.code = code, .error = error};
     step_run_report_waiting(run, delay_us < STEP_SHORTAGE_MOST_US ? delay_us : STEP_SHORTAGE_MOST_US, &outcome);
+}
+
+void step_run_wait_for_resources(struct step_run *run, int native)
+{
+    wait_for_node(run, STEP_NODE_SHORT, shortage_text(native));
+}
+
+void step_run_wait_for_secret(struct step_run *run, enum weir_status status, const char *error)
+{
+    INVARIANT(status != WEIR_OK && error != NULL);
+    if (status == WEIR_OUT_OF_MEMORY) {
+        step_run_wait_for_resources(run, ENOMEM);
+    } else {
+        wait_for_node(run, STEP_SECRET_MISSING, error);
+    }
 }

@@ -43,6 +43,9 @@ void step_run_finish(struct step_run *run, struct step_outcome *outcome);
 void step_run_fail(struct step_run *run, const char *code, const char *error, bool is_final);
 /* The machine lacks a resource for the start (`native`, an errno): no failure of the step. It waits and tries again. */
 void step_run_wait_for_resources(struct step_run *run, int native);
+/* A secret of the step could not be read (`status` of step_secrets_read(), `error` its message): no failure of the step. It
+ * waits and tries again. */
+void step_run_wait_for_secret(struct step_run *run, enum weir_status status, const char *error);
 /* The execution ends and the step stops. Reports CANCELLED if the store has a row of the step, else nothing. */
 void step_run_discontinue(struct step_run *run);
 

@@ -329,6 +329,7 @@ void step_run_close(struct step_run *run)
     }
     step_run_drop_inputs(run);
     result_file_remove(&run->result_path);
+    step_run_drop_secrets(run);
     json_decref(run->output);
     run->output = NULL;
 }
