@@ -45,6 +45,14 @@ def no_json():
     return {1, 2}
 
 
+@weir.workflow(name='pays', retry={'attempts': 1}, secrets=['stripe-key', 'mail.password'])
+def pays(fails: bool, *, ctx):
+    calls.append(repr(ctx.secrets))
+    if fails:
+        raise ValueError(f'bad key {ctx.secrets["stripe-key"]}')
+    return {'key': ctx.secrets['stripe-key'], 'names': sorted(ctx.secrets)}
+
+
 gathered = []
 gate = threading.Event()
 
@@ -227,6 +235,43 @@ def test_a_child_of_fork_opens_its_own_store(weir_store):
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     weir_store.enqueue('acme', 'echo', {'order': 2})
+
+
+def test_a_function_has_its_secrets_and_no_other_place_has_them(weir_store, tmp_path, monkeypatch, caplog):
+    folder = tmp_path / 'secrets'
+    folder.mkdir()
+    (folder / 'mail.password').write_text('correct horse\n')
+    monkeypatch.setenv('WEIR_SECRETS_DIRECTORY', str(folder))
+    monkeypatch.setenv('WEIR_SECRET_STRIPE_KEY', 'hunter22"x"')
+    with weir.Worker([pays, echo], store=weir_store, name='node-7'):
+        done = pays.enqueue('acme', fails=False)
+        assert weir_store.result(done, 20) == {'key': '***', 'names': ['mail.password', 'stripe-key']}
+        failed = pays.enqueue('acme', fails=True)
+        with pytest.raises(weir.ExecutionFailed):
+            weir_store.result(failed, 20)
+        assert weir_store.show(failed)['error'] == 'ValueError: bad key ***'
+        assert 'bad key ***' in caplog.text
+        assert 'hunter22' not in caplog.text
+        assert calls == ['<secrets stripe-key, mail.password>'] * 2
+        (folder / 'mail.password').unlink()
+        waits = pays.enqueue('acme', fails=False)
+        wait_until(lambda: weir_store.show(waits)['error_code'] == 'secret_missing')
+        assert 'node node-7, step run: the secret "mail.password" is missing' in weir_store.show(waits)['error']
+
+
+def test_secrets_are_names():
+    for wrong in ('key', ['a b'], ['../a'], [1]):
+        with pytest.raises(weir.DefinitionError, match='no names of secrets'):
+            weir.workflow(name='wrong', secrets=wrong)(lambda: None)
+
+
+def test_run_inline_takes_secrets_from_the_environment(monkeypatch):
+    from weir.testing import run_inline
+
+    monkeypatch.setenv('WEIR_SECRET_STRIPE_KEY', 'of the test')
+    with run_inline() as runs:
+        pays.enqueue('acme', fails=False)
+    assert runs[0].result == {'key': 'of the test', 'names': ['stripe-key']}
 
 
 def test_an_endless_loop_of_threads_ends_with_the_worker(weir_store, weir_worker):

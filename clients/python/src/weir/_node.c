@@ -72,6 +72,20 @@ static PyObject *call_cancelled(struct call *self, void *unused)
     return is_open(self) ? PyBool_FromLong(weir_call_cancelled(self->call)) : NULL;
 }
 
+/* The value of a secret that the step lists, else None. */
+static PyObject *call_secret(struct call *self, PyObject *args)
+{
+    const char *name;
+    if (!is_open(self) || !PyArg_ParseTuple(args, "s:secret", &name)) {
+        return NULL;
+    }
+    const char *value = weir_call_secret(self->call, name);
+    if (value == NULL) {
+        Py_RETURN_NONE;
+    }
+    return PyUnicode_FromString(value);
+}
+
 static PyObject *call_defer(struct call *self, PyObject *unused)
 {
     (void)unused;
@@ -321,8 +335,9 @@ static void close_node(struct node *self)
 
 static PyObject *node_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"store",       "handlers", "name",          "group",      "threads",
-                            "max_running", "lease_us", "stop_grace_us", "allow_exec", NULL};
+    static char *names[] = {"store",      "handlers",          "name",     "group",
+                            "threads",    "max_running",       "lease_us", "stop_grace_us",
+                            "allow_exec", "secrets_directory", NULL};
     PyObject *store;
     PyObject *handlers;
     note_host_signals();
@@ -333,9 +348,9 @@ static PyObject *node_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     long long grace_us = 0;
     int allow_exec = 0;
     struct weir_error error = {.status = WEIR_OK};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|zznnLLp:Node", names, store_type, &store, &PyDict_Type, &handlers,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|zznnLLpz:Node", names, store_type, &store, &PyDict_Type, &handlers,
                                      &options.name, &options.group, &threads, &max_running, &lease_us, &grace_us,
-                                     &allow_exec)) {
+                                     &allow_exec, &options.secrets_directory)) {
         return NULL;
     }
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -458,9 +473,13 @@ static PyType_Slot node_slots[] = {
     {Py_tp_new, node_new}, {Py_tp_dealloc, node_dealloc}, {Py_tp_methods, node_methods}, {0, NULL}};
 PyType_Spec node_spec = {"weir._weir.Node", sizeof(struct node), 0, Py_TPFLAGS_DEFAULT, node_slots};
 
-static PyMethodDef call_methods[] = {METHOD("done", call_done, METH_VARARGS),     METHOD("retry", call_retry, METH_VARARGS),
-                                     METHOD("fail", call_fail, METH_VARARGS),     METHOD("defer", call_defer, METH_NOARGS),
-                                     METHOD("on_cancel", call_on_cancel, METH_O), {NULL, NULL, 0, NULL}};
+static PyMethodDef call_methods[] = {METHOD("done", call_done, METH_VARARGS),
+                                     METHOD("retry", call_retry, METH_VARARGS),
+                                     METHOD("fail", call_fail, METH_VARARGS),
+                                     METHOD("defer", call_defer, METH_NOARGS),
+                                     METHOD("on_cancel", call_on_cancel, METH_O),
+                                     METHOD("secret", call_secret, METH_VARARGS),
+                                     {NULL, NULL, 0, NULL}};
 static PyGetSetDef call_fields[] = {{"execution_id", (getter)call_execution_id, NULL, NULL, NULL},
                                     {"workspace", (getter)call_workspace, NULL, NULL, NULL},
                                     {"step", (getter)call_step, NULL, NULL, NULL},

@@ -13,7 +13,7 @@ import sys
 import traceback
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Callable, Generic, TypeVar, Union
 
@@ -26,16 +26,47 @@ from weir.store import Store, dump_params
 log = logging.getLogger('weir')
 Result = TypeVar('Result')
 _NAME = re.compile(r'[a-z0-9][a-z0-9_-]{0,63}')
+_SECRET = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}')
+_HIDDEN_MIN = 4  # a shorter value occurs everywhere
 #: Options of enqueue(), so no names of params.
 OPTIONS = ('workspace', 'key', 'group', 'priority', 'run_at', 'id', 'using', 'store')
 _STEP = 'run'
 
 
+class Secrets(Mapping[str, str]):
+    """The secrets that `secrets=` of a workflow names. Its repr has no values."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._values:
+            raise KeyError(f'the workflow does not name the secret {name!r}: write @workflow(..., secrets=[{name!r}])')
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f'<secrets {", ".join(self._values)}>'
+
+    def hide(self, text: str) -> str:
+        """The text with *** in place of the values."""
+        for value in sorted(self._values.values(), key=len, reverse=True):
+            text = text.replace(value, '***') if len(value) >= _HIDDEN_MIN else text
+        return text
+
+
 class Context:
     """What a call is about. A function that has a parameter named `ctx` gets it."""
 
-    def __init__(self, call: Any, workflow: str) -> None:
+    def __init__(self, call: Any, workflow: str, secrets: Iterable[str] = ()) -> None:
         self._call = call
+        #: Read by the worker when this attempt began.
+        self.secrets = Secrets({name: value for name in secrets if (value := call.secret(name)) is not None})
         self.workflow = workflow
         self.workspace: str = call.workspace
         self.execution_id: str = call.execution_id
@@ -65,6 +96,7 @@ class Workflow(Generic[Result]):
         self.function = function
         self.name = name
         self.definition = definition
+        self.secrets: list[str] = definition['steps'][_STEP].get('secrets', [])
         self.is_async = inspect.iscoroutinefunction(function)
         self.place = _place_of(function)
         self.__doc__ = function.__doc__
@@ -179,12 +211,14 @@ class Workflow(Generic[Result]):
         """A call of a function that is not asynchronous, on a thread of the node."""
         answer: Callable[[], None]
         process = os.getpid()
+        secrets = Secrets({})
         try:
-            context = Context(call, self.name)
+            context = Context(call, self.name, self.secrets)
+            secrets = context.secrets
             answer = self._result(call, self.function(**self.arguments(context, call.input)))
         except BaseException as problem:  # SystemExit must not end the worker
             _end_child_of_fork(process, problem)
-            answer = self._failure(call, problem)
+            answer = self._failure(call, problem, secrets)
         _end_child_of_fork(process, None)
         answer()
 
@@ -195,13 +229,15 @@ class Workflow(Generic[Result]):
         process = os.getpid()
         assert task is not None
         call.on_cancel(lambda: loop.call_soon_threadsafe(task.cancel))
+        secrets = Secrets({})
         try:
-            context = Context(call, self.name)
+            context = Context(call, self.name, self.secrets)
+            secrets = context.secrets
             coroutine: Any = self.function(**self.arguments(context, call.input))
             answer = self._result(call, await coroutine)
         except BaseException as problem:
             _end_child_of_fork(process, problem)
-            answer = self._failure(call, problem)
+            answer = self._failure(call, problem, secrets)
         _end_child_of_fork(process, None)
         answer()
 
@@ -212,7 +248,7 @@ class Workflow(Generic[Result]):
             raise Fail('result_not_json', f'the result of {self.name} is no JSON: {problem}') from None
         return lambda: call.done(output)
 
-    def _failure(self, call: Any, problem: BaseException) -> Callable[[], None]:
+    def _failure(self, call: Any, problem: BaseException, secrets: Secrets) -> Callable[[], None]:
         if isinstance(problem, Retry):
             code, message, delay_us = _clean(problem.code), _clean(problem.message), problem.delay_us
             return lambda: call.retry(code, message, delay_us)
@@ -222,11 +258,14 @@ class Workflow(Generic[Result]):
         if isinstance(problem, (Cancelled, asyncio.CancelledError)):
             return lambda: call.retry('cancelled', 'the function ended because it was asked to', -1)
         log.error(
-            '%s of %s failed at attempt %d',
+            '%s of %s failed at attempt %d%s',
             self.name,
             call.workspace,
             call.attempt,
-            exc_info=problem,
+            '\n' + secrets.hide(''.join(traceback.format_exception(type(problem), problem, problem.__traceback__)))
+            if secrets
+            else '',
+            exc_info=None if secrets else problem,
             extra={'execution_id': call.execution_id},
         )
         message = _clean(f'{type(problem).__name__}: {_words_of(problem)}')
@@ -280,12 +319,13 @@ def workflow(
     retry: Mapping[str, Any] | None = None,
     timeout: Duration | None = None,
     group: str | None = None,
+    secrets: Sequence[str] = (),
     register: Registry | None = None,
 ) -> Callable[[Callable[..., Result]], Workflow[Result]]:
     """Makes a function a workflow.
 
     `retry`: attempts, backoff, factor, max, as in a definition; durations as seconds, timedelta or text.
-    `timeout`: of one attempt. `group`: of the workers that run it.
+    `timeout`: of one attempt. `group`: of the workers that run it. `secrets`: names of what `ctx.secrets` shall hold.
     """
 
     if callable(name):  # @workflow without arguments gives the function itself
@@ -299,7 +339,7 @@ def workflow(
                 'use 1 to 64 of a-z, 0-9, _ and -, and begin with a letter or digit',
             )
         _check_parameters(function, place)
-        made = Workflow(function, name, _definition(place, name, retry, timeout, group))
+        made = Workflow(function, name, _definition(place, name, retry, timeout, group, secrets))
         (register or registry).add(made)
         return made
 
@@ -307,9 +347,21 @@ def workflow(
 
 
 def _definition(
-    place: str, name: str, retry: Mapping[str, Any] | None, timeout: Duration | None, group: str | None
+    place: str,
+    name: str,
+    retry: Mapping[str, Any] | None,
+    timeout: Duration | None,
+    group: str | None,
+    secrets: Sequence[str],
 ) -> dict[str, Any]:
     step: dict[str, Any] = {'handler': name}
+    if isinstance(secrets, str) or not all(isinstance(one, str) and _SECRET.fullmatch(one) for one in secrets):
+        raise DefinitionError(
+            f'{place}: {secrets!r} are no names of secrets',
+            'give a list; a name has 1 to 64 letters, digits, _, - and ., and begins with a letter, digit or _',
+        )
+    if secrets:
+        step['secrets'] = list(secrets)
     unknown = set(retry or ()) - {'attempts', 'backoff', 'factor', 'max', 'not_on'}
     if unknown:
         raise DefinitionError(
@@ -404,4 +456,4 @@ def _spell(wanted: Any) -> str:
     return getattr(wanted, '__name__', None) or str(wanted).replace('typing.', '')
 
 
-__all__ = ['OPTIONS', 'Context', 'Registry', 'Workflow', 'configure', 'default_store', 'registry', 'workflow']
+__all__ = ['OPTIONS', 'Context', 'Registry', 'Secrets', 'Workflow', 'configure', 'default_store', 'registry', 'workflow']

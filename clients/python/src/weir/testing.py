@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -45,6 +47,11 @@ class _Call:
         self.execution_id = run.id
         self.workspace = run.workspace
 
+    @staticmethod
+    def secret(name: str) -> str | None:
+        """From the variable WEIR_SECRET_NAME, as a worker would read it."""
+        return os.environ.get('WEIR_SECRET_' + re.sub('[^A-Za-z0-9]', '_', name).upper())
+
 
 @contextlib.contextmanager
 def run_inline() -> Iterator[list[Run]]:
@@ -66,7 +73,7 @@ def run_inline() -> Iterator[list[Run]]:
         # As the store would give them to the function.
         run = Run(self.name, workspace, json.loads(json.dumps(given, allow_nan=False)), options)
         runs.append(run)
-        extra = {'ctx': Context(_Call(run), self.name)} if self.wants_context else {}
+        extra = {'ctx': Context(_Call(run), self.name, self.secrets)} if self.wants_context else {}
         try:
             value: Any = self.function(**run.params, **extra)
             if self.is_async:

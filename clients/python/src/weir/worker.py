@@ -80,6 +80,7 @@ class Worker:
             max_running=self.max_running,
             lease_us=self._lease_us,
             stop_grace_us=self._grace_us,
+            secrets_directory=os.environ.get('WEIR_SECRETS_DIRECTORY'),
         )
         try:
             for workflow in self.workflows:
