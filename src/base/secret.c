@@ -186,11 +186,14 @@ static enum weir_status refuse_missing(const struct secret_sources *sources, con
 {
     char variable[VARIABLE_NAME_SIZE];
     name_variable(name, variable);
-    return error_set(error, WEIR_NOT_FOUND, "the secret \"%s\" is missing: there is no %s%s%s%s%s%s%s", name,
-                     sources->directory != NULL ? "file " : "", sources->directory != NULL ? sources->directory : "",
-                     sources->directory != NULL ? "/" : "", sources->directory != NULL ? name : "",
-                     sources->directory != NULL ? ", " : "",
-                     sources->credentials != NULL ? "systemd credential of that name and no variable " : "variable ",
+    bool has_folder = sources->directory != NULL;
+    return error_set(error, WEIR_NOT_FOUND, "the secret \"%s\" is missing: there is no %s%s%s%s%svariable %s", name,
+                     has_folder ? "file " : "", has_folder ? sources->directory : "", has_folder ? "/" : "",
+                     has_folder ? name : "",
+                     sources->credentials != NULL ? has_folder ? ", no systemd credential of that name and no "
+                                                               : "systemd credential of that name and no "
+                     : has_folder                 ? " and no "
+                                                  : "",
                      variable);
 }
 
