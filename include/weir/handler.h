@@ -47,8 +47,8 @@ int64_t weir_call_fence(const struct weir_call *call);
 /* JSON text: the step's `input` template when it has one, else the execution's params. */
 const char *weir_call_input(const struct weir_call *call);
 /* The value of a secret that `secrets` of the step lists: UTF-8 text, never empty. NULL: the step does not list the name.
- * The value is overwritten after the answer. weir replaces it by *** in the output, the code and the error of the answer;
- * in files and logs of the handler's own it does not. */
+ * The value is overwritten after the answer. weir replaces it by *** in the output, the code and the error of the answer,
+ * and in each text of weir_call_log(); in files and logs of the handler's own it does not. */
 const char *weir_call_secret(const struct weir_call *call, const char *name);
 /* True when the execution was cancelled, timed out, or the node is stopping. */
 bool weir_call_cancelled(const struct weir_call *call);

@@ -6,6 +6,7 @@
  *   3. One pass over the text. A table of 65,536 bits has the first two bytes of every needle, so nearly all places cost
  *      one look-up.
  *   4. *** is never longer than a needle. So the result fits in place, and no copy of the text is made.
+ *   5. A stream holds back its last bytes while a needle begins with them, and emits all before them.
  *
  * The depth of JSON is bounded by its reader (JSON_DEPTH_MAX), so the walk may call itself. Any thread.
  */
@@ -185,6 +186,78 @@ size_t secret_mask_apply_to_tail(const struct secret_mask *mask, char *bytes, si
         }
     }
     return mask->count == 0 ? length : hide_matches(mask, bytes, length, hidden);
+}
+
+/* --- a stream --- */
+
+/* Whether more bytes could make these ones, or a longer match, a needle. */
+static bool begins_needle(const struct secret_mask *mask, const char *at, size_t left)
+{
+    for (size_t i = 0; i < mask->count; i++) {
+        if (mask->needles[i].length > left && memcmp(at, mask->needles[i].bytes, left) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The bytes that do not depend on those that come later. Needles are at least four bytes long, so the table of pairs
+ * decides for all places but the last one. */
+static size_t count_settled(const struct secret_mask *mask, const char *bytes, size_t length)
+{
+    size_t at = 0;
+    while (at < length) {
+        size_t left = length - at;
+        unsigned start = left < 2 ? 0 : (unsigned)(unsigned char)bytes[at] << 8 | (unsigned char)bytes[at + 1];
+        bool may_begin = left < 2 || (mask->starts[start / 8] & 1U << start % 8) != 0;
+        if (may_begin && begins_needle(mask, bytes + at, left)) {
+            return at;
+        }
+        size_t matched = may_begin ? match_needle(mask, bytes + at, left) : 0;
+        at += matched > 0 ? matched : 1;
+    }
+    return length;
+}
+
+static void emit_hidden(const struct secret_mask *mask, char *bytes, size_t length, secret_stream_emit *emit, void *context)
+{
+    size_t left = secret_mask_apply(mask, bytes, length);
+    if (left > 0) {
+        emit(context, bytes, left);
+    }
+}
+
+enum weir_status secret_stream_write(struct secret_stream *stream, const struct secret_mask *mask, const char *bytes,
+                                     size_t length, secret_stream_emit *emit, void *context)
+{
+    INVARIANT(stream != NULL && mask != NULL && (bytes != NULL || length == 0) && emit != NULL);
+    stream->held.max = SIZE_MAX / 2;
+    stream->held.wipes = true;
+    if (text_add(&stream->held, bytes, length) != WEIR_OK) {
+        secret_stream_close(stream);
+        return WEIR_OUT_OF_MEMORY;
+    }
+    size_t settled = count_settled(mask, stream->held.data, stream->held.length);
+    size_t rest = stream->held.length - settled;
+    emit_hidden(mask, stream->held.data, settled, emit, context);
+    memmove(stream->held.data, stream->held.data + settled, rest);
+    explicit_bzero(stream->held.data + rest, stream->held.length - rest);
+    stream->held.length = rest;
+    return WEIR_OK;
+}
+
+void secret_stream_end(struct secret_stream *stream, const struct secret_mask *mask, secret_stream_emit *emit,
+                       void *context)
+{
+    INVARIANT(stream != NULL && mask != NULL && emit != NULL);
+    emit_hidden(mask, stream->held.data, stream->held.length, emit, context);
+    secret_stream_close(stream);
+}
+
+void secret_stream_close(struct secret_stream *stream)
+{
+    INVARIANT(stream != NULL);
+    text_close(&stream->held);
 }
 
 /* --- JSON --- */

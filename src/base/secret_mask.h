@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/secret.h"
+#include "base/text.h"
 
 enum {
     SECRET_MASKED_BYTES_MIN = 4,  /* a shorter value is not hidden: it occurs everywhere */
@@ -39,6 +40,22 @@ void secret_mask_close(struct secret_mask *mask);
 size_t secret_mask_apply(const struct secret_mask *mask, char *bytes, size_t length);
 /* The same for text that begins in the middle of a longer one: the end of a value at its beginning is hidden too. */
 size_t secret_mask_apply_to_tail(const struct secret_mask *mask, char *bytes, size_t length);
+/* Text that comes in pieces, which may split a value. */
+struct secret_stream {
+    struct text held; /* it may be the beginning of a value: shorter than the longest needle, once a piece is written */
+};
+typedef void secret_stream_emit(void *context, const char *bytes, size_t length);
+
+/* Emits what is known to be no part of a value, with the values hidden, and holds back the rest. A piece that finds no
+ * memory is lost, with what was held: WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status secret_stream_write(struct secret_stream *stream, const struct secret_mask *mask,
+                                                     const char *bytes, size_t length, secret_stream_emit *emit,
+                                                     void *context);
+/* No more will come: emits the rest. */
+void secret_stream_end(struct secret_stream *stream, const struct secret_mask *mask, secret_stream_emit *emit,
+                       void *context);
+/* Overwrites what is held. */
+void secret_stream_close(struct secret_stream *stream);
 /* Hides the values in all strings and keys of *value, which may be replaced. `*ret_changed`: whether there were any.
  * WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status secret_mask_json(const struct secret_mask *mask, json_t **value, bool *ret_changed);

@@ -61,7 +61,7 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
       EVENT_WARN)                                       /* writes of other processes are found by polls alone; error */    \
     X(EVENT_STORE_WATCHED, "store.watched", EVENT_INFO) /* ... no longer */                                                \
     X(EVENT_WORKSPACE_DELETED, "workspace.deleted", EVENT_INFO) /* count = waiting executions that ended; reason */        \
-    X(EVENT_OUTPUT_LOST, "output.lost", EVENT_WARN)     /* output of steps that no log has; count = bytes */               \
+    X(EVENT_OUTPUT_LOST, "output.lost", EVENT_WARN)             /* output of steps that no log has; count = bytes */       \
     X(EVENT_RETENTION_PURGED, "retention.purged", EVENT_INFO)   /* count */                                                \
     X(EVENT_LOOP_FAILED, "loop.failed", EVENT_ERROR)            /* a node loop hit a failure that it cannot handle */      \
     X(EVENT_SETTING_CHANGED, "setting.changed", EVENT_INFO)     /* while it runs; reason = "KEY: OLD -> NEW" */            \

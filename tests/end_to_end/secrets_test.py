@@ -114,7 +114,7 @@ def the_value_reaches_the_step_and_no_other_place(weir):
             shown += repr(weir.run(*words))
         failed = weir.good('show', id, '--json').json()
         assert '***' in str(failed['steps']), failed
-    assert 'err ***' in shown, shown
+    assert 'err ***' in shown and 'out ***' in shown, shown
     _is_clean('the command line', shown)
     _is_clean('the log', _stop(node))
     _is_clean('the store', _dump(weir))

@@ -96,8 +96,8 @@ static json_t *report_warnings(struct output *output, struct store *store, const
     return warnings;
 }
 
-/* Prints the id, for JSON with the state and the warnings. `item`: the row that --wait has read; NULL = there is none. For a
- * known key it reports that the id is of the first execution. */
+/* Prints the id, for JSON with the state and the warnings. `item`: the row that --wait has read; NULL = there is none. For
+ * a known key it reports that the id is of the first execution. */
 static enum weir_status print_enqueued(const struct invocation *invocation, const struct enqueue_result *result,
                                        json_t *warnings, const json_t *item, struct weir_error *error)
 {

@@ -82,7 +82,7 @@ struct step_run {
     struct timer timer; /* its timeout, or the end of its sleep */
     struct step_inputs *inputs;
     struct process *process;
-    char *result_path; /* of its process: result_file.h */
+    char *result_path;            /* of its process: result_file.h */
     struct step_secrets *secrets; /* of the process that runs */
     struct weir_call *call;
     bool is_starting;             /* it counts among the starts under way of its workspace */

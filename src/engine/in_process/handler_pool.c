@@ -115,20 +115,25 @@ EXPORTED void weir_call_log(struct weir_call *call, const char *text, size_t len
     if (call->engine == NULL || length == 0) {
         return;
     }
-    char *line = NULL;
-    if (text[length - 1] != '\n' && length < SIZE_MAX && (line = malloc(length + 1)) != NULL) {
-        memcpy(line, text, length);
-        line[length++] = '\n';
+    /* The copy can hide the secrets of the step, and end with a line break. */
+    struct text line = {.max = SIZE_MAX / 2, .wipes = call->secrets != NULL};
+    if (text_add(&line, text, length) != WEIR_OK) {
+        return;
+    }
+    line.length = step_secrets_hide(call->secrets, line.data, line.length);
+    if (text[length - 1] != '\n' && text_add(&line, "\n", 1) != WEIR_OK) {
+        text_close(&line);
+        return;
     }
     struct engine_output output = {.execution_id = call->execution_id,
                                    .step = call->step,
                                    .attempt = call->attempt,
                                    .at_us = time_add(clock_boot(call->engine->clock), call->store_ahead_us),
                                    .stream = LOG_HANDLER,
-                                   .bytes = line != NULL ? line : text,
-                                   .length = length};
+                                   .bytes = line.data,
+                                   .length = line.length};
     engine_output(call->engine, &output);
-    free(line);
+    text_close(&line);
 }
 
 EXPORTED void weir_call_on_cancel(struct weir_call *call, weir_cancel_function *function, void *context)

@@ -99,9 +99,40 @@ static void pass_output(const struct step_run *run, enum log_stream stream, cons
     engine_output(&execution->runner->base, &output);
 }
 
+struct hidden_output {
+    const struct step_run *run;
+    enum log_stream stream;
+};
+
+static void pass_hidden_output(void *context, const char *bytes, size_t length)
+{
+    const struct hidden_output *output = context;
+    pass_output(output->run, output->stream, bytes, length);
+}
+
+/* The secrets of the step are hidden before anything leaves the engine. */
 static void step_process_wrote(struct process *process, enum log_stream stream, const char *bytes, size_t length)
 {
-    pass_output(process->owner, stream, bytes, length);
+    static const char lost[] = "[output was left out: the node has no memory to hide secrets in it]\n";
+    struct step_run *run = process->owner;
+    struct hidden_output output = {.run = run, .stream = stream};
+    if (run->secrets == NULL) {
+        pass_output(run, stream, bytes, length);
+    } else if (secret_stream_write(&run->secrets->streams[stream == LOG_STDERR], &run->secrets->mask, bytes, length,
+                                   pass_hidden_output, &output) != WEIR_OK) {
+        pass_output(run, stream, lost, sizeof lost - 1);
+    }
+}
+
+/* Passes the rest of both streams on, and their end. */
+static void end_output(struct step_run *run)
+{
+    static const enum log_stream streams[] = {LOG_STDOUT, LOG_STDERR};
+    for (size_t i = 0; run->secrets != NULL && i < sizeof streams / sizeof streams[0]; i++) {
+        struct hidden_output output = {.run = run, .stream = streams[i]};
+        secret_stream_end(&run->secrets->streams[i], &run->secrets->mask, pass_hidden_output, &output);
+    }
+    pass_output(run, LOG_STDOUT, NULL, 0);
 }
 
 /* Reads the secrets of the step and adds them to the command. False: the step waits or has failed. */
@@ -319,7 +350,7 @@ static void handle_failed_start(struct step_run *run, const struct process *proc
 static bool take_result(struct step_run *run, struct process *process, const char *result_path,
                         struct step_outcome *outcome, char *code, char *reason)
 {
-    struct text written = {.max = process->output.max};
+    struct text written = {.max = process->output.max, .wipes = run->secrets != NULL};
     struct weir_error error = {.status = WEIR_OK};
     enum weir_status status = result_path == NULL ? WEIR_OK : result_file_read(result_path, &written, &error);
     if (status == WEIR_OK && written.length > 0) {
@@ -425,7 +456,8 @@ static void step_process_ended(struct process *process)
     struct execution *execution = run->execution;
     run->process = NULL;
     step_run_clear_timer(run);
-    pass_output(run, LOG_STDOUT, NULL, 0);
+    end_output(run);
+    struct step_secrets *secrets = run->secrets;
     char *result_path = run->result_path; /* the next attempt may begin below */
     run->result_path = NULL;
     switch (process->end) {
@@ -443,7 +475,10 @@ static void step_process_ended(struct process *process)
         break;
     }
     result_file_remove(&result_path);
-    step_run_drop_secrets(run);
+    if (run->secrets == secrets) {
+        run->secrets = NULL;
+    }
+    step_secrets_free(secrets);
     process_free(process);
     execution_settle(execution);
 }

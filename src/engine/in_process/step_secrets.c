@@ -4,7 +4,8 @@
  *      refuses the execution, which waits without a slot and may start on another node.
  *   2. Each attempt reads its secrets again just before it starts, so a changed file counts without a restart. If one has
  *      gone meanwhile, the step waits and tries again; no program starts without it.
- *   3. While the attempt runs, the values serve to hide them. Their memory is overwritten when it ends.
+ *   3. While the attempt runs, the values serve to hide them: in its log, result and failure. Their memory is overwritten
+ *      when it ends.
  *
  * Values are in no report, no event and no message. Reading a file may take time, so only regular files are read
  * (base/secret.c). The loop's thread runs it; the functions that hide also run in the thread of a handler.
@@ -55,6 +56,8 @@ void step_secrets_free(struct step_secrets *secrets)
     for (size_t i = 0; i < secrets->count; i++) {
         secret_close(&secrets->values[i]);
     }
+    secret_stream_close(&secrets->streams[0]);
+    secret_stream_close(&secrets->streams[1]);
     secret_mask_close(&secrets->mask);
     free(secrets);
 }

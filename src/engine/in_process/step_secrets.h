@@ -19,6 +19,7 @@ struct step_secrets {
     struct secret values[STEP_SECRETS_MAX];
     size_t count;
     struct secret_mask mask;
+    struct secret_stream streams[2]; /* stdout and stderr of a process, on their way to the log */
 };
 
 /* Reads all secrets of the step; *ret_secrets = NULL for a step without any. WEIR_FAILED: one is missing or unusable; the

@@ -197,6 +197,59 @@ static void values_lines_and_json_spellings_are_hidden(void **state)
     secret_mask_close(&mask);
 }
 
+static void add_emitted(void *context, const char *bytes, size_t length)
+{
+    assert_true(length > 0);
+    assert_int_equal(text_add(context, bytes, length), WEIR_OK);
+}
+
+/* Pieces of every size, and every cut into two. */
+static void a_stream_hides_what_its_pieces_split(void **state)
+{
+    (void)state;
+    static const char text[] = "x=hunter22hunter22;hunter2 <hunter22-longer> hunter22-long raw a\"b\\c\td\n"
+                               "1: AAAABBBBCCCC\n-----BEGIN KEY-----\nAAAABBBBCCCC\nshort\n hunter";
+    static const char hidden[] = "x=******;hunter2 <***> ***-long raw ***\n1: ***\n*** hunter";
+    const struct secret secrets[] = {secret_of("hunter22"), secret_of("hunter22-longer"), secret_of("a\"b\\c\td"),
+                                     secret_of("-----BEGIN KEY-----\nAAAABBBBCCCC\nshort\n")};
+    struct secret_mask mask;
+    assert_int_equal(secret_mask_open(&mask, secrets, 4), WEIR_OK);
+    for (size_t cut = 1; cut < 2 * sizeof text; cut++) {
+        struct secret_stream stream = {.held = {.length = 0}};
+        struct text emitted = {.max = 1024};
+        size_t size = cut < sizeof text ? cut : cut - sizeof text + 1;
+        for (size_t at = 0; at < sizeof text - 1; at += size) {
+            size_t left = sizeof text - 1 - at;
+            size = cut >= sizeof text && at > 0 ? left : size;
+            assert_int_equal(
+                secret_stream_write(&stream, &mask, text + at, size < left ? size : left, add_emitted, &emitted), WEIR_OK);
+            assert_null(emitted.length == 0 ? NULL : strstr(emitted.data, "hunter22"));
+        }
+        secret_stream_end(&stream, &mask, add_emitted, &emitted);
+        assert_string_equal(emitted.data, hidden);
+        text_close(&emitted);
+    }
+    secret_mask_close(&mask);
+}
+
+/* A reader who follows the log sees each line at once, unless a value may begin in it. */
+static void a_stream_holds_back_the_beginning_of_a_value_alone(void **state)
+{
+    (void)state;
+    const struct secret secrets[] = {secret_of("hunter22")};
+    struct secret_mask mask;
+    struct secret_stream stream = {.held = {.length = 0}};
+    struct text emitted = {.max = 1024};
+    assert_int_equal(secret_mask_open(&mask, secrets, 1), WEIR_OK);
+    assert_int_equal(secret_stream_write(&stream, &mask, "one line\n", 9, add_emitted, &emitted), WEIR_OK);
+    assert_string_equal(emitted.data, "one line\n");
+    assert_int_equal(secret_stream_write(&stream, &mask, "the hunt", 8, add_emitted, &emitted), WEIR_OK);
+    assert_string_equal(emitted.data, "one line\nthe ");
+    secret_stream_close(&stream);
+    text_close(&emitted);
+    secret_mask_close(&mask);
+}
+
 static void the_end_of_a_value_at_the_start_of_a_tail_is_hidden(void **state)
 {
     (void)state;
@@ -261,6 +314,8 @@ int main(void)
         CLAIM(the_first_place_that_has_the_secret_gives_it),
         CLAIM(a_secret_that_is_no_usable_text_is_refused_without_its_value),
         cmocka_unit_test(values_lines_and_json_spellings_are_hidden),
+        cmocka_unit_test(a_stream_hides_what_its_pieces_split),
+        cmocka_unit_test(a_stream_holds_back_the_beginning_of_a_value_alone),
         cmocka_unit_test(the_end_of_a_value_at_the_start_of_a_tail_is_hidden),
         cmocka_unit_test(keys_and_strings_of_json_are_hidden),
         cmocka_unit_test(a_wiping_text_overwrites_its_bytes),
