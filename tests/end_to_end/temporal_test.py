@@ -124,7 +124,7 @@ def a_termination_does_not_ask_the_workflow(weir):
     ended(weir, done, 'COMPLETED')
     # The one is not the other's fault.
     refused = weir.run('cancel', done, id, '--terminate', '--timeout', TOLD, '--reason', 'enough')
-    assert refused.code == 4 and '1 cancelled, 1 refused' in refused.err, refused
+    assert refused.code == 4 and '1 cancel requested, 1 refused' in refused.err, refused
     ended(weir, id, 'CANCELLED')
     wait_for('the termination in the list',
              lambda: [run for run in server.runs() if run['id'] == 'execution-' + id and run['status'] == 'TERMINATED'])

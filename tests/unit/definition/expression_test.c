@@ -212,7 +212,7 @@ static void a_failing_expression_is_named(void **state)
     expect_failure("${.input.n | .a}", "${.input.n | .a}: Cannot index number with string \"a\"");
     expect_failure("${ (empty) }", "${(empty)}: the expression gives no value");
     expect_failure("${.input.list[]}", "${.input.list[]}: the expression gives more than one value");
-    expect_failure("${error(\"x\\ny\")}", "${error(\"x\\ny\")}: x?y");
+    expect_failure("${error(\"x\\ny\")}", "${error(\"x\\ny\")}: x y");
 }
 
 static enum weir_status answer_later(void *calls, const char *text, const json_t *input, json_t **ret_value,

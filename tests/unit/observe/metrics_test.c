@@ -91,7 +91,7 @@ static void labels_are_bounded_and_escaped(void **state)
         metrics_event(metrics, &(struct event){.type = EVENT_EXECUTION_FAILED, .code = code});
     }
     assert_int_equal(metrics_render(metrics, &text), WEIR_OK);
-    assert_line("weir_executions_failed_total{code=\"say \\\"no\\\"?\\\\\"} 1");
+    assert_line("weir_executions_failed_total{code=\"say \\\"no\\\" \\\\\"} 1");
     assert_line("weir_executions_failed_total{code=\"none\"} 1");
     assert_line("weir_executions_failed_total{code=\"_other\"} 938");
 }
