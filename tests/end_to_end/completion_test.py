@@ -15,7 +15,7 @@ import time
 
 from harness import run_tests
 
-COMPLETIONS = (('weir enq', {'enqueue'}), ('weir workflow ', {'apply', 'list', 'show'}),
+COMPLETIONS = (('weir enq', {'enqueue'}), ('weir workflow ', {'apply', 'delete', 'disable', 'enable', 'list', 'show'}),
                ('weir workspace set x --max', {'--max-concurrent'}), ('weir enqueue --idem', {'--idempotency-key'}),
                ('weir list -o js', {'json', 'jsonl'}), ('weir --js', {'--json'}), ('weir completion z', {'zsh'}))
 
