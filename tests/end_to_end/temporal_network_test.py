@@ -132,7 +132,8 @@ def a_termination_waits_for_a_start_that_is_on_its_way(weir):
     assert server.runs() == []
     proxy.holds = False
     out, err = waiting.communicate(timeout=120)
-    assert waiting.returncode == 4 and b'1 cancel requested, 1 refused' in err, (out, err)  # one of the two had ended before
+    # One of the two had ended before.
+    assert waiting.returncode == 4 and b'1 cancel requested, 1 refused' in err, (out, err)
     _check_terminated(weir, server, proxy, id)
 
 
