@@ -10,10 +10,11 @@
  *      changed that the scheduler decides with.
  *   4. The engine's target is stored before the first heartbeat that has one; until then nothing is assigned to the node.
  *      An engine that reaches another service knows none of the held items: the node gives its lease up.
- *   5. Record the handlers after the registration. Once a minute a node with handlers also looks for items that wait for
- *      them: a node may have put one back while this one registered.
- *   6. The new end of the lease counts from before the heartbeat was sent, less a margin in which the keeper kills steps.
+ *   5. The new end of the lease counts from before the heartbeat was sent, less a margin in which the keeper kills steps.
  *      So this node stops before another node takes its items over.
+ *   6. Record the handlers after the registration. Once a minute a node with handlers also looks for items that wait for
+ *      them: a node may have put one back while this one registered. Each call follows a heartbeat, so that neither a
+ *      failure nor many waiting items end the lease.
  *
  * A lease is lost in one place, lose_lease(): all starts and runs are abandoned under start_lock, before the node
  * registers again. The loop never waits for another loop, except for a start that is under way. The heartbeat thread runs
@@ -34,7 +35,7 @@
 #include "dispatch/node_internal.h"
 #include "dispatch/wake_up.h"
 
-enum { BEATS_PER_LEASE = 3, OFFERS_MOST = 4 };
+enum { BEATS_PER_LEASE = 3 };
 
 /* The time before the end of a lease at which the keeper begins to kill steps. */
 static int64_t keeper_margin(const struct node *node)
@@ -75,27 +76,30 @@ static void extend_lease(struct node *node, int64_t sent_us)
 
 /* --- handlers --- */
 
-/* Step 5. */
-static enum weir_status offer_handlers(struct node *node, struct weir_error *error)
+/* Step 6, one batch. Whatever is not done yet is repeated after the next heartbeat, and a failure is an event of the
+ * store. */
+static void offer_handlers(struct node *node)
 {
-    bool more = true;
-    enum weir_status status = WEIR_OK;
+    bool more = false;
     struct node_handlers handlers = {.language = node->language[0] == '\0' ? NULL : node->language,
                                      .names = node->handlers};
-    for (int i = 0; i < OFFERS_MOST && status == WEIR_OK && more; i++) {
-        status = store_node_handlers(node->stores[LOOP_HEARTBEAT], atomic_load(&node->shared.id), &handlers, &more, error);
-    }
+    enum weir_status status =
+        store_node_handlers(node->stores[LOOP_HEARTBEAT], atomic_load(&node->shared.id), &handlers, &more, NULL);
     atomic_store(&node->shared.handlers_due, status != WEIR_OK || more);
     if (status == WEIR_OK) {
         node->heartbeat.offered_us = node_now(node);
     }
-    return status;
+    if (status == WEIR_OK && more) {
+        loop_request_heartbeat(node);
+    }
 }
 
-/* Whether the store must learn of the handlers, or items may wait for them. */
+/* Whether the store must learn of the handlers, or items may wait for them. A paused node makes no item due, because
+ * only the nodes that lack the handler would get it. */
 static bool must_offer(struct node *node, int64_t now_us)
 {
-    bool is_time = now_us - node->heartbeat.offered_us >= OFFER_AGAIN_US;
+    bool accepts = not_accepting_of(node) == NODE_ACCEPTING && atomic_load(&node->shared.desired_state) == NODE_RUN;
+    bool is_time = accepts && now_us - node->heartbeat.offered_us >= OFFER_AGAIN_US;
     return node->handlers != NULL && (is_time || atomic_load(&node->shared.handlers_due));
 }
 
@@ -140,8 +144,8 @@ enum weir_status heartbeat_register(struct node *node, struct weir_error *error)
         struct event event = {.type = EVENT_NODE_STARTED, .node = node->name, .group = node->group, .count = id};
         event_emit(node->events, &event);
     }
-    if (status == WEIR_OK && must_offer(node, TIME_NEVER) && offer_handlers(node, NULL) != WEIR_OK) {
-        loop_wake(node, LOOP_HEARTBEAT); /* the row lives: the next step repeats it, and reports the error */
+    if (status == WEIR_OK && node->handlers != NULL) {
+        offer_handlers(node);
     }
     return status;
 }
@@ -285,16 +289,12 @@ static int64_t beat_when_due(struct node *node, int64_t now_us)
     struct weir_error error = {.status = WEIR_OK};
     struct node_beat beat;
     bool has_moved;
-    if (now_us < atomic_load(&node->shared.next_beat_us) && !beats_early(node) &&
-        !atomic_load(&node->shared.handlers_due)) {
+    if (now_us < atomic_load(&node->shared.next_beat_us) && !beats_early(node)) {
         return next_heartbeat(node, now_us);
     }
     /* Set before anything is read: a change after this requests the next heartbeat. */
     atomic_store(&node->shared.next_beat_us, time_add(now_us, node->settings.lease_us / BEATS_PER_LEASE));
     enum weir_status status = send_target(node, &has_moved, &error);
-    if (status == WEIR_OK && must_offer(node, now_us)) {
-        status = offer_handlers(node, &error);
-    }
     if (status == WEIR_OK) {
         status = send_heartbeat(node, &beat, &error);
     }
@@ -312,6 +312,9 @@ static int64_t beat_when_due(struct node *node, int64_t now_us)
     FAILPOINT("after_beat");
     loop_succeeded(node, LOOP_HEARTBEAT);
     take_answer_of_beat(node, &beat, now_us);
+    if (must_offer(node, now_us)) {
+        offer_handlers(node);
+    }
     return next_heartbeat(node, now_us);
 }
 

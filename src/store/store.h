@@ -407,7 +407,7 @@ struct node_handlers {
     const char *language; /* of the program around the node, like "python 3.11"; NULL = C */
     const char *names;    /* a JSON array of names; "[]" = none */
 };
-enum { WAKE_BATCH = 5000 };
+enum { WAKE_BATCH = 1000 };
 /* Records them, and makes up to WAKE_BATCH items due that wait because no node had their handlers and that this node can
  * run. *ret_more: more of them wait, call again. WEIR_STALE_FENCE: the node is dead or stopped. */
 WEIR_MUST_CHECK enum weir_status store_node_handlers(struct store *store, int64_t node_id,

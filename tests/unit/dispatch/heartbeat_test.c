@@ -13,6 +13,8 @@ static struct store_driver watched_driver;
 static struct bench *interrupted;         /* the bench of the next recovery */
 static const struct store *beating_store; /* the handle of the last heartbeat */
 static int beats;
+static struct bench *slowed; /* each record of handlers takes as long as a call may */
+static int offers;
 
 static enum weir_status count_beat(struct store *store, int64_t node, struct node_beat *beat, struct weir_error *error)
 {
@@ -48,6 +50,70 @@ static void heartbeats_go_on_with_a_full_engine(void **state)
     pass(bench, 10 * LEASE_SECONDS * SECOND);
     assert_int_equal(scripted_world_open_runs(bench->world, NULL), ROOM);
     assert_true(beats >= 10 * BEATS_PER_LEASE - 1);
+    assert_int_equal(bench->counts[EVENT_LEASE_LOST] + bench->counts[EVENT_NODE_DEAD], 0);
+}
+
+/* --- handlers --- */
+
+static enum weir_status refuse_handlers(struct store *store, int64_t node, const struct node_handlers *handlers, bool *more,
+                                        struct weir_error *error)
+{
+    (void)store;
+    (void)node;
+    (void)handlers;
+    (void)more;
+    offers++;
+    return error_set(error, WEIR_STORE_BUSY, "the handlers cannot be recorded");
+}
+
+/* There are always more items to wake. */
+static enum weir_status record_handlers_slowly(struct store *store, int64_t node, const struct node_handlers *handlers,
+                                               bool *more, struct weir_error *error)
+{
+    enum weir_status status = real_driver->node_handlers(store, node, handlers, more, error);
+    offers++;
+    slowed->now_us += 4 * SECOND;
+    *more = true;
+    return status;
+}
+
+static void offer_handlers_by(struct bench *bench,
+                              enum weir_status (*function)(struct store *, int64_t, const struct node_handlers *, bool *,
+                                                           struct weir_error *))
+{
+    watch(bench);
+    watched_driver.node_handlers = function;
+    bench->settings.handlers = "[\"send\"]";
+    slowed = bench;
+    offers = 0;
+    start_node(bench);
+}
+
+static void heartbeats_go_on_while_handlers_cannot_be_recorded(void **state)
+{
+    struct bench *bench = *state;
+    offer_handlers_by(bench, refuse_handlers);
+    pass(bench, 10 * LEASE_SECONDS * SECOND);
+    assert_true(offers > 1);
+    assert_true(beats >= 10 * BEATS_PER_LEASE - 1);
+    assert_int_equal(bench->counts[EVENT_LEASE_LOST] + bench->counts[EVENT_NODE_DEAD], 0);
+    watched_driver.node_handlers = real_driver->node_handlers;
+    pass(bench, LEASE_SECONDS * SECOND);
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_NODES, .name = "node"};
+    assert_int_equal(store_list(bench->store, &options, &page, NULL), WEIR_OK);
+    const json_t *node = json_array_get(json_object_get(page, "items"), 0);
+    assert_int_equal(json_array_size(json_object_get(node, "handlers")), 1);
+    json_decref(page);
+}
+
+static void a_heartbeat_comes_between_two_slow_records_of_handlers(void **state)
+{
+    struct bench *bench = *state;
+    offer_handlers_by(bench, record_handlers_slowly);
+    pass(bench, 10 * LEASE_SECONDS * SECOND);
+    assert_true(offers > 4);
+    assert_true(beats >= offers - 1);
     assert_int_equal(bench->counts[EVENT_LEASE_LOST] + bench->counts[EVENT_NODE_DEAD], 0);
 }
 
@@ -350,6 +416,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(heartbeats_go_on_with_a_full_engine),
+        TEST(heartbeats_go_on_while_handlers_cannot_be_recorded),
+        TEST(a_heartbeat_comes_between_two_slow_records_of_handlers),
         TEST(a_heartbeat_does_not_wait_for_a_recovery),
         TEST(a_recovery_that_cannot_go_on_is_not_repeated_at_once),
         TEST(a_lost_connection_is_followed_by_a_heartbeat),
