@@ -1,6 +1,7 @@
 -- For callers in SQL: deletes a workspace in this transaction, with fail_waiting also what waits, with erase also the history. Answers how
 -- many waiting executions were ended. Under another isolation than READ COMMITTED it is refused, because an old snapshot misses executions.
--- Raises workspace_not_found, illegal_state, store_busy, invalid_argument. Locks: those of remove_workspace() and erase_history().
+-- Raises workspace_not_found, illegal_state, store_busy, invalid_argument, and at the commit serialization_failure (check_deletion()).
+-- Locks: those of remove_workspace() and erase_history().
 CREATE OR REPLACE FUNCTION :schema.delete_workspace(workspace text, fail_waiting boolean DEFAULT false, erase boolean DEFAULT false,
                                                     reason text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -16,7 +17,8 @@ BEGIN
         PERFORM :schema.refuse('illegal_state', 'a workspace is deleted in a transaction of READ COMMITTED only', NULL);
     END IF;
     LOOP
-        SELECT r.* INTO step FROM :schema.remove_workspace(workspace, coalesce(fail_waiting, false), batch, session_user, reason) r;
+        SELECT r.* INTO step
+        FROM :schema.remove_workspace(workspace, coalesce(fail_waiting, false), batch, session_user, reason, false) r;
         EXIT WHEN step.status = 'workspace_not_found' AND erase;
         IF step.status = 'workspace_not_found' THEN
             PERFORM :schema.refuse_workspace(workspace);

@@ -3,16 +3,18 @@
 -- nothing was changed: 'workspace_not_found', 'illegal_state' (executions live: held, waiting), 'store_busy' (other transactions hold
 -- those that wait).
 --
--- 1. The row of the workspace is locked, so that no setting of it changes meanwhile.
--- 2. act_gate is locked: rounds that assign at this moment are awaited, and no other round assigns before the commit. After the commit
---    each assignment is refused until the scheduler has read the act. So no item of the workspace can become held.
+-- 1. The row of the workspace is locked, so that no setting of it changes meanwhile, and so are its workflows.
+-- 2. With at_once, act_gate is locked: rounds that assign at this moment are awaited, and no other round assigns before the commit. A
+--    caller's transaction may stay open, and holds up no round: check_deletion() locks act_gate at its commit, and refuses the commit if an
+--    item of the workspace was assigned since step 3. After the commit each assignment is refused until the scheduler has read the act.
 -- 3. The items are counted by statements with new snapshots.
 -- 4. An enqueue that commits after the count leaves an orphan, which the scheduler ends (fail_orphans()).
 -- Items are locked with SKIP LOCKED: a round or an act that holds one may wait for act_gate.
--- Locks: the workspace, the table act_gate EXCLUSIVE, the items. Callers: delete_workspace(), remove_workspace (queries/deletion.sql).
+-- Locks: the workspace, its workflows, with at_once the table act_gate EXCLUSIVE, the items.
+-- Callers: delete_workspace(), remove_workspace (queries/deletion.sql).
 CREATE OR REPLACE FUNCTION :schema.remove_workspace(workspace text, fails_waiting boolean, most integer, actor text, why text,
-                                                    OUT status text, OUT held bigint, OUT waiting bigint, OUT failed bigint,
-                                                    OUT more boolean)
+                                                    at_once boolean, OUT status text, OUT held bigint, OUT waiting bigint,
+                                                    OUT failed bigint, OUT more boolean)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -28,7 +30,10 @@ BEGIN
         status := 'workspace_not_found';
         RETURN;
     END IF;
-    LOCK TABLE :schema.act_gate IN EXCLUSIVE MODE;
+    PERFORM 1 FROM :schema.workflow_definitions d WHERE d.workspace_id = owner ORDER BY d.id FOR NO KEY UPDATE;
+    IF at_once THEN
+        LOCK TABLE :schema.act_gate IN EXCLUSIVE MODE;
+    END IF;
     lanes := ARRAY(SELECT :schema.lane_id(g.id, owner, t.on_temporal)
                    FROM :schema.executor_groups g CROSS JOIN (VALUES (false), (true)) t (on_temporal));
     SELECT count(*) FILTER (WHERE q.phase = 2), count(*) FILTER (WHERE q.phase <> 2) INTO held, waiting

@@ -2,7 +2,7 @@
 
 -- $1 name, $2 end what waits, $3 at most, $4 actor, $5 why
 -- name: remove_workspace
-SELECT r.status, r.held, r.waiting, r.failed, r.more FROM :schema.remove_workspace($1, $2, $3, $4, $5) r;
+SELECT r.status, r.held, r.waiting, r.failed, r.more FROM :schema.remove_workspace($1, $2, $3, $4, $5, true) r;
 
 -- $1 name, $2 behind this id, $3 at most
 -- name: erase_history

@@ -201,6 +201,32 @@ static void an_open_pause_holds_up_nothing(void **state)
     (void)claim_one(scene, second);
 }
 
+static void an_open_deletion_of_a_workspace_holds_up_no_other(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue(scene, "acme");
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, "SELECT weir.delete_workspace('acme', true, true)"), "1");
+    claim_and_end(scene, enqueue(scene, "beta"), RECORD_COMPLETED);
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.workspaces WHERE name = 'acme'"), "0");
+    claim_and_end(scene, enqueue(scene, "beta"), RECORD_COMPLETED);
+}
+
+/* The execution was enqueued and assigned after the deletion had counted. */
+static void a_workspace_with_an_execution_that_was_assigned_meanwhile_is_not_deleted(void **state)
+{
+    struct scene *scene = *state;
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, "SELECT weir.delete_workspace('acme', true)"), "0");
+    struct claimed_item item = claim_one(scene, enqueue(scene, "acme"));
+    assert_string_equal(refusal(scene->a, "COMMIT"), "40001");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.workspaces WHERE name = 'acme'"), "1");
+    assert_string_equal(refusal(scene->a, "SELECT weir.delete_workspace('acme', true)"), "WR014");
+    assert_int_equal(record(scene, RECORD_COMPLETED, &item), WEIR_OK);
+    assert_string_equal(run(scene->a, "SELECT weir.delete_workspace('acme')"), "0");
+}
+
 static void an_open_cancel_holds_up_no_other_item_of_its_workspace(void **state)
 {
     struct scene *scene = *state;
@@ -609,6 +635,8 @@ int main(void)
         SCENE_TEST(held_items_hide_no_runnable_items),
         SCENE_TEST(held_items_that_were_due_hide_no_due_items),
         SCENE_TEST(an_open_pause_holds_up_nothing),
+        SCENE_TEST(an_open_deletion_of_a_workspace_holds_up_no_other),
+        SCENE_TEST(a_workspace_with_an_execution_that_was_assigned_meanwhile_is_not_deleted),
         SCENE_TEST(an_open_cancel_holds_up_no_other_item_of_its_workspace),
         SCENE_TEST(an_open_act_on_a_pending_item_holds_up_no_ends),
         SCENE_TEST(items_that_run_in_a_paused_workspace_end),
