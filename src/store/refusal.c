@@ -92,17 +92,27 @@ enum weir_status refusal_workspace_locked(const char *name, struct weir_error *e
     return WEIR_STORE_BUSY;
 }
 
-enum weir_status refusal_workflow_lives(const char *name, int64_t living, struct weir_error *error)
+/* The command that names a workflow: of a workspace, or with NULL of all workspaces. */
+static void hint_workflow_command(const char *verb, const char *name, const char *workspace, const char *rest,
+                                  struct weir_error *error)
+{
+    char word[SHELL_WORD_MAX];
+    char owner[SHELL_WORD_MAX];
+    error_hint(error, "weir workflow %s %s%s%s%s", verb, shell_quote(name, word), workspace == NULL ? "" : " -w ",
+               workspace == NULL ? "" : shell_quote(workspace, owner), rest);
+}
+
+enum weir_status refusal_workflow_lives(const char *name, const char *workspace, int64_t living, struct weir_error *error)
 {
     error_set(error, WEIR_ILLEGAL_STATE, "%lld executions of workflow \"%s\" have not ended", (long long)living, name);
-    error_hint(error, "weir workflow disable %s refuses new ones; await the present ones, or cancel them", name);
+    hint_workflow_command("disable", name, workspace, " refuses new ones; await the present ones, or cancel them", error);
     return WEIR_ILLEGAL_STATE;
 }
 
-enum weir_status refusal_workflow_disabled(const char *name, struct weir_error *error)
+enum weir_status refusal_workflow_disabled(const char *name, const char *workspace, struct weir_error *error)
 {
     error_set(error, WEIR_WORKFLOW_DISABLED, "workflow \"%s\" is disabled: it takes no new executions", name);
-    error_hint(error, "weir workflow enable %s", name);
+    hint_workflow_command("enable", name, workspace, "", error);
     return WEIR_WORKFLOW_DISABLED;
 }
 

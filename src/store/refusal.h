@@ -43,10 +43,10 @@ enum weir_status refusal_definition_missing(int64_t definition_id, struct weir_e
 enum weir_status refusal_workspace_lives(const char *name, int64_t waiting, int64_t running, struct weir_error *error);
 /* WEIR_STORE_BUSY: other transactions hold the waiting executions of the workspace. */
 enum weir_status refusal_workspace_locked(const char *name, struct weir_error *error);
-/* WEIR_ILLEGAL_STATE: executions of the workflow have not ended. */
-enum weir_status refusal_workflow_lives(const char *name, int64_t living, struct weir_error *error);
-/* WEIR_WORKFLOW_DISABLED */
-enum weir_status refusal_workflow_disabled(const char *name, struct weir_error *error);
+/* WEIR_ILLEGAL_STATE: executions of the workflow have not ended. `workspace`: its owner; NULL = it is of all workspaces. */
+enum weir_status refusal_workflow_lives(const char *name, const char *workspace, int64_t living, struct weir_error *error);
+/* WEIR_WORKFLOW_DISABLED; `workspace` as above. */
+enum weir_status refusal_workflow_disabled(const char *name, const char *workspace, struct weir_error *error);
 
 /* WEIR_STALE_FENCE: the row of the node is dead or stopped. */
 enum weir_status refusal_node_ended(int64_t node_id, struct weir_error *error);

@@ -290,7 +290,7 @@ static void a_disabled_workflow_takes_no_new_executions(void **state)
     const char *waiting = scene_enqueue(scene, "pro-co");
     scene_ok(scene, set_state(scene, "hello", NULL, WORKFLOW_DISABLED));
     assert_int_equal(try_workflow(scene, "pro-co", "hello"), WEIR_WORKFLOW_DISABLED);
-    assert_non_null(strstr(scene->error.hint, "weir workflow enable hello"));
+    assert_string_equal(scene->error.hint, "weir workflow enable hello");
     assert_string_equal(scene_claim_one(scene).id, waiting); /* what is in the queue goes on */
     static const char text[] = "{\"name\":\"hello\",\"steps\":{\"b\":{\"handler\":\"x\"}}}";
     scene_ok(scene, store_publish(scene->store, "hello", NULL, text, &published, &scene->error));
@@ -361,8 +361,14 @@ static void a_workflow_is_named_with_its_owner(void **state)
 {
     struct scene *scene = *state;
     (void)scene_publish(scene, "hello", "pro-co");
+    assert_int_equal(try_workflow(scene, "pro-co", "hello"), WEIR_OK);
+    assert_int_equal(set_state(scene, "hello", "pro-co", WORKFLOW_DELETED), WEIR_ILLEGAL_STATE);
+    assert_non_null(strstr(scene->error.hint, "weir workflow disable hello -w pro-co"));
+    struct claim_result claim = scene_claim(scene, 10);
+    scene_complete(scene, &claim);
     scene_ok(scene, set_state(scene, "hello", "pro-co", WORKFLOW_DISABLED));
     assert_int_equal(try_workflow(scene, "pro-co", "hello"), WEIR_WORKFLOW_DISABLED);
+    assert_string_equal(scene->error.hint, "weir workflow enable hello -w pro-co");
     assert_int_equal(try_workflow(scene, "big-co", "hello"), WEIR_OK);
     scene_ok(scene, set_state(scene, "hello", "pro-co", WORKFLOW_DELETED));
     assert_int_equal(try_workflow(scene, "pro-co", "hello"), WEIR_OK); /* that of all workspaces */

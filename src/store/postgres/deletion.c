@@ -107,5 +107,5 @@ enum weir_status postgres_set_workflow_state(struct store *store, const char *na
         name_list_close(&names);
         return status;
     }
-    return status == WEIR_ILLEGAL_STATE ? refusal_workflow_lives(name, living, error) : status;
+    return status == WEIR_ILLEGAL_STATE ? refusal_workflow_lives(name, workspace, living, error) : status;
 }

@@ -254,7 +254,7 @@ static enum weir_status change_workflow_state(struct write *write, const char *n
     if (status == WEIR_OK && state == WORKFLOW_DELETED) {
         status = connection_read_integer(write->connection, error, &number, QUERY_LIVING_OF_WORKFLOW, "ti", name, owner);
         if (status == WEIR_OK && number > 0) {
-            return refusal_workflow_lives(name, number, error);
+            return refusal_workflow_lives(name, workspace, number, error);
         }
     }
     return status == WEIR_OK

@@ -129,8 +129,9 @@ static enum weir_status find_workflow(struct enqueue_context *context, const cha
         return status == WEIR_OK ? refuse_workflow(context, workspace, workspace_id, name, error) : status;
     }
     if (sqlite3_column_int(find, 3) == WORKFLOW_DISABLED) {
+        bool is_own = sqlite3_column_int64(find, 4) != 0;
         (void)sqlite3_reset(find);
-        return refusal_workflow_disabled(name, error);
+        return refusal_workflow_disabled(name, is_own ? workspace : NULL, error);
     }
     const char *group = column_text(find, 1);
     text_copy(cached->name, sizeof cached->name, name);

@@ -24,7 +24,11 @@ BEGIN
                                               AND d.state = 1) THEN
         status := 'workflow_disabled';
         message := format('workflow "%s" is disabled: it takes no new executions', workflow);
-        hint := 'weir workflow enable ' || workflow;
+        hint := 'weir workflow enable ' || :schema.shell_quote(workflow);
+        IF EXISTS (SELECT 1 FROM :schema.workflow_definitions d
+                   WHERE d.name = workflow AND d.workspace_id = enqueue_answer.workspace_id AND d.state = 1) THEN
+            hint := hint || ' -w ' || :schema.shell_quote(workspace);
+        END IF;
         RETURN;
     ELSIF definition_id IS NULL AND EXISTS (SELECT 1 FROM :schema.workflow_definitions d WHERE d.name = workflow AND d.state <> 2) THEN
         status := 'workflow_of_another_workspace';
