@@ -6,7 +6,8 @@
  *   2. A chunk that begins in the first half of the bound is of the head, and stays. A later one is of the tail. Pending
  *      chunks of the tail beyond the second half are dropped, the oldest first.
  *   3. A write takes chunks, at most LOG_WRITE_MOST and LOG_WRITE_BYTES_MAX, and marks them. The store is called without
- *      the lock. A taken chunk is not extended and not dropped.
+ *      the lock. A taken chunk is not extended and not dropped. One that may be stored already is not extended either: the
+ *      store would ignore it. A write begins behind the attempt where the last one ended.
  *   4. With each chunk of the tail the store removes the older ones that the second half does not cover any more.
  *   5. Written chunks are freed. An ended attempt is freed with its last chunk.
  *
@@ -25,7 +26,8 @@
 
 enum {
     CHUNK_FIRST_BYTES = 1024,
-    CHUNK_COST = 128 /* of a row in the store, counted towards the bound */
+    BOUND_CHUNKS = 16, /* chunks that the bound of an attempt has at least, unless they are smaller than the one above */
+    CHUNK_COST = 128   /* of a row in the store, counted towards the bound */
 };
 
 struct pending_chunk {
@@ -35,8 +37,10 @@ struct pending_chunk {
     int64_t output_bytes;
     bool is_tail;
     bool is_taken;
-    size_t last_head; /* where its last piece begins; meaningful when length > 0 */
+    bool may_be_stored; /* its write has no known outcome: a chunk that is there already is not written again */
+    size_t last_head;   /* where its last piece begins; meaningful when length > 0 */
     size_t length;
+    size_t length_max;
     size_t room;
     char *lines;
 };
@@ -135,6 +139,13 @@ void log_buffer_close(struct log_buffer *buffer)
 
 /* --- chunks --- */
 
+/* Small bounds have small chunks, because the store keeps and removes whole ones. */
+static size_t chunk_length_max(int64_t bytes_max)
+{
+    int64_t part = bytes_max / BOUND_CHUNKS;
+    return part < CHUNK_FIRST_BYTES ? CHUNK_FIRST_BYTES : part < LOG_CHUNK_BYTES_MAX ? (size_t)part : LOG_CHUNK_BYTES_MAX;
+}
+
 /* Makes room for `more` bytes in the chunk, up to LOG_CHUNK_BYTES_MAX. */
 static bool chunk_grow(struct log_buffer *buffer, struct pending_chunk *chunk, size_t more)
 {
@@ -165,6 +176,7 @@ static struct pending_chunk *add_chunk(struct attempt_log *log, int64_t bytes_ma
         chunk->position = log->position;
         chunk->offset = log->offset;
         chunk->is_tail = chunk->position >= bytes_max / 2;
+        chunk->length_max = chunk_length_max(bytes_max);
         log->position += CHUNK_COST;
         if (log->last != NULL) {
             log->last->next = chunk;
@@ -197,10 +209,10 @@ static size_t add_piece(struct log_buffer *buffer, struct attempt_log *log, cons
                         int64_t bytes_max)
 {
     struct pending_chunk *chunk = log->last;
-    if (chunk != NULL && chunk->length == 0 && !chunk->is_taken) {
+    if (chunk != NULL && chunk->length == 0 && !chunk->is_taken && !chunk->may_be_stored) {
         chunk->offset = log->offset; /* memory was short */
     }
-    if (chunk == NULL || chunk->is_taken || chunk->length + LOG_HEAD_BYTES >= LOG_CHUNK_BYTES_MAX ||
+    if (chunk == NULL || chunk->is_taken || chunk->may_be_stored || chunk->length + LOG_HEAD_BYTES >= chunk->length_max ||
         chunk->offset + chunk->output_bytes != log->offset) {
         chunk = add_chunk(log, bytes_max);
     }
@@ -212,7 +224,7 @@ static size_t add_piece(struct log_buffer *buffer, struct attempt_log *log, cons
     bool extends = chunk->length > 0 && log_piece_read(chunk->lines, chunk->length, &at, &last) &&
                    last.stream == piece->stream && piece->at_us - last.at_us < MERGE_US && piece->at_us >= last.at_us;
     size_t head = extends ? 0 : LOG_HEAD_BYTES;
-    size_t space = LOG_CHUNK_BYTES_MAX - chunk->length - head;
+    size_t space = chunk->length_max - chunk->length - head;
     size_t length = piece->length < space ? piece->length : space;
     if (!chunk_grow(buffer, chunk, head + length)) {
         return 0;
@@ -364,16 +376,43 @@ static void take_chunks(struct log_write *write, struct attempt_log *log, int64_
     }
 }
 
+/* Moves the attempts before `first` to the end of the bucket. */
+static void turn_bucket(struct attempt_log **bucket, struct attempt_log *first)
+{
+    struct attempt_log *before = *bucket;
+    struct attempt_log *last = first;
+    if (before == first) {
+        return;
+    }
+    while (last->next != NULL) {
+        last = last->next;
+    }
+    last->next = *bucket;
+    while (before->next != first) {
+        before = before->next;
+    }
+    before->next = NULL;
+    *bucket = first;
+}
+
+/* The next write begins behind the last attempt of this one, so that a fast program cannot take every write. */
 static void take_all_chunks(struct log_buffer *buffer, bool ended_only, struct log_write *write)
 {
     int64_t bytes_max = atomic_load(&buffer->bytes_max);
-    size_t bucket = buffer->next_bucket;
     for (size_t i = 0; i < LOG_BUCKETS && !write->more; i++) {
-        buffer->next_bucket = (bucket + i) % LOG_BUCKETS;
-        for (struct attempt_log *log = buffer->buckets[buffer->next_bucket]; log != NULL; log = log->next) {
+        struct attempt_log **bucket = &buffer->buckets[buffer->next_bucket];
+        struct attempt_log *log = *bucket;
+        while (log != NULL && !write->more) {
+            size_t before = write->count;
             if (log->first != NULL && (log->has_ended || !ended_only)) {
                 take_chunks(write, log, bytes_max);
             }
+            log = write->more && write->count == before ? log : log->next;
+        }
+        if (log != NULL) {
+            turn_bucket(bucket, log);
+        } else {
+            buffer->next_bucket = (buffer->next_bucket + 1) % LOG_BUCKETS;
         }
     }
 }
@@ -384,15 +423,18 @@ static bool failure_may_pass(enum weir_status status)
     return status == WEIR_STORE_UNREACHABLE || status == WEIR_STORE_BUSY || status == WEIR_COMMIT_UNKNOWN;
 }
 
-/* Step 5. `keep`: the chunks wait for the next call. */
-static void settle_chunks(struct log_buffer *buffer, const struct log_write *write, bool is_lost, bool keep)
+/* Step 5. After a failure that may pass, the chunks wait for the next call. */
+static void settle_chunks(struct log_buffer *buffer, const struct log_write *write, enum weir_status status)
 {
+    bool is_lost = status != WEIR_OK;
+    bool keep = failure_may_pass(status);
     for (size_t i = 0; i < write->count; i++) {
         struct attempt_log *log = write->attempts[i];
         struct pending_chunk *chunk = log->first;
         if (keep) {
-            for (; chunk != NULL; chunk = chunk->next) {
+            for (; chunk != NULL && chunk->is_taken; chunk = chunk->next) {
                 chunk->is_taken = false;
+                chunk->may_be_stored = chunk->may_be_stored || status == WEIR_COMMIT_UNKNOWN;
             }
             continue;
         }
@@ -422,7 +464,7 @@ enum weir_status log_buffer_write(struct log_buffer *buffer, struct store *store
     if (write.count > 0) {
         status = store_write_logs(store, write.chunks, write.count, error);
         pthread_mutex_lock(&buffer->lock);
-        settle_chunks(buffer, &write, status != WEIR_OK, failure_may_pass(status));
+        settle_chunks(buffer, &write, status);
         pthread_mutex_unlock(&buffer->lock);
     }
     pthread_mutex_unlock(&buffer->writing);

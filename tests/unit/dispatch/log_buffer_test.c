@@ -24,28 +24,42 @@ struct bench {
     struct arena arena;
 };
 
+static bool has_chunk(const struct bench *bench, const struct log_chunk *chunk)
+{
+    for (size_t i = 0; i < bench->count; i++) {
+        if (bench->chunks[i].attempt == chunk->attempt && bench->chunks[i].position == chunk->position) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum weir_status write_logs(struct store *store, const struct log_chunk *chunks, size_t count,
                                    struct weir_error *error)
 {
     struct bench *bench = (struct bench *)(void *)store;
     bench->calls++;
-    if (bench->answer != WEIR_OK) {
+    if (bench->answer != WEIR_OK && bench->answer != WEIR_COMMIT_UNKNOWN) {
         return error_set(error, bench->answer, "refused");
     }
     for (size_t i = 0; i < count; i++) {
+        if (has_chunk(bench, &chunks[i])) {
+            continue;
+        }
         struct log_chunk *kept = &bench->chunks[bench->count++];
         assert_true(bench->count <= CHUNKS_MOST);
         *kept = chunks[i];
         kept->lines = arena_copy(&bench->arena, chunks[i].lines == NULL ? "" : chunks[i].lines, chunks[i].length);
         for (size_t k = 0; k + 1 < bench->count; k++) {
             struct log_chunk *old = &bench->chunks[k];
-            if (old->position >= chunks[i].cut_from && old->position < chunks[i].cut_to) {
+            if (old->attempt == chunks[i].attempt && old->position >= chunks[i].cut_from &&
+                old->position < chunks[i].cut_to) {
                 old->length = 0;
                 old->output_bytes = 0;
             }
         }
     }
-    return WEIR_OK;
+    return bench->answer == WEIR_OK ? WEIR_OK : error_set(error, bench->answer, "no answer");
 }
 
 static const struct store_driver driver = {.scheme = "memory", .write_logs = write_logs};
@@ -172,6 +186,69 @@ static void a_store_that_is_away_loses_nothing(void **state)
     assert_int_equal(bench->chunks[bench->count - 1].offset + bench->chunks[bench->count - 1].output_bytes, 11);
 }
 
+static void output_after_a_write_without_an_answer_is_kept(void **state)
+{
+    struct bench *bench = *state;
+    struct weir_error error = {0};
+    bool more = false;
+    int64_t kept = 0;
+    add(bench, 1, 1, "first", 5);
+    bench->answer = WEIR_COMMIT_UNKNOWN; /* the store has it */
+    assert_int_equal(log_buffer_write(&bench->buffer, &bench->store, false, &more, &error), WEIR_COMMIT_UNKNOWN);
+    add(bench, 1, 2, "second", 6);
+    bench->answer = WEIR_OK;
+    write_all(bench, false);
+    for (size_t i = 0; i < bench->count; i++) {
+        kept += bench->chunks[i].output_bytes;
+    }
+    assert_int_equal(kept, 11);
+    assert_int_equal(bench->chunks[bench->count - 1].offset + bench->chunks[bench->count - 1].output_bytes, 11);
+}
+
+static void a_fast_program_does_not_keep_the_output_of_others_from_the_store(void **state)
+{
+    enum { SLOW = 50, FAST = 1000, ROUNDS = 2 * SLOW, BLOCK = 3 * LOG_WRITE_BYTES_MAX / 2 };
+    struct bench *bench = *state;
+    struct weir_error error = {0};
+    bool more = false;
+    size_t slow = 0;
+    char *block = calloc(1, BLOCK);
+    atomic_store(&bench->buffer.bytes_max, 16 * 1024 * 1024);
+    for (int attempt = 1; attempt <= SLOW; attempt++) {
+        add(bench, attempt, 1, "slow", 4);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        add(bench, FAST, 1 + i, block, BLOCK);
+        bench->count = 0; /* memory of the bench */
+        arena_reset(&bench->arena);
+        assert_int_equal(log_buffer_write(&bench->buffer, &bench->store, false, &more, &error), WEIR_OK);
+        for (size_t k = 0; k < bench->count; k++) {
+            slow += bench->chunks[k].attempt <= SLOW;
+        }
+    }
+    assert_true(more); /* the fast one has filled every write */
+    assert_int_equal(slow, SLOW);
+    free(block);
+}
+
+static void a_small_bound_is_kept(void **state)
+{
+    struct bench *bench = *state;
+    int64_t kept = 0;
+    char block[1000];
+    memset(block, 'x', sizeof block);
+    atomic_store(&bench->buffer.bytes_max, 8000);
+    for (int i = 0; i < 200; i++) {
+        add(bench, 1, i * 10000, block, sizeof block);
+    }
+    log_buffer_end(&bench->buffer, ID, "only", 1);
+    write_all(bench, true);
+    for (size_t i = 0; i < bench->count; i++) {
+        kept += bench->chunks[i].output_bytes;
+    }
+    assert_in_range(kept, 4000, 11000);
+}
+
 static void refused_output_is_counted_and_shows_as_a_gap(void **state)
 {
     struct bench *bench = *state;
@@ -223,6 +300,9 @@ int main(void)
         BENCH_TEST(ended_attempts_are_written_alone_when_asked),
         BENCH_TEST(the_middle_is_cut_out_and_every_byte_is_accounted_for),
         BENCH_TEST(a_store_that_is_away_loses_nothing),
+        BENCH_TEST(output_after_a_write_without_an_answer_is_kept),
+        BENCH_TEST(a_fast_program_does_not_keep_the_output_of_others_from_the_store),
+        BENCH_TEST(a_small_bound_is_kept),
         BENCH_TEST(refused_output_is_counted_and_shows_as_a_gap),
         BENCH_TEST(the_memory_of_all_attempts_is_bounded),
     };
