@@ -18,12 +18,11 @@
 
 enum { PATH_BYTES_MAX = 512, READ_BYTES = 64 * 1024 };
 
-char *result_file_make(void)
+char *result_file_make(const char *directory)
 {
+    INVARIANT(directory != NULL);
     char path[PATH_BYTES_MAX];
-    const char *directory = getenv("TMPDIR");
-    bool is_set = directory != NULL && directory[0] == '/';
-    int length = snprintf(path, sizeof path, "%s/weir-output-XXXXXX", is_set ? directory : "/tmp");
+    int length = snprintf(path, sizeof path, "%s/weir-output-XXXXXX", directory);
     int fd = length < (int)sizeof path ? mkostemp(path, O_CLOEXEC) : -1;
     if (fd < 0) {
         return NULL;

@@ -97,6 +97,14 @@ static char *keep_absolute_parts(const char *variable)
     return kept.data;
 }
 
+/* A host may change its environment while the loop runs. */
+static enum weir_status copy_temporary_directory(struct runner_options *options, struct weir_error *error)
+{
+    const char *directory = getenv("TMPDIR");
+    options->temporary_directory = strdup(directory != NULL && directory[0] == '/' ? directory : "/tmp");
+    return options->temporary_directory != NULL ? WEIR_OK : error_out_of_memory(error);
+}
+
 /* Copies the variables that steps inherit. Steps see no other variable of the node: some hold URLs of stores and tokens. */
 static enum weir_status copy_environment(struct runner_options *options, struct weir_error *error)
 {
@@ -162,6 +170,7 @@ enum weir_status runner_options_copy(struct runner_options *options, const struc
     status = status == WEIR_OK ? copy_allow_list(options, from->exec_allow_list, error) : status;
     status = status == WEIR_OK ? copy_env_from(options, from->env_from_list, error) : status;
     status = status == WEIR_OK ? secret_sources_open(&options->secrets, from->secrets_directory, error) : status;
+    status = status == WEIR_OK ? copy_temporary_directory(options, error) : status;
     return status == WEIR_OK ? copy_environment(options, error) : status;
 }
 
@@ -179,6 +188,7 @@ void runner_options_close(struct runner_options *options)
     free(options->env_from);
     free(options->env_from_variables);
     secret_sources_close(&options->secrets);
+    free(options->temporary_directory);
     for (size_t i = 0; i < options->handler_count; i++) {
         free((char *)options->handlers[i].name);
     }

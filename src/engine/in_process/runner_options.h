@@ -23,6 +23,7 @@ struct runner_options {
     char **env_from_variables;            /* beside each its "NAME=value", NULL when unset */
     struct secret_sources secrets;        /* where the secrets of steps are */
     char *inherited[INHERITED_VARIABLES]; /* "PATH=...", "HOME=...", "LANG=..." of the node, NULL when unset */
+    char *temporary_directory;            /* $TMPDIR when it is absolute, else "/tmp" */
     size_t handler_threads;
     size_t handler_threads_spare;
     size_t max_running;

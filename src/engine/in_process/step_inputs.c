@@ -281,7 +281,7 @@ static enum weir_status add_own_variables(struct step_inputs *inputs)
     (void)snprintf(text, sizeof text, "WEIR_FENCE=%lld", (long long)execution->fence);
     status = status == WEIR_OK ? add_variable(inputs, text) : status;
     result_file_remove(&inputs->result_path);
-    inputs->result_path = status == WEIR_OK ? result_file_make() : NULL;
+    inputs->result_path = status == WEIR_OK ? result_file_make(execution->runner->options.temporary_directory) : NULL;
     if (inputs->result_path == NULL) {
         return status;
     }

@@ -58,12 +58,14 @@ static int open_engine(void **state)
     assert_int_equal(setenv("WANTED", "for steps", 1), 0);
     assert_int_equal(setenv("UNWANTED", "for the node", 1), 0);
     engine_fixture_make_directory(&folder);
+    assert_int_equal(setenv("TMPDIR", folder.directory, 1), 0);
     struct in_process_options options = {.allow_exec = true,
                                          .handlers = handlers,
                                          .handler_count = 1,
                                          .env_from_list = env_from,
                                          .secrets_directory = folder.directory};
     engine_fixture_open(&fixture, &options);
+    assert_int_equal(setenv("TMPDIR", "/nowhere", 1), 0); /* a host may change its environment: the engine has a copy */
     return 0;
 }
 
@@ -232,6 +234,15 @@ static void env_from_passes_the_variables_that_the_node_allows(void **state)
     assert_non_null(strstr(end->error, "exec.env_from of this node does not allow the variable UNWANTED"));
 }
 
+static void the_result_file_is_in_the_temporary_directory_of_the_start(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1,
+                         definition_of("\"a\":{\"exec\":[\"sh\",\"-c\",\"dirname $WEIR_OUTPUT > $WEIR_OUTPUT\"]}"), "{}");
+    const char *output = engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output;
+    assert_non_null(strstr(output, folder.directory));
+}
+
 #define CLAIM(name) cmocka_unit_test_setup_teardown(name, open_engine, close_engine)
 
 int main(void)
@@ -244,6 +255,7 @@ int main(void)
         CLAIM(a_secret_of_a_skipped_step_may_be_missing),
         CLAIM(a_step_waits_while_its_secret_is_missing_and_spends_no_attempt),
         CLAIM(a_handler_has_its_secrets_and_its_answers_are_hidden),
+        CLAIM(the_result_file_is_in_the_temporary_directory_of_the_start),
         CLAIM(env_from_passes_the_variables_that_the_node_allows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
