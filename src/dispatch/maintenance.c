@@ -49,6 +49,7 @@ void maintenance_init(struct node *node, int64_t now_us)
                                       .at_most_us = 120 * MICROSECONDS_PER_SECOND,
                                       .at_least_us = 30 * MICROSECONDS_PER_SECOND};
     m->retention_lock = (struct shedlock){.name = "weirRetention", .at_most_us = 60 * MICROSECONDS_PER_SECOND};
+    m->purge_batch = PURGE_BATCH;
     m->next_stale_us = time_add(now_us, node->tuning.stale_check_us);
     m->next_capacity_us = time_add(now_us, CAPACITY_NOTICE_US);
     int64_t logs_kept_us = node->tuning.log_retention_us;
@@ -259,6 +260,13 @@ static int64_t retention_interval_us(int64_t retention_us)
     return interval_us < RETENTION_INTERVAL_US ? RETENTION_INTERVAL_US : earlier(interval_us, RETENTION_INTERVAL_MOST_US);
 }
 
+/* Executions with long logs may be too many for the deadline of a call. */
+static void fit_purge_batch(struct maintenance *m, enum weir_status status)
+{
+    size_t fitted = status == WEIR_OK ? m->purge_batch * 2 : m->purge_batch / 2;
+    m->purge_batch = fitted < 1 ? 1 : fitted < PURGE_BATCH ? fitted : PURGE_BATCH;
+}
+
 /* One chunk per step. The first one is small and without the lock: a store with nothing to purge is not written. */
 static enum weir_status purge_ended(struct node *node, int64_t now_us, struct weir_error *error)
 {
@@ -269,7 +277,10 @@ static enum weir_status purge_ended(struct node *node, int64_t now_us, struct we
     if (!first && !shedlock_hold(node, store, &node->maintenance.retention_lock, now_us)) {
         return WEIR_OK;
     }
-    enum weir_status status = purge_chunk(node, first ? 1 : PURGE_BATCH, &result, error);
+    enum weir_status status = purge_chunk(node, first ? 1 : node->maintenance.purge_batch, &result, error);
+    if (!first) {
+        fit_purge_batch(&node->maintenance, status);
+    }
     if (status == WEIR_OK && result.more &&
         (!first || shedlock_hold(node, store, &node->maintenance.retention_lock, now_us))) {
         text_copy(node->maintenance.purged_to, sizeof node->maintenance.purged_to, result.last_id);

@@ -1,5 +1,6 @@
 /* The settings claim.timeout and recovery.interval: a node hands over a claim of its own that it does not have in flight.
  */
+#include "base/error.h"
 #include "support/claiming.h"
 #include "unit/dispatch/bench.h"
 
@@ -22,6 +23,17 @@ static enum weir_status lossy_inbox(struct store *store, int64_t node_id, struct
     return status;
 }
 
+/* As a store that does not remove many executions before the deadline of a call. */
+static enum weir_status slow_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
+                                  const char *after, size_t limit, const char *actor, const char *reason,
+                                  struct bulk_result *result, struct weir_error *error)
+{
+    if (act == BULK_PURGE && limit > 100) {
+        return error_set(error, WEIR_STORE_UNREACHABLE, "the deadline is over");
+    }
+    return real_driver->bulk(store, act, filter, after, limit, actor, reason, result, error);
+}
+
 static int open_lossy(void **state)
 {
     (void)open_bench(state);
@@ -29,6 +41,7 @@ static int open_lossy(void **state)
     real_driver = bench->store->driver;
     lossy_driver = *real_driver;
     lossy_driver.inbox = lossy_inbox;
+    lossy_driver.bulk = slow_bulk;
     bench->store->driver = &lossy_driver;
     lost_items = 0;
     return 0;
@@ -93,6 +106,27 @@ static void a_shorter_interval_counts_while_the_node_runs(void **state)
     assert_starts_after(bench, id, LONG_US);
 }
 
+static void a_purge_that_is_too_long_for_a_call_gets_shorter(void **state)
+{
+    struct bench *bench = *state;
+    enum { EXECUTIONS = 20 };
+    char ids[EXECUTIONS][UUID_TEXT_MAX];
+    lost_items = 1; /* all items arrive */
+    bench->settings.retention_us = 3600 * SECOND;
+    start_node(bench);
+    for (size_t i = 0; i < EXECUTIONS; i++) {
+        enqueue(bench, "many", ids[i]);
+    }
+    pass(bench, 30 * SECOND);
+    assert_string_equal(text_of(bench, ids[EXECUTIONS - 1], "status"), "COMPLETED");
+    bench->now_us += 3700 * SECOND;
+    pass(bench, 6 * MINUTE);
+    for (size_t i = 0; i < EXECUTIONS; i++) {
+        json_t *answer = NULL;
+        assert_int_equal(store_why(bench->store, ids[i], &answer, NULL), WEIR_EXECUTION_NOT_FOUND);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_lossy, close_bench)
@@ -100,6 +134,7 @@ int main(void)
         TEST(a_claim_that_is_older_than_the_timeout_is_handed_over),
         TEST(old_claims_are_searched_once_in_an_interval),
         TEST(a_shorter_interval_counts_while_the_node_runs),
+        TEST(a_purge_that_is_too_long_for_a_call_gets_shorter),
     };
 #undef TEST
     return cmocka_run_group_tests_name("maintenance", tests, NULL, NULL);
