@@ -86,6 +86,21 @@ static PyObject *call_secret(struct call *self, PyObject *args)
     return PyUnicode_FromString(value);
 }
 
+/* Adds bytes to the log of the attempt; after the end of the call it does nothing. The interpreter stays locked, because
+ * another thread must not answer meanwhile; weir_call_log() never waits. */
+static PyObject *call_log(struct call *self, PyObject *args)
+{
+    const char *text;
+    Py_ssize_t length;
+    if (!PyArg_ParseTuple(args, "y#:log", &text, &length)) {
+        return NULL;
+    }
+    if (self->call != NULL) {
+        weir_call_log(self->call, text, (size_t)length);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *call_defer(struct call *self, PyObject *unused)
 {
     (void)unused;
@@ -473,13 +488,11 @@ static PyType_Slot node_slots[] = {
     {Py_tp_new, node_new}, {Py_tp_dealloc, node_dealloc}, {Py_tp_methods, node_methods}, {0, NULL}};
 PyType_Spec node_spec = {"weir._weir.Node", sizeof(struct node), 0, Py_TPFLAGS_DEFAULT, node_slots};
 
-static PyMethodDef call_methods[] = {METHOD("done", call_done, METH_VARARGS),
-                                     METHOD("retry", call_retry, METH_VARARGS),
-                                     METHOD("fail", call_fail, METH_VARARGS),
-                                     METHOD("defer", call_defer, METH_NOARGS),
-                                     METHOD("on_cancel", call_on_cancel, METH_O),
-                                     METHOD("secret", call_secret, METH_VARARGS),
-                                     {NULL, NULL, 0, NULL}};
+static PyMethodDef call_methods[] = {
+    METHOD("done", call_done, METH_VARARGS),     METHOD("retry", call_retry, METH_VARARGS),
+    METHOD("fail", call_fail, METH_VARARGS),     METHOD("defer", call_defer, METH_NOARGS),
+    METHOD("on_cancel", call_on_cancel, METH_O), METHOD("secret", call_secret, METH_VARARGS),
+    METHOD("log", call_log, METH_VARARGS),       {NULL, NULL, 0, NULL}};
 static PyGetSetDef call_fields[] = {{"execution_id", (getter)call_execution_id, NULL, NULL, NULL},
                                     {"workspace", (getter)call_workspace, NULL, NULL, NULL},
                                     {"step", (getter)call_step, NULL, NULL, NULL},

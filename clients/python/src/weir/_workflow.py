@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Callable, Generic, TypeVar, Union
 
-from weir import transactions
+from weir import _log, transactions
 from weir._time import Duration, text
 from weir.errors import DefinitionError, ParamsError, WorkflowNotFound
 from weir.outcome import Cancelled, Fail, Outcome, Retry
@@ -63,8 +63,9 @@ class Secrets(Mapping[str, str]):
 class Context:
     """What a call is about. A function that has a parameter named `ctx` gets it."""
 
-    def __init__(self, call: Any, workflow: str, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, call: Any, workflow: str, secrets: Iterable[str] = (), log: _log.AttemptLog | None = None) -> None:
         self._call = call
+        self._log = log or _log.AttemptLog(call)
         #: Read by the worker when this attempt began.
         self.secrets = Secrets({name: value for name in secrets if (value := call.secret(name)) is not None})
         self.workflow = workflow
@@ -82,6 +83,10 @@ class Context:
     def cancelled(self) -> bool:
         """True when the execution was cancelled, timed out, or the worker stops."""
         return bool(self._call.cancelled)
+
+    def log(self, text: object) -> None:
+        """Adds a line to the log of this attempt, for `weir logs`, and nowhere else. Never fails for want of space."""
+        self._log.add(str(text))
 
     def heartbeat(self) -> None:
         """Raises Cancelled when the function shall end. Long functions call it now and then."""
@@ -212,14 +217,16 @@ class Workflow(Generic[Result]):
         answer: Callable[[], None]
         process = os.getpid()
         secrets = Secrets({})
+        attempt_log = _log.begin(call)
         try:
-            context = Context(call, self.name, self.secrets)
+            context = Context(call, self.name, self.secrets, attempt_log)
             secrets = context.secrets
             answer = self._result(call, self.function(**self.arguments(context, call.input)))
         except BaseException as problem:  # SystemExit must not end the worker
             _end_child_of_fork(process, problem)
             answer = self._failure(call, problem, secrets)
         _end_child_of_fork(process, None)
+        attempt_log.close()
         answer()
 
     async def run_async(self, call: Any) -> None:
@@ -230,8 +237,9 @@ class Workflow(Generic[Result]):
         assert task is not None
         call.on_cancel(lambda: loop.call_soon_threadsafe(task.cancel))
         secrets = Secrets({})
+        attempt_log = _log.begin(call)
         try:
-            context = Context(call, self.name, self.secrets)
+            context = Context(call, self.name, self.secrets, attempt_log)
             secrets = context.secrets
             coroutine: Any = self.function(**self.arguments(context, call.input))
             answer = self._result(call, await coroutine)
@@ -239,6 +247,7 @@ class Workflow(Generic[Result]):
             _end_child_of_fork(process, problem)
             answer = self._failure(call, problem, secrets)
         _end_child_of_fork(process, None)
+        attempt_log.close()
         answer()
 
     def _result(self, call: Any, value: Any) -> Callable[[], None]:

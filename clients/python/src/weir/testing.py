@@ -33,6 +33,8 @@ class Run:
     status: str = 'COMPLETED'
     result: Any = None
     error_code: str = ''
+    #: The lines of `ctx.log()`.
+    log: list[str] = field(default_factory=list)
 
 
 class _Call:
@@ -46,6 +48,10 @@ class _Call:
     def __init__(self, run: Run) -> None:
         self.execution_id = run.id
         self.workspace = run.workspace
+        self._lines = run.log
+
+    def log(self, text: bytes) -> None:
+        self._lines.extend(text.decode().splitlines())
 
     @staticmethod
     def secret(name: str) -> str | None:

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from weir import _weir
+from weir import _log, _weir
 from weir._time import Duration, microseconds
 from weir._workflow import Workflow, default_store, registry
 from weir.errors import DefinitionError, StoreUnavailable, TimedOut
@@ -87,7 +87,12 @@ class Worker:
                 workflow.publish(self.store)
             if any(workflow.is_async for workflow in self.workflows):
                 self._run_loop()
-            node.start()
+            _log.attach()
+            try:
+                node.start()
+            except BaseException:
+                _log.detach()
+                raise
         except BaseException:
             node.close()
             self._end_loop()
@@ -117,6 +122,7 @@ class Worker:
                 if not is_busy:
                     node.close()
                     self._end_loop()
+                    _log.detach()
                 self._ended.set()
 
     def __enter__(self) -> Worker:
