@@ -115,6 +115,8 @@ napi_value create_node(napi_env env, napi_callback_info info);
 napi_value answer_done(napi_env env, napi_callback_info info);
 napi_value answer_retry(napi_env env, napi_callback_info info);
 napi_value answer_fail(napi_env env, napi_callback_info info);
+napi_value log_call(napi_env env, napi_callback_info info);
+napi_value get_secret(napi_env env, napi_callback_info info);
 /* Whether a call was cancelled; null when it has ended. */
 napi_value is_call_cancelled(napi_env env, napi_callback_info info);
 /* abandonCalls(node): answers all open calls of a node with `cancelled`; returns their number. */

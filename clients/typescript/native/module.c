@@ -24,9 +24,16 @@ NAPI_MODULE_INIT()
     static const struct {
         const char *name;
         napi_callback callback;
-    } functions[] = {{"version", get_version},           {"createStore", create_store},  {"createNode", create_node},
-                     {"answerDone", answer_done},        {"answerRetry", answer_retry},  {"answerFail", answer_fail},
-                     {"isCancelled", is_call_cancelled}, {"abandonCalls", abandon_calls}};
+    } functions[] = {{"version", get_version},
+                     {"createStore", create_store},
+                     {"createNode", create_node},
+                     {"answerDone", answer_done},
+                     {"answerRetry", answer_retry},
+                     {"answerFail", answer_fail},
+                     {"isCancelled", is_call_cancelled},
+                     {"abandonCalls", abandon_calls},
+                     {"log", log_call},
+                     {"secret", get_secret}};
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         add_function(env, exports, functions[i].name, functions[i].callback, NULL);
     }

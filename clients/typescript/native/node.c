@@ -263,6 +263,32 @@ napi_value answer_fail(napi_env env, napi_callback_info info)
     return make_boolean(env, taken != NULL);
 }
 
+/* log(call, text): adds text to the log of the attempt. Only the event loop's thread answers the call, so that it stays
+ * open meanwhile. After the end of the call nothing happens. */
+napi_value log_call(napi_env env, napi_callback_info info)
+{
+    struct call *call = NULL;
+    struct argument text;
+    if (read_answer(env, info, "s", &call, &text)) {
+        weir_call_log(call->call, text.text, text.length);
+        free_arguments(&text, 1);
+    }
+    return NULL;
+}
+
+/* secret(call, name): the value of a secret that the step lists, else null. */
+napi_value get_secret(napi_env env, napi_callback_info info)
+{
+    struct call *call = NULL;
+    struct argument name;
+    if (!read_answer(env, info, "s", &call, &name)) {
+        return NULL;
+    }
+    const char *value = weir_call_secret(call->call, name.text);
+    free_arguments(&name, 1);
+    return value == NULL ? make_null(env) : make_text(env, value);
+}
+
 napi_value is_call_cancelled(napi_env env, napi_callback_info info)
 {
     napi_value value = NULL;
@@ -444,7 +470,8 @@ static bool enter_new_node(napi_env env, struct task *task, const napi_value *un
     return true;
 }
 
-/* Arguments: name, group, executions at once, lease, grace. Calls are deferred at once, so that one thread is enough. */
+/* Arguments: name, group, executions at once, lease, grace, the folder of secrets. Calls are deferred at once, so that one
+ * thread is enough. */
 static enum weir_status run_open(struct task *task)
 {
     const struct argument *arguments = task->arguments;
@@ -456,7 +483,8 @@ static enum weir_status run_open(struct task *task)
                                         .max_running = (size_t)arguments[2].number,
                                         .language = task->node->language[0] == '\0' ? NULL : task->node->language,
                                         .lease_us = arguments[3].number,
-                                        .stop_grace_us = arguments[4].number};
+                                        .stop_grace_us = arguments[4].number,
+                                        .secrets_directory = arguments[5].text};
     return weir_node_open(task->node->store->weir, &options, (struct weir_node **)&task->opened, &task->error);
 }
 
@@ -545,7 +573,7 @@ static napi_value finish_close(napi_env env, struct task *task)
 }
 
 const struct method node_methods[] = {
-    {"openNode", OBJECT_NODE, "zziii", enter_new_node, run_open, finish_open, leave_new_node},
+    {"openNode", OBJECT_NODE, "zziiiz", enter_new_node, run_open, finish_open, leave_new_node},
     {"startNode", OBJECT_NODE, "", enter_node, run_start, NULL, leave_node},
     {"nodeHealth", OBJECT_NODE, "", enter_node, run_health, NULL, leave_node},
     {"stopNode", OBJECT_NODE, "i", enter_node, run_stop, finish_stop, leave_node},

@@ -69,6 +69,7 @@ export interface Native {
     concurrency: number,
     leaseUs: number,
     graceUs: number,
+    secretsDirectory: string | null,
   ): Promise<void>;
   startNode(node: NodeHandle): Promise<void>;
   nodeHealth(node: NodeHandle): Promise<void>;
@@ -78,6 +79,10 @@ export interface Native {
   answerDone(call: CallHandle, output: string): boolean;
   answerRetry(call: CallHandle, code: string, message: string | null, delayUs: number): boolean;
   answerFail(call: CallHandle, code: string, message: string | null): boolean;
+  /** After the end of the call it does nothing. */
+  log(call: CallHandle, text: string): void;
+  /** null: the step does not list it. */
+  secret(call: CallHandle, name: string): string | null;
   /** null: the call has ended. */
   isCancelled(call: CallHandle): boolean | null;
 }

@@ -11,7 +11,9 @@
 
 import { randomUUID } from 'node:crypto';
 import { Misuse } from './errors';
+import { lineOf } from './log';
 import { Cancelled, Fail, Retry } from './outcome';
+import { makeSecrets, secretOfEnvironment } from './secrets';
 import type { EnqueueOptions } from './store';
 import { type AnyWorkflow, type Context, dumpResult, inline, type WorkflowEnqueueOptions } from './workflow';
 
@@ -27,6 +29,8 @@ export interface Run {
   result: unknown;
   /** Of the Retry or Fail that the function threw. */
   errorCode: string;
+  /** The lines of ctx.log(). */
+  readonly log: string[];
 }
 
 class InlineContext implements Context {
@@ -34,14 +38,22 @@ class InlineContext implements Context {
   readonly attempt = 1;
   readonly fence = 1;
   readonly idempotencyKey: string;
+  readonly secrets: Readonly<Record<string, string>>;
   readonly signal = new AbortController().signal;
 
   constructor(
     readonly workflow: string,
     readonly workspace: string,
     readonly executionId: string,
+    names: readonly string[],
+    private readonly lines: string[],
   ) {
     this.idempotencyKey = `${executionId}/${this.step}`;
+    this.secrets = makeSecrets(names, secretOfEnvironment);
+  }
+
+  log(...values: unknown[]): void {
+    this.lines.push(...lineOf(values).split('\n'));
   }
 
   heartbeat(): void {
@@ -76,9 +88,10 @@ async function run(workflow: AnyWorkflow, given: WorkflowEnqueueOptions<object>,
     status: 'COMPLETED',
     result: undefined,
     errorCode: '',
+    log: [],
   };
   runs.push(made);
-  const context = new InlineContext(workflow.name, made.workspace, made.id);
+  const context = new InlineContext(workflow.name, made.workspace, made.id, workflow.secrets, made.log);
   try {
     made.result = JSON.parse(dumpResult(workflow.name, await workflow.handler(workflow.read(text), context)));
   } catch (problem) {

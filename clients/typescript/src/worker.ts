@@ -2,8 +2,10 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DefinitionError, StoreUnavailable } from './errors';
+import { lineOf } from './log';
 import { type CallHandle, call, type NodeHandle, native } from './native';
 import { Cancelled, Fail, Outcome, Retry } from './outcome';
+import { hideSecrets, makeSecrets } from './secrets';
 import { defaultStore, type Store } from './store';
 import { type Duration, microseconds } from './time';
 import { type AnyWorkflow, type Context, dumpResult, isCancellation, registry } from './workflow';
@@ -46,6 +48,8 @@ export interface WorkerOptions {
   lease?: Duration;
   /** How long a function may go on after its cancellation before the worker ends its attempt; without it 30 s. */
   abandon?: Duration;
+  /** The folder with a file for each secret; without it WEIR_SECRETS_DIRECTORY of the environment. */
+  secretsDirectory?: string;
   /** Makes or upgrades the store at the start; without it only a SQLite file. */
   migrate?: boolean;
   logger?: Logger;
@@ -62,11 +66,13 @@ interface Running {
 
 class CallContext implements Context {
   readonly idempotencyKey: string;
+  readonly secrets: Readonly<Record<string, string>>;
   readonly #handle: CallHandle;
 
   constructor(
     handle: CallHandle,
     readonly workflow: string,
+    secrets: readonly string[],
     readonly executionId: string,
     readonly workspace: string,
     readonly step: string,
@@ -76,6 +82,11 @@ class CallContext implements Context {
   ) {
     this.#handle = handle;
     this.idempotencyKey = `${executionId}/${step}`;
+    this.secrets = makeSecrets(secrets, (name) => native.secret(handle, name));
+  }
+
+  log(...values: unknown[]): void {
+    native.log(this.#handle, `${clean(lineOf(values))}\n`);
   }
 
   heartbeat(): void {
@@ -168,7 +179,8 @@ export class Worker {
     const names = this.workflows.map((workflow) => workflow.name);
     const node = native.createNode(await this.store.handle(), names, (...call) => this.#deliver(...call));
     const leaseUs = lease === undefined ? 0 : microseconds(lease);
-    await call(native.openNode(node, name ?? null, group ?? null, concurrency ?? 0, leaseUs, this.#graceUs));
+    const folder = this.#options.secretsDirectory ?? process.env.WEIR_SECRETS_DIRECTORY ?? null;
+    await call(native.openNode(node, name ?? null, group ?? null, concurrency ?? 0, leaseUs, this.#graceUs, folder));
     try {
       await this.#publish();
       await call(native.startNode(node));
@@ -291,7 +303,8 @@ export class Worker {
     const workflow = this.workflows[index] as AnyWorkflow;
     const controller = new AbortController();
     const { signal } = controller;
-    const context = new CallContext(handle, workflow.name, executionId, workspace, step, attempt, fence, signal);
+    const { name, secrets } = workflow;
+    const context = new CallContext(handle, name, secrets, executionId, workspace, step, attempt, fence, signal);
     const running: Running = { handle, workflow, context, controller, timer: undefined };
     this.#running.set(number, running);
     void this.#run(running, input).finally(() => {
@@ -336,7 +349,8 @@ export class Worker {
       return native.answerRetry(handle, 'cancelled', 'the function ended because it was cancelled', -1);
     }
     const stack = attempt(() => (isError(problem) ? problem.stack : problem), describe(problem));
-    this.#logger.error(`${this.#name(running)} failed: ${stack}`);
+    this.#logger.error(`${this.#name(running)} failed: ${hideSecrets(running.context.secrets, stack)}`);
+    running.context.log(stack);
     return native.answerRetry(handle, clean(codeOf(problem)) || 'exception', clean(describe(problem)), -1);
   }
 

@@ -11,7 +11,8 @@ import { enqueueUsing, type Transaction } from './transactions';
 const NAME = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 const STEP = 'run';
 const RETRY_OPTIONS = ['attempts', 'backoff', 'factor', 'max', 'not_on'];
-const OPTIONS = ['name', 'retry', 'timeout', 'group', 'parse'];
+const OPTIONS = ['name', 'retry', 'timeout', 'group', 'secrets', 'parse'];
+const SECRET = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/;
 
 export interface RetryPolicy {
   /** Runs in all, at most. */
@@ -31,6 +32,8 @@ export interface WorkflowOptions<Params> {
   timeout?: Duration;
   /** Of the workers that run it. */
   group?: string;
+  /** Names of the values that `ctx.secrets` holds. */
+  secrets?: readonly string[];
   /** Checks params at enqueue and before each call, for example the `parse` of a zod schema. It throws when they do not fit. */
   parse?: (params: unknown) => Params;
 }
@@ -49,6 +52,10 @@ export interface Context {
   readonly idempotencyKey: string;
   /** Aborted when the execution is cancelled, times out, or loses its lease, and when the worker stops. */
   readonly signal: AbortSignal;
+  /** By name, as the worker read them when this attempt began. A name that the workflow does not list throws. */
+  readonly secrets: Readonly<Record<string, string>>;
+  /** Adds values, written as console.log() writes them, to the log of this attempt, for `weir logs`. Never throws. */
+  log(...values: unknown[]): void;
   /** Throws Cancelled when the function must end, also while the event loop has not seen it yet. */
   heartbeat(): void;
 }
@@ -79,6 +86,7 @@ export class Workflow<Params extends object, Result> {
   readonly name: string;
   readonly handler: Handler<Params, Result>;
   readonly definition: Readonly<Record<string, unknown>>;
+  readonly secrets: readonly string[];
   /** File and line of the call of workflow(). */
   readonly place: string;
   readonly #parse: ((params: unknown) => Params) | undefined;
@@ -88,6 +96,7 @@ export class Workflow<Params extends object, Result> {
     this.handler = handler;
     this.place = place;
     this.definition = makeDefinition(options, place);
+    this.secrets = [...(options.secrets ?? [])];
     this.#parse = options.parse;
   }
 
@@ -240,6 +249,15 @@ function makeDefinition(options: WorkflowOptions<unknown>, place: string): Recor
   const step: Record<string, unknown> = { handler: options.name };
   refuseUnknown(place, 'workflow()', options, [...OPTIONS, 'register']);
   refuseUnknown(place, 'retry', options.retry ?? {}, RETRY_OPTIONS);
+  const secrets: unknown = options.secrets ?? [];
+  if (!Array.isArray(secrets) || !secrets.every((name) => typeof name === 'string' && SECRET.test(name))) {
+    throw new DefinitionError(`${place}: ${JSON.stringify(secrets)} are no names of secrets`, {
+      hint: 'give an array; a name has 1 to 64 letters, digits, _, - and ., and begins with a letter, digit or _',
+    });
+  }
+  if (secrets.length > 0) {
+    step.secrets = secrets;
+  }
   try {
     if (options.retry !== undefined && !isEmpty(options.retry)) {
       const policy: Record<string, unknown> = { ...options.retry };
