@@ -152,6 +152,28 @@ def why_answers_for_a_workspace(weir):
     assert 'starts           0 of 3 refused' in weir.good('why', ids[1]).out
 
 
+def why_for_a_workspace_reads_a_bounded_number_of_failures(weir):
+    weir.make_store()
+    weir.enqueue('-w', 'tiny', 'hello')
+    count = 10000
+    database = weir.database()
+    database.execute("""
+        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= ?)
+        INSERT INTO workflow_executions (id, lane_id, workspace_id, definition_id, status, priority, run_at, attempts,
+                                         deferrals, handovers, interruptions, fence, node_id, has_params, created_at,
+                                         finished_at)
+        SELECT substr(q.id, 1, 24) || printf('%012x', n.i), q.lane_id, q.workspace_id, q.definition_id, 'FAILED', 0,
+               q.run_at, 0, 0, 0, 0, 0, 0, 0, q.created_at, q.created_at - 7200 * 1000000 * (n.i > 1)
+        FROM n CROSS JOIN workflow_execution_queue q""", (count,))
+    why = weir.good('why', '-w', 'tiny', '--json').json()
+    assert why['failed_last_hour'] == 0 and not why['failed_is_exact'], why  # the first one was not read
+    assert 'failed           0 or more in the last hour' in weir.good('why', 'tiny').out
+    database.execute("DELETE FROM workflow_executions WHERE substr(id, 25) > '00000000000f'")
+    why = weir.good('why', '-w', 'tiny', '--json').json()
+    assert why['failed_last_hour'] == 1 and why['failed_is_exact'], why
+    database.close()
+
+
 def the_event_of_a_start_has_no_code_of_the_end(weir):
     weir.make_store()
     weir.write('w.yaml', 'name: refused\nsteps:\n  a:\n    exec: [true]\n')

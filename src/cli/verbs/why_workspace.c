@@ -36,6 +36,7 @@ struct tenant {
     int64_t waiting;
     bool more_wait; /* ROWS_MOST rows were read, and there are others */
     int64_t failed;
+    int64_t failures_read;
     int64_t runs[RUNS_OF_MEDIAN];
     size_t run_count;
 };
@@ -63,7 +64,8 @@ static bool count_recent_failure(void *context, const json_t *row)
 {
     struct tenant *tenant = context;
     tenant->failed += field_time(row, "finished_at", tenant->now_us) >= tenant->now_us - HOUR_US;
-    return tenant->failed < ROWS_MOST;
+    tenant->failures_read++;
+    return tenant->failures_read < ROWS_MOST;
 }
 
 static bool add_run(void *context, const json_t *row)
@@ -150,14 +152,14 @@ static json_t *tenant_json(struct tenant *tenant)
     const json_t *row = page_first(tenant->page);
     int64_t in_us = 0;
     bool is_expected = expect_next_start(tenant, &in_us);
-    return json_pack("{s:s, s:O, s:O, s:O, s:O, s:I, s:b, s:O, s:o, s:o, s:I, s:o}", "workspace", tenant->name, "paused",
-                     json_object_get(row, "paused"), "slots_used", json_object_get(row, "slots_used"), "slots_max",
-                     json_object_get(row, "slots_max"), "slot_holders", tenant->holders, "pending",
+    return json_pack("{s:s, s:O, s:O, s:O, s:O, s:I, s:b, s:O, s:o, s:o, s:I, s:b, s:o}", "workspace", tenant->name,
+                     "paused", json_object_get(row, "paused"), "slots_used", json_object_get(row, "slots_used"),
+                     "slots_max", json_object_get(row, "slots_max"), "slot_holders", tenant->holders, "pending",
                      (json_int_t)tenant->waiting, "pending_is_exact", !tenant->more_wait, "pending_reasons",
                      tenant->reasons, "oldest_id", tenant->waiting > 0 ? json_string(tenant->oldest_id) : json_null(),
                      "oldest_created_at", tenant->waiting > 0 ? json_string(tenant->oldest_at) : json_null(),
-                     "failed_last_hour", (json_int_t)tenant->failed, "next_start_in_us",
-                     is_expected ? json_integer(in_us) : json_null());
+                     "failed_last_hour", (json_int_t)tenant->failed, "failed_is_exact", tenant->failures_read < ROWS_MOST,
+                     "next_start_in_us", is_expected ? json_integer(in_us) : json_null());
 }
 
 static void print_tenant(struct output *output, const json_t *answer, int64_t now_us)
@@ -190,7 +192,8 @@ static void print_tenant(struct output *output, const json_t *answer, int64_t no
         output_print(output, "  oldest           %s, enqueued %s\n", oldest,
                      output_ago(output, field_text(output, answer, "oldest_created_at"), now_us));
     }
-    output_print(output, "  failed           %s in the last hour\n", field_text(output, answer, "failed_last_hour"));
+    output_print(output, "  failed           %s%s in the last hour\n", field_text(output, answer, "failed_last_hour"),
+                 field_is_true(answer, "failed_is_exact") ? "" : " or more");
     if (field_text(output, answer, "next_start_in_us") != NULL) {
         duration_format_short(field_number(answer, "next_start_in_us", 0), duration);
         output_print(output, "  next start       expected in about %s, by the median of its last runs\n", duration);
