@@ -16,6 +16,7 @@ def a_workspace_is_deleted_under_a_running_node(weir):
     weir.good('wait', done)
     waiting = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h')
     assert_error(weir.run('workspace', 'delete', 'acme', '-n'), 4, 'illegal_state', '1 waiting')
+    assert_error(weir.run('workspace', 'delete', 'acme', '-n'), 4, 'illegal_state', '--fail-waiting')
     assert_error(weir.run('workspace', 'delete', 'acme', '--fail-waiting'), 2, 'invalid_argument', '--yes')
     assert_error(weir.run('workspace', 'delete', 'acme', '--yes'), 4, 'illegal_state', '--fail-waiting')
     answer = weir.good('workspace', 'delete', 'acme', '--fail-waiting', '--reason', 'left us', '--yes', '--json').json()
@@ -38,6 +39,8 @@ def a_workflow_is_disabled_enabled_and_deleted(weir):
     weir.make_store()
     id = weir.enqueue()
     assert 'would be' in weir.good('workflow', 'disable', 'hello', '-n').err
+    assert_error(weir.run('workflow', 'disable', 'hello', '-w', 'acme', '-n'), 3, 'workflow_not_found', 'this workspace')
+    assert_error(weir.run('workflow', 'disable', 'hello', '-w', 'acmee', '-n'), 3, 'workspace_not_found', 'acme')
     assert 'disabled' in weir.good('workflow', 'disable', 'hello').err
     assert weir.items('workflow', 'list')[0]['disabled'] is True and 'disabled' in weir.good('workflow', 'list').out
     assert_error(weir.run('enqueue', '-w', 'acme', 'hello'), 4, 'workflow_disabled', 'weir workflow enable hello')

@@ -5,6 +5,7 @@
  * would hurt executions that run; this file only asks and reports. One thread.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "cli/output/json_fields.h"
@@ -62,8 +63,10 @@ static enum weir_status rehearse_deletion(const struct invocation *invocation, c
     if (running == 0 && (waiting == 0 || invocation_has(invocation, "fail-waiting"))) {
         return WEIR_OK;
     }
-    return error_set(error, WEIR_ILLEGAL_STATE,
-                     "workspace \"%s\" has %" PRId64 " waiting and %" PRId64 " running executions", name, waiting, running);
+    error_set(error, WEIR_ILLEGAL_STATE, "workspace \"%s\" has %" PRId64 " waiting and %" PRId64 " running executions",
+              name, waiting, running);
+    error_hint(error, running > 0 ? "pause it, then await or cancel the running ones" : "--fail-waiting ends them");
+    return WEIR_ILLEGAL_STATE;
 }
 
 static enum weir_status delete_named_workspace(struct invocation *invocation, struct store *store, struct weir_error *error)
@@ -108,6 +111,36 @@ enum weir_status verb_workspace_delete(struct invocation *invocation, struct wei
 
 /* --- workflow disable, enable, delete --- */
 
+/* --dry-run: the workflow must exist with this owner; NULL = it is of all workspaces. */
+static enum weir_status require_owned_workflow(struct store *store, const char *name, const char *workspace,
+                                               struct weir_error *error)
+{
+    json_t *page = NULL;
+    size_t i;
+    json_t *row;
+    bool found = false;
+    enum weir_status status = page_require_name(store, LIST_WORKFLOWS, name, WEIR_WORKFLOW_NOT_FOUND, error);
+    if (status == WEIR_OK && workspace != NULL) {
+        status = page_require_name(store, LIST_WORKSPACES, workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK) {
+        status = page_read(store, LIST_WORKFLOWS, name, &page, error);
+    }
+    json_array_foreach(json_object_get(page, "items"), i, row)
+    {
+        const char *owner = json_string_value(json_object_get(row, "workspace"));
+        found = found || (owner == NULL ? workspace == NULL : workspace != NULL && strcmp(owner, workspace) == 0);
+    }
+    json_decref(page);
+    if (status == WEIR_OK && !found) {
+        error_set(error, WEIR_WORKFLOW_NOT_FOUND, "there is no workflow of %s \"%s\"",
+                  workspace == NULL ? "all workspaces" : "this workspace", name);
+        error_hint(error, "weir workflow list shows them, with their owners");
+        status = WEIR_WORKFLOW_NOT_FOUND;
+    }
+    return status;
+}
+
 static enum weir_status act_on_workflow(struct invocation *invocation, struct store *store, enum workflow_state state,
                                         struct weir_error *error)
 {
@@ -118,7 +151,7 @@ static enum weir_status act_on_workflow(struct invocation *invocation, struct st
     const char *name = invocation_argument(invocation, 0);
     const char *workspace = invocation_text(invocation, "workspace");
     bool is_dry_run = invocation_is_dry_run(invocation);
-    enum weir_status status = is_dry_run ? page_require_name(store, LIST_WORKFLOWS, name, WEIR_WORKFLOW_NOT_FOUND, error)
+    enum weir_status status = is_dry_run ? require_owned_workflow(store, name, workspace, error)
                                          : store_set_workflow_state(store, name, workspace, state, error);
     if (status != WEIR_OK) {
         return status;
