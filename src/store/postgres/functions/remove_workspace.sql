@@ -5,9 +5,10 @@
 --
 -- 1. The row of the workspace is locked, so that no setting of it changes meanwhile, and so are its workflows.
 -- 2. With at_once, act_gate is locked: rounds that assign at this moment are awaited, and no other round assigns before the commit. A
---    caller's transaction may stay open, and holds up no round: check_deletion() locks act_gate at its commit, and refuses the commit if an
---    item of the workspace was assigned since step 3. After the commit each assignment is refused until the scheduler has read the act.
--- 3. The items are counted by statements with new snapshots.
+--    workspace that is paused already needs no lock, so only the first of many transactions stops the rounds. A caller's transaction may
+--    stay open, and holds up no round: check_deletion() locks act_gate at its commit, and refuses the commit if an item of the workspace
+--    was assigned since step 3. After the commit each assignment is refused until the scheduler has read the act.
+-- 3. The items are counted by a statement with a new snapshot, in the books: rounds do not wait for a count of many rows.
 -- 4. An enqueue that commits after the count leaves an orphan, which the scheduler ends (fail_orphans()).
 -- Items are locked with SKIP LOCKED: a round or an act that holds one may wait for act_gate.
 -- Locks: the workspace, its workflows, with at_once the table act_gate EXCLUSIVE, the items.
@@ -19,27 +20,26 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     now_us constant bigint := :schema.store_time();
-    owner  integer;
-    lanes  bigint[];
-    ids    uuid[];
+    owner     integer;
+    is_paused boolean;
+    lanes     bigint[];
+    ids       uuid[];
 BEGIN
     failed := 0;
     more := false;
-    SELECT w.id INTO owner FROM :schema.workspaces w WHERE w.name = workspace FOR UPDATE;
+    SELECT w.id, w.paused INTO owner, is_paused FROM :schema.workspaces w WHERE w.name = workspace FOR UPDATE;
     IF NOT FOUND THEN
         status := 'workspace_not_found';
         RETURN;
     END IF;
     PERFORM 1 FROM :schema.workflow_definitions d WHERE d.workspace_id = owner ORDER BY d.id FOR NO KEY UPDATE;
-    IF at_once THEN
+    IF at_once AND NOT is_paused THEN
         LOCK TABLE :schema.act_gate IN EXCLUSIVE MODE;
     END IF;
     lanes := ARRAY(SELECT :schema.lane_id(g.id, owner, t.on_temporal)
                    FROM :schema.executor_groups g CROSS JOIN (VALUES (false), (true)) t (on_temporal));
-    SELECT count(*) FILTER (WHERE q.phase = 2), count(*) FILTER (WHERE q.phase <> 2) INTO held, waiting
-    FROM :schema.workflow_execution_queue q WHERE q.due_at IS NULL AND q.lane_id = ANY (lanes);
-    waiting := waiting + (SELECT count(*) FROM :schema.workflow_execution_queue q
-                          WHERE q.due_at IS NOT NULL AND q.lane_id = ANY (lanes));
+    SELECT coalesce(sum(b.held), 0), coalesce(sum(b.runnable + b.waiting), 0) INTO held, waiting
+    FROM :schema.lane_books b WHERE b.workspace_id = owner;
     IF held > 0 OR waiting > 0 AND NOT fails_waiting THEN
         status := 'illegal_state';
         RETURN;

@@ -213,6 +213,22 @@ static void an_open_deletion_of_a_workspace_holds_up_no_other(void **state)
     claim_and_end(scene, enqueue(scene, "beta"), RECORD_COMPLETED);
 }
 
+/* The library deletes many waiting executions in several transactions. Only the first of them stops the rounds. */
+static void the_deletion_of_a_paused_workspace_holds_up_no_other(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const step_sql =
+        "SELECT status, failed, more FROM weir.remove_workspace('acme', true, 1, 'ann', NULL, true)";
+    enqueue_often(scene, "acme", 3);
+    assert_string_equal(run(scene->b, "%s", step_sql), "ok");
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, "%s", step_sql), "ok");
+    claim_and_end(scene, enqueue(scene, "beta"), RECORD_COMPLETED);
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(run(scene->b, "%s", step_sql), "ok");
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.workspaces WHERE name = 'acme'"), "0");
+}
+
 /* The execution was enqueued and assigned after the deletion had counted. */
 static void a_workspace_with_an_execution_that_was_assigned_meanwhile_is_not_deleted(void **state)
 {
@@ -636,6 +652,7 @@ int main(void)
         SCENE_TEST(held_items_that_were_due_hide_no_due_items),
         SCENE_TEST(an_open_pause_holds_up_nothing),
         SCENE_TEST(an_open_deletion_of_a_workspace_holds_up_no_other),
+        SCENE_TEST(the_deletion_of_a_paused_workspace_holds_up_no_other),
         SCENE_TEST(a_workspace_with_an_execution_that_was_assigned_meanwhile_is_not_deleted),
         SCENE_TEST(an_open_cancel_holds_up_no_other_item_of_its_workspace),
         SCENE_TEST(an_open_act_on_a_pending_item_holds_up_no_ends),
