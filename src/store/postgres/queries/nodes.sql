@@ -57,7 +57,7 @@ WITH offered AS (
         CROSS JOIN :schema.workflow_execution_queue w JOIN :schema.workflow_definitions d ON d.id = w.definition_id
         WHERE w.error_code = 'unknown_handler' AND w.due_at IS NOT NULL AND w.due_at > o.now_us AND w.lane_id >> 32 = g.id
           AND d.handlers <@ o.handlers
-        ORDER BY w.id LIMIT $4 FOR NO KEY UPDATE OF w SKIP LOCKED))
+        LIMIT $4 FOR NO KEY UPDATE OF w SKIP LOCKED))
     RETURNING q.due_at
 ), feed AS (
     INSERT INTO :schema.news (at, kind, node_id, due) SELECT min(w.due_at), 8, $1, min(w.due_at) FROM woken w HAVING count(*) > 0
