@@ -140,7 +140,7 @@ backing_off AS MATERIALIZED (
     WHERE f.due_at > f.run_at GROUP BY f.definition_id, (f.lane_id >> 32), lacks
 ),
 unserved AS MATERIALIZED (
-    SELECT d.name AS workflow, g.name AS executor_group, b.n, :schema.missing_worker(d.id, g.name) AS worker
+    SELECT d.id AS definition_id, d.name AS workflow, g.name AS executor_group, b.n
     FROM backing_off b JOIN :schema.workflow_definitions d ON d.id = b.definition_id JOIN :schema.executor_groups g ON g.id = b.group_id
     WHERE b.lacks AND d.handlers <> '[]'
       AND NOT EXISTS (SELECT 1 FROM :schema.live_workers o WHERE o.executor_group = g.name AND d.handlers <@ o.handlers)
@@ -211,7 +211,7 @@ SELECT json_build_object(
     'pending_reasons', (SELECT json_object_agg(r.reason, r.n) FROM (SELECT r.reason, sum(r.n) AS n FROM reasons r GROUP BY r.reason) r),
     'no_worker', (
         SELECT coalesce(json_agg(jsonb_build_object('workflow', u.workflow, 'executor_group', u.executor_group, 'waiting', u.n)
-                                 || u.worker::jsonb), '[]')
+                                 || :schema.missing_worker(u.definition_id, u.executor_group)::jsonb), '[]')
         FROM (SELECT * FROM unserved ORDER BY n DESC, workflow LIMIT $4) u),
     'oldest_pending_age_us', coalesce((SELECT us FROM now) - (SELECT q.created_at FROM :schema.workflow_execution_queue q
                                                               WHERE q.phase <> 2 ORDER BY q.id LIMIT 1), 0),
