@@ -117,6 +117,35 @@ static void a_heartbeat_comes_between_two_slow_records_of_handlers(void **state)
     assert_int_equal(bench->counts[EVENT_LEASE_LOST] + bench->counts[EVENT_NODE_DEAD], 0);
 }
 
+static enum weir_status count_offer(struct store *store, int64_t node, const struct node_handlers *handlers, bool *more,
+                                    struct weir_error *error)
+{
+    offers++;
+    return real_driver->node_handlers(store, node, handlers, more, error);
+}
+
+/* The items would only go to the nodes that lack the handler. */
+static void a_paused_node_makes_no_items_due(void **state)
+{
+    struct bench *bench = *state;
+    offer_handlers_by(bench, count_offer);
+    assert_int_equal(offers, 1);
+    pass(bench, 2 * OFFER_AGAIN_US + SECOND);
+    assert_int_equal(offers, 3);
+    node_pause(bench->node);
+    pass(bench, 10 * OFFER_AGAIN_US);
+    assert_int_equal(offers, 3);
+    node_resume(bench->node);
+    pass(bench, LEASE_SECONDS * SECOND);
+    assert_int_equal(offers, 4);
+    assert_int_equal(store_set_desired_state(bench->store, "node", NODE_PAUSE, NULL), WEIR_OK);
+    pass(bench, 10 * OFFER_AGAIN_US);
+    assert_int_equal(offers, 4);
+    assert_int_equal(store_set_desired_state(bench->store, "node", NODE_RUN, NULL), WEIR_OK);
+    pass(bench, LEASE_SECONDS * SECOND);
+    assert_int_equal(offers, 5);
+}
+
 static void *beat_in_a_thread(void *context)
 {
     struct bench *bench = context;
@@ -418,6 +447,7 @@ int main(void)
         TEST(heartbeats_go_on_with_a_full_engine),
         TEST(heartbeats_go_on_while_handlers_cannot_be_recorded),
         TEST(a_heartbeat_comes_between_two_slow_records_of_handlers),
+        TEST(a_paused_node_makes_no_items_due),
         TEST(a_heartbeat_does_not_wait_for_a_recovery),
         TEST(a_recovery_that_cannot_go_on_is_not_repeated_at_once),
         TEST(a_lost_connection_is_followed_by_a_heartbeat),
