@@ -96,6 +96,8 @@ def an_enqueue_warns_of_what_nobody_serves(weir):
         'no live node serves the group default: the execution waits for one; start it with: weir serve --group default,'
         ' or a worker of this group'], answer
     assert 'no live node serves the group default' in answer.err, answer
+    warning, = weir.good('enqueue', '-w', 'acme', 'book', '--json').json()['warnings']
+    assert 'has the handler record' in warning and 'weir serve' not in warning, warning  # it has no handlers
     weir.spawn('serve', '--allow-exec')
     wait_for('the node', lambda: weir.items('node', 'list'))
     answer = weir.good('enqueue', '-w', 'acme', 'book', '--json')

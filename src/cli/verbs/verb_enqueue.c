@@ -72,13 +72,13 @@ static json_t *warn_of_nodes(struct output *output, struct store *store, const c
     }
     const char *reason = json_string_value(json_object_get(why, "pending_reason"));
     const char *group = json_string_value(json_object_get(why, "executor_group"));
-    if (reason != NULL && strcmp(reason, pending_reason_name(REASON_NO_NODE_IN_GROUP)) == 0 && group != NULL) {
+    if (lacks_worker(why)) { /* first, because `weir serve` has no handlers */
+        worker_text(output, why, now_us, text);
+        warning = json_sprintf("%s; the execution waits for a worker: %s", text, worker_command(why));
+    } else if (reason != NULL && strcmp(reason, pending_reason_name(REASON_NO_NODE_IN_GROUP)) == 0 && group != NULL) {
         warning = json_sprintf("no live node serves the group %s: the execution waits for one; start it with: weir serve"
                                " --group %s, or a worker of this group",
                                group, group);
-    } else if (lacks_worker(why)) {
-        worker_text(output, why, now_us, text);
-        warning = json_sprintf("%s; the execution waits for a worker: %s", text, worker_command(why));
     }
     json_decref(why);
     return warning;
