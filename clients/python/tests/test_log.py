@@ -37,6 +37,20 @@ PRINTED = ['to stdout', 'to stderr', 'WARNING shop.orders: in acme', 'begun, end
 PRINTED += ['and its second', '42', 'key ***', 'no line end']
 
 
+@weir.workflow(name='shows-records')
+def shows_records():
+    """Its handler writes to the stream of the worker, and its logger passes nothing on."""
+    own = logging.getLogger('shop.own')
+    handler = logging.StreamHandler()
+    own.addHandler(handler)
+    own.propagate = False
+    try:
+        own.warning('once')
+        print('then')
+    finally:
+        own.removeHandler(handler)
+
+
 @weir.workflow(name='prints-async')
 async def prints_async(*, ctx):
     print('before')
@@ -143,6 +157,12 @@ def test_a_function_s_lines_are_in_the_log_of_its_attempt(store, capsys, caplog,
     assert logging.Logger.callHandlers is not _log._log_record
 
 
+def test_a_record_that_a_handler_prints_is_in_the_log_once(store, capsys):
+    (id,) = run(store, (shows_records, {}))
+    assert lines(store, id) == ['WARNING shop.own: once', 'then']
+    assert capsys.readouterr().err == 'once\n'
+
+
 def test_a_coroutine_s_lines_are_in_its_log_with_those_of_its_tasks(store):
     (id,) = run(store, (prints_async, {}))
     found = lines(store, id)
@@ -209,6 +229,21 @@ def test_each_thread_has_a_partial_line_of_its_own():
     attempt_log.write('stdout', 'line\n')
     attempt_log.close()
     assert call.taken == ['one line\n', 'between']
+
+
+def test_a_child_of_fork_writes_to_no_log():
+    call = Call()
+    attempt_log = _log.AttemptLog(call)
+    attempt_log.write('stdout', 'begun')
+    child = os.fork()
+    if child == 0:
+        attempt_log.write('stdout', 'a line\n')
+        attempt_log.add('another')
+        attempt_log.close()
+        os._exit(len(call.taken))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    attempt_log.close()
+    assert call.taken == ['begun']
 
 
 def test_a_failing_log_does_not_fail_the_function(monkeypatch):
