@@ -42,12 +42,16 @@ class AttemptLog:
         """Passes the whole lines on, and keeps the rest."""
         if self._forks != _forks:
             return
-        with contextlib.suppress(Exception), self._lock:
-            source = (stream, threading.get_ident())
-            lines, end, rest = text.rpartition('\n')
-            if end:
-                self._pass(self._end_line(source, lines + end))
-            self._keep(source, rest)
+        try:  # contextlib.suppress() is slower
+            with self._lock:
+                source = (stream, threading.get_ident())
+                lines, end, rest = text.rpartition('\n')
+                if end:
+                    self._pass(self._end_line(source, lines + end))
+                if rest:
+                    self._keep(source, rest)
+        except Exception:
+            return
 
     def add(self, text: str) -> None:
         """Adds one or more whole lines."""
@@ -71,10 +75,11 @@ class AttemptLog:
         return self._partial.pop(source, '') + text
 
     def _keep(self, source: _Source, text: str) -> None:
-        if source in self._too_long or not text:
+        if source in self._too_long:
             return
         kept = self._partial.pop(source, '') + text
-        if len(kept) + sum(map(len, self._partial.values())) > LINE_CHARACTERS_MAX:
+        others = sum(map(len, self._partial.values())) if self._partial else 0
+        if len(kept) + others > LINE_CHARACTERS_MAX:
             self._too_long.add(source)
         else:
             self._partial[source] = kept
