@@ -204,9 +204,15 @@ enum weir_status log_reader_find(struct log_reader *reader, struct weir_error *e
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         bool is_wanted = (reader->step == NULL || strcmp(reader->step, attempts[i].step) == 0) &&
                          (reader->attempt == 0 || reader->attempt == attempts[i].attempt);
-        if (is_wanted && find_source(reader, attempts[i].step, attempts[i].attempt) == NULL &&
-            add_source(reader, attempts[i].step, attempts[i].attempt) == NULL) {
+        if (!is_wanted) {
+            continue;
+        }
+        struct log_source *source = find_source(reader, attempts[i].step, attempts[i].attempt);
+        source = source != NULL ? source : add_source(reader, attempts[i].step, attempts[i].attempt);
+        if (source == NULL) {
             status = error_out_of_memory(error);
+        } else {
+            source->newest_position = attempts[i].last_position;
         }
     }
     return status;
@@ -224,7 +230,9 @@ enum weir_status log_reader_read(struct log_reader *reader, struct weir_error *e
     INVARIANT(reader != NULL);
     enum weir_status status = log_reader_find(reader, error);
     for (struct log_source *source = reader->sources; source != NULL && status == WEIR_OK; source = source->next) {
-        status = read_source(reader, source, error);
+        if (source->newest_position > source->last_position) {
+            status = read_source(reader, source, error);
+        }
     }
     return status;
 }

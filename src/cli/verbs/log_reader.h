@@ -29,8 +29,9 @@ struct log_source {
     struct log_source *next;
     char *step;
     int attempt;
-    int64_t last_position; /* of the last chunk that was read; -1 = none */
-    int64_t next_offset;   /* of the byte that the next chunk should begin with */
+    int64_t last_position;   /* of the last chunk that was read; -1 = none */
+    int64_t newest_position; /* of the last chunk that the store has listed */
+    int64_t next_offset;     /* of the byte that the next chunk should begin with */
     struct {
         int64_t at_us;
         struct text text;

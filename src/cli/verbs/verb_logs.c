@@ -32,6 +32,7 @@ struct logs {
     char id[UUID_TEXT_MAX];
     struct log_reader reader;
     json_t *lines;                   /* of one attempt, for JSON */
+    struct text text;                /* of one line */
     size_t printed;                  /* lines or pieces of the attempt */
     char last_step[STEP_ID_MAX + 1]; /* -f: of the last line */
     int last_attempt;
@@ -39,10 +40,19 @@ struct logs {
 
 /* --- lines --- */
 
-/* The text with '?' for bytes that JSON cannot hold. */
-static json_t *line_text(struct output *output, const struct log_line *line)
+/* A copy that may be changed, until the next one is made; NULL when out of memory. The arena of the output would grow with
+ * each line. */
+static char *copy_line(struct logs *logs, const char *bytes, size_t length)
 {
-    char *copy = arena_copy(output->arena, line->bytes, line->length);
+    text_clear(&logs->text);
+    logs->text.max = SIZE_MAX / 2;
+    return text_add(&logs->text, bytes, length) == WEIR_OK ? logs->text.data : NULL;
+}
+
+/* The text with '?' for bytes that JSON cannot hold. */
+static json_t *line_text(struct logs *logs, const struct log_line *line)
+{
+    char *copy = copy_line(logs, line->bytes, line->length);
     if (copy != NULL && !text_is_utf8(copy, line->length)) {
         for (size_t i = 0; i < line->length; i++) {
             copy[i] = (unsigned char)copy[i] >= 0x80 ? '?' : copy[i];
@@ -52,24 +62,25 @@ static json_t *line_text(struct output *output, const struct log_line *line)
 }
 
 /* A line as an object; NULL when out of memory. */
-static json_t *line_object(struct output *output, const struct log_line *line)
+static json_t *line_object(struct logs *logs, const struct log_line *line)
 {
     char at[TIME_TEXT_MAX];
     if (line->left_out > 0) {
         return json_pack("{s:I}", "bytes_left_out", (json_int_t)line->left_out);
     }
     time_format(line->at_us, at);
-    return json_pack("{s:s, s:s, s:o}", "at", at, "stream", log_stream_name(line->stream), "text", line_text(output, line));
+    return json_pack("{s:s, s:s, s:o}", "at", at, "stream", log_stream_name(line->stream), "text", line_text(logs, line));
 }
 
 /* Prints a text of a step, without its newline. On a terminal, without control characters. */
-static void print_text(struct output *output, const char *text, size_t length)
+static void print_text(struct logs *logs, const char *text, size_t length)
 {
+    struct output *output = logs->output;
     if (!output->out_is_terminal) {
         output_bytes(output, text, length);
         return;
     }
-    char *line = arena_copy(output->arena, text, length);
+    char *line = copy_line(logs, text, length);
     if (line != NULL) {
         for (char *nul = line; (nul = memchr(nul, '\0', length - (size_t)(nul - line))) != NULL;) {
             *nul = '\1'; /* made safe like any other control character */
@@ -96,7 +107,7 @@ static void print_line(void *context, const struct log_line *line)
     char at[TIME_TEXT_MAX];
     logs->printed++;
     if (output->format != OUTPUT_TABLE) {
-        json_t *object = line_object(output, line);
+        json_t *object = line_object(logs, line);
         if (logs->follows && object != NULL) {
             (void)json_object_set_new(object, "step", json_string(line->step));
             (void)json_object_set_new(object, "attempt", json_integer(line->attempt));
@@ -125,7 +136,7 @@ static void print_line(void *context, const struct log_line *line)
     }
     time_format(line->at_us, at);
     output_print(output, "%.*sZ %-6s ", TIME_COLUMNS, at, log_stream_name(line->stream));
-    print_text(output, line->bytes, line->length);
+    print_text(logs, line->bytes, line->length);
     output_print(output, "\n");
 }
 
@@ -147,7 +158,7 @@ static void print_attempt_result(struct logs *logs, const json_t *step)
     while (length > 0) {
         const char *end = memchr(text, '\n', length);
         size_t size = end == NULL ? length : (size_t)(end - text);
-        print_text(output, text, size);
+        print_text(logs, text, size);
         output_print(output, "\n");
         size += end != NULL;
         text += size;
@@ -409,6 +420,7 @@ static enum weir_status run_logs(struct invocation *invocation, struct store *st
     log_reader_open(&logs.reader);
     status = logs.follows ? follow(&logs, error) : print_logs(&logs, execution, error);
     log_reader_close(&logs.reader);
+    text_close(&logs.text);
     json_decref(execution);
     return status;
 }
