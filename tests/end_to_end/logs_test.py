@@ -50,6 +50,21 @@ def a_running_step_can_be_read_and_followed(weir):
     assert [(line['step'], line['attempt'], line['text']) for line in lines][-1] == ('only', 1, 'rest'), lines
 
 
+def a_follower_ends_when_its_reader_has_left(weir):
+    weir.make_store()
+    _publish(weir, 'endless', 'while ! test -e go; do echo more; sleep 0.05; done')
+    _start(weir)
+    execution = weir.enqueue('-w', 'acme', 'endless')
+    follower = weir.spawn('logs', execution, '-f', text=True)
+    assert follower.stdout.readline()
+    follower.stdout.close()
+    follower.wait()
+    assert follower.stderr.read() == ''
+    assert weir.good('show', execution, '--json').json()['status'] == 'DISPATCHED'
+    weir.write('go', '')
+    weir.good('wait', execution)
+
+
 def the_log_is_whole_when_the_end_is_seen(weir):
     weir.make_store()
     _publish(weir, 'quick', 'echo "run $WEIR_ATTEMPT"; exit 4', retry={'attempts': 3, 'backoff': '1ms'})

@@ -352,6 +352,9 @@ static enum weir_status follow(struct logs *logs, struct weir_error *error)
             return status;
         }
         output_flush(logs->output);
+        if (logs->output->write_errno != 0) {
+            return WEIR_OK; /* output_finish() reports it */
+        }
         if (has_ended || signals_count() > 0) {
             break;
         }
