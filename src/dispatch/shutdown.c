@@ -158,7 +158,7 @@ int64_t shutdown_step(struct node *node, int64_t now_us, enum node_stop_kind kin
         interrupt_executions(node, now_us);
     }
     bool has_interrupted = shutdown->interrupt_boot_us != 0;
-    if (!has_interrupted) {
+    if (!has_interrupted && !is_idle(node)) {
         pass_cancels_while_waiting(node, now_us);
     }
     int64_t last_us = has_interrupted ? time_add(shutdown->interrupt_boot_us, STOP_LAST_US) : TIME_NEVER;

@@ -101,6 +101,32 @@ static enum weir_status node_stop_when_there(struct store *store, int64_t node, 
                          : real_driver->node_stop(store, node, graceful, error);
 }
 
+static int requests_read;
+
+static enum weir_status count_requests(struct store *store, int64_t node, struct arena *arena,
+                                       struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
+{
+    requests_read++;
+    return real_driver->take_requests(store, node, arena, ret_requests, ret_count, error);
+}
+
+/* Each call of a store that is away makes the stop longer by a deadline. */
+static void a_stop_of_an_idle_node_reads_no_cancels(void **state)
+{
+    struct bench *bench = *state;
+    real_driver = bench->store->driver;
+    slow_driver = *real_driver;
+    slow_driver.take_requests = count_requests;
+    bench->store->driver = &slow_driver;
+    start_node(bench);
+    pass(bench, SECOND);
+    requests_read = 0;
+    node_begin_stop(bench->node, NODE_STOP_GRACEFUL);
+    pass(bench, SECOND);
+    assert_true(node_is_stopped(bench->node));
+    assert_int_equal(requests_read, 0);
+}
+
 /* A node with one execution that never ends, told to stop, and a second before it interrupts. */
 static void stop_without_store(struct bench *bench, char id[UUID_TEXT_MAX])
 {
@@ -257,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_graceful_stop_awaits_what_runs),
         TEST(a_cancel_reaches_what_a_stop_awaits),
+        TEST(a_stop_of_an_idle_node_reads_no_cancels),
         TEST(a_stop_that_waited_long_enough_gives_back_what_runs),
         TEST(a_stop_without_its_store_ends_soon_and_counts_what_it_leaves),
         TEST(a_stop_whose_store_comes_back_leaves_nothing),
