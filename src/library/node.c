@@ -287,10 +287,9 @@ static enum weir_status step_until_stopped(struct weir_node *node, int64_t deadl
 static enum weir_status await_node_stop(struct weir_node *node, int64_t deadline_us, bool *ret_graceful,
                                         struct weir_error *error)
 {
-    if (!node->has_threads) {
-        return step_until_stopped(node, deadline_us, error);
-    }
-    return node_await_stop(node->node, deadline_us, ret_graceful, error);
+    enum weir_status status = node->has_threads ? WEIR_OK : step_until_stopped(node, deadline_us, error);
+    return status == WEIR_OK ? node_await_stop(node->node, node->has_threads ? deadline_us : 0, ret_graceful, error)
+                             : status;
 }
 
 enum weir_status weir_node_stop(struct weir_node *node, int64_t grace_us, bool *ret_graceful, struct weir_error *error)

@@ -25,6 +25,7 @@ static const char workflow[] = "name: work\nsteps:\n"
                                "  second: {needs: [first], handler: echo, input: \"${.steps.first.output}\"}\n";
 static const char slow_workflow[] = "name: slow\nsteps:\n  only: {handler: slow}\n";
 static const char silent_workflow[] = "name: silent\nsteps:\n  only: {handler: silent, retry: {attempts: 1}}\n";
+static const char later_workflow[] = "name: later\nsteps:\n  only: {handler: later}\n";
 static const char stubborn_workflow[] = "name: stubborn\nsteps:\n"
                                         "  only: {handler: stubborn, retry: {attempts: 3, backoff: 1ms}}\n";
 
@@ -75,13 +76,26 @@ static void stubborn(struct weir_call *call, void *context)
     }
 }
 
-static const struct weir_handler handlers[] = {
-    {"echo", echo, &folder}, {"slow", slow, NULL}, {"silent", silent, NULL}, {"stubborn", stubborn, NULL}};
+static struct weir_call *deferred;
+
+static void later(struct weir_call *call, void *context)
+{
+    (void)context;
+    weir_call_defer(call);
+    deferred = call;
+    calls++;
+}
+
+static const struct weir_handler handlers[] = {{"echo", echo, &folder},
+                                               {"slow", slow, NULL},
+                                               {"silent", silent, NULL},
+                                               {"stubborn", stubborn, NULL},
+                                               {"later", later, NULL}};
 
 static int set_up(void **state)
 {
     (void)state;
-    static const char *const workflows[] = {workflow, slow_workflow, silent_workflow, stubborn_workflow};
+    static const char *const workflows[] = {workflow, slow_workflow, silent_workflow, stubborn_workflow, later_workflow};
     char path[300];
     calls = 0;
     cancelled_calls = 0;
@@ -116,7 +130,7 @@ static int tear_down(void **state)
 
 static void open_node_with(size_t handler_threads)
 {
-    struct weir_node_options options = {.handlers = handlers, .handler_count = 4, .name = "tested"};
+    struct weir_node_options options = {.handlers = handlers, .handler_count = 5, .name = "tested"};
     options.handler_threads = handler_threads;
     options.poll_interval_us = 3600 * SECOND_US; /* what starts in a test was started by a wake-up */
     enum weir_status status = weir_node_open(weir, &options, &node, &error);
@@ -246,6 +260,24 @@ static void an_idle_stepped_node_asks_for_rest(void **state)
         rests += wait_us < 0 || wait_us > 10000;
     }
     assert_true(rests >= 25); /* not always: its next heartbeat may be near */
+}
+
+/* The stop waits ten seconds for the call after it was cancelled. */
+static void the_stop_of_a_stepped_node_reports_a_call_that_goes_on(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    bool graceful = true;
+    int64_t wait_us = 0;
+    open_node();
+    enqueue("later", id);
+    while (calls == 0) {
+        assert_int_equal(weir_node_step(node, &wait_us, &error), WEIR_OK);
+    }
+    enum weir_status status = weir_node_stop(node, 0, &graceful, &error);
+    weir_done(deferred, NULL); /* weir_node_close() waits for it */
+    assert_int_equal(status, WEIR_TIMED_OUT);
+    assert_non_null(strstr(error.message, "go on after their cancellation"));
 }
 
 static void run_sql(sqlite3 *database, const char *sql)
@@ -510,6 +542,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(handlers_run_on_the_nodes_threads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_more_handlers_run_at_once_than_there_are_threads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_node_can_be_stepped_in_the_callers_loop, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_stop_of_a_stepped_node_reports_a_call_that_goes_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_idle_stepped_node_asks_for_rest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_commit_in_the_callers_transaction_wakes_the_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_answer_of_a_handler_is_on_record, set_up, tear_down),
