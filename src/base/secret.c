@@ -28,8 +28,6 @@
 
 enum { VARIABLE_NAME_SIZE = sizeof VARIABLE_PREFIX + SECRET_NAME_MAX };
 
-extern char **environ;
-
 bool secret_name_is_valid(const char *name)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";

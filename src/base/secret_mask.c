@@ -119,7 +119,7 @@ enum weir_status secret_mask_open(struct secret_mask *mask, const struct secret 
 void secret_mask_close(struct secret_mask *mask)
 {
     INVARIANT(mask != NULL);
-    for (size_t i = 0; i < mask->count; i++) {
+    for (size_t i = 0; mask->needles != NULL && i < mask->count; i++) {
         explicit_bzero(mask->needles[i].bytes, mask->needles[i].length);
         free(mask->needles[i].bytes);
     }
