@@ -129,11 +129,17 @@ void secret_mask_close(struct secret_mask *mask)
 
 /* --- text --- */
 
+/* Whether a needle begins with the first two of these bytes. */
+static bool pair_begins_needle(const struct secret_mask *mask, const char *at)
+{
+    unsigned start = (unsigned)(unsigned char)at[0] << 8 | (unsigned char)at[1];
+    return (mask->starts[start / 8] & 1U << start % 8) != 0;
+}
+
 /* The bytes of the longest needle that begins here; 0: none does. */
 static size_t match_needle(const struct secret_mask *mask, const char *at, size_t left)
 {
-    unsigned start = left < 2 ? 0 : (unsigned)(unsigned char)at[0] << 8 | (unsigned char)at[1];
-    if (left < 2 || (mask->starts[start / 8] & 1U << start % 8) == 0) {
+    if (left < 2 || !pair_begins_needle(mask, at)) {
         return 0;
     }
     for (size_t i = 0; i < mask->count; i++) {
@@ -208,8 +214,7 @@ static size_t count_settled(const struct secret_mask *mask, const char *bytes, s
     size_t at = 0;
     while (at < length) {
         size_t left = length - at;
-        unsigned start = left < 2 ? 0 : (unsigned)(unsigned char)bytes[at] << 8 | (unsigned char)bytes[at + 1];
-        bool may_begin = left < 2 || (mask->starts[start / 8] & 1U << start % 8) != 0;
+        bool may_begin = left < 2 || pair_begins_needle(mask, bytes + at);
         if (may_begin && begins_needle(mask, bytes + at, left)) {
             return at;
         }

@@ -117,7 +117,7 @@ struct report {
 struct report *report_new(enum report_kind kind, const char *id, int64_t fence);
 void report_free(struct report *report);
 
-/* What the program or the handler of an attempt wrote. Strings are borrowed for the call. */
+/* Output that the program or the handler of an attempt wrote. Strings are borrowed for the call. */
 struct engine_output {
     const char *execution_id;
     const char *step;

@@ -8,35 +8,21 @@ import json
 import subprocess
 import sys
 
+from dev_node import publish_program, start_dev_node
 from harness import UUID, assert_error, run_tests
 from waiting import wait_for
 
 
-def _start_node(weir, *words):
-    node = weir.spawn('dev', *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def is_up():
-        assert node.poll() is None
-        return any(row['state'] == 'alive' for row in weir.items('node', 'list'))
-    wait_for('the coming up of the node', is_up)
-    return node
-
-
-def _publish(weir, name, program):
-    weir.write('w.json', json.dumps({'name': name, 'steps': {'only': {'exec': ['sh', '-c', program]}}}))
-    weir.good('workflow', 'apply', 'w.json', '-q')
-
-
 def enqueue_with_wait_prints_the_end_and_the_result(weir):
     weir.make_store()
-    _publish(weir, 'good', 'printf \'{"id": 7}\'')
-    _publish(weir, 'silent', ':')
-    _publish(weir, 'large', 'printf "%5000s" x')
+    publish_program(weir, 'good', 'printf \'{"id": 7}\'')
+    publish_program(weir, 'silent', ':')
+    publish_program(weir, 'large', 'printf "%5000s" x')
     waits = ('--wait', '--timeout', '45s')
     late = weir.run('enqueue', '-w', 'acme', 'good', '--wait', '--timeout', '0', '--json')
     assert late.code == 7 and UUID.match(late.json()['id']) and late.json()['status'] == 'PENDING', repr(late)
     assert 'result' not in late.json(), repr(late)
-    _start_node(weir)
+    start_dev_node(weir)
     first = weir.good('enqueue', '-w', 'acme', 'good', *waits, '--json', '-k', 'once').json()
     id = first.pop('id')
     assert first == {'status': 'COMPLETED', 'duplicate': False, 'warnings': [], 'error_code': None, 'error': None,
@@ -54,8 +40,8 @@ def enqueue_with_wait_prints_the_end_and_the_result(weir):
 
 def a_failed_end_is_printed_as_json_with_its_error(weir):
     weir.make_store()
-    _publish(weir, 'bad', 'echo "it broke" >&2; exit 3')
-    _start_node(weir)
+    publish_program(weir, 'bad', 'echo "it broke" >&2; exit 3')
+    start_dev_node(weir)
     failed = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '45s', '--json')
     assert failed.code == 1 and failed.json()['status'] == 'FAILED' and failed.json()['result'] is None, repr(failed)
     assert failed.json()['error_code'] == 'exit_3' and 'it broke' in failed.json()['error'], repr(failed)
@@ -63,8 +49,8 @@ def a_failed_end_is_printed_as_json_with_its_error(weir):
 
 def a_cancel_of_running_work_is_reported_as_a_request(weir):
     weir.make_store()
-    _publish(weir, 'slow', 'exec sleep 60')
-    _start_node(weir)
+    publish_program(weir, 'slow', 'exec sleep 60')
+    start_dev_node(weir)
     runs = [weir.enqueue('-w', 'acme', 'slow') for _ in range(2)]
     waits = weir.enqueue('-w', 'acme', 'slow', '--at', '+1h')
     for id in runs:
@@ -102,8 +88,8 @@ def help_in_json_is_of_the_asked_command(weir):
 
 def lines_of_an_error_stay_words_apart(weir):
     weir.make_store()
-    _publish(weir, 'bad', 'printf "first\nsecond\n" >&2; exit 3')
-    _start_node(weir)
+    publish_program(weir, 'bad', 'printf "first\nsecond\n" >&2; exit 3')
+    start_dev_node(weir)
     failed = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '45s')
     assert 'first second' in failed.err, repr(failed)
     shown = weir.good('show', failed.out.strip()).out
@@ -126,12 +112,12 @@ def the_last_execution_needs_no_id(weir):
 
 def why_answers_for_a_workspace(weir):
     weir.make_store()
-    _publish(weir, 'slow', 'exec sleep 60')
-    _publish(weir, 'bad', 'exit 3')
+    publish_program(weir, 'slow', 'exec sleep 60')
+    publish_program(weir, 'bad', 'exit 3')
     assert_error(weir.run('why', '-w', 'tniy'), 3, 'workspace_not_found', 'tiny')
     assert_error(weir.run('why'), 2, 'invalid_argument', '--workspace')
     assert_error(weir.run('why', 'tiny', '-w', 'tiny'), 2, 'invalid_argument', 'not both')
-    _start_node(weir)
+    start_dev_node(weir)
     weir.run('enqueue', '-w', 'tiny', 'bad', '--wait', '--timeout', '45s')
     weir.good('enqueue', '-w', 'tiny', 'hello', '--wait', '--timeout', '45s')
     ids = [weir.enqueue('-w', 'tiny', 'slow') for _ in range(3)]
@@ -190,8 +176,8 @@ def the_event_of_a_start_has_no_code_of_the_end(weir):
 
 def a_node_that_holds_nothing_any_more_is_drained(weir):
     weir.make_store()
-    _publish(weir, 'slow', 'while [ ! -e "%s" ]; do sleep 0.05; done' % weir.path('go'))
-    _start_node(weir)
+    publish_program(weir, 'slow', 'while [ ! -e "%s" ]; do sleep 0.05; done' % weir.path('go'))
+    start_dev_node(weir)
     id = weir.enqueue('-w', 'acme', 'slow')
     wait_for('the start', lambda: weir.good('show', id, '--json').json()['status'] == 'DISPATCHED')
     name = weir.items('node', 'list')[0]['name']

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 
+from dev_node import publish_program, start_dev_node
 from harness import UUID, assert_error, catches, run_tests
 from waiting import SHORT, wait_for
 
@@ -730,26 +731,11 @@ def the_output_of_config_show_reads_back_as_the_same_settings(weir):
 
 # --- with a node ---
 
-def _start_node(weir, *words):
-    node = weir.spawn('dev', *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def is_up():
-        assert node.poll() is None
-        return any(row['state'] == 'alive' for row in weir.items('node', 'list'))
-    wait_for('the coming up of the node', is_up)
-    return node
-
-
-def _publish(weir, name, program):
-    weir.write('w.json', json.dumps({'name': name, 'steps': {'only': {'exec': ['sh', '-c', program]}}}))
-    weir.good('workflow', 'apply', 'w.json', '-q')
-
-
 def an_execution_runs_and_its_end_is_reported(weir):
     weir.make_store()
-    _publish(weir, 'good', 'printf \'{"id": 7}\'')
-    _publish(weir, 'bad', 'echo "it broke" >&2; exit 3')
-    _start_node(weir)
+    publish_program(weir, 'good', 'printf \'{"id": 7}\'')
+    publish_program(weir, 'bad', 'echo "it broke" >&2; exit 3')
+    start_dev_node(weir)
     fine = weir.good('enqueue', '-w', 'acme', 'good', '--wait', '--timeout', '45s')
     execution = fine.out.strip()
     assert UUID.match(execution) and 'COMPLETED' in fine.err
@@ -786,7 +772,7 @@ def a_step_that_failed_is_shown_with_every_attempt(weir):
         'exec': ['sh', '-c', 'test "$WEIR_ATTEMPT" = 3 || { echo "no answer" >&2; exit "$WEIR_ATTEMPT"; }'],
         'retry': {'attempts': 3, 'backoff': '1ms'}}}}))
     weir.good('workflow', 'apply', 'w.json', '-q')
-    _start_node(weir)
+    start_dev_node(weir)
     execution = weir.good('enqueue', '-w', 'acme', 'third', '--wait', '--timeout', '45s').out.strip()
     shown, events, story = _story(weir, execution)
     assert story == [('enqueue', None, ''), ('claim', None, ''),
@@ -811,8 +797,8 @@ def a_step_that_failed_is_shown_with_every_attempt(weir):
 
 def a_step_that_died_with_its_node_is_shown_as_interrupted(weir):
     weir.make_store()
-    _publish(weir, 'once', 'test "$WEIR_ATTEMPT" = 2 || sleep 600')
-    first = _start_node(weir)
+    publish_program(weir, 'once', 'test "$WEIR_ATTEMPT" = 2 || sleep 600')
+    first = start_dev_node(weir)
     execution = weir.enqueue('-w', 'acme', 'once')
 
     def runs():
@@ -836,8 +822,8 @@ def a_step_that_died_with_its_node_is_shown_as_interrupted(weir):
 
 def a_full_workspace_is_explained_and_running_work_is_cancelled(weir):
     weir.make_store()
-    _publish(weir, 'slow', 'exec sleep 60')
-    _start_node(weir)
+    publish_program(weir, 'slow', 'exec sleep 60')
+    start_dev_node(weir)
     running, waiting = weir.enqueue('-w', 'tiny', 'slow'), weir.enqueue('-w', 'tiny', 'slow')
     wait_for('the start', lambda: weir.good('show', running, '--json').json()['status'] == 'DISPATCHED')
     why = weir.good('why', waiting, '--json').json()
@@ -853,7 +839,7 @@ def a_full_workspace_is_explained_and_running_work_is_cancelled(weir):
 
 def nodes_are_listed_paused_and_resumed(weir):
     weir.make_store()
-    node = _start_node(weir)
+    node = start_dev_node(weir)
     name = weir.items('node', 'list')[0]['name']
     assert name in weir.good('node', 'list').out
     weir.good('node', 'pause', name, '--dry-run')
@@ -872,13 +858,13 @@ def nodes_are_listed_paused_and_resumed(weir):
 
 def a_stopped_node_is_not_shown_as_running_executions(weir):
     weir.make_store()
-    node = _start_node(weir)
-    _publish(weir, 'slow', 'exec sleep 60')
+    node = start_dev_node(weir)
+    publish_program(weir, 'slow', 'exec sleep 60')
     execution = weir.enqueue('-w', 'acme', 'slow')
     wait_for('a heartbeat that tells of it', lambda: weir.items('node', 'list')[0]['running'] == 1)
     node.kill()
     node.wait()
-    other = _start_node(weir)
+    other = start_dev_node(weir)
 
     def states():
         return sorted(row['state'] for row in weir.items('node', 'list', '--all'))

@@ -1,4 +1,4 @@
-/* What `weir why`, `status`, `doctor` and `enqueue` print about handlers that no live node has. One thread. */
+/* The sentences of `weir why`, `status`, `doctor` and `enqueue` about handlers that no live node has. One thread. */
 #ifndef WEIR_CLI_VERBS_NO_WORKER_H
 #define WEIR_CLI_VERBS_NO_WORKER_H
 
