@@ -249,7 +249,8 @@ static enum weir_status refuse_anchor_and_tag(struct yaml_reader *reader, const 
 }
 
 /* A scalar comes as the pieces between its escapes and folds. fy_token_get_text() joins them, but up to version 0.9 of the
- * library it loses memory when there are more than eight. No token: an empty value. false: the memory is used up.
+ * library it loses memory when there are more than eight. No token: an empty value. A block of which only spaces without a
+ * newline come before the end of the file is empty, though the library reports a failure. false: the memory is used up.
  */
 static bool scalar_length(struct fy_token *token, size_t *ret_length)
 {
@@ -264,7 +265,8 @@ static bool scalar_length(struct fy_token *token, size_t *ret_length)
         *ret_length += piece->len;
     }
     fy_token_iter_destroy(pieces);
-    return failure == 0;
+    enum fy_scalar_style style = fy_token_scalar_style(token);
+    return failure == 0 || (*ret_length == 0 && (style == FYSS_LITERAL || style == FYSS_FOLDED));
 }
 
 /* A copy with a zero byte at its end; NULL: the memory is used up. */

@@ -60,6 +60,19 @@ static void a_scalar_of_many_pieces_is_whole(void **state)
     assert_string_equal(map->values[2]->text, "");
 }
 
+/* The library reports a failure for one that ends with the file, after a space. */
+static void a_block_without_a_line_is_empty(void **state)
+{
+    (void)state;
+    static const char *const blocks[] = {"a: |",     "a: |\n",      "a: |\n ",        "a: >\n ",
+                                         "a: |2\n ", "a: |-\n\n  ", "a: |\n \nb: c\n"};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        const struct yaml_node *map = read_fine(blocks[i]);
+        assert_string_equal(map->values[0]->text, "");
+        assert_int_equal(map->values[0]->length, 0);
+    }
+}
+
 static void plain_scalars_follow_the_core_schema(void **state)
 {
     (void)state;
@@ -255,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_scalar_of_many_pieces_is_whole),
+        TEST(a_block_without_a_line_is_empty),
         TEST(plain_scalars_follow_the_core_schema),
         TEST(nodes_know_line_and_column),
         TEST(json_is_read_as_well),
