@@ -167,6 +167,48 @@ def test_sigterm_awaits_twenty_running_functions(on_both):
     assert len(on_both.journal('end')) == 20
 
 
+SIGNAL_AT_EVERY_LINE = """
+import faulthandler, os, signal, sys
+import weir
+import weir.worker
+from weir.worker import Worker
+
+weir.worker.CHECK_MS = 1
+
+@weir.workflow(name='nothing')
+def nothing(): pass
+
+class Signalled(Worker):
+    def start(self):
+        self.lines = 0
+        sys._getframe(1).f_trace = self.trace
+        sys.settrace(self.trace)
+
+    def trace(self, frame, event, argument):
+        self.lines += event == 'line'
+        if event == 'line' and self.lines == self.place:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return self.trace
+
+    def check(self):
+        pass
+
+    def stop(self, grace=None):
+        sys.settrace(None)
+        return True
+
+worker = Signalled()
+for worker.place in range(1, 60):
+    faulthandler.dump_traceback_later(20, exit=True)
+    worker.run()
+"""
+
+
+def test_a_signal_ends_the_worker_wherever_it_comes(scene):
+    program = scene.program(SIGNAL_AT_EVERY_LINE)
+    assert program.wait(120) == 0, scene.log(program)
+
+
 def test_a_function_that_never_ends_does_not_keep_its_worker(on_both):
     worker = on_both.worker('--grace', '0.2s')
     ids = [on_both.enqueue('endless'), on_both.enqueue('endless-async')]

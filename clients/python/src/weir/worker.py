@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import logging
 import os
+import select
 import signal
 import threading
 import weakref
@@ -20,6 +21,7 @@ from weir.store import Store
 
 log = logging.getLogger('weir')
 THREADS_MOST = 16
+CHECK_MS = 500
 SUPERVISOR = 'WEIR_WORKER_SUPERVISOR'
 
 
@@ -135,25 +137,33 @@ class Worker:
     def run(self) -> bool:
         """In the main thread, until SIGTERM or SIGINT; a second signal ends at once. Returns whether it ended gracefully,
         raises an Error when the node cannot go on."""
-        wanted = threading.Event()
+        wanted: list[int] = []
+        # Not an Event: the signal may come inside of its wait(), which holds the lock that set() takes.
+        woken, waker = os.pipe()
+        sleep = select.poll()
+        sleep.register(woken, select.POLLIN)
         supervised = os.environ.get(SUPERVISOR)  # its end is this one's
 
         def end(number: int, frame: object) -> None:
-            if wanted.is_set():
+            if wanted:
                 os._exit(128 + number)
-            wanted.set()
+            wanted.append(number)
+            os.write(waker, b'.')
 
         before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             self.start()
-            while not wanted.wait(0.5) and not (supervised and os.getppid() != int(supervised)):
+            while not wanted and not (supervised and os.getppid() != int(supervised)):
                 self.check()
+                sleep.poll(CHECK_MS)
             log.info('the worker takes nothing more and awaits what runs, for %g s at most', self._grace_us / 1e6)
             return self.stop()
         finally:
             self.stop(0)
             for number, handler in before.items():
                 signal.signal(number, handler)
+            os.close(woken)
+            os.close(waker)
 
     def check(self) -> None:
         """Raises an Error when the node cannot go on, for example because it has lost its lease."""
