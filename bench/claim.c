@@ -135,6 +135,7 @@ static void open_scene(struct bench *bench, struct scene *scene, const char *nam
                                 .capacity = 1000000,
                                 .lease_us = 3600000000};
     BENCH_OK(store_node_start(scene->store, &node, &scene->node_id, &fault), &fault);
+    fixture_offer_handlers(scene->store, scene->node_id);
     BENCH_OK(claimer_open(scene->store, scene->node_id, &scene->claimer, &fault), &fault);
 }
 

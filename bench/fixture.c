@@ -189,9 +189,15 @@ void fixture_engine(struct fixture_node *node, weir_handler_function *handler, v
     BENCH_OK(in_process_open(&options, &node->engine, &fault), &fault);
 }
 
+void fixture_offer_handlers(struct store *store, int64_t node_id)
+{
+    bool more = false;
+    BENCH_OK(store_node_handlers(store, node_id, &(struct node_handlers){.names = "[\"noop\"]"}, &more, &fault), &fault);
+}
+
 void fixture_start(struct fixture_node *node, struct store *store)
 {
-    struct node_settings settings = {.name = "bench"};
+    struct node_settings settings = {.name = "bench", .handlers = "[\"noop\"]"};
     BENCH_OK(node_open(store, node->engine, NULL, &settings, &node->node, &fault), &fault);
     BENCH_OK(node_run_threads(node->node, &fault), &fault);
 }

@@ -32,6 +32,8 @@ struct fixture_node {
     struct engine *engine;
     struct node *node;
 };
+/* The node has the handlers of the definitions here, for a node without fixture_engine(). */
+void fixture_offer_handlers(struct store *store, int64_t node_id);
 /* Forks the keeper, so it must come before anything that starts threads. */
 void fixture_engine(struct fixture_node *node, weir_handler_function *handler, void *context);
 void fixture_start(struct fixture_node *node, struct store *store);

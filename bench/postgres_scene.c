@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "fixture.h"
 
 #define ASK_SECONDS 0.005
 
@@ -165,6 +166,7 @@ int64_t postgres_scene_node(const struct postgres_scene *scene)
                                 .lease_us = 3600000000};
     int64_t node_id = 0;
     BENCH_OK(store_node_start(scene->store, &node, &node_id, &fault), &fault);
+    fixture_offer_handlers(scene->store, node_id);
     return node_id;
 }
 

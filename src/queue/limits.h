@@ -55,9 +55,9 @@ enum {
 };
 #define RETRY_BACKOFF_US (1 * MICROSECONDS_PER_SECOND) /* before the second start; doubles */
 #define RETRY_BACKOFF_MAX_US (300 * MICROSECONDS_PER_SECOND)
-#define WORKER_ELSEWHERE_US (10 * MICROSECONDS_PER_SECOND) /* at most, for an item that another node can run */
-#define OFFER_AGAIN_US (60 * MICROSECONDS_PER_SECOND)    /* a node looks this often for items that wait for its handlers */
-#define DEFERRAL_MAX_US (3600 * MICROSECONDS_PER_SECOND) /* an item that no node can run is tried at least this often */
+#define WORKER_ELSEWHERE_US (1 * MICROSECONDS_PER_SECOND) /* at most, for an item that another node can run */
+#define OFFER_AGAIN_US (60 * MICROSECONDS_PER_SECOND)     /* a node looks this often for items that wait for its handlers */
+#define DEFERRAL_MAX_US (3600 * MICROSECONDS_PER_SECOND)  /* an item that no node can run is tried at least this often */
 
 /* --- times --- */
 #define POLL_INTERVAL_US (5 * MICROSECONDS_PER_SECOND) /* jittered; the base under wake-ups */

@@ -19,21 +19,22 @@
  *   4. In each pool suspects are assigned first, and nodes for items in quarantine are closed (suspects_place()). The other
  *      handed-over items follow. All of them hold their slots already, so no limit and no pause stops them. A slot
  *      that waits for a node is lost for its workspace.
- *   5. Then the pools take turns, one item each, until the set is full or no pool has both a lane and a node. Pools share
- *      the slots of workspaces: one item each keeps the first pool from taking all slots.
- *   6. The lane at the top of HEAP_SERVE has the turn: the smallest pass (stride scheduling: Waldspurger and Weihl, 1995).
- *      lane_place() keeps a lane out of this heap while its workspace is unknown, paused or full.
+ *   5. Then the shares take turns, one item each, until the set is full or no share has both a lane and a node. Shares have
+ *      the slots of workspaces in common: one item each keeps the first share from taking all slots.
+ *   6. The lane at the top of HEAP_SERVE has the turn, of all demands of the share: the smallest pass (stride scheduling:
+ * Waldspurger and Weihl, 1995). lane_place() keeps a lane out of this heap while its workspace is unknown, paused or full.
  *   7. choose_node() takes the own node while it has free capacity, else the node with the most. A quarter of the capacity
  *      of a node goes to it in a row, because each node that gets any item is woken.
  *   8. take_turn() takes the slot in memory before the assignment is sent, so memory never holds less than the store.
  *      It adds STRIDE_ONE / weight to the pass of the lane. When the workspace is full then, its lanes leave the heaps.
  *
- *   lane heaps (pass, lane_id)        nodes of the pool                    set
+ *   lane heaps (pass, lane_id)        nodes with the handlers              set
  *     [7 w3][9 w1][9 w8] ...   --->   own: 4 free   b: 9 free     --->    item of w3, own node
  *
  * Facts that change the books: scheduler_facts.c. Where a lane waits: scheduler_lanes.c. Order: scheduler_heap.c.
- * Suspects: scheduler_suspects.c. At a takeover the caller clears the memory, takes a new epoch and learns all facts from
- * one snapshot. Slots that the former scheduler took are held rows then, so they arrive as FACT_HELD.
+ * Handlers: scheduler_demands.c. Suspects: scheduler_suspects.c. At a takeover the caller clears the memory, takes a new
+ * epoch and learns all facts from one snapshot. Slots that the former scheduler took are held rows then, so they arrive as
+ * FACT_HELD.
  *
  * Nothing here may hand out a slot that a limit does not have, or return one without proof that its row is not held.
  */
@@ -53,6 +54,8 @@ static void init_tables(struct scheduler *scheduler)
     table_init(&scheduler->lanes, sizeof(struct lane), &scheduler->bytes);
     table_init(&scheduler->workspaces, sizeof(struct workspace), &scheduler->bytes);
     table_init(&scheduler->pools, sizeof(struct pool), &scheduler->bytes);
+    table_init(&scheduler->shares, sizeof(struct share), &scheduler->bytes);
+    table_init(&scheduler->demands, sizeof(struct demand), &scheduler->bytes);
     table_init(&scheduler->nodes, sizeof(struct node), &scheduler->bytes);
     table_init(&scheduler->handed_queues, sizeof(struct handed_queue), &scheduler->bytes);
     table_init(&scheduler->handed_over, sizeof(struct handed_item), &scheduler->bytes);
@@ -81,15 +84,21 @@ static void free_objects(struct scheduler *scheduler)
          lane = table_from(&scheduler->lanes, lane->entry.self + 1)) {
         free(lane->heads);
     }
-    for (struct pool *pool = table_from(&scheduler->pools, 1); pool != NULL;
-         pool = table_from(&scheduler->pools, pool->entry.self + 1)) {
-        free(pool->heaps[HEAP_SERVE].lanes);
-        free(pool->heaps[HEAP_READ].lanes);
+    for (struct demand *demand = table_from(&scheduler->demands, 1); demand != NULL;
+         demand = table_from(&scheduler->demands, demand->entry.self + 1)) {
+        free(demand->heaps[HEAP_SERVE].lanes);
+        free(demand->heaps[HEAP_READ].lanes);
+    }
+    for (struct node *node = table_from(&scheduler->nodes, 1); node != NULL;
+         node = table_from(&scheduler->nodes, node->entry.self + 1)) {
+        free(node->handler_sets);
     }
     free(scheduler->pool_order);
     table_clear(&scheduler->lanes);
     table_clear(&scheduler->workspaces);
     table_clear(&scheduler->pools);
+    table_clear(&scheduler->shares);
+    table_clear(&scheduler->demands);
     table_clear(&scheduler->nodes);
     table_clear(&scheduler->handed_queues);
     table_clear(&scheduler->handed_over);
@@ -117,38 +126,15 @@ void scheduler_clear(struct scheduler *scheduler)
 
 /* --- nodes --- */
 
-static bool pool_has_free_capacity(const struct scheduler *scheduler, const struct pool *pool)
-{
-    for (const struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
-         node = next_node(scheduler, node->of_pool.after)) {
-        if (node_free_capacity(node) > 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* True also when every node is full at present. */
-static bool pool_has_working_node(const struct scheduler *scheduler, const struct pool *pool)
-{
-    for (const struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
-         node = next_node(scheduler, node->of_pool.after)) {
-        if (node_works(node)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The own node while it has free capacity, because no other node has to be woken. Else the node with the most; a tie goes
  * to the smaller id. Linear in the nodes of the pool, which are few. */
-static struct node *best_node(const struct scheduler *scheduler, const struct pool *pool, int64_t target_id)
+static struct node *best_node(const struct scheduler *scheduler, const struct pool *pool, struct need need)
 {
     struct node *best = NULL;
     for (struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
          node = next_node(scheduler, node->of_pool.after)) {
         int64_t free_capacity = node_free_capacity(node);
-        if (free_capacity == 0 || !node_has_target(node, target_id)) {
+        if (free_capacity == 0 || !node_fits(node, need)) {
             continue;
         }
         if (node->entry.key == scheduler->own_node_id) {
@@ -164,19 +150,21 @@ static struct node *best_node(const struct scheduler *scheduler, const struct po
 
 /* A node gets a chunk of items in a row. Each node that gets any item is woken, reads its inbox and records its ends in
  * transactions of its own, so fewer nodes cost less. The chunk ends when it is used up, or when its node is full or does
- * not fit the target; then best_node() chooses the next one. */
-static struct node *choose_node(const struct scheduler *scheduler, struct pool *pool, int64_t target_id)
+ * not fit the need; then best_node() chooses the next one. A chunk ends with its call of scheduler_assign(). */
+static struct node *choose_node(const struct scheduler *scheduler, struct demand *demand, struct need need)
 {
-    struct node *node = pool->chunk_left == 0 ? NULL : table_find(&scheduler->nodes, pool->chunk_node_id);
-    if (node == NULL || node_free_capacity(node) == 0 || !node_has_target(node, target_id)) {
-        node = best_node(scheduler, pool, target_id);
+    bool has_chunk = demand->chunk_left > 0 && demand->chunk_call == scheduler->call;
+    struct node *node = has_chunk ? table_find(&scheduler->nodes, demand->chunk_node_id) : NULL;
+    if (node == NULL || node_free_capacity(node) == 0 || !node_fits(node, need)) {
+        node = best_node(scheduler, table_at(&scheduler->pools, demand->pool), need);
         if (node == NULL) {
             return NULL;
         }
-        pool->chunk_node_id = node->entry.key;
-        pool->chunk_left = node->capacity < NODE_CHUNK_PART ? 1 : node->capacity / NODE_CHUNK_PART;
+        demand->chunk_call = scheduler->call;
+        demand->chunk_node_id = node->entry.key;
+        demand->chunk_left = node->capacity < NODE_CHUNK_PART ? 1 : node->capacity / NODE_CHUNK_PART;
     }
-    pool->chunk_left--;
+    demand->chunk_left--;
     return node;
 }
 
@@ -216,15 +204,21 @@ struct handed_item *handed_find(const struct scheduler *scheduler, const uint8_t
 
 static const size_t handed_link = offsetof(struct handed_item, link);
 
-struct handed_queue *handed_queue_get(struct scheduler *scheduler, struct pool *pool, int64_t target_id)
+struct handed_queue *handed_queue_get(struct scheduler *scheduler, int64_t lane_id, int64_t target_id)
 {
-    int64_t key = lane_id_of(pool->entry.key, target_id);
+    const struct demand *demand = demand_get(scheduler, lane_id);
+    if (demand == NULL) {
+        return NULL;
+    }
+    int64_t key = (int64_t)((uint64_t)demand->entry.key << LANE_DEMAND_BIT | (uint64_t)target_id);
     struct handed_queue *queue = table_find(&scheduler->handed_queues, key);
     if (queue == NULL) {
         queue = table_add(&scheduler->handed_queues, key);
         if (queue != NULL) {
-            queue->pool = pool->entry.self;
-            queue->target_id = target_id;
+            struct pool *pool = table_at(&scheduler->pools, demand->pool);
+            queue->pool = demand->pool;
+            queue->demand = demand->entry.self;
+            queue->need = (struct need){.target_id = target_id, .handler_set = demand->handler_set};
             list_append(&scheduler->handed_queues, &pool->handed_queues, offsetof(struct handed_queue, of_pool),
                         queue->entry.self);
         }
@@ -240,7 +234,7 @@ void handed_append(struct scheduler *scheduler, struct handed_item *item)
 }
 
 /* The item that has waited longest among those for which a node has free capacity, or NULL. Only the first item of each
- * target's queue can be it, so the cost is the number of targets. */
+ * queue can be it, so the cost is the number of demands and targets. */
 static struct handed_item *next_handed_over(const struct scheduler *scheduler, const struct pool *pool)
 {
     struct handed_item *best = NULL;
@@ -248,7 +242,7 @@ static struct handed_item *next_handed_over(const struct scheduler *scheduler, c
         const struct handed_queue *queue = table_at(&scheduler->handed_queues, index);
         struct handed_item *item = queue->items.first == 0 ? NULL : table_at(&scheduler->handed_over, queue->items.first);
         if (item != NULL && (best == NULL || item->order < best->order) &&
-            best_node(scheduler, pool, queue->target_id) != NULL) {
+            best_node(scheduler, pool, queue->need) != NULL) {
             best = item;
         }
         index = queue->of_pool.after;
@@ -267,8 +261,8 @@ static size_t assign_handed_over(struct scheduler *scheduler, struct pool *pool,
             break;
         }
         struct handed_queue *queue = table_at(&scheduler->handed_queues, item->queue);
-        struct node *node = choose_node(scheduler, pool, queue->target_id);
-        INVARIANT(node != NULL && node_has_target(node, queue->target_id));
+        struct node *node = choose_node(scheduler, next_demand(scheduler, queue->demand), queue->need);
+        INVARIANT(node != NULL && node_fits(node, queue->need));
         handed_assign(scheduler, item, node, &assignments[count++]);
     }
     return count;
@@ -376,22 +370,23 @@ static bool pool_runs(const struct scheduler *scheduler, const struct pool *pool
     return !scheduler->queue_paused && !pool->paused;
 }
 
-/* The lane to read next, or NULL. With free capacity it is the first lane of HEAP_READ. While all nodes are full, a lane is
- * read only if it has the next turn, or if a served turn has earned a read ahead. So windows are filled while nodes are
- * busy, and 100,000 lanes are not read in advance. */
-static struct lane *lane_to_read(const struct scheduler *scheduler, const struct pool *pool, bool *ret_is_ahead)
+/* The lane of the demand to read next, or NULL. With free capacity it is the first lane of HEAP_READ. While all nodes are
+ * full, a lane is read only if it has the next turn, or if a served turn has earned a read ahead. So windows are filled
+ * while nodes are busy, and 100,000 lanes are not read in advance. */
+static struct lane *lane_to_read(const struct scheduler *scheduler, const struct share *share, const struct demand *demand,
+                                 bool *ret_is_ahead)
 {
-    struct lane *lane = heap_top(scheduler, pool, HEAP_READ);
+    struct lane *lane = heap_top(scheduler, demand, HEAP_READ);
     *ret_is_ahead = false;
-    if (lane == NULL || !pool_runs(scheduler, pool) || !pool_has_working_node(scheduler, pool)) {
+    if (lane == NULL || !demand_has_node(scheduler, demand, true)) {
         return NULL;
     }
-    const struct lane *served = heap_top(scheduler, pool, HEAP_SERVE);
-    if (pool_has_free_capacity(scheduler, pool) || served == NULL || served == lane || lane_goes_before(lane, served)) {
+    const struct lane *served = heap_top(scheduler, demand, HEAP_SERVE);
+    if (served == NULL || served == lane || lane_goes_before(lane, served) || demand_has_node(scheduler, demand, false)) {
         return lane;
     }
     *ret_is_ahead = true;
-    return pool->read_ahead > 0 ? lane : NULL;
+    return share->read_ahead > 0 ? lane : NULL;
 }
 
 /* Fills one request: as many heads as the lane reads at a time and its window can take. A lane with a filled window is
@@ -430,6 +425,26 @@ static size_t request_orphans(struct scheduler *scheduler, struct lane_read *rea
     return count;
 }
 
+/* At most one lane of each demand. */
+static size_t request_of_pool(struct scheduler *scheduler, struct pool *pool, struct lane_read *reads, size_t most)
+{
+    size_t count = 0;
+    if (!pool_runs(scheduler, pool)) {
+        return 0;
+    }
+    for (struct demand *demand = next_demand(scheduler, pool->demands.first); demand != NULL && count < most;
+         demand = next_demand(scheduler, demand->of_pool.after)) {
+        struct share *share = table_at(&scheduler->shares, demand->share);
+        bool is_ahead = false;
+        struct lane *lane = lane_to_read(scheduler, share, demand, &is_ahead);
+        if (lane != NULL) {
+            share->read_ahead -= is_ahead ? 1 : 0;
+            request_heads(scheduler, lane, &reads[count++]);
+        }
+    }
+    return count;
+}
+
 size_t scheduler_request_reads(struct scheduler *scheduler, int64_t now_us, struct lane_read *reads, size_t most)
 {
     INVARIANT(scheduler != NULL && (reads != NULL || most == 0));
@@ -441,17 +456,10 @@ size_t scheduler_request_reads(struct scheduler *scheduler, int64_t now_us, stru
     passes_settle(scheduler);
     lanes_forget_idle(scheduler);
     size_t count = request_orphans(scheduler, reads, most);
-    for (bool goes_on = true; goes_on && count < most;) {
-        goes_on = false;
-        for (size_t i = 0; i < scheduler->pools.count && count < most; i++) {
-            struct pool *pool = pool_in_order(scheduler, scheduler->call + i);
-            bool is_ahead = false;
-            struct lane *lane = lane_to_read(scheduler, pool, &is_ahead);
-            if (lane != NULL) {
-                pool->read_ahead -= is_ahead ? 1 : 0;
-                request_heads(scheduler, lane, &reads[count++]);
-                goes_on = true;
-            }
+    for (size_t before = SIZE_MAX; count < most && count != before;) {
+        before = count;
+        for (size_t i = 0; i < scheduler->pools.count; i++) {
+            count += request_of_pool(scheduler, pool_in_order(scheduler, scheduler->call + i), reads + count, most - count);
         }
     }
     return count;
@@ -459,19 +467,14 @@ size_t scheduler_request_reads(struct scheduler *scheduler, int64_t now_us, stru
 
 /* --- assign --- */
 
-static struct lane *lane_to_serve(const struct scheduler *scheduler, const struct pool *pool)
-{
-    return pool_runs(scheduler, pool) ? heap_top(scheduler, pool, HEAP_SERVE) : NULL;
-}
-
 /* One turn of a lane (steps 6 to 8 of the overview): its first head goes to the node, each of its limits loses a slot, and
- * its pass grows. The pass of the pool is the highest pass served: a lane that comes back starts there. Each turn earns
- * the pool a read ahead. */
+ * its pass grows. The pass of the share is the highest pass served: a lane that comes back starts there. Each turn earns
+ * the share a read ahead. */
 static void take_turn(struct scheduler *scheduler, struct lane *lane, struct node *node, struct assignment *assignment)
 {
     INVARIANT(lane->active && lane->count > 0 && node_free_capacity(node) > 0);
     struct item_limits limits = item_limits_of(scheduler, lane);
-    struct pool *pool = lane_pool(scheduler, lane);
+    struct share *share = lane_share(scheduler, lane);
     const struct schedule_head *head = &lane->heads[lane->first];
     *assignment = (struct assignment){.rank = head->rank, .lane_id = lane->entry.key, .node_id = node->entry.key};
     memcpy(assignment->id, head->id, sizeof assignment->id);
@@ -481,8 +484,8 @@ static void take_turn(struct scheduler *scheduler, struct lane *lane, struct nod
     lane->in_flight++;
     limits_take(scheduler, &limits);
     node->held++;
-    pool->pass = pool->pass < lane->pass ? lane->pass : pool->pass;
-    pool->read_ahead += pool->read_ahead < SCHEDULER_READS_MOST ? 1 : 0;
+    share->pass = share->pass < lane->pass ? lane->pass : share->pass;
+    share->read_ahead += share->read_ahead < SCHEDULER_READS_MOST ? 1 : 0;
     lane_set_pass(scheduler, lane, lane->pass + lane_stride(scheduler, lane));
     if (lane->count == 0 && !lane->is_all) {
         lane_grow_reads(scheduler, lane);
@@ -493,6 +496,27 @@ static void take_turn(struct scheduler *scheduler, struct lane *lane, struct nod
         assignment->others_wait = lane->count > 0 || !lane->is_all;
         workspace_place(scheduler, lane_workspace(scheduler, lane));
     }
+}
+
+/* One item of each share (step 5). */
+static size_t assign_of_pool(struct scheduler *scheduler, const struct pool *pool, struct assignment *assignments,
+                             size_t limit)
+{
+    size_t count = 0;
+    if (!pool_runs(scheduler, pool)) {
+        return 0;
+    }
+    for (const struct share *share = next_share(scheduler, pool->shares.first); share != NULL && count < limit;
+         share = next_share(scheduler, share->of_pool.after)) {
+        struct lane *lane = share_top(scheduler, share);
+        struct demand *demand = lane == NULL ? NULL : lane_demand_of(scheduler, lane);
+        struct need need = {.handler_set = demand == NULL ? 0 : demand->handler_set};
+        struct node *node = demand == NULL ? NULL : choose_node(scheduler, demand, need);
+        if (node != NULL) {
+            take_turn(scheduler, lane, node, &assignments[count++]);
+        }
+    }
+    return count;
 }
 
 size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own_node_id, size_t own_free_capacity,
@@ -506,23 +530,20 @@ size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own
     set_own_node(scheduler, own_node_id, own_free_capacity);
     suspects_count(scheduler, now_us);
     scheduler->call++;
+    for (struct share *share = table_from(&scheduler->shares, 1); share != NULL;
+         share = table_from(&scheduler->shares, share->entry.self + 1)) {
+        share->pass_before = share->pass;
+    }
     for (size_t i = 0; i < pools; i++) {
         struct pool *pool = pool_in_order(scheduler, scheduler->call + i);
-        pool->pass_before = pool->pass;
-        pool->chunk_left = 0;
         count += suspects_place(scheduler, pool, now_us, assignments + count, limit - count);
         count += assign_handed_over(scheduler, pool, assignments + count, limit - count);
     }
-    for (bool goes_on = true; goes_on && count < limit;) {
-        goes_on = false;
-        for (size_t i = 0; i < pools && count < limit; i++) {
-            struct pool *pool = pool_in_order(scheduler, scheduler->call + i);
-            struct lane *lane = lane_to_serve(scheduler, pool);
-            struct node *node = lane == NULL ? NULL : choose_node(scheduler, pool, 0);
-            if (node != NULL) {
-                take_turn(scheduler, lane, node, &assignments[count++]);
-                goes_on = true;
-            }
+    for (size_t before = SIZE_MAX; count < limit && count != before;) {
+        before = count;
+        for (size_t i = 0; i < pools; i++) {
+            count += assign_of_pool(scheduler, pool_in_order(scheduler, scheduler->call + i), assignments + count,
+                                    limit - count);
         }
     }
     scheduler->suspects_changed = count == limit; /* a full set may have left suspects over */
@@ -554,7 +575,7 @@ static void restore_head(struct scheduler *scheduler, struct lane *lane, const s
 }
 
 /* Undoes a turn: the lane gets back its pass, and the limits get back the slot. A workspace that was full is placed again
- * with all its lanes. Lanes of it in other pools come back at the pass of their pool; this one keeps its own pass. */
+ * with all its lanes. Lanes of it in other shares come back at the pass of their share; this one keeps its own pass. */
 static void return_turn(struct scheduler *scheduler, struct lane *lane)
 {
     struct item_limits limits = item_limits_of(scheduler, lane);
@@ -569,7 +590,7 @@ static void return_turn(struct scheduler *scheduler, struct lane *lane)
 }
 
 /* The item of a lane. GONE and LOCKED return the slot. NO_NODE and UNDONE also restore the head, because the item is still
- * the first of its lane. UNDONE restores the pass of the pool as well, as if the set had not been made. */
+ * the first of its lane. UNDONE restores the pass of the share as well, as if the set had not been made. */
 static void settle_lane(struct scheduler *scheduler, int64_t now_us, const struct assignment *assignment)
 {
     struct lane *lane = table_find(&scheduler->lanes, assignment->lane_id);
@@ -591,7 +612,7 @@ static void settle_lane(struct scheduler *scheduler, int64_t now_us, const struc
         return_turn(scheduler, lane);
         break;
     case ASSIGNMENT_UNDONE:
-        lane_pool(scheduler, lane)->pass = lane_pool(scheduler, lane)->pass_before;
+        lane_share(scheduler, lane)->pass = lane_share(scheduler, lane)->pass_before;
         restore_head(scheduler, lane, assignment);
         return_turn(scheduler, lane);
         break;
@@ -622,12 +643,23 @@ void scheduler_settle(struct scheduler *scheduler, int64_t now_us, const struct 
 
 /* --- questions of the loop --- */
 
-static bool pool_has_work(const struct scheduler *scheduler, const struct pool *pool)
+static bool demand_has_work(const struct scheduler *scheduler, const struct demand *demand)
 {
     bool is_ahead = false;
-    return next_handed_over(scheduler, pool) != NULL ||
-           (lane_to_serve(scheduler, pool) != NULL && pool_has_free_capacity(scheduler, pool)) ||
-           lane_to_read(scheduler, pool, &is_ahead) != NULL;
+    return (heap_top(scheduler, demand, HEAP_SERVE) != NULL && demand_has_node(scheduler, demand, false)) ||
+           lane_to_read(scheduler, table_at(&scheduler->shares, demand->share), demand, &is_ahead) != NULL;
+}
+
+static bool pool_has_work(const struct scheduler *scheduler, const struct pool *pool)
+{
+    if (next_handed_over(scheduler, pool) != NULL) {
+        return true;
+    }
+    const struct demand *demand = pool_runs(scheduler, pool) ? next_demand(scheduler, pool->demands.first) : NULL;
+    while (demand != NULL && !demand_has_work(scheduler, demand)) {
+        demand = next_demand(scheduler, demand->of_pool.after);
+    }
+    return demand != NULL;
 }
 
 bool scheduler_has_work(const struct scheduler *scheduler, int64_t now_us)

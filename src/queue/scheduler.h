@@ -2,11 +2,14 @@
  *
  *   store --facts, heads--> scheduler --assignments--> store --outcomes--> scheduler
  *
- * A lane is the queue of one workspace in one executor group, for one kind of engine: a definition either has `temporal:`
- * or steps, and a node of the other kind can never run it. Nodes and lanes of a group that are of one kind form a pool.
- * Pools share nothing but the limits of workspaces and the pause of their group. The scheduler keeps, per lane, a window of
- * its first items (heads), the lane's pass (weighted stride), and the limits that its items count against. It learns of
- * changes as facts, requests the heads that it needs next, and assigns items in stride order to nodes with free capacity.
+ * A lane is the queue of one workspace in one executor group, for one demand. The demand of a definition is what its
+ * executions need of a node: the kind of engine (a definition either has `temporal:` or steps, and a node of the other kind
+ * can never run it), and the set of handlers that its steps name. Nodes and lanes of a group that are of one kind form a
+ * pool. Pools share nothing but the limits of workspaces and the pause of their group. In a pool an item goes only to nodes
+ * that have all its handlers. Demands that exactly the same nodes can serve form a share, which has one stride order.
+ * The scheduler keeps, per lane, a window of its first items (heads), the pass of its workspace in the share (weighted
+ * stride), and the limits that its items count against. It learns of changes as facts, requests the heads that it needs
+ * next, and assigns items in stride order to nodes with free capacity.
  *
  * Caps are exact because of one rule: `held` in memory is never lower than the held rows of the store. scheduler_assign()
  * takes the slot before the assignment is sent. The slot returns only by a fact that the store has committed (FACT_HELD
@@ -46,12 +49,35 @@ enum {
     SCHEDULER_ID_BYTES = 16             /* a UUID in binary form */
 };
 
-/* A lane's id is formed from the ids of its group and workspace, both positive and below 2^31. The bit between them is set
- * when its items need an engine of the kind `temporal`. */
-#define LANE_ON_TEMPORAL (INT64_C(1) << 31)
+/* A lane's id is formed from the ids of its group, its set of handlers and its workspace:
+ *
+ *   bits 47 to 62  group, from 1 on       bit 31        its items need an engine of the kind `temporal`
+ *   bits 32 to 46  handler set, 0 = none  bits 0 to 30  workspace, from 1 on
+ *
+ * Bits 31 to 46 are the demand. */
+enum { GROUP_ID_MOST = 65535, HANDLER_SET_MOST = 32767, DEMAND_ON_TEMPORAL = 1, LANE_DEMAND_BIT = 31, LANE_GROUP_BIT = 47 };
+#define LANE_ON_TEMPORAL (INT64_C(1) << LANE_DEMAND_BIT)
+/* The lane of an item that needs an engine for steps and no handlers. */
 static inline int64_t lane_id_of(int64_t group_id, int64_t workspace_id)
 {
-    return (int64_t)((uint64_t)group_id << 32 | (uint64_t)workspace_id);
+    return (int64_t)((uint64_t)group_id << LANE_GROUP_BIT | (uint64_t)workspace_id);
+}
+static inline int64_t demand_of(int64_t handler_set, bool on_temporal)
+{
+    return 2 * handler_set + (on_temporal ? DEMAND_ON_TEMPORAL : 0);
+}
+/* The same lane for another demand. */
+static inline int64_t lane_for_demand(int64_t lane_id, int64_t demand)
+{
+    return lane_id | (int64_t)((uint64_t)demand << LANE_DEMAND_BIT);
+}
+static inline int64_t lane_demand(int64_t lane_id)
+{
+    return (lane_id >> LANE_DEMAND_BIT) & (2 * HANDLER_SET_MOST + 1);
+}
+static inline int64_t lane_handler_set(int64_t lane_id)
+{
+    return lane_demand(lane_id) / 2;
 }
 static inline bool lane_is_on_temporal(int64_t lane_id)
 {
@@ -59,7 +85,7 @@ static inline bool lane_is_on_temporal(int64_t lane_id)
 }
 static inline int64_t lane_group_id(int64_t lane_id)
 {
-    return lane_id >> 32;
+    return lane_id >> LANE_GROUP_BIT;
 }
 static inline int64_t lane_workspace_id(int64_t lane_id)
 {
@@ -72,7 +98,7 @@ static inline int64_t pool_id_of(int64_t group_id, bool on_temporal)
 }
 static inline int64_t lane_pool_id(int64_t lane_id)
 {
-    return lane_id >> 31;
+    return pool_id_of(lane_group_id(lane_id), lane_is_on_temporal(lane_id));
 }
 
 /* --- facts --- */
@@ -88,6 +114,8 @@ enum schedule_fact_kind {
     FACT_NODES,      /* begins a complete list of nodes: a node that no FACT_NODE names before the next FACT_NODES_END gets
                         nothing more, and is forgotten when FACT_HELD has taken back all that it holds */
     FACT_NODE,       /* node_id, group_id, on_temporal, target_id, capacity, accepts: replaces; `node_held` is kept */
+    FACT_NODE_HANDLERS, /* node_id, handler_set: a node that was listed before has all handlers of the set. Of a set that no
+                           such fact names before FACT_NODES_END it has not */
     FACT_NODES_END,
     FACT_SUSPECTS,    /* begins a complete list of the held items without a node and of those on trial */
     FACT_HANDED_OVER, /* id, lane_id, target_id, suspicion, since_us: a held item without a node waits to be taken over. Its
@@ -115,6 +143,7 @@ struct schedule_fact {
     int64_t slots;     /* FACT_HELD: +1 taken, -1 given back */
     int64_t node_held; /* FACT_HELD */
     int64_t target_id; /* FACT_NODE, FACT_HANDED_OVER: see below; 0 = none */
+    int64_t handler_set;
     int64_t slots_max;
     int64_t capacity; /* FACT_NODE: items that the node can hold at once, those that it holds included */
     int64_t rank;

@@ -25,16 +25,16 @@ static void check_that(struct check *check, bool holds, const char *claim, int64
     }
 }
 
-/* Places, order, and memory for every lane of the pool. */
-static void check_heap(struct check *check, const struct pool *pool, enum heap_kind kind)
+/* Places, order, and memory for every lane of the demand. */
+static void check_heap(struct check *check, const struct demand *demand, enum heap_kind kind)
 {
-    const struct lane_heap *heap = &pool->heaps[kind];
-    check_that(check, heap->count <= heap->capacity, "a heap exceeds its capacity", pool->entry.key);
-    check_that(check, pool->lane_count <= heap->capacity, "a heap has no place for all lanes", pool->entry.key);
+    const struct lane_heap *heap = &demand->heaps[kind];
+    check_that(check, heap->count <= heap->capacity, "a heap exceeds its capacity", demand->entry.key);
+    check_that(check, demand->lane_count <= heap->capacity, "a heap has no place for all lanes", demand->entry.key);
     for (uint32_t at = 0; at < heap->count; at++) {
         const struct lane *lane = table_at(&check->scheduler->lanes, heap->lanes[at]);
         check_that(check, lane->at[kind] == at + 1, "a lane does not know its place in the heap", lane->entry.key);
-        check_that(check, lane->pool == pool->entry.self, "a lane is in another pool's heap", lane->entry.key);
+        check_that(check, lane->demand == demand->entry.self, "a lane is in another demand's heap", lane->entry.key);
         if (at > 0) {
             const struct lane *parent = table_at(&check->scheduler->lanes, heap->lanes[(at - 1) / 2]);
             check_that(check, !lane_goes_before(lane, parent), "a heap is out of order", lane->entry.key);
@@ -87,10 +87,10 @@ static void check_lanes(struct check *check)
     size_t changed = 0;
     for (const struct lane *lane = table_from(&scheduler->lanes, 1); lane != NULL;
          lane = table_from(&scheduler->lanes, lane->entry.self + 1)) {
-        const struct pool *pool = lane_pool(scheduler, lane);
+        const struct demand *demand = lane_demand_of(scheduler, lane);
         const struct workspace *workspace = lane_workspace(scheduler, lane);
         check_that(check,
-                   pool->entry.key == lane_pool_id(lane->entry.key) &&
+                   demand->entry.key == lane->entry.key >> LANE_DEMAND_BIT &&
                        workspace->entry.key == lane_workspace_id(lane->entry.key),
                    "a lane's parts", lane->entry.key);
         check_window(check, lane);
@@ -162,6 +162,31 @@ static size_t check_handed_over(struct check *check, const struct pool *pool)
     return count;
 }
 
+/* Each demand is in the share whose nodes can serve it; returns the number of their lanes. */
+static size_t check_demands(struct check *check, const struct pool *pool)
+{
+    const struct scheduler *scheduler = check->scheduler;
+    size_t lanes = 0;
+    for (const struct demand *demand = next_demand(scheduler, pool->demands.first); demand != NULL;
+         demand = next_demand(scheduler, demand->of_pool.after)) {
+        const struct share *share = table_at(&scheduler->shares, demand->share);
+        check_heap(check, demand, HEAP_SERVE);
+        check_heap(check, demand, HEAP_READ);
+        check_that(check, demand->pool == pool->entry.self && share->pool == demand->pool, "a demand is in another pool",
+                   demand->entry.key);
+        lanes += demand->lane_count;
+    }
+    for (const struct share *share = next_share(scheduler, pool->shares.first); share != NULL;
+         share = next_share(scheduler, share->of_pool.after)) {
+        check_that(check, share->demands.first != 0, "a share without demands is not removed", share->entry.key);
+        for (const struct demand *demand = next_demand(scheduler, share->demands.first); demand != NULL;
+             demand = next_demand(scheduler, demand->of_share.after)) {
+            check_that(check, demand->share == share->entry.self, "a demand is in another share's list", demand->entry.key);
+        }
+    }
+    return lanes;
+}
+
 static void check_pools(struct check *check)
 {
     const struct scheduler *scheduler = check->scheduler;
@@ -169,9 +194,7 @@ static void check_pools(struct check *check)
     size_t waiting = 0;
     for (size_t i = 0; i < scheduler->pools.count; i++) {
         const struct pool *pool = table_at(&scheduler->pools, scheduler->pool_order[i]);
-        check_heap(check, pool, HEAP_SERVE);
-        check_heap(check, pool, HEAP_READ);
-        lanes += pool->lane_count;
+        lanes += check_demands(check, pool);
         if (i > 0) {
             const struct pool *before = table_at(&scheduler->pools, scheduler->pool_order[i - 1]);
             check_that(check, before->entry.key < pool->entry.key, "pools are out of order", pool->entry.key);

@@ -5,7 +5,7 @@
  *   HELD                          adds to the held slots of the workspace and to the items of the node
  *   WORKSPACE, GROUP, QUEUE       replace limits, weight and pauses; the lanes concerned are placed again
  *   WORKSPACES                    makes all limits unknown; the next read of a lane brings them
- *   NODES, NODE.., NODES_END      replace the list of nodes; a node that is missing gets nothing more
+ *   NODES, NODE.., NODES_END      replace the list of nodes and their handlers; a node that is missing gets nothing more
  *   SUSPECTS .. SUSPECTS_END      replace the list of items without a node and of items on trial
  *   PASS                          while loading: the stride position of a lane
  *
@@ -29,7 +29,7 @@
 #include "base/error.h"
 #include "queue/scheduler_internal.h"
 
-enum { ID_MOST = INT32_MAX, WEIGHT_CEILING = 1000 };
+enum { TARGET_ID_MOST = INT32_MAX, WEIGHT_CEILING = 1000 };
 /* More held items cannot be rows. A count stays far below an overflow, also when assignments add to it. */
 #define HELD_MOST (INT64_MAX / 4)
 
@@ -200,9 +200,17 @@ static enum weir_status learn_node(struct scheduler *scheduler, const struct sch
     }
     node->row_capacity = fact->capacity;
     node->target_id = fact->target_id;
+    node_forget_handlers(scheduler, node);
     node->accepts = fact->accepts;
     node->list = scheduler->node_list;
     return WEIR_OK;
+}
+
+static enum weir_status learn_node_handlers(struct scheduler *scheduler, const struct schedule_fact *fact)
+{
+    struct node *node = table_find(&scheduler->nodes, fact->node_id);
+    /* A set for a node that is not listed serves nothing. */
+    return node == NULL || node->pool == 0 ? WEIR_OK : node_add_handler_set(scheduler, node, (uint32_t)fact->handler_set);
 }
 
 /* A node that is not listed gets nothing. Its count stays until its last item has left it, because news of these items may
@@ -223,8 +231,7 @@ static void sweep_nodes(struct scheduler *scheduler)
 /* The item of the fact, in no list: a known one is taken out of its list first. NULL when memory is short. */
 static struct handed_item *handed_item_get(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
-    struct pool *pool = pool_get(scheduler, lane_pool_id(fact->lane_id));
-    const struct handed_queue *queue = pool == NULL ? NULL : handed_queue_get(scheduler, pool, fact->target_id);
+    const struct handed_queue *queue = handed_queue_get(scheduler, fact->lane_id, fact->target_id);
     struct handed_item *item = handed_find(scheduler, fact->id);
     if (queue == NULL) {
         return NULL;
@@ -238,7 +245,7 @@ static struct handed_item *handed_item_get(struct scheduler *scheduler, const st
         }
         memcpy(item->id, fact->id, sizeof item->id);
         item->lane_id = fact->lane_id;
-        item->pool = pool->entry.self;
+        item->pool = queue->pool;
     }
     item->queue = queue->entry.self;
     item->suspicion = fact->suspicion < 0 ? 0 : fact->suspicion;
@@ -300,9 +307,7 @@ static void sweep_suspects(struct scheduler *scheduler)
     scheduler->suspects_are_old = false;
 }
 
-/* Passes of lanes that had their turns lie within one stride of each other, and no stride is longer than STRIDE_ONE. So the
- * pool stood at (highest pass - STRIDE_ONE) or above when the passes were published. A lane that is further behind had no
- * items or no free slot for long; it must not make up for it. */
+/* passes_settle() brings the pass of the share and of the other lanes up to it. */
 static enum weir_status learn_pass(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
     bool is_new = false;
@@ -313,13 +318,9 @@ static enum weir_status learn_pass(struct scheduler *scheduler, const struct sch
     if (lane == NULL) {
         return WEIR_OUT_OF_MEMORY;
     }
-    struct pool *pool = lane_pool(scheduler, lane);
     lane->pass = fact->pass;
     heap_move(scheduler, lane, HEAP_SERVE);
     heap_move(scheduler, lane, HEAP_READ);
-    if (pool->pass < fact->pass - STRIDE_ONE) {
-        pool->pass = fact->pass - STRIDE_ONE;
-    }
     scheduler->passes_loaded = true;
     lane_place(scheduler, lane);
     return WEIR_OK;
@@ -327,7 +328,7 @@ static enum weir_status learn_pass(struct scheduler *scheduler, const struct sch
 
 static bool target_is_valid(const struct schedule_fact *fact)
 {
-    return fact->target_id >= 0 && fact->target_id <= ID_MOST;
+    return fact->target_id >= 0 && fact->target_id <= TARGET_ID_MOST;
 }
 
 /* Whether the ids that this kind of fact carries can be ids. */
@@ -345,9 +346,11 @@ static bool fact_is_valid(const struct schedule_fact *fact)
     case FACT_WORKSPACE:
         return fact->workspace_id > 0;
     case FACT_GROUP:
-        return fact->group_id > 0 && fact->group_id <= ID_MOST;
+        return fact->group_id > 0 && fact->group_id <= GROUP_ID_MOST;
     case FACT_NODE:
-        return fact->node_id > 0 && fact->group_id > 0 && fact->group_id <= ID_MOST && target_is_valid(fact);
+        return fact->node_id > 0 && fact->group_id > 0 && fact->group_id <= GROUP_ID_MOST && target_is_valid(fact);
+    case FACT_NODE_HANDLERS:
+        return fact->node_id > 0 && fact->handler_set > 0 && fact->handler_set <= HANDLER_SET_MOST;
     default:
         return true;
     }
@@ -382,9 +385,11 @@ enum weir_status scheduler_learn(struct scheduler *scheduler, const struct sched
         return WEIR_OK;
     case FACT_NODE:
         return learn_node(scheduler, fact);
+    case FACT_NODE_HANDLERS:
+        return learn_node_handlers(scheduler, fact);
     case FACT_NODES_END:
         sweep_nodes(scheduler);
-        return WEIR_OK;
+        return demands_settle(scheduler);
     case FACT_HANDED_OVER:
         return learn_handed_over(scheduler, fact);
     case FACT_SUSPECTS:

@@ -12,7 +12,7 @@
  * O(log lanes), heap_top() is O(1), heap_rebuild() is O(lanes).
  *
  * Invariants: each lane in a heap is at the place that it knows, and no lane goes before its parent. A heap has memory for
- * every lane of its pool from the moment the lane is made: no operation on the way of an assignment allocates or fails.
+ * every lane of its demand from the moment the lane is made: no operation on the way of an assignment allocates or fails.
  */
 #include <stdlib.h>
 
@@ -81,10 +81,10 @@ static void heap_sift_down(const struct scheduler *scheduler, const struct lane_
     put_at(heap, kind, at, lane);
 }
 
-struct lane *heap_top(const struct scheduler *scheduler, const struct pool *pool, enum heap_kind kind)
+struct lane *heap_top(const struct scheduler *scheduler, const struct demand *demand, enum heap_kind kind)
 {
     INVARIANT(kind < HEAP_KINDS);
-    const struct lane_heap *heap = &pool->heaps[kind];
+    const struct lane_heap *heap = &demand->heaps[kind];
     return heap->count == 0 ? NULL : lane_in(scheduler, heap, 0);
 }
 
@@ -94,7 +94,7 @@ void heap_move(struct scheduler *scheduler, struct lane *lane, enum heap_kind ki
     if (lane->at[kind] == 0) {
         return;
     }
-    const struct lane_heap *heap = &lane_pool(scheduler, lane)->heaps[kind];
+    const struct lane_heap *heap = &lane_demand_of(scheduler, lane)->heaps[kind];
     INVARIANT(lane->at[kind] <= heap->count);
     heap_sift_up(scheduler, heap, kind, lane);
     heap_sift_down(scheduler, heap, kind, lane);
@@ -120,7 +120,7 @@ void heap_set(struct scheduler *scheduler, struct lane *lane, enum heap_kind kin
     if (is_in == (lane->at[kind] != 0)) {
         return;
     }
-    struct lane_heap *heap = &lane_pool(scheduler, lane)->heaps[kind];
+    struct lane_heap *heap = &lane_demand_of(scheduler, lane)->heaps[kind];
     if (is_in) {
         INVARIANT(heap->count < heap->capacity);
         put_at(heap, kind, heap->count, lane);
@@ -131,19 +131,19 @@ void heap_set(struct scheduler *scheduler, struct lane *lane, enum heap_kind kin
     }
 }
 
-void heap_rebuild(struct scheduler *scheduler, struct pool *pool, enum heap_kind kind)
+void heap_rebuild(struct scheduler *scheduler, struct demand *demand, enum heap_kind kind)
 {
-    const struct lane_heap *heap = &pool->heaps[kind];
+    const struct lane_heap *heap = &demand->heaps[kind];
     INVARIANT(kind < HEAP_KINDS && heap->count <= heap->capacity);
     for (uint32_t at = heap->count / 2; at-- > 0;) {
         heap_sift_down(scheduler, heap, kind, lane_in(scheduler, heap, at));
     }
 }
 
-bool heap_reserve(struct scheduler *scheduler, struct pool *pool, uint32_t lanes)
+bool heap_reserve(struct scheduler *scheduler, struct demand *demand, uint32_t lanes)
 {
     for (int kind = 0; kind < HEAP_KINDS; kind++) {
-        struct lane_heap *heap = &pool->heaps[kind];
+        struct lane_heap *heap = &demand->heaps[kind];
         if (lanes <= heap->capacity) {
             continue;
         }

@@ -1,11 +1,12 @@
 /* Shared by the files of the scheduler: its objects, and the operations on lanes that facts, reads and assignments have in
  * common. For src/queue/scheduler*.c and their tests only; other code includes queue/scheduler.h.
  *
- *   pool  1 --- n  lane  n --- 1  workspace (its cap is the first limit of each of its items)
+ *   pool  1 --- n  share  1 --- n  demand  1 --- n  lane  n --- 1  workspace (its cap is the first limit of its items)
  *   pool  1 --- n  node
- *   pool  1 --- n  handed queue (one per target)  1 --- n  handed-over item
+ *   pool  1 --- n  handed queue (one per demand and target)  1 --- n  handed-over item
  *
- * Each pool has two heaps of lanes, both by (pass, lane_id):
+ * A share has the demands of its pool that exactly the same nodes can serve (scheduler_demands.c). The lanes of a workspace
+ * in one share have one pass. Each demand has two heaps of lanes, both by (pass, lane_id):
  *   HEAP_SERVE  lanes that can be served now: a head is known, and every limit has a free slot
  *   HEAP_READ   lanes with heads or limits to read, without a read under way
  * A lane is in both when its window runs low, and in none while it has no items, or its workspace is full, paused or gone.
@@ -63,16 +64,38 @@ enum heap_kind { HEAP_SERVE, HEAP_READ, HEAP_KINDS };
 struct lane_heap {
     uint32_t *lanes;
     uint32_t count;
-    uint32_t capacity; /* never below the pool's number of lanes, so that no insertion allocates */
+    uint32_t capacity; /* never below the demand's number of lanes, so that no insertion allocates */
+};
+
+struct share {
+    struct entry entry;  /* key: folded from the ids of its nodes */
+    int64_t pass;        /* of the last turn served; lanes that come back start here */
+    int64_t pass_before; /* before the last call of scheduler_assign() */
+    struct list demands;
+    struct link of_pool;
+    uint32_t pool;
+    uint32_t read_ahead; /* reads that are allowed while all nodes are full; each turn served earns one */
+};
+
+/* The lanes of a pool that need the same handlers. Never removed: sets of handlers are few. */
+struct demand {
+    struct entry entry; /* key: lane_id without its workspace, shifted to the right */
+    struct lane_heap heaps[HEAP_KINDS];
+    int64_t chunk_node_id; /* chunk_call: the next chunk_left items of this set go to this node */
+    int64_t chunk_left;
+    struct link of_share;
+    struct link of_pool;
+    uint32_t chunk_call; /* the call of scheduler_assign() to which the chunk belongs */
+    uint32_t handler_set;
+    uint32_t pool;
+    uint32_t share;
+    uint32_t lane_count;
 };
 
 struct pool {
-    struct entry entry;  /* key: pool_id_of() */
-    int64_t pass;        /* of the last turn served; lanes that come back start here */
-    int64_t pass_before; /* before the last call of scheduler_assign() */
-    struct lane_heap heaps[HEAP_KINDS];
-    int64_t chunk_node_id; /* the next chunk_left items of this set go to this node */
-    int64_t chunk_left;
+    struct entry entry; /* key: pool_id_of() */
+    struct list shares;
+    struct list demands;
     struct list nodes;
     struct list handed_queues;
     struct list suspects;    /* handed-over items with a limit on trials, in the order of their arrival */
@@ -83,8 +106,6 @@ struct pool {
     int64_t quarantine_repeated_us; /* the latest of these that is not the first one of its item */
     int64_t quarantine_held_us;     /* an item waits for its distance from the trial that began then */
     int64_t quarantine_nodes;       /* nodes that are emptied or have their item */
-    uint32_t lane_count;
-    uint32_t read_ahead; /* reads that are allowed while all nodes are full; each turn served earns one */
     bool paused;
 };
 
@@ -105,8 +126,10 @@ struct node {
     int64_t held;
     int64_t target_id;
     struct link of_pool;
-    uint32_t pool; /* 0 = not known: it gets nothing */
-    uint32_t list; /* number of the last complete list of nodes that named it */
+    uint64_t *handler_sets; /* a bit for each set of which it has all handlers */
+    uint32_t handler_words; /* of `handler_sets` */
+    uint32_t pool;          /* 0 = not known: it gets nothing */
+    uint32_t list;          /* number of the last complete list of nodes that named it */
     bool accepts;
     /* By suspects_place(), for the call of scheduler_assign() that is under way and until the next: */
     bool is_closed;      /* has an item in quarantine, or is emptied for one: it gets nothing else */
@@ -116,15 +139,22 @@ struct node {
     struct quarantine quarantine;
 };
 
-/* The items of a pool that wait for a node with the same target, in their order. Never removed: pools and targets are
+/* What an item needs of a node. Zeros: nothing. */
+struct need {
+    int64_t target_id;
+    uint32_t handler_set;
+};
+
+/* The items of a demand that wait for a node with the same target, in their order. Never removed: demands and targets are
  * few.
  */
 struct handed_queue {
-    struct entry entry; /* key: pool id << 32 | target id */
+    struct entry entry; /* key: the demand's key, then the target id in the bits of the workspace */
     struct link of_pool;
     struct list items;
     uint32_t pool;
-    int64_t target_id;
+    uint32_t demand;
+    struct need need;
 };
 
 /* HANDED_TRIED: a node holds the suspect. Any other item is forgotten when it was assigned. */
@@ -141,7 +171,7 @@ struct handed_item {
     uint64_t order;    /* HANDED_WAITS without a limit: over all queues of its pool */
     struct link link;  /* HANDED_WAITS: of its queue or its pool; HANDED_LOCKED, HANDED_TRIED: of the scheduler */
     uint32_t pool;
-    uint32_t queue; /* its target */
+    uint32_t queue; /* its demand and target */
     uint32_t list;  /* number of the last complete list that named it */
     enum handed_state state;
 };
@@ -161,7 +191,7 @@ struct lane {
     uint16_t capacity;
     uint16_t read_size; /* heads that it asks for */
     uint32_t workspace;
-    uint32_t pool;
+    uint32_t demand;
     uint32_t at[HEAP_KINDS]; /* its place in the heap + 1; 0 = not in it */
     struct link of_workspace;
     struct link changed; /* pass_changed: in the list of passes for the books */
@@ -183,6 +213,8 @@ struct scheduler {
     struct table lanes;
     struct table workspaces;
     struct table pools;
+    struct table shares;
+    struct table demands;
     struct table nodes;
     struct table handed_queues;
     struct table handed_over;
@@ -210,7 +242,7 @@ struct scheduler {
     uint32_t call; /* of scheduler_assign() */
     uint32_t node_list;
     bool queue_paused;
-    bool passes_loaded; /* by FACT_PASS: lanes may be behind the pass of their pool */
+    bool passes_loaded; /* by FACT_PASS: lanes may be behind the pass of their share */
 };
 
 /* --- order --- */
@@ -228,11 +260,12 @@ struct pool *pool_get(struct scheduler *scheduler, int64_t pool_id);
 struct workspace *workspace_get(struct scheduler *scheduler, int64_t workspace_id);
 struct lane *lane_get(struct scheduler *scheduler, int64_t lane_id, bool *ret_is_new);
 struct workspace *lane_workspace(const struct scheduler *scheduler, const struct lane *lane);
-struct pool *lane_pool(const struct scheduler *scheduler, const struct lane *lane);
+struct demand *lane_demand_of(const struct scheduler *scheduler, const struct lane *lane);
+struct share *lane_share(const struct scheduler *scheduler, const struct lane *lane);
 /* Forget the object when it holds nothing and nothing refers to it. */
 void workspace_forget_unused(struct scheduler *scheduler, struct workspace *workspace);
 void node_forget_unused(struct scheduler *scheduler, struct node *node);
-/* Forgets lanes without items: those with a pass that the pool has reached, and the oldest above IDLE_LANES_MOST. */
+/* Forgets lanes without items: those with a pass that the share has reached, and the oldest above IDLE_LANES_MOST. */
 void lanes_forget_idle(struct scheduler *scheduler);
 
 /* --- limits --- */
@@ -246,12 +279,14 @@ void limits_release(struct scheduler *scheduler, const struct item_limits *limit
 /* --- lanes --- */
 
 int64_t lane_stride(const struct scheduler *scheduler, const struct lane *lane);
-/* Puts the lane into the heaps and lists where it belongs. A lane that was not active comes back at its pool's pass. */
+/* Puts the lane into the heaps and lists where it belongs. A lane that was not active comes back at the pass
+ * of its share, or at that of an active lane of its workspace there. */
 void lane_place(struct scheduler *scheduler, struct lane *lane);
 /* The same for all lanes of a workspace, after a change of its limits. */
 void workspace_place(struct scheduler *scheduler, const struct workspace *workspace);
+/* Also of the other lanes of its workspace in its share. */
 void lane_set_pass(struct scheduler *scheduler, struct lane *lane, int64_t pass);
-/* After FACT_PASS: no lane stays behind the pass of its pool. */
+/* After FACT_PASS: no lane stays behind the pass of its share. */
 void passes_settle(struct scheduler *scheduler);
 /* Items behind `position` may exist that are not in the window: heads behind it are dropped. Places nothing. */
 void lane_unread(struct scheduler *scheduler, struct lane *lane, const struct schedule_head *position);
@@ -269,15 +304,15 @@ void heads_fit(struct scheduler *scheduler, const struct lane *kept);
 
 /* --- heaps (scheduler_heap.c) --- */
 
-struct lane *heap_top(const struct scheduler *scheduler, const struct pool *pool, enum heap_kind kind);
+struct lane *heap_top(const struct scheduler *scheduler, const struct demand *demand, enum heap_kind kind);
 bool lane_goes_before(const struct lane *a, const struct lane *b);
 /* Puts the lane into the heap or takes it out. */
 void heap_set(struct scheduler *scheduler, struct lane *lane, enum heap_kind kind, bool is_in);
 /* Restores the order after a change of the lane's pass. */
 void heap_move(struct scheduler *scheduler, struct lane *lane, enum heap_kind kind);
 /* Restores the order after many changes. */
-void heap_rebuild(struct scheduler *scheduler, struct pool *pool, enum heap_kind kind);
-WEIR_MUST_CHECK bool heap_reserve(struct scheduler *scheduler, struct pool *pool, uint32_t lanes);
+void heap_rebuild(struct scheduler *scheduler, struct demand *demand, enum heap_kind kind);
+WEIR_MUST_CHECK bool heap_reserve(struct scheduler *scheduler, struct demand *demand, uint32_t lanes);
 
 /* --- nodes --- */
 
@@ -292,16 +327,45 @@ static inline int64_t node_free_capacity(const struct node *node)
     return node->accepts && !node->is_closed && node->capacity > node->held ? node->capacity - node->held : 0;
 }
 
-/* Whether the node can ask for items of this target; 0 = of any. */
-static inline bool node_has_target(const struct node *node, int64_t target_id)
+static inline bool node_has_handlers(const struct node *node, uint32_t handler_set)
 {
-    return target_id == 0 || node->target_id == target_id;
+    return handler_set == 0 ||
+           (handler_set / 64 < node->handler_words && (node->handler_sets[handler_set / 64] >> handler_set % 64 & 1) != 0);
+}
+
+/* Whether the node can run items with this need: it can ask for their outcome, and has their handlers. */
+static inline bool node_fits(const struct node *node, struct need need)
+{
+    return (need.target_id == 0 || node->target_id == need.target_id) && node_has_handlers(node, need.handler_set);
 }
 
 static inline struct node *next_node(const struct scheduler *scheduler, uint32_t index)
 {
     return index == 0 ? NULL : (struct node *)table_at(&scheduler->nodes, index);
 }
+
+/* --- demands (scheduler_demands.c) --- */
+
+/* Finds or creates the demand of a lane, in the share of its nodes; NULL when memory is short. */
+struct demand *demand_get(struct scheduler *scheduler, int64_t lane_id);
+/* After a change of nodes or of their handlers: each demand of the pools goes to the share of its nodes.
+ * WEIR_OUT_OF_MEMORY: some stay where they were. */
+WEIR_MUST_CHECK enum weir_status demands_settle(struct scheduler *scheduler);
+/* Whether a node of the demand has free capacity; with `or_full`: works at all. */
+bool demand_has_node(const struct scheduler *scheduler, const struct demand *demand, bool or_full);
+/* The lane of the share with the next turn, or NULL. Of one workspace the lane with the first item has it. */
+struct lane *share_top(const struct scheduler *scheduler, const struct share *share);
+static inline struct share *next_share(const struct scheduler *scheduler, uint32_t index)
+{
+    return index == 0 ? NULL : (struct share *)table_at(&scheduler->shares, index);
+}
+static inline struct demand *next_demand(const struct scheduler *scheduler, uint32_t index)
+{
+    return index == 0 ? NULL : (struct demand *)table_at(&scheduler->demands, index);
+}
+/* The node has all handlers of the set. */
+WEIR_MUST_CHECK enum weir_status node_add_handler_set(struct scheduler *scheduler, struct node *node, uint32_t handler_set);
+void node_forget_handlers(struct scheduler *scheduler, struct node *node);
 
 /* --- suspects (scheduler_suspects.c) --- */
 
@@ -322,7 +386,7 @@ bool suspects_have_work(const struct scheduler *scheduler);
 /* --- handed-over items (scheduler.c) --- */
 
 /* Finds or creates; NULL when memory is short. */
-struct handed_queue *handed_queue_get(struct scheduler *scheduler, struct pool *pool, int64_t target_id);
+struct handed_queue *handed_queue_get(struct scheduler *scheduler, int64_t lane_id, int64_t target_id);
 /* The item waits at the end of its list. */
 void handed_append(struct scheduler *scheduler, struct handed_item *item);
 struct handed_item *handed_find(const struct scheduler *scheduler, const uint8_t *id);

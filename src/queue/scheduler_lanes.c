@@ -24,8 +24,8 @@
  * The list of retries (items that another transaction had locked) is apart from this. A full workspace costs nothing: its
  * lanes are in no heap until a slot returns.
  *
- * Cost: lane_place() is O(log lanes of the pool); a change of limits places each lane of the workspace once. A window costs
- * 24 bytes for each head.
+ * Cost: lane_place() is O(log lanes of the demand); a change of limits places each lane of the workspace once. A window
+ * costs 24 bytes for each head.
  *
  * Invariants: a window is ascending and no head lies behind the position; the sum of all windows is scheduler->heads.
  * Nothing here may lose an item: whenever a head is dropped, the position goes back to right before it.
@@ -68,9 +68,14 @@ struct workspace *lane_workspace(const struct scheduler *scheduler, const struct
     return table_at(&scheduler->workspaces, lane->workspace);
 }
 
-struct pool *lane_pool(const struct scheduler *scheduler, const struct lane *lane)
+struct demand *lane_demand_of(const struct scheduler *scheduler, const struct lane *lane)
 {
-    return table_at(&scheduler->pools, lane->pool);
+    return table_at(&scheduler->demands, lane->demand);
+}
+
+struct share *lane_share(const struct scheduler *scheduler, const struct lane *lane)
+{
+    return table_at(&scheduler->shares, lane_demand_of(scheduler, lane)->share);
 }
 
 /* Inserts a new pool into the order by id. Linear, because pools are few and never removed. */
@@ -128,6 +133,20 @@ struct workspace *workspace_get(struct scheduler *scheduler, int64_t workspace_i
     return workspace;
 }
 
+/* The pass of the lanes of a workspace in a share; without a lane there it is the pass of the share. */
+static int64_t pass_of_workspace(const struct scheduler *scheduler, const struct workspace *workspace,
+                                 const struct share *share)
+{
+    for (uint32_t index = workspace->lanes.first; index != 0;) {
+        const struct lane *lane = table_at(&scheduler->lanes, index);
+        if (lane_share(scheduler, lane) == share) {
+            return lane->pass;
+        }
+        index = lane->of_workspace.after;
+    }
+    return share->pass;
+}
+
 struct lane *lane_get(struct scheduler *scheduler, int64_t lane_id, bool *ret_is_new)
 {
     INVARIANT(lane_pool_id(lane_id) > 0 && lane_workspace_id(lane_id) > 0);
@@ -136,22 +155,22 @@ struct lane *lane_get(struct scheduler *scheduler, int64_t lane_id, bool *ret_is
     if (lane != NULL) {
         return lane;
     }
-    struct pool *pool = pool_get(scheduler, lane_pool_id(lane_id));
+    struct demand *demand = demand_get(scheduler, lane_id);
     struct workspace *workspace = workspace_get(scheduler, lane_workspace_id(lane_id));
-    if (pool == NULL || workspace == NULL || !heap_reserve(scheduler, pool, pool->lane_count + 1)) {
+    if (demand == NULL || workspace == NULL || !heap_reserve(scheduler, demand, demand->lane_count + 1)) {
         return NULL;
     }
     lane = table_add(&scheduler->lanes, lane_id);
     if (lane == NULL) {
         return NULL;
     }
-    lane->pool = pool->entry.self;
+    lane->demand = demand->entry.self;
     lane->workspace = workspace->entry.self;
-    lane->pass = pool->pass;
+    lane->pass = pass_of_workspace(scheduler, workspace, lane_share(scheduler, lane));
     lane->position = position_before_rank(INT64_MIN);
     lane->is_all = true;
     lane->read_size = LANE_READ_LEAST;
-    pool->lane_count++;
+    demand->lane_count++;
     list_append(&scheduler->lanes, &workspace->lanes, offsetof(struct lane, of_workspace), lane->entry.self);
     return lane;
 }
@@ -168,6 +187,7 @@ void node_forget_unused(struct scheduler *scheduler, struct node *node)
 {
     INVARIANT(node->held >= 0);
     if (node->pool == 0 && node->held == 0) {
+        node_forget_handlers(scheduler, node);
         table_remove(&scheduler->nodes, node);
     }
 }
@@ -201,13 +221,13 @@ static void lane_forget(struct scheduler *scheduler, struct lane *lane)
         list_remove(&scheduler->lanes, &scheduler->changed, offsetof(struct lane, changed), lane->entry.self);
     }
     lane_free_window(scheduler, lane);
-    lane_pool(scheduler, lane)->lane_count--;
+    lane_demand_of(scheduler, lane)->lane_count--;
     list_remove(&scheduler->lanes, &workspace->lanes, offsetof(struct lane, of_workspace), lane->entry.self);
     table_remove(&scheduler->lanes, lane);
     workspace_forget_unused(scheduler, workspace);
 }
 
-/* A lane behind its pool's pass would come back at that pass anyway, so nothing is lost with it. */
+/* A lane behind its share's pass would come back at that pass anyway, so nothing is lost with it. */
 void lanes_forget_idle(struct scheduler *scheduler)
 {
     for (;;) {
@@ -216,7 +236,7 @@ void lanes_forget_idle(struct scheduler *scheduler)
             return;
         }
         struct lane *lane = table_at(&scheduler->lanes, first);
-        if (lane->pass > lane_pool(scheduler, lane)->pass && scheduler->list_counts[LANE_IDLE] <= IDLE_LANES_MOST) {
+        if (lane->pass > lane_share(scheduler, lane)->pass && scheduler->list_counts[LANE_IDLE] <= IDLE_LANES_MOST) {
             return;
         }
         lane_forget(scheduler, lane);
@@ -270,23 +290,65 @@ int64_t lane_stride(const struct scheduler *scheduler, const struct lane *lane)
     return STRIDE_ONE / weight;
 }
 
+static void move_to_pass(struct scheduler *scheduler, struct lane *lane, int64_t pass)
+{
+    if (lane->pass != pass) {
+        lane->pass = pass;
+        heap_move(scheduler, lane, HEAP_SERVE);
+        heap_move(scheduler, lane, HEAP_READ);
+    }
+}
+
+/* The books get the pass of this lane alone: passes_settle() raises the others to it. */
 void lane_set_pass(struct scheduler *scheduler, struct lane *lane, int64_t pass)
 {
     INVARIANT(pass >= 0);
-    if (lane->pass == pass) {
-        return;
-    }
-    lane->pass = pass;
-    if (!lane->pass_changed) {
+    if (lane->pass != pass && !lane->pass_changed) {
         lane->pass_changed = true;
         list_append(&scheduler->lanes, &scheduler->changed, offsetof(struct lane, changed), lane->entry.self);
     }
-    heap_move(scheduler, lane, HEAP_SERVE);
-    heap_move(scheduler, lane, HEAP_READ);
+    move_to_pass(scheduler, lane, pass);
+    const struct workspace *workspace = lane_workspace(scheduler, lane);
+    if (workspace->lanes.first == workspace->lanes.last) {
+        return;
+    }
+    const struct share *share = lane_share(scheduler, lane);
+    for (uint32_t index = workspace->lanes.first; index != 0;) {
+        struct lane *other = table_at(&scheduler->lanes, index);
+        if (lane_share(scheduler, other) == share) {
+            move_to_pass(scheduler, other, pass);
+        }
+        index = other->of_workspace.after;
+    }
 }
 
-/* FACT_PASS changes the pass of a pool once for each lane. The lanes are raised and both heaps rebuilt once afterwards, in
- * O(lanes), instead of in O(lanes * log lanes) with each fact. */
+/* Passes of lanes that had their turns lie within one stride of each other, and no stride is longer than STRIDE_ONE. So the
+ * share stood at (highest pass - STRIDE_ONE) or above when the passes were published. A lane that is further behind had no
+ * items or no free slot for long; it must not make up for it. */
+static void raise_share(const struct scheduler *scheduler, const struct lane *lane)
+{
+    struct share *share = lane_share(scheduler, lane);
+    if (share->pass < lane->pass - STRIDE_ONE) {
+        share->pass = lane->pass - STRIDE_ONE;
+    }
+}
+
+/* The lane comes up to the pass of its share, and to the highest pass of its workspace there. */
+static void raise_lane(const struct scheduler *scheduler, struct lane *lane)
+{
+    const struct share *share = lane_share(scheduler, lane);
+    lane->pass = lane->pass < share->pass ? share->pass : lane->pass;
+    for (uint32_t index = lane_workspace(scheduler, lane)->lanes.first; index != 0;) {
+        const struct lane *other = table_at(&scheduler->lanes, index);
+        if (lane_share(scheduler, other) == share && other->pass > lane->pass) {
+            lane->pass = other->pass;
+        }
+        index = other->of_workspace.after;
+    }
+}
+
+/* FACT_PASS comes once for each lane, and in which share it is may change after it. So the lanes are raised and the heaps
+ * rebuilt once afterwards, in O(lanes), instead of in O(lanes * log lanes) with each fact. */
 void passes_settle(struct scheduler *scheduler)
 {
     if (!scheduler->passes_loaded) {
@@ -295,13 +357,16 @@ void passes_settle(struct scheduler *scheduler)
     scheduler->passes_loaded = false;
     for (struct lane *lane = table_from(&scheduler->lanes, 1); lane != NULL;
          lane = table_from(&scheduler->lanes, lane->entry.self + 1)) {
-        const struct pool *pool = lane_pool(scheduler, lane);
-        lane->pass = lane->pass < pool->pass ? pool->pass : lane->pass;
+        raise_share(scheduler, lane);
     }
-    for (struct pool *pool = table_from(&scheduler->pools, 1); pool != NULL;
-         pool = table_from(&scheduler->pools, pool->entry.self + 1)) {
-        heap_rebuild(scheduler, pool, HEAP_SERVE);
-        heap_rebuild(scheduler, pool, HEAP_READ);
+    for (struct lane *lane = table_from(&scheduler->lanes, 1); lane != NULL;
+         lane = table_from(&scheduler->lanes, lane->entry.self + 1)) {
+        raise_lane(scheduler, lane);
+    }
+    for (struct demand *demand = table_from(&scheduler->demands, 1); demand != NULL;
+         demand = table_from(&scheduler->demands, demand->entry.self + 1)) {
+        heap_rebuild(scheduler, demand, HEAP_SERVE);
+        heap_rebuild(scheduler, demand, HEAP_READ);
     }
 }
 
@@ -407,7 +472,7 @@ enum weir_status lane_append(struct scheduler *scheduler, struct lane *lane, con
 static bool is_served_late(const struct scheduler *scheduler, const struct lane *lane)
 {
     uint32_t at = lane->at[HEAP_SERVE];
-    return at == 0 || at > lane_pool(scheduler, lane)->heaps[HEAP_SERVE].count / 2;
+    return at == 0 || at > lane_demand_of(scheduler, lane)->heaps[HEAP_SERVE].count / 2;
 }
 
 /* Drops windows until the heads of all lanes fit:
@@ -449,11 +514,29 @@ static void forget_retry(struct scheduler *scheduler, struct lane *lane)
     }
 }
 
+/* Step 3 of lane_place(). */
+static void come_back(struct scheduler *scheduler, struct lane *lane)
+{
+    const struct share *share = lane_share(scheduler, lane);
+    if (lane->pass >= share->pass) {
+        return;
+    }
+    for (uint32_t index = lane_workspace(scheduler, lane)->lanes.first; index != 0;) {
+        const struct lane *other = table_at(&scheduler->lanes, index);
+        if (other->active && other != lane && lane_share(scheduler, other) == share) {
+            return;
+        }
+        index = other->of_workspace.after;
+    }
+    lane_set_pass(scheduler, lane, share->pass);
+}
+
 /* Steps:
  *
  *   1. A lane of a workspace that does not exist gives up its window: the store ends these items.
  *   2. The lane is active when it has items, and its workspace has a free slot or is unknown.
- *   3. A lane that becomes active starts at the pass of its pool, so that a rest earns no turns.
+ *   3. A lane that becomes active starts at the pass of its share, so that a rest earns no turns. When another lane of its
+ *      workspace is active there, it shares the pass of that lane.
  *   4. An active lane is in the heap of turns if a head and the limits are known. It is in the heap of reads if its window
  *      is low or the limits are unknown, and no read is under way.
  *   5. The lists follow from the same facts, each lane in at most one.
@@ -472,10 +555,7 @@ void lane_place(struct scheduler *scheduler, struct lane *lane)
     bool open = !known || (!lost && !workspace->paused && limits_allow(&limits));
     bool active = has_items && open && !lane->rests;
     if (active && !lane->active) {
-        const struct pool *pool = lane_pool(scheduler, lane);
-        if (lane->pass < pool->pass) {
-            lane_set_pass(scheduler, lane, pool->pass);
-        }
+        come_back(scheduler, lane);
     }
     lane->active = active;
     heap_set(scheduler, lane, HEAP_SERVE, active && known && lane->count > 0);

@@ -49,6 +49,7 @@ enum { REST_PART = 4 };
 #define DISTANCE_US (2 * RECOVERY_INTERVAL_US)
 
 static const size_t handed_link = offsetof(struct handed_item, link);
+static const struct need any_need = {.target_id = 0, .handler_set = 0};
 
 static const struct handed_queue *item_queue(const struct scheduler *scheduler, const struct handed_item *item)
 {
@@ -77,7 +78,7 @@ void handed_unlink(struct scheduler *scheduler, struct handed_item *item)
 void handed_assign(struct scheduler *scheduler, struct handed_item *item, struct node *node, struct assignment *assignment)
 {
     INVARIANT(item->state == HANDED_WAITS && node->accepts && node->held >= 0);
-    INVARIANT(node_has_target(node, item_queue(scheduler, item)->target_id));
+    INVARIANT(node_fits(node, item_queue(scheduler, item)->need));
     handed_unlink(scheduler, item);
     item->state = HANDED_ASSIGNED;
     item->node_id = node->entry.key;
@@ -222,25 +223,24 @@ bool suspects_have_work(const struct scheduler *scheduler)
 
 /* --- nodes in quarantine --- */
 
-/* Working nodes of the pool with the target; with `in_quarantine` only those emptied for, or holding, a quarantined item.
+/* Working nodes of the pool that fit the need; with `in_quarantine` only those emptied for, or holding, a quarantined item.
  */
-static int64_t count_nodes(const struct scheduler *scheduler, const struct pool *pool, int64_t target_id,
-                           bool in_quarantine)
+static int64_t count_nodes(const struct scheduler *scheduler, const struct pool *pool, struct need need, bool in_quarantine)
 {
     int64_t count = 0;
     for (const struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
          node = next_node(scheduler, node->of_pool.after)) {
         bool counts = !in_quarantine || node->quarantine.is_on || node->is_quarantine;
-        count += node_works(node) && node_has_target(node, target_id) && counts ? 1 : 0;
+        count += node_works(node) && node_fits(node, need) && counts ? 1 : 0;
     }
     return count;
 }
 
-/* Half of the nodes stay with ordinary work, and half of those with a target: handed-over items need that target. */
-static bool may_empty_node(const struct scheduler *scheduler, const struct pool *pool, int64_t target_id)
+/* Half of the nodes stay with ordinary work, and half of those that fit the need: handed-over items have no others. */
+static bool may_empty_node(const struct scheduler *scheduler, const struct pool *pool, struct need need)
 {
-    int64_t most = count_nodes(scheduler, pool, target_id, false) / 2;
-    return count_nodes(scheduler, pool, target_id, true) < (most < 1 ? 1 : most);
+    int64_t most = count_nodes(scheduler, pool, need, false) / 2;
+    return count_nodes(scheduler, pool, need, true) < (most < 1 ? 1 : most);
 }
 
 /* Not the scheduler's node if there is another one, since its death ends the epoch; then the one that holds least. */
@@ -253,9 +253,9 @@ static bool is_better_for_quarantine(const struct scheduler *scheduler, const st
     return node->held != best->held ? node->held < best->held : node->entry.key < best->entry.key;
 }
 
-/* The node that an item of the target should have: one that was emptied for such an item and is free, or else one that
+/* The node that an item with the need should have: one that was emptied for such an item and is free, or else one that
  * may be emptied now. */
-static struct node *node_for_quarantine(const struct scheduler *scheduler, const struct pool *pool, int64_t target_id,
+static struct node *node_for_quarantine(const struct scheduler *scheduler, const struct pool *pool, struct need need,
                                         bool is_on, int64_t now_us)
 {
     struct node *best = NULL;
@@ -264,8 +264,7 @@ static struct node *node_for_quarantine(const struct scheduler *scheduler, const
         const struct quarantine *quarantine = &node->quarantine;
         bool is_free = is_on ? quarantine->is_on && !quarantine->is_used && !quarantine->is_wanted
                              : !quarantine->is_on && !node->is_quarantine && quarantine->rest_until_us <= now_us;
-        if (is_free && node_works(node) && node_has_target(node, target_id) &&
-            is_better_for_quarantine(scheduler, node, best)) {
+        if (is_free && node_works(node) && node_fits(node, need) && is_better_for_quarantine(scheduler, node, best)) {
             best = node;
         }
     }
@@ -273,11 +272,11 @@ static struct node *node_for_quarantine(const struct scheduler *scheduler, const
 }
 
 /* Starts to empty a node, if half of the nodes stay with ordinary work. */
-static struct node *begin_quarantine(struct scheduler *scheduler, struct pool *pool, int64_t target_id, int64_t now_us)
+static struct node *begin_quarantine(struct scheduler *scheduler, struct pool *pool, struct need need, int64_t now_us)
 {
     struct node *node = NULL;
-    if (may_empty_node(scheduler, pool, 0) && may_empty_node(scheduler, pool, target_id)) {
-        node = node_for_quarantine(scheduler, pool, target_id, false, now_us);
+    if (may_empty_node(scheduler, pool, any_need) && may_empty_node(scheduler, pool, need)) {
+        node = node_for_quarantine(scheduler, pool, need, false, now_us);
     }
     if (node != NULL) {
         pool->quarantine_wait_us = pool->quarantine_wait_us == 0 ? EMPTY_FIRST_US : pool->quarantine_wait_us;
@@ -293,7 +292,7 @@ static void end_quarantine(struct scheduler *scheduler, const struct pool *pool,
 {
     int64_t rest_us = REST_PART * (now_us - node->quarantine.since_us);
     rest_us = rest_us < REST_LEAST_US ? REST_LEAST_US : rest_us;
-    bool rests = in_vain || count_nodes(scheduler, pool, node->target_id, false) <= 1;
+    bool rests = in_vain || count_nodes(scheduler, pool, (struct need){.target_id = node->target_id}, false) <= 1;
     node->quarantine = (struct quarantine){.rest_until_us = rests ? time_add(now_us, rest_us) : now_us};
     plan_decision(scheduler, now_us, node->quarantine.rest_until_us);
 }
@@ -353,8 +352,9 @@ static bool quarantine_is_due(struct scheduler *scheduler, const struct handed_i
 /* False ends the walk over the items early: no item of any target can get a node. */
 static bool quarantine_has_node(const struct scheduler *scheduler, const struct pool *pool, int64_t now_us)
 {
-    return node_for_quarantine(scheduler, pool, 0, true, now_us) != NULL ||
-           (may_empty_node(scheduler, pool, 0) && node_for_quarantine(scheduler, pool, 0, false, now_us) != NULL);
+    return node_for_quarantine(scheduler, pool, any_need, true, now_us) != NULL ||
+           (may_empty_node(scheduler, pool, any_need) &&
+            node_for_quarantine(scheduler, pool, any_need, false, now_us) != NULL);
 }
 
 /* When the trial of this item may begin: at a distance from the trials of the pool that are under way. After its first one
@@ -405,13 +405,13 @@ static size_t place_quarantined(struct scheduler *scheduler, struct pool *pool, 
     bool goes_on = quarantine_has_node(scheduler, pool, now_us);
     for (uint32_t index = pool->quarantined.first; index != 0 && goes_on;) {
         struct handed_item *item = table_at(&scheduler->handed_over, index);
-        int64_t target_id = item_queue(scheduler, item)->target_id;
+        struct need need = item_queue(scheduler, item)->need;
         index = item->link.after;
         if (!quarantine_is_due(scheduler, item, now_us)) {
             continue;
         }
-        struct node *node = node_for_quarantine(scheduler, pool, target_id, true, now_us);
-        node = node != NULL ? node : begin_quarantine(scheduler, pool, target_id, now_us);
+        struct node *node = node_for_quarantine(scheduler, pool, need, true, now_us);
+        node = node != NULL ? node : begin_quarantine(scheduler, pool, need, now_us);
         if (node != NULL) {
             struct assignment *assignment = count < limit ? &assignments[count] : NULL;
             count += take_quarantine_node(scheduler, pool, item, node, now_us, assignment) ? 1 : 0;
@@ -431,11 +431,11 @@ static struct node *node_for_trial(const struct scheduler *scheduler, const stru
 {
     struct node *best = NULL;
     int64_t limit = suspicion_limit(item->suspicion);
-    int64_t target_id = item_queue(scheduler, item)->target_id;
+    struct need need = item_queue(scheduler, item)->need;
     for (struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
          node = next_node(scheduler, node->of_pool.after)) {
         int64_t most = limit < node->trials_most ? limit : node->trials_most;
-        if (node_free_capacity(node) == 0 || node->trials >= most || !node_has_target(node, target_id)) {
+        if (node_free_capacity(node) == 0 || node->trials >= most || !node_fits(node, need)) {
             continue;
         }
         if (best == NULL || node->trials < best->trials ||
@@ -461,7 +461,7 @@ size_t suspects_place(struct scheduler *scheduler, struct pool *pool, int64_t no
         if (node != NULL) {
             add_trial(scheduler, node, item->suspicion);
             handed_assign(scheduler, item, node, &assignments[count++]);
-        } else if (count_nodes(scheduler, pool, item_queue(scheduler, item)->target_id, false) > 0) {
+        } else if (count_nodes(scheduler, pool, item_queue(scheduler, item)->need, false) > 0) {
             break; /* its turn comes before those behind it; an item with a target that no node has delays no other */
         }
     }

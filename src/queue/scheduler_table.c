@@ -15,12 +15,13 @@
 
 #include "base/error.h"
 
-enum { CHUNK_ITEMS = 64, BUCKETS_LEAST = 16 };
+enum { BUCKETS_LEAST = 16 };
 
 /* Does not check that the place is in use, unlike table_at(). */
 static struct entry *entry_at(const struct table *table, uint32_t index)
 {
-    return (struct entry *)(void *)(table->chunks[index / CHUNK_ITEMS] + (index % CHUNK_ITEMS) * table->item_size);
+    return (struct entry *)(void *)(table->chunks[index / TABLE_CHUNK_ITEMS] +
+                                    (index % TABLE_CHUNK_ITEMS) * table->item_size);
 }
 
 static size_t table_bucket(size_t bucket_count, int64_t key)
@@ -42,7 +43,7 @@ void table_clear(struct table *table)
     for (size_t i = 0; i < table->chunk_count; i++) {
         free(table->chunks[i]);
     }
-    *table->bytes -= table->chunk_count * (CHUNK_ITEMS * table->item_size + sizeof *table->chunks);
+    *table->bytes -= table->chunk_count * (TABLE_CHUNK_ITEMS * table->item_size + sizeof *table->chunks);
     *table->bytes -= table->bucket_count * sizeof *table->buckets;
     free(table->chunks);
     free(table->buckets);
@@ -108,18 +109,18 @@ static uint32_t take_place(struct table *table)
     if (table->end == UINT32_MAX) {
         return 0;
     }
-    if (table->end / CHUNK_ITEMS >= table->chunk_count) {
+    if (table->end / TABLE_CHUNK_ITEMS >= table->chunk_count) {
         unsigned char **chunks = realloc(table->chunks, (table->chunk_count + 1) * sizeof *chunks);
         if (chunks == NULL) {
             return 0;
         }
         table->chunks = chunks;
-        chunks[table->chunk_count] = calloc(CHUNK_ITEMS, table->item_size);
+        chunks[table->chunk_count] = calloc(TABLE_CHUNK_ITEMS, table->item_size);
         if (chunks[table->chunk_count] == NULL) {
             return 0;
         }
         table->chunk_count++;
-        *table->bytes += CHUNK_ITEMS * table->item_size + sizeof *chunks;
+        *table->bytes += TABLE_CHUNK_ITEMS * table->item_size + sizeof *chunks;
     }
     return table->end++;
 }
@@ -157,14 +158,6 @@ void table_remove(struct table *table, void *item)
     table->free_first = entry->self;
     entry->self = 0;
     table->count--;
-}
-
-void *table_at(const struct table *table, uint32_t index)
-{
-    INVARIANT(index > 0 && index < table->end);
-    struct entry *entry = entry_at(table, index);
-    INVARIANT(entry->self == index);
-    return entry;
 }
 
 void *table_from(const struct table *table, uint32_t index)

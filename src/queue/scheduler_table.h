@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "weir/status.h"
 
 struct entry {
@@ -22,6 +23,8 @@ struct entry {
     uint32_t self; /* its index; 0 = the place is free */
     uint32_t next; /* in its bucket, or among the free places */
 };
+
+enum { TABLE_CHUNK_ITEMS = 64 };
 
 struct table {
     unsigned char **chunks;
@@ -46,8 +49,15 @@ void *table_find_next(const struct table *table, const void *item);
 /* A new item, zero but for its entry. NULL when memory is short: nothing was changed. */
 void *table_add(struct table *table, int64_t key);
 void table_remove(struct table *table, void *item);
-/* `index` must be of a present item. */
-void *table_at(const struct table *table, uint32_t index);
+/* `index` must be of a present item. Inline, because an assignment calls it some twenty times. */
+static inline void *table_at(const struct table *table, uint32_t index)
+{
+    INVARIANT(index > 0 && index < table->end);
+    struct entry *entry =
+        (struct entry *)(void *)(table->chunks[index / TABLE_CHUNK_ITEMS] + (index % TABLE_CHUNK_ITEMS) * table->item_size);
+    INVARIANT(entry->self == index);
+    return entry;
+}
 /* Walks all items: the first present item with an index of at least `index`, or NULL. */
 void *table_from(const struct table *table, uint32_t index);
 

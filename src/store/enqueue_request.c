@@ -155,6 +155,36 @@ static bool list_handler(json_t *handlers, const json_t *name)
     return json_array_append(handlers, (json_t *)name) == 0;
 }
 
+/* For qsort(): by the bytes of the names. */
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(json_string_value(*(json_t *const *)a), json_string_value(*(json_t *const *)b));
+}
+
+/* In ascending order, so that equal sets have equal texts. A new list; NULL when out of memory. */
+static json_t *sort_handlers(const json_t *handlers)
+{
+    size_t count = json_array_size(handlers);
+    json_t **names = calloc(count + 1, sizeof(json_t *));
+    json_t *sorted = json_array();
+    bool is_fine = names != NULL && sorted != NULL;
+    for (size_t i = 0; i < count && is_fine; i++) {
+        names[i] = json_array_get(handlers, i);
+    }
+    if (is_fine) {
+        qsort(names, count, sizeof(json_t *), compare_names);
+    }
+    for (size_t i = 0; i < count && is_fine; i++) {
+        is_fine = json_array_append(sorted, names[i]) == 0;
+    }
+    free(names);
+    if (!is_fine) {
+        json_decref(sorted);
+        return NULL;
+    }
+    return sorted;
+}
+
 /* The handlers of the steps, each once, as JSON text; NULL when out of memory. */
 static char *list_handlers(const json_t *definition)
 {
@@ -167,7 +197,9 @@ static char *list_handlers(const json_t *definition)
         const json_t *name = json_object_get(step, "handler");
         is_fine = is_fine && (!json_is_string(name) || list_handler(handlers, name));
     }
-    char *text = is_fine ? json_dumps(handlers, JSON_COMPACT) : NULL;
+    json_t *sorted = is_fine ? sort_handlers(handlers) : NULL;
+    char *text = sorted != NULL ? json_dumps(sorted, JSON_COMPACT) : NULL;
+    json_decref(sorted);
     json_decref(handlers);
     return text;
 }

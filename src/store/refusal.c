@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/shell_quote.h"
+#include "queue/scheduler.h"
 
 enum weir_status refusal_read_only(const char *url, struct weir_error *error)
 {
@@ -117,6 +118,14 @@ enum weir_status refusal_workflow_disabled(const char *name, const char *workspa
 }
 
 /* --- nodes and locks --- */
+
+enum weir_status refusal_handler_sets_full(struct weir_error *error)
+{
+    (void)error_set(error, WEIR_ILLEGAL_STATE, "the definitions of the store need %d different sets of handlers, the most",
+                    (int)HANDLER_SET_MOST);
+    error_hint(error, "give the workflow the same handlers as another one, or fewer workflows handlers of their own");
+    return WEIR_ILLEGAL_STATE;
+}
 
 enum weir_status refusal_node_ended(int64_t node_id, struct weir_error *error)
 {

@@ -48,6 +48,9 @@ enum weir_status refusal_workflow_lives(const char *name, const char *workspace,
 /* WEIR_WORKFLOW_DISABLED; `workspace` as above. */
 enum weir_status refusal_workflow_disabled(const char *name, const char *workspace, struct weir_error *error);
 
+/* WEIR_ILLEGAL_STATE: a definition would need a set of handlers for which lane ids have no number left. */
+enum weir_status refusal_handler_sets_full(struct weir_error *error);
+
 /* WEIR_STALE_FENCE: the row of the node is dead or stopped. */
 enum weir_status refusal_node_ended(int64_t node_id, struct weir_error *error);
 /* WEIR_STALE_FENCE: the node has lost its lease. */

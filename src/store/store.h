@@ -702,8 +702,7 @@ WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, 
  * "pending_reasons": {reason: n}, "workspaces": [...], "groups": [{"name", "paused", "pending", "oldest_pending_age_us"}],
  * "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by pressure, and
  * STATUS_GROUPS_MOST executor groups. "no_worker": the workflows whose items wait because no live node has their handlers,
- * [{"workflow", "executor_group", "waiting", and the keys of no_worker in store_why()}], at most STATUS_UNSERVED_MOST. An
- * item counts here and as `no_worker` once a node has put it back; before, it counts as ready. */
+ * [{"workflow", "executor_group", "waiting", and the keys of no_worker in store_why()}], at most STATUS_UNSERVED_MOST. */
 enum { STATUS_GROUPS_MOST = 100, STATUS_UNSERVED_MOST = 20 };
 WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status,
                                               struct weir_error *error);

@@ -47,7 +47,7 @@ static void a_claimed_item_carries_what_its_start_needs(void **state)
     assert_string_equal(definition.name, "hello");
     assert_int_equal(definition.version, 1);
     assert_null(definition.workspace);
-    assert_non_null(strstr(definition.text, "noop"));
+    assert_non_null(strstr(definition.text, "true"));
 }
 
 static void a_claim_is_committed_with_owner_and_fence_when_it_returns(void **state)

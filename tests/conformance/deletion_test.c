@@ -350,7 +350,7 @@ static void a_workflow_is_deleted_when_its_executions_have_ended(void **state)
     scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
     assert_int_equal(json_array_size(json_object_get(page, "items")), 0);
     json_decref(page);
-    static const char text[] = "{\"name\":\"hello\",\"steps\":{\"one\":{\"handler\":\"noop\"}}}"; /* the same */
+    static const char text[] = "{\"name\":\"hello\",\"steps\":{\"one\":{\"exec\":[\"true\"]}}}"; /* the same */
     scene_ok(scene, store_publish(scene->store, "hello", NULL, text, &published, &scene->error));
     assert_false(published.unchanged);
     assert_int_equal(published.version, 2);

@@ -109,7 +109,7 @@ static void an_item_keeps_the_version_of_its_enqueue(void **state)
     scene_enqueue(scene, "pro-co");
     struct published published = {0};
     scene_ok(scene,
-             store_publish(scene->store, "hello", NULL, "{\"name\":\"hello\",\"steps\":{\"two\":{\"handler\":\"noop\"}}}",
+             store_publish(scene->store, "hello", NULL, "{\"name\":\"hello\",\"steps\":{\"two\":{\"exec\":[\"true\"]}}}",
                            &published, &scene->error));
     assert_int_equal(published.version, 2);
     scene_enqueue(scene, "pro-co");
@@ -127,7 +127,7 @@ static void publish_for_group(struct scene *scene, const char *name, const char 
 {
     char text[256];
     struct published published = {0};
-    (void)snprintf(text, sizeof text, "{\"name\":\"%s\",%s%s%s\"steps\":{\"one\":{\"handler\":\"noop\"}}}", name,
+    (void)snprintf(text, sizeof text, "{\"name\":\"%s\",%s%s%s\"steps\":{\"one\":{\"exec\":[\"true\"]}}}", name,
                    group != NULL ? "\"executor_group\":\"" : "", group != NULL ? group : "", group != NULL ? "\"," : "");
     scene_ok(scene, store_publish(scene->store, name, workspace, text, &published, &scene->error));
 }

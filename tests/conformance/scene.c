@@ -82,7 +82,7 @@ int64_t scene_publish(struct scene *scene, const char *name, const char *workspa
 {
     char text[200];
     struct published published = {0};
-    (void)snprintf(text, sizeof text, "{\"name\":\"%s\",\"steps\":{\"one\":{\"handler\":\"noop\"}}}", name);
+    (void)snprintf(text, sizeof text, "{\"name\":\"%s\",\"steps\":{\"one\":{\"exec\":[\"true\"]}}}", name);
     scene_ok(scene, store_publish(scene->store, name, workspace, text, &published, &scene->error));
     return published.definition_id;
 }
@@ -94,7 +94,7 @@ void scene_group(struct scene *scene, const char *group)
     struct published published = {0};
     (void)snprintf(name, sizeof name, "of-%s", group);
     (void)snprintf(text, sizeof text,
-                   "{\"name\":\"%s\",\"executor_group\":\"%s\",\"steps\":{\"one\":{\"handler\":\"noop\"}}}", name, group);
+                   "{\"name\":\"%s\",\"executor_group\":\"%s\",\"steps\":{\"one\":{\"exec\":[\"true\"]}}}", name, group);
     scene_ok(scene, store_publish(scene->store, name, NULL, text, &published, &scene->error));
 }
 
@@ -119,9 +119,6 @@ int64_t scene_add_node_with_engine(struct scene *scene, const char *name, const 
     int64_t node = 0;
     scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));
     assert_true(node > 0);
-    bool more;
-    struct node_handlers handlers = {.names = "[\"noop\"]"}; /* those of scene_publish() */
-    scene_ok(scene, store_node_handlers(scene->store, node, &handlers, &more, &scene->error));
     return node;
 }
 

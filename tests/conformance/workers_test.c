@@ -1,5 +1,6 @@
 /* Handlers of nodes: each node has its handlers on record. An item that needs a handler which no live node of its group has
- * waits as `no_worker`, with the node that had it last, and is due at once when a node with its handlers comes up. */
+ * waits as `no_worker`, with the node that had it last, and is due at once when a node with its handlers comes up. The
+ * scheduler learns which nodes can serve which lanes. */
 #include <string.h>
 
 #include "conformance/rounds.h"
@@ -22,10 +23,12 @@ static bool offer(struct scene *scene, int64_t node, const char *names)
     return more;
 }
 
-/* The node of the scene claims the item, has no such handler, and puts it back for `delay_us`. */
+/* The node of the scene claims the item, has lost its handlers meanwhile, and puts it back for `delay_us`. */
 static void put_back(struct scene *scene, int64_t delay_us)
 {
+    (void)offer(scene, scene->node, "[\"render\",\"send\"]");
     struct claimed_item item = scene_claim_one(scene);
+    (void)offer(scene, scene->node, "[]");
     struct record record = scene_record_of(RECORD_DEFERRED, &item);
     record.delay_us = delay_us;
     record.error_code = "unknown_handler";
@@ -157,7 +160,9 @@ static void an_item_that_backs_off_for_another_reason_keeps_its_delay(void **sta
 {
     struct scene *scene = *state;
     (void)enqueue_mail(scene);
+    (void)offer(scene, scene->node, "[\"render\",\"send\"]");
     struct claimed_item item = scene_claim_one(scene);
+    (void)offer(scene, scene->node, "[]");
     struct record record = scene_record_of(RECORD_DEFERRED, &item);
     record.delay_us = SECONDS(100);
     record.error_code = "wrong_engine";
@@ -192,6 +197,120 @@ static void the_scheduler_learns_of_items_that_became_due(void **state)
     (void)offer(scene, scene->node, "[\"send\",\"render\"]");
     const struct schedule_answer *answer = seat_news(&seat);
     assert_int_equal(news_flags(answer) & NEED_DUE, NEED_DUE);
+}
+
+/* Runnable, and never assigned: it has no put-back on record. */
+static void a_runnable_item_that_no_node_can_run_counts_as_no_worker(void **state)
+{
+    struct scene *scene = *state;
+    json_t *status = NULL;
+    const char *id = enqueue_mail(scene);
+    const char *other = scene_enqueue(scene, "big-co");
+    struct claimed_item item = scene_claim_one(scene);
+    assert_string_equal(item.id, other);
+    assert_int_equal(scene_claim(scene, 10).count, 0);
+    assert_reason(scene, id, "no_worker");
+    assert_int_equal(count_of_reason(scene, "no_worker"), 1);
+    assert_int_equal(count_of_reason(scene, "ready"), 0);
+    scene_ok(scene, store_status(scene->store, 10, &status, &scene->error));
+    const json_t *row = json_array_get(json_object_get(status, "no_worker"), 0);
+    assert_string_equal(json_text_at(row, "workflow"), "mail");
+    assert_int_equal(json_number_at(row, "waiting"), 1);
+    json_decref(status);
+    assert_int_equal(scene_number(scene, "SELECT deferrals FROM workflow_execution_queue WHERE id = '%s'", id), 0);
+}
+
+static void an_item_is_assigned_to_the_node_with_its_handlers(void **state)
+{
+    struct scene *scene = *state;
+    int64_t worker = scene_add_node(scene, "worker-1", "default");
+    (void)offer(scene, scene->node, "[\"render\"]");
+    (void)offer(scene, worker, "[\"another\",\"send\",\"render\"]");
+    const char *id = enqueue_mail(scene);
+    assert_int_equal(scene_claim(scene, 10).count, 0);
+    struct claim_result claim = scene_claim_as(scene, worker, "default", 10);
+    assert_int_equal(claim.count, 1);
+    assert_string_equal(claim.items[0].id, id);
+}
+
+/* The number of sets that the node can serve, by the facts of the last list of nodes. */
+static size_t served_sets(const struct schedule_answer *answer, int64_t node)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < answer->fact_count; i++) {
+        const struct schedule_fact *fact = &answer->facts[i];
+        count = fact->kind == FACT_NODES ? 0 : count;
+        count += fact->kind == FACT_NODE_HANDLERS && fact->node_id == node ? 1 : 0;
+    }
+    return count;
+}
+
+static const struct schedule_answer *state_of(struct seat *seat)
+{
+    return seat_round(seat, (struct schedule_call){.needs = NEED_STATE});
+}
+
+static void the_scheduler_learns_of_handlers_that_come_and_go(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue_mail(scene);
+    struct seat seat;
+    seat_take(&seat, scene, scene->node);
+    assert_int_equal(served_sets(&seat.answer, scene->node), 0);
+    (void)offer(scene, scene->node, "[\"send\",\"render\"]");
+    assert_int_equal(news_flags(seat_news(&seat)) & NEED_STATE, NEED_STATE);
+    assert_int_equal(served_sets(state_of(&seat), scene->node), 1);
+    (void)offer(scene, scene->node, "[\"render\",\"send\"]");
+    assert_int_equal(news_flags(seat_news(&seat)) & NEED_STATE, 0); /* the same set */
+    (void)offer(scene, scene->node, "[\"send\"]");
+    assert_int_equal(news_flags(seat_news(&seat)) & NEED_STATE, NEED_STATE);
+    assert_int_equal(served_sets(state_of(&seat), scene->node), 0);
+}
+
+static void the_scheduler_learns_of_a_new_set_of_handlers(void **state)
+{
+    struct scene *scene = *state;
+    struct published published;
+    (void)offer(scene, scene->node, "[\"send\",\"render\",\"print\"]");
+    struct seat seat;
+    seat_take(&seat, scene, scene->node);
+    (void)enqueue_mail(scene);
+    assert_int_equal(news_flags(seat_news(&seat)) & NEED_STATE, NEED_STATE);
+    assert_int_equal(served_sets(state_of(&seat), scene->node), 1);
+    /* The same set in another order is no new one. */
+    const char *same = "{\"name\":\"post\",\"steps\":{\"a\":{\"handler\":\"send\"},\"b\":{\"handler\":\"render\"}}}";
+    scene_ok(scene, store_publish(scene->store, "post", NULL, same, &published, &scene->error));
+    assert_int_equal(news_flags(seat_news(&seat)) & NEED_STATE, 0);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM handler_sets"), 1);
+    const char *more = "{\"name\":\"press\",\"steps\":{\"a\":{\"handler\":\"print\"}}}";
+    scene_ok(scene, store_publish(scene->store, "press", NULL, more, &published, &scene->error));
+    assert_int_equal(served_sets(state_of(&seat), scene->node), 2);
+}
+
+/* The scheduler has not read that the node lost its handlers when it assigns. */
+static void an_assignment_is_refused_while_the_loss_of_a_handler_is_unread(void **state)
+{
+    struct scene *scene = *state;
+    (void)offer(scene, scene->node, "[\"send\",\"render\"]");
+    const char *id = enqueue_mail(scene);
+    struct seat seat;
+    seat_take(&seat, scene, scene->node);
+    (void)offer(scene, scene->node, "[\"send\"]");
+    assert_int_equal(seat_assign(&seat, id, scene->node), ASSIGNMENT_UNDONE);
+    assert_true(seat.answer.is_stale);
+}
+
+static void a_store_has_a_limit_of_sets_of_handlers(void **state)
+{
+    struct scene *scene = *state;
+    struct published published;
+    (void)enqueue_mail(scene);
+    json_decref(scene_rows(scene, "UPDATE handler_sets SET id = 32767 RETURNING id"));
+    const char *text = "{\"name\":\"press\",\"steps\":{\"a\":{\"handler\":\"print\"}}}";
+    assert_int_equal(store_publish(scene->store, "press", NULL, text, &published, &scene->error), WEIR_ILLEGAL_STATE);
+    assert_non_null(strstr(scene->error.message, "32767 different sets of handlers"));
+    assert_non_null(strstr(scene->error.hint, "the same handlers"));
+    json_decref(scene_rows(scene, "UPDATE handler_sets SET id = 1 RETURNING id"));
 }
 
 static void an_ended_node_cannot_record_handlers(void **state)
@@ -230,6 +349,12 @@ int main(void)
         SCENE_TEST(an_item_that_backs_off_for_another_reason_keeps_its_delay),
         SCENE_TEST(an_item_that_another_node_can_run_is_tried_again_soon),
         SCENE_TEST(the_scheduler_learns_of_items_that_became_due),
+        SCENE_TEST(a_runnable_item_that_no_node_can_run_counts_as_no_worker),
+        SCENE_TEST(an_item_is_assigned_to_the_node_with_its_handlers),
+        SCENE_TEST(the_scheduler_learns_of_handlers_that_come_and_go),
+        SCENE_TEST(the_scheduler_learns_of_a_new_set_of_handlers),
+        SCENE_TEST(an_assignment_is_refused_while_the_loss_of_a_handler_is_unread),
+        SCENE_TEST(a_store_has_a_limit_of_sets_of_handlers),
         SCENE_TEST(an_ended_node_cannot_record_handlers),
         SCENE_TEST(a_list_of_nodes_shows_language_and_handlers),
     };

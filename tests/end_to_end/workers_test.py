@@ -41,10 +41,6 @@ def _why(weir, execution):
     return weir.good('why', execution, '--json').json()
 
 
-def _await_put_back(weir, execution):
-    return wait_for('the put-back', lambda: (w := _why(weir, execution))['deferrals'] > 0 and w)
-
-
 def the_list_shows_language_handlers_and_use(weir):
     _store(weir)
     assert 'no live node has handlers' in weir.good('worker', 'list').err
@@ -67,8 +63,8 @@ def a_handler_that_no_node_has_is_named_and_its_worker_starts_it_at_once(weir):
     steps = weir.spawn('serve', '--node', 'steps')
     wait_for('the node', lambda: weir.items('node', 'list'))
     execution = weir.enqueue('-w', 'acme', 'book')
-    why = _await_put_back(weir, execution)
-    assert why['pending_reason'] == 'no_worker' and why['handlers_missing'] == ['record'], why
+    why = _why(weir, execution)
+    assert why['pending_reason'] == 'no_worker' and why['deferrals'] == 0 and why['handlers_missing'] == ['record'], why
     assert why['last_worker'] == 'worker-1' and why['no_worker_since'] and why['group_nodes'] == ['steps'], why
     shown = weir.good('why', execution)
     assert 'no live node of group default has the handler record; worker-1 (C) had it last' in shown.out, shown
@@ -83,10 +79,22 @@ def a_handler_that_no_node_has_is_named_and_its_worker_starts_it_at_once(weir):
     assert len(weir.items('list', '--where', 'pending_reason=no_worker')) == 1
     steps.send_signal(signal.SIGTERM)
     assert steps.wait(timeout=60) == 0
-    with weir.database() as database:  # as after many deferrals
-        database.execute('UPDATE workflow_execution_queue SET due_at = due_at + 3000000000 WHERE due_at IS NOT NULL')
     _worker(weir, 'worker-2')
     weir.good('wait', execution, '--timeout', '60s')
+
+
+def nodes_of_one_group_with_different_handlers_put_nothing_back(weir):
+    _store(weir)
+    weir.spawn('serve', '--node', 'steps', '--allow-exec')
+    wait_for('the node', lambda: weir.items('node', 'list'))
+    worker = _worker(weir)
+    executions = [weir.enqueue('-w', 'acme', workflow) for _ in range(20) for workflow in ('book', 'hello')]
+    for execution in executions:
+        weir.good('wait', execution, '--timeout', '60s')
+    shown = [weir.good('show', execution, '--json').json() for execution in executions]
+    assert [s['deferrals'] for s in shown] == [0] * len(shown), shown
+    assert {s['node'] for s in shown if s['workflow'] == 'book'} == {'worker-1'}, shown
+    _stop(worker)
 
 
 def an_enqueue_warns_of_what_nobody_serves(weir):

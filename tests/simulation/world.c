@@ -256,6 +256,7 @@ static bool open_node(struct simulation *simulation, struct simulated_node *node
         .retention_us = profile->retention_us,
         .attempts_max = profile->attempts_max,
         .exclusive = profile->exclusive,
+        .handlers = "[\"work\"]",
         .batch_size = claim_batch,
         .seed = seed,
         .clock = &node->clock,

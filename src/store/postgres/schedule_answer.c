@@ -351,6 +351,13 @@ static void read_node_row(struct round *round, int row)
     fact->accepts = result_bool(round->result, row, ROW_FLAG);
 }
 
+static void read_node_handlers_row(struct round *round, int row)
+{
+    struct schedule_fact *fact = add_fact(round, FACT_NODE_HANDLERS);
+    fact->node_id = row_integer(round, row, ROW_N1);
+    fact->handler_set = row_integer(round, row, ROW_N2);
+}
+
 static void read_nodes_end_row(struct round *round, int row)
 {
     (void)row;
@@ -434,6 +441,7 @@ static const struct {
     {"group", read_group_row},
     {"nodes", read_nodes_row},
     {"node", read_node_row},
+    {"node_handlers", read_node_handlers_row},
     {"nodes_end", read_nodes_end_row},
     {"timeline", read_timeline_row},
     {"more", read_more_row},

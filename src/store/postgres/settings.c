@@ -113,6 +113,9 @@ enum weir_status postgres_publish(struct store *store, const char *name, const c
         return refuse_unknown_name(link, QUERY_WORKSPACE_NAMES, status, "workspace", workspace,
                                    "make it with: weir workspace set NAME", error);
     }
+    if (status == WEIR_ILLEGAL_STATE) {
+        return refusal_handler_sets_full(error);
+    }
     if (status == WEIR_OK) {
         *ret_published = published;
     }

@@ -163,7 +163,7 @@ static enum weir_status copy_ended(struct bulk *bulk, sqlite3_stmt *statement, c
         .workspace_id = sqlite3_column_int64(statement, 1),
         .definition_id = sqlite3_column_int64(statement, 2),
         .group = column_text(statement, 3),
-        .on_temporal = lane_is_on_temporal(sqlite3_column_int64(statement, 7)),
+        .demand = lane_demand(sqlite3_column_int64(statement, 7)),
         .priority = sqlite3_column_int(statement, 4),
         .run_at_us = bulk->write.now_us,
         .params = (const char *)sqlite3_column_blob(statement, 6),

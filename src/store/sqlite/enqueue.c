@@ -138,7 +138,7 @@ static enum weir_status find_workflow(struct enqueue_context *context, const cha
     text_copy(cached->group, sizeof cached->group, group != NULL ? group : "");
     cached->workspace_id = workspace_id;
     cached->id = sqlite3_column_int64(find, 0);
-    cached->on_temporal = sqlite3_column_int(find, 2) != 0;
+    cached->demand = sqlite3_column_int64(find, 2);
     (void)sqlite3_reset(find);
     return WEIR_OK;
 }
@@ -191,7 +191,7 @@ enum weir_status enqueue_item(struct enqueue_context *context, const struct new_
     if (status != WEIR_OK) {
         return status;
     }
-    int64_t lane_id = lane_id_of(group_id, item->workspace_id) | (item->on_temporal ? LANE_ON_TEMPORAL : 0);
+    int64_t lane_id = lane_for_demand(lane_id_of(group_id, item->workspace_id), item->demand);
     int64_t earliest_us = context->now_us - RUN_AT_PAST_MOST_US;
     int64_t rank = item_rank(item->run_at_us < earliest_us ? earliest_us : item->run_at_us, item->priority);
     bool waits = item->run_at_us > context->now_us;
@@ -350,7 +350,7 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
         .workspace_id = workspace_id,
         .definition_id = workflow->id,
         .group = group_of(request, workflow),
-        .on_temporal = workflow->on_temporal,
+        .demand = workflow->demand,
         .priority = request->priority,
         .run_at_us = request->run_at_us == 0 ? context->now_us : request->run_at_us,
         .params = empty ? NULL : request->params,

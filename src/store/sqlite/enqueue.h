@@ -17,7 +17,7 @@ struct cached_workflow {
     int64_t workspace_id;
     int64_t id;
     char group[GROUP_NAME_MAX + 1]; /* of the definition; "" = it names none */
-    bool on_temporal;
+    int64_t demand;
 };
 struct cached_group {
     char name[GROUP_NAME_MAX + 1];
@@ -41,7 +41,7 @@ struct new_item {
     int64_t workspace_id;
     int64_t definition_id;
     const char *group;
-    bool on_temporal; /* of the definition */
+    int64_t demand; /* of the definition */
     int priority;
     int64_t run_at_us;
     const char *params; /* NULL = none */

@@ -258,6 +258,21 @@ static enum weir_status add_groups(struct facts *facts, struct weir_error *error
     return status;
 }
 
+static enum weir_status add_node_handlers(struct facts *facts, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(facts->connection, error, QUERY_NODE_HANDLER_SETS, "");
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (connection_step(facts->connection, statement, &status, error)) {
+        struct schedule_fact *fact = facts_add(facts, FACT_NODE_HANDLERS);
+        fact->node_id = sqlite3_column_int64(statement, 0);
+        fact->handler_set = sqlite3_column_int64(statement, 1);
+    }
+    return status;
+}
+
 static enum weir_status add_nodes(struct facts *facts, int64_t now_us, struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(facts->connection, error, QUERY_SCHEDULABLE_NODES, "i", now_us);
@@ -274,6 +289,9 @@ static enum weir_status add_nodes(struct facts *facts, int64_t now_us, struct we
         fact->accepts = sqlite3_column_int(statement, 3) != 0;
         fact->target_id = sqlite3_column_int64(statement, 4);
         fact->on_temporal = sqlite3_column_int(statement, 5) != 0;
+    }
+    if (status == WEIR_OK) {
+        status = add_node_handlers(facts, error);
     }
     (void)facts_add(facts, FACT_NODES_END);
     return status;

@@ -61,15 +61,28 @@ enum weir_status sqlite_node_target(struct store *store, int64_t node_id, const 
     return write_finish(&write, error);
 }
 
+/* In the answer of change_of_handlers; below it some are new. */
+enum { HANDLERS_ARE_MISSING = 2 };
+
 /* Records the handlers, and makes items due that waited for them. */
 static enum weir_status set_handlers(struct write *write, int64_t node_id, const struct node_handlers *handlers,
                                      bool *ret_more, struct weir_error *error)
 {
+    int64_t change = 0;
     int64_t changes = 0;
-    enum weir_status status = connection_run(write->connection, error, &changes, QUERY_SET_NODE_HANDLERS, "itt", node_id,
-                                             handlers->language, handlers->names);
-    if (status == WEIR_OK && changes == 0) {
+    enum weir_status status = connection_read_integer(write->connection, error, &change, QUERY_CHANGE_OF_HANDLERS, "it",
+                                                      node_id, handlers->names);
+    if (status == WEIR_NOT_FOUND) {
         return refusal_node_ended(node_id, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_SET_NODE_HANDLERS, "itt", node_id, handlers->language,
+                                handlers->names);
+    }
+    if (status == WEIR_OK && change >= HANDLERS_ARE_MISSING) {
+        news_act(&write->news);
+    } else if (status == WEIR_OK && change > 0) {
+        news_state(&write->news);
     }
     if (status == WEIR_OK) {
         status = connection_run(write->connection, error, &changes, QUERY_WAKE_UNSERVED, "iii", node_id, write->now_us,

@@ -252,6 +252,32 @@ static enum weir_status find_newest(struct write *write, const char *name, int64
     return status;
 }
 
+/* The row of handler_sets, made when there is none; 0 for a definition without handlers. A new set is a state of the nodes:
+ * some may have all of its handlers. */
+static enum weir_status find_handler_set(struct write *write, const char *handlers, int64_t *ret_set,
+                                         struct weir_error *error)
+{
+    *ret_set = 0;
+    if (strcmp(handlers, "[]") == 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        connection_read_integer(write->connection, error, ret_set, QUERY_FIND_HANDLER_SET, "t", handlers);
+    if (status != WEIR_NOT_FOUND) {
+        return status;
+    }
+    status = connection_read_integer(write->connection, error, ret_set, QUERY_NEWEST_HANDLER_SET, "");
+    if (status == WEIR_OK && *ret_set >= HANDLER_SET_MOST) {
+        return refusal_handler_sets_full(error);
+    }
+    *ret_set += 1;
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_INSERT_HANDLER_SET, "it", *ret_set, handlers);
+        news_state(&write->news);
+    }
+    return status;
+}
+
 /* Inserts the next version, unless the newest one has the same text. */
 static enum weir_status publish_version(struct write *write, const char *name, const char *workspace, const char *text,
                                         struct published *published, struct weir_error *error)
@@ -275,6 +301,7 @@ static enum weir_status publish_version(struct write *write, const char *name, c
     published->version += 1;
     struct definition_facts facts;
     int64_t made = 0;
+    int64_t handler_set = 0;
     status = definition_facts_read(text, &facts, error);
     if (status != WEIR_OK) {
         return status;
@@ -286,10 +313,13 @@ static enum weir_status publish_version(struct write *write, const char *name, c
         news_state(&write->news);
     }
     if (status == WEIR_OK) {
+        status = find_handler_set(write, facts.handlers, &handler_set, error);
+    }
+    if (status == WEIR_OK) {
         status = connection_read_integer(write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION,
                                          "itdtditdtd", workspace_id, name, published->version, text, facts.attempts_max,
-                                         write->now_us, facts.executor_group, facts.on_temporal ? 1 : 0, facts.handlers,
-                                         (int)state);
+                                         write->now_us, facts.executor_group,
+                                         (int)demand_of(handler_set, facts.on_temporal), facts.handlers, (int)state);
     }
     definition_facts_close(&facts);
     return status;

@@ -108,7 +108,7 @@ static void learn_news(struct model *m, size_t most)
     struct world *w = &m->world;
     size_t count = w->news_count < most ? w->news_count : most;
     for (size_t i = 0; i < count; i++) {
-        struct schedule_fact facts[WORLD_NODES + 2];
+        struct schedule_fact facts[WORLD_FACTS_MOST];
         if (w->has_suspects && w->news[i].fact.kind == FACT_HANDED_OVER) {
             learn_suspects(m);
             continue;
@@ -125,22 +125,30 @@ static void learn_news(struct model *m, size_t most)
 
 /* --- a takeover --- */
 
-static void load_lanes(struct model *m)
+static void load_lane(struct model *m, int64_t pool_id, int64_t handler_set, int64_t workspace_id)
 {
     struct world *w = &m->world;
+    int64_t lane_id = lane_for_demand(lane_id_of(pool_id / 2, workspace_id), demand_of(handler_set, pool_id % 2 != 0));
+    struct schedule_fact fact = {
+        .lane_id = lane_id, .rank = INT64_MIN, .pass = w->passes[pool_id][handler_set][workspace_id]};
+    bool is_runnable = false;
+    for (size_t i = 0; i < WORLD_ROWS_MOST; i++) {
+        is_runnable = is_runnable || (w->rows[i].state == WORLD_RUNNABLE && w->rows[i].lane_id == fact.lane_id);
+    }
+    if (is_runnable) {
+        fact.kind = one_in(w, 2) ? FACT_PASS : FACT_RUNNABLE; /* in any order */
+        learn(m, &fact);
+        fact.kind = fact.kind == FACT_PASS ? FACT_RUNNABLE : FACT_PASS;
+        learn(m, &fact);
+    }
+}
+
+static void load_lanes(struct model *m)
+{
     for (int64_t pool_id = pool_id_of(1, false); pool_id <= pool_id_of(WORLD_GROUPS, true); pool_id++) {
-        for (int64_t workspace_id = 1; workspace_id <= WORLD_WORKSPACES; workspace_id++) {
-            struct schedule_fact fact = {
-                .lane_id = pool_id << 31 | workspace_id, .rank = INT64_MIN, .pass = w->passes[pool_id][workspace_id]};
-            bool is_runnable = false;
-            for (size_t i = 0; i < WORLD_ROWS_MOST; i++) {
-                is_runnable = is_runnable || (w->rows[i].state == WORLD_RUNNABLE && w->rows[i].lane_id == fact.lane_id);
-            }
-            if (is_runnable) {
-                fact.kind = one_in(w, 2) ? FACT_PASS : FACT_RUNNABLE; /* in any order */
-                learn(m, &fact);
-                fact.kind = fact.kind == FACT_PASS ? FACT_RUNNABLE : FACT_PASS;
-                learn(m, &fact);
+        for (int64_t handler_set = 0; handler_set <= m->world.handler_sets; handler_set++) {
+            for (int64_t workspace_id = 1; workspace_id <= WORLD_WORKSPACES; workspace_id++) {
+                load_lane(m, pool_id, handler_set, workspace_id);
             }
         }
     }
@@ -149,7 +157,7 @@ static void load_lanes(struct model *m)
 static void take_over(struct model *m)
 {
     struct world *w = &m->world;
-    struct schedule_fact facts[WORLD_NODES + 2];
+    struct schedule_fact facts[WORLD_FACTS_MOST];
     scheduler_clear(m->scheduler);
     memset(&m->reference, 0, sizeof m->reference);
     world_forget_news(w);
@@ -188,7 +196,8 @@ static void publish(struct model *m)
     struct lane_pass passes[3];
     size_t count = scheduler_take_passes(m->scheduler, passes, 3);
     for (size_t i = 0; i < count; i++) {
-        m->world.passes[lane_pool_id(passes[i].lane_id)][lane_workspace_id(passes[i].lane_id)] = passes[i].pass;
+        int64_t lane_id = passes[i].lane_id;
+        m->world.passes[lane_pool_id(lane_id)][lane_handler_set(lane_id)][lane_workspace_id(lane_id)] = passes[i].pass;
     }
 }
 
@@ -407,7 +416,8 @@ static void run_everything(struct model *m)
                                               .target_id = world_target_id(place),
                                               .capacity = 20,
                                               .accepts = true,
-                                              .is_listed = true};
+                                              .is_listed = true,
+                                              .handlers = 6};
     }
     world_add_news(w, (struct schedule_fact){.kind = FACT_NODES}, true);
     for (int round = 0; world_count(w, WORLD_FREE) < WORLD_ROWS_MOST; round++) {
@@ -477,6 +487,7 @@ static void run(const char *name, bool has_reference, size_t heads_most, bool ha
     world_make(&m.world, random_next(&random));
     m.has_reference = has_reference;
     m.world.has_suspects = has_suspects;
+    m.world.handler_sets = has_reference ? 0 : WORLD_HANDLER_SETS;
     m.own_node_id = world_node_id(1);
     assert_int_equal(scheduler_open(&m.scheduler), WEIR_OK);
     m.scheduler->heads_most = heads_most;
@@ -504,6 +515,12 @@ static void the_promises_hold_when_windows_are_dropped(void **state)
     run("pressure", false, 7, false);
 }
 
+static void the_promises_hold_with_nodes_of_different_handlers(void **state)
+{
+    (void)state;
+    run("handlers", false, SCHEDULER_HEADS_MOST, false);
+}
+
 /* Trials are limited, an item in quarantine has its node for itself, and all of them have their turn. */
 static void suspects_are_tried_beside_few_others_and_all_run(void **state)
 {
@@ -516,6 +533,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_scheduler_decides_as_the_reference),
         cmocka_unit_test(the_promises_hold_when_windows_are_dropped),
+        cmocka_unit_test(the_promises_hold_with_nodes_of_different_handlers),
         cmocka_unit_test(suspects_are_tried_beside_few_others_and_all_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

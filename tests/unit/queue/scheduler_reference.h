@@ -326,10 +326,7 @@ static inline void ref_learn_handed(struct reference *r, const struct schedule_f
 static inline void ref_learn_pass(struct reference *r, const struct schedule_fact *fact)
 {
     bool is_new = false;
-    struct ref_group *group = ref_group(r, lane_pool_id(fact->lane_id));
-    struct ref_lane *lane = ref_make_lane(r, fact->lane_id, &is_new);
-    lane->pass = fact->pass;
-    group->pass = group->pass < fact->pass - STRIDE_ONE ? fact->pass - STRIDE_ONE : group->pass;
+    ref_make_lane(r, fact->lane_id, &is_new)->pass = fact->pass;
     r->passes_loaded = true;
 }
 
@@ -387,6 +384,7 @@ static inline void ref_learn(struct reference *r, const struct schedule_fact *fa
     case FACT_PASS:
         ref_learn_pass(r, fact);
         break;
+    case FACT_NODE_HANDLERS:
     case FACT_NEWS:
         break;
     }
@@ -513,6 +511,13 @@ static inline void ref_retry(struct reference *r, int64_t now_us)
     }
     if (r->passes_loaded) {
         r->passes_loaded = false;
+        for (size_t i = 0; i < REF_LANES_MOST; i++) {
+            const struct ref_lane *lane = &r->lanes[i];
+            struct ref_group *group = lane->id == 0 ? NULL : ref_group(r, lane_pool_id(lane->id));
+            if (group != NULL && group->pass < lane->pass - STRIDE_ONE) {
+                group->pass = lane->pass - STRIDE_ONE;
+            }
+        }
         for (size_t i = 0; i < REF_LANES_MOST; i++) {
             struct ref_lane *lane = &r->lanes[i];
             int64_t pass = lane->id == 0 ? 0 : ref_group(r, lane_pool_id(lane->id))->pass;

@@ -18,9 +18,11 @@
 enum {
     WORLD_ROWS_MOST = 400,
     WORLD_NEWS_MOST = 4000,
-    WORLD_WORKSPACES = 5, /* ids 1 .. 5 */
-    WORLD_GROUPS = 2,     /* ids 1 .. 2 */
-    WORLD_NODES = 8       /* ids 101 .. 108; the upper half has engines of the kind `temporal` */
+    WORLD_WORKSPACES = 5,               /* ids 1 .. 5 */
+    WORLD_GROUPS = 2,                   /* ids 1 .. 2 */
+    WORLD_HANDLER_SETS = 2,             /* ids 1 .. 2 */
+    WORLD_FACTS_MOST = 8 * (1 + 2) + 2, /* of one list of nodes */
+    WORLD_NODES = 8                     /* ids 101 .. 108; the upper half has engines of the kind `temporal` */
 };
 
 enum world_state { WORLD_FREE, WORLD_RUNNABLE, WORLD_HELD, WORLD_HANDED };
@@ -49,7 +51,8 @@ struct world_node {
     int64_t capacity;
     bool accepts;
     bool is_listed;
-    bool is_locked; /* by another transaction, until it is listed again */
+    bool is_locked;    /* by another transaction, until it is listed again */
+    unsigned handlers; /* bits: the sets of which it has all */
 };
 
 /* The content of one entry: one fact, or, for an act, the state of the world when the entry is read. */
@@ -69,9 +72,11 @@ struct world {
     size_t acts; /* among the news */
     uint64_t last_number;
     int64_t rank;
-    int64_t passes[2 * WORLD_GROUPS + 2][WORLD_WORKSPACES + 1]; /* the books, by pool */
+    /* The books, by pool. */
+    int64_t passes[2 * WORLD_GROUPS + 2][WORLD_HANDLER_SETS + 1][WORLD_WORKSPACES + 1];
     struct random random;
-    bool has_suspects; /* nodes die, and their items become suspects */
+    int64_t handler_sets; /* that items need: 0 .. handler_sets */
+    bool has_suspects;    /* nodes die, and their items become suspects */
     int64_t now_us;
 };
 
@@ -191,7 +196,8 @@ static inline void world_enqueue(struct world *w)
 {
     size_t count = (size_t)draw(w, 1, one_in(w, 20) ? 40 : 3);
     int64_t lane_id = lane_id_of(draw(w, 1, WORLD_GROUPS), draw(w, 1, WORLD_WORKSPACES));
-    lane_id |= one_in(w, 2) ? LANE_ON_TEMPORAL : 0;
+    bool on_temporal = one_in(w, 2);
+    lane_id = lane_for_demand(lane_id, demand_of(on_temporal ? 0 : draw(w, 0, w->handler_sets), on_temporal));
     for (size_t i = 0; i < count; i++) {
         struct world_row *row = world_draw_row(w, WORLD_FREE);
         if (row == NULL) {
@@ -262,7 +268,8 @@ static inline void world_change_nodes(struct world *w)
                                 .target_id = world_target_id(place),
                                 .capacity = draw(w, 0, 12),
                                 .accepts = !one_in(w, 4),
-                                .is_listed = !one_in(w, 5)};
+                                .is_listed = !one_in(w, 5),
+                                .handlers = w->handler_sets == 0 ? 0 : (unsigned)draw(w, 0, 7)};
     if (goes_first) {
         world_add_news(w, (struct schedule_fact){.kind = FACT_NODES}, true);
     }
@@ -462,6 +469,8 @@ static inline void world_take(struct world *w, struct assignment *assignment, in
     assert_int_equal(row->lane_id, assignment->lane_id);
     assert_true(node->is_listed && node->accepts);
     assert_int_equal(node->group_id, lane_group_id(row->lane_id));
+    int64_t handler_set = lane_handler_set(row->lane_id);
+    assert_true(handler_set == 0 || (node->handlers >> handler_set & 1) != 0);
     assert_int_equal(world_is_on_temporal(assignment->node_id - 100), lane_is_on_temporal(row->lane_id));
     assert_true(assignment->node_id == own_node_id || world_node_held(w, assignment->node_id) <= node->capacity);
     if (!assignment->handed_over) {
@@ -542,6 +551,12 @@ static inline size_t world_read_news(const struct world *w, const struct schedul
                                                     .target_id = node->target_id,
                                                     .capacity = node->capacity,
                                                     .accepts = node->accepts};
+        }
+        for (int64_t set = 1; set <= WORLD_HANDLER_SETS && node->is_listed; set++) {
+            if ((node->handlers >> set & 1) != 0) {
+                facts[count++] =
+                    (struct schedule_fact){.kind = FACT_NODE_HANDLERS, .node_id = world_node_id(place), .handler_set = set};
+            }
         }
     }
     if (fact.kind == FACT_NODES) {

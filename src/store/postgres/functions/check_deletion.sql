@@ -16,8 +16,7 @@ BEGIN
         PERFORM :schema.refuse('illegal_state', 'a transaction that deletes a workspace cannot be prepared', NULL);
     END IF;
     LOCK TABLE :schema.act_gate IN EXCLUSIVE MODE;
-    lanes := ARRAY(SELECT :schema.lane_id(g.id, NEW.id, t.on_temporal)
-                   FROM :schema.executor_groups g CROSS JOIN (VALUES (false), (true)) t (on_temporal));
+    lanes := ARRAY(SELECT a.base | NEW.id FROM :schema.group_lanes a);
     IF EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.due_at IS NULL AND q.lane_id = ANY (lanes) AND q.phase = 2) THEN
         RAISE serialization_failure USING
             MESSAGE = format('an execution of workspace "%s" was assigned while the workspace was deleted', NEW.name),

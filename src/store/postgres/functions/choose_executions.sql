@@ -13,7 +13,7 @@ LANGUAGE sql STABLE AS $$
            AND ($4 IS NULL OR q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $4))
            AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 ELSE 4 END) & $5 <> 0
            AND ($6 IS NULL OR q.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $6))
-           AND ($7 IS NULL OR q.lane_id >> 32 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $7))
+           AND ($7 IS NULL OR q.lane_id >> 47 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $7))
            AND ($8 IS NULL OR q.error_code = $8) AND ($9 IS NULL OR q.idempotency_key = $9)
            AND q.created_at >= $10 AND q.created_at < $11 AND $12 = 9223372036854775807 AND $14 <> 1
          ORDER BY q.id DESC LIMIT $13)
@@ -23,7 +23,7 @@ LANGUAGE sql STABLE AS $$
            AND ($4 IS NULL OR h.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $4))
            AND (CASE h.status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & $5 <> 0
            AND ($6 IS NULL OR h.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $6))
-           AND ($7 IS NULL OR h.lane_id >> 32 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $7))
+           AND ($7 IS NULL OR h.lane_id >> 47 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $7))
            AND ($8 IS NULL OR h.error_code = $8) AND ($9 IS NULL OR h.idempotency_key = $9)
            AND h.created_at >= $10 AND h.created_at < $11 AND h.finished_at < $12
            AND ($14 = 0 OR ($14 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)

@@ -29,9 +29,9 @@ DECLARE
     is_plain  boolean;
     has_key   boolean := false;
 BEGIN
-    SELECT w.id AS workspace_id, d.id AS definition_id, :schema.lane_id(g.id, w.id, d.on_temporal) AS lane_id INTO wanted
+    SELECT w.id AS workspace_id, d.id AS definition_id, :schema.lane_id(g.id, w.id, d.demand) AS lane_id INTO wanted
     FROM :schema.workspaces w
-    CROSS JOIN LATERAL (SELECT v.id, v.executor_group, v.on_temporal, v.state FROM :schema.workflow_definitions v
+    CROSS JOIN LATERAL (SELECT v.id, v.executor_group, v.demand, v.state FROM :schema.workflow_definitions v
                         WHERE v.name = enqueue_one.workflow AND v.workspace_id IN (w.id, 0) AND v.state <> 2
                         ORDER BY v.workspace_id DESC, v.version DESC LIMIT 1) d
     JOIN :schema.executor_groups g ON g.name = coalesce(enqueue_one.executor_group, d.executor_group, default_group, 'default')

@@ -34,7 +34,7 @@ DECLARE
     workspace_ids  integer[];
     definition_ids bigint[];
     group_ids      integer[];
-    on_temporal    boolean[];
+    demands        integer[];
     known          uuid[]; -- given ids that are there already
     keyed          uuid[]; -- ids with a new idempotency key
     keyed_in       integer[]; -- of these, the workspace
@@ -43,7 +43,7 @@ DECLARE
     chosen         integer[]; -- the places that are enqueued; NULL = all that have a definition
     inserted       uuid[];
 BEGIN
-    SELECT r.workspace_ids, r.definition_ids, r.group_ids, r.on_temporal INTO workspace_ids, definition_ids, group_ids, on_temporal
+    SELECT r.workspace_ids, r.definition_ids, r.group_ids, r.demands INTO workspace_ids, definition_ids, group_ids, demands
     FROM :schema.resolve_names(workspaces, workflows, executor_groups, default_groups) r;
     wanted_ids := definition_ids;
     IF array_position(group_ids, NULL) IS NOT NULL THEN
@@ -79,7 +79,7 @@ BEGIN
                                OR (u.id, u.workspace_id, u.key) IN (SELECT * FROM unnest(keyed, keyed_in, new_keys)))
                         GROUP BY u.id);
     END IF;
-    inserted := :schema.insert_items(now_us, ids, workspace_ids, definition_ids, group_ids, on_temporal, priorities, contents,
+    inserted := :schema.insert_items(now_us, ids, workspace_ids, definition_ids, group_ids, demands, priorities, contents,
                                      idempotency_keys, run_ats, chosen);
     IF any_given AND inserted IS NOT NULL THEN
         inserted := :schema.undo_ended_items(now_us, inserted);

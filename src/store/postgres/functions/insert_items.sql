@@ -1,7 +1,7 @@
 -- Inserts items, their params and one row of news. `places`: of the arrays, those that become items; NULL = all. Returns the ids that
 -- were inserted; an id that is in the queue already is left out. Locks: nothing but its own rows. Caller: enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.insert_items(now_us bigint, ids uuid[], workspace_ids integer[], definition_ids bigint[],
-                                                group_ids integer[], on_temporal boolean[], priorities integer[], contents bytea[],
+                                                group_ids integer[], demands integer[], priorities integer[], contents bytea[],
                                                 idempotency_keys text[], run_ats bigint[], places integer[]) RETURNS uuid[]
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
@@ -10,10 +10,10 @@ DECLARE
     inserted uuid[];
 BEGIN
     WITH request AS MATERIALIZED (
-        SELECT u.id, :schema.lane_id(u.group_id, u.workspace_id, u.on_temporal) AS lane_id, u.workspace_id, u.definition_id, u.priority,
+        SELECT u.id, :schema.lane_id(u.group_id, u.workspace_id, u.demand) AS lane_id, u.workspace_id, u.definition_id, u.priority,
                u.content, u.key, coalesce(u.run_at, now_us) AS run_at, coalesce(u.run_at, now_us) > now_us AS waits
-        FROM unnest(ids, group_ids, workspace_ids, definition_ids, on_temporal, priorities, contents, idempotency_keys, run_ats)
-             WITH ORDINALITY u (id, group_id, workspace_id, definition_id, on_temporal, priority, content, key, run_at, place)
+        FROM unnest(ids, group_ids, workspace_ids, definition_ids, demands, priorities, contents, idempotency_keys, run_ats)
+             WITH ORDINALITY u (id, group_id, workspace_id, definition_id, demand, priority, content, key, run_at, place)
         WHERE u.definition_id IS NOT NULL AND (places IS NULL OR u.place IN (SELECT unnest(places)))
         ORDER BY u.id
     ), item AS (

@@ -58,7 +58,7 @@ BEGIN
         )
         INSERT INTO :schema.books AS b
             (lane_id, workspace_id, group_id, runnable, waiting, held, completed, failed, cancelled, pass)
-        SELECT t.lane, (t.lane & 2147483647)::integer, (t.lane >> 32)::integer, t.runnable, t.waiting, t.held, t.completed, t.failed,
+        SELECT t.lane, (t.lane & 2147483647)::integer, (t.lane >> 47)::integer, t.runnable, t.waiting, t.held, t.completed, t.failed,
                t.cancelled, coalesce(t.pass, (SELECT o.pass FROM :schema.books o WHERE o.lane_id = t.lane), 0)
         FROM total t
         ON CONFLICT (lane_id) DO UPDATE

@@ -1,6 +1,6 @@
 -- RETRY, DEFERRED, PUT_BACK: CLAIMED items become PENDING again, with one event each and one row of news. Items with a cancel that was
 -- requested are left to record_ends(). An event is left out when it would repeat the last one, see put_back_is_repeated(). Returns the
--- places of the records that took effect. An item that another node can run is not held up for longer than 10 s
+-- places of the records that took effect. An item that another node can run is not held up for longer than 1 s
 -- (WORKER_ELSEWHERE_US) because this node cannot. Locks: their rows. Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_put_backs(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],
                                                     delays bigint[], codes text[], errors text[]) RETURNS integer[]
@@ -11,8 +11,8 @@ BEGIN
     WITH put_back AS (
         UPDATE :schema.workflow_execution_queue q
         SET status = 'PENDING', phase = CASE WHEN r.delay > 0 THEN 1 ELSE 0 END,
-            due_at = CASE WHEN r.delay > 10000000 AND r.kind = 2 AND r.code = 'unknown_handler'
-                               AND :schema.has_worker(q.definition_id, q.lane_id, q.node_id) THEN now_us + 10000000
+            due_at = CASE WHEN r.delay > 1000000 AND r.kind = 2 AND r.code = 'unknown_handler'
+                               AND :schema.has_worker(q.definition_id, q.lane_id, q.node_id) THEN now_us + 1000000
                           WHEN r.delay > 0 THEN now_us + r.delay END, node_id = 0, target_id = 0, claimed_at = NULL,
             attempts = q.attempts + CASE r.kind WHEN 1 THEN 1 ELSE 0 END,
             deferrals = q.deferrals + CASE r.kind WHEN 2 THEN 1 ELSE 0 END,

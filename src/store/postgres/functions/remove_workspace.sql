@@ -36,8 +36,7 @@ BEGIN
     IF at_once AND NOT is_paused THEN
         LOCK TABLE :schema.act_gate IN EXCLUSIVE MODE;
     END IF;
-    lanes := ARRAY(SELECT :schema.lane_id(g.id, owner, t.on_temporal)
-                   FROM :schema.executor_groups g CROSS JOIN (VALUES (false), (true)) t (on_temporal));
+    lanes := ARRAY(SELECT a.base | owner FROM :schema.group_lanes a);
     SELECT coalesce(sum(b.held), 0), coalesce(sum(b.runnable + b.waiting), 0) INTO held, waiting
     FROM :schema.lane_books b WHERE b.workspace_id = owner;
     IF held > 0 OR waiting > 0 AND NOT fails_waiting THEN

@@ -1,5 +1,5 @@
 -- The names of requests as ids, in the order of the requests: the workspace, the newest version of the workflow (the workspace's own
--- before that of all workspaces), whether an engine of the kind `temporal` runs it, and the executor group: the request's, else the
+-- before that of all workspaces), its demand, and the executor group: the request's, else the
 -- definition's, else the request's default_group, else 'default'. NULL where there is none, and for a workflow
 -- that is disabled. A default group, or one of a definition, is
 -- made when there is none of that name; one that a request names is not. Locks: a new group, until the end of the transaction; another
@@ -7,24 +7,24 @@
 -- Caller: enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.resolve_names(workspaces text[], workflows text[], executor_groups text[], default_groups text[],
                                                  OUT workspace_ids integer[], OUT definition_ids bigint[], OUT group_ids integer[],
-                                                 OUT on_temporal boolean[])
+                                                 OUT demands integer[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     group_names text[];
 BEGIN
     LOOP
-        SELECT array_agg(f.workspace_id), array_agg(f.definition_id), array_agg(f.group_id), array_agg(f.on_temporal),
+        SELECT array_agg(f.workspace_id), array_agg(f.definition_id), array_agg(f.group_id), array_agg(f.demand),
                array_agg(f.group_name)
-        INTO workspace_ids, definition_ids, group_ids, on_temporal, group_names
-        FROM (SELECT a.workspace_id, d.definition_id, d.on_temporal, n.group_name,
+        INTO workspace_ids, definition_ids, group_ids, demands, group_names
+        FROM (SELECT a.workspace_id, d.definition_id, d.demand, n.group_name,
                      (SELECT g.id FROM :schema.executor_groups g WHERE g.name = n.group_name) AS group_id
               FROM unnest(workspaces, workflows, executor_groups, default_groups) WITH ORDINALITY
                    r (workspace, workflow, group_name, default_group, place)
               CROSS JOIN LATERAL (SELECT (SELECT w.id FROM :schema.workspaces w WHERE w.name = r.workspace) OFFSET 0) a (workspace_id)
               LEFT JOIN LATERAL (
-                  SELECT CASE v.state WHEN 0 THEN v.id END, v.executor_group, v.on_temporal FROM :schema.workflow_definitions v
+                  SELECT CASE v.state WHEN 0 THEN v.id END, v.executor_group, v.demand FROM :schema.workflow_definitions v
                   WHERE v.name = r.workflow AND v.workspace_id IN (a.workspace_id, 0) AND a.workspace_id IS NOT NULL AND v.state <> 2
-                  ORDER BY v.workspace_id DESC, v.version DESC LIMIT 1) d (definition_id, group_name, on_temporal) ON true
+                  ORDER BY v.workspace_id DESC, v.version DESC LIMIT 1) d (definition_id, group_name, demand) ON true
               CROSS JOIN LATERAL (
                   SELECT coalesce(r.group_name, d.group_name, r.default_group, 'default') OFFSET 0) n (group_name)
               ORDER BY r.place) f;

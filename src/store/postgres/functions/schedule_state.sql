@@ -1,6 +1,7 @@
 -- The state of the queue, the groups and the nodes: facts as in queue/scheduler.h. A node without a valid lease accepts
 -- nothing.
---   with_state        'queue', 'group', 'nodes', 'node', 'nodes_end', in this order
+--   with_state        'queue', 'group', 'nodes', 'node', 'node_handlers', 'nodes_end', in this order; 'node_handlers' per
+--                     node and set of handlers of which it has all
 --   with_handed_over  'suspects'; 'handed_over' per held item without a node; 'suspect' per held item that may be on trial:
 --                     none of which a step has ended since the last handover; 'suspects_end'
 -- Rows: see schedule(). Locks: none. Index: queue_suspects. Callers: schedule(), schedule_load().
@@ -25,6 +26,10 @@ BEGIN
                n.desired_state = 'run' AND n.not_accepting IS NULL AND n.expires_at > now_us, NULL::uuid
         FROM :schema.nodes n JOIN :schema.executor_groups g ON g.name = n.executor_group
         WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL;
+        RETURN QUERY
+        SELECT 'node_handlers', n.id, s.id::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid
+        FROM :schema.nodes n JOIN :schema.handler_sets s ON s.handlers <@ n.handlers
+        WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.handlers <> '[]';
         tag := 'nodes_end';
         RETURN NEXT;
     END IF;

@@ -39,8 +39,8 @@ LIMIT 1000;
 -- Limits, the books' own columns, and the scheduler's row.
 -- name: check_limits
 SELECT format('the books of lane %s name workspace %s and group %s', k.lane_id, k.workspace_id, k.group_id)
-FROM :schema.books k WHERE k.lane_id NOT IN (:schema.lane_id(k.group_id, k.workspace_id, false),
-                                                           :schema.lane_id(k.group_id, k.workspace_id, true))
+FROM :schema.books k
+WHERE NOT EXISTS (SELECT 1 FROM :schema.group_lanes a WHERE a.group_id = k.group_id AND k.lane_id = a.base | k.workspace_id)
 UNION ALL
 SELECT format('the scheduler has %s rows', count(*)) FROM :schema.scheduler HAVING count(*) <> 1
 UNION ALL
@@ -64,7 +64,8 @@ UNION ALL
 SELECT format('execution %s refers to a row that does not exist, or its columns contradict each other', q.id)
 FROM :schema.workflow_execution_queue q
 WHERE q.lane_id & 2147483647 <> q.workspace_id
-   OR NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.id = q.lane_id >> 32)
+   OR NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.id = q.lane_id >> 47)
+   OR EXISTS (SELECT 1 FROM :schema.workflow_definitions d WHERE d.id = q.definition_id AND d.demand <> (q.lane_id >> 31 & 65535))
    OR q.has_params <> EXISTS (SELECT 1 FROM :schema.execution_params p WHERE p.id = q.id)
    OR q.status NOT IN ('PENDING', 'CLAIMED', 'DISPATCHED') OR (q.phase = 2) = (q.status = 'PENDING')
    OR q.phase = 2 AND q.fence = 0

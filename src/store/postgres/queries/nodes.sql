@@ -42,25 +42,31 @@ WITH target AS MATERIALIZED (
 SELECT count(*), (SELECT count(*) FROM feed) FROM changed;
 
 -- Records the handlers of a node, and makes items of its group due that wait because no node had their handlers, and that it can run.
--- Items that another transaction holds stay as they are. $1 node, $2 language, $3 JSON array of names, $4 at most. Columns: nodes, items
+-- Items that another transaction holds stay as they are. A handler that the node had before and has not now is an act (7), so that the
+-- scheduler assigns nothing that needs it before it has read the news.
+-- $1 node, $2 language, $3 JSON array of names, $4 at most. Columns: nodes, items
 -- Locks: the node, then the items. Index: queue_unserved.
 -- name: node_handlers
 WITH offered AS (
     UPDATE :schema.nodes n SET language = $2, handlers = $3::jsonb
+    FROM (SELECT k.handlers FROM :schema.nodes k WHERE k.id = $1 FOR UPDATE) o
     WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL
-    RETURNING n.id, n.executor_group, n.handlers, :schema.store_time() AS now_us
+    RETURNING n.id, n.executor_group, n.handlers, o.handlers AS before, :schema.store_time() AS now_us
 ), woken AS (
     UPDATE :schema.workflow_execution_queue q SET due_at = f.now_us
     FROM offered f
     WHERE q.id = ANY (ARRAY(
         SELECT w.id FROM offered o JOIN :schema.executor_groups g ON g.name = o.executor_group
         CROSS JOIN :schema.workflow_execution_queue w JOIN :schema.workflow_definitions d ON d.id = w.definition_id
-        WHERE w.error_code = 'unknown_handler' AND w.due_at IS NOT NULL AND w.due_at > o.now_us AND w.lane_id >> 32 = g.id
+        WHERE w.error_code = 'unknown_handler' AND w.due_at IS NOT NULL AND w.due_at > o.now_us AND w.lane_id >> 47 = g.id
           AND d.handlers <@ o.handlers
         LIMIT $4 FOR NO KEY UPDATE OF w SKIP LOCKED))
     RETURNING q.due_at
 ), feed AS (
-    INSERT INTO :schema.news (at, kind, node_id, due) SELECT min(w.due_at), 8, $1, min(w.due_at) FROM woken w HAVING count(*) > 0
+    INSERT INTO :schema.news (at, kind, node_id, due, workspaces)
+    SELECT o.now_us, CASE WHEN o.before <@ o.handlers THEN 8 ELSE 7 END, $1, (SELECT min(w.due_at) FROM woken w), '{}'
+    FROM offered o
+    WHERE EXISTS (SELECT 1 FROM woken) OR NOT (o.before <@ o.handlers AND o.before @> o.handlers)
     RETURNING :schema.notify_news()
 )
 SELECT (SELECT count(*) FROM offered), (SELECT count(*) FROM woken), (SELECT count(*) FROM feed);
@@ -141,7 +147,7 @@ SELECT q.id, q.fence FROM :schema.held_items q
 WHERE q.claim_node > 0 AND q.status = 'CLAIMED' AND q.claimed_at <= :schema.store_time() - $2
   AND ($1 = 0 OR q.node_id = $1
        OR NOT EXISTS (SELECT 1 FROM :schema.nodes n WHERE n.id = q.node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
-  AND ($3::text IS NULL OR EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.id = q.lane_id >> 32 AND g.name = $3))
+  AND ($3::text IS NULL OR EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.id = q.lane_id >> 47 AND g.name = $3))
 LIMIT $4;
 
 -- $1 group or NULL, $2 nodes without their processes, $3 $4 stale claims, $5 most handovers, $6 limit

@@ -133,11 +133,26 @@ role AS MATERIALIZED (
     FROM :schema.role_state() s
 ),
 backing_off AS MATERIALIZED (
-    SELECT f.definition_id, (f.lane_id >> 32)::integer AS group_id, f.error_code IS NOT DISTINCT FROM 'unknown_handler' AS lacks,
+    SELECT f.definition_id, (f.lane_id >> 47)::integer AS group_id, f.error_code IS NOT DISTINCT FROM 'unknown_handler' AS lacks,
            count(*) AS n
     FROM (SELECT q.due_at, q.run_at, q.definition_id, q.lane_id, q.error_code FROM :schema.workflow_execution_queue q
           WHERE q.due_at IS NOT NULL ORDER BY q.due_at LIMIT $2) f
-    WHERE f.due_at > f.run_at GROUP BY f.definition_id, (f.lane_id >> 32), lacks
+    WHERE f.due_at > f.run_at GROUP BY f.definition_id, (f.lane_id >> 47), lacks
+),
+lacking AS MATERIALIZED (
+    SELECT t.group_id, t.set_id
+    FROM (SELECT DISTINCT b.group_id, (b.lane_id >> 32 & 32767)::integer AS set_id FROM books b
+          WHERE b.runnable > 0 AND b.lane_id >> 32 & 32767 <> 0) t
+    JOIN :schema.handler_sets s ON s.id = t.set_id JOIN :schema.executor_groups g ON g.id = t.group_id
+    WHERE NOT EXISTS (SELECT 1 FROM :schema.live_workers o WHERE o.executor_group = g.name AND s.handlers <@ o.handlers)
+),
+runnable_unserved AS MATERIALIZED (
+    SELECT q.definition_id, b.group_id, count(*) AS n
+    FROM (SELECT b.lane_id, b.group_id FROM books b
+          JOIN lacking k ON k.group_id = b.group_id AND k.set_id = (b.lane_id >> 32 & 32767)::integer WHERE b.runnable > 0) b
+    CROSS JOIN LATERAL (SELECT r.definition_id FROM :schema.workflow_execution_queue r
+                        WHERE r.lane_id = b.lane_id AND r.due_at IS NULL AND r.phase = 0 ORDER BY r.rank, r.id LIMIT $2) q
+    GROUP BY q.definition_id, b.group_id
 ),
 unserved AS MATERIALIZED (
     SELECT d.id AS definition_id, d.name AS workflow, g.name AS executor_group, b.n
@@ -151,17 +166,18 @@ waits AS MATERIALIZED (
 live_targets AS MATERIALIZED (SELECT t.executor_group, t.target_id FROM :schema.live_targets t),
 handed AS (
     SELECT g.name, q.target_id, q.suspicion >= 4 AS is_quarantined, count(*) AS n
-    FROM :schema.held_items q LEFT JOIN :schema.executor_groups g ON g.id = (q.lane_id >> 32)::integer
+    FROM :schema.held_items q LEFT JOIN :schema.executor_groups g ON g.id = (q.lane_id >> 47)::integer
     WHERE q.claim_node = 0 GROUP BY g.name, q.target_id, is_quarantined
 ),
 served AS MATERIALIZED (SELECT * FROM :schema.served_groups),
 reasons AS (
     SELECT :schema.lane_reason(w.paused, s.queue_paused OR g.paused,
                                EXISTS (SELECT 1 FROM served o WHERE o.executor_group = g.name), a.executor_group IS NOT NULL,
-                               a.engine_reachable, NULL, r.scheduled, u.held >= w.slots_max) AS reason, b.runnable AS n
+                               a.engine_reachable, k.set_id IS NOT NULL, r.scheduled, u.held >= w.slots_max) AS reason, b.runnable AS n
     FROM books b JOIN usage u ON u.workspace_id = b.workspace_id CROSS JOIN :schema.store_state s CROSS JOIN role r
     LEFT JOIN :schema.workspaces w ON w.id = b.workspace_id LEFT JOIN :schema.executor_groups g ON g.id = b.group_id
     LEFT JOIN served a ON a.executor_group = g.name AND a.on_temporal = ((b.lane_id >> 31) & 1 = 1)
+    LEFT JOIN lacking k ON k.group_id = b.group_id AND k.set_id = (b.lane_id >> 32 & 32767)::integer
     WHERE b.runnable > 0
     UNION ALL SELECT 'no_worker', f.no_worker FROM waits f
     UNION ALL SELECT 'backing_off', f.backing_off - f.no_worker FROM waits f
@@ -212,7 +228,11 @@ SELECT json_build_object(
     'no_worker', (
         SELECT coalesce(json_agg(jsonb_build_object('workflow', u.workflow, 'executor_group', u.executor_group, 'waiting', u.n)
                                  || :schema.missing_worker(u.definition_id, u.executor_group)::jsonb), '[]')
-        FROM (SELECT * FROM unserved ORDER BY n DESC, workflow LIMIT $4) u),
+        FROM (SELECT a.definition_id, a.workflow, a.executor_group, sum(a.n)::bigint AS n
+              FROM (SELECT * FROM unserved
+                    UNION ALL SELECT r.definition_id, d.name, g.name, r.n FROM runnable_unserved r
+                    JOIN :schema.workflow_definitions d ON d.id = r.definition_id JOIN :schema.executor_groups g ON g.id = r.group_id) a
+              GROUP BY a.definition_id, a.workflow, a.executor_group ORDER BY n DESC, a.workflow LIMIT $4) u),
     'oldest_pending_age_us', coalesce((SELECT us FROM now) - (SELECT q.created_at FROM :schema.workflow_execution_queue q
                                                               WHERE q.phase <> 2 ORDER BY q.id LIMIT 1), 0),
     'workspaces', (

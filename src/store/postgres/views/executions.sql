@@ -34,7 +34,7 @@ CROSS JOIN (SELECT l.node_id <> 0 AND l.lock_awaited_at = 0 AND l.expires_at > (
             FROM :schema.scheduler l WHERE l.partition = 0) r
 LEFT JOIN :schema.workspaces w ON w.id = q.workspace_id
 LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id
-LEFT JOIN :schema.executor_groups g ON g.id = (q.lane_id >> 32)::integer
+LEFT JOIN :schema.executor_groups g ON g.id = (q.lane_id >> 47)::integer
 LEFT JOIN :schema.served_groups a ON a.executor_group = g.name AND a.on_temporal = ((q.lane_id >> 31) & 1 = 1)
 LEFT JOIN LATERAL (SELECT NOT EXISTS (SELECT 1 FROM :schema.live_workers o
                                       WHERE o.executor_group = g.name AND d.handlers <@ o.handlers) AS is_unserved
@@ -53,4 +53,4 @@ SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority::integer, :sc
 FROM :schema.workflow_executions h
 LEFT JOIN :schema.workspaces w ON w.id = h.workspace_id
 LEFT JOIN :schema.workflow_definitions d ON d.id = h.definition_id
-LEFT JOIN :schema.executor_groups g ON g.id = (h.lane_id >> 32)::integer;
+LEFT JOIN :schema.executor_groups g ON g.id = (h.lane_id >> 47)::integer;

@@ -1,6 +1,6 @@
 -- The counters of each lane: the books that the scheduler has folded, and the news since then. They equal the rows at every commit.
 CREATE OR REPLACE VIEW :schema.lane_books AS
-SELECT b.lane_id, (b.lane_id >> 32)::integer AS group_id, (b.lane_id & 2147483647)::integer AS workspace_id,
+SELECT b.lane_id, (b.lane_id >> 47)::integer AS group_id, (b.lane_id & 2147483647)::integer AS workspace_id,
        sum(b.runnable)::bigint AS runnable, sum(b.waiting)::bigint AS waiting, sum(b.held)::bigint AS held,
        sum(b.completed)::bigint AS completed, sum(b.failed)::bigint AS failed, sum(b.cancelled)::bigint AS cancelled
 FROM (SELECT k.lane_id, k.runnable, k.waiting, k.held, k.completed, k.failed, k.cancelled FROM :schema.books k

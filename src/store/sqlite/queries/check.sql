@@ -28,10 +28,11 @@ SELECT printf('execution %s is live and ended at once', q.id) FROM workflow_exec
 
 -- name: check_references
 SELECT printf('execution %s refers to what is not there', q.id) FROM workflow_execution_queue q
-WHERE NOT EXISTS (SELECT 1 FROM executor_groups g WHERE g.id = q.lane_id >> 32)
+WHERE NOT EXISTS (SELECT 1 FROM executor_groups g WHERE g.id = q.lane_id >> 47)
    OR NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = q.workspace_id)
    OR NOT EXISTS (SELECT 1 FROM workflow_definitions d WHERE d.id = q.definition_id)
    OR q.lane_id & 2147483647 <> q.workspace_id
+   OR EXISTS (SELECT 1 FROM workflow_definitions d WHERE d.id = q.definition_id AND d.demand <> (q.lane_id >> 31 & 65535))
    OR q.has_params <> EXISTS (SELECT 1 FROM execution_params p WHERE p.id = q.id)
    OR q.status NOT IN ('PENDING', 'CLAIMED', 'DISPATCHED') OR (q.phase = 2) = (q.status = 'PENDING')
    OR q.phase = 2 AND q.fence = 0

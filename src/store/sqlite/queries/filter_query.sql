@@ -9,7 +9,7 @@ SELECT id FROM workflow_execution_queue
 WHERE id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (CASE status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 ELSE 4 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
-  AND (?5 IS NULL OR lane_id >> 32 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
+  AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1
 ORDER BY id DESC LIMIT ?13;
@@ -19,7 +19,7 @@ SELECT id FROM workflow_execution_queue
 WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (CASE status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 ELSE 4 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
-  AND (?5 IS NULL OR lane_id >> 32 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
+  AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1
 ORDER BY id LIMIT ?13;
@@ -29,7 +29,7 @@ SELECT id FROM workflow_executions
 WHERE id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (CASE status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
-  AND (?5 IS NULL OR lane_id >> 32 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
+  AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)
@@ -41,7 +41,7 @@ SELECT id FROM workflow_executions
 WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (CASE status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
-  AND (?5 IS NULL OR lane_id >> 32 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
+  AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)

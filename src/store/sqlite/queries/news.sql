@@ -35,13 +35,13 @@ SELECT lanes FROM news;
 -- ?1 lane, ?2 runnable, ?3 waiting, ?4 held, ?5 completed, ?6 failed, ?7 cancelled
 -- name: add_to_books
 INSERT INTO books (lane_id, workspace_id, group_id, runnable, waiting, held, completed, failed, cancelled)
-VALUES (?1, ?1 & 2147483647, ?1 >> 32, ?2, ?3, ?4, ?5, ?6, ?7)
+VALUES (?1, ?1 & 2147483647, ?1 >> 47, ?2, ?3, ?4, ?5, ?6, ?7)
 ON CONFLICT (lane_id) DO UPDATE
 SET runnable = runnable + ?2, waiting = waiting + ?3, held = held + ?4, completed = completed + ?5, failed = failed + ?6,
     cancelled = cancelled + ?7;
 
 -- name: set_pass
-INSERT INTO books (lane_id, workspace_id, group_id, pass) VALUES (?1, ?1 & 2147483647, ?1 >> 32, ?2)
+INSERT INTO books (lane_id, workspace_id, group_id, pass) VALUES (?1, ?1 & 2147483647, ?1 >> 47, ?2)
 ON CONFLICT (lane_id) DO UPDATE SET pass = ?2;
 
 -- The columns of the virtual table lane_counters (lane_counters.c).

@@ -23,6 +23,13 @@ SELECT target_id FROM nodes WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS 
 -- name: set_node_target
 UPDATE nodes SET target_id = ?2 WHERE id = ?1;
 
+-- The handlers that a node has on record, against those that it has now: whether some are new, and whether some are missing. ?1 node,
+-- ?2 JSON array of names
+-- name: change_of_handlers
+SELECT EXISTS (SELECT 1 FROM json_each(?2) h WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o))
+     + 2 * EXISTS (SELECT 1 FROM json_each(n.handlers) o WHERE o.value NOT IN (SELECT h.value FROM json_each(?2) h))
+FROM nodes n WHERE n.id = ?1 AND n.dead_at IS NULL AND n.stopped_at IS NULL;
+
 -- ?1 node, ?2 language, ?3 JSON array of names
 -- name: set_node_handlers
 UPDATE nodes SET language = ?2, handlers = ?3 WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL;
@@ -35,7 +42,7 @@ WHERE number IN (
     SELECT q.number FROM nodes n JOIN executor_groups g ON g.name = n.executor_group
     CROSS JOIN workflow_definitions d CROSS JOIN workflow_execution_queue q INDEXED BY queue_unserved ON q.definition_id = d.id
     WHERE n.id = ?1 AND d.handlers <> '[]' AND q.error_code = 'unknown_handler' AND q.due_at IS NOT NULL AND q.due_at > ?2
-      AND q.lane_id >> 32 = g.id
+      AND q.lane_id >> 47 = g.id
       AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
                       WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o))
     LIMIT ?3);
@@ -113,7 +120,7 @@ SELECT id, fence, handovers_counted, steps_ended, 0, node_id, lane_id, suspicion
 WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?1
   AND (?4 = 0 OR node_id = ?4
        OR NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
-  AND (?3 IS NULL OR lane_id >> 32 = (SELECT g.id FROM executor_groups g WHERE g.name = ?3)) LIMIT ?2;
+  AND (?3 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?3)) LIMIT ?2;
 
 -- An item of a killed keeper, as in items_of_node. ?1 id, ?2 fence, ?3 whether it is the only one. Index: its id.
 -- name: item_of_keeper
@@ -167,7 +174,7 @@ SELECT EXISTS (SELECT 1 FROM nodes WHERE recovered_at IS NULL AND (?2 IS NULL OR
     OR EXISTS (SELECT 1 FROM workflow_execution_queue WHERE ?3 > 0 AND phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?3
                  AND (?4 = 0 OR node_id = ?4
                       OR NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
-                 AND (?2 IS NULL OR lane_id >> 32 = (SELECT g.id FROM executor_groups g WHERE g.name = ?2)));
+                 AND (?2 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?2)));
 
 -- A node that stops: never started goes back as it came, running work keeps its slot and is taken over.
 -- name: give_back_held

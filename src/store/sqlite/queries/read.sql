@@ -132,7 +132,7 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
                AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1)),
        q.definition_id
 FROM workflow_execution_queue q CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = q.workspace_id
-LEFT JOIN executor_groups g ON g.id = q.lane_id >> 32 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
+LEFT JOIN executor_groups g ON g.id = q.lane_id >> 47 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
 LEFT JOIN nodes o ON o.id = q.node_id AND (o.engine_reachable = 0 OR o.engine_impaired_at IS NOT NULL)
 LEFT JOIN engine_targets t ON t.id = q.target_id
 WHERE q.id = ?1;
@@ -240,11 +240,26 @@ WHERE d.id = ?1 AND d.handlers <> '[]';
 -- Workflows whose items wait because no live node has their handlers, the most waiting first. ?1 store time, ?2 how many of the waiting
 -- rows are looked at, ?3 at most
 -- name: status_unserved
-WITH w AS MATERIALIZED (
-    SELECT definition_id, lane_id >> 32 AS group_id, count(*) AS waiting
-    FROM (SELECT due_at, run_at, definition_id, lane_id, error_code FROM workflow_execution_queue
-          WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?2)
-    WHERE due_at > run_at AND error_code = 'unknown_handler' GROUP BY definition_id, group_id
+WITH c AS MATERIALIZED (SELECT lane_id, group_id, runnable FROM lane_counters),
+lacking AS MATERIALIZED (
+    SELECT t.group_id, t.set_id
+    FROM (SELECT DISTINCT group_id, (lane_id >> 32) & 32767 AS set_id FROM c WHERE runnable > 0 AND (lane_id >> 32) & 32767 <> 0) t
+    JOIN handler_sets s ON s.id = t.set_id JOIN executor_groups g ON g.id = t.group_id
+    WHERE NOT EXISTS (SELECT 1 FROM nodes n
+                      WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL AND n.stopped_at IS NULL
+                        AND n.desired_state = 'run' AND n.not_accepting IS NULL AND n.expires_at > ?1
+                        AND NOT EXISTS (SELECT 1 FROM json_each(s.handlers) h
+                                        WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
+),
+w AS MATERIALIZED (
+    SELECT definition_id, lane_id >> 47 AS group_id, count(*) AS waiting
+    FROM (SELECT * FROM (SELECT definition_id, lane_id, due_at > run_at AND error_code = 'unknown_handler' AS lacks
+                         FROM workflow_execution_queue WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?2)
+          UNION ALL
+          SELECT * FROM (SELECT q.definition_id, q.lane_id, 1 FROM lacking k
+                         JOIN c ON c.group_id = k.group_id AND (c.lane_id >> 32) & 32767 = k.set_id AND c.runnable > 0
+                         CROSS JOIN workflow_execution_queue q ON q.lane_id = c.lane_id AND q.phase = 0 LIMIT ?2))
+    WHERE lacks GROUP BY definition_id, group_id
 ),
 u AS MATERIALIZED (
     SELECT d.name AS workflow, g.name AS executor_group, w.waiting AS waiting,
@@ -280,7 +295,7 @@ WHERE handlers_missing <> '[]' ORDER BY waiting DESC, workflow LIMIT ?3;
 -- beyond it a row that backs off counts as scheduled. Reads counters and nodes, and of the queue only indexes.
 -- name: status_reasons
 WITH backing_off AS MATERIALIZED (
-    SELECT definition_id, lane_id >> 32 AS group_id, error_code IS 'unknown_handler' AS lacks, count(*) AS n
+    SELECT definition_id, lane_id >> 47 AS group_id, error_code IS 'unknown_handler' AS lacks, count(*) AS n
     FROM (SELECT due_at, run_at, definition_id, lane_id, error_code FROM workflow_execution_queue
           WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?2)
     WHERE due_at > run_at GROUP BY definition_id, group_id, lacks
@@ -296,6 +311,16 @@ unserved AS MATERIALIZED (
                                         WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
 ),
 c AS MATERIALIZED (SELECT lane_id, workspace_id, group_id, runnable, waiting, held FROM lane_counters),
+lacking AS MATERIALIZED (
+    SELECT t.group_id, t.set_id
+    FROM (SELECT DISTINCT group_id, (lane_id >> 32) & 32767 AS set_id FROM c WHERE runnable > 0 AND (lane_id >> 32) & 32767 <> 0) t
+    JOIN handler_sets s ON s.id = t.set_id JOIN executor_groups g ON g.id = t.group_id
+    WHERE NOT EXISTS (SELECT 1 FROM nodes n
+                      WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL AND n.stopped_at IS NULL
+                        AND n.desired_state = 'run' AND n.not_accepting IS NULL AND n.expires_at > ?1
+                        AND NOT EXISTS (SELECT 1 FROM json_each(s.handlers) h
+                                        WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
+),
 u AS MATERIALIZED (SELECT workspace_id, sum(held) AS held FROM c GROUP BY workspace_id),
 live AS MATERIALIZED (
     SELECT DISTINCT n.executor_group AS name, n.target_id FROM nodes n
@@ -305,7 +330,7 @@ handed AS (
     SELECT CASE WHEN q.target_id <> 0 AND EXISTS (SELECT 1 FROM live l WHERE l.name = g.name)
                      AND NOT EXISTS (SELECT 1 FROM live l WHERE l.name = g.name AND l.target_id IN (0, q.target_id))
                 THEN 'no_node_for_engine' ELSE 'handed_over' END AS reason
-    FROM workflow_execution_queue q LEFT JOIN executor_groups g ON g.id = q.lane_id >> 32 WHERE q.phase = 2 AND q.node_id = 0
+    FROM workflow_execution_queue q LEFT JOIN executor_groups g ON g.id = q.lane_id >> 47 WHERE q.phase = 2 AND q.node_id = 0
 ),
 served AS MATERIALIZED (
     SELECT n.executor_group AS name, n.engine = 'temporal' AS on_temporal, max(n.engine_reachable) AS reaches FROM nodes n
@@ -320,6 +345,7 @@ SELECT reason, sum(n) FROM (
                WHEN NOT EXISTS (SELECT 1 FROM served o WHERE o.name = g.name) THEN 'no_node_in_group'
                WHEN v.name IS NULL THEN 'no_node_for_engine'
                WHEN v.reaches = 0 THEN 'engine_unreachable'
+               WHEN k.set_id IS NOT NULL THEN 'no_worker'
                WHEN r.node_id = 0 OR r.expires_at <= ?1 OR r.lock_awaited_at > 0 THEN 'no_scheduler'
                WHEN u.held >= w.slots_max THEN 'workspace_at_capacity'
                ELSE 'ready'
@@ -327,6 +353,7 @@ SELECT reason, sum(n) FROM (
     FROM c CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = c.workspace_id
     LEFT JOIN u ON u.workspace_id = c.workspace_id LEFT JOIN executor_groups g ON g.id = c.group_id
     LEFT JOIN served v ON v.name = g.name AND v.on_temporal = ((c.lane_id >> 31) & 1)
+    LEFT JOIN lacking k ON k.group_id = c.group_id AND k.set_id = (c.lane_id >> 32) & 32767
     WHERE c.runnable > 0
     UNION ALL SELECT 'no_worker', n FROM unserved
     UNION ALL SELECT 'backing_off', (SELECT coalesce(sum(n), 0) FROM backing_off) - n FROM unserved

@@ -21,7 +21,7 @@ WHERE id = ?1 AND fence = ?2 AND status = 'CLAIMED';
 
 -- Whether another live node of its group has all handlers of an item. ?1 id, ?2 now
 -- name: item_has_worker
-SELECT 1 FROM workflow_execution_queue q JOIN executor_groups g ON g.id = q.lane_id >> 32
+SELECT 1 FROM workflow_execution_queue q JOIN executor_groups g ON g.id = q.lane_id >> 47
 JOIN workflow_definitions d ON d.id = q.definition_id JOIN nodes n ON n.recovered_at IS NULL AND n.executor_group = g.name
 WHERE q.id = ?1 AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.desired_state = 'run' AND n.not_accepting IS NULL
   AND n.expires_at > ?2 AND n.id <> q.node_id

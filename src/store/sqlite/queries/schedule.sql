@@ -75,6 +75,20 @@ SELECT n.id, coalesce(g.id, 0), n.capacity,
 FROM nodes n LEFT JOIN executor_groups g ON g.name = n.executor_group
 WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL;
 
+-- For each live node the sets of handlers of which it has all. Nodes with equal handlers are compared once.
+-- name: node_handler_sets
+WITH live AS MATERIALIZED (
+    SELECT id, handlers FROM nodes WHERE recovered_at IS NULL AND dead_at IS NULL AND stopped_at IS NULL AND handlers <> '[]'
+      AND EXISTS (SELECT 1 FROM handler_sets)
+),
+kinds AS MATERIALIZED (SELECT min(id) AS id, handlers FROM live GROUP BY handlers),
+offers AS MATERIALIZED (SELECT DISTINCT k.id, o.value AS name FROM kinds k, json_each(k.handlers) o),
+served AS MATERIALIZED (
+    SELECT o.id, s.id AS set_id FROM handler_sets s, json_each(s.handlers) h JOIN offers o ON o.name = h.value
+    GROUP BY o.id, s.id HAVING count(*) = json_array_length(s.handlers)
+)
+SELECT n.id, s.set_id FROM live n JOIN kinds k ON k.handlers = n.handlers JOIN served s ON s.id = k.id;
+
 -- name: held_by_lane
 SELECT lane_id, node_id, count(*) FROM workflow_execution_queue WHERE phase = 2 GROUP BY lane_id, node_id;
 

@@ -42,8 +42,18 @@ SELECT name FROM executor_groups ORDER BY name LIMIT 1000;
 -- name: newest_definition
 SELECT id, version, definition, state FROM workflow_definitions WHERE name = ?1 AND workspace_id = ?2 ORDER BY version DESC LIMIT 1;
 
+-- ?1 JSON array of names, in ascending order
+-- name: find_handler_set
+SELECT id FROM handler_sets WHERE handlers = ?1;
+
+-- name: insert_handler_set
+INSERT INTO handler_sets (id, handlers) VALUES (?1, ?2);
+
+-- name: newest_handler_set
+SELECT coalesce(max(id), 0) FROM handler_sets;
+
 -- ?7 = '' when the definition names no group.
 -- name: insert_definition
-INSERT INTO workflow_definitions (workspace_id, name, version, definition, attempts_max, created_at, executor_group, on_temporal,
+INSERT INTO workflow_definitions (workspace_id, name, version, definition, attempts_max, created_at, executor_group, demand,
                                   handlers, state)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, ''), ?8, ?9, ?10) RETURNING id;

@@ -55,12 +55,19 @@ CREATE TABLE deleted_workspaces (
 );
 CREATE INDEX deleted_workspaces_by_name ON deleted_workspaces (name);
 
+-- ids: the bits that lane_id has for them.
 CREATE TABLE executor_groups (
-    id             INTEGER PRIMARY KEY,
+    id             INTEGER PRIMARY KEY CHECK (id BETWEEN 1 AND 65535),
     name           TEXT    NOT NULL UNIQUE,
     paused         INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1))
 );
 INSERT INTO executor_groups (name) VALUES ('default');
+
+-- The different sets of handlers that published definitions need: a JSON array of names in ascending order. Never deleted.
+CREATE TABLE handler_sets (
+    id             INTEGER PRIMARY KEY CHECK (id BETWEEN 1 AND 32767), -- the bits that lane_id has for it
+    handlers       TEXT    NOT NULL UNIQUE
+);
 
 -- The text of a published definition never changes. workspace_id 0 = every workspace may run it. All versions of a workflow have
 -- the same state: 0 published, 1 disabled (it takes no new executions), 2 deleted (kept for the history). Deleted ones may lie
@@ -72,7 +79,7 @@ CREATE TABLE workflow_definitions (
     version        INTEGER NOT NULL,
     definition     TEXT    NOT NULL,
     executor_group TEXT,                       -- for an enqueue that names none; NULL = the definition names none
-    on_temporal    INTEGER NOT NULL DEFAULT 0, -- 1: an engine of the kind `temporal` runs it; 0: it has steps
+    demand         INTEGER NOT NULL DEFAULT 0, -- what it needs of a node: 2 * its row in handler_sets, 1: `temporal`, 0: only steps
     attempts_max   INTEGER NOT NULL DEFAULT 0, -- starts; 0 = as the node decides
     state          INTEGER NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 2),
     handlers       TEXT    NOT NULL DEFAULT '[]', -- the handlers that its steps need, a JSON array of names
@@ -81,8 +88,8 @@ CREATE TABLE workflow_definitions (
 );
 
 -- One row per execution until it ends.
---   lane_id: executor group * 2^32 + on_temporal of the definition * 2^31 + workspace. A lane is the queue of one workspace in one
---     group for one kind of engine.
+--   lane_id: executor group * 2^47 + demand of the definition * 2^31 + workspace. A lane is the queue of one workspace in one group
+--     for one demand.
 --   phase: 0 runnable, 1 waits for due_at, 2 held (CLAIMED or DISPATCHED). CLAIMED -> DISPATCHED changes no index.
 --   node_id: the node that holds it; 0 = none (pending, or handed over and not yet assigned again).
 -- Items of equal rank are ordered by number. An index entry ends with the number, a third as long as the id, and the pages of

@@ -83,7 +83,7 @@ FROM workflow_execution_queue q
 CROSS JOIN store_state s
 LEFT JOIN workspaces w ON w.id = q.workspace_id
 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
-LEFT JOIN executor_groups g ON g.id = q.lane_id >> 32
+LEFT JOIN executor_groups g ON g.id = q.lane_id >> 47
 UNION ALL
 SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority,
        strftime('%Y-%m-%dT%H:%M:%S', h.run_at / 1000000, 'unixepoch') || printf('.%06dZ', h.run_at % 1000000),
@@ -97,4 +97,4 @@ SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority,
 FROM workflow_executions h
 LEFT JOIN workspaces w ON w.id = h.workspace_id
 LEFT JOIN workflow_definitions d ON d.id = h.definition_id
-LEFT JOIN executor_groups g ON g.id = h.lane_id >> 32;
+LEFT JOIN executor_groups g ON g.id = h.lane_id >> 47;

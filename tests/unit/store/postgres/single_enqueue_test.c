@@ -49,13 +49,13 @@ static const char *enqueue_by(struct scene *scene, const struct one *one, const 
     const char *rows = ask(scene, scene->a,
                            "SELECT jsonb_pretty(jsonb_build_array("
                            "(SELECT jsonb_agg(to_jsonb(q) - 'lane_id' || jsonb_build_object('group', g.name) ORDER BY q.id)"
-                           " FROM weir.workflow_execution_queue q JOIN weir.executor_groups g ON g.id = q.lane_id >> 32),"
+                           " FROM weir.workflow_execution_queue q JOIN weir.executor_groups g ON g.id = q.lane_id >> 47),"
                            "(SELECT jsonb_agg(to_jsonb(p) ORDER BY p.id) FROM weir.execution_params p),"
                            "(SELECT jsonb_agg(to_jsonb(k) ORDER BY k.key) FROM weir.idempotency_keys k),"
                            "(SELECT jsonb_agg(g.name ORDER BY g.name) FROM weir.executor_groups g),"
                            "(SELECT jsonb_agg(to_jsonb(n) - 'seq' - 'xid' - 'at' - 'lanes' || jsonb_build_object('group', "
                            "g.name) ORDER BY n.seq)"
-                           " FROM weir.news n JOIN weir.executor_groups g ON g.id = n.lanes[1] >> 32)))");
+                           " FROM weir.news n JOIN weir.executor_groups g ON g.id = n.lanes[1] >> 47)))");
     (void)ask(scene, scene->a, "ROLLBACK");
     size_t size = strlen(answer) + strlen(rows) + 2;
     char *both = arena_allocate(&scene->arena, size);

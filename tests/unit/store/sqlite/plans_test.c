@@ -37,6 +37,7 @@ static const struct {
     {"status_workspaces", "sorts workspaces, not executions; for people"},
     {"living_of_workflow", "reads the queue once, when a workflow is deleted"},
     {"place_in_lane", "counts a bounded number of entries of one lane's index; for people"},
+    {"node_handler_sets", "it groups the handlers of nodes and of definitions, which are few"},
 };
 
 static const char *const large_tables[] = {"workflow_execution_queue",
