@@ -340,8 +340,8 @@ WEIR_MUST_CHECK enum weir_status weir_metrics(struct weir *weir, char **ret_text
 /* --- a node --- */
 
 /* A node is driven in one of two ways: weir_node_start() gives it threads of its own, or you call weir_node_step() in your
- * own loop, handlers included, from one thread at a time. weir_node_wake(), _pause(), _resume() and _begin_stop() may be
- * called from any thread, _wake() from a signal handler too. */
+ * own loop, handlers included, from one thread at a time. weir_node_wake(), _pause(), _resume(), _register_handler(),
+ * _unregister_handler() and _begin_stop() may be called from any thread, _wake() from a signal handler too. */
 struct weir_node_options {
     const char *name;  /* 1 to 128 bytes; NULL = host name and process id, then the group unless it is "default" */
     const char *group; /* the group of its executions, 1 to 64 bytes; NULL = "default" */
@@ -404,6 +404,18 @@ WEIR_MUST_CHECK enum weir_status weir_node_start(struct weir_node *node, struct 
 WEIR_MUST_CHECK enum weir_status weir_node_step(struct weir_node *node, int64_t *ret_wait_us, struct weir_error *error);
 /* For poll(): readable when weir_node_step() has something to do. Owned by the node, never read it yourself. */
 int weir_node_fd(const struct weir_node *node);
+
+/* The node has one more handler from now on: executions that wait for it start, here or on another node with all their
+ * handlers. The handler is copied; its context must outlive the node. Any thread, also from inside of a handler. The store
+ * learns of it with the next heartbeat, which is sent at once. Errors: WEIR_INVALID_ARGUMENT (no function, or a bad name),
+ * WEIR_CONFLICT (the node has a handler of this name), WEIR_MISUSE (a node on Temporal), WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status weir_node_register_handler(struct weir_node *node, const struct weir_handler *handler,
+                                                            struct weir_error *error);
+/* The reverse. Executions that have started go on, and may call the function until they end, so function and context must
+ * stay. Nothing that needs it starts here any more: an execution that was assigned already goes to another node, or waits
+ * as `no_worker`. Threads as above. Errors: WEIR_NOT_FOUND (no handler of this name), WEIR_MISUSE, WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status weir_node_unregister_handler(struct weir_node *node, const char *name,
+                                                              struct weir_error *error);
 
 /* Look for work now. Not needed after an enqueue: nodes see that by themselves. */
 void weir_node_wake(struct weir_node *node);

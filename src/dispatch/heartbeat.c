@@ -22,6 +22,7 @@
  */
 #include "dispatch/heartbeat.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -76,16 +77,39 @@ static void extend_lease(struct node *node, int64_t sent_us)
 
 /* --- handlers --- */
 
+static bool has_handlers(struct node *node)
+{
+    (void)pthread_mutex_lock(&node->shared.lock);
+    bool has = node->handlers != NULL;
+    (void)pthread_mutex_unlock(&node->shared.lock);
+    return has;
+}
+
+static char *copy_handlers(struct node *node)
+{
+    (void)pthread_mutex_lock(&node->shared.lock);
+    char *names = strdup(node->handlers);
+    (void)pthread_mutex_unlock(&node->shared.lock);
+    return names;
+}
+
 /* Step 6, one batch. Whatever is not done yet is repeated after the next heartbeat, and a failure is an event of the
  * store. */
 static void offer_handlers(struct node *node)
 {
     bool more = false;
-    struct node_handlers handlers = {.language = node->language[0] == '\0' ? NULL : node->language,
-                                     .names = node->handlers};
+    char *names = copy_handlers(node);
+    struct node_handlers handlers = {.language = node->language[0] == '\0' ? NULL : node->language, .names = names};
+    if (names == NULL) {
+        return; /* memory is short: must_offer() asks again */
+    }
+    atomic_store(&node->shared.handlers_due, false); /* before the call: a change during it is due again */
     enum weir_status status =
         store_node_handlers(node->stores[LOOP_HEARTBEAT], atomic_load(&node->shared.id), &handlers, &more, NULL);
-    atomic_store(&node->shared.handlers_due, status != WEIR_OK || more);
+    free(names);
+    if (status != WEIR_OK || more) {
+        atomic_store(&node->shared.handlers_due, true);
+    }
     if (status == WEIR_OK) {
         node->heartbeat.offered_us = node_now(node);
     }
@@ -100,7 +124,7 @@ static bool must_offer(struct node *node, int64_t now_us)
 {
     bool accepts = not_accepting_of(node) == NODE_ACCEPTING && atomic_load(&node->shared.desired_state) == NODE_RUN;
     bool is_time = accepts && now_us - node->heartbeat.offered_us >= OFFER_AGAIN_US;
-    return node->handlers != NULL && (is_time || atomic_load(&node->shared.handlers_due));
+    return has_handlers(node) && (is_time || atomic_load(&node->shared.handlers_due));
 }
 
 /* --- registering --- */
@@ -144,7 +168,7 @@ enum weir_status heartbeat_register(struct node *node, struct weir_error *error)
         struct event event = {.type = EVENT_NODE_STARTED, .node = node->name, .group = node->group, .count = id};
         event_emit(node->events, &event);
     }
-    if (status == WEIR_OK && node->handlers != NULL) {
+    if (status == WEIR_OK && has_handlers(node)) {
         offer_handlers(node);
     }
     return status;

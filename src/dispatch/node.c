@@ -351,6 +351,23 @@ void node_tune(struct node *node, const struct node_settings *settings)
     loop_wake(node, LOOP_MAINTENANCE);
 }
 
+enum weir_status node_set_handlers(struct node *node, const char *handlers, struct weir_error *error)
+{
+    INVARIANT(node != NULL && handlers != NULL);
+    char *names = strdup(handlers);
+    if (names == NULL) {
+        return error_out_of_memory(error);
+    }
+    (void)pthread_mutex_lock(&node->shared.lock);
+    char *before = node->handlers;
+    node->handlers = names;
+    (void)pthread_mutex_unlock(&node->shared.lock);
+    free(before);
+    atomic_store(&node->shared.handlers_due, true);
+    loop_request_heartbeat(node);
+    return WEIR_OK;
+}
+
 void node_pause(struct node *node)
 {
     INVARIANT(node != NULL);

@@ -81,6 +81,9 @@ WEIR_MUST_CHECK enum weir_status node_run_threads(struct node *node, struct weir
 /* Makes the dispatcher read the queue now (an enqueue in this process). Cheap, async-signal-safe. */
 void node_wake(struct node *node);
 /* No new claims; running executions and heartbeats go on. Also an operator's `weir node pause`. */
+/* The names of its handlers from now on, a JSON array. The node records them with its next heartbeat, which it sends at
+ * once; then the scheduler assigns by them. Any thread. WEIR_OUT_OF_MEMORY: nothing was changed. */
+WEIR_MUST_CHECK enum weir_status node_set_handlers(struct node *node, const char *handlers, struct weir_error *error);
 void node_pause(struct node *node);
 void node_resume(struct node *node);
 /* Takes over, while the node runs, for later assignments: batch_size, poll_interval_us, stuck_after_us, stale_claim_us,

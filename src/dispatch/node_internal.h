@@ -288,7 +288,7 @@ struct node {
     char name[NODE_NAME_MAX + 1];
     char group[GROUP_NAME_MAX + 1];
     char boot_id[128];
-    char *handlers;                       /* a JSON array of names, or NULL = none */
+    char *handlers;                       /* a JSON array of names, or NULL = none; under shared.lock */
     char language[NODE_LANGUAGE_MAX + 1]; /* "" = C */
     const struct clock *clock;
     struct engine *engine;

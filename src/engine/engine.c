@@ -108,6 +108,25 @@ void engine_want_slots(struct engine *engine, const char *workspace, bool wanted
     }
 }
 
+static enum weir_status refuse_handlers(const struct engine *engine, struct weir_error *error)
+{
+    return error_set(error, WEIR_MISUSE, "a node on the engine %s has no handlers", engine_name(engine));
+}
+
+enum weir_status engine_add_handler(struct engine *engine, const struct weir_handler *handler, struct weir_error *error)
+{
+    INVARIANT(engine != NULL && handler != NULL);
+    return engine->operations->add_handler == NULL ? refuse_handlers(engine, error)
+                                                   : engine->operations->add_handler(engine, handler, error);
+}
+
+enum weir_status engine_remove_handler(struct engine *engine, const char *name, struct weir_error *error)
+{
+    INVARIANT(engine != NULL && name != NULL);
+    return engine->operations->remove_handler == NULL ? refuse_handlers(engine, error)
+                                                      : engine->operations->remove_handler(engine, name, error);
+}
+
 /* Every engine has the next two operations. */
 size_t engine_free_capacity(struct engine *engine)
 {

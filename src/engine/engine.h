@@ -150,6 +150,7 @@ struct recorded {
 /* --- the engine --- */
 
 struct engine;
+struct weir_handler;
 
 struct engine_operations {
     const char *name; /* "in_process" */
@@ -176,6 +177,10 @@ struct engine_operations {
     /* False: the engine does not know its target yet, or not any more, because the service has not answered. Then its node
      * gets no items. REPORT_ENGINE_UP follows when it knows. Absent: inside of the node. Any thread. */
     bool (*target)(struct engine *engine, struct engine_target *ret_target);
+    /* Executions that start from now on have the handler, or lack it (in_process/definition_cache.h). Absent: the engine
+     * has no handlers. Any thread. */
+    enum weir_status (*add_handler)(struct engine *engine, const struct weir_handler *handler, struct weir_error *error);
+    enum weir_status (*remove_handler)(struct engine *engine, const char *name, struct weir_error *error);
     /* Drives an engine without threads of its own: does the due work, never waits; returns when it wants to be called again
      * (boot clock; TIME_NEVER: only when its fd is readable). */
     int64_t (*step)(struct engine *engine);
@@ -216,6 +221,10 @@ size_t engine_running(struct engine *engine);
 void engine_lease(struct engine *engine, int64_t lease_end_boot_us);
 long engine_keeper_pid(const struct engine *engine);
 bool engine_target(struct engine *engine, struct engine_target *ret_target);
+/* WEIR_MISUSE: the engine has no handlers; else the errors of the engine. */
+WEIR_MUST_CHECK enum weir_status engine_add_handler(struct engine *engine, const struct weir_handler *handler,
+                                                    struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status engine_remove_handler(struct engine *engine, const char *name, struct weir_error *error);
 int64_t engine_step(struct engine *engine);
 int engine_fd(struct engine *engine);
 WEIR_MUST_CHECK enum weir_status engine_run_threads(struct engine *engine, struct weir_error *error);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "assemble.h"
 #include "base/clock.h"
@@ -28,6 +29,8 @@ struct weir_node {
     struct node *node;
     int64_t stop_grace_us;
     bool has_threads;
+    pthread_mutex_t handlers_lock; /* for `handler_names`, and a change of them is one with that of the engine */
+    json_t *handler_names;         /* an array; NULL before the engine is open */
 };
 
 /* --- the nodes of a store --- */
@@ -115,24 +118,97 @@ static enum weir_status open_node_engine(struct weir_node *node, const struct we
     return assemble_engine("in_process", &engine_options, &node->engine, error);
 }
 
+/* --- handlers --- */
+
 /* The names of the handlers as a JSON array; NULL when out of memory. */
-static char *handler_names(const struct weir_handler *handlers, size_t count)
+static char *list_handler_names(struct weir_node *node, const struct weir_handler *handlers, size_t count)
 {
-    json_t *names = json_array();
-    bool is_fine = names != NULL;
+    node->handler_names = json_array();
+    bool is_fine = node->handler_names != NULL;
     for (size_t i = 0; i < count && is_fine; i++) {
-        is_fine = json_array_append_new(names, json_string(handlers[i].name)) == 0;
+        is_fine = json_array_append_new(node->handler_names, json_string(handlers[i].name)) == 0;
     }
-    char *text = is_fine ? json_dumps(names, JSON_COMPACT) : NULL;
+    return is_fine ? json_dumps(node->handler_names, JSON_COMPACT) : NULL;
+}
+
+/* The list with `name` added, or without it; NULL when out of memory. */
+static json_t *change_names(const json_t *names, const char *name, bool adds)
+{
+    size_t i;
+    json_t *listed;
+    json_t *changed = json_array();
+    bool is_fine = changed != NULL;
+    json_array_foreach(names, i, listed)
+    {
+        if (strcmp(json_string_value(listed), name) != 0) {
+            is_fine = is_fine && json_array_append(changed, listed) == 0;
+        }
+    }
+    is_fine = is_fine && (!adds || json_array_append_new(changed, json_string(name)) == 0);
+    if (!is_fine) {
+        json_decref(changed);
+        return NULL;
+    }
+    return changed;
+}
+
+/* The node records the new list. Under handlers_lock, so that the last change is the last one recorded. */
+static enum weir_status record_names(struct weir_node *node, json_t *names, struct weir_error *error)
+{
+    char *text = names == NULL ? NULL : json_dumps(names, JSON_COMPACT);
+    enum weir_status status = text == NULL ? error_out_of_memory(error) : node_set_handlers(node->node, text, error);
+    free(text);
+    if (status == WEIR_OK) {
+        json_decref(node->handler_names);
+        node->handler_names = json_incref(names);
+    }
+    return status;
+}
+
+/* The engine has the handler before the store: no item arrives that it refuses. */
+enum weir_status weir_node_register_handler(struct weir_node *node, const struct weir_handler *handler,
+                                            struct weir_error *error)
+{
+    if (node == NULL || handler == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_node_register_handler needs a node and a handler");
+    }
+    (void)pthread_mutex_lock(&node->handlers_lock);
+    enum weir_status status = engine_add_handler(node->engine, handler, error);
+    if (status == WEIR_OK) {
+        json_t *names = change_names(node->handler_names, handler->name, true);
+        status = record_names(node, names, error);
+        json_decref(names);
+        if (status != WEIR_OK) {
+            enum weir_status undone = engine_remove_handler(node->engine, handler->name, NULL);
+            INVARIANT(undone == WEIR_OK);
+        }
+    }
+    (void)pthread_mutex_unlock(&node->handlers_lock);
+    return status;
+}
+
+enum weir_status weir_node_unregister_handler(struct weir_node *node, const char *name, struct weir_error *error)
+{
+    if (node == NULL || name == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_node_unregister_handler needs a node and a name");
+    }
+    (void)pthread_mutex_lock(&node->handlers_lock);
+    json_t *names = change_names(node->handler_names, name, false);
+    bool is_known = names != NULL && json_array_size(names) < json_array_size(node->handler_names);
+    enum weir_status status = is_known ? record_names(node, names, error) : WEIR_OK;
+    if (status == WEIR_OK) {
+        status = names == NULL ? error_out_of_memory(error) : engine_remove_handler(node->engine, name, error);
+    }
     json_decref(names);
-    return text;
+    (void)pthread_mutex_unlock(&node->handlers_lock);
+    return status;
 }
 
 /* The setting 0 of the public options is the default of the node, too. The engine has checked the handlers. */
 static enum weir_status open_inner_node(struct weir_node *node, const struct weir_node_options *options,
                                         struct weir_error *error)
 {
-    char *names = handler_names(options->handlers, options->handler_count);
+    char *names = list_handler_names(node, options->handlers, options->handler_count);
     if (names == NULL) {
         return error_out_of_memory(error);
     }
@@ -166,6 +242,7 @@ enum weir_status weir_node_open(struct weir *weir, const struct weir_node_option
         return error_out_of_memory(error);
     }
     node->weir = weir;
+    (void)pthread_mutex_init(&node->handlers_lock, NULL);
     node->stop_grace_us = options->stop_grace_us > 0 ? options->stop_grace_us : STOP_GRACE_US;
     enum weir_status status = open_node_engine(node, options, error); /* first: it may fork */
     if (status == WEIR_OK) {
@@ -318,6 +395,8 @@ void weir_node_close(struct weir_node *node)
         node_close(node->node);
         engine_close(node->engine);
         store_close(node->store);
+        json_decref(node->handler_names);
+        (void)pthread_mutex_destroy(&node->handlers_lock);
         free(node);
     }
 }

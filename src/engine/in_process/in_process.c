@@ -288,6 +288,17 @@ static void report_shortage(void *context, int native)
     engine_report(&runner->base, report);
 }
 
+static enum weir_status in_process_add_handler(struct engine *engine, const struct weir_handler *handler,
+                                               struct weir_error *error)
+{
+    return definition_cache_add_handler(&((struct runner *)(void *)engine)->definitions, handler, error);
+}
+
+static enum weir_status in_process_remove_handler(struct engine *engine, const char *name, struct weir_error *error)
+{
+    return definition_cache_remove_handler(&((struct runner *)(void *)engine)->definitions, name, error);
+}
+
 static const struct engine_operations in_process_operations = {
     .name = "in_process",
     .features = ENGINE_DIES_WITH_NODE | ENGINE_RECORDS_STEPS | ENGINE_DESCRIBES,
@@ -300,6 +311,8 @@ static const struct engine_operations in_process_operations = {
     .running = in_process_running,
     .lease = in_process_lease,
     .keeper_pid = in_process_keeper,
+    .add_handler = in_process_add_handler,
+    .remove_handler = in_process_remove_handler,
     .step = in_process_step,
     .fd = in_process_fd,
     .run_threads = in_process_run_threads,
@@ -327,7 +340,14 @@ static enum weir_status open_runner_parts(struct runner *runner, const struct in
         status = error_out_of_memory(error);
     }
     handler_pool_init(&runner->handlers, &runner->loop);
-    definition_cache_init(&runner->definitions, runner->options.handlers, runner->options.handler_count);
+    definition_cache_init(&runner->definitions);
+    for (size_t i = 0; i < options->handler_count && status == WEIR_OK; i++) {
+        status = definition_cache_add_handler(&runner->definitions, &options->handlers[i], error);
+        if (status == WEIR_CONFLICT) {
+            status =
+                error_set(error, WEIR_INVALID_ARGUMENT, "there are two handlers named \"%s\"", options->handlers[i].name);
+        }
+    }
     status = status == WEIR_OK ? loop_init(&runner->loop, runner->base.clock, error) : status;
     status = status == WEIR_OK ? process_table_open(&runner->processes, &runner->loop, error) : status;
     init_process_places(runner);

@@ -19,33 +19,6 @@
 #include "definition/definition.h"
 #include "engine/in_process/handler_pool.h"
 
-static enum weir_status copy_handlers(struct runner_options *options, const struct in_process_options *from,
-                                      struct weir_error *error)
-{
-    options->handlers = calloc(from->handler_count + 1, sizeof(struct weir_handler));
-    if (options->handlers == NULL) {
-        return error_out_of_memory(error);
-    }
-    for (size_t i = 0; i < from->handler_count; i++) {
-        const struct weir_handler *handler = &from->handlers[i];
-        if (handler->name == NULL || handler->function == NULL || !name_is_valid(handler->name)) {
-            return error_set(error, WEIR_INVALID_ARGUMENT, "a handler needs a function and a name like \"send-mail\"");
-        }
-        for (size_t j = 0; j < i; j++) {
-            if (strcmp(handler->name, from->handlers[j].name) == 0) {
-                return error_set(error, WEIR_INVALID_ARGUMENT, "there are two handlers named \"%s\"", handler->name);
-            }
-        }
-        options->handlers[i] = *handler;
-        options->handlers[i].name = strdup(handler->name);
-        options->handler_count++;
-        if (options->handlers[i].name == NULL) {
-            return error_out_of_memory(error);
-        }
-    }
-    return WEIR_OK;
-}
-
 static enum weir_status copy_allow_list(struct runner_options *options, const char *const *list, struct weir_error *error)
 {
     size_t count = 0;
@@ -166,7 +139,7 @@ enum weir_status runner_options_copy(struct runner_options *options, const struc
         .max_running = from->max_running > 0 ? from->max_running : IN_PROCESS_RUNNING_DEFAULT,
         .max_parallel_steps = from->max_parallel_steps > 0 ? from->max_parallel_steps : IN_PROCESS_PARALLEL_DEFAULT};
     set_handler_threads(options, from->handler_threads);
-    enum weir_status status = copy_handlers(options, from, error);
+    enum weir_status status = WEIR_OK;
     status = status == WEIR_OK ? copy_allow_list(options, from->exec_allow_list, error) : status;
     status = status == WEIR_OK ? copy_env_from(options, from->env_from_list, error) : status;
     status = status == WEIR_OK ? secret_sources_open(&options->secrets, from->secrets_directory, error) : status;
@@ -189,10 +162,6 @@ void runner_options_close(struct runner_options *options)
     free(options->env_from_variables);
     secret_sources_close(&options->secrets);
     free(options->temporary_directory);
-    for (size_t i = 0; i < options->handler_count; i++) {
-        free((char *)options->handlers[i].name);
-    }
-    free(options->handlers);
     for (size_t i = 0; i < INHERITED_VARIABLES; i++) {
         free(options->inherited[i]);
     }

@@ -16,9 +16,7 @@ enum { INHERITED_VARIABLES = 3 };
 
 struct runner_options {
     bool allow_exec;
-    char **exec_allow_list; /* NULL-terminated copies, or NULL: all programs */
-    struct weir_handler *handlers;
-    size_t handler_count;
+    char **exec_allow_list;               /* NULL-terminated copies, or NULL: all programs */
     char **env_from;                      /* names that `env_from` may have; NULL-terminated */
     char **env_from_variables;            /* beside each its "NAME=value", NULL when unset */
     struct secret_sources secrets;        /* where the secrets of steps are */
