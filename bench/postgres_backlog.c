@@ -15,9 +15,8 @@ void postgres_backlog_fill(const struct postgres_scene *scene, const char *workf
         sql, sizeof sql,
         "WITH served AS MATERIALIZED (SELECT w.id, row_number() OVER (ORDER BY w.name) - 1 AS place FROM workspaces w "
         "                             WHERE w.name BETWEEN '%s' AND '%s'), "
-        "item AS (SELECT n, s.id AS workspace_id, lane_id(g.id, s.id, false) AS lane_id, 1577836800000000 + n AS at, d.id "
-        "AS "
-        "definition_id "
+        "item AS (SELECT n, s.id AS workspace_id, lane_id(g.id, s.id, d.demand) AS lane_id, 1577836800000000 + n AS at, "
+        "                d.id AS definition_id "
         "         FROM generate_series(%zu, %zu) n JOIN served s ON s.place = (n - 1) %% %zu "
         "         CROSS JOIN executor_groups g CROSS JOIN workflow_definitions d WHERE d.name = '%s'), "
         "filled AS (INSERT INTO workflow_execution_queue (id, lane_id, definition_id, rank, run_at, created_at, "

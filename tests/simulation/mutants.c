@@ -313,8 +313,8 @@ static const char forgotten_target[] = "CREATE TRIGGER forgotten_target AFTER UP
 
 /* Nodes of any engine are given what the definition needs another one for. */
 static const char forgotten_engine[] =
-    "CREATE TRIGGER forgotten_engine AFTER INSERT ON workflow_definitions WHEN NEW.on_temporal = 1 BEGIN"
-    " UPDATE workflow_definitions SET on_temporal = 0 WHERE id = NEW.id; END;";
+    "CREATE TRIGGER forgotten_engine AFTER INSERT ON workflow_definitions WHEN NEW.demand = 1 BEGIN"
+    " UPDATE workflow_definitions SET demand = 0 WHERE id = NEW.id; END;";
 
 static const char freed_twice[] = "CREATE TRIGGER mutant_free AFTER INSERT ON workflow_executions WHEN NEW.fence > 0"
                                   " BEGIN INSERT INTO news (kind, at, node_id, lanes)"

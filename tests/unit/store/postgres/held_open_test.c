@@ -61,7 +61,7 @@ static const char *round_sql(struct scene *scene, const char *seen, const char *
     (void)snprintf(
         sql, sizeof sql,
         "SELECT count(*) FROM weir.schedule(%lld, (SELECT epoch FROM weir.scheduler), 0, false, %s, weir.timeline(), NULL, "
-        "'0', 0, '{}', '{}', '{}', false, ARRAY[4294967297], ARRAY[%s]::bigint[], "
+        "'0', 0, '{}', '{}', '{}', false, ARRAY[weir.lane_id(1, 1, 0)], ARRAY[%s]::bigint[], "
         "ARRAY['00000000-0000-0000-0000-000000000000'::uuid], ARRAY[5], 0, '{}', '{1000,500,1000}')",
         (long long)scene->node, seen, rank);
     return sql;
