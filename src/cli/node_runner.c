@@ -147,6 +147,27 @@ static enum weir_status open_runner_store(struct node_runner *runner, const stru
     return status;
 }
 
+static enum weir_status open_runner_server(struct node_runner *runner, struct weir_error *error)
+{
+    const char *addresses = settings_text(runner->settings, SETTING_HTTP_LISTEN);
+    return addresses[0] == '\0'
+               ? WEIR_OK
+               : http_server_open(addresses, runner->store, probes_routes, &runner->probes, &runner->server, error);
+}
+
+/* Before the first event: the metrics are a subscriber. */
+static enum weir_status open_runner_metrics(struct node_runner *runner, struct weir_error *error)
+{
+    if (settings_text(runner->settings, SETTING_HTTP_LISTEN)[0] == '\0') {
+        return WEIR_OK;
+    }
+    enum weir_status status = metrics_open(&runner->probes.metrics, error);
+    if (status == WEIR_OK) {
+        (void)event_subscribe(&runner->events, metrics_event, runner->probes.metrics);
+    }
+    return status;
+}
+
 enum weir_status node_runner_open(struct node_runner *runner, const struct invocation *invocation,
                                   const struct node_runner_options *options, struct weir_error *error)
 {
@@ -163,7 +184,13 @@ enum weir_status node_runner_open(struct node_runner *runner, const struct invoc
     }
     if (status == WEIR_OK) {
         open_runner_log(runner, options->log_fd);
+        status = open_runner_metrics(runner, error);
+    }
+    if (status == WEIR_OK) {
         status = open_runner_store(runner, options, error);
+    }
+    if (status == WEIR_OK) {
+        status = open_runner_server(runner, error);
     }
     return status;
 }
@@ -204,8 +231,9 @@ enum weir_status node_runner_start(struct node_runner *runner, struct weir_error
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < runner->count && status == WEIR_OK; i++) {
         status = start_node(runner, &runner->nodes[i], error);
+        runner->probes.nodes[runner->probes.node_count++] = runner->nodes[i].node;
     }
-    return status;
+    return status == WEIR_OK && runner->server != NULL ? http_server_start(runner->server, error) : status;
 }
 
 /* --- while they run --- */
@@ -395,6 +423,7 @@ enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error 
     bool graceful = true;
     int signals_seen = signals_count();
     sd_notify_send("STOPPING=1");
+    atomic_store(&runner->probes.is_stopping, true);
     begin_nodes_stop(runner, NODE_STOP_GRACEFUL);
     for (;;) {
         enum weir_status status = await_nodes_stop(runner, STOP_CHECK_US, &graceful, error);
@@ -425,6 +454,7 @@ enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error 
 
 void node_runner_close(struct node_runner *runner)
 {
+    http_server_close(runner->server); /* before the nodes: it reads them */
     for (size_t i = 0; i < runner->count; i++) {
         node_close(runner->nodes[i].node);
         engine_close(runner->nodes[i].engine);
@@ -433,6 +463,7 @@ void node_runner_close(struct node_runner *runner)
     if (runner->has_log) {
         log_close(&runner->log);
     }
+    metrics_close(runner->probes.metrics);
     guard_memory(false);
     for (size_t i = 0; i < 2; i++) {
         arena_close(&runner->reload_arenas[i]);

@@ -57,6 +57,11 @@ static const struct flag global_flags[] = {
     {                                                                                                                      \
         .name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP", .help = text                                 \
     }
+#define FLAG_LISTEN                                                                                                        \
+    {                                                                                                                      \
+        .name = "listen", .type = VALUE_TEXT, .value = "ADDRESS", .has_setting = true, .setting = SETTING_HTTP_LISTEN,     \
+        .help = "answer /livez, /readyz and /metrics there: HOST:PORT or unix:PATH"                                        \
+    }
 #define FLAGS_BULK                                                                                                         \
     FLAG_WHERE, FLAG_WORKSPACE,                                                                                            \
         {.name = "expect",                                                                                                 \
@@ -109,6 +114,7 @@ static const struct command commands[] = {
     .example = "weir dev\nweir dev --store sqlite:/tmp/try.db\n",
     .details = "Makes the store when it is missing, migrates it, lets workflows run programs (exec), and keeps all data"
                " when it ends. Ctrl-C stops it.",
+    .flags = {FLAG_LISTEN},
 },
 {
     .name = "serve", .section = "Start here", .run = verb_serve, .marks = COMMAND_NO_DRY_RUN | COMMAND_NO_TIMEOUT,
@@ -134,6 +140,7 @@ static const struct command commands[] = {
          .has_setting = true, .setting = SETTING_ENGINE},
         {.name = "max-running", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = 100000,
          .help = "executions that the node runs at once", .has_setting = true, .setting = SETTING_EXECUTOR_MAX_RUNNING},
+        FLAG_LISTEN,
     },
 },
 /* Executions. Verbs with FLAGS_BULK act on ids, or on all executions that a filter selects. */

@@ -95,6 +95,10 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "stop.grace", .type = SETTING_DURATION, .default_text = "25s", .environment = "WEIR_STOP_GRACE",
     .least = 0, .most = DAY_US, .of_process = true,
     .help = "a stopping node waits this long for running executions"},
+/* The address is checked when the listener opens: only server/listen_address.c knows the forms. */
+[SETTING_HTTP_LISTEN] = {
+    .key = "http.listen", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_HTTP_LISTEN", .of_process = true,
+    .help = "answer /livez, /readyz and /metrics at this address: 127.0.0.1:7717, unix:PATH; several with commas"},
 [SETTING_RETENTION] = {
     .key = "retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_RETENTION",
     .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,

@@ -63,6 +63,10 @@ static enum weir_status run_until_stopped(struct node_runner *runner, struct wei
     if (status != WEIR_OK) {
         return status;
     }
+    if (runner->server != NULL) {
+        output_report(runner->invocation->output, "http at %s: /livez, /readyz, /metrics",
+                      http_server_addresses(runner->server));
+    }
     sd_notify_send("READY=1");
     status = node_runner_await(runner, error);
     if (status != WEIR_OK) {

@@ -7,12 +7,11 @@
 #include "engine/temporal/libcurl.h"
 
 #include <assert.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "base/error.h"
+#include "base/loaded_library.h"
 
 #define LIBCURL_FILE "libcurl.so.4"
 
@@ -36,20 +35,11 @@ static enum weir_status libcurl_load_once(struct weir_error *error)
 #undef NAME
     };
     static_assert(sizeof names / sizeof names[0] == sizeof libcurl / sizeof(void *), "a pointer for each name");
-    void *functions[sizeof names / sizeof names[0]];
-    void *library = dlopen(LIBCURL_FILE, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        const char *reason = dlerror();
-        return libcurl_refuse(reason == NULL ? LIBCURL_FILE " cannot be loaded" : reason, error);
+    char text[LOADED_LIBRARY_REASON_MAX];
+    const char *reason = loaded_library_open(LIBCURL_FILE, names, sizeof names / sizeof names[0], &libcurl, text);
+    if (reason != NULL) {
+        return libcurl_refuse(reason, error);
     }
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        functions[i] = dlsym(library, names[i]);
-        if (functions[i] == NULL) {
-            (void)dlclose(library);
-            return libcurl_refuse(LIBCURL_FILE " lacks a function: it is too old", error);
-        }
-    }
-    memcpy(&libcurl, functions, sizeof libcurl);
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
         return libcurl_refuse("it cannot be initialised", error);
     }

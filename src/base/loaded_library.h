@@ -1,0 +1,14 @@
+/* Libraries that are loaded when they are needed for the first time, so that programs run without them until then. */
+#ifndef WEIR_BASE_LOADED_LIBRARY_H
+#define WEIR_BASE_LOADED_LIBRARY_H
+
+#include <stddef.h>
+
+enum { LOADED_LIBRARY_REASON_MAX = 256 };
+
+/* Loads the library `file` and finds `count` functions by their names. NULL: all were found; `functions`, an array of so
+ * many pointers, holds them, and the library is never unloaded. Otherwise nothing is loaded or changed, and the answer is
+ * the reason, in `reason` (LOADED_LIBRARY_REASON_MAX bytes). Any thread. */
+const char *loaded_library_open(const char *file, const char *const *names, size_t count, void *functions, char *reason);
+
+#endif

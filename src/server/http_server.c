@@ -1,0 +1,512 @@
+/* How a request is answered:
+ *
+ *   1. A connection gets an entry in the list of deadlines (notify_connection).
+ *   2. The line of the request makes an exchange, which the library carries to the end of the request (begin_exchange).
+ *   3. The head is checked when it is whole (request_head.h). A refused head ends the connection, because the bytes behind
+ * it may be anything.
+ *   4. A probe of the process is answered there. Every other route puts the exchange into the queue, and the connection
+ *      sleeps. A thread takes it, computes the answer and wakes the connection; the library calls again, and the answer is
+ *      sent (answer_http_request).
+ *   5. The end of the request frees the exchange (end_exchange).
+ *
+ * libmicrohttpd must not be stopped while a connection sleeps. So http_server_close() first lets the threads answer what is
+ * in the queue; from then on a request is refused instead of being queued.
+ *
+ * The thread of a listener never calls the store and never waits. */
+#include "server/http_server.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "server/connection_list.h"
+#include "server/libmicrohttpd.h"
+#include "server/listen_address.h"
+#include "server/problem.h"
+#include "server/request_head.h"
+
+#define DEADLINE_CHECK_US MICROSECONDS_PER_SECOND
+/* Beyond HTTP_HEAD_BYTES_MAX a connection holds the head of its answer. */
+enum {
+    CONNECTION_BYTES_MAX = HTTP_HEAD_BYTES_MAX + 4096,
+    ADDRESSES_TEXT_MAX = LISTEN_ADDRESSES_MAX * LISTEN_ADDRESS_BYTES_MAX
+};
+
+/* One request, from its first line to its end. */
+struct exchange {
+    struct http_server *server;
+    struct MHD_Connection *connection;
+    struct connection_entry *entry; /* of the connection */
+    const struct http_route *route;
+    struct exchange *next; /* in the queue */
+    bool is_checked;
+    bool is_answered;
+    struct http_answer answer;
+    struct http_request request;
+};
+
+struct listener {
+    struct http_server *server;
+    struct listen_socket socket;
+    struct MHD_Daemon *daemon;
+};
+
+struct http_server {
+    struct store *store;
+    const struct http_route *routes;
+    void *context;
+    struct listener listeners[LISTEN_ADDRESSES_MAX];
+    size_t listener_count;
+    struct connection_list connections;
+
+    pthread_mutex_t lock;
+    pthread_cond_t filled; /* the queue has an exchange, or the server ends */
+    pthread_cond_t ended;  /* the server ends */
+    struct exchange *head;
+    struct exchange **tail;
+    size_t waiting;
+    bool is_ending;
+
+    struct store *stores[HTTP_THREADS];
+    pthread_t threads[HTTP_THREADS];
+    size_t thread_count;
+    pthread_t deadline_thread;
+    bool has_deadline_thread;
+    char addresses[ADDRESSES_TEXT_MAX];
+};
+
+static int64_t now_boot_us(void)
+{
+    return clock_boot(clock_system());
+}
+
+/* --- the answer --- */
+
+/* Queues the answer of the exchange. The library copies the body, so that the exchange may end first. No answer is stored
+ * by anyone, and no browser takes it for a page: the three fields say so. After a refused head the connection ends, because
+ * nobody knows where the next request would begin. */
+static enum MHD_Result send_answer(struct exchange *exchange, const char *allow, bool ends_connection)
+{
+    static const char *const headers[][2] = {{"Cache-Control", "no-store"},
+                                             {"X-Content-Type-Options", "nosniff"},
+                                             {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"}};
+    struct http_answer *answer = &exchange->answer;
+    char *body = answer->body.data == NULL ? (char *)"" : answer->body.data;
+    struct MHD_Response *response = MHD_create_response_from_buffer(answer->body.length, body, MHD_RESPMEM_MUST_COPY);
+    if (response == NULL) {
+        return MHD_NO;
+    }
+    enum MHD_Result added = MHD_add_response_header(response, "Content-Type", answer->type);
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0] && added == MHD_YES; i++) {
+        added = MHD_add_response_header(response, headers[i][0], headers[i][1]);
+    }
+    if (added == MHD_YES && answer->status == 503) {
+        added = MHD_add_response_header(response, "Retry-After", "1");
+    }
+    if (added == MHD_YES && allow != NULL) {
+        added = MHD_add_response_header(response, "Allow", allow);
+    }
+    if (added == MHD_YES && ends_connection) {
+        added = MHD_add_response_header(response, "Connection", "close");
+    }
+    atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_WRITE_DEADLINE_US);
+    if (added == MHD_YES) {
+        added = MHD_queue_response(exchange->connection, (unsigned)answer->status, response);
+    }
+    MHD_destroy_response(response);
+    return added;
+}
+
+static enum MHD_Result refuse_http_request(struct exchange *exchange, int status, const char *code, const char *reason,
+                                           bool ends_connection)
+{
+    problem_write(&exchange->answer, status, code, reason);
+    return send_answer(exchange, status == 405 ? "GET, HEAD" : NULL, ends_connection);
+}
+
+/* --- the queue --- */
+
+/* False: it is full, or the server ends. The connection is suspended under the lock: a thread that took the exchange before
+ * would wake a connection that does not sleep yet. */
+static bool queue_add(struct http_server *server, struct exchange *exchange)
+{
+    (void)pthread_mutex_lock(&server->lock);
+    bool has_room = !server->is_ending && server->waiting < HTTP_WAITING_MAX;
+    if (has_room) {
+        atomic_store(&exchange->entry->due_us, TIME_NEVER);
+        MHD_suspend_connection(exchange->connection);
+        *server->tail = exchange;
+        server->tail = &exchange->next;
+        server->waiting++;
+        (void)pthread_cond_signal(&server->filled);
+    }
+    (void)pthread_mutex_unlock(&server->lock);
+    return has_room;
+}
+
+/* NULL: the server ends and nothing waits. */
+static struct exchange *queue_take(struct http_server *server)
+{
+    (void)pthread_mutex_lock(&server->lock);
+    while (server->head == NULL && !server->is_ending) {
+        (void)pthread_cond_wait(&server->filled, &server->lock);
+    }
+    struct exchange *exchange = server->head;
+    if (exchange != NULL) {
+        server->head = exchange->next;
+        server->tail = server->head == NULL ? &server->head : server->tail;
+        server->waiting--;
+    }
+    (void)pthread_mutex_unlock(&server->lock);
+    return exchange;
+}
+
+struct thread_start {
+    struct http_server *server;
+    struct store *store;
+};
+
+/* The connection is read before the answer is passed on: after MHD_resume_connection() the exchange belongs to the thread
+ * of the listener, which may free it at once. */
+static void *run_answering_thread(void *context)
+{
+    struct thread_start start = *(struct thread_start *)context;
+    free(context);
+    struct exchange *exchange;
+    while ((exchange = queue_take(start.server)) != NULL) {
+        struct MHD_Connection *connection = exchange->connection;
+        exchange->route->handler(start.server->context, start.store, &exchange->request, &exchange->answer);
+        exchange->is_answered = true;
+        MHD_resume_connection(connection);
+    }
+    return NULL;
+}
+
+/* Looks at all connections once a second, so a cut comes up to a second late. Ten thousand entries take less than a
+ * millisecond, and the lock of the queue is not held meanwhile. */
+static void *run_deadline_thread(void *context)
+{
+    struct http_server *server = context;
+    (void)pthread_mutex_lock(&server->lock);
+    while (!server->is_ending) {
+        struct timespec until;
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += DEADLINE_CHECK_US / MICROSECONDS_PER_SECOND;
+        (void)pthread_cond_timedwait(&server->ended, &server->lock, &until);
+        (void)pthread_mutex_unlock(&server->lock);
+        (void)connection_list_cut(&server->connections, now_boot_us());
+        (void)pthread_mutex_lock(&server->lock);
+    }
+    (void)pthread_mutex_unlock(&server->lock);
+    return NULL;
+}
+
+/* --- calls of the library --- */
+
+/* Without memory for an entry the connection has none: then begin_exchange() refuses its first request. The library calls
+ * this with CLOSED before it closes the socket. */
+static void notify_connection(void *context, struct MHD_Connection *connection, void **socket_context,
+                              enum MHD_ConnectionNotificationCode code)
+{
+    struct http_server *server = context;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (*socket_context != NULL) {
+            connection_list_remove(&server->connections, *socket_context);
+        }
+        return;
+    }
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    *socket_context =
+        info == NULL ? NULL
+                     : connection_list_add(&server->connections, info->connect_fd, now_boot_us() + HTTP_HEAD_DEADLINE_US);
+}
+
+/* The library's answer to the line of a request is the context of the request. */
+static void *begin_exchange(void *context, const char *uri, struct MHD_Connection *connection)
+{
+    (void)uri;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct exchange *exchange = info == NULL || info->socket_context == NULL ? NULL : calloc(1, sizeof *exchange);
+    if (exchange != NULL) {
+        exchange->server = context;
+        exchange->connection = connection;
+        exchange->entry = info->socket_context;
+        exchange->answer = (struct http_answer){.type = "text/plain", .body = {.max = HTTP_ANSWER_BYTES_MAX}};
+        atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_HEAD_DEADLINE_US);
+    }
+    return exchange;
+}
+
+/* Also called when the connection ends in the middle of a request, but never while an answering thread has the exchange: a
+ * suspended connection is not looked at. */
+static void end_exchange(void *context, struct MHD_Connection *connection, void **request_context,
+                         enum MHD_RequestTerminationCode code)
+{
+    (void)context;
+    (void)connection;
+    (void)code;
+    struct exchange *exchange = *request_context;
+    if (exchange != NULL) {
+        atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_IDLE_DEADLINE_US);
+        text_close(&exchange->answer.body);
+        free(exchange);
+        *request_context = NULL;
+    }
+}
+
+static enum MHD_Result add_head_field(void *context, enum MHD_ValueKind kind, const char *name, size_t name_length,
+                                      const char *value, size_t value_length)
+{
+    (void)kind;
+    request_head_add(context, name, name_length, value, value_length);
+    return MHD_YES;
+}
+
+/* Why the head is refused; 0 = it is fine. */
+static int check_head(struct exchange *exchange, const char *version, const char **ret_code, const char **ret_reason)
+{
+    struct request_head head = {.hosts = 0};
+    (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, add_head_field, &head);
+    *ret_code = "invalid_request";
+    int status = request_head_check(&head, version, ret_reason);
+    if (status == 0 && !request_head_is_local(&head)) {
+        *ret_code = "wrong_host";
+        *ret_reason = "this listener answers only to the names of this machine for itself";
+        return 421;
+    }
+    if (status == 0 && head.has_body) {
+        *ret_reason = "this path takes no body";
+        return 413;
+    }
+    return status;
+}
+
+/* An argument without a value counts as well. */
+static enum MHD_Result read_query_argument(void *context, enum MHD_ValueKind kind, const char *name, size_t name_length,
+                                           const char *value, size_t value_length)
+{
+    (void)kind;
+    (void)value;
+    (void)value_length;
+    struct http_request *request = context;
+    request->is_verbose = request->is_verbose || (name_length == strlen("verbose") && strcmp(name, "verbose") == 0);
+    return MHD_YES;
+}
+
+static const struct http_route *find_route(const struct http_route *routes, const char *path)
+{
+    for (; routes->path != NULL; routes++) {
+        if (strcmp(routes->path, path) == 0) {
+            return routes;
+        }
+    }
+    return NULL;
+}
+
+/* The body of a request is refused with its head, so a known path is all that is left to check. An unknown method ends the
+ * connection: it may be a request of another protocol. */
+static enum MHD_Result begin_answer(struct exchange *exchange, const char *path, const char *method)
+{
+    struct http_server *server = exchange->server;
+    exchange->route = find_route(server->routes, path);
+    if (exchange->route == NULL) {
+        return refuse_http_request(exchange, 404, "not_found", "there is nothing at this path", false);
+    }
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
+        return refuse_http_request(exchange, 405, "method_not_allowed", "this path is only read", true);
+    }
+    if (exchange->route->handler == NULL) {
+        exchange->answer.status = 200;
+        return text_add_string(&exchange->answer.body, "ok\n") == WEIR_OK ? send_answer(exchange, NULL, false) : MHD_NO;
+    }
+    (void)MHD_get_connection_values_n(exchange->connection, MHD_GET_ARGUMENT_KIND, read_query_argument, &exchange->request);
+    return queue_add(server, exchange)
+               ? MHD_YES
+               : refuse_http_request(exchange, 503, "overloaded", "too many requests wait; try again in a second", false);
+}
+
+/* Called when the head is whole, when the whole request was read, and again after the connection has slept. */
+static enum MHD_Result answer_http_request(void *context, struct MHD_Connection *connection, const char *path,
+                                           const char *method, const char *version, const char *body, size_t *body_length,
+                                           void **request_context)
+{
+    (void)context;
+    (void)connection;
+    (void)body;
+    struct exchange *exchange = *request_context;
+    const char *code = NULL;
+    const char *reason = NULL;
+    if (exchange == NULL) {
+        return MHD_NO; /* no memory: the connection ends */
+    }
+    if (!exchange->is_checked) {
+        exchange->is_checked = true;
+        int status = check_head(exchange, version, &code, &reason);
+        return status == 0 ? MHD_YES : refuse_http_request(exchange, status, code, reason, true);
+    }
+    INVARIANT(*body_length == 0);
+    return exchange->is_answered ? send_answer(exchange, NULL, false) : begin_answer(exchange, path, method);
+}
+
+/* The library reports every request that it refuses by itself. A client's mistake is no event of the node. */
+static void ignore_report(void *context, const char *format, va_list arguments)
+{
+    (void)context;
+    (void)format;
+    (void)arguments;
+}
+
+/* --- start and end --- */
+
+enum weir_status http_server_open(const char *list, struct store *store, const struct http_route *routes, void *context,
+                                  struct http_server **ret_server, struct weir_error *error)
+{
+    INVARIANT(list != NULL && store != NULL && routes != NULL && ret_server != NULL);
+    struct listen_socket sockets[LISTEN_ADDRESSES_MAX];
+    size_t count = 0;
+    *ret_server = NULL;
+    enum weir_status status = microhttpd_load(error);
+    if (status == WEIR_OK) {
+        status = listen_address_open(list, sockets, &count, error);
+    }
+    struct http_server *server = status == WEIR_OK ? calloc(1, sizeof *server) : NULL;
+    if (server == NULL) {
+        while (count > 0) {
+            listen_address_close(&sockets[--count]);
+        }
+        return status == WEIR_OK ? error_out_of_memory(error) : status;
+    }
+    pthread_condattr_t attributes;
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_mutex_init(&server->lock, NULL);
+    (void)pthread_cond_init(&server->filled, &attributes);
+    (void)pthread_cond_init(&server->ended, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    connection_list_init(&server->connections);
+    server->store = store;
+    server->routes = routes;
+    server->context = context;
+    server->tail = &server->head;
+    server->listener_count = count;
+    for (size_t i = 0; i < count; i++) {
+        size_t used = strlen(server->addresses);
+        server->listeners[i] = (struct listener){.server = server, .socket = sockets[i]};
+        (void)snprintf(server->addresses + used, sizeof server->addresses - used, "%s%s", i == 0 ? "" : ", ",
+                       sockets[i].address);
+    }
+    *ret_server = server;
+    return WEIR_OK;
+}
+
+static enum weir_status start_thread(pthread_t *thread, void *(*run)(void *), void *context, struct weir_error *error)
+{
+    int native = pthread_create(thread, NULL, run, context);
+    return native == 0 ? WEIR_OK
+                       : error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for HTTP: %s",
+                                          strerror(native));
+}
+
+static enum weir_status start_answering_thread(struct http_server *server, struct weir_error *error)
+{
+    struct thread_start *start = malloc(sizeof *start);
+    size_t i = server->thread_count;
+    if (start == NULL) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = store_open_again(server->store, &server->stores[i], error);
+    if (status == WEIR_OK) {
+        *start = (struct thread_start){server, server->stores[i]};
+        status = start_thread(&server->threads[i], run_answering_thread, start, error);
+    }
+    if (status != WEIR_OK) {
+        free(start);
+        return status;
+    }
+    server->thread_count++;
+    return WEIR_OK;
+}
+
+/* One thread for each address. No time-out of the library's own: it would begin anew with each byte of a slow client. */
+static enum weir_status start_listener(struct listener *listener, struct weir_error *error)
+{
+    struct http_server *server = listener->server;
+    listener->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, answer_http_request,
+        server, MHD_OPTION_EXTERNAL_LOGGER, ignore_report, NULL, MHD_OPTION_LISTEN_SOCKET, listener->socket.fd,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES_MAX, MHD_OPTION_NOTIFY_CONNECTION, notify_connection,
+        server, MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, server,
+        MHD_OPTION_END);
+    if (listener->daemon == NULL) {
+        return error_set(error, WEIR_SYSTEM, "http.listen: %s cannot be served", listener->socket.address);
+    }
+    listener->socket.fd = -1; /* the library closes it */
+    return WEIR_OK;
+}
+
+enum weir_status http_server_start(struct http_server *server, struct weir_error *error)
+{
+    INVARIANT(server != NULL && server->thread_count == 0);
+    sigset_t all;
+    sigset_t before;
+    enum weir_status status = WEIR_OK;
+    /* Signals are the program's: its main thread takes them. */
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (status == WEIR_OK && server->thread_count < HTTP_THREADS) {
+        status = start_answering_thread(server, error);
+    }
+    if (status == WEIR_OK) {
+        status = start_thread(&server->deadline_thread, run_deadline_thread, server, error);
+        server->has_deadline_thread = status == WEIR_OK;
+    }
+    for (size_t i = 0; i < server->listener_count && status == WEIR_OK; i++) {
+        status = start_listener(&server->listeners[i], error);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+const char *http_server_addresses(const struct http_server *server)
+{
+    INVARIANT(server != NULL);
+    return server->addresses;
+}
+
+void http_server_close(struct http_server *server)
+{
+    if (server == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&server->lock);
+    server->is_ending = true;
+    (void)pthread_cond_broadcast(&server->filled);
+    (void)pthread_cond_broadcast(&server->ended);
+    (void)pthread_mutex_unlock(&server->lock);
+    for (size_t i = 0; i < server->thread_count; i++) {
+        (void)pthread_join(server->threads[i], NULL);
+    }
+    if (server->has_deadline_thread) {
+        (void)pthread_join(server->deadline_thread, NULL);
+    }
+    for (size_t i = 0; i < server->listener_count; i++) {
+        if (server->listeners[i].daemon != NULL) {
+            MHD_stop_daemon(server->listeners[i].daemon);
+        }
+        listen_address_close(&server->listeners[i].socket);
+    }
+    for (size_t i = 0; i < HTTP_THREADS; i++) {
+        store_close(server->stores[i]);
+    }
+    connection_list_close(&server->connections);
+    (void)pthread_cond_destroy(&server->filled);
+    (void)pthread_cond_destroy(&server->ended);
+    (void)pthread_mutex_destroy(&server->lock);
+    free(server);
+}

@@ -1,0 +1,72 @@
+/* Listeners that speak HTTP/1.1, and the threads that answer.
+ *
+ * libmicrohttpd reads and writes in one thread for each address. A request that needs the store is answered by one of
+ * HTTP_THREADS threads, each with its own handle; the connection sleeps meanwhile. What waits for them is bounded: beyond
+ * it the answer is 503 with Retry-After, at once. Every connection has a deadline in each of its phases, which a thread of
+ * its own enforces: a slow client costs a socket for that long and nothing else.
+ *
+ *     http_server_open() -> http_server_start() -> http_server_close()
+ *
+ * Owner: http_server_open() .. http_server_close(), one thread.
+ */
+#ifndef WEIR_SERVER_HTTP_SERVER_H
+#define WEIR_SERVER_HTTP_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "store/store.h"
+#include "weir/status.h"
+
+enum {
+    HTTP_THREADS = 2,
+    HTTP_WAITING_MAX = 256,
+    HTTP_CONNECTIONS_MAX = 16384, /* of one address; further ones wait in the backlog of the system */
+    HTTP_HEAD_BYTES_MAX = 16 * 1024,
+    HTTP_ANSWER_BYTES_MAX = 4 * 1024 * 1024
+};
+/* From the connection or the line of the request to the end of the head. */
+#define HTTP_HEAD_DEADLINE_US (10 * MICROSECONDS_PER_SECOND)
+/* Between two requests of a connection. */
+#define HTTP_IDLE_DEADLINE_US (75 * MICROSECONDS_PER_SECOND)
+/* From the first byte of an answer to its last one. */
+#define HTTP_WRITE_DEADLINE_US (30 * MICROSECONDS_PER_SECOND)
+
+struct http_request {
+    bool is_verbose; /* the query has `verbose` */
+};
+
+/* Starts with status 0 and an empty body; a handler fills it. */
+struct http_answer {
+    int status;
+    const char *type; /* of the body; constant */
+    struct text body;
+};
+
+/* Answers in a thread of the server. `store`: for this call. */
+typedef void http_handler(void *context, struct store *store, const struct http_request *request,
+                          struct http_answer *answer);
+
+struct http_route {
+    const char *path;
+    http_handler *handler; /* NULL: answered at once with 200 and the text "ok" */
+};
+
+struct http_server;
+
+/* Opens the addresses of `list` (listen_address.h) and loads the library. `store` is only used to open further handles.
+ * `routes` ends with an entry without a path; it and `context` outlive the server. WEIR_INVALID_CONFIG, WEIR_SYSTEM,
+ * WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status http_server_open(const char *list, struct store *store, const struct http_route *routes,
+                                                  void *context, struct http_server **ret_server, struct weir_error *error);
+/* Starts to answer. The errors of opening a store, WEIR_SYSTEM. */
+WEIR_MUST_CHECK enum weir_status http_server_start(struct http_server *server, struct weir_error *error);
+/* "127.0.0.1:7717, unix:/run/weir/http.sock", with the ports that the system chose. */
+const char *http_server_addresses(const struct http_server *server);
+/* Ends what is under way, closes all connections and frees the server. Takes NULL. */
+void http_server_close(struct http_server *server);
+
+#endif

@@ -1,0 +1,217 @@
+/* Reads the addresses of `http.listen` and opens their sockets.
+ *
+ * A host is an address in figures or "localhost": a name that a server of names could change would make the check for this
+ * machine worthless. The sockets are opened before the nodes start, so that an address in use ends the start and not a node
+ * that already runs executions. */
+#include "server/listen_address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+#define UNIX_PREFIX "unix:"
+enum { BACKLOG = 1024, PORT_MOST = 65535, SOCKET_FILE_MODE = 0660 };
+
+union socket_address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    struct sockaddr_un file;
+};
+
+static enum weir_status refuse_address(const char *address, const char *reason, struct weir_error *error)
+{
+    error_set(error, WEIR_INVALID_CONFIG, "http.listen: \"%s\" %s", address, reason);
+    error_hint(error, "for example 127.0.0.1:7717, [::1]:7717 or unix:/run/weir/http.sock; several with commas");
+    return WEIR_INVALID_CONFIG;
+}
+
+/* Splits "HOST:PORT"; `host` holds LISTEN_ADDRESS_BYTES_MAX bytes and loses its brackets. -1: it is no such thing. */
+static int split_port(const char *address, char *host)
+{
+    const char *colon = strrchr(address, ':');
+    char *end = NULL;
+    if (colon == NULL || colon == address || colon[1] < '0' || colon[1] > '9') {
+        return -1;
+    }
+    long port = strtol(colon + 1, &end, 10);
+    size_t length = (size_t)(colon - address);
+    bool is_bracketed = address[0] == '[' && colon[-1] == ']';
+    memcpy(host, address + is_bracketed, length - 2 * (size_t)is_bracketed);
+    host[length - 2 * (size_t)is_bracketed] = '\0';
+    bool has_colon = strchr(host, ':') != NULL;
+    return *end != '\0' || port > PORT_MOST || has_colon != is_bracketed ? -1 : (int)port;
+}
+
+static enum weir_status read_ip_address(const char *address, union socket_address *to, socklen_t *ret_length,
+                                        struct weir_error *error)
+{
+    char host[LISTEN_ADDRESS_BYTES_MAX];
+    int port = split_port(address, host);
+    memset(to, 0, sizeof *to);
+    if (port < 0) {
+        return refuse_address(address, "is no address", error);
+    }
+    if (inet_pton(AF_INET6, host, &to->v6.sin6_addr) == 1) {
+        to->v6.sin6_family = AF_INET6;
+        to->v6.sin6_port = htons((uint16_t)port);
+        *ret_length = sizeof to->v6;
+        return IN6_IS_ADDR_LOOPBACK(&to->v6.sin6_addr) ? WEIR_OK
+                                                       : refuse_address(address, "is open to other machines", error);
+    }
+    if (inet_pton(AF_INET, strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, &to->v4.sin_addr) != 1) {
+        return refuse_address(address, "has a host that is no address in figures", error);
+    }
+    to->v4.sin_family = AF_INET;
+    to->v4.sin_port = htons((uint16_t)port);
+    *ret_length = sizeof to->v4;
+    return ntohl(to->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+               ? WEIR_OK
+               : refuse_address(address, "is open to other machines", error);
+}
+
+static enum weir_status read_address(const char *address, union socket_address *to, socklen_t *ret_length, char *path,
+                                     struct weir_error *error)
+{
+    path[0] = '\0';
+    if (strncmp(address, UNIX_PREFIX, strlen(UNIX_PREFIX)) != 0) {
+        return read_ip_address(address, to, ret_length, error);
+    }
+    const char *name = address + strlen(UNIX_PREFIX);
+    if (name[0] != '/' || strlen(name) >= sizeof to->file.sun_path) {
+        return refuse_address(address, "has no absolute path of at most 107 bytes", error);
+    }
+    memset(to, 0, sizeof *to);
+    to->file.sun_family = AF_UNIX;
+    text_copy(to->file.sun_path, sizeof to->file.sun_path, name);
+    text_copy(path, LISTEN_ADDRESS_BYTES_MAX, name);
+    *ret_length = sizeof to->file;
+    return WEIR_OK;
+}
+
+/* Removes the file of a socket on which nobody listens. */
+static void remove_dead_file(const union socket_address *address, const char *path)
+{
+    struct stat found;
+    if (lstat(path, &found) != 0 || !S_ISSOCK(found.st_mode)) {
+        return;
+    }
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && connect(fd, &address->any, sizeof address->file) != 0 && errno == ECONNREFUSED) {
+        (void)unlink(path);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+/* SO_REUSEADDR: connections of the last process in TIME_WAIT do not delay a restart. The mode of a file is set before
+ * listen(), so nobody connects with rights that the process did not mean to give. */
+static int bind_and_listen(const union socket_address *address, socklen_t length, const char *path)
+{
+    int one = 1;
+    int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    if (path[0] != '\0') {
+        remove_dead_file(address, path);
+    }
+    if ((path[0] == '\0' && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0) ||
+        bind(fd, &address->any, length) != 0 || (path[0] != '\0' && chmod(path, SOCKET_FILE_MODE) != 0) ||
+        listen(fd, BACKLOG) != 0) {
+        int native = errno;
+        (void)close(fd);
+        errno = native;
+        return -1;
+    }
+    return fd;
+}
+
+/* Writes the address as it is now. */
+static void write_address(struct listen_socket *socket, const char *address)
+{
+    union socket_address now;
+    socklen_t length = sizeof now;
+    char host[INET6_ADDRSTRLEN] = "";
+    text_copy(socket->address, sizeof socket->address, address);
+    if (socket->path[0] == '\0' && getsockname(socket->fd, &now.any, &length) == 0) {
+        bool is_v6 = now.any.sa_family == AF_INET6;
+        (void)inet_ntop(now.any.sa_family, is_v6 ? (void *)&now.v6.sin6_addr : (void *)&now.v4.sin_addr, host, sizeof host);
+        (void)snprintf(socket->address, sizeof socket->address, is_v6 ? "[%s]:%u" : "%s:%u", host,
+                       ntohs(is_v6 ? now.v6.sin6_port : now.v4.sin_port));
+    }
+}
+
+static enum weir_status open_one(const char *address, struct listen_socket *to, struct weir_error *error)
+{
+    union socket_address where;
+    socklen_t length = 0;
+    enum weir_status status = read_address(address, &where, &length, to->path, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    to->fd = bind_and_listen(&where, length, to->path);
+    if (to->fd < 0) {
+        bool is_used = errno == EADDRINUSE;
+        error_set_native(error, WEIR_SYSTEM, errno, "http.listen: %s cannot be opened: %s", address, strerror(errno));
+        error_hint(error, is_used ? "another process listens there: choose another address, or end it"
+                                  : "choose another address, or give the process the right to it");
+        return WEIR_SYSTEM;
+    }
+    write_address(to, address);
+    return WEIR_OK;
+}
+
+enum weir_status listen_address_open(const char *list, struct listen_socket *sockets, size_t *ret_count,
+                                     struct weir_error *error)
+{
+    INVARIANT(list != NULL && sockets != NULL && ret_count != NULL);
+    enum weir_status status = WEIR_OK;
+    *ret_count = 0;
+    while (status == WEIR_OK && *list != '\0') {
+        char address[LISTEN_ADDRESS_BYTES_MAX];
+        list += strspn(list, " ");
+        size_t length = strcspn(list, ",");
+        size_t end = length;
+        while (end > 0 && list[end - 1] == ' ') {
+            end--;
+        }
+        text_copy(address, end + 1 < sizeof address ? end + 1 : sizeof address, list);
+        if (end >= sizeof address || *ret_count == LISTEN_ADDRESSES_MAX) {
+            status =
+                refuse_address(address, end >= sizeof address ? "is too long" : "is the ninth address: at most 8", error);
+        } else {
+            status = open_one(address, &sockets[*ret_count], error);
+            *ret_count += status == WEIR_OK;
+        }
+        list += length + (list[length] == ',');
+    }
+    while (status != WEIR_OK && *ret_count > 0) {
+        listen_address_close(&sockets[--*ret_count]);
+    }
+    return status;
+}
+
+void listen_address_close(struct listen_socket *socket)
+{
+    INVARIANT(socket != NULL);
+    if (socket->fd >= 0) {
+        (void)close(socket->fd);
+        socket->fd = -1;
+    }
+    if (socket->path[0] != '\0') {
+        (void)unlink(socket->path);
+    }
+}

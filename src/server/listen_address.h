@@ -1,0 +1,28 @@
+/* The addresses of `http.listen`: "127.0.0.1:7717", "[::1]:7717", "localhost:7717", "unix:/run/weir/http.sock", several
+ * with commas. One thread. */
+#ifndef WEIR_SERVER_LISTEN_ADDRESS_H
+#define WEIR_SERVER_LISTEN_ADDRESS_H
+
+#include <stddef.h>
+
+#include "weir/status.h"
+
+enum { LISTEN_ADDRESSES_MAX = 8, LISTEN_ADDRESS_BYTES_MAX = 128 };
+
+/* A socket that listens, and the address that it has: with the port that the system chose for port 0. */
+struct listen_socket {
+    int fd;
+    char address[LISTEN_ADDRESS_BYTES_MAX];
+    char path[LISTEN_ADDRESS_BYTES_MAX]; /* of the file of a unix socket; else empty */
+};
+
+/* Opens the sockets of a list; all or none. Only addresses of this machine for itself are accepted, because there is
+ * nothing yet that would tell one caller from another. The file of a unix socket may be used by the user and the group of
+ * the process; one that a dead process left is replaced. WEIR_INVALID_CONFIG: the list; WEIR_SYSTEM: it is in use, or the
+ * system refuses it. */
+WEIR_MUST_CHECK enum weir_status listen_address_open(const char *list, struct listen_socket *sockets, size_t *ret_count,
+                                                     struct weir_error *error);
+/* Closes a socket and removes its file. */
+void listen_address_close(struct listen_socket *socket);
+
+#endif

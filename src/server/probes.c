@@ -1,0 +1,133 @@
+/* The handlers of the probes. Each makes at most two calls of the store, with the deadline of every call of it, so an
+ * answer comes in bounded time also when the store is away: it is then the answer 503. Any thread of the server. */
+#include "server/probes.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "server/problem.h"
+
+struct checks {
+    json_t *rows;
+    bool are_fine;
+    bool is_verbose;
+    bool is_lost; /* out of memory */
+};
+
+/* `reason`: NULL = it is fine. `node`: NULL = of the whole process. */
+static void add_check(struct checks *checks, const char *name, const char *node, const char *reason)
+{
+    checks->are_fine = checks->are_fine && reason == NULL;
+    if (reason != NULL || checks->is_verbose) {
+        json_t *row =
+            json_pack("{s:s, s:b, s:s*, s:s*}", "check", name, "ok", reason == NULL, "node", node, "reason", reason);
+        checks->is_lost = row == NULL || json_array_append_new(checks->rows, row) != 0 || checks->is_lost;
+    }
+}
+
+/* A schema that does not fit is reported instead of the failures that follow from it. `scheduler`: without one nothing
+ * starts, on any node. */
+static void check_store_readiness(struct checks *checks, struct store *store)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *status = NULL;
+    if (store_require_schema(store, &error) != WEIR_OK) {
+        bool is_schema =
+            error.status == WEIR_SCHEMA_MISSING || error.status == WEIR_SCHEMA_OLDER || error.status == WEIR_SCHEMA_NEWER;
+        add_check(checks, is_schema ? "schema" : "store", NULL, error.message);
+        return;
+    }
+    add_check(checks, "schema", NULL, NULL);
+    if (store_status(store, 0, &status, &error) != WEIR_OK) {
+        add_check(checks, "store", NULL, error.message);
+        return;
+    }
+    add_check(checks, "store", NULL, NULL);
+    bool is_free = json_is_true(json_object_get(json_object_get(status, "scheduler"), "is_free"));
+    add_check(checks, "scheduler", NULL, is_free ? "no node schedules: nothing new starts" : NULL);
+    json_decref(status);
+}
+
+/* A node that an operator has paused or drains is as it should be. */
+static const char *reason_of_state(const char *state)
+{
+    static const char *const reasons[][2] = {
+        {"stopping", "it is stopping"}, {"stopped", "it has stopped"}, {"lease_lost", "it was declared dead"}};
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
+        if (state != NULL && strcmp(state, reasons[i][0]) == 0) {
+            return reasons[i][1];
+        }
+    }
+    return NULL;
+}
+
+static void check_node_readiness(struct checks *checks, struct node *node)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *status = node_status(node);
+    if (status == NULL) {
+        checks->is_lost = true;
+        return;
+    }
+    const char *name = json_string_value(json_object_get(status, "name"));
+    const char *state = json_string_value(json_object_get(status, "state"));
+    add_check(checks, "health", name, node_is_healthy(node, &error) ? NULL : error.message);
+    add_check(checks, "state", name, reason_of_state(state));
+    add_check(checks, "lease", name,
+              json_integer_value(json_object_get(status, "lease_left_us")) > 0 ? NULL : "its lease is over");
+    add_check(checks, "engine", name,
+              json_is_true(json_object_get(status, "engine_reachable")) ? NULL : "its engine does not answer");
+    json_decref(status);
+}
+
+static void answer_readiness(void *context, struct store *store, const struct http_request *request,
+                             struct http_answer *answer)
+{
+    struct probes *probes = context;
+    struct checks checks = {.rows = json_array(), .are_fine = true, .is_verbose = request->is_verbose};
+    checks.is_lost = checks.rows == NULL;
+    if (atomic_load(&probes->is_stopping)) {
+        add_check(&checks, "process", NULL, "it is stopping");
+    }
+    check_store_readiness(&checks, store);
+    for (size_t i = 0; i < probes->node_count; i++) {
+        check_node_readiness(&checks, probes->nodes[i]);
+    }
+    json_t *body = json_pack("{s:b, s:o}", "ready", checks.are_fine, "checks", checks.rows);
+    answer->status = checks.are_fine ? 200 : 503;
+    answer->type = "application/json";
+    if (checks.is_lost || body == NULL || json_write(body, &answer->body, NULL) != WEIR_OK ||
+        text_add(&answer->body, "\n", 1) != WEIR_OK) {
+        problem_write(answer, 503, "out_of_memory", "there is no memory for the answer");
+    }
+    json_decref(body);
+}
+
+static void answer_metrics(void *context, struct store *store, const struct http_request *request,
+                           struct http_answer *answer)
+{
+    struct probes *probes = context;
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *status = NULL;
+    (void)request;
+    answer->status = 200;
+    answer->type = "text/plain; version=0.0.4; charset=utf-8";
+    bool is_fine = metrics_render(probes->metrics, &answer->body) == WEIR_OK;
+    /* Without the store the counters of the process are all the more wanted. */
+    if (is_fine && store_status(store, METRICS_WORKSPACES_MAX, &status, &error) == WEIR_OK) {
+        is_fine = metrics_render_store(status, &answer->body) == WEIR_OK;
+    }
+    if (!is_fine) {
+        problem_write(answer, 503, "out_of_memory", "there is no memory for the answer");
+    }
+    json_decref(status);
+}
+
+const struct http_route probes_routes[] = {
+    {"/livez", NULL},
+    {"/readyz", answer_readiness},
+    {"/metrics", answer_metrics},
+    {NULL, NULL},
+};

@@ -1,0 +1,30 @@
+/* What a process with nodes answers over HTTP about itself: whether it lives, whether it is ready, and its metrics.
+ *
+ *     /livez    200 as long as the process answers: no call is made
+ *     /readyz   200 or 503, and the checks with their reasons as JSON: store, schema, scheduler; engine, lease and state of
+ *               each node. With ?verbose also those that are fine
+ *     /metrics  the events of this process and the counters of the store, as text of Prometheus
+ */
+#ifndef WEIR_SERVER_PROBES_H
+#define WEIR_SERVER_PROBES_H
+
+#include <stdbool.h>
+
+#include "dispatch/node.h"
+#include "observe/metrics.h"
+#include "server/http_server.h"
+
+enum { PROBES_NODES_MAX = 32 };
+
+/* What the handlers read. The nodes run while the server does. */
+struct probes {
+    struct metrics *metrics;
+    struct node *nodes[PROBES_NODES_MAX];
+    size_t node_count;
+    _Atomic bool is_stopping; /* the process takes no more work */
+};
+
+/* For http_server_open(), with a struct probes as context. */
+extern const struct http_route probes_routes[];
+
+#endif

@@ -1,0 +1,110 @@
+/* Which heads are refused:
+ *
+ *   1. a name with another character than those of a token, an empty name, a value with a control character;
+ *   2. another version than 1.1: a client of 1.0 knows neither Host nor chunks;
+ *   3. no Host, or several;
+ *   4. several Content-Length, also equal ones;
+ *   5. a Transfer-Encoding: 411. Without chunks the length of a body has one meaning only, and every client can give one.
+ */
+#include "server/request_head.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+
+static bool is_token(const char *name, size_t length)
+{
+    static const char more[] = "!#$%&'*+-.^_`|~";
+    for (size_t i = 0; i < length; i++) {
+        char c = name[i];
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!is_letter && (c == '\0' || strchr(more, c) == NULL)) {
+            return false;
+        }
+    }
+    return length > 0;
+}
+
+static bool is_field_value(const char *value, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)value[i];
+        if ((c < ' ' && c != '\t') || c == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_named(const char *name, size_t length, const char *wanted)
+{
+    return length == strlen(wanted) && strncasecmp(name, wanted, length) == 0;
+}
+
+/* The port, after the last colon, is left out; the colons of an IPv6 address stand in brackets. */
+static void copy_host(char *to, size_t size, const char *value, size_t length)
+{
+    const char *bracket = memrchr(value, ']', length);
+    const char *colon = memrchr(value, ':', length);
+    size_t end = colon != NULL && (bracket == NULL || colon > bracket) ? (size_t)(colon - value) : length;
+    end = end < size ? end : 0;
+    memcpy(to, value, end);
+    to[end] = '\0';
+}
+
+void request_head_add(struct request_head *head, const char *name, size_t name_length, const char *value,
+                      size_t value_length)
+{
+    INVARIANT(head != NULL && name != NULL);
+    value = value == NULL ? "" : value;
+    if (!is_token(name, name_length) || !is_field_value(value, value_length)) {
+        head->is_malformed = true;
+    } else if (is_named(name, name_length, "Host")) {
+        head->hosts++;
+        copy_host(head->host, sizeof head->host, value, value_length);
+    } else if (is_named(name, name_length, "Content-Length")) {
+        head->content_lengths++;
+        head->has_body = head->has_body || strspn(value, "0") != value_length;
+    } else if (is_named(name, name_length, "Transfer-Encoding")) {
+        head->transfer_encodings++;
+    }
+}
+
+int request_head_check(const struct request_head *head, const char *version, const char **ret_reason)
+{
+    INVARIANT(head != NULL && version != NULL && ret_reason != NULL);
+    if (head->is_malformed) {
+        *ret_reason = "a header field has a character that it must not have";
+        return 400;
+    }
+    if (strcmp(version, "HTTP/1.1") != 0) {
+        *ret_reason = "this server speaks HTTP/1.1 only";
+        return 505;
+    }
+    if (head->hosts != 1) {
+        *ret_reason = "a request has one Host";
+        return 400;
+    }
+    if (head->content_lengths > 1) {
+        *ret_reason = "a request has one Content-Length";
+        return 400;
+    }
+    if (head->transfer_encodings > 0) {
+        *ret_reason = "a body has a Content-Length here, and no Transfer-Encoding";
+        return 411;
+    }
+    return 0;
+}
+
+bool request_head_is_local(const struct request_head *head)
+{
+    INVARIANT(head != NULL);
+    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcasecmp(head->host, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,445 @@
+#!/usr/bin/env python3
+"""The listener of a node: probes and metrics, and what hostile and slow clients can do.
+
+usage: http_test.py BINARY [TEST ...]
+"""
+
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+
+from harness import run_tests
+from postgres_server import PostgresServer
+from waiting import SHORT, wait_for
+
+SECONDS = 60
+OK_HEAD = b'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n'
+
+
+class Answer:
+    def __init__(self, status, head, body):
+        self.status, self.head, self.body = status, head, body
+
+    def __repr__(self):
+        return f'{self.status} {self.head} {self.body!r}'
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class Listener:
+    """A node with an HTTP listener."""
+
+    def __init__(self, weir, *words, listen='127.0.0.1:0', verb='serve'):
+        with open(weir.path('node.err'), 'w') as errors, open(weir.path('node.out'), 'w') as out:
+            self.process = weir.spawn(verb, '--allow-exec' if verb == 'serve' else '-q', '--listen', listen, *words,
+                                      stdout=out, stderr=errors)
+        self.weir = weir
+        said = wait_for('the line of the listener', self._said, pause=SHORT)
+        self.addresses = re.search(r'http at (.*): /livez', said).group(1).split(', ')
+        self.port = int(self.addresses[0].rpartition(':')[2])
+
+    def _said(self):
+        with open(self.weir.path('node.err')) as file:
+            text = file.read()
+        assert self.process.poll() is None, text
+        return text if 'http at' in text else None
+
+    def connect(self):
+        connection = socket.create_connection(('127.0.0.1', self.port), SECONDS)
+        connection.settimeout(SECONDS)
+        return connection
+
+    def ask(self, path, method='GET', host='localhost'):
+        with self.connect() as connection:
+            connection.sendall(f'{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n'.encode())
+            return read_answer(connection, has_body=method != 'HEAD')
+
+    def ready(self):
+        wait_for('readiness', lambda: self.ask('/readyz').status == 200, pause=SHORT)
+        return self
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(SECONDS) == 0
+
+
+def read_until(connection, mark, data=b''):
+    while mark not in data:
+        piece = connection.recv(65536)
+        if not piece:
+            return data, True
+        data += piece
+    return data, False
+
+
+def read_answer(connection, has_body=True, data=b''):
+    """One answer; None when the connection ended before."""
+    data, ended = read_until(connection, b'\r\n\r\n', data)
+    if ended:
+        return None
+    head, _, body = data.partition(b'\r\n\r\n')
+    first, *lines = head.decode().split('\r\n')
+    fields = {name.lower(): value for name, _, value in (line.partition(': ') for line in lines)}
+    length = int(fields['content-length']) if has_body else 0
+    while len(body) < length:
+        piece = connection.recv(65536)
+        assert piece, 'the body is cut'
+        body += piece
+    answer = Answer(int(first.split()[1]), fields, body[:length])
+    answer.rest = body[length:]
+    return answer
+
+
+def is_closed(connection):
+    """Waits for the end that the other side makes."""
+    try:
+        while connection.recv(65536):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def _checks(answer):
+    return {row['check']: row.get('reason') for row in answer.json()['checks'] if not row['ok']}
+
+
+# --- probes ---
+
+
+def probes_answer_on_tcp_and_on_a_socket_file(weir):
+    weir.make_store()
+    path = weir.path('http.sock')
+    listener = Listener(weir, listen=f'127.0.0.1:0,unix:{path}').ready()
+    assert listener.addresses[1] == f'unix:{path}'
+    live = listener.ask('/livez')
+    assert (live.status, live.body, live.head['cache-control']) == (200, b'ok\n', 'no-store')
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        connection.sendall(OK_HEAD)
+        assert read_answer(connection).status == 200
+    ready = listener.ask('/readyz')
+    assert ready.json() == {'ready': True, 'checks': []}, ready
+    verbose = listener.ask('/readyz?verbose').json()
+    assert {row['check'] for row in verbose['checks']} == {'schema', 'store', 'scheduler', 'health', 'state', 'lease',
+                                                           'engine'}
+    assert all(row['ok'] for row in verbose['checks']), verbose
+    assert listener.ask('/livez', method='HEAD').status == 200
+    listener.stop()
+    assert not os.path.exists(path)
+
+
+def metrics_count_the_acts_of_the_process_and_the_queue(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    for _ in range(3):
+        weir.good('enqueue', '-w', 'acme', 'hello', '--wait')
+
+    def counted():
+        answer = listener.ask('/metrics')
+        assert answer.status == 200 and answer.head['content-type'].startswith('text/plain; version=0.0.4')
+        samples = dict(line.rsplit(' ', 1) for line in answer.body.decode().splitlines() if not line.startswith('#'))
+        return samples if samples['weir_executions_completed_total'] == '3' else None
+    samples = wait_for('the count of three ends', counted, pause=SHORT)
+    assert samples['weir_executions_dispatched_total'] == '3'
+    assert samples['weir_ended_executions_total{status="COMPLETED"}'] == '3', samples
+    assert samples['weir_nodes'] == '1'
+    listener.stop()
+
+
+def a_stopping_node_is_not_ready_and_lives(weir):
+    weir.make_store()
+    program = 'echo > began; while [ ! -e end ]; do sleep 0.02; done'
+    weir.write('slow.yaml', f'name: slow\nsteps:\n  only:\n    exec: [sh, -c, "{program}"]\n    cwd: {weir.folder}\n')
+    weir.good('workflow', 'apply', 'slow.yaml', '-q')
+    listener = Listener(weir).ready()
+    weir.enqueue('-w', 'acme', 'slow')
+    wait_for('the step', lambda: os.path.exists(weir.path('began')), pause=SHORT)
+    listener.process.send_signal(signal.SIGTERM)
+    answer = wait_for('the end of readiness', lambda: (lambda a: a if a.status == 503 else None)(listener.ask('/readyz')),
+                      pause=SHORT)
+    assert _checks(answer)['process'] == 'it is stopping' and answer.head['retry-after'] == '1', answer
+    assert listener.ask('/livez').status == 200
+    weir.write('end', '')
+    assert listener.process.wait(SECONDS) == 0
+
+
+def a_store_that_is_away_is_a_reason(weir):
+    server = PostgresServer()
+    try:
+        weir.environment['WEIR_STORE'] = server.url()
+        weir.make_store()
+        listener = Listener(weir, '--node', 'one').ready()
+        server.stop()
+        answer = listener.ask('/readyz')
+        assert answer.status == 503 and 'store' in _checks(answer), answer
+        assert listener.ask('/livez').status == 200
+        assert b'weir_build_info' in listener.ask('/metrics').body
+        server.start()
+        listener.ready()
+        listener.stop()
+    finally:
+        server.close()
+
+
+def requests_beyond_the_queue_are_refused_at_once(weir):
+    """A frozen server of the database holds both threads, and what waits for them is bounded."""
+    server = PostgresServer()
+    connections = []
+    try:
+        weir.environment['WEIR_STORE'] = server.url()
+        weir.make_store()
+        weir.environment['WEIR_NODE_LEASE'] = '60s'
+        listener = Listener(weir).ready()
+        server.signal_all(signal.SIGSTOP)
+        refused = None
+        while refused is None and len(connections) < 1000:
+            connections.append(listener.connect())
+            connections[-1].sendall(b'GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n')
+            if len(connections) > 256:
+                connections[-1].settimeout(1)
+                try:
+                    refused = read_answer(connections[-1])
+                except TimeoutError:
+                    connections[-1].settimeout(SECONDS)
+        assert refused is not None and refused.status == 503, refused
+        assert refused.json()['code'] == 'overloaded' and refused.head['retry-after'] == '1', refused
+        assert listener.ask('/livez').status == 200
+        server.signal_all(signal.SIGCONT)
+        statuses = [read_answer(connection).status for connection in connections[:256]]
+        assert set(statuses) <= {200, 503} and 200 in statuses, statuses
+        listener.ready().stop()
+    finally:
+        server.signal_all(signal.SIGCONT)
+        for connection in connections:
+            connection.close()
+        server.close()
+
+
+# --- what clients may do ---
+
+
+def _post(*fields, body=b'', version=b'1.1'):
+    lines = b''.join(field + b'\r\n' for field in fields)
+    return b'POST /livez HTTP/' + version + b'\r\nHost: localhost\r\n' + lines + b'\r\n' + body
+
+
+def _get(*fields, line=b'GET /livez HTTP/1.1', host=b'Host: localhost'):
+    return line + b'\r\n' + host + b'\r\n' + b''.join(f + b'\r\n' for f in fields) + b'\r\n'
+
+
+CHUNKED = b'Transfer-Encoding: chunked'
+SMUGGLED = b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n'
+#: Heads that two programs may read differently, or that no program should send. The answer is an error, and the connection
+#: ends: what stands behind the head is never read as a request.
+MALFORMED = [
+    _post(b'Content-Length: 3', b'Content-Length: 5', body=b'abc' + SMUGGLED),
+    _post(b'Content-Length: 3', b'Content-Length: 3', body=b'abc' + SMUGGLED),
+    _post(b'Content-Length: 3, 3', body=b'abc' + SMUGGLED),
+    _post(b'Content-Length: 3', CHUNKED, body=b'0\r\n\r\n' + SMUGGLED),
+    _post(CHUNKED, b'Content-Length: 3', body=b'0\r\n\r\n' + SMUGGLED),
+    _post(b'Content-Length : 3', body=b'abc' + SMUGGLED),
+    *(_post(b'Content-Length: ' + value, body=b'abc' + SMUGGLED)
+      for value in (b'+3', b'-3', b'0x3', b'3 x', b'3;', b'', b'3.0', b'1e1', b'99999999999999999999999', b'\xb3', b'"3"')),
+    *(_post(b'Transfer-Encoding: ' + value, body=b'0\r\n\r\n' + SMUGGLED)
+      for value in (b'identity', b'gzip, chunked', b'chunked, gzip', b'xchunked', b'CHUNKED', b'"chunked"', b'\x0bchunked',
+                    b'chunked;q=1', b'chunked, chunked', b',chunked')),
+    *(_post(CHUNKED, body=body + SMUGGLED)
+      for body in (b'0\r\n\r\n', b'0x1\r\na\r\n0\r\n\r\n', b'-1\r\n', b'ffffffffffffffffff\r\na\r\n',
+                   b' 1\r\na\r\n0\r\n\r\n',
+                   b'1\r\naX0\r\n\r\n', b'1\na\n0\n\n', b'1;a\nb\r\na\r\n0\r\n\r\n',
+                   b'\r\na\r\n0\r\n\r\n',
+                   b'0\r\nContent-Length: 5\r\n\r\n', b'1;ext="\r\n"\r\na\r\n0\r\n\r\n')),
+    _post(CHUNKED, CHUNKED, body=b'0\r\n\r\n' + SMUGGLED),
+    _post(b'Transfer-Encoding:\r\n chunked', body=b'0\r\n\r\n' + SMUGGLED),
+    _post(b'Transfer-Encoding\n: chunked', body=b'0\r\n\r\n' + SMUGGLED),
+    _post(b'Transfer-Encoding : chunked', body=b'0\r\n\r\n' + SMUGGLED),
+    _post(b'X: a\rContent-Length: 3', body=b'abc' + SMUGGLED),
+    _post(b'X: a\rTransfer-Encoding: chunked', body=b'0\r\n\r\n' + SMUGGLED),
+    _post(CHUNKED, body=b'0\r\n\r\n' + SMUGGLED, version=b'1.0'),
+    _get(b'Content-Length: 3') + b'abc' + SMUGGLED,
+    _get(host=b'X: y'), _get(b'Host: localhost'), _get(b'Host: other'), _get(host=b'Host : localhost'),
+    _get(host=b' Host: localhost'), _get(host=b'Host: evil.example'), _get(host=b'Host: localhost.evil.example'),
+    _get(host=b'Host: '), _get(host=b'Host: localhost, localhost'), _get(host=b'Host: evil.example/localhost'),
+    *(_get(field) for field in (b'foo', b'X\0y: a', b'X: a\rb', b'X\xff: a', b'X(: a', b'X: a\x7f', b'X: a\x01', b'X y: a',
+                                b'X,y: a', b'"X": a', b'X\t: a', b'X: ' + b'a' * 65536, b'\x01: a', b'X/y: a', b'X[: a',
+                                b'X=y: a', b'X@y: a', b'X?y: a', b'X\\y: a', b'X{y: a', b'X;y: a', b'X<y: a', b'X>y: a')),
+    _get(*(b'X%d: a' % i for i in range(1000))),
+    *(_get(line=line) for line in (b'GET /livez', b'GET /livez HTTP/2.0', b'GET /livez HTTP/1.2', b'GET /livez HTTP/1.10',
+                                   b'GET /livez http/1.1', b'GET /livez HTTP/0.9', b'GET /livez HTTP/1.1 ',
+                                   b'GET /livez HTTP/01.1', b'GET /livez HTTQ/1.1',
+                                   b'GET /livez HTTP/1,1', b'GET /livez HTTP/1.', b'GET /livez HTTP/1.x',
+                                   b'GET /' + b'a' * 60000 + b' HTTP/1.1', b'PRI * HTTP/2.0', b'GET /livez HTTP/1.0',
+                                   b'GET /a b HTTP/1.1', b'GET\t/livez\tHTTP/1.1', b'GET')),
+    b'\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03' + os.urandom(64) + b'\r\n\r\n',
+    b'\0' * 200 + b'\r\n\r\n', b'\x80' * 200 + b'\r\n\r\n', b':' * 200 + b'\r\n\r\n', b' ' * 200 + b'\r\n\r\n',
+]
+#: Answered with an error, and the connection may go on.
+UNKNOWN = [
+    (_get(line=b'GET /livez/ HTTP/1.1'), 404), (_get(line=b'GET //livez HTTP/1.1'), 404),
+    (_get(line=b'GET /LIVEZ HTTP/1.1'), 404), (_get(line=b'GET / HTTP/1.1'), 404),
+    (_get(line=b'GET /../livez HTTP/1.1'), 404), (_get(line=b'GET /%2e%2e/etc/passwd HTTP/1.1'), 404),
+    (_get(line=b'GET http://localhost/livez HTTP/1.1'), 404), (_get(line=b'GET * HTTP/1.1'), 404),
+    (_get(line=b'BREW /livez HTTP/1.1'), 405), (_get(line=b'get /livez HTTP/1.1'), 405),
+    (_get(line=b'CONNECT /livez HTTP/1.1'), 405), (_get(line=b'DELETE /livez HTTP/1.1'), 405),
+    (_get(line=b'TRACE /livez HTTP/1.1'), 405), (_get(line=b'PUT /metrics HTTP/1.1'), 405),
+    (_get(line=b'OPTIONS /readyz HTTP/1.1'), 405),
+]
+
+
+def malformed_requests_are_refused_and_smuggle_nothing(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    for head in MALFORMED:
+        with listener.connect() as connection:
+            connection.sendall(head)
+            data = b''
+            try:
+                while piece := connection.recv(65536):
+                    data += piece
+            except ConnectionResetError:
+                pass
+            statuses = re.findall(rb'^HTTP/1\.1 (\d+)', data, re.MULTILINE)
+            # libmicrohttpd 0.9.75 sends the head of its own refusals twice.
+            assert len(statuses) <= 2 and all(status[:1] in b'45' for status in statuses), (head[:200], data)
+            assert b'weir_build_info' not in data, (head[:200], data)
+    for head, status in UNKNOWN:
+        with listener.connect() as connection:
+            connection.sendall(head)
+            answer = read_answer(connection)
+            assert answer.status == status, (head, answer)
+            assert answer.head['content-type'] == 'application/problem+json' and answer.json()['status'] == status
+            assert status != 405 or answer.head['allow'] == 'GET, HEAD'
+    assert listener.ask('/livez').status == 200
+    listener.stop()
+
+
+def a_connection_takes_many_requests(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    with listener.connect() as connection:
+        for path in ('/livez', '/readyz', '/nothing', '/metrics') * 3:
+            connection.sendall(f'GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
+            assert read_answer(connection).status == (404 if path == '/nothing' else 200)
+        paths = ('/readyz', '/livez', '/readyz')
+        connection.sendall(b''.join(_get(line=f'GET {path} HTTP/1.1'.encode()) for path in paths))
+        first = read_answer(connection)
+        second = read_answer(connection, data=first.rest)
+        third = read_answer(connection, data=second.rest)
+        assert first.json()['ready'] and second.body == b'ok\n' and third.json()['ready']
+    listener.stop()
+
+
+def slow_clients_are_cut_and_others_do_not_notice(weir):
+    """Some never send a head, some send it a byte at a time, some never read what they asked for."""
+    weir.make_store()
+    listener = Listener(weir).ready()
+    silent = [listener.connect() for _ in range(50)]
+    dribbling = [listener.connect() for _ in range(50)]
+    endless = []
+    for _ in range(5):
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(('127.0.0.1', listener.port))
+        connection.setblocking(False)
+        endless.append(connection)
+    ended = threading.Event()
+    request = b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n'
+
+    def dribble():
+        line = b'GET /livez HTTP/1.1\r\nX: ' + b'a' * 100000
+        for place in range(len(line)):
+            if ended.wait(0.2):
+                return
+            for connection in dribbling:
+                try:
+                    connection.send(line[place:place + 1])
+                except OSError:
+                    pass
+            for connection in endless:
+                try:
+                    connection.send(request * 100)
+                except OSError:
+                    pass
+    thread = threading.Thread(target=dribble)
+    thread.start()
+    try:
+        assert all(listener.ask('/livez').status == 200 for _ in range(100))
+        assert all(is_closed(connection) for connection in silent + dribbling)
+        # These are cut while bytes for them wait: the cut is a reset or an end, once they are asked for.
+        wait_for('the cut of those that do not read', lambda: not _server_ends(listener), pause=SHORT)
+        assert listener.ask('/readyz').status == 200
+    finally:
+        ended.set()
+        thread.join()
+        for connection in silent + dribbling + endless:
+            connection.close()
+    listener.stop()
+
+
+def _server_ends(listener):
+    """Sockets of the node's process that are connected."""
+    with open(f'/proc/{listener.process.pid}/net/tcp') as table:
+        rows = [line.split() for line in list(table)[1:]]
+    return [row for row in rows if int(row[1].split(':')[1], 16) == listener.port and row[3] == '01']
+
+
+# --- what people may get wrong ---
+
+
+def an_address_that_cannot_be_served_ends_the_start(weir):
+    weir.make_store()
+    for address, code, word, hint in (('0.0.0.0:7717', 2, 'open to other machines', '127.0.0.1:7717'),
+                                      ('nonsense', 2, 'is no address', '127.0.0.1:7717'),
+                                      (f'unix:{weir.path("missing")}/s', None, 'cannot be opened', 'choose another')):
+        result = weir.run('serve', '--listen', address)
+        assert result.code == code or (code is None and result.code != 0), result
+        assert word in result.err and hint in result.err and 'Traceback' not in result.err, result
+    with socket.create_server(('127.0.0.1', 0)) as taken:
+        result = weir.run('serve', '--listen', f'127.0.0.1:{taken.getsockname()[1]}')
+        assert result.code != 0 and 'in use' in result.err and 'another process listens there' in result.err, result
+
+
+def libmicrohttpd_is_needed_for_a_listener_alone(weir):
+    weir.make_store()
+    os.mkdir(weir.path('libraries'))
+    weir.write('libraries/libmicrohttpd.so.12', b'no library')
+    weir.environment['LD_LIBRARY_PATH'] = weir.path('libraries')
+    result = weir.run('serve', '--listen', '127.0.0.1:0', code=2)
+    assert 'http.listen needs libmicrohttpd' in result.err and 'libmicrohttpd12' in result.err, result
+    node = weir.spawn('serve')
+    line = node.stdout.readline()
+    assert json.loads(line)['event'] == 'node.started', line
+    node.send_signal(signal.SIGTERM)
+    assert node.wait(SECONDS) == 0
+
+
+def a_setting_gives_the_address_too(weir):
+    weir.write('weir.yaml', f'http.listen: unix:{weir.path("http.sock")}\n')
+    weir.make_store()
+    with open(weir.path('err'), 'w') as errors:
+        node = weir.spawn('serve', stderr=errors)
+    assert json.loads(node.stdout.readline())['event'] == 'node.started'
+    wait_for('the file of the socket', lambda: os.path.exists(weir.path('http.sock')), pause=SHORT)
+    began = time.monotonic()
+    while True:
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(weir.path('http.sock'))
+                connection.sendall(OK_HEAD)
+                assert read_answer(connection).status == 200
+            break
+        except ConnectionRefusedError:
+            assert time.monotonic() - began < SECONDS
+    node.send_signal(signal.SIGTERM)
+    assert node.wait(SECONDS) == 0
+
+
+if __name__ == '__main__':
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

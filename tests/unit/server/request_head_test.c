@@ -1,0 +1,131 @@
+#include "server/request_head.h"
+
+#include "support/test.h"
+
+/* Adds the fields of pairs of names and values, up to NULL. */
+static struct request_head head_of(const char *const *fields)
+{
+    struct request_head head = {.hosts = 0};
+    for (; fields[0] != NULL; fields += 2) {
+        request_head_add(&head, fields[0], strlen(fields[0]), fields[1], strlen(fields[1]));
+    }
+    return head;
+}
+
+static int check(const char *const *fields)
+{
+    struct request_head head = head_of(fields);
+    const char *reason = NULL;
+    int status = request_head_check(&head, "HTTP/1.1", &reason);
+    assert_true((status == 0) == (reason == NULL));
+    return status;
+}
+
+#define FIELDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void a_head_with_one_host_is_fine(void **state)
+{
+    (void)state;
+    assert_int_equal(check(FIELDS("Host", "localhost", "Accept", "*/*", "X-Long_name.1", "a\tb \303\251")), 0);
+    assert_int_equal(check(FIELDS("hOST", "localhost", "content-LENGTH", "12")), 0);
+}
+
+static void a_head_with_two_meanings_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(check(FIELDS("Accept", "*/*")), 400);
+    assert_int_equal(check(FIELDS("Host", "a", "Host", "b")), 400);
+    assert_int_equal(check(FIELDS("Host", "a", "Host", "a")), 400);
+    assert_int_equal(check(FIELDS("Host", "a", "Content-Length", "3", "Content-Length", "5")), 400);
+    assert_int_equal(check(FIELDS("Host", "a", "Content-Length", "3", "content-length", "3")), 400);
+    assert_int_equal(check(FIELDS("Host", "a", "Transfer-Encoding", "chunked")), 411);
+    assert_int_equal(check(FIELDS("Host", "a", "Transfer-Encoding", "identity")), 411);
+    assert_int_equal(check(FIELDS("Host", "a", "transfer-encoding", "chunked", "Content-Length", "3")), 411);
+}
+
+static void a_field_with_a_wrong_character_is_refused(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"", " X", "X ", "X(", "X:", "X\x7f", "X\xff", "Content-Length\r", "X\x01"};
+    static const char *const values[] = {"a\rb", "a\nb",
+                                         "\x0b"
+                                         "chunked",
+                                         "a\x7f", "a\x01"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_int_equal(check(FIELDS("Host", "a", names[i], "b")), 400);
+    }
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        assert_int_equal(check(FIELDS("Host", "a", "X", values[i])), 400);
+    }
+    struct request_head head = head_of(FIELDS("Host", "a"));
+    const char *reason = NULL;
+    request_head_add(&head, "X", 1, "a\0b", 3);
+    assert_int_equal(request_head_check(&head, "HTTP/1.1", &reason), 400);
+    head = head_of(FIELDS("Host", "a"));
+    request_head_add(&head, "X\0Y", 3, "a", 1);
+    assert_int_equal(request_head_check(&head, "HTTP/1.1", &reason), 400);
+    head = head_of(FIELDS("Host", "a"));
+    request_head_add(&head, "X", 1, NULL, 0); /* an empty value */
+    assert_int_equal(request_head_check(&head, "HTTP/1.1", &reason), 0);
+}
+
+static void only_version_1_1_is_spoken(void **state)
+{
+    (void)state;
+    struct request_head head = head_of(FIELDS("Host", "a"));
+    const char *reason = NULL;
+    assert_int_equal(request_head_check(&head, "HTTP/1.0", &reason), 505);
+    assert_int_equal(request_head_check(&head, "HTTP/1.2", &reason), 505);
+}
+
+static void a_body_is_a_length_that_is_not_zero(void **state)
+{
+    (void)state;
+    assert_false(head_of(FIELDS("Host", "a")).has_body);
+    assert_false(head_of(FIELDS("Content-Length", "0")).has_body);
+    assert_false(head_of(FIELDS("Content-Length", "000")).has_body);
+    assert_true(head_of(FIELDS("Content-Length", "1")).has_body);
+    assert_true(head_of(FIELDS("Content-Length", "010")).has_body);
+}
+
+static void only_names_of_this_machine_are_local(void **state)
+{
+    (void)state;
+    static const char *const local[] = {"localhost", "LOCALHOST:7717", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:7717"};
+    static const char *const others[] = {"",
+                                         "localhost.evil.example",
+                                         "evil.example",
+                                         "127.0.0.1.evil.example:80",
+                                         "10.0.0.1",
+                                         "[::2]:7717",
+                                         "::1",
+                                         "localhost@evil.example",
+                                         "localhost ",
+                                         "a:localhost"};
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
+        struct request_head head = head_of(FIELDS("Host", local[i]));
+        assert_true(request_head_is_local(&head));
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        struct request_head head = head_of(FIELDS("Host", others[i]));
+        assert_false(request_head_is_local(&head));
+    }
+    char name[400];
+    memset(name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    struct request_head head = head_of(FIELDS("Host", name));
+    assert_string_equal(head.host, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_head_with_one_host_is_fine),
+        cmocka_unit_test(a_head_with_two_meanings_is_refused),
+        cmocka_unit_test(a_field_with_a_wrong_character_is_refused),
+        cmocka_unit_test(only_version_1_1_is_spoken),
+        cmocka_unit_test(a_body_is_a_length_that_is_not_zero),
+        cmocka_unit_test(only_names_of_this_machine_are_local),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
