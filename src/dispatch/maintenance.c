@@ -34,6 +34,8 @@
 #include "dispatch/wake_up.h"
 
 #define CAPACITY_NOTICE_US (60 * MICROSECONDS_PER_SECOND)
+/* How often acts past their retention are searched. */
+#define AUDIT_INTERVAL_US (3600 * MICROSECONDS_PER_SECOND)
 /* Retention is applied each hundredth of its time, between these two. */
 #define RETENTION_INTERVAL_US (60 * MICROSECONDS_PER_SECOND)
 #define RETENTION_INTERVAL_MOST_US (600 * MICROSECONDS_PER_SECOND)
@@ -52,6 +54,8 @@ void maintenance_init(struct node *node, int64_t now_us)
     m->purge_batch = PURGE_BATCH;
     m->next_stale_us = time_add(now_us, node->tuning.stale_check_us);
     m->next_capacity_us = time_add(now_us, CAPACITY_NOTICE_US);
+    int64_t acts_kept_us = node->tuning.audit_retention_us;
+    m->next_audit_us = time_add(now_us, acts_kept_us > 0 ? earlier(acts_kept_us, RETENTION_INTERVAL_US) : 0);
     int64_t logs_kept_us = node->tuning.log_retention_us;
     node->logs.next_retention_us = time_add(now_us, logs_kept_us > 0 ? earlier(logs_kept_us, RETENTION_INTERVAL_US) : 0);
 }
@@ -245,8 +249,7 @@ static enum weir_status purge_chunk(struct node *node, size_t limit, struct bulk
     }
     /* Ids begin with their time, and an execution that was made later cannot have ended before. */
     filter.created_before_us = filter.finished_before_us;
-    status =
-        store_bulk(store, BULK_PURGE, &filter, node->maintenance.purged_to, limit, node->name, "retention", result, error);
+    status = store_bulk(store, BULK_PURGE, &filter, node->maintenance.purged_to, limit, result, error);
     if (status == WEIR_OK && result->changed > 0) {
         struct event event = {.type = EVENT_RETENTION_PURGED, .count = (int64_t)result->changed, .node = node->name};
         event_emit(node->events, &event);
@@ -335,6 +338,22 @@ static enum weir_status report_full_workspaces(struct node *node, int64_t now_us
     return status;
 }
 
+/* Removes acts past their retention, a set at a time. Nodes that do it at once skip each other's rows. */
+static enum weir_status purge_acts(struct node *node, int64_t now_us, struct weir_error *error)
+{
+    struct store *store = node->stores[LOOP_MAINTENANCE];
+    int64_t retention_us = node->tuning.audit_retention_us; /* read once: node_tune() may change it */
+    int64_t store_now_us = 0;
+    int64_t removed = 0;
+    enum weir_status status = store_time(store, &store_now_us, error);
+    if (status == WEIR_OK && retention_us > 0 && store_now_us > retention_us) {
+        status = store_purge_audit(store, store_now_us - retention_us, AUDIT_PURGE_MOST, &removed, error);
+    }
+    int64_t pause_us = earlier(retention_us > 0 ? retention_us : AUDIT_INTERVAL_US, AUDIT_INTERVAL_US);
+    node->maintenance.next_audit_us = time_add(now_us, removed == AUDIT_PURGE_MOST ? 0 : pause_us);
+    return status;
+}
+
 /* --- the loop --- */
 
 static int64_t next_duty(struct node *node)
@@ -342,6 +361,9 @@ static int64_t next_duty(struct node *node)
     const struct maintenance *m = &node->maintenance;
     int64_t next_us = earlier(earlier(m->next_stuck_us, m->next_recovery_us), m->next_capacity_us);
     next_us = earlier(next_us, node_logs_next(node));
+    if (node->tuning.audit_retention_us > 0) {
+        next_us = earlier(next_us, m->next_audit_us);
+    }
     return node->tuning.retention_us > 0 ? earlier(next_us, m->next_retention_us) : next_us;
 }
 
@@ -371,6 +393,9 @@ int64_t maintenance_step(struct node *node)
     }
     if (status == WEIR_OK && now_us >= m->next_retention_us && node->tuning.retention_us > 0) {
         status = purge_ended(node, now_us, &error);
+    }
+    if (status == WEIR_OK && now_us >= m->next_audit_us && node->tuning.audit_retention_us > 0) {
+        status = purge_acts(node, now_us, &error);
     }
     if (status == WEIR_OK) {
         status = node_logs_step(node, now_us, &error);

@@ -28,24 +28,25 @@
 #include "store/store.h"
 
 struct node_settings {
-    const char *name;          /* NULL = host name and pid, and the group when it is not "default" */
-    const char *group;         /* NULL = "default" */
-    size_t batch_size;         /* dispatch.batch_size: items of one set at most; 0 = CLAIM_BATCH_MOST */
-    int64_t poll_interval_us;  /* 0 = POLL_INTERVAL_US */
-    int64_t lease_us;          /* 0 = NODE_LEASE_US; heartbeats come three times as often */
-    int64_t stuck_after_us;    /* 0 = STUCK_AFTER_US */
-    int64_t stale_claim_us;    /* claim.timeout: an item that is CLAIMED for longer is handed over; 0 = STALE_CLAIM_US */
-    int64_t stale_check_us;    /* recovery.interval: how often such items are searched; 0 = STALE_CHECK_US */
-    int64_t retention_us;      /* 0 = RETENTION_US; -1 = keep for ever */
-    int64_t log_retention_us;  /* of the output of steps; 0 = LOG_RETENTION_US; -1 = as long as the execution */
-    int64_t log_bytes_max;     /* of one attempt; 0 = LOG_ATTEMPT_BYTES_DEFAULT; -1 = keep none */
-    int64_t stop_grace_us;     /* 0 = STOP_GRACE_US */
-    int attempts_max;          /* 0 = ATTEMPTS_MAX_DEFAULT */
-    bool exclusive;            /* dispatch.exclusive: assign only while holding processExecutionQueue (beside Riven) */
-    uint64_t seed;             /* of the jitter; 0 = from the system */
-    const char *language;      /* of the program around the node, like "python 3.11"; NULL = C */
-    const char *handlers;      /* the names of its handlers, a JSON array; NULL = none */
-    const struct clock *clock; /* NULL = the machine's */
+    const char *name;           /* NULL = host name and pid, and the group when it is not "default" */
+    const char *group;          /* NULL = "default" */
+    size_t batch_size;          /* dispatch.batch_size: items of one set at most; 0 = CLAIM_BATCH_MOST */
+    int64_t poll_interval_us;   /* 0 = POLL_INTERVAL_US */
+    int64_t lease_us;           /* 0 = NODE_LEASE_US; heartbeats come three times as often */
+    int64_t stuck_after_us;     /* 0 = STUCK_AFTER_US */
+    int64_t stale_claim_us;     /* claim.timeout: an item that is CLAIMED for longer is handed over; 0 = STALE_CLAIM_US */
+    int64_t stale_check_us;     /* recovery.interval: how often such items are searched; 0 = STALE_CHECK_US */
+    int64_t retention_us;       /* 0 = RETENTION_US; -1 = keep for ever */
+    int64_t log_retention_us;   /* of the output of steps; 0 = LOG_RETENTION_US; -1 = as long as the execution */
+    int64_t audit_retention_us; /* of acts; 0 = AUDIT_RETENTION_US; -1 = keep for ever */
+    int64_t log_bytes_max;      /* of one attempt; 0 = LOG_ATTEMPT_BYTES_DEFAULT; -1 = keep none */
+    int64_t stop_grace_us;      /* 0 = STOP_GRACE_US */
+    int attempts_max;           /* 0 = ATTEMPTS_MAX_DEFAULT */
+    bool exclusive;             /* dispatch.exclusive: assign only while holding processExecutionQueue (beside Riven) */
+    uint64_t seed;              /* of the jitter; 0 = from the system */
+    const char *language;       /* of the program around the node, like "python 3.11"; NULL = C */
+    const char *handlers;       /* the names of its handlers, a JSON array; NULL = none */
+    const struct clock *clock;  /* NULL = the machine's */
 };
 
 struct node;
@@ -87,7 +88,8 @@ WEIR_MUST_CHECK enum weir_status node_set_handlers(struct node *node, const char
 void node_pause(struct node *node);
 void node_resume(struct node *node);
 /* Takes over, while the node runs, for later assignments: batch_size, poll_interval_us, stuck_after_us, stale_claim_us,
- * stale_check_us, retention_us, log_retention_us, log_bytes_max, stop_grace_us, attempts_max. Further members are not read.
+ * stale_check_us, retention_us, log_retention_us, audit_retention_us, log_bytes_max, stop_grace_us, attempts_max. Further
+ * members are not read.
  */
 void node_tune(struct node *node, const struct node_settings *settings);
 /* {"id", "name", "group", "state", "running", "room", "in_flight", "unanswered", "reports_waiting", "stuck", "engine",

@@ -57,6 +57,7 @@ struct node_tuning {
     _Atomic int64_t stale_check_us;
     _Atomic int64_t retention_us;
     _Atomic int64_t log_retention_us;
+    _Atomic int64_t audit_retention_us;
     _Atomic int64_t stop_grace_us;
     atomic_int attempts_max;
 };
@@ -259,6 +260,7 @@ struct maintenance {
     int64_t next_stuck_us;
     int64_t next_retention_us;
     int64_t next_capacity_us;
+    int64_t next_audit_us;
     char purged_to[UUID_TEXT_MAX];
     size_t purge_batch;        /* executions of one call: fewer after a call that failed */
     atomic_size_t stuck_count; /* any thread */

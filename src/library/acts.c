@@ -12,8 +12,6 @@
 
 enum { ACT_SET = 500 };
 
-static const char actor[] = "library";
-
 /* Without a condition the store would act on every execution. */
 static bool has_condition(const struct weir_filter *filter)
 {
@@ -35,10 +33,10 @@ static enum weir_status bound_filter(struct store *handle, struct execution_filt
 
 /* Of one execution a refusal is the error of the call. */
 static enum weir_status act_on_one(struct store *handle, enum bulk_act act, const struct execution_filter *filter,
-                                   const char *reason, struct weir_acted *acted, struct weir_error *error)
+                                   struct weir_acted *acted, struct weir_error *error)
 {
     struct bulk_result result = {.matched = 0};
-    enum weir_status status = store_bulk_one(handle, act, filter, actor, reason, &result, error);
+    enum weir_status status = store_bulk_one(handle, act, filter, &result, error);
     acted->matched = result.matched;
     acted->changed = result.changed;
     text_copy(acted->new_id, sizeof acted->new_id, result.new_id);
@@ -47,14 +45,14 @@ static enum weir_status act_on_one(struct store *handle, enum bulk_act act, cons
 
 /* 1. Act on the next set. 2. Add its counts. 3. Go on behind its last id, until the store reports no more. */
 static enum weir_status act_in_sets(struct store *handle, enum bulk_act act, const struct execution_filter *filter,
-                                    const char *reason, struct weir_acted *acted, struct weir_error *error)
+                                    struct weir_acted *acted, struct weir_error *error)
 {
     struct bulk_result result = {.more = true};
     char after[UUID_TEXT_MAX] = "";
     enum weir_status status = WEIR_OK;
     while (status == WEIR_OK && result.more) {
         result = (struct bulk_result){.matched = 0};
-        status = store_bulk(handle, act, filter, after, ACT_SET, actor, reason, &result, error);
+        status = store_bulk(handle, act, filter, after, ACT_SET, &result, error);
         if (status == WEIR_OK) {
             acted->matched += result.matched;
             acted->changed += result.changed;
@@ -85,14 +83,14 @@ enum weir_status weir_act(struct weir *weir, enum weir_act act, const struct wei
     }
     enum weir_status status = filter_of(filter, &conditions, error);
     if (status == WEIR_OK) {
-        status = handle_borrow(weir, &handle, error);
+        status = handle_borrow_to_act(weir, reason, &handle, error);
     }
     if (status == WEIR_OK) {
         if (conditions.id != NULL) {
-            status = act_on_one(handle, acts[act], &conditions, reason, &acted, error);
+            status = act_on_one(handle, acts[act], &conditions, &acted, error);
         } else {
             status = bound_filter(handle, &conditions, error);
-            status = status == WEIR_OK ? act_in_sets(handle, acts[act], &conditions, reason, &acted, error) : status;
+            status = status == WEIR_OK ? act_in_sets(handle, acts[act], &conditions, &acted, error) : status;
         }
         handle_give_back(weir, handle);
         library_wake_nodes(weir);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/actor.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -76,11 +77,16 @@ enum weir_status weir_migrate(const char *url, int *ret_applied, struct weir_err
 {
     struct store *store = NULL;
     struct store_options options = {.url = url, .create = true};
+    char actor[ACTOR_MAX + 1];
     enum weir_status status = store_open(&options, &store, error);
     if (status == WEIR_OK) {
-        status = store_migrate(store, ret_applied, error);
-        store_close(store);
+        actor_write("library", actor, sizeof actor);
+        status = store_act_as(store, actor, NULL, error);
     }
+    if (status == WEIR_OK) {
+        status = store_migrate(store, ret_applied, error);
+    }
+    store_close(store);
     return status;
 }
 
@@ -90,6 +96,14 @@ static enum weir_status open_first_handle(struct weir *weir, const char *url, co
     struct store_options store_options = {
         .url = url, .read_only = options->read_only, .deadline_us = options->deadline_us, .events = &weir->events};
     enum weir_status status = store_open(&store_options, &weir->store, error);
+    if (status == WEIR_OK && options->actor != NULL) {
+        status = store_act_as(weir->store, options->actor, NULL, error); /* checks it; this handle itself does no act */
+    }
+    if (options->actor != NULL) {
+        text_copy(weir->actor, sizeof weir->actor, options->actor);
+    } else {
+        actor_write("library", weir->actor, sizeof weir->actor);
+    }
     return status == WEIR_OK ? store_require_schema(weir->store, error) : status;
 }
 
@@ -159,6 +173,22 @@ enum weir_status handle_borrow(struct weir *weir, struct store **ret_handle, str
     }
     *ret_handle = handle;
     return WEIR_OK;
+}
+
+enum weir_status handle_borrow_to_act(struct weir *weir, const char *reason, struct store **ret_handle,
+                                      struct weir_error *error)
+{
+    struct store *handle = NULL;
+    enum weir_status status = handle_borrow(weir, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_act_as(handle, weir->actor, reason, error);
+    }
+    if (status != WEIR_OK && handle != NULL) {
+        handle_give_back(weir, handle);
+        return status;
+    }
+    *ret_handle = handle;
+    return status;
 }
 
 void handle_give_back(struct weir *weir, struct store *handle)

@@ -178,7 +178,7 @@ enum weir_status weir_complete(struct weir *weir, const char *id, const struct w
                                              [WEIR_END_FAILED] = RECORD_FAILED,
                                              [WEIR_END_CANCELLED] = RECORD_CANCELLED};
     struct store *handle = NULL;
-    struct completion completion = {.id = id, .kind = RECORD_COMPLETED, .actor = "library"};
+    struct completion completion = {.id = id, .kind = RECORD_COMPLETED};
     enum weir_status status = check_id_and_answer(id, "", error);
     if (status == WEIR_OK && outcome != NULL && (unsigned)outcome->end >= sizeof kinds / sizeof kinds[0]) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "%d is no end", (int)outcome->end);
@@ -192,7 +192,7 @@ enum weir_status weir_complete(struct weir *weir, const char *id, const struct w
         completion.fence = outcome->fence;
     }
     if (status == WEIR_OK) {
-        status = handle_borrow(weir, &handle, error);
+        status = handle_borrow_to_act(weir, NULL, &handle, error);
     }
     if (status != WEIR_OK) {
         return status;

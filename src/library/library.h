@@ -18,8 +18,9 @@ struct weir {
     struct metrics *metrics;
     weir_event_function *on_event;
     void *event_context;
-    struct store *store;  /* the first one, from which further ones are opened; never borrowed */
-    pthread_mutex_t lock; /* of the members below */
+    char actor[ACTOR_MAX + 1]; /* of acts */
+    struct store *store;       /* the first one, from which further ones are opened; never borrowed */
+    pthread_mutex_t lock;      /* of the members below */
     struct store *idle[IDLE_HANDLES_MAX];
     size_t idle_count;
     struct weir_node *nodes; /* open on this store: woken by changes of this process */
@@ -30,6 +31,10 @@ void library_wake_nodes(struct weir *weir);
 
 /* A handle for the calling thread until it is given back; opened when none is idle. Errors as store_open_again(). */
 WEIR_MUST_CHECK enum weir_status handle_borrow(struct weir *weir, struct store **ret_handle, struct weir_error *error);
+/* The same for an act, which goes on record with the actor of `weir` and this reason (may be NULL). Also
+ * WEIR_INVALID_ARGUMENT: the reason is too long. */
+WEIR_MUST_CHECK enum weir_status handle_borrow_to_act(struct weir *weir, const char *reason, struct store **ret_handle,
+                                                      struct weir_error *error);
 /* Keeps it for the next call, or closes it when enough are idle. */
 void handle_give_back(struct weir *weir, struct store *handle);
 

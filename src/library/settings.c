@@ -21,7 +21,7 @@ static enum weir_status publish_definition(struct weir *weir, const struct defin
     struct store *handle = NULL;
     enum weir_status status = definition_write(definition, &canonical, error);
     if (status == WEIR_OK) {
-        status = handle_borrow(weir, &handle, error);
+        status = handle_borrow_to_act(weir, NULL, &handle, error);
     }
     if (status == WEIR_OK) {
         status = store_publish(handle, definition->name, definition->workspace, canonical.data, published, error);
@@ -60,7 +60,7 @@ static enum weir_status set_workspace_fields(struct weir *weir, const struct wor
     if (change->name == NULL) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "a workspace needs a name");
     }
-    enum weir_status status = handle_borrow(weir, &handle, error);
+    enum weir_status status = handle_borrow_to_act(weir, NULL, &handle, error);
     if (status == WEIR_OK) {
         status = store_set_workspace(handle, change, error);
         handle_give_back(weir, handle);
@@ -91,7 +91,7 @@ enum weir_status weir_set_plan(struct weir *weir, const char *name, int64_t max_
     if (name == NULL) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "a plan needs a name");
     }
-    enum weir_status status = handle_borrow(weir, &handle, error);
+    enum weir_status status = handle_borrow_to_act(weir, NULL, &handle, error);
     if (status == WEIR_OK) {
         status = store_set_plan(handle, &change, error);
         handle_give_back(weir, handle);
@@ -113,12 +113,9 @@ enum weir_status weir_delete_workspace(struct weir *weir, const struct weir_work
     if (deletion == NULL || deletion->name == NULL) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "a workspace needs a name");
     }
-    struct workspace_deletion wanted = {.name = deletion->name,
-                                        .fails_waiting = deletion->fail_waiting,
-                                        .erases = deletion->erase,
-                                        .actor = "library",
-                                        .why = deletion->reason};
-    enum weir_status status = handle_borrow(weir, &handle, error);
+    struct workspace_deletion wanted = {
+        .name = deletion->name, .fails_waiting = deletion->fail_waiting, .erases = deletion->erase};
+    enum weir_status status = handle_borrow_to_act(weir, deletion->reason, &handle, error);
     if (status == WEIR_OK) {
         status = store_delete_workspace(handle, &wanted, &result, error);
         handle_give_back(weir, handle);
@@ -138,7 +135,7 @@ static enum weir_status change_state_of_workflow(struct weir *weir, const char *
     if (name == NULL) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "a workflow needs a name");
     }
-    enum weir_status status = handle_borrow(weir, &handle, error);
+    enum weir_status status = handle_borrow_to_act(weir, NULL, &handle, error);
     if (status == WEIR_OK) {
         status = store_set_workflow_state(handle, name, workspace, state, error);
         handle_give_back(weir, handle);

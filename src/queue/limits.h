@@ -27,6 +27,8 @@ enum {
     ERROR_CODE_MAX = 64,                 /* bytes */
     ERROR_TEXT_MAX = 2048,               /* bytes kept of an error's message */
     REASON_MAX = 2048,                   /* bytes of an operator's reason for an act */
+    ACTOR_MAX = 255,                     /* bytes of the actor of an act */
+    SUBJECT_MAX = 768,                   /* bytes of the subject of an act */
     PARAMS_BYTES_MAX = 1024 * 1024,      /* one execution's params */
     STEP_OUTPUT_BYTES_MAX = 1024 * 1024, /* output of a step for its successors, unless the definition sets less */
     PRIORITY_LEAST = -100,
@@ -96,6 +98,8 @@ enum {
 #define LOG_WRITE_US (1 * MICROSECONDS_PER_SECOND)       /* output reaches the store within this ... */
 #define LOG_WRITE_AGAIN_US (5 * MICROSECONDS_PER_SECOND) /* ... and this long after a failed write */
 #define LOG_LOST_NOTICE_US (60 * MICROSECONDS_PER_SECOND)
+/* Acts are few, and a year of them answers the questions of an audit. */
+#define AUDIT_RETENTION_US (INT64_C(365) * 86400 * MICROSECONDS_PER_SECOND)
 #define LOG_RETENTION_US (14 * 86400 * MICROSECONDS_PER_SECOND)
 
 /* One level of priority is worth this much waiting: an item of priority 1 goes first until an item of priority 0 has waited

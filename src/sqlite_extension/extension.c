@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/actor.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -17,8 +18,6 @@
 SQLITE_EXTENSION_INIT1
 
 enum { REQUESTS_MOST = 10000, ENQUEUE_ARGUMENTS_MOST = 8, ANSWER_BYTES_MAX = 64 * 1024 * 1024 };
-
-static const char actor[] = "sql";
 
 /* The extension opens no store by a URL. */
 const struct store_driver *const store_drivers[] = {&sqlite_store_driver, NULL};
@@ -332,23 +331,36 @@ static void enqueue_many(sqlite3_context *context, int count, sqlite3_value **va
 
 /* --- acts --- */
 
+/* The argument `reason` of an act. The actor is the user of the process. */
+static enum weir_status take_reason(struct store *store, int count, sqlite3_value **values, int at,
+                                    struct weir_error *error)
+{
+    const char *reason = NULL;
+    char actor[ACTOR_MAX + 1];
+    enum weir_status status = take_text(count, values, at, "reason", &reason, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    actor_write("sql", actor, sizeof actor);
+    return store_act_as(store, actor, reason, error);
+}
+
 /* An act on one execution. A refusal is an error of the statement. */
 static void act(sqlite3_context *context, int count, sqlite3_value **values, enum bulk_act what)
 {
     struct execution_filter filter = {.id = NULL};
     struct bulk_result result = {.matched = 0};
     struct weir_error error = {.status = WEIR_OK};
-    const char *reason = NULL;
     struct store *store = open_store(context);
     if (store == NULL) {
         return;
     }
     enum weir_status status = need_text(count, values, 0, "execution_id", &filter.id, &error);
     if (status == WEIR_OK) {
-        status = take_text(count, values, 1, "reason", &reason, &error);
+        status = take_reason(store, count, values, 1, &error);
     }
     if (status == WEIR_OK) {
-        status = store_bulk_one(store, what, &filter, actor, reason, &result, &error);
+        status = store_bulk_one(store, what, &filter, &result, &error);
     }
     store_close(store);
     if (status != WEIR_OK) {
@@ -383,6 +395,9 @@ static void set_paused(sqlite3_context *context, int count, sqlite3_value **valu
     }
     enum weir_status status = need_text(count, values, 0, "workspace", &change.name, &error);
     if (status == WEIR_OK) {
+        status = take_reason(store, count, values, 1, &error);
+    }
+    if (status == WEIR_OK) {
         status = store_set_workspace(store, &change, &error);
     }
     store_close(store);
@@ -413,8 +428,7 @@ static bool is_set(int count, sqlite3_value **values, int place)
 
 static void answer_deletion(sqlite3_context *context, int count, sqlite3_value **values)
 {
-    struct workspace_deletion deletion = {
-        .fails_waiting = is_set(count, values, 1), .erases = is_set(count, values, 2), .actor = actor};
+    struct workspace_deletion deletion = {.fails_waiting = is_set(count, values, 1), .erases = is_set(count, values, 2)};
     struct deletion_result result = {.failed = 0};
     struct weir_error error = {.status = WEIR_OK};
     struct store *store = open_store(context);
@@ -423,7 +437,7 @@ static void answer_deletion(sqlite3_context *context, int count, sqlite3_value *
     }
     enum weir_status status = need_text(count, values, 0, "workspace", &deletion.name, &error);
     if (status == WEIR_OK) {
-        status = take_text(count, values, 3, "reason", &deletion.why, &error);
+        status = take_reason(store, count, values, 3, &error);
     }
     if (status == WEIR_OK) {
         status = store_delete_workspace(store, &deletion, &result, &error);
@@ -448,6 +462,9 @@ static void change_workflow(sqlite3_context *context, int count, sqlite3_value *
     enum weir_status status = need_text(count, values, 0, "workflow", &name, &error);
     if (status == WEIR_OK) {
         status = take_text(count, values, 1, "owner", &owner, &error);
+    }
+    if (status == WEIR_OK) {
+        status = take_reason(store, count, values, 2, &error);
     }
     if (status == WEIR_OK) {
         status = store_set_workflow_state(store, name, owner, state, &error);
@@ -539,12 +556,12 @@ __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *datab
         {"weir_cancel", 1, 2, cancel},
         {"weir_release", 1, 2, release},
         {"weir_retry", 1, 2, retry},
-        {"weir_pause_workspace", 1, 1, pause_workspace},
-        {"weir_resume_workspace", 1, 1, resume_workspace},
+        {"weir_pause_workspace", 1, 2, pause_workspace},
+        {"weir_resume_workspace", 1, 2, resume_workspace},
         {"weir_delete_workspace", 1, 4, answer_deletion},
-        {"weir_disable_workflow", 1, 2, answer_disabled},
-        {"weir_enable_workflow", 1, 2, answer_enabled},
-        {"weir_delete_workflow", 1, 2, answer_deleted},
+        {"weir_disable_workflow", 1, 3, answer_disabled},
+        {"weir_enable_workflow", 1, 3, answer_enabled},
+        {"weir_delete_workflow", 1, 3, answer_deleted},
         {"weir_result", 1, 1, show_result},
         {"weir_usage", 1, 1, usage},
         {"weir_why", 1, 1, why},

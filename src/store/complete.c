@@ -130,7 +130,7 @@ static enum weir_status record_completion(struct store *store, const json_t *exe
                             .step = &step,
                             .error_code = completion->error_code,
                             .error = completion->error,
-                            .actor = completion->actor};
+                            .actor = store_actor(store)};
     struct record_summary summary;
     text_copy(record.id, sizeof record.id, text_at(execution, "id"));
     text_copy(step.error_code, sizeof step.error_code, completion->error_code == NULL ? "" : completion->error_code);

@@ -56,16 +56,12 @@ enum weir_status store_delete_workspace(struct store *store, const struct worksp
     if (status != WEIR_OK) {
         return status;
     }
-    if (deletion->why != NULL &&
-        (strlen(deletion->why) > REASON_MAX || !text_is_utf8(deletion->why, strlen(deletion->why)))) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "the reason must have at most %d bytes of UTF-8", REASON_MAX);
-    }
     status = delete_in_steps(store, deletion, &result.failed, error);
     if (status == WEIR_OK) {
         struct event event = {.type = EVENT_WORKSPACE_DELETED,
                               .workspace = deletion->name,
                               .count = (int64_t)result.failed,
-                              .reason = deletion->why};
+                              .reason = store_reason(store)};
         event_emit(store->events, &event);
     }
     /* The erasure finds whether a deleted workspace had the name. */

@@ -5,6 +5,9 @@
 
 #include "store/store.h"
 
+/* A setting as JSON: the longest is the holder of a lock, 255 bytes, each byte escaped with 6 characters. */
+enum { ACT_SETTING_MAX = 2048 };
+
 struct named_query {
     const char *name;
     const char *sql;
@@ -69,7 +72,7 @@ struct store_driver {
     enum weir_status (*take_requests)(struct store *, int64_t, struct arena *, struct node_request **, size_t *,
                                       struct weir_error *);
     enum weir_status (*bulk)(struct store *, enum bulk_act, const struct execution_filter *, const char *, size_t,
-                             const char *, const char *, struct bulk_result *, struct weir_error *);
+                             struct bulk_result *, struct weir_error *);
     enum weir_status (*set_plan)(struct store *, const struct plan_change *, struct weir_error *);
     enum weir_status (*set_workspace)(struct store *, const struct workspace_change *, struct weir_error *);
     enum weir_status (*delete_workspace)(struct store *, const struct workspace_deletion *, struct deletion_step *,
@@ -93,9 +96,17 @@ struct store_driver {
     enum weir_status (*read_log)(struct store *, const char *, const char *, int, int64_t, struct arena *,
                                  struct log_chunk **, size_t *, struct weir_error *);
     enum weir_status (*purge_logs)(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
+    enum weir_status (*note_act)(struct store *, const char *, const char *, const char *, struct weir_error *);
+    enum weir_status (*purge_audit)(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
     int (*wake_fd)(struct store *);
     void (*wake_for)(struct store *, int64_t, bool); /* NULL: the driver does not know */
     bool (*wake_drain)(struct store *, int64_t *);
+};
+
+/* The settings that the last act of a handle changed: JSON objects as text; "" = there is or was none. */
+struct act_change {
+    char before[ACT_SETTING_MAX];
+    char after[ACT_SETTING_MAX];
 };
 
 /* First member of every driver's own struct. */
@@ -108,6 +119,9 @@ struct store {
     store_progress *progress; /* NULL = no listener */
     void *progress_context;
     char url[512];
+    char actor[ACTOR_MAX + 1]; /* store_act_as(); "" = a node: its calls are no acts */
+    char reason[REASON_MAX + 1];
+    struct act_change change;
 };
 
 /* --- shared by the drivers --- */
@@ -116,6 +130,18 @@ struct store {
 WEIR_MUST_CHECK enum weir_status store_report_progress(const struct store *store, int64_t done, int64_t total,
                                                        struct weir_error *error);
 void store_report_migrated(const struct store *store, int64_t done, int64_t total);
+
+/* The actor and the reason of the handle; NULL = none. */
+const char *store_actor(const struct store *store);
+const char *store_reason(const struct store *store);
+/* The subject of an act on executions: the whole id when the filter names one, else its conditions. `to`: SUBJECT_MAX + 1
+ * bytes. */
+void audit_subject(const struct execution_filter *filter, const char *id, char *to, size_t size);
+/* The name of the act that sets the state: "node pause". */
+const char *desired_state_act(enum desired_state desired_state);
+/* The same for a change of a workspace, and for the state of a workflow. */
+const char *workspace_change_act(const struct workspace_change *change);
+const char *workflow_state_act(enum workflow_state state);
 
 /* Checks each request of a set and begins its result: store_enqueue() calls it, and a driver for requests that do not come
  * through store_enqueue(). A driver leaves a result with a status other than WEIR_OK as it is. WEIR_OUT_OF_MEMORY only. */

@@ -228,6 +228,15 @@ enum weir_status reading_event_offset(const char *cursor, int64_t *ret_offset, s
     return WEIR_OK;
 }
 
+enum weir_status reading_act_bound(const char *cursor, int64_t *ret_below, struct weir_error *error)
+{
+    enum weir_status status = reading_event_offset(cursor, ret_below, error);
+    if (status == WEIR_OK && (cursor == NULL || cursor[0] == '\0')) {
+        *ret_below = INT64_MAX;
+    }
+    return status;
+}
+
 enum weir_status reading_page_events(json_t *rows, int64_t offset, size_t limit, json_t **ret_page,
                                      struct weir_error *error)
 {

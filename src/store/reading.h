@@ -69,6 +69,8 @@ WEIR_MUST_CHECK enum weir_status reading_page_steps(json_t *rows, json_t **ret_p
 /* The number of events before a page of events. Its cursor is that number in decimal: an event history grows at its end
  * only. */
 WEIR_MUST_CHECK enum weir_status reading_event_offset(const char *cursor, int64_t *ret_offset, struct weir_error *error);
+/* The number below which a page of acts begins, newest first: the cursor, or the largest number without one. */
+WEIR_MUST_CHECK enum weir_status reading_act_bound(const char *cursor, int64_t *ret_below, struct weir_error *error);
 /* A page of at most `limit` events from `offset` on. `rows`: one row more if the list continues; the page takes them over.
  */
 WEIR_MUST_CHECK enum weir_status reading_page_events(json_t *rows, int64_t offset, size_t limit, json_t **ret_page,

@@ -11,28 +11,20 @@
 #include "store/call.h"
 
 enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
-                            const char *after, size_t limit, const char *actor, const char *why,
-                            struct bulk_result *ret_result, struct weir_error *error)
+                            const char *after, size_t limit, struct bulk_result *ret_result, struct weir_error *error)
 {
     INVARIANT(ret_result != NULL);
     if (limit == 0 || limit > LIST_LIMIT_MOST || filter == NULL || after == NULL) {
         return error_set(error, WEIR_MISUSE, "a bulk act takes 1 to %d executions at a time", LIST_LIMIT_MOST);
     }
-    if (why != NULL && strlen(why) > REASON_MAX) {
-        error_set(error, WEIR_INVALID_ARGUMENT, "the reason is too long");
-        error_hint(error, "at most %d bytes", REASON_MAX);
-        return WEIR_INVALID_ARGUMENT;
-    }
-    CALL(store, bulk_act_name(act), error,
-         store->driver->bulk(store, act, filter, after, limit, actor, why, ret_result, detail));
+    CALL(store, bulk_act_name(act), error, store->driver->bulk(store, act, filter, after, limit, ret_result, detail));
 }
 
 enum weir_status store_bulk_one(struct store *store, enum bulk_act act, const struct execution_filter *filter,
-                                const char *actor, const char *why, struct bulk_result *ret_result,
-                                struct weir_error *error)
+                                struct bulk_result *ret_result, struct weir_error *error)
 {
     INVARIANT(filter != NULL && filter->id != NULL);
-    enum weir_status status = store_bulk(store, act, filter, "", 1, actor, why, ret_result, error);
+    enum weir_status status = store_bulk(store, act, filter, "", 1, ret_result, error);
     if (status == WEIR_OK && ret_result->matched == 0) {
         return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", filter->id);
     }

@@ -352,7 +352,6 @@ struct completion {
     const char *result;     /* JSON text, at most STEP_OUTPUT_BYTES_MAX bytes, or NULL: the output of the step `workflow` */
     const char *error_code; /* at most ERROR_CODE_MAX bytes, or NULL */
     const char *error;      /* or NULL */
-    const char *actor;      /* the reporter, for the event that is left in the same transaction */
     /* Of the caller's run, so that the end of another one is refused; the first or the newest of its chain. NULL = any */
     const char *run_id;
     int64_t fence; /* of the execution now; 0 = any */
@@ -503,6 +502,29 @@ WEIR_MUST_CHECK enum weir_status store_take_requests(struct store *store, int64_
                                                      struct node_request **ret_requests, size_t *ret_count,
                                                      struct weir_error *error);
 
+/* --- acts on record --- */
+
+/* An act is a change that a person or a program orders: a pause, a plan, a cancel. Each act of a handle with an actor is a
+ * row of `audit`, inserted in the transaction of the act: time, actor, act, subject, reason, the settings before and after
+ * it, and the number of executions that it affected. */
+
+/* Names the actor of the following acts of the handle, and their reason; both are copied, and may be NULL. Without an actor
+ * the handle is that of a node: its calls are no acts, and nothing is recorded. WEIR_INVALID_ARGUMENT: longer than
+ * ACTOR_MAX or REASON_MAX bytes, or no UTF-8. */
+WEIR_MUST_CHECK enum weir_status store_act_as(struct store *store, const char *actor, const char *reason,
+                                              struct weir_error *error);
+/* The settings before and after the last store_set_plan() or store_set_workspace() of this handle, if it has an actor: JSON
+ * objects, NULL = there is or was none. The caller releases both. */
+void store_last_change(const struct store *store, json_t **ret_before, json_t **ret_after);
+/* Records an act that changes no row of the store, like a signal, before it is done. `detail`: a text for its key "after",
+ * {"detail": ...}; NULL = none. */
+WEIR_MUST_CHECK enum weir_status store_note_act(struct store *store, const char *act, const char *subject,
+                                                const char *detail, struct weir_error *error);
+enum { AUDIT_PURGE_MOST = 1000 };
+/* Removes up to `limit` acts of the time before `before_us`. A pause that still holds stays on record. */
+WEIR_MUST_CHECK enum weir_status store_purge_audit(struct store *store, int64_t before_us, size_t limit,
+                                                   int64_t *ret_removed, struct weir_error *error);
+
 /* --- operators' acts on executions --- */
 
 /* Whether another execution, which is still on record, repeats this one. */
@@ -542,16 +564,16 @@ struct bulk_result {
  * the start). cancel: pending ones never start, running ones are passed to their engine. retry: a FAILED or CANCELLED one
  * is enqueued again as a new execution (terminal rows are never rewritten); its finished steps are not copied. release: a
  * pending one starts now, before its run_at or the end of its backoff. purge: ended ones are removed with all that belongs
- * to them. `actor` and `why` (at most REASON_MAX bytes) go on record. */
+ * to them. */
 WEIR_MUST_CHECK enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
-                                            const char *after, size_t limit, const char *actor, const char *why,
-                                            struct bulk_result *ret_result, struct weir_error *error);
+                                            const char *after, size_t limit, struct bulk_result *ret_result,
+                                            struct weir_error *error);
 
 /* The same to the one execution filter->id, if the other conditions match it. A refusal is the status:
  * WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE, WEIR_CONFLICT. */
 WEIR_MUST_CHECK enum weir_status store_bulk_one(struct store *store, enum bulk_act act,
-                                                const struct execution_filter *filter, const char *actor, const char *why,
-                                                struct bulk_result *ret_result, struct weir_error *error);
+                                                const struct execution_filter *filter, struct bulk_result *ret_result,
+                                                struct weir_error *error);
 
 /* --- settings of the queue (data, changed without restart) --- */
 
@@ -578,8 +600,6 @@ struct workspace_deletion {
     const char *name;
     bool fails_waiting; /* waiting executions end FAILED, code `workspace_deleted` */
     bool erases;        /* purges the history, and removes the idempotency keys and the workspace's own workflows */
-    const char *actor;
-    const char *why; /* NULL = none; at most REASON_MAX bytes */
 };
 struct deletion_result {
     size_t failed; /* waiting executions that were ended */
@@ -622,6 +642,7 @@ struct lock_request {
     const char *holder;
     int64_t at_most_us;
     int64_t at_least_us;
+    bool is_forced; /* of unlock: an operator releases the lock of its holder, which goes on record */
 };
 /* WEIR_CONFLICT when another holder has it. Store time; one statement; "perhaps ours" after a lost answer is ours when the
  * holder matches. */
@@ -645,12 +666,15 @@ enum store_list_kind {
     LIST_WORKFLOWS,
     LIST_NODES,
     LIST_LOCKS,
-    LIST_GROUPS
+    LIST_GROUPS,
+    LIST_AUDIT /* the acts, newest first; `name` is the subject, filter.created_since_us the earliest time */
 };
 struct list_options {
     enum store_list_kind kind;
     struct execution_filter filter; /* executions; `id` also for events and steps; workspace for workflows */
     const char *name;               /* one plan, workspace, workflow, node or lock; NULL = all */
+    const char *actor;              /* of LIST_AUDIT: a part of the actor; NULL = all */
+    const char *act;                /* of LIST_AUDIT: "plan set", or "plan" for all that begin with the word; NULL = all */
     const char *cursor;             /* NULL = from the start */
     size_t limit;                   /* 0 = LIST_LIMIT_DEFAULT */
     bool count;                     /* executions: count the matches, at most LIST_COUNT_MOST */

@@ -5,7 +5,7 @@ static struct bulk_result act_on(struct scene *scene, enum bulk_act act, const s
                                  const char *after, size_t limit)
 {
     struct bulk_result result = {0};
-    scene_ok(scene, store_bulk(scene->store, act, filter, after, limit, "ann", "because", &result, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, act, filter, after, limit, &result, &scene->error));
     return result;
 }
 
@@ -438,8 +438,7 @@ static void one_that_is_not_there_is_said_so(void **state)
     struct execution_filter filter = {.id = "0198c2f1-0000-7000-8000-000000000001"};
     for (int act = BULK_CANCEL; act <= BULK_PURGE; act++) {
         struct bulk_result result = {0};
-        enum weir_status status =
-            store_bulk(scene->store, (enum bulk_act)act, &filter, "", 10, "ann", NULL, &result, &scene->error);
+        enum weir_status status = store_bulk(scene->store, (enum bulk_act)act, &filter, "", 10, &result, &scene->error);
         assert_true(status == WEIR_EXECUTION_NOT_FOUND || (status == WEIR_OK && result.matched == 0));
     }
 }
@@ -465,7 +464,7 @@ static void a_beginning_of_two_ids_acts_on_neither(void **state)
     (void)scene_enqueue_request(scene, &request);
     struct execution_filter filter = {.id = "0198c2f1"};
     struct bulk_result result = {0};
-    enum weir_status status = store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, "ann", NULL, &result, &scene->error);
+    enum weir_status status = store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error);
     assert_int_not_equal(status, WEIR_OK);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE status = 'PENDING'"), 2);
 }

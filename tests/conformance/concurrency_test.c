@@ -278,7 +278,7 @@ static void cancel_some(struct race *race)
         const json_t *items = json_object_get(page, "items");
         for (size_t i = 0; status == WEIR_OK && i < json_array_size(items); i++) {
             struct execution_filter filter = {.id = json_text_at(json_array_get(items, i), "id")};
-            status = store_bulk(store, BULK_CANCEL, &filter, "", 1, "ann", NULL, &result, &error);
+            status = store_bulk(store, BULK_CANCEL, &filter, "", 1, &result, &error);
         }
         json_decref(page);
         if (status != WEIR_OK) {

@@ -6,8 +6,8 @@
 static enum weir_status delete_workspace(struct scene *scene, const char *name, bool fails_waiting, bool erases,
                                          struct deletion_result *ret_result)
 {
-    struct workspace_deletion deletion = {
-        .name = name, .fails_waiting = fails_waiting, .erases = erases, .actor = "ann", .why = "left us"};
+    struct workspace_deletion deletion = {.name = name, .fails_waiting = fails_waiting, .erases = erases};
+    scene_ok(scene, store_act_as(scene->store, "ann", "left us", &scene->error));
     *ret_result = (struct deletion_result){.failed = 0};
     return store_delete_workspace(scene->store, &deletion, ret_result, &scene->error);
 }
@@ -51,8 +51,11 @@ static void a_workspace_without_executions_is_deleted(void **state)
     assert_int_equal(result.failed, 0);
     assert_int_equal(workspaces_named(scene, "pro-co"), 0);
     assert_int_equal(try_workflow(scene, "pro-co", "hello"), WEIR_WORKSPACE_NOT_FOUND);
-    assert_int_equal(scene_number(scene, "SELECT count(*) FROM deleted_workspaces WHERE name = 'pro-co' AND actor = 'ann'"
-                                         " AND reason = 'left us' AND deleted_at > 0 AND erased_at IS NULL"),
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM audit WHERE act = 'workspace delete' AND actor = 'ann'"
+                                         " AND subject = 'pro-co' AND reason = 'left us' AND after IS NULL"),
+                     1);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM deleted_workspaces WHERE name = 'pro-co'"
+                                         " AND deleted_at > 0 AND erased_at IS NULL"),
                      1);
     assert_int_equal(delete_workspace(scene, "pro-co", false, false, &result), WEIR_WORKSPACE_NOT_FOUND);
     scene_enqueue_many(scene, "big-co", 2);
@@ -186,7 +189,7 @@ static void an_execution_of_a_deleted_workspace_is_not_retried(void **state)
     scene_ok(scene, delete_workspace(scene, "pro-co", false, false, &result));
     scene_workspace(scene, "pro-co", "pro");
     struct execution_filter filter = {.id = id};
-    scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &filter, "", 1, "ann", NULL, &bulk, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &filter, "", 1, &bulk, &scene->error));
     assert_int_equal(bulk.changed, 0);
     assert_int_equal(bulk.first_refusal, WEIR_WORKSPACE_NOT_FOUND);
     assert_non_null(strstr(bulk.refusal.message, "its workspace is deleted"));
@@ -324,10 +327,10 @@ static void an_execution_of_a_disabled_workflow_is_not_retried(void **state)
     const char *id = ended(scene, "pro-co", RECORD_FAILED);
     struct execution_filter filter = {.id = id};
     scene_ok(scene, set_state(scene, "hello", NULL, WORKFLOW_DISABLED));
-    scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &filter, "", 1, "ann", NULL, &bulk, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &filter, "", 1, &bulk, &scene->error));
     assert_int_equal(bulk.first_refusal, WEIR_WORKFLOW_DISABLED);
     scene_ok(scene, set_state(scene, "hello", NULL, WORKFLOW_PUBLISHED));
-    scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &filter, "", 1, "ann", NULL, &bulk, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &filter, "", 1, &bulk, &scene->error));
     assert_int_equal(bulk.changed, 1);
 }
 

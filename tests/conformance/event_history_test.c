@@ -426,7 +426,7 @@ static struct bulk_result act_on(struct scene *scene, enum bulk_act act, const c
 {
     struct execution_filter filter = {.id = id};
     struct bulk_result result = {0};
-    scene_ok(scene, store_bulk(scene->store, act, &filter, "", 10, "eve", "because", &result, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, act, &filter, "", 10, &result, &scene->error));
     assert_int_equal(result.changed, 1);
     return result;
 }

@@ -184,7 +184,7 @@ static void an_inbox_read_with_limit_zero_returns_requests_and_role(void **state
     assert_false(seat.answer.requests);
     struct execution_filter filter = {.id = id};
     struct bulk_result result = {0};
-    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, "ann", NULL, &result, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
     struct inbox inbox = read_inbox(scene, scene->node, &position, 0);
     assert_int_equal(inbox.claimed.count, 0);
     assert_true(inbox.requests);

@@ -126,7 +126,7 @@ static void the_log_goes_on_after_the_end_and_goes_with_the_execution(void **sta
     assert_int_equal(count_behind(scene, id, 1, -1, &chunks), 2);
     struct execution_filter filter = {.id = id};
     struct bulk_result result = {0};
-    scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &filter, "", 10, "test", NULL, &result, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &filter, "", 10, &result, &scene->error));
     assert_int_equal(result.changed, 1);
     put(scene, chunk_of(id, 1, 20, "too late"));
     assert_int_equal(count_behind(scene, id, 1, -1, &chunks), 0);

@@ -297,8 +297,7 @@ static int64_t weir_parked_after(struct contender *c, int64_t age_us)
     scene_pass(c->scene, age_us);
     struct execution_filter filter = {.finished_before_us = scene_now(c->scene)};
     struct bulk_result result;
-    scene_ok(c->scene,
-             store_bulk(c->scene->store, BULK_PURGE, &filter, "", 100, "retention", NULL, &result, &c->scene->error));
+    scene_ok(c->scene, store_bulk(c->scene->store, BULK_PURGE, &filter, "", 100, &result, &c->scene->error));
     return weir_count(c, "PENDING");
 }
 

@@ -116,8 +116,7 @@ static void act_some(struct walker *walker)
     if (draw(walker, 2) == 0) {
         filter.states = 1U << draw(walker, ITEM_STATE_COUNT);
     }
-    scene_ok(scene,
-             store_bulk(scene->store, act, &filter, "", 1 + draw(walker, 5), "walker", NULL, &result, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, act, &filter, "", 1 + draw(walker, 5), &result, &scene->error));
     walker->accepted += act == BULK_RETRY ? (int64_t)result.changed : 0;
     walker->purged += act == BULK_PURGE ? (int64_t)result.changed : 0;
 }

@@ -397,7 +397,7 @@ static void counters_follow_every_move(void **state)
     assert_status(scene, 2, 1, 1, 1, 1);
     struct execution_filter filter = {.states = 1U << ITEM_PENDING};
     struct bulk_result result = {0};
-    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 100, "ann", NULL, &result, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 100, &result, &scene->error));
     assert_status(scene, 0, 1, 1, 1, 3);
 }
 
@@ -621,7 +621,7 @@ static void an_item_without_its_workspace_or_definition_is_found(void **state)
     assert_found(scene, no_workflow, "FAILED");
     struct execution_filter all = {.finished_before_us = scene_now(scene) + 1}; /* the check reports rows without theirs */
     struct bulk_result purged = {0};
-    scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &all, "", 10, "ann", NULL, &purged, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &all, "", 10, &purged, &scene->error));
     assert_int_equal(purged.changed, 2);
 }
 

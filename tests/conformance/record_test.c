@@ -678,7 +678,8 @@ static struct claimed_item claimed_outside(struct scene *scene)
 
 static enum weir_status complete(struct scene *scene, const char *id, enum record_kind kind, const char *result)
 {
-    struct completion completion = {.id = id, .kind = kind, .result = result, .actor = "eve"};
+    struct completion completion = {.id = id, .kind = kind, .result = result};
+    scene_ok(scene, store_act_as(scene->store, "eve", NULL, &scene->error));
     return store_complete(scene->store, &completion, &scene->error);
 }
 
@@ -736,7 +737,7 @@ static void the_end_of_a_worker_can_be_rehearsed(void **state)
     bool has_ended = true;
     struct claimed_item own = item_in_state(scene, ITEM_DISPATCHED);
     struct claimed_item item = claimed_outside(scene);
-    struct completion end = {.id = item.id, .kind = RECORD_COMPLETED, .result = "7", .actor = "eve"};
+    struct completion end = {.id = item.id, .kind = RECORD_COMPLETED, .result = "7"};
     struct completion wrong = {.id = item.id, .kind = RECORD_COMPLETED, .result = "{oops"};
     struct completion inside = {.id = own.id, .kind = RECORD_COMPLETED};
     scene_ok(scene, store_complete_rehearse(scene->store, &end, &has_ended, &scene->error));

@@ -27,6 +27,7 @@ int scene_open(void **state)
     scene->keeps_claimers = getenv("WEIR_TEST_KEPT_CLAIMERS") != NULL;
     int64_t epoch = 0;
     scene_ok(scene, take_role(scene->store, scene->node, &epoch, &scene->error)); /* what waits does not wait for it */
+    scene_ok(scene, store_act_as(scene->store, "ann", "because", &scene->error));
     *state = scene;
     return 0;
 }

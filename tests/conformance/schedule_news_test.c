@@ -13,7 +13,7 @@ static void act_on(struct scene *scene, enum bulk_act act, const char *id)
 {
     struct execution_filter filter = {.id = id};
     struct bulk_result result = {0};
-    scene_ok(scene, store_bulk(scene->store, act, &filter, "", 10, "ann", NULL, &result, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, act, &filter, "", 10, &result, &scene->error));
     assert_int_equal(result.changed, 1);
 }
 
@@ -698,7 +698,7 @@ static void books_and_news_equal_the_rows_at_every_point(void **state)
     scene_check(scene);
     struct execution_filter all = {.states = 1U << ITEM_PENDING};
     struct bulk_result result = {0};
-    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &all, "", 100, "ann", NULL, &result, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &all, "", 100, &result, &scene->error));
     (void)seat_news(&seat);
     seat_publish(&seat);
     assert_books_are_full(scene);
@@ -714,7 +714,7 @@ static void a_purge_changes_no_counter(void **state)
     scene_complete(scene, &claim);
     struct execution_filter all = {.workspace = "pro-co"};
     struct bulk_result result = {0};
-    scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &all, "", 100, "ann", NULL, &result, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &all, "", 100, &result, &scene->error));
     assert_int_equal(result.changed, 3);
     scene_check(scene);
     for (int i = 0; i < 2; i++) {

@@ -356,7 +356,7 @@ static void act_on(struct scene *scene, enum bulk_act act, const char *id)
 {
     struct execution_filter filter = {.id = id};
     struct bulk_result result = {0};
-    scene_ok(scene, store_bulk(scene->store, act, &filter, "", 10, "ann", NULL, &result, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, act, &filter, "", 10, &result, &scene->error));
     assert_int_equal(result.changed, 1);
 }
 

@@ -240,10 +240,10 @@ static void a_retry_needs_the_same_engine_again(void **state)
     struct bulk_result result = {0};
     const char *id = enqueue_on_temporal(scene, "free-co");
     struct execution_filter filter = {.id = id};
-    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, "tester", NULL, &result, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
     assert_string_equal(scene_status_of(scene, id), "CANCELLED");
     result = (struct bulk_result){0};
-    scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &filter, "", 10, "tester", NULL, &result, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &filter, "", 10, &result, &scene->error));
     assert_int_equal(result.changed, 1);
     expect_waits_for_an_engine(scene, result.new_id, "temporal");
 }
@@ -260,7 +260,7 @@ static void a_cancel_of_such_an_item_stays_a_request(void **state)
     stop(scene, first);
     struct execution_filter filter = {.id = id};
     struct bulk_result result = {0};
-    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, "tester", NULL, &result, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
     assert_int_equal(result.changed, 1);
     assert_string_equal(scene_status_of(scene, id), "CLAIMED");
     json_t *why = why_of(scene, id);

@@ -178,7 +178,7 @@ static void an_item_that_another_node_can_run_is_tried_again_soon(void **state)
     const char *id = enqueue_mail(scene);
     put_back(scene, SECONDS(600));
     assert_true(wait_of(scene, id) > SECONDS(500));
-    scene_ok(scene, store_bulk(scene->store, BULK_RELEASE, &(struct execution_filter){.id = id}, "", 1, "test", NULL,
+    scene_ok(scene, store_bulk(scene->store, BULK_RELEASE, &(struct execution_filter){.id = id}, "", 1,
                                &(struct bulk_result){0}, &scene->error));
     int64_t worker = scene_add_node(scene, "worker-1", "default");
     (void)offer(scene, worker, "[\"render\",\"send\"]");

@@ -470,6 +470,8 @@ def executions_are_cancelled_released_and_retried_in_sql(weir):
     story = session.good(f"SELECT event, actor, reason FROM weir.execution_events WHERE execution_id = '{id}'")
     assert story.splitlines() == ['enqueue||', 'release|owner|no time', 'cancel|owner|not needed', 'cancelled||',
                                   'retry|owner|'], story
+    acts = session.good(f"SELECT act, actor, reason, affected FROM weir.audit WHERE subject = '{id}' ORDER BY seq")
+    assert acts.splitlines() == ['release|owner|no time|1', 'cancel|owner|not needed|1', 'retry|owner||1'], acts
     node = _node(weir)
     weir.good('wait', again)
     assert session.refused(f"SELECT weir.retry('{again}')")[:2] == \

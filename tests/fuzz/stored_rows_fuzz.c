@@ -105,7 +105,7 @@ static void read_all(struct store *store, const struct store_scene *scene)
     struct record_summary summary = {0};
     (void)snprintf(record.id, sizeof record.id, "%s", scene->ids[0]);
     (void)!store_record(store, scene->node, &record, 1, &summary, &error);
-    (void)!store_bulk(store, BULK_CANCEL, &filter, "", 1, "me", "why", &result, &error);
+    (void)!store_bulk(store, BULK_CANCEL, &filter, "", 1, &result, &error);
     (void)!store_node_beat(store, scene->node, &beat, &error);
     arena_close(&arena);
 }

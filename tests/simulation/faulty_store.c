@@ -308,10 +308,10 @@ static enum weir_status faulty_take_requests(struct store *store, int64_t node_i
 }
 
 static enum weir_status faulty_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
-                                    const char *behind, size_t limit, const char *actor, const char *why,
-                                    struct bulk_result *ret_result, struct weir_error *error)
+                                    const char *behind, size_t limit, struct bulk_result *ret_result,
+                                    struct weir_error *error)
 {
-    THROUGH("bulk", real->bulk(store, act, filter, behind, limit, actor, why, ret_result, error));
+    THROUGH("bulk", real->bulk(store, act, filter, behind, limit, ret_result, error));
 }
 
 static enum weir_status faulty_lock(struct store *store, const struct lock_request *request, struct weir_error *error)

@@ -197,8 +197,8 @@ static void act_on_executions(struct simulation *simulation)
     struct bulk_result result;
     struct weir_error error = {.status = WEIR_OK};
     simulation->purging = act == BULK_PURGE;
-    enum weir_status status = store_bulk(simulation->outside, act, &filter, "", 1 + (size_t)draw(simulation, 20), "tester",
-                                         "drawn", &result, &error);
+    enum weir_status status =
+        store_bulk(simulation->outside, act, &filter, "", 1 + (size_t)draw(simulation, 20), &result, &error);
     simulation->purging = false;
     say(simulation, "%s %s: %s", bulk_act_name(act), filter.id == NULL ? filter.workspace : id, weir_status_name(status));
     expect(simulation, bulk_act_name(act), status, &error);

@@ -62,6 +62,10 @@ static const struct flag global_flags[] = {
         .name = "listen", .type = VALUE_TEXT, .value = "ADDRESS", .has_setting = true, .setting = SETTING_HTTP_LISTEN,     \
         .help = "answer /livez, /readyz and /metrics there: HOST:PORT or unix:PATH"                                        \
     }
+#define FLAG_REASON                                                                                                        \
+    {                                                                                                                      \
+        .name = "reason", .type = VALUE_TEXT, .value = "TEXT", .help = "the reason, recorded with the act"                 \
+    }
 #define FLAGS_BULK                                                                                                         \
     FLAG_WHERE, FLAG_WORKSPACE,                                                                                            \
         {.name = "expect",                                                                                                 \
@@ -69,9 +73,7 @@ static const struct flag global_flags[] = {
          .value = "N",                                                                                                     \
          .most = INT64_MAX,                                                                                                \
          .help = "act only if exactly N executions match"},                                                                \
-    {                                                                                                                      \
-        .name = "reason", .type = VALUE_TEXT, .value = "TEXT", .help = "the reason, recorded with the act"                 \
-    }
+        FLAG_REASON
 #define BULK_DETAILS                                                                                                       \
     "Name executions by their ids, or select them with --where. The first 6 characters of an id are enough. Keys of a"     \
     " filter: workspace, workflow, group, state, pending_reason, error_code, idempotency_key, retried (yes or no),"        \
@@ -250,7 +252,7 @@ static const struct command commands[] = {
     .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"},
                   {.name = "NAME", .help = "name of the signal"}},
     .flags = {{.name = "params", .letter = 'p', .type = VALUE_TEXT, .value = "JSON",
-               .help = "the signal's input: JSON, @FILE, or - for stdin"}},
+               .help = "the signal's input: JSON, @FILE, or - for stdin"}, FLAG_REASON},
 },
 {
     .name = "complete", .section = "Executions", .run = verb_complete, .marks = COMMAND_CHANGES,
@@ -270,7 +272,7 @@ static const struct command commands[] = {
               {.name = "run-id", .type = VALUE_TEXT, .value = "RUN",
                .help = "refuse the end unless it is of this run, or of a run that continues it"},
               {.name = "fence", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = INT64_MAX,
-               .help = "refuse the end when the execution has another fence (`weir show --json`)"}},
+               .help = "refuse the end when the execution has another fence (`weir show --json`)"}, FLAG_REASON},
 },
 {
     .name = "retry", .section = "Executions", .run = verb_retry, .marks = COMMAND_CHANGES,
@@ -307,6 +309,7 @@ static const struct command commands[] = {
     .details = "A changed definition becomes a new version; executions that are already enqueued keep their version."
                " With --dry-run the definition is only checked, and no store is needed.",
     .arguments = {{.name = "FILE", .help = "YAML or JSON; - reads stdin"}},
+    .flags = {FLAG_REASON},
 },
 {
     .name = "workflow list", .section = "Workflows and workspaces", .run = verb_workflow_list,
@@ -329,14 +332,14 @@ static const struct command commands[] = {
     .details = "Enqueues and retries of it are refused, also of versions that are published later. Executions in the"
                " queue go on; `weir cancel --where workflow=NAME` ends them.",
     .arguments = {{.name = "NAME", .help = "name of the workflow"}},
-    .flags = {FLAG_OWNER},
+    .flags = {FLAG_OWNER, FLAG_REASON},
 },
 {
     .name = "workflow enable", .section = "Workflows and workspaces", .run = verb_workflow_enable, .marks = COMMAND_CHANGES,
     .summary = "Accept executions of a disabled workflow again",
     .example = "weir workflow enable onboard-customer\n",
     .arguments = {{.name = "NAME", .help = "name of the workflow"}},
-    .flags = {FLAG_OWNER},
+    .flags = {FLAG_OWNER, FLAG_REASON},
 },
 {
     .name = "workflow delete", .section = "Workflows and workspaces", .run = verb_workflow_delete, .marks = COMMAND_CHANGES,
@@ -344,7 +347,7 @@ static const struct command commands[] = {
     .example = "weir workflow delete onboard-customer\n",
     .details = "The history keeps its name. `weir workflow apply` publishes it again, as its next version.",
     .arguments = {{.name = "NAME", .help = "name of the workflow"}},
-    .flags = {FLAG_OWNER},
+    .flags = {FLAG_OWNER, FLAG_REASON},
 },
 {
     .name = "workspace list", .section = "Workflows and workspaces", .run = verb_workspace_list,
@@ -369,6 +372,7 @@ static const struct command commands[] = {
         {.name = "max-concurrent", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = MAX_CONCURRENT_MOST,
          .help = "a limit of its own, in place of the plan's"},
         {.name = "as-plan", .help = "remove its own limit, so that the limit of the plan holds"},
+        FLAG_REASON,
     },
 },
 {
@@ -376,6 +380,7 @@ static const struct command commands[] = {
     .summary = "Stop starting executions of a workspace; running ones continue",
     .example = "weir workspace pause acme\n",
     .arguments = {{.name = "NAME", .help = "name of the workspace"}},
+    .flags = {FLAG_REASON},
 },
 {
     .name = "workspace resume", .section = "Workflows and workspaces", .run = verb_workspace_resume,
@@ -383,6 +388,7 @@ static const struct command commands[] = {
     .summary = "Start executions of a paused workspace again",
     .example = "weir workspace resume acme\n",
     .arguments = {{.name = "NAME", .help = "name of the workspace"}},
+    .flags = {FLAG_REASON},
 },
 {
     .name = "workspace delete", .section = "Workflows and workspaces", .run = verb_workspace_delete,
@@ -398,7 +404,7 @@ static const struct command commands[] = {
     .flags = {
         {.name = "fail-waiting", .help = "end waiting executions as FAILED, code workspace_deleted"},
         {.name = "erase", .help = "remove its history with params, outputs, events and idempotency keys"},
-        {.name = "reason", .type = VALUE_TEXT, .value = "TEXT", .help = "the reason, recorded with the deletion"},
+        FLAG_REASON,
     },
 },
 {
@@ -416,6 +422,7 @@ static const struct command commands[] = {
          .help = "slots of each of its workspaces"},
         {.name = "weight", .type = VALUE_INTEGER, .value = "W", .least = 1, .most = WEIGHT_MOST,
          .help = "share of its workspaces when nodes are busy"},
+        FLAG_REASON,
     },
 },
 /* Operate. Changes take effect in the next round of the scheduler, or with the next heartbeat of the node. */
@@ -423,13 +430,13 @@ static const struct command commands[] = {
     .name = "pause", .section = "Operate", .run = verb_pause, .marks = COMMAND_CHANGES,
     .summary = "Stop starting executions; running ones continue",
     .example = "weir pause\nweir pause --group reports\n",
-    .flags = {FLAG_GROUP("only this executor group")},
+    .flags = {FLAG_GROUP("only this executor group"), FLAG_REASON},
 },
 {
     .name = "resume", .section = "Operate", .run = verb_resume, .marks = COMMAND_CHANGES,
     .summary = "Start executions again after `weir pause`",
     .example = "weir resume\n",
-    .flags = {FLAG_GROUP("only this executor group")},
+    .flags = {FLAG_GROUP("only this executor group"), FLAG_REASON},
 },
 {
     .name = "status", .section = "Operate", .run = verb_status,
@@ -451,6 +458,24 @@ static const struct command commands[] = {
                " not change the exit code.",
 },
 {
+    .name = "audit", .section = "Operate", .run = verb_audit,
+    .summary = "List acts: who changed what, when and why",
+    .example = "weir audit\nweir audit --since 1d --act workspace --subject acme\nweir audit --actor ada --json\n",
+    .details = "An act is a change that a person or a program has ordered: pause, plan, workspace, workflow, node, lock,"
+               " cancel, retry, release, purge, signal, complete, migration. It is recorded in its own transaction, with the"
+               " user, the value before and after it, --reason, and the number of executions. Newest first.",
+    .flags = {
+        {.name = "since", .type = VALUE_TEXT, .value = "TIME", .help = "not before: 2026-11-21T10:00:00Z, or 2h for 2 hours ago"},
+        {.name = "actor", .type = VALUE_TEXT, .value = "TEXT", .help = "acts of actors with this text in their name"},
+        {.name = "act", .type = VALUE_TEXT, .value = "ACT", .help = "one act, like \"plan set\", or its first word"},
+        {.name = "subject", .type = VALUE_TEXT, .value = "NAME",
+         .help = "acts on this: queue, \"group NAME\", a name, WORKSPACE/WORKFLOW, an id"},
+        {.name = "limit", .letter = 'l', .type = VALUE_INTEGER, .value = "N", .least = 1, .most = LIST_LIMIT_MOST,
+         .help = "rows of one page; 50 by default"},
+        {.name = "cursor", .type = VALUE_TEXT, .value = "CURSOR", .help = "start after an earlier page"},
+    },
+},
+{
     .name = "node list", .section = "Operate", .run = verb_node_list,
     .summary = "List nodes, and which of them schedules",
     .example = "weir node list\nweir node list --all\n",
@@ -467,12 +492,14 @@ static const struct command commands[] = {
     .summary = "Stop a node from starting executions; running ones continue",
     .example = "weir node pause host-a\n",
     .arguments = {{.name = "NAME", .help = "name or number of a node"}},
+    .flags = {FLAG_REASON},
 },
 {
     .name = "node resume", .section = "Operate", .run = verb_node_resume, .marks = COMMAND_CHANGES,
     .summary = "Let a paused or draining node start executions again",
     .example = "weir node resume host-a\n",
     .arguments = {{.name = "NAME", .help = "name or number of a node"}},
+    .flags = {FLAG_REASON},
 },
 {
     .name = "node drain", .section = "Operate", .run = verb_node_drain, .marks = COMMAND_CHANGES,
@@ -480,6 +507,7 @@ static const struct command commands[] = {
     .example = "weir node drain host-a\n",
     .details = "`weir node list` shows the node as draining, and as drained once it holds no execution.",
     .arguments = {{.name = "NAME", .help = "name or number of a node"}},
+    .flags = {FLAG_REASON},
 },
 {
     .name = "lock list", .section = "Operate", .run = verb_lock_list,
@@ -493,6 +521,7 @@ static const struct command commands[] = {
     .details = "A lock ends by itself; release it only when its holder is known to be dead. Executions stay correct"
                " without any lock.",
     .arguments = {{.name = "NAME", .help = "name of the lock"}},
+    .flags = {FLAG_REASON},
 },
 /* The Temporal service itself. These verbs call it directly. */
 {
@@ -535,7 +564,7 @@ static const struct command commands[] = {
     .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"},
                   {.name = "NAME", .help = "name of the update"}},
     .flags = {{.name = "params", .letter = 'p', .type = VALUE_TEXT, .value = "JSON",
-               .help = "the update's input: JSON, @FILE, or - for stdin"}},
+               .help = "the update's input: JSON, @FILE, or - for stdin"}, FLAG_REASON},
 },
 /* Store and settings. These verbs open a store of any schema, or none. */
 {
@@ -545,12 +574,13 @@ static const struct command commands[] = {
     .details = "A store that exists and is up to date stays unchanged. On PostgreSQL the tables are made in a schema"
                " of their own (weir, or ?schema=NAME in the URL). --role grants a role the rights that nodes and"
                " commands need at run time, without the right to change tables.",
-    .flags = {{.name = "role", .type = VALUE_TEXT, .value = "NAME", .help = "PostgreSQL: grant this role its rights"}},
+    .flags = {{.name = "role", .type = VALUE_TEXT, .value = "NAME", .help = "PostgreSQL: grant this role its rights"}, FLAG_REASON},
 },
 {
     .name = "store migrate", .section = "Store and settings", .run = verb_store_migrate, .marks = COMMAND_CHANGES,
     .summary = "Bring the store's schema up to this version",
     .example = "weir store migrate --dry-run\nweir store migrate\n",
+    .flags = {FLAG_REASON},
 },
 {
     .name = "store check", .section = "Store and settings", .run = verb_store_check,

@@ -83,9 +83,8 @@ static enum weir_status filter_parse_states(const char *list, unsigned *ret_stat
     return WEIR_OK;
 }
 
-/* Reads a duration as a time before now, or an absolute time. */
-static enum weir_status parse_filter_time(const char *key, const char *value, int64_t now_us, int64_t *ret_time_us,
-                                          struct weir_error *error)
+enum weir_status filter_parse_time(const char *key, const char *value, int64_t now_us, int64_t *ret_time_us,
+                                   struct weir_error *error)
 {
     int64_t back_us;
     enum weir_status status;
@@ -184,7 +183,7 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
         return parse_retried(value, &filter->retried, error);
     }
     if (times[key] != NULL) {
-        return parse_filter_time(key_names[key], value, now_us, times[key], error);
+        return filter_parse_time(key_names[key], value, now_us, times[key], error);
     }
     INVARIANT(texts[key] != NULL); /* the other keys were dealt with above */
     *texts[key] = value;

@@ -14,6 +14,9 @@ enum { FILTER_BYTES_MAX = 4096 };
 /* Adds the pairs of `where` to `filter`; a key that is set already is refused. Text lives in the arena. */
 WEIR_MUST_CHECK enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *arena,
                                               struct execution_filter *filter, struct weir_error *error);
+/* Reads a duration as a time before now, or an absolute time. `key`: its name, for the error. */
+WEIR_MUST_CHECK enum weir_status filter_parse_time(const char *key, const char *value, int64_t now_us, int64_t *ret_time_us,
+                                                   struct weir_error *error);
 /* The key of --where that a user wrote as a flag ("error-code"); NULL when there is none of that name. */
 const char *filter_key_of_flag(const char *flag);
 /* Adds the values of --workspace and --state; a key that is set already is refused. The texts are the caller's. */

@@ -24,6 +24,12 @@ static bool is_flag_of(const struct flag *flags, size_t most, const char *name)
     return false;
 }
 
+bool invocation_takes(const struct invocation *invocation, const char *name)
+{
+    return is_flag_of(command_global_flags(), INVOCATION_FLAGS_MAX, name) ||
+           is_flag_of(invocation->command->flags, COMMAND_FLAGS_MAX, name);
+}
+
 /* The value of a flag, NULL when it was not given. The name must be one that the command has. */
 static const struct flag_value *find_value(const struct invocation *invocation, const char *name)
 {
@@ -32,8 +38,7 @@ static const struct flag_value *find_value(const struct invocation *invocation, 
             return &invocation->values[i];
         }
     }
-    INVARIANT(is_flag_of(command_global_flags(), INVOCATION_FLAGS_MAX, name) ||
-              is_flag_of(invocation->command->flags, COMMAND_FLAGS_MAX, name));
+    INVARIANT(invocation_takes(invocation, name));
     return NULL;
 }
 

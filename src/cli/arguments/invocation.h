@@ -38,6 +38,8 @@ struct invocation {
     const char *noun;   /* "workflow", when no verb of it was named */
 };
 
+/* Whether `name` is a flag of the command's table row or a global one. */
+bool invocation_takes(const struct invocation *invocation, const char *name);
 /* `name` must be a flag of the command's table row or a global one: anything else breaks an invariant. */
 bool invocation_has(const struct invocation *invocation, const char *name);
 /* As given; NULL when it was not. */

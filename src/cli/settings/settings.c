@@ -107,6 +107,10 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "logs.retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_LOGS_RETENTION",
     .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,
     .of_process = true, .help = "how long the output of steps is kept; forever = as long as the execution"},
+[SETTING_AUDIT_RETENTION] = {
+    .key = "audit.retention", .type = SETTING_DURATION, .default_text = "365d", .environment = "WEIR_AUDIT_RETENTION",
+    .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,
+    .of_process = true, .help = "how long acts are kept on record, or forever"},
 [SETTING_LOGS_ATTEMPT_BYTES] = {
     .key = "logs.attempt_bytes", .type = SETTING_INTEGER, .default_text = "1048576",
     .environment = "WEIR_LOGS_ATTEMPT_BYTES", .least = 0, .most = LOG_ATTEMPT_BYTES_MOST, .of_process = true,

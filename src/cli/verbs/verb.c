@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/actor.h"
 #include "base/error.h"
 #include "cli/output/json_fields.h"
 #include "cli/verbs/store_pages.h"
@@ -44,7 +45,13 @@ enum weir_status verb_open_store(const struct invocation *invocation, enum store
         .deadline_us = is_wait ? 0 : invocation_number(invocation, "timeout", 0),
     };
     struct store *store = NULL;
+    char actor[ACTOR_MAX + 1];
+    bool takes_reason = invocation_takes(invocation, "reason"); /* `serve` and `top` act without one */
     enum weir_status status = store_open(&options, &store, error);
+    if (status == WEIR_OK) {
+        actor_write("cli", actor, sizeof actor);
+        status = store_act_as(store, actor, takes_reason ? invocation_text(invocation, "reason") : NULL, error);
+    }
     if (status == WEIR_OK && use != STORE_MEND && use != STORE_CREATE) {
         status = store_require_schema(store, error);
     }
@@ -58,14 +65,6 @@ enum weir_status verb_open_store(const struct invocation *invocation, enum store
     }
     *ret_store = store;
     return WEIR_OK;
-}
-
-void verb_write_actor(char *to, size_t size)
-{
-    char host[64] = "";
-    const char *user = getenv("USER");
-    (void)gethostname(host, sizeof host - 1);
-    (void)snprintf(to, size, "cli:%s@%s", user != NULL && user[0] != '\0' ? user : "-", host);
 }
 
 enum weir_status verb_with_store(struct invocation *invocation, enum store_use use, verb_act *act, struct weir_error *error)

@@ -26,7 +26,8 @@ enum store_use {
 };
 
 /* Opens the store that --store, WEIR_STORE or weir.yaml names, with --timeout as the deadline of its calls (not for
- * `wait`). A store that is not there: WEIR_STORE_UNREACHABLE with the command that makes one as the hint. */
+ * `wait`). Acts of the handle are on record as those of this user, with --reason. A store that is not there:
+ * WEIR_STORE_UNREACHABLE with the command that makes one as the hint. */
 WEIR_MUST_CHECK enum weir_status verb_open_store(const struct invocation *invocation, enum store_use use,
                                                  struct store **ret_store, struct weir_error *error);
 
@@ -49,10 +50,6 @@ struct list_view {
 /* Reads all rows and prints them as JSON or as the view's table. */
 WEIR_MUST_CHECK enum weir_status verb_print_list(struct invocation *invocation, struct store *store,
                                                  const struct list_view *view, struct weir_error *error);
-
-/* The actor, "cli:USER@HOST", for the record; `to` holds ACTOR_MAX bytes. */
-enum { ACTOR_MAX = 128 };
-void verb_write_actor(char *to, size_t size);
 
 /* The change of the command, made or planned, for -o json and jsonl: {"act": its name, FACTS..., "dry_run": bool} on
  * stdout. In a table the verb prints it on stderr, and nothing is printed here. Releases `facts`; NULL = out of memory. */

@@ -32,8 +32,6 @@ struct bulk {
     const char *done_text;  /* "cancelled" */
     const char *doing_text; /* "cancelling" */
     struct execution_filter filter;
-    char actor[ACTOR_MAX];
-    const char *why;
     int64_t matched; /* counted before anything is done */
     bool matched_is_exact;
     int64_t changed;
@@ -163,8 +161,7 @@ static enum weir_status act_on_matches(struct bulk *bulk, struct weir_error *err
     char after[UUID_TEXT_MAX] = "";
     while (result.more) {
         memset(&result, 0, sizeof result);
-        enum weir_status status =
-            store_bulk(bulk->store, bulk->act, &bulk->filter, after, BULK_CHUNK, bulk->actor, bulk->why, &result, error);
+        enum weir_status status = store_bulk(bulk->store, bulk->act, &bulk->filter, after, BULK_CHUNK, &result, error);
         if (status != WEIR_OK) {
             error_prefix(error, "%" PRId64 " of %" PRId64 " %s, then", bulk->changed, bulk->matched, bulk->done_text);
             return status;
@@ -210,7 +207,7 @@ static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir
     struct execution_filter filter = {.id = whole};
     enum weir_status status = execution_complete_id(bulk->store, id, whole, error);
     if (status == WEIR_OK) {
-        status = store_bulk_one(bulk->store, bulk->act, &filter, bulk->actor, bulk->why, &result, error);
+        status = store_bulk_one(bulk->store, bulk->act, &filter, &result, error);
     }
     if (status != WEIR_OK && weir_status_exit(status) >= 5) {
         return status;
@@ -540,10 +537,8 @@ static enum weir_status bulk_verb(struct invocation *invocation, enum bulk_act a
                         .act = act,
                         .done_text = done_text,
                         .doing_text = doing_text,
-                        .why = invocation_text(invocation, "reason"),
                         .items = json_array(),
                         .to_terminate = terminates ? json_array() : NULL};
-    verb_write_actor(bulk.actor, sizeof bulk.actor);
     enum weir_status status = bulk.items == NULL || (terminates && bulk.to_terminate == NULL) ? error_out_of_memory(error)
                                                                                               : run_bulk(&bulk, error);
     json_decref(bulk.items);

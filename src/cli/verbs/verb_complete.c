@@ -108,11 +108,9 @@ enum weir_status verb_complete(struct invocation *invocation, struct weir_error 
 {
     struct store *store = NULL;
     struct text result = {.max = STEP_OUTPUT_BYTES_MAX + 1};
-    char actor[ACTOR_MAX];
     char found[UUID_TEXT_MAX];
     bool is_dry_run = invocation_is_dry_run(invocation);
-    struct completion completion = {.id = invocation_argument(invocation, 0), .actor = actor};
-    verb_write_actor(actor, sizeof actor);
+    struct completion completion = {.id = invocation_argument(invocation, 0)};
     enum weir_status status = read_end_flags(invocation, &completion, error);
     if (status == WEIR_OK) {
         status = read_result_flag(invocation, &result, error);

@@ -72,17 +72,13 @@ static enum weir_status rehearse_deletion(const struct invocation *invocation, c
 static enum weir_status delete_named_workspace(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
     struct output *output = invocation->output;
-    char actor[ACTOR_MAX];
     bool is_dry_run = invocation_is_dry_run(invocation);
     int64_t waiting = 0;
     int64_t running = 0;
     struct deletion_result result = {.failed = 0};
     struct workspace_deletion deletion = {.name = invocation_argument(invocation, 0),
                                           .fails_waiting = invocation_has(invocation, "fail-waiting"),
-                                          .erases = invocation_has(invocation, "erase"),
-                                          .actor = actor,
-                                          .why = invocation_text(invocation, "reason")};
-    verb_write_actor(actor, sizeof actor);
+                                          .erases = invocation_has(invocation, "erase")};
     enum weir_status status = read_workspace_numbers(invocation, store, deletion.name, &waiting, &running, error);
     if (status == WEIR_OK) {
         status = is_dry_run ? rehearse_deletion(invocation, deletion.name, waiting, running, error)

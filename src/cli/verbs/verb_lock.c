@@ -86,7 +86,8 @@ static enum weir_status release_lock(struct invocation *invocation, struct store
     struct output *output = invocation->output;
     const char *name = invocation_argument(invocation, 0);
     const char *holder = json_string_value(json_object_get(lock, "holder"));
-    struct lock_request request = {.name = name, .holder = holder, .at_most_us = MICROSECONDS_PER_SECOND};
+    struct lock_request request = {
+        .name = name, .holder = holder, .at_most_us = MICROSECONDS_PER_SECOND, .is_forced = true};
     if (!field_is_true(lock, "held") || holder == NULL) {
         output_report(output, "lock %s is free already", output_safe(output, name));
         return print_release(invocation, NULL, false, error);

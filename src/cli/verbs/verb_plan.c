@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cli/output/json_fields.h"
 #include "cli/output/table.h"
+#include "cli/verbs/act_change.h"
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/verb.h"
 
@@ -64,8 +65,11 @@ static enum weir_status set_plan(struct invocation *invocation, struct store *st
     bool is_dry_run = invocation_is_dry_run(invocation);
     enum weir_status status = is_dry_run ? WEIR_OK : store_set_plan(store, &change, error);
     if (status == WEIR_OK) {
-        output_report_sign(invocation->output, SIGN_FINE, "plan %s %s", output_safe(invocation->output, change.name),
-                           is_dry_run ? "would be set" : "is set, with effect at once");
+        char changed[ACT_CHANGE_TEXT_MAX] = "";
+        act_last_change_text(store, changed);
+        output_report_sign(invocation->output, SIGN_FINE, "plan %s %s%s%s", output_safe(invocation->output, change.name),
+                           is_dry_run ? "would be set" : "is set, with effect at once", changed[0] == '\0' ? "" : ": ",
+                           output_safe(invocation->output, changed));
         status = print_plan_change(invocation, &change, error);
     }
     return status;

@@ -46,6 +46,11 @@ static enum weir_status send_signal(const struct invocation *invocation, struct 
     if (status != WEIR_OK) {
         return status;
     }
+    status = store_note_act(store, "signal", json_string_value(json_object_get(execution, "id")),
+                            invocation_argument(invocation, 1), error);
+    if (status != WEIR_OK) {
+        return status;
+    }
     temporal_settings_read(&settings, &temporal);
     uuid_make(clock_wall(clock_system()), request_id);
     struct engine_options options = {.temporal = &temporal};
@@ -61,7 +66,7 @@ enum weir_status verb_signal(struct invocation *invocation, struct weir_error *e
     const char *params = invocation_text(invocation, "params");
     enum weir_status status = params == NULL ? WEIR_OK : input_read_json(params, "the input of the signal", &input, error);
     if (status == WEIR_OK) {
-        status = verb_open_store(invocation, STORE_READ, &store, error);
+        status = verb_open_store(invocation, invocation_is_dry_run(invocation) ? STORE_READ : STORE_CHANGE, &store, error);
     }
     if (status == WEIR_OK) {
         status = store_show(store, invocation_argument(invocation, 0), &execution, error);

@@ -4,12 +4,14 @@
  * executions and engine errors appear only when there are any. One thread.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/shell_quote.h"
 #include "cli/output/json_fields.h"
 #include "cli/output/table.h"
+#include "cli/verbs/act_change.h"
 #include "cli/verbs/no_worker.h"
 #include "cli/verbs/role.h"
 #include "cli/verbs/verb.h"
@@ -17,7 +19,7 @@
 
 enum { STATUS_WORKSPACES = 20, METRICS_WORKSPACES = 100, METRICS_BYTES_MAX = 4 * 1024 * 1024 };
 
-static void print_paused_groups(struct output *output, const json_t *answer)
+static void print_paused_groups(struct output *output, const json_t *answer, int64_t now_us)
 {
     size_t i;
     json_t *group;
@@ -25,9 +27,27 @@ static void print_paused_groups(struct output *output, const json_t *answer)
     {
         const char *name = field_text(output, group, "name");
         char word[SHELL_WORD_MAX];
+        char subject[GROUP_NAME_MAX + 8];
         if (field_is_true(group, "paused")) {
-            output_print(output, "%s group     %s is paused (`weir resume --group %s`)\n",
-                         output_sign_coloured(output, SIGN_PAUSED), name, shell_quote(name, word));
+            (void)snprintf(subject, sizeof subject, "group %s", name);
+            output_print(output, "%s group     %s is paused%s (`weir resume --group %s`)\n",
+                         output_sign_coloured(output, SIGN_PAUSED), name, act_pause_text(output, answer, subject, now_us),
+                         shell_quote(name, word));
+        }
+    }
+}
+
+/* Workspaces that are not in the table of the status are not named. */
+static void print_paused_workspaces(struct output *output, const json_t *answer, int64_t now_us)
+{
+    size_t i;
+    json_t *workspace;
+    json_array_foreach(json_object_get(answer, "workspaces"), i, workspace)
+    {
+        const char *subject = json_string_value(json_object_get(workspace, "name"));
+        if (subject != NULL && field_is_true(workspace, "paused")) {
+            output_print(output, "%s workspace %s is paused%s\n", output_sign_coloured(output, SIGN_PAUSED),
+                         output_safe(output, subject), act_pause_text(output, answer, subject, now_us));
         }
     }
 }
@@ -65,9 +85,11 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
     int64_t nodes = field_number(answer, "nodes", 0);
     int64_t stuck = field_number(answer, "stuck", 0);
     duration_format_short(field_number(answer, "oldest_pending_age_us", 0), oldest);
-    output_print(output, "%s queue     %s\n", output_sign_coloured(output, is_paused ? SIGN_PAUSED : SIGN_FINE),
-                 is_paused ? "paused (`weir resume`)" : "open");
-    print_paused_groups(output, answer);
+    output_print(output, "%s queue     %s%s%s\n", output_sign_coloured(output, is_paused ? SIGN_PAUSED : SIGN_FINE),
+                 is_paused ? "paused" : "open", act_pause_text(output, answer, "queue", now_us),
+                 is_paused ? " (`weir resume`)" : "");
+    print_paused_groups(output, answer, now_us);
+    print_paused_workspaces(output, answer, now_us);
     output_print(output, "%s nodes     %" PRId64 " alive, engine %s\n",
                  output_sign_coloured(output, nodes > 0 ? SIGN_FINE : SIGN_WARN), nodes,
                  nodes == 0                                                    ? "none"
@@ -168,6 +190,9 @@ enum weir_status verb_status(struct invocation *invocation, struct weir_error *e
     }
     if (status == WEIR_OK) {
         status = store_time(store, &now_us, error);
+    }
+    if (status == WEIR_OK && !as_metrics) {
+        status = act_add_pauses(store, answer, error);
     }
     if (status == WEIR_OK && as_metrics) {
         status = print_metrics(invocation->output, answer, error);

@@ -50,6 +50,7 @@ static enum weir_status ask_of_execution(struct invocation *invocation, enum que
     json_t *execution = NULL;
     struct text params = {.max = PARAMS_BYTES_MAX};
     struct temporal_question question = {.kind = kind, .name = invocation_argument(invocation, 1)};
+    bool is_act = kind == QUESTION_UPDATE && !invocation_is_dry_run(invocation);
     const char *given = kind == QUESTION_DESCRIBE ? NULL : invocation_text(invocation, "params");
     enum weir_status status =
         given == NULL
@@ -57,10 +58,15 @@ static enum weir_status ask_of_execution(struct invocation *invocation, enum que
             : input_read_json(given, kind == QUESTION_QUERY ? "the input of the query" : "the input of the update", &params,
                               error);
     if (status == WEIR_OK) {
-        status = verb_open_store(invocation, STORE_READ, &store, error);
+        status = verb_open_store(invocation, is_act ? STORE_CHANGE : STORE_READ, &store, error);
     }
     if (status == WEIR_OK) {
         status = store_show(store, invocation_argument(invocation, 0), &execution, error);
+    }
+    if (status == WEIR_OK) {
+        status = is_act ? store_note_act(store, "temporal update", json_string_value(json_object_get(execution, "id")),
+                                         question.name, error)
+                        : WEIR_OK;
     }
     if (status == WEIR_OK) {
         question.input = params.data;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "cli/output/json_fields.h"
 #include "cli/output/table.h"
+#include "cli/verbs/act_change.h"
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/verb.h"
 
@@ -133,6 +134,13 @@ static enum weir_status set_workspace(struct invocation *invocation, struct stor
     const char *would = invocation_is_dry_run(invocation) ? "would be " : "";
     status = invocation_is_dry_run(invocation) ? WEIR_OK : store_set_workspace(store, &change, error);
     if (status == WEIR_OK) {
+        char changed[ACT_CHANGE_TEXT_MAX] = "";
+        act_last_change_text(store, changed);
+        if (was_there && changed[0] != '\0') {
+            output_report_sign(output, SIGN_FINE, "workspace %s changed: %s", output_safe(output, change.name),
+                               output_safe(output, changed));
+            return print_workspace_change(invocation, &change, false, error);
+        }
         output_report_sign(output, SIGN_FINE, "workspace %s %s%s%s%s", output_safe(output, change.name), would,
                            was_there ? "changed" : "made",
                            change.plan != NULL ? ", plan "

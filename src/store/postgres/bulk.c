@@ -26,8 +26,7 @@ struct bulk {
     struct store *store;
     enum bulk_act act;
     const struct execution_filter *filter;
-    const char *actor;
-    const char *why;
+    char subject[SUBJECT_MAX + 1];
     struct arena arena;
     const char **ids;
     size_t count;
@@ -139,14 +138,17 @@ static enum weir_status call_bulk_function(struct link *link, struct bulk *bulk,
     case BULK_CANCEL:
     case BULK_RELEASE:
         return link_write(link, error, ret_result, bulk->act == BULK_CANCEL ? QUERY_CANCEL_ITEMS : QUERY_RELEASE_ITEMS,
-                          "Utt", bulk->ids, bulk->count, bulk->actor, bulk->why);
+                          "Uttt", bulk->ids, bulk->count, store_actor(bulk->store), store_reason(bulk->store),
+                          bulk->subject);
     case BULK_RETRY:
         status = make_retry_ids(bulk, link, error);
         return status != WEIR_OK ? status
-                                 : link_write(link, error, ret_result, QUERY_RETRY_ITEMS, "UttU", bulk->ids, bulk->count,
-                                              bulk->actor, bulk->why, bulk->new_ids, bulk->count);
+                                 : link_write(link, error, ret_result, QUERY_RETRY_ITEMS, "UtttU", bulk->ids, bulk->count,
+                                              store_actor(bulk->store), store_reason(bulk->store), bulk->subject,
+                                              bulk->new_ids, bulk->count);
     case BULK_PURGE:
-        return link_write(link, error, ret_result, QUERY_PURGE_ITEMS, "U", bulk->ids, bulk->count);
+        return link_write(link, error, ret_result, QUERY_PURGE_ITEMS, "Uttt", bulk->ids, bulk->count,
+                          store_actor(bulk->store), store_reason(bulk->store), bulk->subject);
     }
     return error_set(error, WEIR_MISUSE, "no such act");
 }
@@ -212,6 +214,7 @@ static enum weir_status act_and_count(struct link *link, struct bulk *bulk, stru
     if (bulk->count == 0) {
         return WEIR_OK;
     }
+    audit_subject(bulk->filter, bulk->ids[0], bulk->subject, sizeof bulk->subject);
     enum weir_status status = call_bulk_function(link, bulk, &result, error);
     if (status == WEIR_OK) {
         count_bulk_outcomes(bulk, result);
@@ -221,11 +224,10 @@ static enum weir_status act_and_count(struct link *link, struct bulk *bulk, stru
 }
 
 enum weir_status postgres_bulk(struct store *store, enum bulk_act wanted, const struct execution_filter *filter,
-                               const char *after, size_t limit, const char *actor, const char *why,
-                               struct bulk_result *ret_result, struct weir_error *error)
+                               const char *after, size_t limit, struct bulk_result *ret_result, struct weir_error *error)
 {
     INVARIANT(filter != NULL && after != NULL && limit > 0 && ret_result != NULL);
-    struct bulk bulk = {.store = store, .act = wanted, .filter = filter, .actor = actor, .why = why};
+    struct bulk bulk = {.store = store, .act = wanted, .filter = filter};
     struct link *link = link_of(store);
     enum weir_status status = postgres_require_writable(store, error);
     arena_init(&bulk.arena, BULK_BYTES_MAX);

@@ -31,7 +31,7 @@ enum weir_status postgres_delete_workspace(struct store *store, const struct wor
     }
     struct link *link = link_of(store);
     status = link_write(link, error, &result, QUERY_REMOVE_WORKSPACE, "todtt", deletion->name, (int)deletion->fails_waiting,
-                        DELETION_BATCH, deletion->actor, deletion->why);
+                        DELETION_BATCH, store_actor(store), store_reason(store));
     if (status != WEIR_OK) {
         return status;
     }
@@ -63,8 +63,9 @@ enum weir_status postgres_erase_workspace(struct store *store, const char *name,
         return status;
     }
     struct link *link = link_of(store);
-    status = link_write(link, error, &result, QUERY_ERASE_HISTORY, "tud", name,
-                        step->after[0] == '\0' ? FIRST_ID : step->after, ERASURE_BATCH);
+    status =
+        link_write(link, error, &result, QUERY_ERASE_HISTORY, "tudtt", name,
+                   step->after[0] == '\0' ? FIRST_ID : step->after, ERASURE_BATCH, store_actor(store), store_reason(store));
     if (status != WEIR_OK) {
         return status;
     }
@@ -89,7 +90,8 @@ enum weir_status postgres_set_workflow_state(struct store *store, const char *na
         return status;
     }
     struct link *link = link_of(store);
-    status = link_write(link, error, &result, QUERY_CHANGE_WORKFLOW, "ttd", name, workspace, (int)state);
+    status = link_write(link, error, &result, QUERY_CHANGE_WORKFLOW, "ttdtt", name, workspace, (int)state,
+                        store_actor(store), store_reason(store));
     if (status != WEIR_OK) {
         return status;
     }

@@ -75,6 +75,17 @@ enum weir_status postgres_lock_extend(struct store *store, const struct lock_req
     return status == WEIR_OK && changes == 0 ? refusal_lock_not_held(request->name, error) : status;
 }
 
+static enum weir_status release_by_force(const struct store *store, struct link *link, const struct lock_request *request,
+                                         int64_t *ret_changes, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = link_write(link, error, &result, QUERY_RELEASE_LOCK_BY_FORCE, "tttt", request->name,
+                                         request->holder, store_actor(store), store_reason(store));
+    *ret_changes = status == WEIR_OK ? result_int(result, 0, 0) : 0;
+    PQclear(result);
+    return status;
+}
+
 enum weir_status postgres_unlock(struct store *store, const struct lock_request *request, struct weir_error *error)
 {
     INVARIANT(request != NULL && request->name != NULL);
@@ -83,6 +94,8 @@ enum weir_status postgres_unlock(struct store *store, const struct lock_request 
     enum weir_status status = begin_lock_call(store, &link, error);
     if (status == WEIR_OK && request->holder == NULL) {
         status = link_run(link, error, &changes, QUERY_FREE_LOCK, "t", request->name);
+    } else if (status == WEIR_OK && request->is_forced) {
+        status = release_by_force(store, link, request, &changes, error);
     } else if (status == WEIR_OK) {
         status = link_run(link, error, &changes, QUERY_RELEASE_LOCK, "tti", request->name, request->holder,
                           request->at_least_us);

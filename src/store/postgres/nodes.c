@@ -186,8 +186,9 @@ enum weir_status postgres_set_desired_state(struct store *store, const char *nam
     PGresult *result = NULL;
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link_of(store), error, &result, QUERY_SET_DESIRED_STATE, "tt", name,
-                            desired_state_names[desired_state]);
+        status = link_write(link_of(store), error, &result, QUERY_SET_DESIRED_STATE, "ttttt", name,
+                            desired_state_names[desired_state], store_actor(store), store_reason(store),
+                            desired_state_act(desired_state));
     }
     if (status == WEIR_OK && result_int(result, 0, 0) == 0) {
         status = refuse_unknown_node(store, name, error);

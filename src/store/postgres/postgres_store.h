@@ -109,7 +109,7 @@ enum weir_status postgres_set_desired_state(struct store *, const char *, enum d
 enum weir_status postgres_recover(struct store *, const struct recover_options *, struct recover_result *,
                                   struct weir_error *);
 enum weir_status postgres_bulk(struct store *, enum bulk_act, const struct execution_filter *, const char *, size_t,
-                               const char *, const char *, struct bulk_result *, struct weir_error *);
+                               struct bulk_result *, struct weir_error *);
 enum weir_status postgres_set_plan(struct store *, const struct plan_change *, struct weir_error *);
 enum weir_status postgres_set_workspace(struct store *, const struct workspace_change *, struct weir_error *);
 enum weir_status postgres_delete_workspace(struct store *, const struct workspace_deletion *, struct deletion_step *,
@@ -135,6 +135,8 @@ enum weir_status postgres_list_logs(struct store *, const char *, struct arena *
 enum weir_status postgres_read_log(struct store *, const char *, const char *, int, int64_t, struct arena *,
                                    struct log_chunk **, size_t *, struct weir_error *);
 enum weir_status postgres_purge_logs(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
+enum weir_status postgres_note_act(struct store *, const char *, const char *, const char *, struct weir_error *);
+enum weir_status postgres_purge_audit(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
 enum weir_status postgres_check(struct store *, json_t **, struct weir_error *);
 
 #endif

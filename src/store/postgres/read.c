@@ -215,6 +215,26 @@ static enum weir_status page_by_name(struct link *link, enum postgres_query quer
     return status == WEIR_OK ? reading_page_names(items, cursor, options->limit, ret_page, error) : status;
 }
 
+/* The acts, newest first. */
+static enum weir_status page_acts(struct link *link, const struct list_options *options, json_t **ret_page,
+                                  struct weir_error *error)
+{
+    int64_t below = 0;
+    PGresult *result = NULL;
+    json_t *items = NULL;
+    enum weir_status status = reading_act_bound(options->cursor, &below, error);
+    if (status == WEIR_OK) {
+        status = link_read(link, error, &result, QUERY_LIST_AUDIT, "tiiitt", options->name, below,
+                           (int64_t)options->limit + 1, options->filter.created_since_us, options->actor, options->act);
+    }
+    if (status == WEIR_OK) {
+        status = result_rows_json(result, &items, error);
+    }
+    return status == WEIR_OK
+               ? reading_page_names(items, options->cursor == NULL ? "" : options->cursor, options->limit, ret_page, error)
+               : status;
+}
+
 enum weir_status postgres_list(struct store *store, const struct list_options *options, json_t **ret_page,
                                struct weir_error *error)
 {
@@ -240,6 +260,8 @@ enum weir_status postgres_list(struct store *store, const struct list_options *o
     case LIST_LOCKS:
         status = postgres_check_lock_table(postgres_of(store), link, error);
         return status != WEIR_OK ? status : page_by_name(link, QUERY_LIST_LOCKS, options, ret_page, error);
+    case LIST_AUDIT:
+        return page_acts(link, options, ret_page, error);
     case LIST_GROUPS:
         return page_by_name(link, QUERY_LIST_GROUPS, options, ret_page, error);
     }

@@ -47,6 +47,7 @@ struct entry {
 
 struct set {
     struct arena arena;
+    const struct store *store;
     int64_t node_id;
     struct record *records;
     size_t count;
@@ -533,8 +534,9 @@ static bool has_reporter(const struct set *set)
 static enum weir_status write_reporter_event(struct link *link, const struct set *set, struct weir_error *error)
 {
     const struct record *record = &set->records[0];
-    return link_run(link, error, NULL, QUERY_NOTE_REPORTER, "uiittt", record->id, set->node_id, record->fence,
-                    record->actor, record->error_code, item_state_name(record_end_state(record->kind)));
+    return link_run(link, error, NULL, QUERY_NOTE_REPORTER, "uiitttt", record->id, set->node_id, record->fence,
+                    record->actor, record->error_code, item_state_name(record_end_state(record->kind)),
+                    store_reason(set->store));
 }
 
 /* The body of the transaction; it may be called again, so it counts from 0. */
@@ -630,7 +632,7 @@ enum weir_status postgres_record(struct store *store, int64_t node_id, struct re
 {
     INVARIANT(records != NULL && count > 0 && ret_summary != NULL && node_id >= 0);
     INVARIANT(!postgres_of(store)->link.in_transaction);
-    struct set set = {.node_id = node_id, .records = records, .count = count};
+    struct set set = {.store = store, .node_id = node_id, .records = records, .count = count};
     link_start(&postgres_of(store)->link);
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {

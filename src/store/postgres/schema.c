@@ -315,6 +315,12 @@ static enum weir_status migrate_one_file(const struct store *store, struct link 
     } else if (status == WEIR_OK && !applied.has_functions) {
         status = apply_functions(link, error);
     }
+    if (status == WEIR_OK && store_actor(store) != NULL && !is_complete(&applied)) {
+        status =
+            link_run(link, error, NULL, QUERY_NOTE_ACT, "ttttt", store->actor, "store migrate",
+                     applied.count < POSTGRES_MIGRATION_COUNT ? postgres_migrations[applied.count].name : FUNCTIONS_NAME,
+                     store_reason(store), NULL);
+    }
     if (status != WEIR_OK) {
         link_transaction_rollback(link);
         return status;

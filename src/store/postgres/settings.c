@@ -25,6 +25,18 @@ static enum weir_status read_answer_status(enum weir_status status, PGresult *re
     return status;
 }
 
+/* The status in the first column of the answer, and the setting before and after the change. Clears the result. */
+static enum weir_status read_change(struct store *store, enum weir_status status, PGresult *result)
+{
+    if (status == WEIR_OK) {
+        const char *before = result_text(result, 0, 1);
+        const char *after = result_text(result, 0, 2);
+        text_copy(store->change.before, sizeof store->change.before, before == NULL ? "" : before);
+        text_copy(store->change.after, sizeof store->change.after, after == NULL ? "" : after);
+    }
+    return read_answer_status(status, result);
+}
+
 enum weir_status postgres_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error)
 {
     INVARIANT(change != NULL && change->name != NULL);
@@ -33,9 +45,9 @@ enum weir_status postgres_set_plan(struct store *store, const struct plan_change
     if (status != WEIR_OK) {
         return status;
     }
-    status = link_write(link_of(store), error, &result, QUERY_CHANGE_PLAN, "tid", change->name, change->max_concurrent,
-                        change->weight);
-    status = read_answer_status(status, result);
+    status = link_write(link_of(store), error, &result, QUERY_CHANGE_PLAN, "tidtt", change->name, change->max_concurrent,
+                        change->weight, store_actor(store), store_reason(store));
+    status = read_change(store, status, result);
     if (status == WEIR_PLAN_NOT_FOUND) {
         return refusal_plan_without_limit(change->name, error);
     }
@@ -52,9 +64,10 @@ enum weir_status postgres_set_workspace(struct store *store, const struct worksp
         return status;
     }
     struct link *link = link_of(store);
-    status = link_write(link, error, &result, QUERY_CHANGE_WORKSPACE, "ttido", change->name, change->plan,
-                        change->max_concurrent, change->paused, (int)change->create);
-    status = read_answer_status(status, result);
+    status =
+        link_write(link, error, &result, QUERY_CHANGE_WORKSPACE, "ttidott", change->name, change->plan,
+                   change->max_concurrent, change->paused, (int)change->create, store_actor(store), store_reason(store));
+    status = read_change(store, status, result);
     if (status == WEIR_PLAN_NOT_FOUND) {
         return refuse_unknown_name(link, QUERY_PLAN_NAMES, status, "plan", change->plan == NULL ? "free" : change->plan,
                                    "weir plan list shows them; weir plan set makes one", error);
@@ -74,7 +87,8 @@ enum weir_status postgres_set_paused(struct store *store, const char *group, boo
         return status;
     }
     struct link *link = link_of(store);
-    status = link_write(link, error, &result, QUERY_CHANGE_PAUSE, "to", group, (int)paused);
+    status = link_write(link, error, &result, QUERY_CHANGE_PAUSE, "tott", group, (int)paused, store_actor(store),
+                        store_reason(store));
     status = read_answer_status(status, result);
     if (status == WEIR_NOT_FOUND) {
         return refuse_unknown_name(link, QUERY_GROUP_NAMES, status, "executor group", group, GROUP_HOW, error);
@@ -99,8 +113,9 @@ enum weir_status postgres_publish(struct store *store, const char *name, const c
     if (status != WEIR_OK) {
         return status;
     }
-    status = link_write(link, error, &result, QUERY_PUBLISH_DEFINITION, "tttdtdt", name, workspace, text,
-                        facts.attempts_max, facts.executor_group, facts.on_temporal ? 1 : 0, facts.handlers);
+    status = link_write(link, error, &result, QUERY_PUBLISH_DEFINITION, "tttdtdttt", name, workspace, text,
+                        facts.attempts_max, facts.executor_group, facts.on_temporal ? 1 : 0, facts.handlers,
+                        store_actor(store), store_reason(store));
     definition_facts_close(&facts);
     if (status != WEIR_OK) {
         return status;

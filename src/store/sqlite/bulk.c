@@ -19,8 +19,7 @@
 struct bulk {
     struct write write;
     enum bulk_act act;
-    const char *actor;
-    const char *why;
+    const struct store *store;
     struct bulk_result *result;
 };
 
@@ -40,8 +39,8 @@ static enum weir_status add_act_event(struct bulk *bulk, const char *id, const c
                                       struct weir_error *error)
 {
     bulk->result->changed++;
-    return event_history_add(bulk->write.connection, id, bulk->write.now_us, event, 0, 0, bulk->actor, bulk->why, detail,
-                             error);
+    return event_history_add(bulk->write.connection, id, bulk->write.now_us, event, 0, 0, store_actor(bulk->store),
+                             store_reason(bulk->store), detail, error);
 }
 
 /* Reads status, lane, workspace and phase of a living item; WEIR_NOT_FOUND when it has ended. */
@@ -306,15 +305,15 @@ static enum weir_status act_on_all(struct bulk *bulk, const struct selection *se
 }
 
 enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
-                             const char *after, size_t limit, const char *actor, const char *why,
-                             struct bulk_result *ret_result, struct weir_error *error)
+                             const char *after, size_t limit, struct bulk_result *ret_result, struct weir_error *error)
 {
     INVARIANT(store != NULL && filter != NULL && after != NULL && limit > 0);
     struct bulk_result result = {.first_refusal = WEIR_OK};
-    struct bulk bulk = {.act = act, .actor = actor, .why = why, .result = &result};
+    struct bulk bulk = {.act = act, .store = store, .result = &result};
     struct selection selection = {0};
     struct execution_filter exact = *filter;
     char whole[UUID_TEXT_MAX] = "";
+    char subject[SUBJECT_MAX + 1];
     enum weir_status status = write_open(store, &bulk.write, error);
     if (status != WEIR_OK) {
         return status;
@@ -332,6 +331,11 @@ enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struc
         result.more = selection.more;
     }
     free(selection.ids);
+    if (status == WEIR_OK && result.changed > 0) {
+        audit_subject(filter, whole, subject, sizeof subject);
+        status = act_begin(&bulk.write, bulk_act_name(act), NULL, subject, NULL, error);
+        bulk.write.act.affected = (int64_t)result.changed;
+    }
     if (status != WEIR_OK) {
         write_undo(&bulk.write);
         return status;

@@ -79,16 +79,16 @@ static enum weir_status read_waiting_ids(struct write *write, int64_t workspace_
     return status;
 }
 
-static enum weir_status fail_waiting_items(struct write *write, const struct workspace_deletion *deletion,
-                                           int64_t workspace_id, size_t *ret_failed, struct weir_error *error)
+static enum weir_status fail_waiting_items(struct write *write, int64_t workspace_id, size_t *ret_failed,
+                                           struct weir_error *error)
 {
     struct id_text ids[DELETION_BATCH];
     size_t count = 0;
-    char message[REASON_MAX + 256];
+    char message[REASON_MAX + ACTOR_MAX + 64];
     enum weir_status status = read_waiting_ids(write, workspace_id, ids, &count, error);
-    (void)snprintf(message, sizeof message, "its workspace was deleted%s%s%s%s", deletion->actor == NULL ? "" : " by ",
-                   deletion->actor == NULL ? "" : deletion->actor, deletion->why == NULL ? "" : ": ",
-                   deletion->why == NULL ? "" : deletion->why);
+    const struct store *store = &write->store->store;
+    (void)snprintf(message, sizeof message, "its workspace was deleted%s%s%s%s", store->actor[0] == '\0' ? "" : " by ",
+                   store->actor, store->reason[0] == '\0' ? "" : ": ", store->reason);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         struct ending ending = {
             .id = ids[i].text, .state = ITEM_FAILED, .error_code = "workspace_deleted", .error = message};
@@ -101,8 +101,8 @@ static enum weir_status fail_waiting_items(struct write *write, const struct wor
 static enum weir_status remove_workspace_row(struct write *write, const struct workspace_deletion *deletion,
                                              int64_t workspace_id, struct weir_error *error)
 {
-    enum weir_status status = connection_run(write->connection, error, NULL, QUERY_INSERT_DELETED_WORKSPACE, "ititt",
-                                             workspace_id, deletion->name, write->now_us, deletion->actor, deletion->why);
+    enum weir_status status = connection_run(write->connection, error, NULL, QUERY_INSERT_DELETED_WORKSPACE, "iti",
+                                             workspace_id, deletion->name, write->now_us);
     if (status == WEIR_OK) {
         status = connection_run(write->connection, error, NULL, QUERY_DELETE_WORKFLOWS_OF, "i", workspace_id);
     }
@@ -124,11 +124,12 @@ static enum weir_status run_deletion_step(struct write *write, const struct work
         return refusal_workspace_lives(deletion->name, waiting, held, error);
     }
     if (status == WEIR_OK && waiting > 0) {
-        status = fail_waiting_items(write, deletion, workspace_id, &step->failed, error);
+        status = fail_waiting_items(write, workspace_id, &step->failed, error);
     }
     if (status != WEIR_OK) {
         return status;
     }
+    write->act.affected = (int64_t)step->failed;
     step->more = (int64_t)step->failed < waiting;
     news_act_workspace(&write->news, workspace_id);
     return step->more ? connection_run(write->connection, error, NULL, QUERY_PAUSE_WORKSPACE, "i", workspace_id)
@@ -142,9 +143,14 @@ enum weir_status sqlite_delete_workspace(struct store *store, const struct works
     struct write write;
     struct deletion_step step = {.failed = 0};
     enum weir_status status = write_open(store, &write, error);
-    if (status == WEIR_OK) {
-        status = end_deletion(&write, run_deletion_step(&write, deletion, &step, error), error);
+    if (status != WEIR_OK) {
+        return status;
     }
+    status = act_begin(&write, "workspace delete", "workspace", deletion->name, NULL, error);
+    if (status == WEIR_OK) {
+        status = run_deletion_step(&write, deletion, &step, error);
+    }
+    status = end_deletion(&write, status, error);
     if (status == WEIR_OK) {
         *ret_step = step;
     }
@@ -220,9 +226,18 @@ enum weir_status sqlite_erase_workspace(struct store *store, const char *name, s
     struct erasure_step next = *step;
     next.erased = 0;
     enum weir_status status = write_open(store, &write, error);
-    if (status == WEIR_OK) {
-        status = end_deletion(&write, run_erasure_step(&write, name, &next, error), error);
+    if (status != WEIR_OK) {
+        return status;
     }
+    status = act_begin(&write, "workspace erase", NULL, name, NULL, error);
+    if (status == WEIR_OK) {
+        status = run_erasure_step(&write, name, &next, error);
+    }
+    write.act.affected = (int64_t)next.erased;
+    if (next.erased == 0 && next.more) {
+        write.act.name = NULL; /* no execution of this part of the history was the workspace's */
+    }
+    status = end_deletion(&write, status, error);
     if (status == WEIR_OK) {
         *step = next;
     }
@@ -268,6 +283,10 @@ enum weir_status sqlite_set_workflow_state(struct store *store, const char *name
     INVARIANT(name != NULL);
     struct write write;
     enum weir_status status = write_open(store, &write, error);
-    return status == WEIR_OK ? end_deletion(&write, change_workflow_state(&write, name, workspace, state, error), error)
-                             : status;
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = act_begin(&write, workflow_state_act(state), "workflow", name, workspace, error);
+    return end_deletion(&write, status == WEIR_OK ? change_workflow_state(&write, name, workspace, state, error) : status,
+                        error);
 }

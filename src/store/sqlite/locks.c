@@ -24,9 +24,12 @@ static enum weir_status change_lock(struct store *store, const struct lock_reque
     if (status != WEIR_OK) {
         return status;
     }
-    if (query == QUERY_FREE_LOCK) {
+    if (request->is_forced) {
+        status = act_begin(&write, "lock release", "lock", request->name, NULL, error);
+    }
+    if (status == WEIR_OK && query == QUERY_FREE_LOCK) {
         status = connection_run(write.connection, error, &changes, query, "ti", request->name, write.now_us);
-    } else {
+    } else if (status == WEIR_OK) {
         status = connection_run(write.connection, error, &changes, query, "tiit", request->name, write.now_us, duration_us,
                                 request->holder);
     }

@@ -276,8 +276,11 @@ enum weir_status sqlite_set_desired_state(struct store *store, const char *name,
     if (status != WEIR_OK) {
         return status;
     }
-    status = connection_run(write.connection, error, &changes, QUERY_SET_DESIRED_STATE, "tt", name,
-                            desired_state_name(desired_state));
+    status = act_begin(&write, desired_state_act(desired_state), "node", name, NULL, error);
+    if (status == WEIR_OK) {
+        status = connection_run(write.connection, error, &changes, QUERY_SET_DESIRED_STATE, "tt", name,
+                                desired_state_name(desired_state));
+    }
     if (status == WEIR_OK && changes == 0) {
         status = refuse_node(write.connection, name, error);
     }

@@ -149,6 +149,24 @@ static enum weir_status list_names(struct connection *connection, enum sqlite_qu
     return status == WEIR_OK ? reading_page_names(rows, cursor, options->limit, ret_page, error) : status;
 }
 
+/* The acts, newest first. */
+static enum weir_status list_acts(struct connection *connection, const struct list_options *options, json_t **ret_page,
+                                  struct weir_error *error)
+{
+    int64_t below = 0;
+    json_t *rows = NULL;
+    enum weir_status status = reading_act_bound(options->cursor, &below, error);
+    if (status == WEIR_OK) {
+        sqlite3_stmt *statement =
+            connection_bind(connection, error, QUERY_LIST_AUDIT, "tiiitt", options->name, below,
+                            (int64_t)options->limit + 1, options->filter.created_since_us, options->actor, options->act);
+        status = statement_rows_json(connection, statement, &rows, error);
+    }
+    return status == WEIR_OK
+               ? reading_page_names(rows, options->cursor == NULL ? "" : options->cursor, options->limit, ret_page, error)
+               : status;
+}
+
 static enum weir_status list_kind(struct connection *connection, const struct list_options *options, json_t **ret_page,
                                   struct weir_error *error)
 {
@@ -173,6 +191,8 @@ static enum weir_status list_kind(struct connection *connection, const struct li
         return list_names(connection, QUERY_LIST_NODES, now_us, options, ret_page, error);
     case LIST_LOCKS:
         return list_names(connection, QUERY_LIST_LOCKS, now_us, options, ret_page, error);
+    case LIST_AUDIT:
+        return list_acts(connection, options, ret_page, error);
     case LIST_GROUPS:
         return list_names(connection, QUERY_LIST_GROUPS, TIME_NEVER, options, ret_page, error);
     }

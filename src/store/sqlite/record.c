@@ -160,6 +160,15 @@ enum weir_status item_end(struct write *write, const struct ending *ending, stru
     return status;
 }
 
+/* A worker has reported the end, which is an act. The item has ended by then: it has no setting before. */
+static enum weir_status note_reported_end(struct write *write, const struct record *record, struct weir_error *error)
+{
+    enum weir_status status = act_begin(write, "complete", NULL, record->id, NULL, error);
+    write->act.kind = "execution";
+    write->act.affected = 1;
+    return status;
+}
+
 /* The data of the end of an item beside its row. */
 static enum weir_status complete_end(struct write *write, int64_t node_id, const struct end *end, struct weir_error *error)
 {
@@ -178,6 +187,9 @@ static enum weir_status complete_end(struct write *write, int64_t node_id, const
     if (status == WEIR_OK && record->actor != NULL) {
         status = event_history_add(write->connection, record->id, write->now_us, "report_end", node_id, record->fence,
                                    record->actor, record->error_code, item_state_name(end->state), error);
+        if (status == WEIR_OK) {
+            status = note_reported_end(write, record, error);
+        }
     }
     return status;
 }

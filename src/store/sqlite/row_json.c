@@ -45,14 +45,15 @@ json_t *column_time_json(sqlite3_stmt *statement, int column)
     return json_string(text);
 }
 
-/* Columns of these names hold a JSON array as text. */
-static bool is_array_column(const char *name)
+/* Columns of these names hold JSON as text. */
+static bool is_json_column(const char *name)
 {
-    return strcmp(name, "handlers") == 0 || strcmp(name, "handlers_missing") == 0 || strcmp(name, "group_nodes") == 0;
+    return strcmp(name, "before") == 0 || strcmp(name, "after") == 0 || strcmp(name, "handlers") == 0 ||
+           strcmp(name, "handlers_missing") == 0 || strcmp(name, "group_nodes") == 0;
 }
 
 /* A text that is no JSON was not written by weir, and counts as an empty array. */
-static json_t *array_json(sqlite3_stmt *statement, int column)
+static json_t *text_value(sqlite3_stmt *statement, int column)
 {
     const char *text = column_text(statement, column);
     json_t *value = NULL;
@@ -68,7 +69,7 @@ static json_t *row_json(sqlite3_stmt *statement)
     json_t *row = json_object();
     for (int i = 0; row != NULL && i < sqlite3_column_count(statement); i++) {
         const char *name = sqlite3_column_name(statement, i);
-        json_t *value = is_array_column(name) ? array_json(statement, i) : column_json(statement, i);
+        json_t *value = is_json_column(name) ? text_value(statement, i) : column_json(statement, i);
         if (json_object_set_new_nocheck(row, name, value) != 0) {
             json_decref(row);
             row = NULL;

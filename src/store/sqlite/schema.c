@@ -211,7 +211,15 @@ static enum weir_status migrate_step(struct connection *connection, const struct
     if (*ret_done) {
         return WEIR_OK;
     }
-    return is_last ? make_views(connection, error) : apply_migration(connection, &sqlite_migrations[version], error);
+    status = is_last ? make_views(connection, error) : apply_migration(connection, &sqlite_migrations[version], error);
+    if (status != WEIR_OK || store_actor(store) == NULL) {
+        return status;
+    }
+    int64_t now_us = 0;
+    status = connection_store_time(connection, &now_us, error);
+    return status == WEIR_OK ? act_insert(connection, store, now_us, "store migrate",
+                                          is_last ? "all_views" : sqlite_migrations[version].name, 0, error)
+                             : status;
 }
 
 /* Runs the next step in a transaction of its own. */

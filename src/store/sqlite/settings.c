@@ -92,7 +92,11 @@ enum weir_status sqlite_set_plan(struct store *store, const struct plan_change *
     INVARIANT(change->name != NULL);
     struct write write;
     enum weir_status status = write_open(store, &write, error);
-    return status == WEIR_OK ? finish_write(&write, change_plan(&write, change, error), error) : status;
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = act_begin(&write, "plan set", "plan", change->name, NULL, error);
+    return finish_write(&write, status == WEIR_OK ? change_plan(&write, change, error) : status, error);
 }
 
 /* --- workspaces --- */
@@ -201,7 +205,11 @@ enum weir_status sqlite_set_workspace(struct store *store, const struct workspac
     INVARIANT(change->name != NULL);
     struct write write;
     enum weir_status status = write_open(store, &write, error);
-    return status == WEIR_OK ? finish_write(&write, change_workspace(&write, change, error), error) : status;
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = act_begin(&write, workspace_change_act(change), "workspace", change->name, NULL, error);
+    return finish_write(&write, status == WEIR_OK ? change_workspace(&write, change, error) : status, error);
 }
 
 enum weir_status sqlite_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error)
@@ -217,9 +225,11 @@ enum weir_status sqlite_set_paused(struct store *store, const char *group, bool 
     } else {
         news_state(&write.news);
     }
-    if (group == NULL) {
+    status = act_begin(&write, paused ? "pause" : "resume", group == NULL ? "queue" : "group",
+                       group == NULL ? "queue" : group, NULL, error);
+    if (status == WEIR_OK && group == NULL) {
         status = connection_run(write.connection, error, NULL, QUERY_PAUSE_QUEUE, "d", paused ? 1 : 0);
-    } else {
+    } else if (status == WEIR_OK) {
         status = connection_run(write.connection, error, &changes, QUERY_PAUSE_GROUP, "td", group, paused ? 1 : 0);
         if (status == WEIR_OK && changes == 0) {
             status =
@@ -335,7 +345,14 @@ enum weir_status sqlite_publish(struct store *store, const char *name, const cha
     if (status != WEIR_OK) {
         return status;
     }
-    status = finish_write(&write, publish_version(&write, name, workspace, text, &published, error), error);
+    status = act_begin(&write, "workflow apply", "workflow", name, workspace, error);
+    if (status == WEIR_OK) {
+        status = publish_version(&write, name, workspace, text, &published, error);
+    }
+    if (published.unchanged) {
+        write.act.name = NULL;
+    }
+    status = finish_write(&write, status, error);
     if (status == WEIR_OK) {
         *ret_published = published;
     }

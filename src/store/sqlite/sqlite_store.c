@@ -190,6 +190,7 @@ enum weir_status write_open(struct store *store, struct write *write, struct wei
                                                           : write_begin(write->store->file, store->deadline_us,
                                                                         &write->connection, &write->now_us, error);
     news_init(&write->news, write->now_us);
+    write->act.name = NULL;
     return status;
 }
 
@@ -197,6 +198,9 @@ enum weir_status write_finish(struct write *write, struct weir_error *error)
 {
     INVARIANT(write->connection != NULL);
     enum weir_status status = news_write(&write->news, write->connection, error);
+    if (status == WEIR_OK) {
+        status = act_record(write, error);
+    }
     if (status == WEIR_OK) {
         status = connection_mark_clock(write->connection, write->now_us, error);
     }
@@ -387,6 +391,8 @@ const struct store_driver sqlite_store_driver = {
     .list_logs = sqlite_list_logs,
     .read_log = sqlite_read_log,
     .purge_logs = sqlite_purge_logs,
+    .note_act = sqlite_note_act,
+    .purge_audit = sqlite_purge_audit,
     .wake_fd = sqlite_wake_fd,
     .wake_drain = sqlite_wake_drain,
 };

@@ -37,16 +37,26 @@ enum weir_status sqlite_store_enqueue_on(sqlite3 *database, const struct enqueue
 
 /* --- between the driver's files --- */
 
+/* An act that the transaction records (audit.c). The texts are the verb's. */
+struct act {
+    const char *name;  /* "plan set"; NULL = it is none */
+    const char *kind;  /* of the setting: "plan"; NULL = it changes none */
+    const char *key;   /* the name of the subject */
+    const char *owner; /* the workspace of a workflow, or NULL */
+    int64_t affected;  /* executions */
+};
+
 /* A write transaction of the handle: the writer, the time, the news that it makes. */
 struct write {
     struct sqlite_store *store;
     struct connection *connection;
     int64_t now_us;
     struct news news;
+    struct act act;
     size_t repeated; /* record: records that were there already and changed nothing */
 };
 enum weir_status write_open(struct store *store, struct write *write, struct weir_error *error);
-/* Writes the news and commits; on a failure everything is undone. */
+/* Writes the news and the record of the act, and commits; on a failure everything is undone. */
 enum weir_status write_finish(struct write *write, struct weir_error *error);
 void write_undo(struct write *write);
 /* The handle's own reading connection, with its deadline set. */
@@ -56,6 +66,15 @@ enum weir_status store_reader(struct store *store, struct connection **ret_conne
  */
 enum weir_status snapshot_begin(struct store *store, struct connection **ret_connection, struct weir_error *error);
 void snapshot_end(struct connection *connection);
+
+/* Puts the transaction on record as an act, if the handle has an actor: reads the setting before its change. */
+enum weir_status act_begin(struct write *write, const char *name, const char *kind, const char *key, const char *owner,
+                           struct weir_error *error);
+/* Inserts the row of the act that act_begin() has begun, with the setting after its change. Called by write_finish(). */
+enum weir_status act_record(struct write *write, struct weir_error *error);
+/* The row alone, with the settings in store->change. */
+enum weir_status act_insert(struct connection *connection, const struct store *store, int64_t now_us, const char *act,
+                            const char *subject, int64_t affected, struct weir_error *error);
 
 /* Adds an event row (workflow_execution_events). */
 enum weir_status event_history_add(struct connection *connection, const char *id, int64_t at_us, const char *event,
@@ -109,7 +128,7 @@ enum weir_status sqlite_set_desired_state(struct store *, const char *, enum des
 enum weir_status sqlite_recover(struct store *, const struct recover_options *, struct recover_result *,
                                 struct weir_error *);
 enum weir_status sqlite_bulk(struct store *, enum bulk_act, const struct execution_filter *, const char *, size_t,
-                             const char *, const char *, struct bulk_result *, struct weir_error *);
+                             struct bulk_result *, struct weir_error *);
 enum weir_status sqlite_set_plan(struct store *, const struct plan_change *, struct weir_error *);
 enum weir_status sqlite_set_workspace(struct store *, const struct workspace_change *, struct weir_error *);
 enum weir_status sqlite_delete_workspace(struct store *, const struct workspace_deletion *, struct deletion_step *,
@@ -133,6 +152,8 @@ enum weir_status sqlite_list_logs(struct store *, const char *, struct arena *, 
 enum weir_status sqlite_read_log(struct store *, const char *, const char *, int, int64_t, struct arena *,
                                  struct log_chunk **, size_t *, struct weir_error *);
 enum weir_status sqlite_purge_logs(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
+enum weir_status sqlite_note_act(struct store *, const char *, const char *, const char *, struct weir_error *);
+enum weir_status sqlite_purge_audit(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
 enum weir_status sqlite_check(struct store *, json_t **, struct weir_error *);
 int sqlite_wake_fd(struct store *);
 bool sqlite_wake_drain(struct store *, int64_t *);

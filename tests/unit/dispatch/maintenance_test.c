@@ -25,13 +25,12 @@ static enum weir_status lossy_inbox(struct store *store, int64_t node_id, struct
 
 /* As a store that does not remove many executions before the deadline of a call. */
 static enum weir_status slow_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
-                                  const char *after, size_t limit, const char *actor, const char *reason,
-                                  struct bulk_result *result, struct weir_error *error)
+                                  const char *after, size_t limit, struct bulk_result *result, struct weir_error *error)
 {
     if (act == BULK_PURGE && limit > 100) {
         return error_set(error, WEIR_STORE_UNREACHABLE, "the deadline is over");
     }
-    return real_driver->bulk(store, act, filter, after, limit, actor, reason, result, error);
+    return real_driver->bulk(store, act, filter, after, limit, result, error);
 }
 
 static int open_lossy(void **state)

@@ -218,7 +218,7 @@ static void a_cancel_reaches_the_engine(void **state)
     enqueue(bench, "solo", id);
     pass(bench, SECOND);
     struct execution_filter filter = {.id = id};
-    assert_int_equal(store_bulk(bench->store, BULK_CANCEL, &filter, "", 10, "test", NULL, &result, NULL), WEIR_OK);
+    assert_int_equal(store_bulk(bench->store, BULK_CANCEL, &filter, "", 10, &result, NULL), WEIR_OK);
     node_wake(bench->node);
     pass(bench, SECOND);
     assert_string_equal(text_of(bench, id, "status"), "CANCELLED");
@@ -307,7 +307,7 @@ static void cancel_stuck(void *context, const struct event *event)
     struct bulk_result result;
     if (event->type == EVENT_EXECUTION_STUCK) {
         assert_true(event->age_us >= 60 * SECOND);
-        assert_int_equal(store_bulk(bench->store, BULK_CANCEL, &filter, "", 10, "test", NULL, &result, NULL), WEIR_OK);
+        assert_int_equal(store_bulk(bench->store, BULK_CANCEL, &filter, "", 10, &result, NULL), WEIR_OK);
         assert_int_equal(result.changed, 1);
     }
 }

@@ -221,14 +221,15 @@ static void acts_belong_to_the_transaction_too(void **state)
     (void)snprintf(sql, sizeof sql, "SELECT weir_retry('%s', 'again')", id);
     assert_string_not_equal(run(sql), id);
     assert_int_equal(executions(), 2);
-    assert_string_equal(run("SELECT actor FROM execution_events WHERE event = 'cancel'"), "sql");
+    assert_string_equal(run("SELECT actor LIKE 'sql:%(%)@%' FROM execution_events WHERE event = 'cancel'"), "1");
+    assert_string_equal(run("SELECT count(*) FROM audit WHERE act = 'retry' AND reason = 'again' AND affected = 1"), "1");
 }
 
 static void reading_sees_what_the_transaction_has_done(void **state)
 {
     (void)state;
     (void)run("BEGIN");
-    (void)run("SELECT weir_pause_workspace('acme')");
+    (void)run("SELECT weir_pause_workspace('acme', 'unpaid')");
     (void)run("INSERT INTO orders (execution) VALUES ('')");
     (void)run("SELECT weir_enqueue('acme', 'nap')");
     char sql[200];
@@ -239,6 +240,8 @@ static void reading_sees_what_the_transaction_has_done(void **state)
     (void)run("SELECT weir_resume_workspace('acme')");
     (void)run("COMMIT");
     assert_string_equal(run("SELECT paused FROM workspaces"), "0");
+    assert_string_equal(run("SELECT reason FROM audit WHERE act = 'workspace pause' AND subject = 'acme'"), "unpaid");
+    assert_string_equal(run("SELECT count(*) FROM audit WHERE act = 'workspace resume' AND actor LIKE 'sql:%'"), "1");
 }
 
 static void workspaces_and_workflows_are_deleted_in_the_transaction(void **state)

@@ -6,7 +6,7 @@ DECLARE
     act record;
 BEGIN
     PERFORM :schema.check_act(execution_id, reason);
-    SELECT a.outcome, a.detail INTO act FROM :schema.cancel_items(ARRAY[execution_id], session_user, reason) a;
+    SELECT a.outcome, a.detail INTO act FROM :schema.cancel_items(ARRAY[execution_id], :schema.actor(), reason) a;
     IF act.outcome <> 'changed' THEN
         PERFORM :schema.refuse_act(execution_id, act.detail, 'it has ended and cannot be cancelled');
     END IF;

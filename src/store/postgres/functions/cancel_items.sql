@@ -1,7 +1,8 @@
 -- Cancels a set: pending items end at once; of held ones the cancel is requested, and their nodes pass it to their engines.
 -- A row per id: 'changed' or 'refused', and the state of an ended one ('gone' = it has not ended, or there is none).
 -- Locks: lock_items(). Callers: cancel(), cancel_items (queries/bulk.sql).
-CREATE OR REPLACE FUNCTION :schema.cancel_items(ids uuid[], actor text, why text) RETURNS TABLE (item uuid, outcome text, detail text)
+CREATE OR REPLACE FUNCTION :schema.cancel_items(ids uuid[], actor text, why text, subject text DEFAULT NULL)
+RETURNS TABLE (item uuid, outcome text, detail text)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -26,6 +27,9 @@ BEGIN
     IF pending IS NOT NULL THEN
         PERFORM :schema.move_to_history(pending, 'CANCELLED', NULL, NULL, now_us);
         PERFORM :schema.notify_news();
+    END IF;
+    IF pending IS NOT NULL OR held IS NOT NULL THEN
+        PERFORM :schema.record_act(actor, why, 'cancel', coalesce(subject, ids[1]::text), NULL, NULL, cardinality(pending || held));
     END IF;
     RETURN QUERY
     SELECT u.id, CASE WHEN u.id = ANY (pending || held) THEN 'changed' ELSE 'refused' END, coalesce(h.status, 'gone')

@@ -1,14 +1,19 @@
--- Makes or changes a plan, and the limits of its workspaces. new_limit 0, new_weight 0 = leave as it is. Returns 'ok' or 'plan_not_found':
+-- Makes or changes a plan, and the limits of its workspaces. new_limit 0, new_weight 0 = leave as it is. Returns the plan before
+-- and after, and 'ok' or 'plan_not_found':
 -- a new plan needs its limit. Locks: the plan, then its workspaces by ascending id. Caller: change_plan (queries/settings.sql).
-CREATE OR REPLACE FUNCTION :schema.change_plan(plan_name text, new_limit bigint, new_weight integer) RETURNS text
+CREATE OR REPLACE FUNCTION :schema.change_plan(plan_name text, new_limit bigint, new_weight integer, actor text DEFAULT NULL,
+                                               why text DEFAULT NULL, OUT status text, OUT before jsonb, OUT after jsonb)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     workspace_ids integer[];
 BEGIN
+    PERFORM 1 FROM :schema.plans p WHERE p.name = plan_name FOR NO KEY UPDATE;
+    before := :schema.setting_of('plan', plan_name, NULL);
     IF new_limit = 0 THEN
         UPDATE :schema.plans p SET weight = coalesce(nullif(new_weight, 0), p.weight) WHERE p.name = plan_name;
         IF NOT FOUND THEN
-            RETURN 'plan_not_found';
+            status := 'plan_not_found';
+            RETURN;
         END IF;
     ELSE
         INSERT INTO :schema.plans AS p (name, max_concurrent, weight) VALUES (plan_name, new_limit, greatest(new_weight, 1))
@@ -23,6 +28,8 @@ BEGIN
         INSERT INTO :schema.news (at, kind, workspaces) VALUES (:schema.store_time(), 7, NULL);
         PERFORM :schema.notify_news();
     END IF;
-    RETURN 'ok';
+    after := :schema.setting_of('plan', plan_name, NULL);
+    PERFORM :schema.record_act(actor, why, 'plan set', plan_name, before, after, 0);
+    status := 'ok';
 END
 $$;

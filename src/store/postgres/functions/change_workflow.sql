@@ -3,10 +3,12 @@
 -- executions of it have not ended. An enqueue that commits after the count keeps its version and runs.
 -- The newest version is locked before the others are read, because publish_definition() copies its state.
 -- Locks: the versions. Callers: disable_workflow(), enable_workflow(), delete_workflow(), change_workflow (queries/deletion.sql).
-CREATE OR REPLACE FUNCTION :schema.change_workflow(workflow text, owner text, new_state integer, OUT status text, OUT living bigint)
+CREATE OR REPLACE FUNCTION :schema.change_workflow(workflow text, owner text, new_state integer, actor text DEFAULT NULL,
+                                                   why text DEFAULT NULL, OUT status text, OUT living bigint)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     owner_id integer := 0;
+    before   jsonb;
 BEGIN
     living := 0;
     IF owner IS NOT NULL THEN
@@ -29,8 +31,11 @@ BEGIN
             RETURN;
         END IF;
     END IF;
+    before := :schema.setting_of('workflow', workflow, owner);
     UPDATE :schema.workflow_definitions d SET state = new_state
     WHERE d.name = workflow AND d.workspace_id = owner_id AND d.state NOT IN (2, new_state);
+    PERFORM :schema.record_act(actor, why, 'workflow ' || (ARRAY['enable', 'disable', 'delete'])[new_state + 1],
+                               coalesce(owner || '/', '') || workflow, before, :schema.setting_of('workflow', workflow, owner), 0);
     status := 'ok';
 END
 $$;

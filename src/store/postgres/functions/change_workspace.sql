@@ -1,9 +1,10 @@
 -- Makes or changes a workspace. new_plan NULL = leave (free for a new one); new_limit 0 = leave, -1 = that of the plan; new_paused NULL =
--- leave. Returns 'ok', 'plan_not_found' or 'workspace_not_found'. Once a change is committed, every assignment follows it: the scheduler's
+-- leave. Returns the workspace before and after, and 'ok', 'plan_not_found' or 'workspace_not_found'. Once a change is committed, every assignment follows it: the scheduler's
 -- assignment is refused while the scheduler has not read this news (kind 7).
 -- Locks: the plan FOR SHARE, then the workspace. Callers: pause_workspace(), resume_workspace(), change_workspace (queries/settings.sql).
-CREATE OR REPLACE FUNCTION :schema.change_workspace(workspace text, new_plan text, new_limit bigint, new_paused boolean, make boolean)
-RETURNS text
+CREATE OR REPLACE FUNCTION :schema.change_workspace(workspace text, new_plan text, new_limit bigint, new_paused boolean, make boolean,
+                                                    actor text DEFAULT NULL, why text DEFAULT NULL,
+                                                    OUT status text, OUT before jsonb, OUT after jsonb)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     old    record;
@@ -14,9 +15,11 @@ BEGIN
         SELECT p.name, p.max_concurrent, p.weight INTO chosen
         FROM :schema.plans p WHERE p.name = coalesce(new_plan, old.plan, 'free') FOR SHARE;
         IF NOT FOUND THEN
-            RETURN 'plan_not_found';
+            status := 'plan_not_found';
+            RETURN;
         ELSIF old.id IS NULL AND NOT make THEN
-            RETURN 'workspace_not_found';
+            status := 'workspace_not_found';
+            RETURN;
         ELSIF old.id IS NULL THEN
             INSERT INTO :schema.workspaces (name, plan, max_concurrent, slots_max, weight, paused, created_at)
             VALUES (workspace, chosen.name, CASE WHEN new_limit > 0 THEN new_limit END,
@@ -25,6 +28,8 @@ BEGIN
             ON CONFLICT (name) DO NOTHING;
             EXIT WHEN FOUND;
         ELSE
+            PERFORM 1 FROM :schema.workspaces w WHERE w.id = old.id FOR NO KEY UPDATE;
+            before := :schema.setting_of('workspace', workspace, NULL);
             UPDATE :schema.workspaces w
             SET plan = chosen.name, weight = chosen.weight, paused = coalesce(new_paused, w.paused),
                 max_concurrent = CASE new_limit WHEN 0 THEN w.max_concurrent WHEN -1 THEN NULL ELSE new_limit END,
@@ -39,6 +44,9 @@ BEGIN
         INSERT INTO :schema.news (at, kind, workspaces) VALUES (:schema.store_time(), 7, ARRAY[old.id]);
         PERFORM :schema.notify_news();
     END IF;
-    RETURN 'ok';
+    after := :schema.setting_of('workspace', workspace, NULL);
+    PERFORM :schema.record_act(actor, why, 'workspace ' || CASE new_paused WHEN true THEN 'pause' WHEN false THEN 'resume' ELSE 'set' END,
+                               workspace, before, after, 0);
+    status := 'ok';
 END
 $$;

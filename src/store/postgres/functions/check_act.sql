@@ -4,8 +4,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF execution_id IS NULL THEN
         PERFORM :schema.refuse('invalid_argument', 'the execution''s id is missing', NULL);
-    ELSIF octet_length(reason) > 2048 THEN
-        PERFORM :schema.refuse('invalid_argument', 'the reason is too long', 'at most 2048 bytes');
     END IF;
+    PERFORM :schema.check_reason(reason);
 END
 $$;

@@ -55,7 +55,8 @@ BEGIN
         PERFORM :schema.refuse_act(item, held.status, answer.outcome);
     END LOOP;
     INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, actor, reason, detail)
-    VALUES (item, :schema.store_time(), 'report_end', 0, held.fence, session_user, error_code, error);
+    VALUES (item, :schema.store_time(), 'report_end', 0, held.fence, :schema.actor(), error_code, error);
+    PERFORM :schema.record_act(:schema.actor(), NULL, 'complete', item::text, NULL, jsonb_build_object('status', step_state), 1);
 END
 $$;
 

@@ -11,14 +11,13 @@ DECLARE
     step   record;
     behind uuid := '00000000-0000-0000-0000-000000000000';
 BEGIN
-    IF octet_length(reason) > 2048 THEN
-        PERFORM :schema.refuse('invalid_argument', 'the reason is too long', 'at most 2048 bytes');
-    ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
+    PERFORM :schema.check_reason(reason);
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM :schema.refuse('illegal_state', 'a workspace is deleted in a transaction of READ COMMITTED only', NULL);
     END IF;
     LOOP
         SELECT r.* INTO step
-        FROM :schema.remove_workspace(workspace, coalesce(fail_waiting, false), batch, session_user, reason, false) r;
+        FROM :schema.remove_workspace(workspace, coalesce(fail_waiting, false), batch, :schema.actor(), reason, false) r;
         EXIT WHEN step.status = 'workspace_not_found' AND erase;
         IF step.status = 'workspace_not_found' THEN
             PERFORM :schema.refuse_workspace(workspace);
@@ -35,7 +34,7 @@ BEGIN
         EXIT WHEN NOT step.more;
     END LOOP;
     WHILE erase AND behind IS NOT NULL LOOP
-        SELECT e.status, e.last_id INTO step FROM :schema.erase_history(workspace, behind, batch) e;
+        SELECT e.status, e.last_id INTO step FROM :schema.erase_history(workspace, behind, batch, :schema.actor(), reason) e;
         PERFORM :schema.refuse_workspace(workspace) WHERE step.status <> 'ok';
         behind := step.last_id;
     END LOOP;

@@ -3,7 +3,7 @@
 -- puts the erasure on record. Returns 'ok' or 'workspace_not_found'; erased, and last_id = the last row, NULL = the erasure is complete.
 -- A living workspace of the same name is another one, and is not touched.
 -- Locks: the removed rows. Callers: delete_workspace(), erase_history (queries/deletion.sql).
-CREATE OR REPLACE FUNCTION :schema.erase_history(workspace text, after uuid, most integer,
+CREATE OR REPLACE FUNCTION :schema.erase_history(workspace text, after uuid, most integer, actor text DEFAULT NULL, why text DEFAULT NULL,
                                                  OUT status text, OUT erased bigint, OUT last_id uuid)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -28,6 +28,9 @@ BEGIN
         DELETE FROM :schema.workflow_definitions d WHERE d.workspace_id = ANY (owners)
             AND NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.definition_id = d.id);
         UPDATE :schema.deleted_workspaces t SET erased_at = :schema.store_time() WHERE t.id = ANY (owners) AND t.erased_at IS NULL;
+    END IF;
+    IF erased > 0 OR last_id IS NULL THEN
+        PERFORM :schema.record_act(actor, why, 'workspace erase', workspace, NULL, NULL, erased);
     END IF;
 END
 $$;

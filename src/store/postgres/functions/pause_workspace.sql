@@ -1,9 +1,11 @@
 -- For callers in SQL: pauses a workspace. Once this is committed, no item of it is assigned. Locks: those of change_workspace().
-CREATE OR REPLACE FUNCTION :schema.pause_workspace(workspace text) RETURNS void
+CREATE OR REPLACE FUNCTION :schema.pause_workspace(workspace text, reason text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM :schema.refuse_workspace(workspace) WHERE :schema.change_workspace(workspace, NULL, 0, true, false) <> 'ok';
+    PERFORM :schema.check_reason(reason);
+    PERFORM :schema.refuse_workspace(workspace)
+    WHERE (:schema.change_workspace(workspace, NULL, 0, true, false, :schema.actor(), reason)).status <> 'ok';
 END
 $$;
 
-REVOKE ALL ON FUNCTION :schema.pause_workspace(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION :schema.pause_workspace(text, text) FROM PUBLIC;

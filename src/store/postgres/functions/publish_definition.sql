@@ -5,6 +5,7 @@
 -- Caller: publish_definition (queries/settings.sql).
 CREATE OR REPLACE FUNCTION :schema.publish_definition(definition_name text, owner text, text_of_it text, new_attempts_max integer,
                                            new_executor_group text, new_on_temporal boolean, new_handlers jsonb DEFAULT '[]',
+                                           actor text DEFAULT NULL, why text DEFAULT NULL,
                                            OUT status text, OUT definition_id bigint, OUT version integer, OUT unchanged boolean)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -12,6 +13,7 @@ DECLARE
     newest   record;
     is_new   boolean := false; -- a group or a set of handlers
     set_id   integer := 0;
+    before   constant jsonb := :schema.setting_of('workflow', definition_name, owner);
 BEGIN
     status := 'ok';
     unchanged := false;
@@ -64,5 +66,7 @@ BEGIN
     IF FOUND OR is_new THEN
         INSERT INTO :schema.news (at, kind) VALUES (:schema.store_time(), 8);
     END IF;
+    PERFORM :schema.record_act(actor, why, 'workflow apply', coalesce(owner || '/', '') || definition_name, before,
+                               :schema.setting_of('workflow', definition_name, owner), 0);
 END
 $$;

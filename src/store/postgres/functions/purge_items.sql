@@ -1,6 +1,7 @@
 -- Removes ended executions of a set with all that belongs to them. The counters of ended executions keep them.
 -- A row per id: 'changed' or 'refused', and the state of a living one. Locks: the removed rows. Caller: purge_items (queries/bulk.sql).
-CREATE OR REPLACE FUNCTION :schema.purge_items(ids uuid[]) RETURNS TABLE (item uuid, outcome text, detail text)
+CREATE OR REPLACE FUNCTION :schema.purge_items(ids uuid[], actor text DEFAULT NULL, why text DEFAULT NULL, subject text DEFAULT NULL)
+RETURNS TABLE (item uuid, outcome text, detail text)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -21,6 +22,9 @@ BEGIN
     DELETE FROM :schema.workflow_execution_events e WHERE e.execution_id = ANY (gone);
     DELETE FROM :schema.idempotency_keys k USING unnest(gone, owners, keys) r (id, workspace_id, key)
     WHERE k.workspace_id = r.workspace_id AND k.key = r.key AND k.execution_id = r.id;
+    IF gone IS NOT NULL THEN
+        PERFORM :schema.record_act(actor, why, 'purge', coalesce(subject, ids[1]::text), NULL, NULL, cardinality(gone));
+    END IF;
     RETURN QUERY
     SELECT u.id, CASE WHEN u.id = ANY (gone) THEN 'changed' ELSE 'refused' END, coalesce(q.status, 'gone')
     FROM unnest(ids) u (id) LEFT JOIN :schema.workflow_execution_queue q ON q.id = u.id;

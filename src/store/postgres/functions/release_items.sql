@@ -1,7 +1,8 @@
 -- Makes waiting items of a set runnable now, before their run_at or the end of their backoff.
 -- A row per id: 'changed' or 'refused', and the state of the item ('gone' = there is none).
 -- Locks: lock_items(). Callers: release(), release_items (queries/bulk.sql).
-CREATE OR REPLACE FUNCTION :schema.release_items(ids uuid[], actor text, why text) RETURNS TABLE (item uuid, outcome text, detail text)
+CREATE OR REPLACE FUNCTION :schema.release_items(ids uuid[], actor text, why text, subject text DEFAULT NULL)
+RETURNS TABLE (item uuid, outcome text, detail text)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -23,6 +24,7 @@ BEGIN
         SELECT now_us, 1, array_agg(s.lane_id), array_agg(s.n), array_agg(-s.n), array_agg(s.least_rank)
         FROM (SELECT r.lane_id, count(*)::integer AS n, min(r.rank) AS least_rank FROM released r GROUP BY r.lane_id) s;
         PERFORM :schema.notify_news();
+        PERFORM :schema.record_act(actor, why, 'release', coalesce(subject, ids[1]::text), NULL, NULL, cardinality(waiting));
     END IF;
     RETURN QUERY
     SELECT u.id, CASE WHEN u.id = ANY (waiting) THEN 'changed' ELSE 'refused' END, coalesce(q.status, h.status, 'gone')

@@ -24,6 +24,7 @@ DECLARE
     is_paused boolean;
     lanes     bigint[];
     ids       uuid[];
+    before    jsonb;
 BEGIN
     failed := 0;
     more := false;
@@ -32,6 +33,7 @@ BEGIN
         status := 'workspace_not_found';
         RETURN;
     END IF;
+    before := :schema.setting_of('workspace', workspace, NULL);
     PERFORM 1 FROM :schema.workflow_definitions d WHERE d.workspace_id = owner ORDER BY d.id FOR NO KEY UPDATE;
     IF at_once AND NOT is_paused THEN
         LOCK TABLE :schema.act_gate IN EXCLUSIVE MODE;
@@ -61,11 +63,12 @@ BEGIN
         UPDATE :schema.workspaces w SET paused = true WHERE w.id = owner;
     ELSE
         DELETE FROM :schema.workspaces w WHERE w.id = owner;
-        INSERT INTO :schema.deleted_workspaces (id, name, deleted_at, actor, reason) VALUES (owner, workspace, now_us, actor, why);
+        INSERT INTO :schema.deleted_workspaces (id, name, deleted_at) VALUES (owner, workspace, now_us);
         UPDATE :schema.workflow_definitions d SET state = 2 WHERE d.workspace_id = owner;
     END IF;
     INSERT INTO :schema.news (at, kind, workspaces) VALUES (now_us, 7, ARRAY[owner]);
     PERFORM :schema.notify_news();
+    PERFORM :schema.record_act(actor, why, 'workspace delete', workspace, before, :schema.setting_of('workspace', workspace, NULL), failed);
     status := 'ok';
 END
 $$;

@@ -8,7 +8,7 @@ DECLARE
     act    record;
 BEGIN
     PERFORM :schema.check_act(execution_id, reason);
-    SELECT a.outcome, a.detail INTO act FROM :schema.retry_items(ARRAY[execution_id], ARRAY[new_id], session_user, reason) a;
+    SELECT a.outcome, a.detail INTO act FROM :schema.retry_items(ARRAY[execution_id], ARRAY[new_id], :schema.actor(), reason) a;
     IF act.outcome = 'retried' THEN
         PERFORM :schema.refuse('conflict', format('execution %s is retried: it was retried already, as %s', execution_id, act.detail),
                                NULL);

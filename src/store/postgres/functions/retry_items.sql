@@ -3,7 +3,7 @@
 -- deleted), 'workflow_disabled' (or deleted) or 'refused'. The detail of these three is its state.
 -- Locks: the rows of the history by ascending id, so that of two retries of one execution the second sees the first.
 -- Callers: retry(), retry_items (queries/bulk.sql).
-CREATE OR REPLACE FUNCTION :schema.retry_items(ids uuid[], new_ids uuid[], actor text, why text)
+CREATE OR REPLACE FUNCTION :schema.retry_items(ids uuid[], new_ids uuid[], actor text, why text, subject text DEFAULT NULL)
 RETURNS TABLE (item uuid, outcome text, detail text)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off
@@ -45,6 +45,7 @@ BEGIN
     IF made IS NOT NULL THEN
         PERFORM :schema.refuse_unseen_ends(made, retried);
         PERFORM :schema.notify_news();
+        PERFORM :schema.record_act(actor, why, 'retry', coalesce(subject, ids[1]::text), NULL, NULL, cardinality(made));
     END IF;
     RETURN QUERY
     SELECT u.id, CASE WHEN u.id = ANY (retried) THEN 'changed' WHEN r.id IS NOT NULL THEN 'retried'

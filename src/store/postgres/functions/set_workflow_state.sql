@@ -1,11 +1,12 @@
 -- Changes the state of a workflow, or raises the refusal of change_workflow(). Callers: disable_workflow(), enable_workflow(),
 -- delete_workflow().
-CREATE OR REPLACE FUNCTION :schema.set_workflow_state(workflow text, owner text, new_state integer) RETURNS void
+CREATE OR REPLACE FUNCTION :schema.set_workflow_state(workflow text, owner text, new_state integer, reason text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     answer record;
 BEGIN
-    SELECT c.status, c.living INTO answer FROM :schema.change_workflow(workflow, owner, new_state) c;
+    PERFORM :schema.check_reason(reason);
+    SELECT c.status, c.living INTO answer FROM :schema.change_workflow(workflow, owner, new_state, :schema.actor(), reason) c;
     IF answer.status = 'workspace_not_found' THEN
         PERFORM :schema.refuse_workspace(owner);
     ELSIF answer.status = 'workflow_not_found' THEN

@@ -32,16 +32,16 @@ ORDER BY 1 LIMIT $11;
 -- name: with_reason
 SELECT e.id FROM :schema.executions e WHERE e.id = ANY ($1) AND e.pending_reason = $2 ORDER BY 1;
 
--- The functions wake the scheduler and the nodes concerned. $1 ids, $2 actor, $3 why.
+-- The functions wake the scheduler and the nodes concerned. $1 ids, $2 actor, $3 why, $4 subject.
 -- name: cancel_items
-SELECT r.item, r.outcome, r.detail FROM :schema.cancel_items($1, $2, $3) r ORDER BY 1;
+SELECT r.item, r.outcome, r.detail FROM :schema.cancel_items($1, $2, $3, $4) r ORDER BY 1;
 
 -- name: release_items
-SELECT r.item, r.outcome, r.detail FROM :schema.release_items($1, $2, $3) r ORDER BY 1;
+SELECT r.item, r.outcome, r.detail FROM :schema.release_items($1, $2, $3, $4) r ORDER BY 1;
 
--- $4 the new ids, at the places of the old ones
+-- $5 the new ids, at the places of the old ones
 -- name: retry_items
-SELECT r.item, r.outcome, r.detail FROM :schema.retry_items($1, $4, $2, $3) r ORDER BY 1;
+SELECT r.item, r.outcome, r.detail FROM :schema.retry_items($1, $5, $2, $3, $4) r ORDER BY 1;
 
 -- name: purge_items
-SELECT r.item, r.outcome, r.detail FROM :schema.purge_items($1) r ORDER BY 1;
+SELECT r.item, r.outcome, r.detail FROM :schema.purge_items($1, $2, $3, $4) r ORDER BY 1;

@@ -64,6 +64,18 @@ UPDATE :schema.shedlock l SET lock_until = greatest(t.now, l.locked_at + $3 * in
 FROM (SELECT timestamp '1970-01-01' + :schema.store_time() * interval '1 microsecond' AS now OFFSET 0) t
 WHERE l.name = $1 AND l.locked_by = $2 AND l.lock_until > t.now;
 
+-- An operator releases the lock of this holder. $3 actor, $4 reason
+-- name: release_lock_by_force
+WITH freed AS (
+    UPDATE :schema.shedlock l SET lock_until = t.now
+    FROM (SELECT timestamp '1970-01-01' + :schema.store_time() * interval '1 microsecond' AS now OFFSET 0) t
+    WHERE l.name = $1 AND l.locked_by = $2 AND l.lock_until > t.now
+    RETURNING l.name, l.locked_by
+), noted AS (
+    SELECT :schema.record_act($3, $4, 'lock release', f.name, jsonb_build_object('holder', f.locked_by), NULL, 0) FROM freed f
+)
+SELECT count(*), (SELECT count(*) FROM noted) FROM freed;
+
 -- An operator frees a lock, whichever holder has it.
 -- name: free_lock
 UPDATE :schema.shedlock l SET lock_until = t.now

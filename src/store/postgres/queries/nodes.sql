@@ -112,18 +112,22 @@ ORDER BY o.lost DESC NULLS LAST, o.id LIMIT $5;
 -- name: stop_node
 SELECT :schema.stop_node($1, $2, $3);
 
+-- $1 name or id, $2 state, $3 actor, $4 reason, $5 act
 -- name: set_desired_state
 WITH changed AS (
     UPDATE :schema.nodes n SET desired_state = $2
     FROM :schema.nodes o
     WHERE o.id = n.id AND (n.name = $1 OR n.id::text = $1) AND n.stopped_at IS NULL AND n.dead_at IS NULL
-    RETURNING n.id, o.desired_state AS old_state
+    RETURNING n.id, n.name, o.desired_state AS old_state
+), noted AS (
+    SELECT :schema.record_act($3, $4, $5, w.name, jsonb_build_object('desired_state', w.old_state),
+                              jsonb_build_object('desired_state', $2), 0) FROM changed w
 ), feed AS (
     INSERT INTO :schema.news (at, kind, workspaces)
     SELECT :schema.store_time(), CASE $2 WHEN 'run' THEN 8 ELSE 7 END, '{}' FROM changed w WHERE w.old_state <> $2
     RETURNING :schema.notify_news()
 )
-SELECT count(*), (SELECT count(*) FROM feed) FROM changed;
+SELECT count(*), (SELECT count(*) FROM feed), (SELECT count(*) FROM noted) FROM changed;
 
 -- name: live_node_names
 SELECT n.name FROM :schema.nodes n WHERE n.recovered_at IS NULL AND n.stopped_at IS NULL AND n.dead_at IS NULL ORDER BY n.id LIMIT 100;

@@ -2,8 +2,11 @@
 
 -- The event of an end that its worker reported and that took effect, in the same transaction.
 -- name: note_reporter
-INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, actor, reason, detail)
-VALUES ($1, (SELECT :schema.store_time()), 'report_end', $2, $3, $4, $5, $6);
+WITH event AS (
+    INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, actor, reason, detail)
+    VALUES ($1, (SELECT :schema.store_time()), 'report_end', $2, $3, $4, $5, $6)
+)
+SELECT :schema.record_act($4, $7, 'complete', $1::text, NULL, jsonb_build_object('status', $6), 1);
 
 -- name: record_set
 SELECT r.place, r.outcome, r.slots_freed

@@ -1,17 +1,18 @@
--- Plans, workspaces, pauses, definitions.
+-- Plans, workspaces, pauses, definitions. The last two parameters of a change are the actor and the reason, NULL = none.
 
 -- name: change_plan
-SELECT :schema.change_plan($1, $2, $3);
+SELECT c.status, c.before, c.after FROM :schema.change_plan($1, $2, $3, $4, $5) c;
 
 -- name: plan_names
 SELECT name FROM :schema.plans ORDER BY name LIMIT 1000;
 
 -- $2 plan or NULL, $3 limit, $4 paused: -1 = leave, $5 make it
 -- name: change_workspace
-SELECT :schema.change_workspace($1, $2, $3, CASE $4 WHEN -1 THEN NULL ELSE $4 = 1 END, $5);
+SELECT c.status, c.before, c.after
+FROM :schema.change_workspace($1, $2, $3, CASE $4 WHEN -1 THEN NULL ELSE $4 = 1 END, $5, $6, $7) c;
 
 -- name: change_pause
-SELECT :schema.change_pause($1, $2);
+SELECT :schema.change_pause($1, $2, $3, $4);
 
 -- name: group_names
 SELECT name FROM :schema.executor_groups ORDER BY name LIMIT 1000;
@@ -19,7 +20,7 @@ SELECT name FROM :schema.executor_groups ORDER BY name LIMIT 1000;
 -- $5 = '' when the definition names no group.
 -- name: publish_definition
 SELECT p.status, p.definition_id, p.version, p.unchanged
-FROM :schema.publish_definition($1, $2, $3, $4, nullif($5, ''), $6 <> 0, $7::jsonb) p;
+FROM :schema.publish_definition($1, $2, $3, $4, nullif($5, ''), $6 <> 0, $7::jsonb, $8, $9) p;
 
 -- name: read_definition
 SELECT d.id, d.name, d.definition, d.version, w.name

@@ -82,9 +82,7 @@ CREATE TABLE :schema.deleted_workspaces (
     id             integer NOT NULL PRIMARY KEY, -- that the workspace had
     name           text    COLLATE "C" NOT NULL,
     deleted_at     bigint  NOT NULL,
-    erased_at      bigint,                     -- when its history was erased
-    actor          text,
-    reason         text
+    erased_at      bigint                      -- when its history was erased
 );
 CREATE INDEX deleted_workspaces_by_name ON :schema.deleted_workspaces (name);
 
@@ -306,6 +304,22 @@ CREATE TABLE :schema.workflow_execution_events (
     detail         text,
     PRIMARY KEY (execution_id, seq)
 );
+
+-- The acts of people and programs, each inserted in the transaction of the act. before, after: the changed setting, NULL = there is or
+-- was none. affected: the number of executions.
+CREATE TABLE :schema.audit (
+    seq            bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at             bigint  NOT NULL,
+    actor          text    NOT NULL,
+    act            text    COLLATE "C" NOT NULL,
+    subject        text    COLLATE "C" NOT NULL,
+    reason         text,
+    before         jsonb,
+    after          jsonb,
+    affected       bigint  NOT NULL DEFAULT 0
+);
+CREATE INDEX audit_by_subject ON :schema.audit (subject, seq);
+CREATE INDEX audit_by_time ON :schema.audit (at);
 
 -- The feed of changes: insert only. The scheduler reads it by transaction id and folds the rows that it has read into `books`.
 -- kind: 1 enqueued, 2 assigned, 3 put back, 4 ended, 5 handed over, 6 promoted, 7 act, 8 state.

@@ -24,7 +24,7 @@ UPDATE workspaces SET paused = 1 WHERE id = ?1;
 DELETE FROM workspaces WHERE id = ?1;
 
 -- name: insert_deleted_workspace
-INSERT INTO deleted_workspaces (id, name, deleted_at, actor, reason) VALUES (?1, ?2, ?3, ?4, ?5);
+INSERT INTO deleted_workspaces (id, name, deleted_at) VALUES (?1, ?2, ?3);
 
 -- name: delete_workflows_of
 UPDATE workflow_definitions SET state = 2 WHERE workspace_id = ?1;

@@ -49,9 +49,7 @@ CREATE TABLE deleted_workspaces (
     id             INTEGER PRIMARY KEY,        -- that the workspace had
     name           TEXT    NOT NULL,
     deleted_at     INTEGER NOT NULL,
-    erased_at      INTEGER,                    -- when its history was erased
-    actor          TEXT,
-    reason         TEXT
+    erased_at      INTEGER                     -- when its history was erased
 );
 CREATE INDEX deleted_workspaces_by_name ON deleted_workspaces (name);
 
@@ -261,6 +259,22 @@ CREATE TABLE workflow_execution_events (
     detail         TEXT,
     PRIMARY KEY (execution_id, seq)
 ) WITHOUT ROWID;
+
+-- The acts of people and programs, each inserted in the transaction of the act. before, after: the changed setting as a JSON object,
+-- NULL = there is or was none. affected: the number of executions. seq is never given out again, because cursors name it.
+CREATE TABLE audit (
+    seq            INTEGER PRIMARY KEY AUTOINCREMENT,
+    at             INTEGER NOT NULL,
+    actor          TEXT    NOT NULL,
+    act            TEXT    NOT NULL,
+    subject        TEXT    NOT NULL,
+    reason         TEXT,
+    before         TEXT,
+    after          TEXT,
+    affected       INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX audit_by_subject ON audit (subject, seq);
+CREATE INDEX audit_by_time ON audit (at);
 
 -- Where nodes run executions (engine_target in queue/engine_target.h). service: its identity, whatever its address; address: where it was
 -- reached last, for people.

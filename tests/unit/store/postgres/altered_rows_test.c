@@ -44,8 +44,7 @@ static size_t read_all(struct scene *scene, const char *change, const struct cla
     expect_answer(scene, change, "status", store_status(scene->store, 10, &answer, &scene->error));
     json_decref(answer);
     (void)!record(scene, RECORD_DISPATCHED, item);
-    expect_answer(scene, change, "bulk",
-                  store_bulk(scene->store, BULK_CANCEL, &filter, "", 1, "me", "why", &result, &scene->error));
+    expect_answer(scene, change, "bulk", store_bulk(scene->store, BULK_CANCEL, &filter, "", 1, &result, &scene->error));
     expect_answer(scene, change, "claim",
                   claim_through_scheduler(scene->store, &request, &scene->arena, &claimed, &scene->error));
     return problems;

@@ -31,7 +31,7 @@ static void an_altered_row_is_named(void **state)
         assert_int_equal(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error), WEIR_STORE_CORRUPT);
         assert_non_null(strstr(scene->error.message, id));
         if (i == 0) {
-            assert_int_equal(store_bulk(scene->store, BULK_CANCEL, &filter, "", 1, "me", "why", &result, &scene->error),
+            assert_int_equal(store_bulk(scene->store, BULK_CANCEL, &filter, "", 1, &result, &scene->error),
                              WEIR_STORE_CORRUPT);
             assert_non_null(strstr(scene->error.message, id));
         }

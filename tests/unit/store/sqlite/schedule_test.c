@@ -224,7 +224,7 @@ static void an_item_that_was_taken_or_ended_is_gone(void **state)
     assert_int_equal(plan(&caller, lane_of(scene, "pro-co"), scene->node, HEADS, assignments), 2);
     struct bulk_result cancelled;
     struct execution_filter filter = {.id = scene_text(scene, "SELECT min(id) FROM executions")};
-    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 1, "test", NULL, &cancelled, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 1, &cancelled, &scene->error));
     assignments[2] = assignments[1];
     scene_ok(scene, assign(&caller, assignments, 3));
     assert_int_equal(caller.answer.assigned, 1);
@@ -243,7 +243,7 @@ static void a_number_that_is_used_again_is_not_taken_for_the_old_item(void **sta
     assert_int_equal(plan(&caller, lane_of(scene, "pro-co"), scene->node, HEADS, assignments), 1);
     struct bulk_result cancelled;
     struct execution_filter filter = {.workspace = "pro-co"};
-    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 1, "test", NULL, &cancelled, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 1, &cancelled, &scene->error));
     int64_t number = facts_read_id(assignments[0].id);
     (void)scene_enqueue(scene, "big-co");
     assert_int_equal(scene_number(scene, "SELECT number FROM workflow_execution_queue"), number);

@@ -1,0 +1,21 @@
+-- The present value of a setting, as the record of acts keeps it; NULL: there is none. owner: the workspace of a workflow, or NULL.
+-- The caller has locked the row. Callers: the functions of acts.
+CREATE OR REPLACE FUNCTION :schema.setting_of(kind text, key text, owner text) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN CASE kind
+    WHEN 'queue' THEN (SELECT jsonb_build_object('paused', s.queue_paused) FROM :schema.store_state s WHERE s.id = 1)
+    WHEN 'group' THEN (SELECT jsonb_build_object('paused', g.paused) FROM :schema.executor_groups g WHERE g.name = key)
+    WHEN 'plan' THEN (SELECT jsonb_build_object('max_concurrent', p.max_concurrent, 'weight', p.weight)
+                      FROM :schema.plans p WHERE p.name = key)
+    WHEN 'workspace' THEN (SELECT jsonb_build_object('plan', w.plan, 'max_concurrent', w.max_concurrent, 'paused', w.paused)
+                           FROM :schema.workspaces w WHERE w.name = key)
+    WHEN 'workflow' THEN (SELECT jsonb_build_object('version', d.version, 'state',
+                                                    (ARRAY['published', 'disabled', 'deleted'])[d.state + 1])
+                          FROM :schema.workflow_definitions d
+                          WHERE d.name = key AND d.workspace_id = CASE WHEN owner IS NULL THEN 0
+                              ELSE (SELECT w.id FROM :schema.workspaces w WHERE w.name = owner) END
+                          ORDER BY d.version DESC LIMIT 1)
+    END;
+END
+$$;
