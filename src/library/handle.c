@@ -175,6 +175,7 @@ enum weir_status handle_borrow(struct weir *weir, struct store **ret_handle, str
     return WEIR_OK;
 }
 
+/* The idle handles are shared, so each act names its actor and its reason anew: those of the act before must not stay. */
 enum weir_status handle_borrow_to_act(struct weir *weir, const char *reason, struct store **ret_handle,
                                       struct weir_error *error)
 {

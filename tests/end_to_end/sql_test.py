@@ -558,7 +558,10 @@ def the_nearest_name_is_the_first_with_the_fewest_edits(weir):
 def workspaces_are_paused_and_looked_at_in_sql(weir):
     name = _use(weir)
     session = Session(name)
-    session.good("SELECT weir.pause_workspace('acme')")
+    session.good("SET weir.actor = 'ada@example.com'; SELECT weir.pause_workspace('acme', 'unpaid')")
+    assert session.good("SELECT act, subject, actor, reason, before ->> 'paused', after ->> 'paused' FROM weir.audit"
+                        " ORDER BY seq DESC LIMIT 1") == \
+        'workspace pause|acme|owner for ada@example.com|unpaid|false|true'
     id = session.good("SELECT weir.enqueue('acme', 'hello')")
     later = session.good("SELECT weir.enqueue('acme', 'hello', run_at => now() + interval '1 hour')")
     node = _node(weir)

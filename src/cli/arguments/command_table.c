@@ -462,10 +462,11 @@ static const struct command commands[] = {
     .summary = "List acts: who changed what, when and why",
     .example = "weir audit\nweir audit --since 1d --act workspace --subject acme\nweir audit --actor ada --json\n",
     .details = "An act is a change that a person or a program has ordered: pause, plan, workspace, workflow, node, lock,"
-               " cancel, retry, release, purge, signal, complete, migration. It is recorded in its own transaction, with the"
-               " user, the value before and after it, --reason, and the number of executions. Newest first.",
+               " cancel, retry, release, purge, signal, complete, migration. It is recorded in its own transaction, with"
+               " the user, the value before and after it, --reason, and the number of executions. Newest first.",
     .flags = {
-        {.name = "since", .type = VALUE_TEXT, .value = "TIME", .help = "not before: 2026-11-21T10:00:00Z, or 2h for 2 hours ago"},
+        {.name = "since", .type = VALUE_TEXT, .value = "TIME",
+         .help = "not before: 2026-11-21T10:00:00Z, or 2h for 2 hours ago"},
         {.name = "actor", .type = VALUE_TEXT, .value = "TEXT", .help = "acts of actors with this text in their name"},
         {.name = "act", .type = VALUE_TEXT, .value = "ACT", .help = "one act, like \"plan set\", or its first word"},
         {.name = "subject", .type = VALUE_TEXT, .value = "NAME",
@@ -574,7 +575,8 @@ static const struct command commands[] = {
     .details = "A store that exists and is up to date stays unchanged. On PostgreSQL the tables are made in a schema"
                " of their own (weir, or ?schema=NAME in the URL). --role grants a role the rights that nodes and"
                " commands need at run time, without the right to change tables.",
-    .flags = {{.name = "role", .type = VALUE_TEXT, .value = "NAME", .help = "PostgreSQL: grant this role its rights"}, FLAG_REASON},
+    .flags = {{.name = "role", .type = VALUE_TEXT, .value = "NAME", .help = "PostgreSQL: grant this role its rights"},
+              FLAG_REASON},
 },
 {
     .name = "store migrate", .section = "Store and settings", .run = verb_store_migrate, .marks = COMMAND_CHANGES,

@@ -85,12 +85,12 @@ void command_usage(const struct command *command, char *to, size_t size);
 /* clang-format off */
 #define COMMAND_VERB_LIST(X)                                                                                               \
     X(demo) X(dev) X(serve) X(top)                                                                                         \
-    X(audit) X(enqueue) X(list) X(show) X(why) X(wait) X(logs) X(cancel) X(signal) X(complete) X(retry) X(release)                  \
+    X(enqueue) X(list) X(show) X(why) X(wait) X(logs) X(cancel) X(signal) X(complete) X(retry) X(release)                  \
     X(purge)                                                                                                               \
     X(workflow_apply) X(workflow_list) X(workflow_show)                                                                    \
     X(workspace_list) X(workspace_show) X(workspace_set) X(workspace_pause) X(workspace_resume)                            \
     X(workspace_delete) X(workflow_disable) X(workflow_enable) X(workflow_delete) X(plan_list) X(plan_set)                 \
-    X(pause) X(resume) X(status) X(doctor)                                                                                 \
+    X(pause) X(resume) X(status) X(doctor) X(audit)                                                                        \
     X(node_list) X(worker_list) X(node_pause) X(node_resume) X(node_drain) X(lock_list) X(lock_release)                    \
     X(temporal_setup) X(temporal_doctor) X(temporal_describe) X(temporal_query) X(temporal_update)                         \
     X(store_init) X(store_migrate) X(store_check) X(store_backup) X(store_plan)                                            \

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 
+/* Settings that a loop of a node reads at each use; all others are fixed when the node opens its store and its engine. */
 static const enum setting_id reloadable[] = {
     SETTING_DISPATCH_BATCH_SIZE, SETTING_DISPATCH_POLL_INTERVAL, SETTING_CLAIM_TIMEOUT,      SETTING_RECOVERY_INTERVAL,
     SETTING_ATTEMPTS_MAX,        SETTING_EXECUTOR_STUCK_AFTER,   SETTING_STOP_GRACE,         SETTING_RETENTION,
