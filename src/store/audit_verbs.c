@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "store/call.h"
 
-static enum weir_status check_text(const char *what, const char *text, size_t most, struct weir_error *error)
+static enum weir_status check_act_text(const char *what, const char *text, size_t most, struct weir_error *error)
 {
     size_t length = text == NULL ? 0 : strlen(text);
     if (length > most) {
@@ -30,9 +30,9 @@ static enum weir_status check_text(const char *what, const char *text, size_t mo
 enum weir_status store_act_as(struct store *store, const char *actor, const char *reason, struct weir_error *error)
 {
     INVARIANT(store != NULL);
-    enum weir_status status = check_text("name of the actor", actor, ACTOR_MAX, error);
+    enum weir_status status = check_act_text("name of the actor", actor, ACTOR_MAX, error);
     if (status == WEIR_OK) {
-        status = check_text("reason", reason, REASON_MAX, error);
+        status = check_act_text("reason", reason, REASON_MAX, error);
     }
     if (status == WEIR_OK) {
         text_copy(store->actor, sizeof store->actor, actor == NULL ? "" : actor);
@@ -53,7 +53,7 @@ const char *store_reason(const struct store *store)
 }
 
 /* NULL for an empty text: there was or is nothing. */
-static json_t *read_setting(const char *text)
+static json_t *parse_setting(const char *text)
 {
     json_t *value = NULL;
     if (text[0] == '\0' || json_read(text, strlen(text), &value, NULL) != WEIR_OK) {
@@ -65,8 +65,8 @@ static json_t *read_setting(const char *text)
 void store_last_change(const struct store *store, json_t **ret_before, json_t **ret_after)
 {
     INVARIANT(store != NULL && ret_before != NULL && ret_after != NULL);
-    *ret_before = read_setting(store->change.before);
-    *ret_after = read_setting(store->change.after);
+    *ret_before = parse_setting(store->change.before);
+    *ret_after = parse_setting(store->change.after);
 }
 
 /* --- names of acts and of their subjects --- */
@@ -134,9 +134,9 @@ enum weir_status store_note_act(struct store *store, const char *act, const char
                                 struct weir_error *error)
 {
     INVARIANT(store != NULL && act != NULL && subject != NULL);
-    enum weir_status status = check_text("subject of the act", subject, SUBJECT_MAX, error);
+    enum weir_status status = check_act_text("subject of the act", subject, SUBJECT_MAX, error);
     if (status == WEIR_OK) {
-        status = check_text("detail of the act", detail_text, SUBJECT_MAX, error);
+        status = check_act_text("detail of the act", detail_text, SUBJECT_MAX, error);
     }
     if (status != WEIR_OK || store_actor(store) == NULL) {
         return status;

@@ -56,7 +56,7 @@ static void print_acts(struct output *output, const json_t *page, int64_t now_us
     }
 }
 
-static enum weir_status list_acts(struct invocation *invocation, struct store *store, struct weir_error *error)
+static enum weir_status print_act_page(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
     struct list_options options = {
         .kind = LIST_AUDIT,
@@ -89,5 +89,5 @@ static enum weir_status list_acts(struct invocation *invocation, struct store *s
 
 enum weir_status verb_audit(struct invocation *invocation, struct weir_error *error)
 {
-    return verb_with_store(invocation, STORE_READ, list_acts, error);
+    return verb_with_store(invocation, STORE_READ, print_act_page, error);
 }

@@ -14,7 +14,7 @@
 #include "store/sqlite/sqlite_store.h"
 
 /* Reads the present value of the setting of the act. A value that does not fit is left out: half of it is no JSON. */
-static enum weir_status read_setting(struct write *write, char *to, size_t size, struct weir_error *error)
+static enum weir_status act_read_setting(struct write *write, char *to, size_t size, struct weir_error *error)
 {
     const struct act *act = &write->act;
     enum weir_status status = WEIR_OK;
@@ -46,7 +46,7 @@ enum weir_status act_begin(struct write *write, const char *name, const char *ki
         return WEIR_OK;
     }
     write->act = (struct act){.name = name, .kind = kind, .key = key, .owner = owner};
-    return read_setting(write, store->change.before, sizeof store->change.before, error);
+    return act_read_setting(write, store->change.before, sizeof store->change.before, error);
 }
 
 enum weir_status act_insert(struct connection *connection, const struct store *store, int64_t now_us, const char *act,
@@ -70,7 +70,7 @@ enum weir_status act_record(struct write *write, struct weir_error *error)
                    : act->owner == NULL ? ""
                                         : act->owner,
                    act->owner == NULL ? "" : "/", act->key);
-    enum weir_status status = read_setting(write, store->change.after, sizeof store->change.after, error);
+    enum weir_status status = act_read_setting(write, store->change.after, sizeof store->change.after, error);
     return status == WEIR_OK ? act_insert(write->connection, store, write->now_us, act->name, subject, act->affected, error)
                              : status;
 }
