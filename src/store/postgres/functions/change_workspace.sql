@@ -1,6 +1,7 @@
 -- Makes or changes a workspace. new_plan NULL = leave (free for a new one); new_limit 0 = leave, -1 = that of the plan; new_paused NULL =
 -- leave. Returns the workspace before and after, and 'ok', 'plan_not_found' or 'workspace_not_found'.
--- Once a change is committed, every assignment follows it: the scheduler's assignment is refused while the scheduler has not read this news (kind 7).
+-- Once a change is committed, every assignment follows it: the scheduler's assignment is refused while the scheduler
+-- has not read this news (kind 7).
 -- Locks: the plan FOR SHARE, then the workspace. Callers: pause_workspace(), resume_workspace(), change_workspace (queries/settings.sql).
 CREATE OR REPLACE FUNCTION :schema.change_workspace(workspace text, new_plan text, new_limit bigint, new_paused boolean, make boolean,
                                                     actor text DEFAULT NULL, why text DEFAULT NULL,
