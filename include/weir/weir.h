@@ -163,6 +163,9 @@ WEIR_MUST_CHECK enum weir_status weir_enqueue_pq(struct pg_conn *connection, con
 struct weir_published {
     int version;
     bool unchanged; /* the newest version has the same text: no new one was made */
+    /* The newest of the older versions with the same text as a version that was made now; 0 = none. Not 0 means that the
+     * definition goes back: after the return to an earlier release, or because two programs publish different ones. */
+    int earlier_version;
 };
 
 /* Checks and publishes a workflow definition (YAML or JSON, `length` bytes; 0 = up to the NUL). `source` names it in

@@ -47,7 +47,8 @@ enum weir_status weir_publish_workflow(struct weir *weir, const char *text, size
     }
     definition_close(definition);
     if (status == WEIR_OK && ret_published != NULL) {
-        *ret_published = (struct weir_published){.version = published.version, .unchanged = published.unchanged};
+        *ret_published = (struct weir_published){
+            .version = published.version, .unchanged = published.unchanged, .earlier_version = published.earlier_version};
     }
     return status;
 }

@@ -627,7 +627,8 @@ WEIR_MUST_CHECK enum weir_status store_set_paused(struct store *store, const cha
 
 struct published {
     int version;
-    bool unchanged; /* the newest version has the same text: no new one was made */
+    bool unchanged;      /* the newest version has the same text: no new one was made */
+    int earlier_version; /* the newest older one with the text of a version that was made; 0 = none */
     int64_t definition_id;
 };
 /* Publishes a definition (canonical text). Versions are immutable and count from 1 per (workspace, name). */

@@ -152,7 +152,16 @@ static void versions_count_from_one_and_never_change(void **state)
     assert_int_equal(second.version, 2);
     assert_int_equal(back.version, 3);
     assert_false(back.unchanged);
+    assert_int_equal(first.earlier_version, 0);
+    assert_int_equal(again.earlier_version, 0);
+    assert_int_equal(second.earlier_version, 0);
+    assert_int_equal(back.earlier_version, 1);
+    struct published second_back = publish(scene, "w", NULL, second_text);
+    assert_int_equal(second_back.earlier_version, 2);
+    struct published first_back = publish(scene, "w", NULL, first_text);
+    assert_int_equal(first_back.earlier_version, 3);
     assert_int_equal(own.version, 1);
+    assert_int_equal(own.earlier_version, 0);
     struct definition_text kept = {0};
     scene_ok(scene, store_read_definition(scene->store, first.definition_id, &scene->arena, &kept, &scene->error));
     assert_string_equal(kept.text, first_text);

@@ -98,6 +98,19 @@ enum weir_status postgres_set_paused(struct store *store, const char *group, boo
 
 /* --- definitions --- */
 
+/* 0: there is none, or the server does not answer. */
+static int find_earlier_version(struct link *link, int64_t definition_id)
+{
+    PGresult *result = NULL;
+    struct weir_error ignored = {.status = WEIR_OK};
+    if (link_read(link, &ignored, &result, QUERY_EARLIER_DEFINITION, "i", definition_id) != WEIR_OK) {
+        return 0;
+    }
+    int version = (int)result_int(result, 0, 0);
+    PQclear(result);
+    return version;
+}
+
 enum weir_status postgres_publish(struct store *store, const char *name, const char *workspace, const char *text,
                                   struct published *ret_published, struct weir_error *error)
 {
@@ -130,6 +143,10 @@ enum weir_status postgres_publish(struct store *store, const char *name, const c
     }
     if (status == WEIR_ILLEGAL_STATE) {
         return refusal_handler_sets_full(error);
+    }
+    if (status == WEIR_OK && !published.unchanged) {
+        /* Apart from the transaction above: versions never change, and a failure here must not hide that one was made. */
+        published.earlier_version = find_earlier_version(link, published.definition_id);
     }
     if (status == WEIR_OK) {
         *ret_published = published;

@@ -332,6 +332,12 @@ static enum weir_status publish_version(struct write *write, const char *name, c
                                          (int)demand_of(handler_set, facts.on_temporal), facts.handlers, (int)state);
     }
     definition_facts_close(&facts);
+    int64_t earlier = 0;
+    if (status == WEIR_OK) {
+        status = connection_read_integer(write->connection, error, &earlier, QUERY_EARLIER_DEFINITION, "i",
+                                         published->definition_id);
+        published->earlier_version = (int)earlier;
+    }
     return status;
 }
 

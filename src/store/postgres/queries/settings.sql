@@ -22,6 +22,13 @@ SELECT name FROM :schema.executor_groups ORDER BY name LIMIT 1000;
 SELECT p.status, p.definition_id, p.version, p.unchanged
 FROM :schema.publish_definition($1, $2, $3, $4, nullif($5, ''), $6 <> 0, $7::jsonb, $8, $9) p;
 
+-- The newest older version of $1 that has its text; 0 = none. Deleted ones do not count.
+-- name: earlier_definition
+SELECT coalesce(max(e.version), 0)
+FROM :schema.workflow_definitions d
+     JOIN :schema.workflow_definitions e ON e.name = d.name AND e.workspace_id = d.workspace_id
+WHERE d.id = $1 AND e.version < d.version AND e.definition = d.definition AND e.state <> 2;
+
 -- name: read_definition
 SELECT d.id, d.name, d.definition, d.version, w.name
 FROM :schema.workflow_definitions d LEFT JOIN :schema.workspaces w ON w.id = d.workspace_id WHERE d.id = $1;

@@ -52,6 +52,13 @@ INSERT INTO handler_sets (id, handlers) VALUES (?1, ?2);
 -- name: newest_handler_set
 SELECT coalesce(max(id), 0) FROM handler_sets;
 
+-- The newest older version of ?1 that has its text; 0 = none. Deleted ones do not count.
+-- name: earlier_definition
+SELECT coalesce(max(e.version), 0)
+FROM workflow_definitions d
+     JOIN workflow_definitions e ON e.name = d.name AND e.workspace_id = d.workspace_id
+WHERE d.id = ?1 AND e.version < d.version AND e.definition = d.definition AND e.state <> 2;
+
 -- ?7 = '' when the definition names no group.
 -- name: insert_definition
 INSERT INTO workflow_definitions (workspace_id, name, version, definition, attempts_max, created_at, executor_group, demand,
