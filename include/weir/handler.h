@@ -48,7 +48,7 @@ int64_t weir_call_fence(const struct weir_call *call);
 const char *weir_call_input(const struct weir_call *call);
 /* The value of a secret that `secrets` of the step lists: UTF-8 text, never empty. NULL: the step does not list the name.
  * The value is overwritten after the answer. weir replaces it by *** in the output, the code and the error of the answer,
- * and in each text of weir_call_log(); in files and logs of the handler's own it does not. */
+ * and in each text of weir_call_log() and weir_call_output(); in files and logs of the handler's own it does not. */
 const char *weir_call_secret(const struct weir_call *call, const char *name);
 /* True when the execution was cancelled, timed out, or the node is stopping. */
 bool weir_call_cancelled(const struct weir_call *call);
@@ -57,6 +57,14 @@ bool weir_call_cancelled(const struct weir_call *call);
  * it. It reaches the store within about a second. Never waits and never fails: what finds no space is left out, and the log
  * shows that. Any thread may call it between the start of the handler and the answer. */
 void weir_call_log(struct weir_call *call, const char *text, size_t length);
+/* The stream that `weir logs` names beside a line. */
+enum weir_stream {
+    WEIR_STREAM_LOG, /* lines of weir_call_log() */
+    WEIR_STREAM_STDOUT,
+    WEIR_STREAM_STDERR
+};
+/* As weir_call_log(), for what the handler wrote to its stdout or stderr. Any other number counts as WEIR_STREAM_LOG. */
+void weir_call_output(struct weir_call *call, enum weir_stream stream, const char *text, size_t length);
 
 /* Called at most once, in a thread of the library, when the call is cancelled before its answer. It must be quick and must
  * call nothing of the library but weir_call_... getters. */

@@ -109,7 +109,12 @@ EXPORTED bool weir_call_cancelled(const struct weir_call *call)
     return atomic_load_explicit(&call->cancelled, memory_order_relaxed);
 }
 
-EXPORTED void weir_call_log(struct weir_call *call, const char *text, size_t length)
+static enum log_stream stream_of(enum weir_stream stream)
+{
+    return stream == WEIR_STREAM_STDOUT ? LOG_STDOUT : stream == WEIR_STREAM_STDERR ? LOG_STDERR : LOG_HANDLER;
+}
+
+EXPORTED void weir_call_output(struct weir_call *call, enum weir_stream stream, const char *text, size_t length)
 {
     INVARIANT(call != NULL && (text != NULL || length == 0));
     if (call->engine == NULL || length == 0) {
@@ -129,11 +134,16 @@ EXPORTED void weir_call_log(struct weir_call *call, const char *text, size_t len
                                    .step = call->step,
                                    .attempt = call->attempt,
                                    .at_us = time_add(clock_boot(call->engine->clock), call->store_ahead_us),
-                                   .stream = LOG_HANDLER,
+                                   .stream = stream_of(stream),
                                    .bytes = line.data,
                                    .length = line.length};
     engine_output(call->engine, &output);
     text_close(&line);
+}
+
+EXPORTED void weir_call_log(struct weir_call *call, const char *text, size_t length)
+{
+    weir_call_output(call, WEIR_STREAM_LOG, text, length);
 }
 
 EXPORTED void weir_call_on_cancel(struct weir_call *call, weir_cancel_function *function, void *context)

@@ -265,16 +265,18 @@ static void a_retry_delay_replaces_the_delay_of_the_policy(void **state)
     assert_string_equal(end_of(4, END_FAILED)->error_code, "busy");
 }
 
+static enum log_stream last_stream;
+
 static void keep_output(void *context, const struct engine_output *output)
 {
     assert_string_equal(output->step, "a");
     assert_int_equal(output->attempt, 7);
-    assert_int_equal(output->stream, LOG_HANDLER);
+    last_stream = output->stream;
     assert_true(output->at_us > 0);
     assert_int_equal(text_add(context, output->bytes, output->length), WEIR_OK);
 }
 
-static void log_lines_of_a_handler_get_their_newline(void **state)
+static void log_lines_of_a_handler_have_their_stream_and_a_newline(void **state)
 {
     (void)state;
     struct text text = {.max = 100};
@@ -287,10 +289,17 @@ static void log_lines_of_a_handler_get_their_newline(void **state)
     call->step = "a";
     call->attempt = 7;
     weir_call_log(call, "one", 3);
-    weir_call_log(call, "two\nthree\n", 10);
-    weir_call_log(call, "", 0);
-    assert_int_equal(text.length, 14);
-    assert_memory_equal(text.data, "one\ntwo\nthree\n", 14);
+    assert_int_equal(last_stream, LOG_HANDLER);
+    weir_call_output(call, WEIR_STREAM_STDOUT, "two\nthree\n", 10);
+    assert_int_equal(last_stream, LOG_STDOUT);
+    weir_call_output(call, WEIR_STREAM_STDERR, "", 0);
+    assert_int_equal(last_stream, LOG_STDOUT);
+    weir_call_output(call, WEIR_STREAM_STDERR, "four", 4);
+    assert_int_equal(last_stream, LOG_STDERR);
+    weir_call_output(call, (enum weir_stream)9, "five", 4);
+    assert_int_equal(last_stream, LOG_HANDLER);
+    assert_int_equal(text.length, 24);
+    assert_memory_equal(text.data, "one\ntwo\nthree\nfour\nfive\n", 24);
     weir_call_free(call);
     text_close(&text);
 }
@@ -307,7 +316,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_cancel_calls_the_cancel_function_of_a_deferred_call, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(closing_awaits_deferred_calls, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_retry_delay_replaces_the_delay_of_the_policy, open_fixture, close_fixture),
-        cmocka_unit_test(log_lines_of_a_handler_get_their_newline),
+        cmocka_unit_test(log_lines_of_a_handler_have_their_stream_and_a_newline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
