@@ -5,6 +5,7 @@ import contextlib
 import io
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -33,6 +34,8 @@ def prints(*, ctx):
     log.debug('not enabled')
 
 
+#: In the order of their lines in the log, each with the stream that `weir logs` names.
+STREAMS = ['stdout', 'stderr', 'stderr', 'stdout', 'stderr', 'stderr', 'log', 'log', 'log', 'stderr', 'stdout']
 PRINTED = ['to stdout', 'to stderr', 'WARNING shop.orders: in acme', 'begun, ended', 'é', 'ü', 'a line']
 PRINTED += ['and its second', '42', 'key ***', 'no line end']
 
@@ -144,16 +147,24 @@ def lines(store, id, *options):
     return subprocess.run(command, check=True, capture_output=True, encoding='utf-8').stdout.splitlines()
 
 
+def streams(store, id):
+    """Each line with its stream."""
+    command = [WEIR, 'logs', id, '--store', store.url]
+    shown = subprocess.run(command, check=True, capture_output=True, encoding='utf-8').stdout
+    return re.findall(r'^\S+ +(stdout|stderr|log) +(.*)$', shown, re.MULTILINE)
+
+
 def test_a_function_s_lines_are_in_the_log_of_its_attempt(store, capsys, caplog, monkeypatch):
     monkeypatch.setenv('WEIR_SECRET_STRIPE_KEY', 'hunter22')
-    streams = sys.stdout, sys.stderr
+    before = sys.stdout, sys.stderr
     (id,) = run(store, (prints, {}))
     assert lines(store, id) == PRINTED
+    assert streams(store, id) == list(zip(STREAMS, PRINTED))
     shown = capsys.readouterr()
     assert shown.out == 'to stdout\nbegun, ended\nno line end'
     assert shown.err == 'to stderr\né\nü\nkey hunter22\n'
     assert 'in acme' in caplog.messages
-    assert (sys.stdout, sys.stderr) == streams
+    assert (sys.stdout, sys.stderr) == before
     assert logging.Logger.callHandlers is not _log._log_record
 
 
@@ -177,6 +188,7 @@ def test_each_attempt_has_its_own_log_with_its_exception(store):
     second = lines(store, id, '--attempt', '2')
     assert second[:2] == ['run 2', 'ERROR weir: stumbles of acme failed at attempt 2']
     assert second[-1] == 'LookupError: no such order'
+    assert ('stderr', 'LookupError: no such order') in streams(store, id)
     assert 'run 3' in lines(store, id, '--attempt', '3')
 
 
@@ -201,7 +213,7 @@ class Call:
     def __init__(self):
         self.taken = []
 
-    def log(self, text):
+    def log(self, text, stream):
         self.taken.append(text.decode())
 
 
@@ -210,11 +222,11 @@ def test_a_line_that_is_too_long_is_left_out_as_a_whole():
     attempt_log = _log.AttemptLog(call)
     most = _log.LINE_CHARACTERS_MAX
     for text in ('x' * most, 'x', 'x' * most, 'x\nnext ', 'one\n', 'y' * most, '\n', 'z' * (most + 1)):
-        attempt_log.write('stdout', text)
-    attempt_log.write('stderr', 'its own line\n')
+        attempt_log.write(_log.STDOUT, text)
+    attempt_log.write(_log.STDERR, 'its own line\n')
     attempt_log.close()
     assert call.taken == [_log.NOTE, 'next one\n', 'y' * most + '\n', 'its own line\n', _log.NOTE]
-    attempt_log.write('stdout', 'late\n')
+    attempt_log.write(_log.STDOUT, 'late\n')
     attempt_log.add('late')
     assert len(call.taken) == 5
 
@@ -222,11 +234,11 @@ def test_a_line_that_is_too_long_is_left_out_as_a_whole():
 def test_each_thread_has_a_partial_line_of_its_own():
     call = Call()
     attempt_log = _log.AttemptLog(call)
-    attempt_log.write('stdout', 'one ')
-    thread = threading.Thread(target=attempt_log.write, args=('stdout', 'between'))
+    attempt_log.write(_log.STDOUT, 'one ')
+    thread = threading.Thread(target=attempt_log.write, args=(_log.STDOUT, 'between'))
     thread.start()
     thread.join()
-    attempt_log.write('stdout', 'line\n')
+    attempt_log.write(_log.STDOUT, 'line\n')
     attempt_log.close()
     assert call.taken == ['one line\n', 'between']
 
@@ -234,10 +246,10 @@ def test_each_thread_has_a_partial_line_of_its_own():
 def test_a_child_of_fork_writes_to_no_log():
     call = Call()
     attempt_log = _log.AttemptLog(call)
-    attempt_log.write('stdout', 'begun')
+    attempt_log.write(_log.STDOUT, 'begun')
     child = os.fork()
     if child == 0:
-        attempt_log.write('stdout', 'a line\n')
+        attempt_log.write(_log.STDOUT, 'a line\n')
         attempt_log.add('another')
         attempt_log.close()
         os._exit(len(call.taken))
@@ -248,9 +260,9 @@ def test_a_child_of_fork_writes_to_no_log():
 
 def test_a_failing_log_does_not_fail_the_function(monkeypatch):
     call = Call()
-    monkeypatch.setattr(call, 'log', lambda text: 1 / 0)
+    monkeypatch.setattr(call, 'log', lambda text, stream: 1 / 0)
     attempt_log = _log.AttemptLog(call)
-    attempt_log.write('stdout', 'a line\n')
+    attempt_log.write(_log.STDOUT, 'a line\n')
     attempt_log.add('another')
     attempt_log.close()
 

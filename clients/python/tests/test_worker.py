@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import threading
 import time
 
@@ -279,3 +280,58 @@ def test_an_endless_loop_of_threads_ends_with_the_worker(weir_store, weir_worker
     wait_until(lambda: gathered == ['began'])
     assert weir_worker.stop(0.01) is False
     assert weir_store.show(id)['node'] is None
+
+
+# --- mistakes that are found at the start ---
+
+
+def made(name, **options):
+    return weir.workflow(name=name, register=weir.Registry(), **options)(lambda: None)
+
+
+def test_a_changed_definition_is_logged_with_file_and_line(weir_store, caplog):
+    caplog.set_level('INFO', 'weir')
+    for timeout, words in (('1s', None), ('1s', None), ('2s', 'has the new version 2, because its definition changed')):
+        caplog.clear()
+        with weir.Worker([made('changes', timeout=timeout)], store=weir_store):
+            found = [record for record in caplog.records if 'version' in record.message]
+        assert [record.levelname for record in found] == ([] if words is None else ['INFO'])
+        assert all(re.search(rf'test_worker\.py:\d+: changes {words}', record.message) for record in found)
+
+
+def test_two_programs_with_different_definitions_of_one_name_are_warned(weir_store, caplog):
+    caplog.set_level('INFO', 'weir')
+    for timeout in ('1s', '2s'):
+        made('contested', timeout=timeout).publish(weir_store)
+    assert [record for record in caplog.records if record.levelname == 'WARNING'] == []
+    made('contested', timeout='1s').publish(weir_store)
+    (warning,) = [record.message for record in caplog.records if record.levelname == 'WARNING']
+    assert re.search(r'test_worker\.py:\d+: contested has the new version 3, which is version 1 again', warning)
+
+
+def test_a_worker_of_another_group_names_what_it_does_not_run(weir_store, caplog):
+    with weir.Worker([echo, made('draws', group='gpu')], store=weir_store):
+        (warning,) = [record.message for record in caplog.records if record.levelname == 'WARNING']
+    assert re.search(r'test_worker\.py:\d+: draws is of the group gpu.*start one with --group gpu', warning)
+    with pytest.raises(weir.DefinitionError, match=r'draws at .*test_worker\.py:\d+ is of the group gpu') as problem:
+        weir.Worker([made('draws', group='gpu')], store=weir_store)
+    assert '--group gpu' in problem.value.hint
+    weir.Worker([made('draws', group='gpu')], store=weir_store, group='gpu')
+
+
+def test_a_definition_that_the_store_refuses_is_named_with_file_and_line(weir_store):
+    with pytest.raises(weir.Error, match=r'test_worker\.py:\d+.*attempts'):
+        weir.Worker([made('tries', retry={'attempts': 'five'})], store=weir_store).start()
+
+
+def test_a_worker_names_the_functions_of_the_program_that_it_does_not_run(weir_store, caplog, monkeypatch):
+    caplog.set_level('INFO', 'weir')
+    own = weir.Registry()
+    monkeypatch.setattr(weir.worker, 'registry', own)
+    weir.workflow(name='other', register=own)(lambda: None)
+    with weir.Worker([echo], store=weir_store):
+        pass
+    with weir.Worker(store=weir_store):
+        pass
+    (line,) = [record.message for record in caplog.records if 'no handler' in record.message]
+    assert re.search(r'no handler for other \(.*test_worker\.py:\d+\): another one must', line)

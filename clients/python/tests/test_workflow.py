@@ -1,7 +1,10 @@
 """Decorators, signatures, durations: everything without a store."""
 
 import datetime
-from typing import Optional
+import enum
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Optional, Protocol, TypedDict, Union
 
 import pytest
 
@@ -110,3 +113,117 @@ def test_run_inline_runs_at_once():
 def test_a_moment_needs_a_zone():
     with pytest.raises(ValueError, match='no time zone'):
         weir.Store('sqlite:none.db').enqueue('acme', 'typed', run_at=datetime.datetime(2030, 1, 1))
+
+
+# --- mistakes that are found at import or at the start of a worker ---
+
+HERE = r'test_workflow\.py:\d+'
+
+
+@pytest.mark.parametrize('function', [lambda: None, int, functools.partial(print, 'x')])
+def test_a_workflow_without_a_name_is_refused_with_file_and_line(function):
+    with pytest.raises(weir.DefinitionError, match=f'{HERE}: the workflow has no name'):
+        weir.workflow()(function)
+    with pytest.raises(weir.DefinitionError, match=f'{HERE}: .* is no name of a workflow'):
+        weir.workflow(name=5, register=own)(function)
+
+
+@pytest.mark.parametrize('thing', [int, 5])
+def test_what_is_no_function_is_refused_with_file_and_line(thing):
+    with pytest.raises(weir.DefinitionError, match=f'{HERE}: .* is no function'):
+        weir.workflow(name='no-function', register=own)(thing)
+
+
+def test_two_workflows_with_one_name_are_refused_with_both_places():
+    with pytest.raises(weir.DefinitionError, match=f"named 'typed': .*{HERE} and .*{HERE}"):
+
+        @weir.workflow(name='typed', register=own)
+        def other():
+            pass
+
+
+def test_one_decorator_with_different_options_for_one_name_is_refused():
+    registry = weir.Registry()
+
+    def make(timeout):
+        @weir.workflow(name='looped', timeout=timeout, register=registry)
+        def looped():
+            pass
+
+    make('1s')
+    make('1s')  # a reloaded module
+    with pytest.raises(weir.DefinitionError, match=f'{HERE}: .*made twice, with different options'):
+        make('2s')
+
+
+def make_renamed(registry):
+    @weir.workflow(name='renamed', register=registry)
+    def one():
+        pass
+
+    return one
+
+
+def test_a_worker_refuses_two_functions_with_one_name(tmp_path):
+    one = make_renamed(weir.Registry())
+
+    @weir.workflow(name='renamed', register=weir.Registry())
+    def other():
+        pass
+
+    with pytest.raises(weir.DefinitionError, match=f"named 'renamed': .*{HERE} and .*{HERE}"):
+        weir.Worker([one, other], store=weir.Store(f'sqlite:{tmp_path}/weir.db'))
+
+
+@pytest.mark.parametrize(
+    ('options', 'words'),
+    [({'retry': 5}, 'retry=5 is no mapping'), ({'group': 5}, 'group=5 is no text'), ({'timeout': []}, 'no duration')],
+)
+def test_options_of_wrong_types_are_refused_with_file_and_line(options, words):
+    with pytest.raises(weir.DefinitionError, match=f'{HERE}: .*{words}'):
+        weir.workflow(name='wrong', register=own, **options)(lambda: None)
+
+
+class Point:
+    pass
+
+
+@pytest.mark.parametrize('kind', [datetime.datetime, bytes, Optional[Point], set, 'datetime.date', 'Optional[bytes]'])
+def test_a_parameter_of_a_type_that_json_lacks_is_refused_with_file_and_line(kind):
+    def function(order: int, when):
+        pass
+
+    function.__annotations__['when'] = kind
+    with pytest.raises(weir.DefinitionError, match=rf"{HERE}: the parameter 'when' of odd is a .*JSON does not have"):
+        weir.workflow(name='odd', register=own)(function)
+
+
+class Named(str, enum.Enum):
+    ONE = 'one'
+
+
+class Row(TypedDict):
+    number: int
+
+
+class Sized(Protocol):
+    def __len__(self) -> int: ...
+
+
+@pytest.mark.parametrize(
+    'kind', [Any, object, Named, Row, Sized, Mapping, Sequence, Union[int, bytes], dict, Literal[1], 'Unknown']
+)
+def test_a_parameter_that_json_may_have_passes(kind):
+    def function(value, more: int = None):
+        pass
+
+    function.__annotations__['value'] = kind
+    weir.workflow(name='even', register=weir.Registry())(function)
+
+
+def test_a_default_of_another_type_is_refused_with_file_and_line():
+    with pytest.raises(weir.DefinitionError, match=f"{HERE}: the default 'a' of the parameter 'count' .*no int"):
+
+        @weir.workflow(name='defaults', register=own)
+        def defaults(count: int = 'a'):
+            pass

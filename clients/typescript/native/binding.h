@@ -77,6 +77,7 @@ struct task {
     char *text;                  /* from the library, released with weir_free() */
     char id[WEIR_ID_SIZE];
     int64_t number;
+    int64_t second_number;
     bool flag;
     void *opened;
     enum weir_status status;

@@ -263,15 +263,16 @@ napi_value answer_fail(napi_env env, napi_callback_info info)
     return make_boolean(env, taken != NULL);
 }
 
-/* log(call, text): adds text to the log of the attempt. Only the event loop's thread answers the call, so that it stays
- * open meanwhile. After the end of the call nothing happens. */
+/* log(call, text, stream): adds text to the log of the attempt. Only the event loop's thread answers the call, so that it
+ * stays open meanwhile. After the end of the call nothing happens. */
 napi_value log_call(napi_env env, napi_callback_info info)
 {
     struct call *call = NULL;
-    struct argument text;
-    if (read_answer(env, info, "s", &call, &text)) {
-        weir_call_log(call->call, text.text, text.length);
-        free_arguments(&text, 1);
+    struct argument arguments[2];
+    if (read_answer(env, info, "si", &call, arguments)) {
+        const struct argument *text = &arguments[0];
+        weir_call_output(call->call, (enum weir_stream)arguments[1].number, text->text, text->length);
+        free_arguments(arguments, 2);
     }
     return NULL;
 }

@@ -348,14 +348,20 @@ static enum weir_status run_publish(struct task *task)
     enum weir_status status = weir_publish_workflow(task->store->weir, task->arguments[0].text, task->arguments[0].length,
                                                     task->arguments[1].text, &published, &task->error);
     task->number = published.version;
+    task->second_number = published.earlier_version;
     task->flag = published.unchanged;
     return status;
 }
 
-/* The version, negative when it is new. */
+/* [version, whether it is new, the older version with the same text or 0] */
 static napi_value finish_publish(napi_env env, struct task *task)
 {
-    return make_number(env, task->flag ? task->number : -task->number);
+    napi_value list = NULL;
+    (void)napi_create_array_with_length(env, 3, &list);
+    (void)napi_set_element(env, list, 0, make_number(env, task->number));
+    (void)napi_set_element(env, list, 1, make_boolean(env, !task->flag));
+    (void)napi_set_element(env, list, 2, make_number(env, task->second_number));
+    return list;
 }
 
 static enum weir_status run_set_workspace(struct task *task)

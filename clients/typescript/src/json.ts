@@ -42,15 +42,17 @@ export function dumpJson(value: unknown): string {
   }
 }
 
-export function dumpParams(params: unknown): string {
+/** `workflow`: the one whose params they are, if it is known; the error names its place. */
+export function dumpParams(params: unknown, workflow?: { name: string; place: string }): string {
+  const [subject, where] = workflow === undefined ? ['', ''] : [`${workflow.name}: `, `; see ${workflow.place}`];
   if (typeof params !== 'object' || params === null || Array.isArray(params)) {
-    throw new ParamsError('params are no object', { hint: 'give an object, for example {order: 42}' });
+    throw new ParamsError(`${subject}params are no object`, { hint: `give an object, for example {order: 42}${where}` });
   }
   try {
     return dumpJson(params);
   } catch (problem) {
-    throw new ParamsError(`the params are no JSON: ${(problem as Error).message}`, {
-      hint: 'give text, numbers, booleans, null, arrays and plain objects',
+    throw new ParamsError(`${subject}the params are no JSON: ${(problem as Error).message}`, {
+      hint: `give text, numbers, booleans, null, arrays and plain objects${where}`,
     });
   }
 }

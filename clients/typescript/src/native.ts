@@ -46,8 +46,8 @@ export interface Native {
     runId: string | null,
     fence: number,
   ): Promise<void>;
-  /** The version; negative when the definition was new. */
-  publish(store: StoreHandle, definition: string, source: string): Promise<number>;
+  /** The version, whether it is new, and the older version with the same text, or 0. */
+  publish(store: StoreHandle, definition: string, source: string): Promise<[number, boolean, number]>;
   setWorkspace(store: StoreHandle, name: string, plan: string | null, maxConcurrent: number): Promise<void>;
   pauseWorkspace(store: StoreHandle, name: string, paused: number): Promise<void>;
   /** How many waiting executions were ended. */
@@ -80,7 +80,7 @@ export interface Native {
   answerRetry(call: CallHandle, code: string, message: string | null, delayUs: number): boolean;
   answerFail(call: CallHandle, code: string, message: string | null): boolean;
   /** After the end of the call it does nothing. */
-  log(call: CallHandle, text: string): void;
+  log(call: CallHandle, text: string, stream: number): void;
   /** null: the step does not list it. */
   secret(call: CallHandle, name: string): string | null;
   /** null: the call has ended. */

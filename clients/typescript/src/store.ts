@@ -226,10 +226,16 @@ export class Store {
 
   // --- workflows, workspaces, plans ---
 
-  /** Publishes a definition (YAML or JSON text); an unchanged one makes no new version. */
-  async publish(definition: string, source = 'workflow'): Promise<{ version: number; isNew: boolean }> {
-    const version = await this.#call((store) => native.publish(store, definition, source));
-    return { version: Math.abs(version), isNew: version < 0 };
+  /**
+   * Publishes a definition (YAML or JSON text); an unchanged one makes no new version. `earlierVersion`: the new version has
+   * the text of this older one, so that the definition goes back; 0 = none has.
+   */
+  async publish(
+    definition: string,
+    source = 'workflow',
+  ): Promise<{ version: number; isNew: boolean; earlierVersion: number }> {
+    const [version, isNew, earlierVersion] = await this.#call((store) => native.publish(store, definition, source));
+    return { version, isNew, earlierVersion };
   }
 
   /** Makes or changes a workspace. `maxConcurrent`: its own limit; without it as it is, null = that of the plan. */

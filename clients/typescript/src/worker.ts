@@ -1,6 +1,7 @@
 /** A worker: a node of weir whose handlers are the functions of this program, on its event loop. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { AttemptLog, attach, detach, runInLog, STREAM_LOG, STREAM_STDERR } from './attempt_log';
 import { DefinitionError, StoreUnavailable } from './errors';
 import { lineOf } from './log';
 import { type CallHandle, call, type NodeHandle, native } from './native';
@@ -8,7 +9,7 @@ import { Cancelled, Fail, Outcome, Retry } from './outcome';
 import { hideSecrets, makeSecrets } from './secrets';
 import { defaultStore, type Store } from './store';
 import { type Duration, microseconds } from './time';
-import { type AnyWorkflow, type Context, dumpResult, isCancellation, registry } from './workflow';
+import { type AnyWorkflow, type Context, dumpResult, isCancellation, refuseTwo, registry } from './workflow';
 
 /** How often run() polls for a signal, and every how many polls it reads the node's health. */
 const CHECK_MS = 50;
@@ -16,6 +17,9 @@ const CHECKS_BETWEEN = 10;
 /** A stopping worker waits this long for a function that was told to end; the library waits three times as long. */
 const ABANDON_AT_STOP_MS = 5_000;
 const CODE_MAX = 64;
+const DEFAULT_GROUP = 'default';
+/** Workflows in one line of the log. */
+const NAMED_MOST = 10;
 
 export interface Logger {
   debug(message: string): void;
@@ -61,6 +65,7 @@ interface Running {
   readonly workflow: AnyWorkflow;
   readonly context: CallContext;
   readonly controller: AbortController;
+  readonly log: AttemptLog;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -86,7 +91,7 @@ class CallContext implements Context {
   }
 
   log(...values: unknown[]): void {
-    native.log(this.#handle, `${clean(lineOf(values))}\n`);
+    native.log(this.#handle, `${clean(lineOf(values))}\n`, STREAM_LOG);
   }
 
   heartbeat(): void {
@@ -131,6 +136,19 @@ function describe(problem: unknown): string {
   return attempt(read, 'a value that has no text');
 }
 
+/** Those that a worker of the group does not run, unless an enqueue names its group. It needs one that it runs. */
+function ofOtherGroups(workflows: readonly AnyWorkflow[], group: string): AnyWorkflow[] {
+  const others = workflows.filter((one) => one.group !== undefined && one.group !== group);
+  const [first] = others;
+  if (first !== undefined && others.length === workflows.length) {
+    const places = others.slice(0, 3).map((one) => `${one.name} at ${one.place} is of the group ${one.group}`);
+    throw new DefinitionError(`this worker is of the group ${group}, and no workflow is: ${places.join(', ')}`, {
+      hint: `start it with --group ${first.group}, or new Worker({ group: '${first.group}' })`,
+    });
+  }
+  return others;
+}
+
 /** Runs workflows until stop(). While it runs, it keeps the process alive. */
 export class Worker {
   readonly workflows: AnyWorkflow[];
@@ -139,6 +157,9 @@ export class Worker {
   readonly #logger: Logger;
   readonly #graceUs: number;
   readonly #abandonMs: number;
+  readonly #ofOtherGroups: readonly AnyWorkflow[];
+  /** Of this program, but not of this worker. */
+  readonly #leftOut: readonly AnyWorkflow[];
   readonly #running = new Map<number, Running>();
   #node: NodeHandle | undefined;
   #isStopping = false;
@@ -154,6 +175,13 @@ export class Worker {
         hint: 'make one with workflow({name}, ...)',
       });
     }
+    for (const [at, one] of this.workflows.entries()) {
+      for (const other of this.workflows.slice(0, at)) {
+        refuseTwo(other, one);
+      }
+    }
+    this.#ofOtherGroups = ofOtherGroups(this.workflows, options.group ?? DEFAULT_GROUP);
+    this.#leftOut = [...registry.workflows.values()].filter((one) => this.workflows.every((own) => own.name !== one.name));
     if (concurrency !== undefined && (!Number.isInteger(concurrency) || concurrency < 1)) {
       throw new DefinitionError(`concurrency ${concurrency} is no number of executions`, { hint: 'give 1 or more' });
     }
@@ -183,7 +211,11 @@ export class Worker {
     await call(native.openNode(node, name ?? null, group ?? null, concurrency ?? 0, leaseUs, this.#graceUs, folder));
     try {
       await this.#publish();
-      await call(native.startNode(node));
+      attach();
+      await call(native.startNode(node)).catch((problem) => {
+        detach();
+        throw problem;
+      });
     } catch (problem) {
       await call(native.closeNode(node));
       throw problem;
@@ -191,6 +223,7 @@ export class Worker {
     this.#node = node;
     this.#stopped = undefined;
     this.#logger.info(`the worker runs ${names.join(', ')}`);
+    this.#logWhatItDoesNotRun(group ?? DEFAULT_GROUP);
   }
 
   /**
@@ -249,10 +282,30 @@ export class Worker {
 
   async #publish(): Promise<void> {
     for (const workflow of this.workflows) {
-      const { version, isNew } = await workflow.publish(this.store);
-      if (isNew && version > 1) {
-        this.#logger.info(`${workflow.name} has the new version ${version}: its definition changed (${workflow.place})`);
+      const { name, place } = workflow;
+      const { version, isNew, earlierVersion } = await workflow.publish(this.store);
+      if (earlierVersion > 0) {
+        this.#logger.warn(
+          `${place}: ${name} has the new version ${version}, which is version ${earlierVersion} again: if this is no return ` +
+            `to an earlier release, another program publishes a different definition of ${name} (give one of them another name)`,
+        );
+      } else if (isNew && version > 1) {
+        this.#logger.info(`${place}: ${name} has the new version ${version}, because its definition changed`);
       }
+    }
+  }
+
+  #logWhatItDoesNotRun(group: string): void {
+    if (this.#leftOut.length > 0) {
+      const places = this.#leftOut.slice(0, NAMED_MOST).map((one) => `${one.name} (${one.place})`);
+      const more = this.#leftOut.length > NAMED_MOST ? ' ...' : '';
+      this.#logger.info(`this worker has no handler for ${places.join(', ')}${more}: another one must run them`);
+    }
+    for (const one of this.#ofOtherGroups) {
+      this.#logger.warn(
+        `${one.place}: ${one.name} is of the group ${one.group}, and this worker is of the group ${group}: ` +
+          `start one with --group ${one.group}`,
+      );
     }
   }
 
@@ -278,6 +331,7 @@ export class Worker {
     } finally {
       native.abandonCalls(node); // what is left after a failed stop
       await call(native.closeNode(node));
+      detach();
       for (const running of this.#running.values()) {
         clearTimeout(running.timer);
       }
@@ -305,7 +359,8 @@ export class Worker {
     const { signal } = controller;
     const { name, secrets } = workflow;
     const context = new CallContext(handle, name, secrets, executionId, workspace, step, attempt, fence, signal);
-    const running: Running = { handle, workflow, context, controller, timer: undefined };
+    const log = new AttemptLog((text, stream) => native.log(handle, clean(text) ?? '', stream));
+    const running: Running = { handle, workflow, context, controller, log, timer: undefined };
     this.#running.set(number, running);
     void this.#run(running, input).finally(() => {
       clearTimeout(running.timer);
@@ -318,8 +373,10 @@ export class Worker {
     const { handle, workflow, context } = running;
     let counted: boolean;
     try {
-      const value: unknown = await workflow.handler(this.#readParams(workflow, input), context);
+      const params = this.#readParams(workflow, input);
+      const value: unknown = await runInLog(running.log, () => workflow.handler(params, context));
       const output = dumpResult(workflow.name, value);
+      running.log.close();
       counted = native.answerDone(handle, output);
     } catch (problem) {
       counted = this.#answerProblem(running, problem);
@@ -339,6 +396,7 @@ export class Worker {
 
   #answerProblem(running: Running, problem: unknown): boolean {
     const { handle } = running;
+    running.log.close();
     if (isError(problem) && problem instanceof Retry) {
       return native.answerRetry(handle, clean(problem.code) || 'retry', clean(problem.text), problem.delayUs);
     }
@@ -350,7 +408,7 @@ export class Worker {
     }
     const stack = attempt(() => (isError(problem) ? problem.stack : problem), describe(problem));
     this.#logger.error(`${this.#name(running)} failed: ${hideSecrets(running.context.secrets, stack)}`);
-    running.context.log(stack);
+    native.log(handle, `${clean(stack)}\n`, STREAM_STDERR);
     return native.answerRetry(handle, clean(codeOf(problem)) || 'exception', clean(describe(problem)), -1);
   }
 
@@ -360,7 +418,8 @@ export class Worker {
       return;
     }
     this.#abandonLater(number, running);
-    running.controller.abort(new Cancelled(`execution ${running.context.executionId} was cancelled`));
+    const reason = new Cancelled(`execution ${running.context.executionId} was cancelled`);
+    runInLog(running.log, () => running.controller.abort(reason)); // its listeners are part of the function
   }
 
   /** A promise cannot be ended from outside. One that ignores its cancellation loses its attempt, so that the slot is free. */

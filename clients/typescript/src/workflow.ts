@@ -87,6 +87,8 @@ export class Workflow<Params extends object, Result> {
   readonly handler: Handler<Params, Result>;
   readonly definition: Readonly<Record<string, unknown>>;
   readonly secrets: readonly string[];
+  /** Of the workers that run it, when it names one. */
+  readonly group: string | undefined;
   /** File and line of the call of workflow(). */
   readonly place: string;
   readonly #parse: ((params: unknown) => Params) | undefined;
@@ -97,6 +99,7 @@ export class Workflow<Params extends object, Result> {
     this.place = place;
     this.definition = makeDefinition(options, place);
     this.secrets = [...(options.secrets ?? [])];
+    this.group = options.group;
     this.#parse = options.parse;
   }
 
@@ -141,13 +144,13 @@ export class Workflow<Params extends object, Result> {
   }
 
   /** Makes the definition known to the store. */
-  publish(store: Store = defaultStore()): Promise<{ version: number; isNew: boolean }> {
+  publish(store: Store = defaultStore()): ReturnType<Store['publish']> {
     return store.publish(JSON.stringify(this.definition), this.place);
   }
 
   /** Throws ParamsError when the function could not be called with these. */
   check(params: unknown): void {
-    const text = dumpParams(params ?? {});
+    const text = dumpParams(params ?? {}, this);
     if (this.#parse !== undefined) {
       this.read(text);
     }
@@ -193,16 +196,23 @@ export class Workflow<Params extends object, Result> {
 // biome-ignore lint/suspicious/noExplicitAny: workflows of all types share a registry
 export type AnyWorkflow = Workflow<any, any>;
 
+/** Throws when two functions have one name. */
+export function refuseTwo(one: AnyWorkflow, other: AnyWorkflow): void {
+  if (one.name === other.name && one.place !== other.place) {
+    throw new DefinitionError(`two workflows are named '${one.name}': ${one.place} and ${other.place}`, {
+      hint: 'give one of them another name',
+    });
+  }
+}
+
 /** The workflows of a program, by name. */
 export class Registry {
   readonly workflows = new Map<string, AnyWorkflow>();
 
   add(added: AnyWorkflow): void {
     const known = this.workflows.get(added.name);
-    if (known !== undefined && known.place !== added.place) {
-      throw new DefinitionError(`two workflows are named '${added.name}': ${known.place} and ${added.place}`, {
-        hint: 'give one of them another name',
-      });
+    if (known !== undefined) {
+      refuseTwo(known, added);
     }
     // The same place again is a module that was loaded anew; with another definition it is a call in a loop.
     if (known !== undefined && JSON.stringify(known.definition) !== JSON.stringify(added.definition)) {
@@ -222,7 +232,12 @@ export function workflow<Params extends object = Record<string, never>, Result =
   handler: Handler<Params, Result>,
 ): Workflow<Params, Result> {
   const place = placeOfCaller();
-  const name: unknown = options?.name;
+  if (typeof options !== 'object' || options === null || options.name === undefined) {
+    throw new DefinitionError(`${place}: the workflow has no name`, {
+      hint: "workflow({name: 'send-invoice'}, async (params, ctx) => { ... })",
+    });
+  }
+  const name: unknown = options.name;
   if (typeof name !== 'string' || !NAME.test(name)) {
     throw new DefinitionError(`${place}: ${JSON.stringify(name)} is no name of a workflow`, {
       hint: 'use 1 to 64 of a-z, 0-9, _ and -, and begin with a letter or digit',
@@ -248,6 +263,22 @@ function refuseUnknown(place: string, what: string, given: object, known: readon
 function makeDefinition(options: WorkflowOptions<unknown>, place: string): Record<string, unknown> {
   const step: Record<string, unknown> = { handler: options.name };
   refuseUnknown(place, 'workflow()', options, [...OPTIONS, 'register']);
+  const retry: unknown = options.retry ?? {};
+  if (typeof retry !== 'object' || Array.isArray(retry)) {
+    throw new DefinitionError(`${place}: retry ${JSON.stringify(retry)} is no object`, {
+      hint: "write retry: { attempts: 5, backoff: '10s' }",
+    });
+  }
+  if (options.group !== undefined && typeof options.group !== 'string') {
+    throw new DefinitionError(`${place}: group ${JSON.stringify(options.group)} is no text`, {
+      hint: "write group: 'gpu'",
+    });
+  }
+  if (options.parse !== undefined && typeof options.parse !== 'function') {
+    throw new DefinitionError(`${place}: parse of '${options.name}' is no function`, {
+      hint: 'give a function that returns the params or throws, for example the parse of a zod schema',
+    });
+  }
   refuseUnknown(place, 'retry', options.retry ?? {}, RETRY_OPTIONS);
   const secrets: unknown = options.secrets ?? [];
   if (!Array.isArray(secrets) || !secrets.every((name) => typeof name === 'string' && SECRET.test(name))) {

@@ -73,6 +73,47 @@ const pays = workflow(
   },
 );
 
+const prints = workflow({ name: 'prints', register, secrets: ['stripe-key'] }, async (_params, ctx) => {
+  console.log('to stdout', { order: 42 });
+  console.error('to stderr');
+  console.info('info');
+  await sleep(1);
+  console.warn('warned');
+  ctx.log('logged');
+  process.stdout.write('begun');
+  process.stderr.write('between\n');
+  process.stdout.write(', ended\nno line end');
+  process.stdout.write(Buffer.from('é').subarray(0, 1));
+  process.stdout.write(Buffer.from('é').subarray(1));
+  await Promise.all([Promise.resolve().then(() => console.debug('in a promise'))]);
+  await new Promise<void>((resolve) => setTimeout(() => resolve(console.log('in a timer')), 1));
+  console.error(`key ${ctx.secrets['stripe-key']}`);
+  process.stdout.write('7a0a', 'hex');
+});
+const printsSideBySide = workflow({ name: 'prints-side-by-side', register }, async (params: { name: string }) => {
+  for (let number = 0; number < 20; number++) {
+    process.stdout.write(`${params.name} `);
+    await sleep(0);
+    console.log(number);
+    console.warn(params.name);
+  }
+});
+const late = workflow({ name: 'late', register }, async () => {
+  lingering = gate.then(() => console.log('after the end'));
+  console.log('in time');
+});
+let gate: Promise<void>;
+let lingering: Promise<void>;
+const listens = workflow({ name: 'listens', register }, async (_params, ctx) => {
+  const ended = new Promise<void>((resolve) => {
+    ctx.signal.addEventListener('abort', () => resolve(console.log('told to end')));
+  });
+  console.log('began');
+  listening.push(ctx.executionId);
+  await ended;
+});
+const listening: string[] = [];
+
 /** Runs the calls to their end in a worker, whose stop writes the last lines; returns their ids. */
 async function run(test: TestContext, store: Store, ...calls: [AnyWorkflow, object?][]): Promise<string[]> {
   const worker = await makeWorker(test, { workflows: new Set(calls.map(([workflow]) => workflow)), store });
@@ -93,6 +134,13 @@ function lines(store: Store, id: string | undefined, ...options: string[]): stri
   return execFileSync(process.execPath, words, { encoding: 'utf8' }).split('\n').slice(0, -1);
 }
 
+/** Each line behind the name of its stream. */
+function streams(store: Store, id: string | undefined): string[] {
+  const words = [WEIR, 'logs', id ?? '', '--store', store.url];
+  const shown = execFileSync(process.execPath, words, { encoding: 'utf8' }).split('\n');
+  return shown.flatMap((line) => /^\S+ +(stdout|stderr|log) +(.*)$/.exec(line)?.slice(1).join(' ') ?? []);
+}
+
 for (const [name, make] of [
   ['SQLite', makeStore],
   ['PostgreSQL', makePostgres],
@@ -104,6 +152,58 @@ for (const [name, make] of [
     assert.deepEqual(lines(store, id), [...expected, 'a value that has no text']);
     kept.pop()?.log('after the end'); // does nothing
     assert.equal(lines(store, id).length, 6);
+  });
+
+  test(`${name}: lines of the console have their stream`, async (t) => {
+    const store = await make(t);
+    process.env.WEIR_SECRET_STRIPE_KEY = 'hunter22';
+    cleanUp(t, () => delete process.env.WEIR_SECRET_STRIPE_KEY);
+    const writes = [process.stdout.write, process.stderr.write];
+    const [id] = await run(t, store, [prints]);
+    assert.deepEqual([process.stdout.write, process.stderr.write], writes);
+    assert.deepEqual(streams(store, id), [
+      'stdout to stdout { order: 42 }',
+      'stderr to stderr',
+      'stdout info',
+      'stderr warned',
+      'log logged',
+      'stderr between',
+      'stdout begun, ended',
+      'stdout no line endéin a promise',
+      'stdout in a timer',
+      'stderr key ***',
+      'stdout z',
+    ]);
+  });
+
+  test(`${name}: functions side by side do not mix what they print`, async (t) => {
+    const store = await make(t);
+    const ids = await run(t, store, [printsSideBySide, { name: 'a' }], [printsSideBySide, { name: 'b' }]);
+    for (const [at, id] of ids.entries()) {
+      const own = 'ab'[at];
+      const expected = [...Array(20).keys()].flatMap((number) => [`stdout ${own} ${number}`, `stderr ${own}`]);
+      assert.deepEqual(streams(store, id), expected);
+    }
+  });
+
+  test(`${name}: what a listener of the signal prints is in the log, and nothing after the end`, async (t) => {
+    const store = await make(t);
+    let open: () => void = () => undefined;
+    gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    const worker = await makeWorker(t, { workflows: [late, listens], store });
+    const first = await late.enqueue({ workspace: 'acme', store });
+    await store.wait(first, { timeout: 30 });
+    const second = await listens.enqueue({ workspace: 'acme', store });
+    await waitUntil(() => listening.includes(second), 'the beginning');
+    await store.cancel(second);
+    await store.wait(second, { timeout: 30 });
+    open();
+    await lingering;
+    await worker.stop();
+    assert.deepEqual(streams(store, first), ['stdout in time']);
+    assert.deepEqual(streams(store, second), ['stdout began', 'stdout told to end']);
   });
 
   test(`${name}: each attempt has its own log, with the stack of its error`, async (t) => {
@@ -188,4 +288,21 @@ test('runInline() collects the lines and reads secrets from the environment', as
   const reads = workflow({ name: 'reads', register, secrets: ['stripe-key'] }, (_params, ctx) => ctx.secrets['stripe-key']);
   const [read] = await runInline(() => reads.enqueue({ workspace: 'acme' }));
   assert.equal(read?.result, 'of the test');
+});
+
+test('a line that is too long is left out as a whole', () => {
+  // A module of the package that it does not export.
+  const { AttemptLog, LINE_CHARACTERS_MAX, NOTE, STREAM_STDERR, STREAM_STDOUT } = require(
+    join(dirname(WEIR), '../dist/attempt_log.js'),
+  );
+  const taken: string[] = [];
+  const log = new AttemptLog((text: string, stream: number) => taken.push(`${stream} ${text}`));
+  for (const text of ['x'.repeat(LINE_CHARACTERS_MAX), 'x', 'x\nnext ', 'one\n', 'y'.repeat(LINE_CHARACTERS_MAX + 1)]) {
+    log.write(STREAM_STDOUT, text, 'utf8');
+  }
+  log.write(STREAM_STDERR, 'its own\n', undefined);
+  log.write(STREAM_STDERR, 5, undefined); // the original write() throws
+  log.close();
+  log.write(STREAM_STDOUT, 'late\n', undefined);
+  assert.deepEqual(taken, [`1 ${NOTE}`, '1 next one\n', '2 its own\n', `1 ${NOTE}`]);
 });

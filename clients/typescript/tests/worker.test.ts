@@ -271,7 +271,7 @@ test('a set of a workflow that the store does not know is published once', async
     { workspace: 'acme', params: { order: 2 } },
   ]);
   assert.equal(ids.length, 2);
-  assert.deepEqual(await echo.publish(store), { version: 1, isNew: false });
+  assert.deepEqual(await echo.publish(store), { version: 1, isNew: false, earlierVersion: 0 });
 });
 
 test('runAt and delay let an execution wait', async (t) => {
@@ -422,4 +422,55 @@ test('a result after the attempt was over is dropped, and the worker reports it'
   openGate();
   await waitUntil(() => warnings.some((message) => message.includes('not recorded')));
   assert.equal((await store.show(id)).status, 'CANCELLED');
+});
+
+// --- mistakes that are found at the start ---
+
+function made(name: string, options: object = {}) {
+  return workflow({ name, register: new Registry(), ...options }, async () => null);
+}
+
+const PLACE = String.raw`worker\.test\.js:\d+: `;
+
+test('a changed definition is logged with file and line, and one that goes back is a warning', async (t) => {
+  const store = await makeStore(t);
+  const lines: string[] = [];
+  const note = (level: string) => (message: string) => lines.push(`${level} ${message}`);
+  const logger = { debug: note('debug'), info: note('info'), warn: note('warn'), error: note('error') };
+  for (const timeout of ['1s', '1s', '2s', '1s']) {
+    const worker = await makeWorker(t, { workflows: [made('contested', { timeout })], store, logger });
+    await worker.stop();
+  }
+  const [changed, back, ...rest] = lines.filter((line) => line.includes('version'));
+  assert.match(changed ?? '', new RegExp(`^info .*${PLACE}contested has the new version 2, because`));
+  assert.match(back ?? '', new RegExp(`^warn .*${PLACE}contested has the new version 3, which is version 1 again`));
+  assert.deepEqual(rest, []);
+});
+
+test('a worker of another group names what it does not run', async (t) => {
+  const store = await makeStore(t);
+  const warnings: string[] = [];
+  const logger = { ...silent, warn: (message: string) => warnings.push(message) };
+  await makeWorker(t, { workflows: [made('any'), made('draws', { group: 'gpu' })], store, logger });
+  assert.equal(warnings.length, 1);
+  assert.match(warnings[0] ?? '', new RegExp(`${PLACE}draws is of the group gpu.*start one with --group gpu`));
+});
+
+test('a definition that the store refuses is named with file and line', async (t) => {
+  const store = await makeStore(t);
+  const tries = made('tries', { retry: { attempts: 'five' } });
+  await assert.rejects(makeWorker(t, { workflows: [tries], store }), /worker\.test\.js:\d+.*attempts/);
+});
+
+test('a worker names the functions of the program that it does not run', async (t) => {
+  const store = await makeStore(t);
+  const lines: string[] = [];
+  const logger = { ...silent, info: (message: string) => lines.push(message) };
+  await makeWorker(t, { workflows: new Worker({ store }).workflows.slice(1), store, logger });
+  const [line, ...rest] = lines.filter((one) => one.includes('no handler'));
+  assert.match(line ?? '', /no handler for echo \(.*worker\.test\.js:\d+\): another one must run/);
+  assert.deepEqual(rest, []);
+  lines.length = 0;
+  await makeWorker(t, { store, logger });
+  assert.deepEqual(lines.filter((one) => one.includes('no handler')), []);
 });

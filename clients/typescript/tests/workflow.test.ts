@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DefinitionError, Registry, type RetryPolicy, workflow } from 'weir';
+import { DefinitionError, ParamsError, Registry, type RetryPolicy, Worker, workflow } from 'weir';
 
 const HERE = /workflow\.test\.[jt]s:\d+/;
 
@@ -16,7 +16,7 @@ function refused(text: RegExp) {
 }
 
 test('a name that the store would refuse is refused with its place', () => {
-  for (const name of ['Send Invoice', '', '-x', 'x'.repeat(65), undefined as never]) {
+  for (const name of ['Send Invoice', '', '-x', 'x'.repeat(65), 5 as never]) {
     assert.throws(() => workflow({ name }, async () => null), refused(/is no name of a workflow/));
   }
 });
@@ -86,4 +86,46 @@ test('the definition is the same text as that of other languages', () => {
     steps: { run: { handler: 'all', retry: { attempts: 5, backoff: '90000ms', max: '3600000ms' }, timeout: '500ms' } },
     executor_group: 'gpu',
   });
+});
+
+test('a workflow without a name is refused with its place', () => {
+  const send = async () => 1;
+  for (const options of [undefined, null, {}, send, 'send'] as never[]) {
+    assert.throws(() => workflow(options, send), refused(/the workflow has no name/));
+  }
+});
+
+test('options of wrong types are refused with their place', () => {
+  const register = new Registry();
+  for (const [options, text] of [
+    [{ retry: 5 }, /retry 5 is no object/],
+    [{ retry: [3] }, /retry \[3\] is no object/],
+    [{ group: 5 }, /group 5 is no text/],
+    [{ parse: {} }, /parse of 'wrong' is no function/],
+  ] as const) {
+    assert.throws(() => workflow({ name: 'wrong', register, ...options } as never, async () => 1), refused(text));
+  }
+});
+
+test('a worker refuses two functions with one name', () => {
+  const one = workflow({ name: 'renamed', register: new Registry() }, async () => 1);
+  const other = workflow({ name: 'renamed', register: new Registry() }, async () => 2);
+  assert.throws(() => new Worker({ workflows: [one, other] }), refused(/two workflows are named 'renamed'/));
+});
+
+test('params of wrong types are refused with the place of the workflow', () => {
+  const made = workflow({ name: 'strict', register: new Registry() }, async () => 1);
+  for (const params of [5, [1], 'text', { amount: 1n }]) {
+    assert.throws(
+      () => made.check(params),
+      (problem: unknown) =>
+        problem instanceof ParamsError && /^strict: /.test(problem.message) && HERE.test(problem.message),
+    );
+  }
+});
+
+test('a worker of another group than all workflows is refused', () => {
+  const draws = workflow({ name: 'draws', group: 'gpu', register: new Registry() }, async () => 1);
+  assert.throws(() => new Worker({ workflows: [draws] }), refused(/no workflow is: draws at .* is of the group gpu/));
+  assert.ok(new Worker({ workflows: [draws], group: 'gpu' }));
 });

@@ -4,8 +4,9 @@
    `logging.Logger.callHandlers`. Each of them does the work of the original, too.
 2. The context variable `_current` has the log of the function that runs. Tasks and `asyncio.to_thread()` inherit it; other
    threads do not.
-3. A log passes whole lines to weir, which hides the secrets in them. A partial line waits for its end, one for each
-   stream and thread, because print() writes the end of a line apart.
+3. A log passes whole lines with their stream to weir, which hides the secrets in them. A partial line waits for its end,
+   one for each stream and thread, because print() writes the end of a line apart.
+4. Records of logging have the stream stderr, where the module logging writes them without a configuration.
 
 Nothing here may fail or slow down a function. A child of fork() has no log, because its attempt belongs to the parent.
 """
@@ -23,7 +24,9 @@ from typing import Any
 #: Of the partial lines of a call. A part of a longer line could end within a secret, which weir could then not hide.
 LINE_CHARACTERS_MAX = 256 * 1024
 NOTE = '(weir left out a line that is too long for the log)\n'
-_Source = tuple[str, int]  # the stream, and the thread that writes to it
+_Source = tuple[int, int]  # the stream, and the thread that writes to it
+#: enum weir_stream of weir/handler.h
+LOG, STDOUT, STDERR = range(3)
 _FORMAT = logging.Formatter('%(levelname)s %(name)s: %(message)s')
 
 
@@ -38,7 +41,7 @@ class AttemptLog:
         self._lock = threading.RLock()
         self._forks = _forks
 
-    def write(self, stream: str, text: str) -> None:
+    def write(self, stream: int, text: str) -> None:
         """Passes the whole lines on, and keeps the rest."""
         if self._forks != _forks:
             return
@@ -47,24 +50,24 @@ class AttemptLog:
                 source = (stream, threading.get_ident())
                 lines, end, rest = text.rpartition('\n')
                 if end:
-                    self._pass(self._end_line(source, lines + end))
+                    self._pass(stream, self._end_line(source, lines + end))
                 if rest:
                     self._keep(source, rest)
         except Exception:
             return
 
-    def add(self, text: str) -> None:
+    def add(self, text: str, stream: int = LOG) -> None:
         """Adds one or more whole lines."""
         if self._forks == _forks:
             with contextlib.suppress(Exception), self._lock:
-                self._pass(text or '\n')
+                self._pass(stream, text or '\n')
 
     def close(self) -> None:
         if self._forks != _forks:
             return
         with contextlib.suppress(Exception), self._lock:
             for source in [*self._partial, *self._too_long]:
-                self._pass(self._end_line(source, ''))
+                self._pass(source[0], self._end_line(source, ''))
         self._call = None
 
     def _end_line(self, source: _Source, text: str) -> str:
@@ -84,9 +87,9 @@ class AttemptLog:
         else:
             self._partial[source] = kept
 
-    def _pass(self, text: str) -> None:
+    def _pass(self, stream: int, text: str) -> None:
         if self._call is not None and text:
-            self._call.log(text.encode('utf-8', 'backslashreplace'))
+            self._call.log(text.encode('utf-8', 'backslashreplace'), stream)
 
 
 _current: contextvars.ContextVar[AttemptLog | None] = contextvars.ContextVar('weir_attempt_log', default=None)
@@ -107,13 +110,13 @@ def begin(call: Any) -> AttemptLog:
 class _Stream:
     """Has the attributes of the original, and copies what is written to the current log."""
 
-    def __init__(self, name: str, original: Any) -> None:
-        self.__dict__.update(_name=name, _original=original)
+    def __init__(self, number: int, original: Any) -> None:
+        self.__dict__.update(_number=number, _original=original)
 
     def write(self, text: Any) -> Any:
         log = _current.get()
         if log is not None and isinstance(text, str):
-            log.write(self._name, text)
+            log.write(self._number, text)
         return self._original.write(text)
 
     def writelines(self, lines: Any) -> None:
@@ -141,7 +144,7 @@ def _log_record(self: logging.Logger, record: logging.LogRecord) -> None:
         _call_handlers(self, record)
     finally:
         _current.reset(token)
-        log.add(_text_of(record))
+        log.add(_text_of(record), STDERR)
 
 
 def _text_of(record: logging.LogRecord) -> str:
@@ -156,10 +159,10 @@ def attach() -> None:
     global _users, _call_handlers
     with _lock:
         _users += 1
-        for name in ('stdout', 'stderr'):
+        for name, number in (('stdout', STDOUT), ('stderr', STDERR)):
             stream = getattr(sys, name)
             if stream is not None and not isinstance(stream, _Stream):
-                _streams[name] = _Stream(name, stream)
+                _streams[name] = _Stream(number, stream)
                 setattr(sys, name, _streams[name])
         if logging.Logger.callHandlers is not _log_record:
             _call_handlers = logging.Logger.callHandlers

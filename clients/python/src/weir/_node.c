@@ -87,16 +87,17 @@ static PyObject *call_secret(struct call *self, PyObject *args)
 }
 
 /* Adds bytes to the log of the attempt; after the end of the call it does nothing. The interpreter stays locked, because
- * another thread must not answer meanwhile; weir_call_log() never waits. */
+ * another thread must not answer meanwhile; weir_call_output() never waits. */
 static PyObject *call_log(struct call *self, PyObject *args)
 {
     const char *text;
     Py_ssize_t length;
-    if (!PyArg_ParseTuple(args, "y#:log", &text, &length)) {
+    int stream = WEIR_STREAM_LOG;
+    if (!PyArg_ParseTuple(args, "y#|i:log", &text, &length, &stream)) {
         return NULL;
     }
     if (self->call != NULL) {
-        weir_call_log(self->call, text, (size_t)length);
+        weir_call_output(self->call, (enum weir_stream)stream, text, (size_t)length);
     }
     Py_RETURN_NONE;
 }

@@ -247,7 +247,8 @@ static PyObject *store_publish(struct store *self, PyObject *args)
     }
     enum weir_status status;
     CALL_STORE(self, status, weir_publish_workflow(weir, text, (size_t)length, source, &published, &error));
-    return status == WEIR_OK ? Py_BuildValue("iO", published.version, published.unchanged ? Py_True : Py_False)
+    return status == WEIR_OK ? Py_BuildValue("iOi", published.version, published.unchanged ? Py_True : Py_False,
+                                             published.earlier_version)
                              : raise_error(status, &error);
 }
 

@@ -102,6 +102,7 @@ class Workflow(Generic[Result]):
         self.name = name
         self.definition = definition
         self.secrets: list[str] = definition['steps'][_STEP].get('secrets', [])
+        self.group: str | None = definition.get('executor_group')
         self.is_async = inspect.iscoroutinefunction(function)
         self.place = _place_of(function)
         self.__doc__ = function.__doc__
@@ -120,6 +121,24 @@ class Workflow(Generic[Result]):
 
     def __repr__(self) -> str:
         return f'<weir workflow {self.name} at {self.place}>'
+
+    def check_types(self) -> None:
+        """Raises DefinitionError for a parameter whose type no params of JSON have, or whose default has another type."""
+        for name, wanted in self._types.items():
+            parameter = self.params.parameters.get(name)
+            if parameter is None or parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                continue
+            if not _json_has(wanted):
+                raise DefinitionError(
+                    f'{self.place}: the parameter {name!r} of {self.name} is a {_spell(wanted)}, which JSON does not have',
+                    'params are JSON: take text, a number, a list or a dict, and make the object in the function',
+                )
+            default = parameter.default
+            if default is not parameter.empty and default is not None and not _fits(default, wanted):
+                raise DefinitionError(
+                    f'{self.place}: the default {default!r} of the parameter {name!r} is no {_spell(wanted)}',
+                    'give a default of that type',
+                )
 
     # --- enqueue ---
 
@@ -198,8 +217,23 @@ class Workflow(Generic[Result]):
         )
 
     def publish(self, store: Store | None = None) -> int:
-        """Makes the definition known to the store; returns its version."""
-        return (store or default_store()).publish(json.dumps(self.definition), self.place)
+        """Makes the definition known to the store; returns its version. The log has a line when that is new."""
+        version, is_unchanged, earlier = (store or default_store())._publish(json.dumps(self.definition), self.place)
+        if is_unchanged or version == 1:
+            return version
+        if earlier == 0:
+            log.info('%s: %s has the new version %d, because its definition changed', self.place, self.name, version)
+        else:
+            log.warning(
+                '%s: %s has the new version %d, which is version %d again: if this is no return to an earlier release, '
+                'another program publishes a different definition of %s (give one of them another name)',
+                self.place,
+                self.name,
+                version,
+                earlier,
+                self.name,
+            )
+        return version
 
     # --- run ---
 
@@ -289,13 +323,23 @@ class Registry:
 
     def add(self, workflow: Workflow[Any]) -> None:
         other = self.workflows.get(workflow.name)
-        # The same place again is a reloaded module.
-        if other is not None and other.place != workflow.place:
+        if other is not None:
+            refuse_two(other, workflow)
+        # The same place again is a reloaded module; with another definition it is a loop.
+        if other is not None and other.definition != workflow.definition:
             raise DefinitionError(
-                f'two workflows are named {workflow.name!r}: {other.place} and {workflow.place}',
-                'give one of them another name',
+                f'{workflow.place}: the workflow {workflow.name!r} was made twice, with different options',
+                'decorate one function once for each name',
             )
         self.workflows[workflow.name] = workflow
+
+
+def refuse_two(one: Workflow[Any], other: Workflow[Any]) -> None:
+    """Raises DefinitionError when two functions have one name."""
+    if one.name == other.name and one.place != other.place:
+        raise DefinitionError(
+            f'two workflows are named {one.name!r}: {one.place} and {other.place}', 'give one of them another name'
+        )
 
 
 registry = Registry()
@@ -323,7 +367,7 @@ def default_store() -> Store:
 
 
 def workflow(
-    name: str,
+    name: str | None = None,
     *,
     retry: Mapping[str, Any] | None = None,
     timeout: Duration | None = None,
@@ -338,21 +382,30 @@ def workflow(
     """
 
     if callable(name):  # @workflow without arguments gives the function itself
-        raise DefinitionError(f'{_place_of(name)}: the workflow has no name', "write @weir.workflow(name='send-invoice')")
+        raise _nameless(_place_of(name))
 
     def decorate(function: Callable[..., Result]) -> Workflow[Result]:
         place = _place_of(function)
+        if name is None:
+            raise _nameless(place)
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise DefinitionError(
                 f'{place}: {name!r} is no name of a workflow',
                 'use 1 to 64 of a-z, 0-9, _ and -, and begin with a letter or digit',
             )
+        if isinstance(function, type) or not callable(function):
+            raise DefinitionError(f'{place}: the workflow {name!r} is no function', 'decorate a function')
         _check_parameters(function, place)
         made = Workflow(function, name, _definition(place, name, retry, timeout, group, secrets))
-        (register or registry).add(made)
+        made.check_types()
+        (registry if register is None else register).add(made)
         return made
 
     return decorate
+
+
+def _nameless(place: str) -> DefinitionError:
+    return DefinitionError(f'{place}: the workflow has no name', "write @weir.workflow(name='send-invoice')")
 
 
 def _definition(
@@ -371,6 +424,10 @@ def _definition(
         )
     if secrets:
         step['secrets'] = list(secrets)
+    if retry is not None and not isinstance(retry, Mapping):
+        raise DefinitionError(f'{place}: retry={retry!r} is no mapping', "write retry={'attempts': 5, 'backoff': '10s'}")
+    if group is not None and not isinstance(group, str):
+        raise DefinitionError(f'{place}: group={group!r} is no text', "write group='gpu'")
     unknown = set(retry or ()) - {'attempts', 'backoff', 'factor', 'max', 'not_on'}
     if unknown:
         raise DefinitionError(
@@ -404,8 +461,14 @@ def _check_parameters(function: Callable[..., Any], place: str) -> None:
 
 
 def _place_of(function: Callable[..., Any]) -> str:
+    """File and line; of what has none, for example a class, those of the decorator."""
     code = getattr(inspect.unwrap(function), '__code__', None)
-    return f'{code.co_filename}:{code.co_firstlineno}' if code else repr(function)
+    if code:
+        return f'{code.co_filename}:{code.co_firstlineno}'
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return f'{frame.f_code.co_filename}:{frame.f_lineno}'
 
 
 def _code_of(problem: BaseException) -> str:
@@ -459,6 +522,22 @@ def _fits(value: Any, wanted: Any) -> bool:
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return not isinstance(kind, type) or kind not in _JSON_TYPES or isinstance(value, kind)
+
+
+def _json_has(wanted: Any) -> bool:
+    """False for a class of which no value of JSON can be an instance. What is no class is left to the function."""
+    origin = typing.get_origin(wanted)
+    if origin in _UNIONS:
+        return any(_json_has(part) for part in typing.get_args(wanted) if part is not type(None))
+    kind = origin or wanted
+    if kind is Any or not isinstance(kind, type) or getattr(kind, '_is_protocol', False):
+        return True
+    if any(known in kind.__mro__ for known in _JSON_TYPES):
+        return True
+    try:
+        return any(issubclass(known, kind) for known in _JSON_TYPES)
+    except TypeError:  # a class that cannot be asked
+        return True
 
 
 def _spell(wanted: Any) -> str:

@@ -298,7 +298,11 @@ class Store:
 
     def publish(self, definition: str, source: str = 'workflow') -> int:
         """Publishes a definition (YAML or JSON text) and returns its version; an unchanged one makes no new version."""
-        return self.native().publish(definition, source)[0]
+        return self._publish(definition, source)[0]
+
+    def _publish(self, definition: str, source: str) -> tuple[int, bool, int]:
+        """The version, whether it was there already, and the older version with the text of a new one, or 0."""
+        return self.native().publish(definition, source)
 
     def set_workspace(self, name: str, *, plan: str | None = None, max_concurrent: int | None = 0) -> None:
         """Makes or changes a workspace. `max_concurrent`: its own limit; 0 = as it is, None = that of the plan."""

@@ -50,7 +50,7 @@ class _Call:
         self.workspace = run.workspace
         self._lines = run.log
 
-    def log(self, text: bytes) -> None:
+    def log(self, text: bytes, stream: int = 0) -> None:
         self._lines.extend(text.decode().splitlines())
 
     @staticmethod

@@ -15,12 +15,15 @@ from typing import Any
 
 from weir import _log, _weir
 from weir._time import Duration, microseconds
-from weir._workflow import Workflow, default_store, registry
+from weir._workflow import Workflow, default_store, refuse_two, registry
 from weir.errors import DefinitionError, StoreUnavailable, TimedOut
 from weir.store import Store
 
 log = logging.getLogger('weir')
 THREADS_MOST = 16
+DEFAULT_GROUP = 'default'
+#: Workflows in one line of the log.
+NAMED_MOST = 10
 CHECK_MS = 500
 SUPERVISOR = 'WEIR_WORKER_SUPERVISOR'
 
@@ -52,6 +55,12 @@ class Worker:
             raise DefinitionError(
                 'there is no workflow: nothing could be run', 'decorate a function with @weir.workflow(name=...)'
             )
+        for number, workflow in enumerate(self.workflows):
+            for other in self.workflows[:number]:
+                refuse_two(other, workflow)
+        self._of_other_groups = _of_other_groups(self.workflows, group)
+        #: Of this program, but not of this worker.
+        self._left_out = [one for one in registry.workflows.values() if all(one.name != own.name for own in self.workflows)]
         if not 0 <= threads <= THREADS_MOST:
             raise ValueError(f'threads={threads}: a worker has at most {THREADS_MOST}; start more processes for more')
         self.name, self.group, self.threads, self.max_running = name, group, threads, max_running
@@ -103,6 +112,22 @@ class Worker:
         self.has_started = True
         atexit.register(self.stop)
         log.info('the worker runs %s', ', '.join(workflow.name for workflow in self.workflows))
+        self._log_what_it_does_not_run()
+
+    def _log_what_it_does_not_run(self) -> None:
+        if self._left_out:
+            places = [f'{workflow.name} ({workflow.place})' for workflow in self._left_out[:NAMED_MOST]]
+            more = ' ...' if len(self._left_out) > NAMED_MOST else ''
+            log.info('this worker has no handler for %s%s: another one must run them', ', '.join(places), more)
+        for workflow in self._of_other_groups:
+            log.warning(
+                '%s: %s is of the group %s, and this worker is of the group %s: start one with --group %s',
+                workflow.place,
+                workflow.name,
+                workflow.group,
+                self.group or DEFAULT_GROUP,
+                workflow.group,
+            )
 
     def stop(self, grace: Duration | None = None) -> bool:
         """Takes nothing more and awaits what runs; what is left after `grace` is cancelled and given back. False when
@@ -217,6 +242,18 @@ class Worker:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
+
+
+def _of_other_groups(workflows: list[Workflow[Any]], group: str | None) -> list[Workflow[Any]]:
+    """Those that a worker of the group does not run, unless an enqueue names its group. It needs one that it runs."""
+    others = [one for one in workflows if one.group not in (None, group or DEFAULT_GROUP)]
+    if len(others) == len(workflows):
+        raise DefinitionError(
+            f'this worker is of the group {group or DEFAULT_GROUP}, and no workflow is: '
+            + ', '.join(f'{one.name} at {one.place} is of the group {one.group}' for one in others[:3]),
+            f'start it with --group {others[0].group}, or Worker(group={others[0].group!r})',
+        )
+    return others
 
 
 def _surrounded_async(workflow: Workflow[Any], around: Callable[[], None]) -> Callable[[Any], Any]:
