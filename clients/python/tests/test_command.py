@@ -1,5 +1,6 @@
 """The command `weir`: workers as processes, and the program that comes with the package."""
 
+import argparse
 import os
 import pathlib
 import signal
@@ -11,6 +12,7 @@ import time
 import pytest
 
 import weir
+from weir import _command
 
 WEIR = str(pathlib.Path(sys.executable).with_name('weir'))
 
@@ -157,3 +159,22 @@ def test_a_changed_module_is_loaded_again(folder, store, run):
             break
     assert second < 0
     assert first > 0
+
+
+@pytest.mark.parametrize(
+    ('problem', 'code'),
+    [
+        (weir.StoreUnavailable('the server is away'), 1),
+        (weir.CommitUnknown('no answer to the commit'), 1),
+        (weir.DefinitionError('tasks.py:1: no name'), 2),
+        (ValueError('no duration'), 2),
+    ],
+)
+def test_a_store_that_went_away_at_the_start_is_no_mistake(problem, code):
+    """A supervisor starts such a process again, and ends with one that exits with 2."""
+
+    def make():
+        raise problem
+
+    options = argparse.Namespace(processes=1, reload=False)
+    assert _command.run(options, False, make, []) == code

@@ -1,5 +1,6 @@
 """What a function or its process may do wrong: nothing is lost, nothing runs twice at once, and the worker goes on."""
 
+import contextlib
 import os
 import signal
 import time
@@ -307,21 +308,50 @@ def test_a_server_that_forks_after_import_enqueues_and_runs(tmp_path, postgres_u
 # --- the store is away ---
 
 
-def test_a_store_that_is_away_beyond_the_lease_loses_nothing(tmp_path, postgres_server, postgres_url):
-    scene = Scene(tmp_path, postgres_url)
+@contextlib.contextmanager
+def stopped_server(scene, server):
+    server.stop()
+    try:
+        yield
+    finally:
+        server.start()
+
+
+@contextlib.contextmanager
+def locked_file(scene, unused):
+    """Another program holds the lock for writing."""
+    path = scene.url.split(':', 1)[1]
+    program = f"""
+import sqlite3, pathlib, signal
+connection = sqlite3.connect({path!r}, timeout=30, isolation_level=None)
+connection.execute('BEGIN IMMEDIATE')
+pathlib.Path('locked').touch()
+signal.pause()
+"""
+    holder = scene.program(program)
+    wait_until((scene.folder / 'locked').exists, 'the lock')
+    try:
+        yield
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+@pytest.mark.parametrize(('kind', 'away'), [('sqlite', locked_file), ('postgres', stopped_server)])
+def test_a_store_that_is_away_beyond_the_lease_loses_nothing(tmp_path, request, kind, away):
+    on_server = kind == 'postgres'
+    server = request.getfixturevalue('postgres_server') if on_server else None
+    scene = Scene(tmp_path, request.getfixturevalue('postgres_url') if on_server else f'sqlite:{tmp_path}/weir.db')
     try:
         worker = scene.worker('--processes', '2')
         ids = [scene.enqueue('waits'), scene.enqueue('waits-async')]
         scene.wait_for_begins(2)
-        postgres_server.stop()
-        try:
+        with away(scene, server):
             with pytest.raises(weir.StoreUnavailable):
-                weir.Store(postgres_url, deadline='1s').enqueue('acme', 'pid')
+                weir.Store(scene.url, deadline='1s').enqueue('acme', 'pid')
             time.sleep(AWAY_SECONDS)
             scene.go()
             wait_until(lambda: len(scene.journal('end')) >= 2)
-        finally:
-            postgres_server.start()
         assert all(scene.store.result(id, 60) for id in ids)
         ends = {(line['execution'], line['fence']) for line in scene.journal('end')}
         assert len(ends) == len(scene.journal('end')), 'two functions ended under one fence'

@@ -90,8 +90,8 @@ def run(options: argparse.Namespace, verbose: bool, make: Callable[[], Worker], 
         if made is not None and made.has_started:
             return _end_started(problem)
         _refuse(str(problem))
-        # A store that is away for a while is no mistake: a supervisor tries again.
-        return 1 if isinstance(problem, Error) and problem.kind is Kind.TRANSIENT else 2
+        # A store that is away for a while is no mistake, also when it went in the middle of a commit: a supervisor tries again.
+        return 1 if isinstance(problem, Error) and problem.kind in (Kind.TRANSIENT, Kind.UNKNOWN) else 2
 
 
 def _end_started(problem: Exception) -> int:
