@@ -259,3 +259,75 @@ def test_where_extensions_cannot_be_loaded_the_error_says_what_to_do(store, conn
         weir.add_functions_to_new_connections()
     with pytest.raises(weir.Misuse, match='locks of the file would be lost'):
         ship.enqueue('acme', order=1, using=connection)
+
+
+# --- several libraries in one process that use the file ---
+
+LOCKS = """
+    import ctypes, os, shutil, sqlite3, sys, weir
+    from weir import _sqlite, _weir
+    path, folder = sys.argv[1:]
+
+    def locks():
+        files = {{os.stat(path + end).st_ino for end in ('', '-shm') if os.path.exists(path + end)}}
+        found = [line.split() for line in open('/proc/locks')]
+        return {{(inode, *words[6:8]) for words in found if words[4] == str(os.getpid()) and words[1] == 'POSIX'
+                for inode in [int(words[5].split(':')[2])] if inode in files}}
+
+    store = weir.Store(path)
+    store.usage('acme')  # opens the file
+    before = locks()
+    {use}
+    store.usage('acme')
+    print(len(before), len(before - locks()))
+    """
+HOST = """
+    if not _sqlite.can_load_extensions():
+        weir.add_functions_to_new_connections()
+    connection = sqlite3.connect(path)
+    @weir.workflow(name='ship-on-sqlite')
+    def ship(order: int):
+        return order
+    ship.enqueue('acme', order=1, using=connection, store=store)
+    connection.commit()
+    connection.close()
+    """
+SECOND_LIBRARY = """
+    name = shutil.copy(os.path.join(os.path.dirname(_weir.__file__), 'libweir.so.0'), folder)
+    second, first = ctypes.CDLL(name), ctypes.CDLL(_weir.__file__)
+    address = lambda library: ctypes.cast(library.weir_open, ctypes.c_void_p).value
+    assert address(second) != address(first)
+    handle, error = ctypes.c_void_p(), ctypes.create_string_buffer(1 << 16)
+    assert second.weir_open(path.encode(), None, ctypes.byref(handle), error) == 0, error.raw[:200]
+    second.weir_close(handle)
+    """
+OTHER_COPY = """
+    import apsw
+    connection = apsw.Connection(path)
+    connection.execute('SELECT count(*) FROM workspaces').fetchall()
+    connection.close()
+    """
+
+
+def locks_lost(store, tmp_path, use):
+    """(locks that a process holds with an open store, how many of them it has lost after `use`)"""
+    program = textwrap.dedent(LOCKS).format(use=textwrap.dedent(use))
+    path = store.url.split(':', 1)[1]
+    done = subprocess.run([sys.executable, '-c', program, path, tmp_path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return tuple(map(int, done.stdout.split()))
+
+
+@pytest.mark.parametrize('use', [HOST, SECOND_LIBRARY, HOST + SECOND_LIBRARY], ids=['host', 'second library', 'both'])
+def test_the_host_s_sqlite_and_a_second_copy_of_the_library_keep_the_locks(store, tmp_path, use):
+    """They share the system's copy of SQLite, which knows all connections of the process."""
+    held, lost = locks_lost(store, tmp_path, use)
+    assert held > 0
+    assert lost == 0
+
+
+def test_another_copy_of_sqlite_loses_the_locks(store, tmp_path):
+    """The reason why weir refuses its connections while a store is open. It shows that the test above can fail."""
+    held, lost = locks_lost(store, tmp_path, OTHER_COPY)
+    assert held > 0
+    assert lost > 0

@@ -90,7 +90,7 @@ def run(options: argparse.Namespace, verbose: bool, make: Callable[[], Worker], 
         if made is not None and made.has_started:
             return _end_started(problem)
         _refuse(str(problem))
-        # A store that is away for a while is no mistake, also when it went in the middle of a commit: a supervisor tries again.
+        # A store that is away is no mistake, also when it went in the middle of a commit: a supervisor tries again.
         return 1 if isinstance(problem, Error) and problem.kind in (Kind.TRANSIENT, Kind.UNKNOWN) else 2
 
 
