@@ -141,6 +141,14 @@ async function worker(words: string[]): Promise<number> {
   return runWorker(apps, values, () => supervisor !== undefined && process.ppid !== Number(supervisor));
 }
 
+/**
+ * Of a worker that could not start. A store that is away for a while is no mistake, also when it went in the middle of a
+ * commit: a supervisor tries again.
+ */
+export function exitCodeOf(problem: unknown): number {
+  return problem instanceof WeirError && ['transient', 'unknown'].includes(problem.kind) ? 1 : EXIT_MISTAKE;
+}
+
 /** Runs in this process. */
 async function runWorker(apps: string[], values: Values, mustEnd: () => boolean): Promise<number> {
   let made: Worker;
@@ -161,9 +169,8 @@ async function runWorker(apps: string[], values: Values, mustEnd: () => boolean)
     await made.start();
   } catch (problem) {
     // Of a module that cannot be loaded the stack names file and line.
-    const code = refuse(problem instanceof WeirError ? problem.message : ((problem as Error)?.stack ?? String(problem)));
-    // A store that is away for a while is no mistake: a supervisor tries again.
-    return problem instanceof WeirError && problem.kind === 'transient' ? 1 : code;
+    refuse(problem instanceof WeirError ? problem.message : ((problem as Error)?.stack ?? String(problem)));
+    return exitCodeOf(problem);
   }
   try {
     return (await made.runStarted(mustEnd)) && strayErrors === 0 ? 0 : 1;

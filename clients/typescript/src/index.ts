@@ -13,8 +13,8 @@
  * `npx weir worker MODULE` runs the functions.
  */
 
-import { join } from 'node:path';
-import { FOLDER, native } from './native';
+import { native } from './native';
+import { extensionPath } from './sqlite';
 
 export {
   CommitUnknown,
@@ -33,6 +33,7 @@ export {
   WorkspaceNotFound,
 } from './errors';
 export { Cancelled, Fail, Outcome, Retry, type RetryOptions } from './outcome';
+export type { SqliteDatabase } from './sqlite';
 export {
   type CompleteOptions,
   configure,
@@ -67,5 +68,5 @@ export const version: string = native.version();
 
 /** Of the loadable extension `libweir_sqlite`, for loadExtension() of a library of SQLite. docs/sql.md has its functions. */
 export function sqliteExtensionPath(): string {
-  return join(FOLDER, 'libweir_sqlite.so');
+  return extensionPath();
 }

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EnqueueManyError, isFailure, Misuse, TimedOut, toError, WeirError } from './errors';
 import { dumpJson, dumpParams } from './json';
 import { call, native, type RequestArguments, type StoreHandle } from './native';
+import { noteStoreClosed, noteStoreOpened, refuseGiven } from './sqlite';
 import { type Duration, microseconds, moment } from './time';
 
 const DEFAULT_URL = 'sqlite:./weir.db';
@@ -104,6 +105,8 @@ export class Store {
   readonly #pending = new Set<Promise<unknown>>();
   #opened: Promise<StoreHandle> | undefined;
   #isWaiting = false;
+  /** Of SQLite, while it is open. */
+  #file: string | undefined;
 
   constructor(url?: string, options: StoreOptions = {}) {
     this.url = url || process.env.WEIR_STORE || DEFAULT_URL;
@@ -116,8 +119,13 @@ export class Store {
   }
 
   /** For the package's own use: the addon's handle. */
-  handle(): Promise<StoreHandle> {
-    this.#opened ??= this.#open();
+  async handle(): Promise<StoreHandle> {
+    if (this.#opened === undefined) {
+      if (!this.isPostgres) {
+        this.#file = noteStoreOpened(this.url);
+      }
+      this.#opened = this.#open();
+    }
     return this.#opened;
   }
 
@@ -131,6 +139,7 @@ export class Store {
     await Promise.allSettled(this.#pending);
     try {
       await call(native.closeStore(await opened));
+      this.#noteClosed();
     } catch (problem) {
       this.#opened ??= opened; // a worker still uses it
       throw problem;
@@ -138,7 +147,10 @@ export class Store {
   }
 
   /** Makes the store, or brings its schema up to this version; the number of applied migrations. */
-  migrate(): Promise<number> {
+  async migrate(): Promise<number> {
+    if (!this.isPostgres) {
+      refuseGiven(this.url);
+    }
     return call(native.migrate(this.url));
   }
 
@@ -308,8 +320,16 @@ export class Store {
       await call(native.openStore(store, this.url, this.#deadlineUs));
       return store;
     } catch (problem) {
+      this.#noteClosed();
       this.#opened = undefined; // the next call tries again
       throw problem;
+    }
+  }
+
+  #noteClosed(): void {
+    if (this.#file !== undefined) {
+      noteStoreClosed(this.#file);
+      this.#file = undefined;
     }
   }
 

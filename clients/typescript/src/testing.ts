@@ -63,7 +63,12 @@ class InlineContext implements Context {
   }
 }
 
-async function run(workflow: AnyWorkflow, given: WorkflowEnqueueOptions<object>, runs: Run[]): Promise<string> {
+/** Makes the run and begins the function; returns the id, and the end of the function. */
+function begin(
+  workflow: AnyWorkflow,
+  given: WorkflowEnqueueOptions<object>,
+  runs: Run[],
+): { id: string; end: Promise<void> } {
   const {
     params,
     using: _using,
@@ -75,7 +80,7 @@ async function run(workflow: AnyWorkflow, given: WorkflowEnqueueOptions<object>,
     (one) => options.key !== undefined && one.workspace === options.workspace && one.options.key === options.key,
   );
   if (known !== undefined) {
-    return known.id;
+    return { id: known.id, end: Promise.resolve() };
   }
   // As the store would give them to the function.
   const text = JSON.stringify(params ?? {});
@@ -91,6 +96,10 @@ async function run(workflow: AnyWorkflow, given: WorkflowEnqueueOptions<object>,
     log: [],
   };
   runs.push(made);
+  return { id: made.id, end: run(workflow, made, text) };
+}
+
+async function run(workflow: AnyWorkflow, made: Run, text: string): Promise<void> {
   const context = new InlineContext(workflow.name, made.workspace, made.id, workflow.secrets, made.log);
   try {
     made.result = JSON.parse(dumpResult(workflow.name, await workflow.handler(workflow.read(text), context)));
@@ -101,7 +110,6 @@ async function run(workflow: AnyWorkflow, given: WorkflowEnqueueOptions<object>,
     }
     made.errorCode = problem.code;
   }
-  return made.id;
 }
 
 /**
@@ -115,11 +123,23 @@ export async function runInline(act: (runs: readonly Run[]) => unknown): Promise
     throw new Misuse('runInline() is running already in this process', { hint: 'await the first one before the second' });
   }
   const runs: Run[] = [];
-  inline.enqueue = (workflow, options) => run(workflow, options, runs);
+  const ends: Promise<void>[] = [];
+  inline.enqueue = async (workflow, options) => {
+    const { id, end } = begin(workflow, options, runs);
+    await end;
+    return id;
+  };
+  inline.enqueueSync = (workflow, options) => {
+    const { id, end } = begin(workflow, options, runs);
+    end.catch(() => undefined); // awaited below
+    ends.push(end);
+    return id;
+  };
   try {
     await act(runs);
+    await Promise.all(ends);
   } finally {
-    inline.enqueue = undefined;
+    inline.enqueue = inline.enqueueSync = undefined;
   }
   return runs;
 }

@@ -118,8 +118,8 @@ function query(using: Any, schema: string, values: (string | null)[]): Promise<r
   }
   if (typeof using?.prepare === 'function') {
     return refuse(
-      'a transaction of SQLite cannot have an execution',
-      'enqueue after your commit, with a key, so that a repeated call makes no second execution',
+      'a transaction of SQLite ends before a promise does',
+      'call enqueueSync() with this connection, or enqueue after your commit, with a key',
     );
   }
   if (typeof using === 'function') {

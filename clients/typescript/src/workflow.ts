@@ -4,7 +4,16 @@ import { DefinitionError, EnqueueManyError, Misuse, ParamsError, WorkflowNotFoun
 import { dumpJson, dumpParams } from './json';
 import { Cancelled, Fail } from './outcome';
 import { placeOfCaller } from './place';
-import { defaultStore, type EnqueueOptions, type ExecutionId, type Request, type Store, type WaitOptions } from './store';
+import { enqueueOnSqlite, type SqliteDatabase } from './sqlite';
+import {
+  defaultStore,
+  type EnqueueOptions,
+  type ExecutionId,
+  type Request,
+  requestArguments,
+  type Store,
+  type WaitOptions,
+} from './store';
 import { type Duration, definitionText } from './time';
 import { enqueueUsing, type Transaction } from './transactions';
 
@@ -75,7 +84,8 @@ export type WorkflowEnqueueOptions<Params> = EnqueueOptions &
 /** For weir/testing: the function that runs what is enqueued, instead of a store. */
 export const inline: {
   enqueue: ((workflow: AnyWorkflow, options: WorkflowEnqueueOptions<object>) => Promise<string>) | undefined;
-} = { enqueue: undefined };
+  enqueueSync: ((workflow: AnyWorkflow, options: WorkflowEnqueueOptions<object>) => string) | undefined;
+} = { enqueue: undefined, enqueueSync: undefined };
 
 function isEmpty(object: object): boolean {
   return Object.keys(object).length === 0;
@@ -116,6 +126,27 @@ export class Workflow<Params extends object, Result> {
       return (await enqueueUsing(using, store, request)) as ExecutionId<Result>;
     }
     return (await this.#published(store, () => store.enqueue(request))) as ExecutionId<Result>;
+  }
+
+  /**
+   * Enqueues an execution inside the transaction of `using`, a Database of better-sqlite3 or a DatabaseSync of node:sqlite on
+   * the file of the store. The workflow must be published, and no store of this process may have the file open.
+   */
+  enqueueSync(
+    options: EnqueueOptions & WithParams<Params> & { using: SqliteDatabase; store?: Store },
+  ): ExecutionId<Result> {
+    if (inline.enqueueSync !== undefined) {
+      return inline.enqueueSync(this, options) as ExecutionId<Result>;
+    }
+    const { using, store: given, ...rest } = options;
+    const request: Request = { ...rest, workflow: this.name };
+    this.check(request.params);
+    if ((given ?? defaultStore()).isPostgres) {
+      throw new Misuse('the store is on PostgreSQL: an execution in it cannot be part of a transaction on SQLite', {
+        hint: 'enqueue after your commit, with a key, so that a repeated call makes no second execution',
+      });
+    }
+    return enqueueOnSqlite(using, requestArguments(request)) as ExecutionId<Result>;
   }
 
   /** Enqueues a set in one transaction of its own; see Store.enqueueMany(). */

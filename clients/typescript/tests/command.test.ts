@@ -6,7 +6,7 @@ import { cpSync, existsSync, readFileSync, symlinkSync, utimesSync, writeFileSyn
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Store } from 'weir';
+import { CommitUnknown, DefinitionError, Store, StoreUnavailable } from 'weir';
 import { cleanUp, makeFolder, Program, waitForFile, waitUntil } from './support';
 
 const PACKAGE = dirname(require.resolve('weir/package.json'));
@@ -92,6 +92,14 @@ for (const [words, text] of [
     assert.match(worker.output, text);
   });
 }
+
+test('a store that went away at the start is no mistake', () => {
+  const { exitCodeOf } = require(join(PACKAGE, 'dist', 'command.js'));
+  assert.equal(exitCodeOf(new StoreUnavailable('the server is away', { kind: 'transient' })), 1);
+  assert.equal(exitCodeOf(new CommitUnknown('no answer to the commit', { kind: 'unknown' })), 1);
+  assert.equal(exitCodeOf(new DefinitionError('tasks.js:1: no name')), 2);
+  assert.equal(exitCodeOf(new TypeError('a mistake of the module')), 2);
+});
 
 test('with --watch a changed module is loaded again', async (t) => {
   const { folder, store, run } = await setUp(t);

@@ -472,5 +472,8 @@ test('a worker names the functions of the program that it does not run', async (
   assert.deepEqual(rest, []);
   lines.length = 0;
   await makeWorker(t, { store, logger });
-  assert.deepEqual(lines.filter((one) => one.includes('no handler')), []);
+  assert.deepEqual(
+    lines.filter((one) => one.includes('no handler')),
+    [],
+  );
 });
