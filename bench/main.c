@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "bench.h"
 #include "machine.h"
+#include "peers/handler.h"
 #include "peers/weir.h"
 
 static const struct group {
@@ -242,7 +243,9 @@ static int usage(FILE *to, int code)
         to,
         "usage: weir_bench [--quick] [--json FILE] [--dir FOLDER] [--hold SECONDS] [GROUP...]\n\n"
         "Measures weir on the disk of FOLDER (default /var/tmp). postgres-held-open holds a transaction open for SECONDS\n"
-        "(10 to 3600, default 60). `weir_bench peer VERB URL COUNT` is for ./dev bench peers. --json writes a list of all "
+        "(10 to 3600, default 60). `weir_bench peer VERB URL COUNT` is for ./dev bench peers, `weir_bench handler ...` "
+        "for\n"
+        "./dev bench languages. --json writes a list of all "
         "figures that were measured: with the one group\n"
         "postgres-lifecycles, the entry \"pg lifecycles, 1000 workspaces\" is what one node drains with caps on.\n"
         "The groups, all of them when none is named:\n");
@@ -319,6 +322,9 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "peer") == 0) {
         assemble_tune_process(); /* as the daemon does */
         return peer_main(argc - 2, argv + 2);
+    }
+    if (argc > 1 && strcmp(argv[1], "handler") == 0) { /* not tuned: programs over libweir are not */
+        return handler_main(argc - 2, argv + 2);
     }
     int code = read_arguments(argc, argv, &choice);
     if (code >= 0) {

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NODE_MIN = (22, 18)  # graphile-worker; pg-boss needs 22.12
@@ -74,7 +75,7 @@ def require(program, version, minimum, what):
 def node_program(folder):
     """The Node.js of the lock file, which npm installs on Linux (x86_64, arm64); elsewhere the one in the path."""
     own = os.path.join(folder, 'node_modules/.bin/node')
-    what = 'graphile-worker and pg-boss'
+    what = 'graphile-worker, pg-boss and BullMQ'
     program = own if os.path.exists(own) else tool('node', what, 'nodejs')
     require(program, run([program, '--version'], what), NODE_MIN, what)
     return program
@@ -83,7 +84,7 @@ def node_program(folder):
 def install_node(build, say):
     """Command prefix: the words before the name of a program of node/."""
     folder = os.path.join(build, 'node')
-    what = 'graphile-worker and pg-boss'
+    what = 'graphile-worker, pg-boss and BullMQ'
     locks = ['node/package.json', 'node/package-lock.json']
 
     def make():
@@ -114,7 +115,7 @@ def install_river(build, say):
 
 def install_python(build, say):
     folder = os.path.join(build, 'python')
-    what = 'Procrastinate and huey'
+    what = 'Procrastinate, Celery and huey'
 
     def make():
         run([sys.executable, '-m', 'venv', '--clear', os.path.join(folder, 'venv')],
@@ -123,6 +124,31 @@ def install_python(build, say):
              os.path.join(HERE, 'python/requirements.txt')], what)
     once(folder, hash_of(['python/requirements.txt'], sys.version), make, say, what)
     return lambda name, *words: [os.path.join(folder, 'venv/bin/python'), os.path.join(HERE, 'python', name), *words]
+
+
+def install_weir(build, wheel, package, say):
+    """The packages of weir beside the other queues of the same language, in the folders of install()."""
+    def hash_of_file(path):
+        with open(path, 'rb') as file:
+            return hashlib.sha256(file.read()).hexdigest()
+
+    def install_wheel():
+        run([os.path.join(build, 'python/venv/bin/pip'), 'install', '--disable-pip-version-check', '--quiet', '--no-index',
+             '--force-reinstall', wheel], 'the wheel of weir')
+
+    def unpack_package():
+        modules = os.path.join(build, 'node/node_modules')
+        folder = os.path.join(modules, 'weir')
+        shutil.rmtree(folder, ignore_errors=True)
+        with tarfile.open(package) as archive:
+            archive.extractall(modules)
+        os.rename(os.path.join(modules, 'package'), folder)
+
+    for language, path, make in (('python', wheel, install_wheel), ('node', package, unpack_package)):
+        # The stamp of the other queues is part of it: a new installation of them has no weir.
+        with open(os.path.join(build, language, 'stamp')) as file:
+            stamp = file.read() + hash_of_file(path)
+        once(os.path.join(build, f'weir-{language}'), stamp, make, say, f'weir for {language}')
 
 
 INSTALLERS = {'node': install_node, 'river': install_river, 'python': install_python}

@@ -17,7 +17,6 @@ import ctypes
 import json
 import os
 import platform
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -28,7 +27,8 @@ import time
 import table
 from catalogue import BASES, BY_KEY, PEERS
 from install import InstallError, install
-from server import Server, ServerError
+from places import Places
+from server import ServerError
 
 PROGRAM_SECONDS = 900  # ends what hangs
 QUICK_JOBS, QUICK_FULL_ROWS, QUICK_STARTS = 300, 200, 3
@@ -98,25 +98,19 @@ def run_program(words):
 class Bench:
     def __init__(self, options):
         self.options = options
-        self.server = None
-        self.folder = None
+        self.places = self.server = None
         kinds = dict.fromkeys(peer.program[0] for peer in options.peers if peer.program[0] != 'weir')
         self.prefixes = install(options.build, kinds, say)
         self.prefixes['weir'] = lambda *words: [os.path.abspath(options.weir_bench), 'peer', *words]
         self.measurements, self.starts, self.facts = [], {}, {}
 
     def __enter__(self):
-        self.folder = tempfile.mkdtemp(prefix='weir-peers-', dir=self.options.dir)
-        try:
-            self.server = Server(self.options.dir)
-        except ServerError:
-            shutil.rmtree(self.folder)
-            raise
+        self.places = Places(self.options.dir)
+        self.server = self.places.server
         return self
 
     def __exit__(self, *_):
-        self.server.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.places.close()
 
     def call(self, peer, verb, place, count):
         prefix = self.prefixes[peer.program[0]]
@@ -126,27 +120,10 @@ class Bench:
 
     def fill_and_call(self, peer, fill, fill_count, verb, count):
         """`verb` of a queue on a new database or file that its `fill` has filled."""
-        database = f"{peer.key.replace('-', '_')}_{verb.replace('-', '_')}"
-        if peer.store == 'sqlite':
-            path = os.path.join(self.folder, f'{database}.db')
-            place = f'sqlite:{path}' if peer.program[0] == 'weir' else path
-            self.call(peer, fill, place, fill_count)
-            os.sync()
-            try:
-                return self.call(peer, verb, place, count)
-            finally:
-                for name in os.listdir(self.folder):
-                    os.remove(os.path.join(self.folder, name))
-        place = self.server.create(database)
-        try:
-            self.server.begin_fill()
-            try:
-                self.call(peer, fill, place, fill_count)
-            finally:
-                self.server.end_fill(database)
+        name = f"{peer.key.replace('-', '_')}_{verb.replace('-', '_')}"
+        with self.places.filled(peer.store, name, lambda place: self.call(peer, fill, place, fill_count),
+                                'sqlite:' if peer.program[0] == 'weir' else '') as place:
             return self.call(peer, verb, place, count)
-        finally:
-            self.server.drop(database)
 
     def drain(self, peer):
         jobs = self.options.jobs[peer.key]

@@ -12,8 +12,8 @@ SECONDS_MIN, SECONDS_MAX = 3, 30  # a drain outside of this range is too short t
 GOAL_KEY, GOAL_RATIO = 'graphile-worker-batched', 1.1
 
 
-def ratios(measurements, base):
-    """Key -> list of ratios to `base`, one for each measurement that has a run of `base` before or after it."""
+def pairs(measurements, base):
+    """Key -> list of (value, mean of the runs of `base` directly before and after it), for each measurement that has one."""
     found = {}
     for at, one in enumerate(measurements):
         if one['key'] == base or 'rate' not in one:
@@ -22,8 +22,13 @@ def ratios(measurements, base):
         after = next((m['rate'] for m in measurements[at + 1:] if m['key'] == base and 'rate' in m), None)
         bases = [rate for rate in (before, after) if rate is not None]
         if bases:
-            found.setdefault(one['key'], []).append(one['rate'] / (sum(bases) / len(bases)))
+            found.setdefault(one['key'], []).append((one['rate'], sum(bases) / len(bases)))
     return found
+
+
+def ratios(measurements, base):
+    """Key -> list of ratios to `base`."""
+    return {key: [value / other for value, other in found] for key, found in pairs(measurements, base).items()}
 
 
 def summarise(measurements, base):

@@ -5,8 +5,10 @@ usage: procrastinate_peer.py VERB URL COUNT      (verbs: ../README.md)
 
 import asyncio
 import os
+import sys
 from importlib.metadata import version
 
+import latency
 import procrastinate
 import psycopg
 from common import (LIGHT_COUNT, MEASURE_SECONDS, ROUNDS_MIN, WARM_UP_ROUNDS, in_sets, pause_after, read_arguments, report,
@@ -18,6 +20,7 @@ UNFINISHED = "SELECT count(*) FROM procrastinate_jobs WHERE status <> 'succeeded
 ABOUT = {'name': 'Procrastinate', 'version': version('procrastinate'),
          'settings': f'concurrency {CONCURRENCY}, pool of {CONCURRENCY + 1}, asynchronous jobs'}
 
+pipe = int(sys.argv.pop(4)) if sys.argv[1:2] == ['work'] else None
 verb, url, count = read_arguments()
 # "The shorter your average job execution time, the more your pool will need to contain as many connections as your
 # concurrency (plus one)."
@@ -31,6 +34,8 @@ started = None
 @app.task(name='noop')
 async def noop():
     global done
+    if pipe is not None:
+        latency.report_function(pipe)
     done += 1
     if done == count:
         all_done.set()
@@ -72,6 +77,17 @@ async def drain():
     report(**ABOUT, jobs=done, seconds=lasted, lifecycles_per_s=done / lasted)
 
 
+def measure_latency():
+    """A program without an event loop enqueues."""
+    sync_app = procrastinate.App(connector=procrastinate.SyncPsycopgConnector(conninfo=url))
+    task = sync_app.task(name='noop')(lambda: None)
+    with sync_app.open(), psycopg.connect(url, autocommit=True) as connection:
+        def is_ended(id):
+            row = connection.execute('SELECT status FROM procrastinate_jobs WHERE id = %s', [id]).fetchone()
+            return row[0] == 'succeeded'
+        report(**ABOUT, **latency.measure([__file__, 'work', url, '1'], count, task.defer, is_ended))
+
+
 async def defer_ten():
     """Task.batch_defer() knows one lock for all its jobs; the job manager below it takes jobs with locks of their own."""
     await app.job_manager.batch_defer_jobs_async(
@@ -104,6 +120,8 @@ async def main():
             await fill(count, noop)
         elif verb == 'drain':
             await drain()
+        elif verb == 'work':
+            await start_worker()
         elif verb == 'fill-full-tenant':
             await fill(count + 1, hold.configure(lock='full-tenant'))
         elif verb == 'start-ten':
@@ -113,4 +131,4 @@ async def main():
             raise SystemExit(f'there is no verb {verb}')
 
 
-asyncio.run(main())
+measure_latency() if verb == 'latency' else asyncio.run(main())

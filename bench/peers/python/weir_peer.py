@@ -1,0 +1,132 @@
+"""Functions in Python on weir.
+
+usage: weir_peer.py threads|async VERB URL COUNT      (verbs: ../README.md; the store is filled by `weir_bench handler fill`)
+
+`threads` are 8 threads with plain functions, `async` is one event loop.
+"""
+
+import time
+
+BEGAN = time.perf_counter()  # of `start`: before the package is imported
+
+import itertools  # noqa: E402
+import resource  # noqa: E402
+import sys  # noqa: E402
+import threading  # noqa: E402
+
+import latency  # noqa: E402
+import weir  # noqa: E402
+from common import read_arguments, report, seconds  # noqa: E402
+
+WORKSPACES = 100
+THREADS = 8
+LIVE = ['PENDING', 'CLAIMED', 'DISPATCHED']
+
+mode = sys.argv.pop(1)
+pipe = int(sys.argv.pop(4)) if sys.argv[1:2] == ['work'] else None
+verb, url, count = read_arguments()
+store = weir.configure(url)
+ABOUT = {'name': f'weir, {mode}', 'version': weir.__version__,
+         'settings': f'{THREADS} threads' if mode == 'threads' else 'one event loop'}
+runs = itertools.count(1)
+all_run = threading.Event()
+
+
+def run_one():
+    if pipe is not None:
+        latency.report_function(pipe)
+    elif next(runs) == count:
+        all_run.set()
+
+
+if mode == 'threads':
+    @weir.workflow(name='noop')
+    def noop():
+        run_one()
+elif mode == 'async':
+    @weir.workflow(name='noop')
+    async def noop():
+        run_one()
+else:
+    raise SystemExit(f'there is no mode {mode}')
+
+
+def used_us():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return (used.ru_utime + used.ru_stime) * 1e6
+
+
+def drain():
+    before, began = used_us(), seconds()
+    worker = weir.Worker(threads=THREADS)
+    worker.start()
+    all_run.wait()
+    while next(store.executions(states=LIVE), None) is not None:
+        time.sleep(0.001)
+    lasted = seconds() - began
+    used = used_us() - before
+    worker.stop()
+    report(**ABOUT, jobs=next(runs) - 1, seconds=lasted, lifecycles_per_s=count / lasted, processor_us=used / count)
+
+
+def measure_latency():
+    workspaces = itertools.cycle(range(WORKSPACES))
+
+    def enqueue():
+        return noop.enqueue(f'workspace-{next(workspaces)}')
+
+    def is_ended(id):
+        try:
+            store.native().wait(id, 0)
+        except weir.TimedOut:
+            return False
+        return True
+    report(**ABOUT, **latency.measure([__file__, mode, 'work', url, '1'], count, enqueue, is_ended))
+
+
+def measure_processor():
+    """Of the binding alone: the function does nothing but answer, and one thread runs it, as in the program in C."""
+    def answer(call):
+        call.done(None)
+        if next(runs) == count:
+            all_run.set()
+
+    before = used_us()
+    node = weir._weir.Node(store.native(), {'noop': answer}, threads=1)
+    node.start()
+    all_run.wait()
+    node.stop(-1)
+    report(processor_us=(used_us() - before) / count, jobs=next(runs) - 1)
+    node.close()
+
+
+def measure_start():
+    """From before the import to the first call of a function that waits in the store."""
+    worker = weir.Worker(threads=THREADS)
+    worker.start()
+    all_run.wait()
+    report(**ABOUT, start_ms=(seconds() - BEGAN) * 1000)
+    worker.stop()
+
+
+def resident_kib():
+    with open('/proc/self/status') as file:
+        return next(int(line.split()[1]) for line in file if line.startswith('VmRSS'))
+
+
+def measure_memory():
+    with weir.Worker(threads=THREADS):
+        all_run.wait()
+        time.sleep(0.5)  # the ends are recorded meanwhile
+        report(**ABOUT, resident_kib=resident_kib())
+
+
+def work():
+    weir.Worker(threads=THREADS).run()
+
+
+VERBS = {'drain': drain, 'latency': measure_latency, 'processor': measure_processor, 'start': measure_start,
+         'memory': measure_memory, 'work': work}
+if verb not in VERBS:
+    raise SystemExit(f'there is no verb {verb}')
+VERBS[verb]()
