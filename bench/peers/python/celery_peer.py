@@ -26,7 +26,7 @@ pipe = int(sys.argv.pop(4)) if sys.argv[1:2] == ['work'] else None
 verb, url, count = read_arguments()
 app = celery.Celery('peer', broker=url)
 app.conf.update(task_acks_late=True, worker_prefetch_multiplier=PREFETCH, task_ignore_result=True,
-                worker_hijack_root_logger=False, broker_connection_retry_on_startup=True)
+                worker_redirect_stdouts=False, broker_connection_retry_on_startup=True)
 server = redis.Redis(unix_socket_path=url.removeprefix(PATH_OF_URL))
 ABOUT = {'name': 'Celery, Redis', 'version': celery.__version__,
          'settings': f'acks_late, {THREADS} threads, prefetch multiplier {PREFETCH}, results ignored, appendfsync '
@@ -44,7 +44,7 @@ def noop():
 
 
 def run_worker():
-    app.worker_main(['worker', '--pool=threads', f'--concurrency={THREADS}', '--loglevel=ERROR', '--without-gossip',
+    app.worker_main(['--quiet', 'worker', '--pool=threads', f'--concurrency={THREADS}', '--loglevel=ERROR', '--without-gossip',
                      '--without-mingle', '--without-heartbeat'])
 
 
