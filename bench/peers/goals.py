@@ -11,8 +11,10 @@ from statistics import median
 from table import number, pairs
 
 WEIR_KEYS = {'weir-threads': 'weir, 8 threads', 'weir-async': 'weir, async', 'weir-node': 'weir'}
-NAMES = {**WEIR_KEYS, 'procrastinate': 'Procrastinate', 'celery': 'Celery, Redis', 'handler': 'C handler',
-         'graphile-worker-batched': 'graphile-worker, batched', 'pg-boss': 'pg-boss', 'bullmq': 'BullMQ, Redis',
+NAMES = {**WEIR_KEYS, 'procrastinate': 'Procrastinate', 'celery': 'Celery, Redis always',
+         'celery-everysec': 'Celery, Redis everysec', 'handler': 'weir, C handler',
+         'graphile-worker-batched': 'graphile-worker, batched', 'pg-boss': 'pg-boss', 'bullmq': 'BullMQ, Redis always',
+         'bullmq-everysec': 'BullMQ, Redis everysec',
          'python': 'Python', 'node': 'Node'}
 
 
@@ -103,7 +105,7 @@ def rows(groups):
         group = of('python-drain')
         for mode in ('weir-threads', 'weir-async'):
             found += [compare(f'Python, PostgreSQL: functions/s, {WEIR_KEYS[mode]}', group, 'weir-threads', mode, other, '/s', 2)
-                      for other in ('procrastinate', 'celery')]
+                      for other in ('procrastinate', 'celery', 'celery-everysec')]
     if 'sqlite-drain' in groups:
         group = of('sqlite-drain')
         found += [compare(f'Python, SQLite: functions/s, {WEIR_KEYS[mode]}', group, 'handler', mode, 'handler', '/s')
@@ -111,7 +113,8 @@ def rows(groups):
     if 'node-drain' in groups:
         group = of('node-drain')
         found += [compare('Node, PostgreSQL: functions/s', group, 'weir-node', 'weir-node', other, '/s', goal)
-                  for other, goal in (('graphile-worker-batched', 1), ('pg-boss', 2), ('bullmq', 2))]
+                  for other, goal in (('graphile-worker-batched', 1), ('pg-boss', 2), ('bullmq', 2), ('bullmq-everysec', 2),
+                                    ('handler', None))]
     if 'processor' in groups:
         group = of('processor')
         found += [Row(f'{NAMES[key]}: processor of the binding for each call', middle(group, key), 'us', NAMES['handler'],

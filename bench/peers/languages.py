@@ -48,11 +48,14 @@ def weir_node(store, count=0):
     return Program('node', ('weir.mjs',), store, count, HANDLER)
 
 
-PROCRASTINATE = Program('python', ('procrastinate_peer.py',), count=4000)
-CELERY = Program('python', ('celery_peer.py',), 'redis', 20000)
+HANDLER_POSTGRES = Program('weir', ('handler',), 'postgres', 150000, HANDLER)
+PROCRASTINATE = Program('python', ('procrastinate_peer.py',), count=2000)
+CELERY = Program('python', ('celery_peer.py',), 'redis', 2000)
+CELERY_EVERYSEC = Program('python', ('celery_peer.py',), 'redis_everysec', 5000)
 GRAPHILE_WORKER = Program('node', ('graphile_worker.mjs', 'batched'), count=150000)
 PG_BOSS = Program('node', ('pg_boss.mjs',), count=50000)
-BULLMQ = Program('node', ('bullmq.mjs',), 'redis', 20000)
+BULLMQ = Program('node', ('bullmq.mjs',), 'redis', 10000)
+BULLMQ_EVERYSEC = Program('node', ('bullmq.mjs',), 'redis_everysec', 20000)
 
 # Of each group: the verb, the value in the line of the program, the key of the base, and the programs.
 GROUPS = {
@@ -63,13 +66,13 @@ GROUPS = {
         'handler': HANDLER, 'weir-threads': weir_python('threads', 'sqlite', 0)}),
     'python-drain': ('drain', 'lifecycles_per_s', 'weir-threads', {
         'weir-threads': weir_python('threads', 'postgres', 50000), 'weir-async': weir_python('async', 'postgres', 50000),
-        'procrastinate': PROCRASTINATE, 'celery': CELERY}),
+        'procrastinate': PROCRASTINATE, 'celery': CELERY, 'celery-everysec': CELERY_EVERYSEC}),
     'sqlite-drain': ('drain', 'lifecycles_per_s', 'handler', {
         'handler': HANDLER, 'weir-threads': weir_python('threads', 'sqlite', 50000),
         'weir-async': weir_python('async', 'sqlite', 50000)}),
     'node-drain': ('drain', 'lifecycles_per_s', 'weir-node', {
         'weir-node': weir_node('postgres', 150000), 'graphile-worker-batched': GRAPHILE_WORKER, 'pg-boss': PG_BOSS,
-        'bullmq': BULLMQ}),
+        'bullmq': BULLMQ, 'bullmq-everysec': BULLMQ_EVERYSEC, 'handler': HANDLER_POSTGRES}),
     'processor': ('processor', 'processor_us', 'handler', {
         'handler': HANDLER, 'python': weir_python('threads', 'sqlite', 0), 'node': weir_node('sqlite')}),
 }
@@ -123,7 +126,7 @@ class Bench:
             return run_program(self.prefixes[program.kind]())
         count = self.count_of(verb, program)
         jobs = 0 if verb == 'latency' else count
-        is_weir = program.fill is HANDLER
+        is_weir = program.fill.kind == 'weir'
 
         def fill(place):
             run_program(self.prefixes[program.fill.kind](*program.fill.words, 'fill', place, str(jobs)))
@@ -200,13 +203,15 @@ def print_results(bench, machine, server, load_after):
           f'{load_after:.2f} after the last')
     print(f"server: PostgreSQL {shown.pop('version')}; {', '.join(f'{name} {value}' for name, value in shown.items())}; "
           'reached by a Unix socket')
-    print('Redis: append-only file, appendfsync always; reached by a Unix socket. SQLite: write-ahead log, synchronous=FULL')
+    print('Redis: append-only file with the named appendfsync; reached by a Unix socket. SQLite: write-ahead log, '
+          'synchronous=FULL')
     print(f'method: no-op functions; {bench.options.rounds} rounds, the base of a group before and after each run; medians\n')
     rows = goals.rows(bench.groups)
     print('\n'.join(table.layout(goals.HEADS, [row.cells(quick) for row in rows])))
     print()
-    settings = {facts['name']: f"{facts['version']}; {facts['settings']}" for facts in bench.facts.values() if 'name' in facts}
-    print('\n'.join(f'{name}: {text}' for name, text in settings.items()))
+    settings = dict.fromkeys(f"{facts['name']} {facts['version']}: {facts['settings']}"
+                             for facts in bench.facts.values() if 'name' in facts)
+    print('\n'.join(settings))
     for key, facts in bench.facts.items():
         if 'processor_us' in facts and 'seconds' in facts:
             print(f"{key}: {facts['processor_us']:.1f} us of processor of the whole worker for each function")

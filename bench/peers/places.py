@@ -26,7 +26,7 @@ class Places:
 
     @contextlib.contextmanager
     def filled(self, store, name, fill, path_prefix=''):
-        """Calls `fill` with the URL, and gives the URL. `store`: postgres, sqlite or redis; `name`: of the database or file;
+        """Calls `fill` with the URL, and gives the URL. `store`: postgres, sqlite, redis or redis_everysec; `name`: of the database or file;
         `path_prefix`: of the URL of a file."""
         with getattr(self, f'_filled_{store}')(name, fill, path_prefix) as place:
             yield place
@@ -55,13 +55,19 @@ class Places:
         finally:
             self.server.drop(name)
 
+    def _filled_redis(self, _, fill, __):
+        return self._filled_redis_with('always', fill)
+
+    def _filled_redis_everysec(self, _, fill, __):
+        return self._filled_redis_with('everysec', fill)
+
     @contextlib.contextmanager
-    def _filled_redis(self, name, fill, _):
+    def _filled_redis_with(self, fsync, fill):
         self.redis.begin_fill()
         try:
             fill(self.redis.url)
         finally:
-            self.redis.end_fill()
+            self.redis.end_fill(fsync)
         yield self.redis.url
 
     def close(self):

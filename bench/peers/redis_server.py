@@ -1,6 +1,7 @@
-"""The private Redis server of the queues on Redis: every write is in the append-only file and on the disk before it is
-answered (`appendfsync always`), since all other queues of the comparison are as durable. Reached by a Unix socket in a folder
-of its own, stopped and removed at the end. If this program is killed, the kernel ends the server.
+"""The private Redis server of the queues on Redis, with an append-only file. It has two settings: with `always` every write is
+on the disk before it is answered, as in all other queues of the comparison. `everysec` is the default of Redis: a power cut
+loses the last second. Reached by a Unix socket in a folder of its own, stopped and removed at the end. If this program is
+killed, the kernel ends the server.
 """
 
 import ctypes
@@ -77,7 +78,8 @@ class RedisServer:
         self.ask('FLUSHALL')
         self.ask('CONFIG', 'SET', 'appendfsync', 'no')
 
-    def end_fill(self, fsync=DURABLE):
+    def end_fill(self, fsync):
+        """`fsync`: always or everysec."""
         self.ask('CONFIG', 'SET', 'appendfsync', fsync)
         os.sync()
 

@@ -8,6 +8,7 @@ import sys
 
 import table
 from catalogue import BASES, GUARANTEES, PEERS
+from tap_of_functions import run_tests
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -115,24 +116,5 @@ def all_versions_are_pinned_and_no_lock_file_names_a_host():
         assert f'{path} {version} h1:' in read('river/go.sum'), path
 
 
-TESTS = [value for value in list(globals().values())
-         if getattr(value, '__module__', '') == '__main__' and '_' in value.__name__]
-
-
-def main():
-    failed = False
-    print(f'TAP version 13\n1..{len(TESTS)}')
-    for number, test in enumerate(TESTS, 1):
-        problem = None
-        try:
-            test()
-        except Exception as error:  # whatever goes wrong fails this test alone
-            problem = f'{type(error).__name__}: {error}'
-            print('# ' + problem.replace('\n', '\n# '))
-        print(f"{'not ok' if problem else 'ok'} {number} - {test.__name__}")
-        failed = failed or problem is not None
-    return 1 if failed else 0
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(run_tests(globals()))

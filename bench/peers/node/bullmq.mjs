@@ -5,21 +5,23 @@
 // The page "Concurrency" names 100 to 300 for jobs that need little processor. Completed jobs are removed, as the page "Going
 // to production" recommends.
 import { Queue, Worker } from "bullmq";
+import { Redis } from "ioredis";
 import { Counter, inSets, print, readArguments, until, versionOf } from "./common.mjs";
 
 const { verb, url, count } = readArguments();
-const connection = { path: url.replace("redis+socket://", ""), maxRetriesPerRequest: null };
+const connection = new Redis(url.replace("redis+socket://", ""), { maxRetriesPerRequest: null });
 const concurrency = 100;
 const queue = new Queue("noop", { connection });
 
 async function fill() {
   const opts = { removeOnComplete: true };
-  await inSets(count, 1000, (_first, size) => queue.addBulk(Array.from({ length: size }, () => ({ name: "noop", data: {}, opts }))));
+  await inSets(count, 1000, (_first, size) =>
+    queue.addBulk(Array.from({ length: size }, () => ({ name: "noop", data: {}, opts }))),
+  );
 }
 
 async function drain() {
-  const client = await queue.client;
-  const fsync = (await client.config("GET", "appendfsync"))[1];
+  const fsync = (await connection.config("GET", "appendfsync"))[1];
   const runs = new Counter(count);
   const began = performance.now();
   const worker = new Worker("noop", async () => runs.add(1), { connection, concurrency });
@@ -43,3 +45,4 @@ if (!Object.hasOwn(verbs, verb)) {
 }
 await verbs[verb]();
 await queue.close();
+await connection.quit();

@@ -10,6 +10,7 @@ import select
 import signal
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -71,6 +72,9 @@ class Worker:
         self._node: _weir.Node | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread: threading.Thread | None = None
+        self._deferred: deque[tuple[Callable[[Any], Any], Any]] = deque()
+        self._is_loop_woken = False
+        self._tasks: set[asyncio.Task[None]] = set()
         self._ended = threading.Event()
         #: False until start() has returned.
         self.has_started = False
@@ -207,7 +211,10 @@ class Worker:
             def begin(call: Any) -> None:
                 assert self._loop is not None
                 call.defer()
-                asyncio.run_coroutine_threadsafe(run_async(call), self._loop)
+                self._deferred.append((run_async, call))
+                if not self._is_loop_woken:
+                    self._is_loop_woken = True
+                    self._loop.call_soon_threadsafe(self._begin_deferred)
 
             return begin
         if around is None:
@@ -219,6 +226,16 @@ class Worker:
             _quietly(around)
 
         return run
+
+    def _begin_deferred(self) -> None:
+        """In the event loop. One wake-up serves all calls that came meanwhile: waking the loop costs more than a call."""
+        loop = asyncio.get_running_loop()
+        self._is_loop_woken = False  # before the reading: a call that comes later wakes the loop again
+        while self._deferred:
+            run_async, call = self._deferred.popleft()
+            task = loop.create_task(run_async(call))
+            self._tasks.add(task)  # the loop has weak references only
+            task.add_done_callback(self._tasks.discard)
 
     def _run_loop(self) -> None:
         loop = asyncio.new_event_loop()
