@@ -8,7 +8,7 @@ be open in another copy; `require_one_copy()` refuses that.
 from __future__ import annotations
 
 import contextlib
-import pathlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from weir.errors import Error, Misuse, StoreUnavailable
 if TYPE_CHECKING:
     from weir.store import Store
 
-_FOLDER = pathlib.Path(__file__).parent
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
 #: "weir": the mark of a store in the header of its file, APPLICATION_ID in store/sqlite/connection.h.
 _MARK = 0x77656972
 _LOCK_SECONDS = 30
@@ -27,7 +27,7 @@ _LOCK_SECONDS = 30
 
 def sqlite_extension_path() -> str:
     """Of the extension `libweir_sqlite`, for load_extension() of sqlite3 and apsw. docs/sql.md has its functions."""
-    return str(_FOLDER / 'libweir_sqlite.so')
+    return os.path.join(_FOLDER, 'libweir_sqlite.so')
 
 
 def shares_sqlite() -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import inspect
 import json
@@ -208,6 +207,8 @@ class Workflow(Generic[Result]):
             return await transactions.enqueue_async(
                 using, store or default_store(), self.name, workspace, dump_params(params), key, group, priority, run_at, id
             )
+        import asyncio  # at the top it would cost programs without an event loop 7 MiB, and a third of `import weir`
+
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
             None,
@@ -265,6 +266,8 @@ class Workflow(Generic[Result]):
 
     async def run_async(self, call: Any) -> None:
         """A deferred call of a coroutine function, in the worker's event loop."""
+        import asyncio
+
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         process = os.getpid()
@@ -298,7 +301,7 @@ class Workflow(Generic[Result]):
         if isinstance(problem, Outcome):
             code, message = _clean(problem.code), _clean(problem.message)
             return lambda: call.fail(code, message)
-        if isinstance(problem, (Cancelled, asyncio.CancelledError)):
+        if isinstance(problem, Cancelled) or _is_cancelled_error(problem):
             return lambda: call.retry('cancelled', 'the function ended because it was asked to', -1)
         log.error(
             '%s of %s failed at attempt %d%s',
@@ -313,6 +316,11 @@ class Workflow(Generic[Result]):
         )
         message = _clean(f'{type(problem).__name__}: {_words_of(problem)}')
         return lambda: call.retry(_clean(_code_of(problem)), message, -1)
+
+
+def _is_cancelled_error(problem: BaseException) -> bool:
+    """Without asyncio in the program there is no such exception."""
+    return isinstance(problem, getattr(sys.modules.get('asyncio'), 'CancelledError', ()))
 
 
 class Registry:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import logging
 import os
@@ -12,13 +11,16 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weir import _log, _weir
 from weir._time import Duration, microseconds
 from weir._workflow import Workflow, default_store, refuse_two, registry
 from weir.errors import DefinitionError, StoreUnavailable, TimedOut
 from weir.store import Store
+
+if TYPE_CHECKING:  # only workers with async functions import it: it costs 7 MiB, and a third of `import weir`
+    import asyncio
 
 log = logging.getLogger('weir')
 THREADS_MOST = 16
@@ -229,15 +231,17 @@ class Worker:
 
     def _begin_deferred(self) -> None:
         """In the event loop. One wake-up serves all calls that came meanwhile: waking the loop costs more than a call."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         self._is_loop_woken = False  # before the reading: a call that comes later wakes the loop again
-        while self._deferred:
+        while self._deferred and loop is not None:  # without a loop the worker has ended, and its calls are given back
             run_async, call = self._deferred.popleft()
             task = loop.create_task(run_async(call))
             self._tasks.add(task)  # the loop has weak references only
             task.add_done_callback(self._tasks.discard)
 
     def _run_loop(self) -> None:
+        import asyncio
+
         loop = asyncio.new_event_loop()
 
         def run() -> None:
@@ -274,6 +278,8 @@ def _of_other_groups(workflows: list[Workflow[Any]], group: str | None) -> list[
 
 
 def _surrounded_async(workflow: Workflow[Any], around: Callable[[], None]) -> Callable[[Any], Any]:
+    import asyncio
+
     async def run(call: Any) -> None:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, _quietly, around)
