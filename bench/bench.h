@@ -38,7 +38,7 @@ struct figures {
 };
 
 struct bench {
-    bool quick;                  /* small sizes: shows that it works, says nothing about speed */
+    bool quick;                  /* small sizes: shows that it works, measures nothing */
     char folder[BENCH_PATH_MAX]; /* of this run, on the disk that is measured */
     double hold_seconds;         /* for which postgres-held-open holds a transaction open */
     double fsync_us;             /* median, measured first */

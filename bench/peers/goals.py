@@ -1,9 +1,9 @@
-"""From the measurements of `./dev bench languages` to the rows of its table, each with its goal. Pure: no process, no file, no
-clock. goals_test.py tests it.
+"""From the measurements of `./dev bench languages` to the rows of its table, each with its goal. Pure: no process, no file,
+no clock. goals_test.py tests it.
 
 Each group of measurements is a list in the order in which they were made, as table.py has them: `key` of the program and
-`rate`, the value (functions per second, milliseconds, microseconds), or `error`. The base of the group is measured before and
-after each other program, so that a comparison uses values of the same minute.
+`rate`, the value (functions per second, milliseconds, microseconds), or `error`. The base of the group is measured before
+and after each other program, so that a comparison uses values of the same minute.
 """
 
 from statistics import median
@@ -91,20 +91,22 @@ def rows(groups):
     found = []
     if 'python-latency' in groups:
         group = of('python-latency')
-        found += [compare(f'Python, PostgreSQL: enqueue to end on record, p50, {WEIR_KEYS[mode]}', group, 'weir-threads', mode,
-                          'procrastinate', 'ms', 1.2, True) for mode in ('weir-threads', 'weir-async')]
+        found += [compare(f'Python, PostgreSQL: enqueue to end on record, p50, {WEIR_KEYS[mode]}', group, 'weir-threads',
+                          mode, 'procrastinate', 'ms', 1.2, True) for mode in ('weir-threads', 'weir-async')]
         found.append(compare('the same beside Celery', group, 'weir-threads', 'weir-threads', 'celery', 'ms'))
         functions = of('python-latency-functions')
         found.append(compare('Python, PostgreSQL: enqueue to end of the function, p50', functions, 'weir-threads',
                              'weir-threads', 'procrastinate', 'ms'))
     if 'sqlite-latency' in groups:
         group = of('sqlite-latency')
-        found.append(Row('Python, SQLite: enqueue to end on record, p50', middle(group, 'weir-threads'), 'ms', NAMES['handler'],
-                         middle(group, 'handler'), 'ms more', difference(group, 'handler', 'weir-threads'), 3, True))
+        found.append(Row('Python, SQLite: enqueue to end on record, p50', middle(group, 'weir-threads'), 'ms',
+                         NAMES['handler'], middle(group, 'handler'), 'ms more',
+                         difference(group, 'handler', 'weir-threads'), 3, True))
     if 'python-drain' in groups:
         group = of('python-drain')
         for mode in ('weir-threads', 'weir-async'):
-            found += [compare(f'Python, PostgreSQL: functions/s, {WEIR_KEYS[mode]}', group, 'weir-threads', mode, other, '/s', 2)
+            what = f'Python, PostgreSQL: functions/s, {WEIR_KEYS[mode]}'
+            found += [compare(what, group, 'weir-threads', mode, other, '/s', 2)
                       for other in ('procrastinate', 'celery', 'celery-everysec')]
     if 'sqlite-drain' in groups:
         group = of('sqlite-drain')
@@ -129,8 +131,9 @@ def rows(groups):
             name = f'{key}-memory-{store}'
             if name in groups:
                 group = of(name)
-                found.append(Row(f'{NAMES[key]}, {store}: memory of a worker', middle(group, key), 'MiB', 'bare interpreter',
-                                 middle(group, 'bare'), 'MiB more', difference(group, 'bare', key), 15, True))
+                found.append(Row(f'{NAMES[key]}, {store}: memory of a worker', middle(group, key), 'MiB',
+                                 'bare interpreter', middle(group, 'bare'), 'MiB more',
+                                 difference(group, 'bare', key), 15, True))
     return found
 
 

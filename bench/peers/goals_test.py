@@ -59,7 +59,8 @@ def a_quick_run_judges_nothing():
 
 
 def the_goals_of_a_worker_are_upper_limits():
-    groups = {'processor': [run('handler', 10), run('python', 30), run('handler', 10), run('node', 30.1), run('handler', 10)],
+    handler = run('handler', 10)
+    groups = {'processor': [handler, run('python', 30), handler, run('node', 30.1), handler],
               'python-start-SQLite': [run('python', 150)], 'node-start-SQLite': [run('node', 151)],
               'python-memory-SQLite': [run('bare', 10), run('python', 25), run('bare', 10)],
               'node-memory-SQLite': [run('bare', 10), run('node', 25.5), run('bare', 10)],

@@ -1,8 +1,8 @@
 /* A no-op handler in C as one of the programs that `./dev bench languages` compares: the verbs of README.md, on a store of
  * either driver. Only the public interface (weir/weir.h) is used, as the packages for other languages use it.
  *
- * The scene is the same for all languages: 100 workspaces with a cap of 20 and the workflow "noop" of one step, whose
- * handler has the name "noop". `fill` makes it for the programs of the other languages as well. */
+ * The scene is the same for all languages: 100 workspaces with a cap of 20, and the workflow "noop" of one step with
+ * the handler "noop". `fill` makes it for the programs of the other languages as well. */
 #include "handler.h"
 
 #include <inttypes.h>

@@ -5,11 +5,12 @@
 How it measures:
 1. It installs the pinned versions of the other queues and the packages of weir into the build folder, and starts a private
    PostgreSQL server and a private Redis server, both durable, on the disk that is measured.
-2. The groups of this file: one at a time, functions per second, processor time of the binding, start and memory of a worker.
+2. The groups of this file: one at a time, functions per second, processor time of the binding, start and memory of a
+   worker.
    Within a group the base is measured before and after each other program, and comparisons use those neighbours. Repeated;
    medians count.
-3. It prints one table with the goals. A program that cannot be installed or measured is an error, which follows the table, and
-   the exit code is 1. A goal that is not met is no error.
+3. It prints one table with the goals. A program that cannot be installed ends it; one that cannot be
+   measured is an error, which follows the table, and the exit code is 1. A goal that is not met is no error.
 """
 
 import argparse
@@ -169,8 +170,8 @@ def say(text):
 def read_options():
     parser = argparse.ArgumentParser(
         prog='./dev bench languages',
-        description='Functions in Python and Node on weir beside Procrastinate, Celery, graphile-worker, pg-boss, BullMQ and a '
-                    'handler in C. Without NAME all groups: ' + ', '.join(GROUPS))
+        description='Functions in Python and Node on weir beside Procrastinate, Celery, graphile-worker, pg-boss, BullMQ '
+                    'and a handler in C. Without NAME all groups: ' + ', '.join(GROUPS))
     parser.add_argument('--json', metavar='FILE', help='write the results to FILE as well')
     parser.add_argument('--dir', metavar='FOLDER', default='/var/tmp',
                         help='measure on the disk of FOLDER (default /var/tmp)')
@@ -205,7 +206,8 @@ def print_results(bench, machine, server, load_after):
           'reached by a Unix socket')
     print('Redis: append-only file with the named appendfsync; reached by a Unix socket. SQLite: write-ahead log, '
           'synchronous=FULL')
-    print(f'method: no-op functions; {bench.options.rounds} rounds, the base of a group before and after each run; medians\n')
+    print(f'method: no-op functions; {bench.options.rounds} rounds, the base of a group before and after each run; '
+          'medians\n')
     rows = goals.rows(bench.groups)
     print('\n'.join(table.layout(goals.HEADS, [row.cells(quick) for row in rows])))
     print()

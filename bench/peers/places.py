@@ -26,8 +26,8 @@ class Places:
 
     @contextlib.contextmanager
     def filled(self, store, name, fill, path_prefix=''):
-        """Calls `fill` with the URL, and gives the URL. `store`: postgres, sqlite, redis or redis_everysec; `name`: of the database or file;
-        `path_prefix`: of the URL of a file."""
+        """Calls `fill` with the URL, and gives the URL. `store`: postgres, sqlite, redis or redis_everysec; `name`: of the
+        database or file; `path_prefix`: of the URL of a file."""
         with getattr(self, f'_filled_{store}')(name, fill, path_prefix) as place:
             yield place
 

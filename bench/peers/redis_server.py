@@ -1,7 +1,7 @@
-"""The private Redis server of the queues on Redis, with an append-only file. It has two settings: with `always` every write is
-on the disk before it is answered, as in all other queues of the comparison. `everysec` is the default of Redis: a power cut
-loses the last second. Reached by a Unix socket in a folder of its own, stopped and removed at the end. If this program is
-killed, the kernel ends the server.
+"""The private Redis server of the queues on Redis, with an append-only file. It has two settings. With `always` every write
+is on the disk before it is answered, as in all other queues of the comparison. `everysec` is the default of Redis: a power
+cut loses the last second. Reached by a Unix socket in a folder of its own, stopped and removed at the end. If this program
+is killed, the kernel ends the server.
 """
 
 import ctypes
@@ -28,7 +28,8 @@ class RedisServer:
         """`parent`: a folder on the disk to be measured."""
         program = shutil.which('redis-server')
         if program is None:
-            raise RedisError('`redis-server` is not installed; Celery and BullMQ need it (Debian: the package redis-server)')
+            raise RedisError('`redis-server` is not installed; Celery and BullMQ need it (Debian: the package '
+                             'redis-server)')
         self.folder = tempfile.mkdtemp(prefix='weir-redis-', dir=parent)
         self.socket = os.path.join(self.folder, 'socket')
         self.url = f'redis+socket://{self.socket}'

@@ -13,7 +13,7 @@ GOAL_KEY, GOAL_RATIO = 'graphile-worker-batched', 1.1
 
 
 def pairs(measurements, base):
-    """Key -> list of (value, mean of the runs of `base` directly before and after it), for each measurement that has one."""
+    """Key -> list of (value, mean of the runs of `base` directly before and after it), for each measurement with one."""
     found = {}
     for at, one in enumerate(measurements):
         if one['key'] == base or 'rate' not in one:

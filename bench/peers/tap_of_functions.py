@@ -2,7 +2,8 @@
 
 
 def run_tests(names):
-    """`names`: globals() of the file; its functions with an underscore in their names are the tests. Returns the exit code."""
+    """`names`: globals() of the file; its functions with an underscore in their names are the tests. Returns the exit
+    code."""
     tests = [value for value in list(names.values())
              if getattr(value, '__module__', '') == '__main__' and '_' in value.__name__]
     failed = False

@@ -6,16 +6,24 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 
 const began = performance.now(); // of `start`: before the package is loaded
-const require = createRequire(import.meta.url);
-const { configure, version, Worker, workflow } = require("weir");
-const loaded = performance.now();
-const { ask, Counter, print, readArguments, sleep, until } = await import("./common.mjs");
+const { configure, version, Worker, workflow } = createRequire(import.meta.url)("weir");
 
-const { verb, url, count } = readArguments();
+const [verb, url, countText] = process.argv.slice(2);
+const count = Number(countText);
 const about = { name: "weir, Node", version, settings: "1000 at once" };
-const runs = new Counter(count);
 const store = configure(url);
-workflow({ name: "noop" }, async () => runs.add(1));
+let runs = 0;
+let resolveAll;
+const all = new Promise((resolve) => (resolveAll = resolve));
+const run = () => {
+  if (++runs === count) {
+    resolveAll();
+  }
+};
+workflow({ name: "noop" }, async () => run());
+
+// Loaded at the end, since it brings the driver of PostgreSQL, which is no part of a worker.
+const helpers = () => import("./common.mjs");
 
 const usedUs = () => {
   const { user, system } = process.cpuUsage();
@@ -23,58 +31,60 @@ const usedUs = () => {
 };
 
 async function drain() {
+  const { ask, print, until } = await helpers();
   const usedBefore = usedUs();
   const began = performance.now();
   const worker = new Worker();
   await worker.start();
-  await runs.all;
+  await all;
   await until(async () => (await ask(url, "SELECT count(*)::int FROM weir.workflow_execution_queue")) === 0);
   const seconds = (performance.now() - began) / 1000;
   const used = usedUs() - usedBefore;
   await worker.stop();
   print({
     ...about,
-    jobs: runs.count,
+    jobs: runs,
     seconds,
-    lifecycles_per_s: runs.count / seconds,
-    processor_us: used / runs.count,
+    lifecycles_per_s: runs / seconds,
+    processor_us: used / runs,
   });
 }
 
 // Of the binding alone: the function does nothing but answer.
 async function measureProcessor() {
+  const require = createRequire(import.meta.url);
   const { native } = require(join(dirname(require.resolve("weir")), "native.js"));
   const usedBefore = usedUs();
   const node = native.createNode(await store.handle(), ["noop"], (_number, handle) => {
     native.answerDone(handle, "null");
-    runs.add(1);
+    run();
   });
   await native.openNode(node, null, null, 0, 0, 25e6, null);
   await native.startNode(node);
-  await runs.all;
+  await all;
   await native.stopNode(node, -1);
-  print({ processor_us: (usedUs() - usedBefore) / count, jobs: runs.count });
+  const used = usedUs() - usedBefore;
+  (await helpers()).print({ processor_us: used / count, jobs: runs });
   await native.closeNode(node);
 }
 
-// From before the package is loaded to the first call of a function that waits in the store. The helpers of this bench, which
-// are loaded after it, do not count.
+// From before the package is loaded to the first call of a function that waits in the store.
 async function measureStart() {
-  const helpers = performance.now() - loaded;
   const worker = new Worker();
   await worker.start();
-  await runs.all;
-  print({ ...about, start_ms: performance.now() - began - helpers });
+  await all;
+  const lasted = performance.now() - began;
+  (await helpers()).print({ ...about, start_ms: lasted });
   await worker.stop();
 }
 
 async function measureMemory() {
   const worker = new Worker();
   await worker.start();
-  await runs.all;
-  await sleep(500); // the ends are recorded meanwhile
+  await all;
+  await new Promise((resolve) => setTimeout(resolve, 500)); // the ends are recorded meanwhile
   const status = readFileSync("/proc/self/status", "utf8");
-  print({ ...about, resident_kib: Number(/^VmRSS:\s+(\d+)/m.exec(status)[1]) });
+  (await helpers()).print({ ...about, resident_kib: Number(/^VmRSS:\s+(\d+)/m.exec(status)[1]) });
   await worker.stop();
 }
 

@@ -2,7 +2,7 @@
 
 usage: celery_peer.py VERB URL COUNT      (verbs: ../README.md; the URL is redis+socket://PATH)
 
-For many short tasks the page "Optimizing" recommends a large prefetch multiplier, and results that nobody reads are ignored.
+For many short tasks the page "Optimizing" recommends a large prefetch multiplier. Results are ignored.
 """
 
 import itertools
@@ -44,8 +44,8 @@ def noop():
 
 
 def run_worker():
-    app.worker_main(['--quiet', 'worker', '--pool=threads', f'--concurrency={THREADS}', '--loglevel=ERROR', '--without-gossip',
-                     '--without-mingle', '--without-heartbeat'])
+    app.worker_main(['--quiet', 'worker', '--pool=threads', f'--concurrency={THREADS}', '--loglevel=ERROR',
+                     '--without-gossip', '--without-mingle', '--without-heartbeat'])
 
 
 def has_unfinished():

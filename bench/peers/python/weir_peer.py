@@ -1,6 +1,6 @@
 """Functions in Python on weir.
 
-usage: weir_peer.py threads|async VERB URL COUNT      (verbs: ../README.md; the store is filled by `weir_bench handler fill`)
+usage: weir_peer.py threads|async VERB URL COUNT      (verbs: ../README.md; `weir_bench handler fill` fills the store)
 
 `threads` are 8 threads with plain functions, `async` is one event loop.
 """
