@@ -1,7 +1,6 @@
 """Shared by the programs of this folder: arguments, the rounds of ten jobs, and the line that they print."""
 
 import json
-import platform
 import sys
 import time
 
@@ -18,6 +17,8 @@ def read_arguments():
 
 
 def report(**line):
+    import platform  # not at the top: it would count as memory of a worker
+
     print(json.dumps({**line, 'runtime': f'{platform.python_implementation()} {platform.python_version()}'}))
 
 
