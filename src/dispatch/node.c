@@ -418,14 +418,15 @@ json_t *node_status(struct node *node)
     size_t unanswered = node->shared.in_flight.unanswered;
     pthread_mutex_unlock(&node->shared.lock);
     size_t reports = recorder_waiting_count(node);
-    return json_pack(
-        "{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:I, s:b}", "id",
-        (json_int_t)atomic_load(&node->shared.id), "name", node->name, "group", node->group, "state", node_state_name(node),
-        "running", (json_int_t)engine_running(node->engine), "room", (json_int_t)engine_free_capacity(node->engine),
-        "in_flight", (json_int_t)in_flight, "unanswered", (json_int_t)unanswered, "reports_waiting", (json_int_t)reports,
-        "stuck", (json_int_t)maintenance_stuck_count(node), "engine", engine_name(node->engine), "engine_reachable",
-        reachable, "lease_left_us", (json_int_t)(atomic_load(&node->shared.lease_end_boot_us) - node_now(node)),
-        "schedules", (int)atomic_load(&node->shared.schedules));
+    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:I, s:b}", "id",
+                     (json_int_t)atomic_load(&node->shared.id), "name", node->name, "executor_group", node->group, "state",
+                     node_state_name(node), "running", (json_int_t)engine_running(node->engine), "room",
+                     (json_int_t)engine_free_capacity(node->engine), "in_flight", (json_int_t)in_flight, "unanswered",
+                     (json_int_t)unanswered, "reports_waiting", (json_int_t)reports, "stuck",
+                     (json_int_t)maintenance_stuck_count(node), "engine", engine_name(node->engine), "engine_reachable",
+                     reachable, "lease_left_us",
+                     (json_int_t)(atomic_load(&node->shared.lease_end_boot_us) - node_now(node)), "schedules",
+                     (int)atomic_load(&node->shared.schedules));
 }
 
 bool node_is_healthy(struct node *node, struct weir_error *error)

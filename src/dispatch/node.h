@@ -92,8 +92,8 @@ void node_resume(struct node *node);
  * members are not read.
  */
 void node_tune(struct node *node, const struct node_settings *settings);
-/* {"id", "name", "group", "state", "running", "room", "in_flight", "unanswered", "reports_waiting", "stuck", "engine",
- * "engine_reachable", "lease_left_us", "schedules"}. The caller releases it. NULL when out of memory. */
+/* {"id", "name", "executor_group", "state", "running", "room", "in_flight", "unanswered", "reports_waiting", "stuck",
+ * "engine", "engine_reachable", "lease_left_us", "schedules"}. The caller releases it. NULL when out of memory. */
 json_t *node_status(struct node *node);
 /* One of these facts, cheap enough for a caller at every step: false while the breaker holds starts back. */
 bool node_reaches_engine(struct node *node);

@@ -80,9 +80,9 @@ static const char *const messages[EVENT_TYPE_COUNT] = {
 };
 
 /* The fields of struct event, in the order of a line. */
-enum field_type { FIELD_TEXT, FIELD_NUMBER, FIELD_MS };
+enum field_type { FIELD_TEXT, FIELD_NUMBER };
 static const struct {
-    const char *name; /* in JSON and behind the message; times end in _ms */
+    const char *name; /* in JSON and behind the message; durations end in _us */
     enum field_type type;
     size_t offset;
 } fields[] = {
@@ -91,17 +91,17 @@ static const struct {
     {"workflow", FIELD_TEXT, offsetof(struct event, workflow)},
     {"plan", FIELD_TEXT, offsetof(struct event, plan)},
     {"node", FIELD_TEXT, offsetof(struct event, node)},
-    {"group", FIELD_TEXT, offsetof(struct event, group)},
+    {"executor_group", FIELD_TEXT, offsetof(struct event, group)},
     {"count", FIELD_NUMBER, offsetof(struct event, count)},
     {"of", FIELD_NUMBER, offsetof(struct event, of)},
     {"slots_used", FIELD_NUMBER, offsetof(struct event, slots_used)},
     {"slots_max", FIELD_NUMBER, offsetof(struct event, slots_max)},
     {"attempt", FIELD_NUMBER, offsetof(struct event, attempt)},
     {"fence", FIELD_NUMBER, offsetof(struct event, fence)},
-    {"duration_ms", FIELD_MS, offsetof(struct event, duration_us)},
-    {"age_ms", FIELD_MS, offsetof(struct event, age_us)},
+    {"duration_us", FIELD_NUMBER, offsetof(struct event, duration_us)},
+    {"age_us", FIELD_NUMBER, offsetof(struct event, age_us)},
     {"reason", FIELD_TEXT, offsetof(struct event, reason)},
-    {"code", FIELD_TEXT, offsetof(struct event, code)},
+    {"error_code", FIELD_TEXT, offsetof(struct event, code)},
     {"error", FIELD_TEXT, offsetof(struct event, error)},
 };
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0], FIELD_BYTES_MAX = 1024, ESCAPE_BYTES = sizeof "\\u0000" };
@@ -259,11 +259,7 @@ static bool field_value(size_t index, bool as_json, const struct event *event, c
         return true;
     }
     int64_t number = *(const int64_t *)at;
-    if (fields[index].type == FIELD_MS) {
-        (void)snprintf(to, size, "%.3f", (double)number / (double)MICROSECONDS_PER_MS);
-    } else {
-        (void)snprintf(to, size, "%" PRId64, number);
-    }
+    (void)snprintf(to, size, "%" PRId64, number);
     return number != 0;
 }
 
@@ -295,7 +291,7 @@ static void line_begin(struct line *line, const struct log *log, bool as_json, c
     int length = 0;
     time_format(wall_us, time);
     if (as_json) {
-        length = snprintf(head, sizeof head, "{\"ts\":\"%s\",\"level\":\"%s\",\"event\":\"%s\",\"msg\":\"%s\"", time,
+        length = snprintf(head, sizeof head, "{\"at\":\"%s\",\"level\":\"%s\",\"event\":\"%s\",\"message\":\"%s\"", time,
                           event_level_name(level), event_name(event->type), log_message(event->type));
     } else {
         length = snprintf(head, sizeof head, "%.8s %s%-5s%s %-21s %s ", time + 11, log->colour ? level_colour(level) : "",
@@ -350,10 +346,11 @@ static void write_drop_count(struct log *log)
     time_format(clock_wall(log->clock), time);
     int length = 0;
     if (log->format == LOG_JSON) {
-        length = snprintf(line, sizeof line,
-                          "{\"ts\":\"%s\",\"level\":\"warn\",\"event\":\"log.dropped\",\"msg\":\"Log lines were dropped\","
-                          "\"count\":%" PRIu64 "}\n",
-                          time, log->dropped);
+        length =
+            snprintf(line, sizeof line,
+                     "{\"at\":\"%s\",\"level\":\"warn\",\"event\":\"log.dropped\",\"message\":\"Log lines were dropped\","
+                     "\"count\":%" PRIu64 "}\n",
+                     time, log->dropped);
     } else {
         length = snprintf(line, sizeof line, "%.8s warn  log.dropped           Log lines were dropped  count=%" PRIu64 "\n",
                           time + 11, log->dropped);

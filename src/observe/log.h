@@ -1,7 +1,8 @@
 /* The log: events as lines, for a person on a terminal or as JSON lines for a machine.
  *
  *     05:12:31 info  execution.dispatched   Dispatched execution  execution_id=0198c2f1-... workspace=acme waited=12ms
- *     {"ts":"2026-11-21T05:12:31.123456Z","level":"info","event":"execution.dispatched","msg":"Dispatched execution",...}
+ *     {"at":"2026-11-21T05:12:31.123456Z","level":"info","event":"execution.dispatched","message":"Dispatched
+ * execution",...}
  *
  * Both forms have the same fields with the same names. Control characters, bidi controls and bytes that are no UTF-8 never
  * reach a terminal; in JSON they are escaped (RFC 8259). Every line is one write(), at most LOG_LINE_BYTES_MAX long, so

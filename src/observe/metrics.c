@@ -79,9 +79,9 @@ static const struct {
     const char *alias_label;
     const char *help;
 } labelled_counters[] = {
-    {EVENT_EXECUTION_FAILED, LABEL_CODE, "weir_executions_failed_total", "code", NULL, NULL,
+    {EVENT_EXECUTION_FAILED, LABEL_CODE, "weir_executions_failed_total", "error_code", NULL, NULL,
      "Executions that ran and ended FAILED, by error code."},
-    {EVENT_DISPATCH_FAILED, LABEL_CODE, "weir_dispatch_failures_total", "code", "queue_items_failed_total", "reason",
+    {EVENT_DISPATCH_FAILED, LABEL_CODE, "weir_dispatch_failures_total", "error_code", "queue_items_failed_total", "reason",
      "Executions that could not be started, for good, by error code."},
     {EVENT_STORE_FAILED, LABEL_REASON, "weir_store_failures_total", "verb", NULL, NULL,
      "Store calls that failed, by verb."},

@@ -132,10 +132,10 @@ static void render_groups(struct metrics_text *to, const json_t *status)
         size_t at;
         json_t *group;
         metrics_text_head(to, series[i].name, "gauge", series[i].help);
-        json_array_foreach(json_object_get(status, "groups"), at, group)
+        json_array_foreach(json_object_get(status, "executor_groups"), at, group)
         {
             const char *name = json_string_value(json_object_get(group, "name"));
-            metrics_text_sample(to, series[i].name, "group", name == NULL ? "" : name,
+            metrics_text_sample(to, series[i].name, "executor_group", name == NULL ? "" : name,
                                 status_number(group, series[i].key) / series[i].divisor);
         }
     }

@@ -287,7 +287,7 @@ static json_t *answer_of(const struct enqueue_result *result, size_t place)
 {
     bool is_fine = result->status == WEIR_OK;
     const char *hint = is_fine || result->error.hint[0] == '\0' ? NULL : result->error.hint;
-    return json_pack("{s:I, s:s, s:s?, s:b, s:s?, s:s?}", "place", (json_int_t)place, "status",
+    return json_pack("{s:I, s:s, s:s?, s:b, s:s?, s:s?}", "place", (json_int_t)place, "code",
                      weir_status_name(result->status), "id", is_fine ? result->id : NULL, "duplicate",
                      (int)result->duplicate, "message", is_fine ? NULL : result->error.message, "hint", hint);
 }

@@ -129,7 +129,8 @@ WEIR_MUST_CHECK enum weir_status enqueue_request_check(const struct enqueue_requ
 
 /* How an executor group comes to be. */
 #define GROUP_HOW                                                                                                          \
-    "a node that serves it makes it (weir serve --group NAME), or a published workflow that names it (executor_group)"
+    "a node that serves it makes it (weir serve --executor-group NAME), or a published workflow that names it "            \
+    "(executor_group)"
 /* Fills `error`: there is no such group; the message names the first of `groups`, the hint the nearest and GROUP_HOW.
  * Returns WEIR_NOT_FOUND. */
 enum weir_status group_refuse(const char *name, const char *const *groups, size_t count, struct weir_error *error);
@@ -724,10 +725,11 @@ WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const ch
  * node starts nothing. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
- * "pending_reasons": {reason: n}, "workspaces": [...], "groups": [{"name", "paused", "pending", "oldest_pending_age_us"}],
- * "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by pressure, and
- * STATUS_GROUPS_MOST executor groups. "no_worker": the workflows whose items wait because no live node has their handlers,
- * [{"workflow", "executor_group", "waiting", and the keys of no_worker in store_why()}], at most STATUS_UNSERVED_MOST. */
+ * "pending_reasons": {reason: n}, "workspaces": [...], "executor_groups": [{"name", "paused", "pending",
+ * "oldest_pending_age_us"}], "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by
+ * pressure, and STATUS_GROUPS_MOST executor groups. "no_worker": the workflows whose items wait because no live node has
+ * their handlers, [{"workflow", "executor_group", "waiting", and the keys of no_worker in store_why()}], at most
+ * STATUS_UNSERVED_MOST. */
 enum { STATUS_GROUPS_MOST = 100, STATUS_UNSERVED_MOST = 20 };
 WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status,
                                               struct weir_error *error);

@@ -512,7 +512,7 @@ static void a_group_that_only_a_request_names_is_refused(void **state)
                         "there is no executor group \"biling\"; there are: \"billing\", \"default\","
                         " \"zone-0\", \"zone-1\", \"zone-2\" and others");
     assert_string_equal(results[0].error.hint,
-                        "did you mean \"billing\"? a node that serves it makes it (weir serve --group NAME),"
+                        "did you mean \"billing\"? a node that serves it makes it (weir serve --executor-group NAME),"
                         " or a published workflow that names it (executor_group)");
     assert_int_equal(results[1].status, WEIR_OK);
     assert_int_equal(results[2].status, WEIR_NOT_FOUND);

@@ -38,7 +38,7 @@ static void a_node_is_registered_with_all_that_is_known_of_it(void **state)
     assert_string_equal(json_text_at(node, "name"), "node-1");
     assert_string_equal(json_text_at(node, "host"), "host");
     assert_int_equal(json_number_at(node, "pid"), 4242);
-    static const char *const keys[] = {"started", "active", "expires", "stopped", "recovered"};
+    static const char *const keys[] = {"started_at", "seen_at", "expires_at", "stopped_at", "recovered_at"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (json_object_get(node, keys[i]) == NULL) {
             fail_msg("a node has no \"%s\"", keys[i]);

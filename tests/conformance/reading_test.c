@@ -19,17 +19,16 @@ static void the_view_executions_has_the_promised_columns(void **state)
     (void)scene_enqueue(scene, "pro-co");
     json_t *rows =
         scene_rows(scene, "SELECT id, workspace, workflow, version, status, pending_reason, priority, run_at, attempts,"
-                          " deferrals, handovers, execution_id, node, fence, error_code, error, created_at, claimed_at,"
+                          " deferrals, handovers, node, fence, error_code, error, created_at, claimed_at,"
                           " dispatched_at, finished_at FROM executions");
     const json_t *row = json_array_get(rows, 0);
-    assert_true(json_is_null(json_object_get(row, "execution_id"))); /* nothing was started under that name yet */
     assert_string_equal(json_text_at(row, "workflow"), "hello");
     assert_int_equal(json_number_at(row, "version"), 1);
     assert_true(json_is_null(json_object_get(row, "claimed_at")));
     assert_true(json_is_null(json_object_get(row, "node")));
     json_decref(rows);
     struct claimed_item item = scene_claim_one(scene);
-    assert_string_equal(scene_text(scene, "SELECT execution_id FROM executions"), item.id);
+    assert_string_equal(scene_text(scene, "SELECT id FROM executions"), item.id);
     assert_string_equal(scene_text(scene, "SELECT node FROM executions"), "node-1");
 }
 
@@ -405,7 +404,7 @@ static const json_t *group_of(const json_t *status, const char *name)
 {
     size_t i;
     json_t *group;
-    json_array_foreach(json_object_get(status, "groups"), i, group)
+    json_array_foreach(json_object_get(status, "executor_groups"), i, group)
     {
         if (strcmp(json_text_at(group, "name"), name) == 0) {
             return group;
@@ -545,8 +544,8 @@ static void status_knows_the_scheduler(void **state)
     assert_string_equal(json_text_at(scheduler, "node"), "node-2");
     assert_int_equal(json_number_at(scheduler, "node_id"), second);
     assert_int_equal(json_number_at(scheduler, "epoch"), epoch);
-    assert_string_equal(json_text_at(scheduler, "since"), since);
-    assert_true(strcmp(json_text_at(scheduler, "expires"), since) > 0);
+    assert_string_equal(json_text_at(scheduler, "taken_at"), since);
+    assert_true(strcmp(json_text_at(scheduler, "expires_at"), since) > 0);
     assert_true(json_is_false(json_object_get(scheduler, "is_free")));
     assert_true(json_number_at(scheduler, "takeovers_hour") >= 1);
     assert_true(json_number_at(scheduler, "lag_us") >= 0);

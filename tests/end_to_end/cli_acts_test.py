@@ -22,14 +22,14 @@ def every_act_prints_its_change_as_json(weir):
                             " VALUES ('n1', 'default', '', '', 0, 0, '', '', 1, 0, 0, 9e18)").connection.commit()
     url = f'sqlite:{os.path.realpath(weir.path("weir.db"))}'
     acts = (
-        (('pause',), {'group': None, 'paused': True}),
-        (('resume', '-g', 'default'), {'group': 'default', 'paused': False}),
+        (('pause',), {'executor_group': None, 'paused': True}),
+        (('resume', '-g', 'default'), {'executor_group': 'default', 'paused': False}),
         (('workspace', 'set', 'new'),
-         {'name': 'new', 'created': True, 'plan': 'free', 'max_concurrent': None, 'as_plan': False}),
+         {'name': 'new', 'is_new': True, 'plan': 'free', 'max_concurrent': None, 'as_plan': False}),
         (('workspace', 'set', 'acme', '--max-concurrent', '7'),
-         {'name': 'acme', 'created': False, 'plan': None, 'max_concurrent': 7, 'as_plan': False}),
+         {'name': 'acme', 'is_new': False, 'plan': None, 'max_concurrent': 7, 'as_plan': False}),
         (('workspace', 'set', 'acme', '--plan', 'pro', '--as-plan'),
-         {'name': 'acme', 'created': False, 'plan': 'pro', 'max_concurrent': None, 'as_plan': True}),
+         {'name': 'acme', 'is_new': False, 'plan': 'pro', 'max_concurrent': None, 'as_plan': True}),
         (('workspace', 'pause', 'acme'), {'name': 'acme', 'paused': True}),
         (('workspace', 'resume', 'acme'), {'name': 'acme', 'paused': False}),
         (('plan', 'set', 'gold', '--max-concurrent', '9'), {'name': 'gold', 'max_concurrent': 9, 'weight': None}),
@@ -95,11 +95,11 @@ def acts_on_named_executions_list_them(weir):
     weir.make_store()
     ids = [weir.enqueue(), weir.enqueue()]
     items = weir.good('cancel', *ids, '--json').json()['items']
-    assert items == [{'id': id, 'act': 'cancel', 'requested': False} for id in ids], items
+    assert items == [{'id': id, 'act': 'cancel', 'cancel_requested': False} for id in ids], items
     retried = weir.good('retry', *ids, '--json').json()
     assert retried['changed'] == 2 and [item['id'] for item in retried['items']] == ids, retried
     new = [item['new_id'] for item in retried['items']]
-    assert {row['id'] for row in weir.items('list', '--state', 'pending')} == set(new)
+    assert {row['id'] for row in weir.items('list', '--status', 'pending')} == set(new)
     for flags in ((), ('-n',)):
         assert_error(weir.run('retry', ids[0], '-q', *flags), 4, 'conflict', 'retried already', new[0])
     assert weir.good('cancel', *new, '-n', '-o', 'jsonl').jsonl()[0]['dry_run'] is True
@@ -157,7 +157,7 @@ def suggested_commands_run_with_any_name(weir):
     id = weir.enqueue('-w', name, 'hello', '-g', group)
     weir.good('workspace', 'pause', name)
     _run_suggestion(weir, weir.good('why', id).err, 'now: ')
-    assert 'weir serve --group \'night $HOME; shift\'\n' in weir.good('why', id).err
+    assert 'weir serve --executor-group \'night $HOME; shift\'\n' in weir.good('why', id).err
     weir.database().execute("INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine,"
                             " lease, started_at, active_at, expires_at, desired_state)"
                             " VALUES ('a `node`', ?, '', '', 0, 0, '', '', 1, 0, 0, 9e18, 'pause')",
@@ -166,8 +166,8 @@ def suggested_commands_run_with_any_name(weir):
     _run_suggestion(weir, weir.good('why', id).err, 'now: ')
     assert weir.items('node', 'list')[0]['desired_state'] == 'run'
     weir.good('pause', '-g', group)
-    assert "(`weir resume --group 'night $HOME; shift'`)" in weir.good('status').out
-    assert "until `weir resume --group 'night $HOME; shift'`" in weir.run('doctor').out
+    assert "(`weir resume --executor-group 'night $HOME; shift'`)" in weir.good('status').out
+    assert "until `weir resume --executor-group 'night $HOME; shift'`" in weir.run('doctor').out
     _run_suggestion(weir, weir.good('why', id).err, 'now: ')
     assert 'paused' not in weir.good('status').out
     told = weir.run('list', '--store', 'my store.db')
@@ -217,7 +217,7 @@ def a_narrow_terminal_breaks_no_line_in_two(weir):
     weir.make_store()
     id = weir.enqueue()
     said = weir.terminal('list', env={'COLUMNS': '20', 'NO_COLOR': '1', 'LC_ALL': 'C'}).out
-    assert f'ID         {id}' in said and 'STATE      . PENDING' in said, repr(said)
+    assert f'ID         {id}' in said and 'STATUS     . PENDING' in said, repr(said)
 
 
 def an_owner_that_does_not_exist_is_refused_with_its_place(weir):

@@ -167,7 +167,7 @@ def the_version_is_printed_without_settings(weir):
     with open(os.path.join(ROOT, 'VERSION')) as file:
         version = file.read().strip()
     assert weir.good('version').out == f'weir {version}\n' == weir.good('--version').out == weir.good('-V').out
-    assert weir.good('version', '--json').json()['version'] == version
+    assert weir.good('version', '--json').json()['weir_version'] == version
 
 
 def flags_stand_anywhere_and_only_once(weir):

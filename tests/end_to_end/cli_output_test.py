@@ -52,13 +52,13 @@ def a_cancel_of_running_work_is_reported_as_a_request(weir):
     publish_program(weir, 'slow', 'exec sleep 60')
     start_dev_node(weir)
     runs = [weir.enqueue('-w', 'acme', 'slow') for _ in range(2)]
-    waits = weir.enqueue('-w', 'acme', 'slow', '--at', '+1h')
+    waits = weir.enqueue('-w', 'acme', 'slow', '--run-at', '+1h')
     for id in runs:
         wait_for('the start', lambda: weir.good('show', id, '--json').json()['status'] == 'DISPATCHED')
     answer = weir.good('cancel', runs[0], waits)
     assert '1 cancelled, 1 cancel requested, 0 refused' in answer.err and 'weir wait' in answer.err, repr(answer)
     answer = weir.good('cancel', runs[1], '--json').json()
-    assert answer['requested'] == 1 and answer['items'] == [{'id': runs[1], 'act': 'cancel', 'requested': True}], answer
+    assert answer['requested'] == 1 and answer['items'] == [{'id': runs[1], 'act': 'cancel', 'cancel_requested': True}], answer
     assert weir.run('wait', runs[0], '--timeout', '45s').code == 1
     assert weir.good('show', runs[0], '--json').json()['status'] == 'CANCELLED'
 
@@ -121,7 +121,7 @@ def why_answers_for_a_workspace(weir):
     weir.run('enqueue', '-w', 'tiny', 'bad', '--wait', '--timeout', '45s')
     weir.good('enqueue', '-w', 'tiny', 'hello', '--wait', '--timeout', '45s')
     ids = [weir.enqueue('-w', 'tiny', 'slow') for _ in range(3)]
-    weir.enqueue('-w', 'tiny', 'slow', '--at', '+1h')
+    weir.enqueue('-w', 'tiny', 'slow', '--run-at', '+1h')
     wait_for('the start', lambda: weir.good('show', ids[0], '--json').json()['status'] == 'DISPATCHED')
     why = weir.good('why', '-w', 'tiny', '--json').json()
     assert [holder['id'] for holder in why['slot_holders']] == [ids[0]], why
@@ -171,7 +171,7 @@ def the_event_of_a_start_has_no_code_of_the_end(weir):
     lines = [json.loads(line) for line in node.communicate(timeout=60)[0].splitlines() if line.startswith(b'{')]
     start = [line for line in lines if line['event'] == 'execution.dispatched']
     end = [line for line in lines if line['event'] == 'execution.failed']
-    assert 'code' not in start[0] and end[0]['code'] == 'exec_not_allowed', (start, end)
+    assert 'error_code' not in start[0] and end[0]['error_code'] == 'exec_not_allowed', (start, end)
 
 
 def a_node_that_holds_nothing_any_more_is_drained(weir):

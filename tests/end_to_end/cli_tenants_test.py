@@ -14,7 +14,7 @@ def a_workspace_is_deleted_under_a_running_node(weir):
     weir.spawn('serve', '--allow-exec', '-q')
     done = weir.enqueue()
     weir.good('wait', done)
-    waiting = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h')
+    waiting = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h')
     assert_error(weir.run('workspace', 'delete', 'acme', '-n'), 4, 'illegal_state', '1 waiting')
     assert_error(weir.run('workspace', 'delete', 'acme', '-n'), 4, 'illegal_state', '--fail-waiting')
     assert_error(weir.run('workspace', 'delete', 'acme', '--fail-waiting'), 2, 'invalid_argument', '--yes')

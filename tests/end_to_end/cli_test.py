@@ -125,7 +125,7 @@ def each_refusal_of_enqueue_has_its_own_code(weir):
     assert_error(weir.run(*acme, 'hello', '--params', '@large.json'), 2, 'params_too_large')
     assert_error(weir.run(*acme, 'hello', '--params', '@none.json'), 3, 'not_found', 'none.json')
     assert_error(weir.run('enqueue', 'hello'), 2, 'invalid_argument', '--workspace')
-    assert_error(weir.run(*acme, 'hello', '--at', 'tomorrow'), 2, 'invalid_argument', '2026-11-21T10:00:00Z')
+    assert_error(weir.run(*acme, 'hello', '--run-at', 'tomorrow'), 2, 'invalid_argument', '2026-11-21T10:00:00Z')
     assert_error(weir.run(*acme, 'hello', '--priority', '1000'), 2, 'invalid_argument', '-100 to 100')
     assert weir.items('list') == []
 
@@ -157,7 +157,7 @@ def enqueue_dry_changes_nothing(weir):
         assert words in dry.err, repr(dry)
     told = [json.loads(line) for line in weir.run('enqueue', '-', '-n', '--json', stdin=lines, code=1).err.splitlines()]
     assert told[0]['error']['hint'] == 'did you mean "acme"?', told
-    result = weir.run('enqueue', '-w', 'acme', 'hello', '-n', '--at', '1960-01-01T00:00:00Z')
+    result = weir.run('enqueue', '-w', 'acme', 'hello', '-n', '--run-at', '1960-01-01T00:00:00Z')
     assert_error(result, 2, 'invalid_argument', '1970')
     assert weir.items('list') == []
 
@@ -205,13 +205,13 @@ def a_dry_run_answers_in_json_when_json_is_asked_for(weir):
 def ids_and_reasons_of_a_filter_are_taken_in_any_case(weir):
     weir.make_store()
     id = weir.enqueue()
-    for where in (f'id={id.upper()}', f'id={id[:8].upper()}', 'pending_reason=NO_NODE_in_group', 'state=PenDing'):
+    for where in (f'id={id.upper()}', f'id={id[:8].upper()}', 'pending_reason=NO_NODE_in_group', 'status=PenDing'):
         assert [item['id'] for item in weir.items('list', '--where', where)] == [id], where
     assert_error(weir.run('list', '--where', 'id=xyz'), 2, 'invalid_argument', '"xyz" is not an execution id')
     assert_error(weir.run('list', '--where', 'since=yesterday'), 2, 'invalid_argument', '1h means an hour ago')
-    assert weir.good('list', '--state', 'failed').err == 'no execution matches\n'
+    assert weir.good('list', '--status', 'failed').err == 'no execution matches\n'
     long = 'g' * 65
-    assert_error(weir.run('serve', '--group', long), 2, 'invalid_config', 'longer than 64 bytes')
+    assert_error(weir.run('serve', '--executor-group', long), 2, 'invalid_config', 'longer than 64 bytes')
     assert_error(weir.run('list', env={'WEIR_EXECUTOR_GROUP': long}), 2, 'invalid_config', 'longer than 64 bytes')
 
 
@@ -221,7 +221,7 @@ def a_wrong_flag_is_refused_with_its_verb_at_any_place(weir):
         said = weir.run(*words, code=2).err
         assert 'has no flag --publish' in said, said
     assert '`weir workflow apply` has no flag --publish' in weir.run('workflow', 'apply', 'x.yaml', '--publish', code=2).err
-    for flag, key in (('--since', 'since'), ('--error-code', 'error_code'), ('--group', 'group')):
+    for flag, key in (('--since', 'since'), ('--error-code', 'error_code'), ('--executor-group', 'executor_group')):
         assert_error(weir.run('list', flag, '1h'), 2, 'invalid_argument', f'`weir list` has no flag {flag} ',
                      f"did you mean --where '{key}=...'?")
 
@@ -229,10 +229,10 @@ def a_wrong_flag_is_refused_with_its_verb_at_any_place(weir):
 def times_and_groups_are_kept(weir):
     weir.make_store()
     weir.make_groups('slow')
-    later = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h', '--group', 'slow', '--priority', '-5')
+    later = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h', '--executor-group', 'slow', '--priority', '-5')
     shown = weir.good('show', later, '--json').json()
     assert shown['pending_reason'] == 'scheduled' and shown['priority'] == -5 and shown['executor_group'] == 'slow'
-    past = weir.enqueue('-w', 'acme', 'hello', '--at', '2020-01-01T00:00:00Z')
+    past = weir.enqueue('-w', 'acme', 'hello', '--run-at', '2020-01-01T00:00:00Z')
     assert weir.good('show', past, '--json').json()['run_at'].startswith('2020-01-01T00:00:00')
     configured = weir.good('enqueue', '-q', '-w', 'acme', 'hello', env={'WEIR_EXECUTOR_GROUP': 'slow'}).out.strip()
     assert weir.good('show', configured, '--json').json()['executor_group'] == 'slow'
@@ -241,16 +241,16 @@ def times_and_groups_are_kept(weir):
 def an_unknown_group_is_refused_unless_the_configuration_names_it(weir):
     weir.make_store()
     words = 'there is no executor group "nogroup"; there are: "default"'
-    line = json.dumps({'workspace': 'acme', 'workflow': 'hello', 'group': 'nogroup'})
-    for refused in (weir.run('enqueue', '-w', 'acme', 'hello', '--group', 'nogroup'), weir.run('enqueue', '-', stdin=line),
-                    weir.run('enqueue', '-w', 'acme', 'hello', '--group', 'nogroup', '--dry-run'),
+    line = json.dumps({'workspace': 'acme', 'workflow': 'hello', 'executor_group': 'nogroup'})
+    for refused in (weir.run('enqueue', '-w', 'acme', 'hello', '--executor-group', 'nogroup'), weir.run('enqueue', '-', stdin=line),
+                    weir.run('enqueue', '-w', 'acme', 'hello', '--executor-group', 'nogroup', '--dry-run'),
                     weir.run('enqueue', '-', '--dry-run', stdin=line)):
-        assert refused.code in (1, 3) and words in refused.err and 'weir serve --group NAME' in refused.err, repr(refused)
+        assert refused.code in (1, 3) and words in refused.err and 'weir serve --executor-group NAME' in refused.err, repr(refused)
     assert weir.items('list') == []
     weir.write('weir.yaml', 'executor.group: nogroup\n')
     id = weir.enqueue('-w', 'acme', 'hello')
     assert weir.good('show', id, '--json').json()['executor_group'] == 'nogroup'
-    assert 'did you mean "nogroup"?' in weir.run('enqueue', '-w', 'acme', 'hello', '--group', 'nogruop', code=3).err
+    assert 'did you mean "nogroup"?' in weir.run('enqueue', '-w', 'acme', 'hello', '--executor-group', 'nogruop', code=3).err
 
 
 def doctor_copes_with_many_groups(weir):
@@ -260,7 +260,7 @@ def doctor_copes_with_many_groups(weir):
     database.execute("INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, lease,"
                      " started_at, active_at, expires_at) VALUES ('n', 'default', '', '', 0, 0, '', '', 1, 0, 0, 9e18)")
     database.commit()
-    lines = (json.dumps({'workspace': 'acme', 'workflow': 'hello', 'group': f'group-{n}'}) + '\n' for n in range(20000))
+    lines = (json.dumps({'workspace': 'acme', 'workflow': 'hello', 'executor_group': f'group-{n}'}) + '\n' for n in range(20000))
     weir.good('enqueue', '-', '-q', stdin=''.join(lines))
     told = weir.run('doctor')
     assert 'the store is whole' in told.out and told.code == 0, repr(told)
@@ -305,11 +305,11 @@ def a_workflow_says_where_its_executions_go(weir):
         return weir.good('show', id, '--json').json()['executor_group']
     assert group('-w', 'acme', 'bill') == 'billing'
     assert group('-w', 'acme', 'bill', env=setting) == 'billing' and group('-w', 'acme', 'hello', env=setting) == 'slow'
-    assert group('-w', 'acme', 'bill', '--group', 'mine', env=setting) == 'mine'
+    assert group('-w', 'acme', 'bill', '--executor-group', 'mine', env=setting) == 'mine'
     line = {'workspace': 'acme', 'workflow': 'bill'}
     assert group('-', stdin=json.dumps(line)) == 'billing'
-    assert group('-', '--group', 'flag', stdin=json.dumps(line)) == 'flag'
-    assert group('-', '--group', 'flag', stdin=json.dumps({**line, 'group': 'line'})) == 'line'
+    assert group('-', '--executor-group', 'flag', stdin=json.dumps(line)) == 'flag'
+    assert group('-', '--executor-group', 'flag', stdin=json.dumps({**line, 'executor_group': 'line'})) == 'line'
     assert 'bill v1, for every workspace, executor group billing, published' in weir.good('workflow', 'show', 'bill').out
     assert weir.items('workflow', 'show', 'bill')[0]['definition']['executor_group'] == 'billing'
     rows = {line.split()[0]: line.split()[3] for line in weir.good('workflow', 'list').out.splitlines()}
@@ -427,22 +427,22 @@ def filters_select_executions(weir):
         database.execute("UPDATE workflow_execution_queue SET error_code = 'engine_busy' WHERE id = ?", (tiny[1],))
     chosen = {
         ('-w', 'tiny'): tiny,
-        ('--state', 'cancelled'): mine[:1],
+        ('--status', 'cancelled'): mine[:1],
         ('-s', 'Pending,CANCELLED', '-w', 'acme'): mine + [keyed],
-        ('--where', 'workspace=acme state=pending'): mine[1:] + [keyed],
+        ('--where', 'workspace=acme status=pending'): mine[1:] + [keyed],
         ('--where', "idempotency_key='the key'"): [keyed],
         ('--where', 'since=1h', '-w', 'tiny'): tiny,
         ('--where', 'until=1h'): [],
         ('--where', 'pending_reason=no_node_in_group workspace=tiny'): tiny,
         ('--where', 'error_code=engine_busy'): tiny[1:],
-        ('--where', 'workflow=hello group=default workspace=tiny'): tiny,
+        ('--where', 'workflow=hello executor_group=default workspace=tiny'): tiny,
     }
     for words, ids in chosen.items():
         assert sorted(item['id'] for item in weir.items('list', *words)) == sorted(ids), words
     assert_error(weir.run('list', '-w', 'acmee'), 3, 'workspace_not_found', 'acme')
     assert_error(weir.run('list', '--where', 'workflow=helo'), 3, 'workflow_not_found', 'hello')
     assert_error(weir.run('list', '--where', 'workspce=acme'), 2, 'invalid_argument', 'workspace')
-    assert_error(weir.run('list', '--state', 'faild'), 2, 'invalid_argument', 'FAILED')
+    assert_error(weir.run('list', '--status', 'faild'), 2, 'invalid_argument', 'FAILED')
     assert_error(weir.run('list', '-w', 'acme', '--where', 'workspace=acme'), 2, 'invalid_argument', 'twice')
 
 
@@ -456,7 +456,7 @@ def ids_may_be_short_when_they_are_unique(weir):
         assert result.code == 2 and 'more than one' in result.err, repr(result)
         assert_error(weir.run(verb, '0198c2f1-0000-7000-8000-000000000000'), 3, 'execution_not_found')
         assert_error(weir.run(verb, 'nonsense'), 2, 'invalid_argument')
-    assert len(weir.items('list', '--state', 'pending')) == 2
+    assert len(weir.items('list', '--status', 'pending')) == 2
 
 
 def show_why_and_logs_describe_the_execution(weir):
@@ -508,7 +508,7 @@ def cancel_retry_release_purge_by_id(weir):
     assert weir.good('show', new, '--json').json()['retry_of'] == first
     assert weir.run('retry', first).code == 4
     assert weir.good('retry', second, '-o', 'jsonl').jsonl()[0]['new_id']
-    later = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h')
+    later = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h')
     weir.good('release', later)
     assert weir.good('show', later, '--json').json()['pending_reason'] != 'scheduled'
     assert weir.run('release', later).code == 4
@@ -528,9 +528,9 @@ def by_filter_the_count_comes_first_and_only_fitting_states_are_taken(weir):
     assert len(weir.items('list')) == 10
     assert weir.good('purge', '--where', 'finished_before=1h', '--json').json()['matched'] == 0
     assert weir.good('purge', '-w', 'acme', '--json').json()['changed'] == 5
-    assert weir.good('cancel', '--where', 'state=dispatched', '--json').json()['changed'] == 0
+    assert weir.good('cancel', '--where', 'status=dispatched', '--json').json()['changed'] == 0
     assert_error(weir.run('cancel'), 2, 'invalid_argument', 'ids or --where')
-    assert_error(weir.run('cancel', 'x', '--where', 'state=pending'), 2, 'invalid_argument', 'not both')
+    assert_error(weir.run('cancel', 'x', '--where', 'status=pending'), 2, 'invalid_argument', 'not both')
     assert_error(weir.run('purge', '-w', ''), 2, 'invalid_argument', 'empty')
     assert_error(weir.run('purge', '--where', ''), 2, 'invalid_argument', 'empty')
 
@@ -543,9 +543,9 @@ def dry_runs_and_wrong_expectations_change_nothing(weir):
     assert weir.good('cancel', '-w', 'acme', '-n', '--json').json()['dry_run'] is True
     assert_error(weir.run('cancel', '-w', 'acme', '--expect', '6', '-q'), 4, 'conflict', '7 executions match, not 6')
     assert_error(weir.run('cancel', weir.items('list')[0]['id'], '--expect', '2'), 4, 'conflict')
-    assert len(weir.items('list', '--state', 'pending')) == 7
+    assert len(weir.items('list', '--status', 'pending')) == 7
     weir.good('cancel', '-w', 'acme', '--expect', '7')
-    assert len(weir.items('list', '--state', 'cancelled')) == 7
+    assert len(weir.items('list', '--status', 'cancelled')) == 7
 
 
 def a_dry_run_counts_the_refusals(weir):
@@ -557,11 +557,11 @@ def a_dry_run_counts_the_refusals(weir):
     both = weir.run('cancel', waiting, ended, '-n')
     assert both.code == 4 and 'would cancel 1, 1 refused' in both.err and ended in both.err, repr(both)
     assert_error(weir.run('purge', '0198c2f1-7a3b-7c01-8000-000000000000', '-n', '-q'), 3, 'execution_not_found')
-    assert weir.good('purge', '--where', 'state=pending', '-n', '--json').json()['refused'] == 1
-    assert weir.good('purge', '--where', 'state=pending,cancelled', '-n', '--json').json()['refused'] == 1
+    assert weir.good('purge', '--where', 'status=pending', '-n', '--json').json()['refused'] == 1
+    assert weir.good('purge', '--where', 'status=pending,cancelled', '-n', '--json').json()['refused'] == 1
     assert weir.good('purge', '--where', f'id={waiting}', '-n', '--json').json()['refused'] == 1
     assert weir.good('purge', '--where', f'id={ended}', '-n', '--json').json()['refused'] == 0
-    assert len(weir.items('list', '--state', 'pending')) == 1 and len(weir.items('list')) == 2
+    assert len(weir.items('list', '--status', 'pending')) == 1 and len(weir.items('list')) == 2
 
 
 def refusals_are_reported_once_with_a_remedy(weir):
@@ -577,9 +577,9 @@ def refusals_are_reported_once_with_a_remedy(weir):
 def a_time_beyond_the_year_9999_is_refused(weir):
     weir.make_store()
     for time_text in ('9999-12-31T23:59:60Z', '9999-12-31T23:59:59-23:59'):
-        result = weir.run('enqueue', '-w', 'acme', 'hello', '--at', time_text)
+        result = weir.run('enqueue', '-w', 'acme', 'hello', '--run-at', time_text)
         assert_error(result, 2, 'invalid_argument', 'after the year 9999')
-    id = weir.enqueue('-w', 'acme', 'hello', '--at', '9999-12-31T23:59:59Z')
+    id = weir.enqueue('-w', 'acme', 'hello', '--run-at', '9999-12-31T23:59:59Z')
     assert weir.good('show', id, '--json').json()['run_at'] == '9999-12-31T23:59:59.000000Z'
 
 
@@ -589,7 +589,7 @@ def an_act_on_more_than_a_hundred_asks(weir):
     assert_error(weir.run('cancel', '-w', 'acme', '-q'), 2, 'invalid_argument', '--yes', '101')
     wrong = weir.terminal('cancel', '-w', 'acme', answer='100')
     assert wrong.code == 1 and 'Type 101 to cancel them' in wrong.out and 'nothing was changed' in wrong.out
-    assert len(weir.items('list', '--state', 'cancelled')) == 0
+    assert len(weir.items('list', '--status', 'cancelled')) == 0
     right = weir.terminal('cancel', '-w', 'acme', answer='101')
     assert right.code == 0 and '101 cancelled' in right.out, repr(right)
     weir.good('retry', '-w', 'acme', '--yes')
@@ -627,19 +627,19 @@ def the_queue_and_a_group_pause(weir):
     assert weir.good('status', '--json').json()['queue_paused'] is True
     assert weir.good('why', execution, '--json').json()['pending_reason'] == 'queue_paused'
     assert weir.good('why', execution).err == 'now: weir resume\n'
-    weir.good('pause', '--group', 'default')
-    assert weir.good('why', execution).err == 'now: weir resume\nnow: weir resume --group default\n'
+    weir.good('pause', '--executor-group', 'default')
+    assert weir.good('why', execution).err == 'now: weir resume\nnow: weir resume --executor-group default\n'
     weir.good('resume')
     assert weir.good('why', execution, '--json').json()['pending_reason'] == 'queue_paused'
     said = weir.good('why', execution)
-    assert 'its executor group is paused' in said.out and said.err == 'now: weir resume --group default\n', repr(said)
+    assert 'its executor group is paused' in said.out and said.err == 'now: weir resume --executor-group default\n', repr(said)
     for verb in ('status', 'doctor'):
         said = weir.run(verb).out
-        assert 'default is paused' in said and 'weir resume --group default' in said, said
+        assert 'default is paused' in said and 'weir resume --executor-group default' in said, said
     weir.good('resume', '-g', 'default')
     assert 'paused' not in weir.good('status').out
     assert weir.good('why', execution, '--json').json()['pending_reason'] == 'no_node_in_group'
-    assert_error(weir.run('pause', '--group', 'defualt'), 3, 'not_found', 'default')
+    assert_error(weir.run('pause', '--executor-group', 'defualt'), 3, 'not_found', 'default')
 
 
 def status_and_doctor_report_every_part(weir):
@@ -653,7 +653,7 @@ def status_and_doctor_report_every_part(weir):
     sick = weir.run('doctor', code=1)
     assert any(line.startswith('✗ nodes') for line in sick.out.splitlines()) and '1 problem' in sick.err
     answer = weir.run('doctor', '--json', code=1).json()
-    assert answer['problems'] == 1 and {item['result'] for item in answer['items']} >= {'ok', 'problem'}
+    assert answer['problem_count'] == 1 and {item['outcome'] for item in answer['items']} >= {'ok', 'problem'}
     status = weir.good('status', '--json').json()
     assert status['pending'] == 1 and status['slots_used'] == 0
     assert 'pending   1' in weir.good('status').out
@@ -749,7 +749,7 @@ def an_execution_runs_and_its_end_is_reported(weir):
     assert 'ended' in weir.good('why', execution, '--json').json()['because']
     broken = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '45s')
     assert broken.code == 1 and 'FAILED' in broken.err and 'it broke' in broken.err, repr(broken)
-    failed = weir.items('list', '--where', 'state=failed error_code=exit_3')
+    failed = weir.items('list', '--where', 'status=failed error_code=exit_3')
     assert [row['id'] for row in failed] == [broken.out.strip()]
     again = weir.good('retry', broken.out.strip(), '-q').out.strip()
     assert weir.run('wait', again, '--timeout', '45s').code == 1

@@ -52,7 +52,7 @@ def the_audit_agrees_with_the_records(weir):
             for _, change in changes:
                 held += change
                 peak = max(peak, held)
-            assert peak == workspace['peak'] <= workspace['limit'], (workspace, peak)
+            assert peak == workspace['peak'] <= workspace['slots_max'], (workspace, peak)
             assert workspace['failed'] == 0 and workspace['completed'] == len(rows)
 
 

@@ -63,7 +63,7 @@ def handlers_in_c_run_in_the_programs_own_process(weir):
 def a_node_lives_in_a_loop_of_ones_own(weir):
     out, _ = _run(weir, 'own_loop', 'words.db', stdin=b'one\ntwo\nthree\n')
     assert out == '3 words counted, stopped gracefully\n', out
-    assert len(weir.items('list', '--store', 'words.db', '--state', 'completed')) == 3
+    assert len(weir.items('list', '--store', 'words.db', '--status', 'completed')) == 3
 
 
 def every_workflow_is_right_and_runs(weir):

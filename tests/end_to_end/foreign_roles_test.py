@@ -105,7 +105,7 @@ def _goes_on(weir, count):
     weir.good('resume', '-q')
     weir.write('hello.yaml', f'name: hello\nsteps:\n  greet:\n    exec: [echo, "{count}"]\n')
     weir.good('workflow', 'apply', 'hello.yaml', '-q')
-    weir.good('cancel', weir.enqueue('-w', 'acme', 'hello', '--at', '+1h'), '-q', '--yes')
+    weir.good('cancel', weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h'), '-q', '--yes')
     waits = weir.good('enqueue', '-q', '-w', 'acme', 'hello').out.strip()
     wait_for('the end of one more', lambda: weir.good('show', waits, '--json').json()['status'] == 'COMPLETED')
     assert weir.good('store', 'check', '--json').json()['problems'] == []
@@ -357,7 +357,7 @@ def settings_of_a_callers_session_do_not_change_a_calls_meaning(weir):
         assert 'ok|f' in many, many
         answer = json.loads(session.run(f"SELECT weir.why('{id}')").strip().splitlines()[-1])
         assert answer['run_at'].startswith('2999-01-02T03:04:05'), answer
-    shown = [{**item, 'id': '', 'idempotency_key': '', 'execution_id': '', 'created_at': ''}
+    shown = [{**item, 'id': '', 'idempotency_key': '', 'created_at': ''}
              for item in weir.items('list', '--limit', '10')]
     assert len(shown) == 4 and len({json.dumps(item, sort_keys=True) for item in shown}) == 2, shown
     _sql(weir, 'DROP OWNED BY app CASCADE')

@@ -117,7 +117,7 @@ def the_neighbours_of_executions_whose_node_dies_are_never_blamed(weir):
         begun = _lines(weir.path('doomed'))
         if len(begun) == seen:
             return 0
-        held = weir.items('list', '-w', 'hostile', '--state', 'claimed,dispatched', '--limit', '100')
+        held = weir.items('list', '-w', 'hostile', '--status', 'claimed,dispatched', '--limit', '100')
         names = {item['node'] for item in held}
         seen = len(begun)
         for node in scene.nodes:

@@ -72,7 +72,7 @@ def _node(weir, name, seconds, **environment):
     atexit.register(_tidy_up, process.pid)
     line = wait_for('the start', lambda: next((line for line in _read(log).splitlines() if 'node.started' in line), None),
                     pause=SHORT)
-    told_us = _micros(json.loads(line)['ts'])
+    told_us = _micros(json.loads(line)['at'])
     off_us = told_us - time.time_ns() // 1000
     assert abs(off_us - seconds * SECOND_US) < WRONG_US, f'the clock of {name} is wrong by {off_us} us'
     return process
@@ -169,7 +169,7 @@ def _check_run_at(weir, clock):
             result = weir.good('enqueue', '-', '-q', stdin=line, env=clock)
         else:
             at = '+1s' if spelling == 'flag' else _text(asked_us)
-            result = weir.good('enqueue', '-q', '-w', 'pro-co', 'recorded', '--at', at, env=clock)
+            result = weir.good('enqueue', '-q', '-w', 'pro-co', 'recorded', '--run-at', at, env=clock)
         id = result.out.strip()
         run_at, claimed_at = _ended(weir, f"id = '{id}'", 'run_at'), _ended(weir, f"id = '{id}'", 'claimed_at')
         assert 0 <= run_at - asked_us < WRONG_US, (spelling, run_at, asked_us)

@@ -400,11 +400,11 @@ def the_doctor_says_when_acknowledged_work_can_be_lost(weir):
     name = _use(weir)
     weir.good('store', 'init', '-q')
     checks = {item['check']: item for item in weir.items('doctor')}
-    assert checks['mode']['result'] == 'ok' and 'waits for the disk' in checks['mode']['detail'], checks
-    assert checks['books']['result'] == 'ok', checks
+    assert checks['mode']['outcome'] == 'ok' and 'waits for the disk' in checks['mode']['detail'], checks
+    assert checks['books']['outcome'] == 'ok', checks
     server.sql(f'ALTER DATABASE {name} SET synchronous_commit = off')
     checks = {item['check']: item for item in weir.run('doctor', '--json', code=1).json()['items']}
-    assert checks['mode']['result'] == 'problem' and 'acknowledged' in checks['mode']['detail'], checks
+    assert checks['mode']['outcome'] == 'problem' and 'acknowledged' in checks['mode']['detail'], checks
 
 
 # --- rights ---
@@ -440,7 +440,7 @@ def a_role_may_run_everything_and_change_no_table(weir):
     node = _node(weir)
     id = weir.enqueue()
     weir.good('wait', id)
-    weir.good('cancel', weir.enqueue('-w', 'acme', 'hello', '--at', '+1h'), '--yes')
+    weir.good('cancel', weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h'), '--yes')
     for words in (('list',), ('status',), ('show', id), ('why', id), ('workspace', 'list'), ('node', 'list'),
                   ('lock', 'list'), ('plan', 'list'), ('workflow', 'list'), ('store', 'check')):
         weir.good(*words)
@@ -508,7 +508,7 @@ def acts_of_the_command_line_wake_a_node(weir):
         weir.good('workflow', 'apply', name + '.yaml', '-q')
     _node(weir, env={'WEIR_DISPATCH_POLL_INTERVAL': '10m', 'WEIR_NODE_LEASE': '10m'})
     slow, bad = weir.enqueue('-w', 'acme', 'slow'), weir.enqueue('-w', 'acme', 'bad')
-    later = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h')
+    later = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h')
     wait_for('the start', lambda: _status_of(weir, slow) == 'DISPATCHED')
     weir.good('cancel', slow)
     assert weir.run('wait', slow, '--timeout', '30s').code == 1 and _status_of(weir, slow) == 'CANCELLED'

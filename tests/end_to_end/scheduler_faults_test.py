@@ -127,14 +127,14 @@ def nodes_of_different_size_are_filled_and_a_group_without_nodes_is_no_burden(we
         assert json.loads(node.stdout.readline())['event'] == 'node.started'
     weir.make_groups('nobody')
     line = {'workspace': 'big', 'workflow': 'gated'}
-    text = (json.dumps({**line, 'group': 'nobody'}) + '\n') * 300 + (json.dumps(line) + '\n') * 40
+    text = (json.dumps({**line, 'executor_group': 'nobody'}) + '\n') * 300 + (json.dumps(line) + '\n') * 40
     weir.good('enqueue', '-', '-q', stdin=text)
 
     def running():
-        rows = weir.items('list', '--where', 'state=dispatched', '--limit', '1000')
+        rows = weir.items('list', '--where', 'status=dispatched', '--limit', '1000')
         return sorted(row['node'] for row in rows)
     wait_for(lambda: f'full nodes, not {running()},', lambda: running() == ['large'] * 30 + ['small'])
-    waits = weir.items('list', '--where', 'group=nobody', '--limit', '1')[0]['id']
+    waits = weir.items('list', '--where', 'executor_group=nobody', '--limit', '1')[0]['id']
     assert weir.good('why', waits, '--json').json()['pending_reason'] == 'no_node_in_group'
     weir.write('go', '')
     wait_for('the ends', lambda: states(weir).count('COMPLETED') == 40)

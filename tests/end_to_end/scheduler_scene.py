@@ -42,4 +42,4 @@ def all_complete(weir, count):
 
 def living(weir, most=1):
     """Some of the executions that have not ended."""
-    return weir.items('list', '--state', 'pending,claimed,dispatched', '--limit', str(most))
+    return weir.items('list', '--status', 'pending,claimed,dispatched', '--limit', str(most))

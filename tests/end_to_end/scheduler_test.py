@@ -65,7 +65,7 @@ def status_top_and_node_list_show_the_scheduler(weir):
     assert page['scheduler']['node'] == 'n1' and page['scheduler']['epoch'] == role['epoch'], page
     rows = weir.good('node', 'list', '-o', 'jsonl').jsonl()
     assert [row['name'] for row in rows if row['schedules']] == ['n1'], rows
-    checks = {row['check']: row['result'] for row in weir.good('doctor', '--json').json()['items']}
+    checks = {row['check']: row['outcome'] for row in weir.good('doctor', '--json').json()['items']}
     assert checks['scheduler'] == 'ok', checks
     metrics = weir.good('status', '--metrics').out.splitlines()
     assert 'weir_scheduler_is_free 0' in metrics and f'weir_scheduler_epoch {role["epoch"]}' in metrics, metrics
@@ -228,12 +228,12 @@ def what_was_retried_is_left_out_by_the_filter(weir):
     first.send_signal(signal.SIGTERM)
     assert first.wait(60) == 0
     weir.good('retry', ids[0], '-q')
-    assert weir.good('list', '--where', 'state=failed retried=yes', '--json').json()['items'][0]['id'] == ids[0]
-    dry = weir.good('retry', '--where', 'state=failed', '--dry-run')
+    assert weir.good('list', '--where', 'status=failed retried=yes', '--json').json()['items'][0]['id'] == ids[0]
+    dry = weir.good('retry', '--where', 'status=failed', '--dry-run')
     assert 'would retry 2, 1 refused' in dry.err and 'retried=no' in dry.err, repr(dry)
-    summary = weir.good('retry', '--where', 'state=failed retried=no', '--dry-run', '--json').json()
+    summary = weir.good('retry', '--where', 'status=failed retried=no', '--dry-run', '--json').json()
     assert summary['matched'] == 2 and summary['refused'] == 0, summary
-    done = weir.good('retry', '--where', 'state=failed retried=no', '--json').json()
+    done = weir.good('retry', '--where', 'status=failed retried=no', '--json').json()
     assert done['changed'] == 2 and done['refused'] == 0, done
 
 

@@ -105,7 +105,7 @@ def it_runs_executions_and_logs_json_when_piped(weir):
     assert names == ['execution.dispatched', 'execution.completed', 'node.stopping', 'node.stopped'], names
     assert events[0]['execution_id'] == id and events[0]['workspace'] == 'acme' and events[0]['node'] == 'host-a'
     assert events[-1]['reason'] == 'graceful'
-    assert all(set(event) >= {'ts', 'level', 'event', 'msg'} for event in events)
+    assert all(set(event) >= {'at', 'level', 'event', 'message'} for event in events)
 
 
 def the_log_is_readable_on_request_and_has_levels(weir):
@@ -364,10 +364,10 @@ def a_hangup_reaches_every_node_of_a_process(weir):
     events = _reload(process)
     changed = [event['reason'] for event in events if event['event'] == 'setting.changed']
     assert changed == ['executor.stuck_after: 1h -> 10ms', 'left: executor.stuck_after: 1h -> 2h'], changed
-    _await_stuck(process, weir.enqueue('-w', 'acme', 'gated', '--group', 'right'))
+    _await_stuck(process, weir.enqueue('-w', 'acme', 'gated', '--executor-group', 'right'))
     weir.write('weir.yaml', 'executor.stuck_after: 2h\n' + entries % ', executor.stuck_after: 10ms')
     _reload(process)
-    _await_stuck(process, weir.enqueue('-w', 'tiny', 'gated', '--group', 'left'))
+    _await_stuck(process, weir.enqueue('-w', 'tiny', 'gated', '--executor-group', 'left'))
     weir.write('go', '')
     assert _stop(process) == 0
 
@@ -383,7 +383,7 @@ def a_broken_file_is_refused_with_its_line_and_the_old_settings_stay(weir):
         weir.write('weir.yaml', text)
         refused = _reload(process, 'settings.refused')[-1]
         assert line in refused['error'] and word in refused['error'], refused
-        assert refused['level'] == 'error' and refused['code'] == 'invalid_config'
+        assert refused['level'] == 'error' and refused['error_code'] == 'invalid_config'
     weir.good('enqueue', '--config', '/dev/null', '-w', 'acme', 'hello', '--wait')
     assert _stop(process) == 0
     assert {event['level'] for event in _without_role(_events(process))} == {'info'}  # nothing of debug
@@ -537,7 +537,7 @@ def why_names_the_node_whose_pause_holds_all_back(weir):
     weir.good('node', 'resume', 'n1')
     assert 'starts no executions' not in weir.good('why', id).out
     weir.make_groups('nobody')
-    weir.enqueue('-w', 'acme', 'hello', '--group', 'nobody')
+    weir.enqueue('-w', 'acme', 'hello', '--executor-group', 'nobody')
     assert '1 alive, but none accepts work for 1 waiting execution:' in weir.good('doctor').out
     assert _stop(process) == 0
 
@@ -576,7 +576,7 @@ def _serve_groups(weir, *words, groups=('left', 'right'), **options):
     started = []
     while len(started) < len(groups):
         started += _without_role([json.loads(process.stdout.readline())])
-    assert [(line['event'], line['group']) for line in started] == [('node.started', group) for group in groups], started
+    assert [(line['event'], line['executor_group']) for line in started] == [('node.started', group) for group in groups], started
     return process, [line['node'] for line in started]
 
 
@@ -640,10 +640,10 @@ def all_nodes_of_a_process_wait_for_what_runs_and_are_interrupted_together(weir)
 def one_group_of_the_settings_can_be_served_alone(weir):
     process, names = _serve_groups(weir)
     assert _stop(process) == 0
-    process = _start(weir, '--group', 'right')
+    process = _start(weir, '--executor-group', 'right')
     assert [item['executor_group'] for item in weir.items('node', 'list')] == ['right']
     assert _stop(process) == 0
-    refused = weir.run('serve', '--group', 'middle', code=2)
+    refused = weir.run('serve', '--executor-group', 'middle', code=2)
     assert 'none of the 2 `nodes` serves the group "middle"' in refused.err, refused
 
 

@@ -283,9 +283,9 @@ def a_refusal_has_the_words_of_the_command_line_and_its_own_sqlstate(weir):
         ("'acme', 'privat'", ['-w', 'acme', 'privat'], 'WR009'),
         ("'acme', 'private'", ['-w', 'acme', 'private'], 'WR018'),
         ("'acme', 'hello', '{\"a\": 1}', 'used'", ['-w', 'acme', 'hello', '-k', 'used', '--params', '{"a": 1}'], 'WR012'),
-        ("'acme', 'hello', executor_group => 'defualt'", ['-w', 'acme', 'hello', '--group', 'defualt'], 'WR007'),
-        ("'acme', 'hello', executor_group => 'other'", ['-w', 'acme', 'hello', '--group', 'other'], 'WR007'),
-        ("'acme', 'hello', executor_group => repeat('g', 65)", ['-w', 'acme', 'hello', '--group', 'g' * 65], 'WR002'),
+        ("'acme', 'hello', executor_group => 'defualt'", ['-w', 'acme', 'hello', '--executor-group', 'defualt'], 'WR007'),
+        ("'acme', 'hello', executor_group => 'other'", ['-w', 'acme', 'hello', '--executor-group', 'other'], 'WR007'),
+        ("'acme', 'hello', executor_group => repeat('g', 65)", ['-w', 'acme', 'hello', '--executor-group', 'g' * 65], 'WR002'),
         ("'acme', 'hello', idempotency_key => repeat('k', 256)", ['-w', 'acme', 'hello', '-k', 'k' * 256], 'WR002'),
     ]
     for arguments, words, sqlstate in cases:
@@ -317,7 +317,7 @@ def a_refused_row_leaves_the_transaction_as_it_was(weir):
     name = _use(weir)
     session = Session(name)
     session.good('BEGIN')
-    assert session.good("SELECT status FROM weir.try_enqueue('nobody', 'hello')") == 'workspace_not_found'
+    assert session.good("SELECT code FROM weir.try_enqueue('nobody', 'hello')") == 'workspace_not_found'
     id = session.good("SELECT id FROM weir.try_enqueue('acme', 'hello')")
     session.good('COMMIT')
     assert weir.good('show', id, '--json').json()['status'] == 'PENDING'
@@ -343,7 +343,7 @@ def sql_takes_the_params_that_the_library_takes_and_no_others(weir):
         weir.write('params.json', params.encode())
         by_library = weir.run('enqueue', '-w', 'acme', 'hello', '-q', '--params', '@params.json')
         assert by_library.code in (0, 2), (params[:80], by_library)
-        row = session.good(f"SELECT status, id FROM weir.try_enqueue('acme', 'hello', $params${params}$params$)")
+        row = session.good(f"SELECT code, id FROM weir.try_enqueue('acme', 'hello', $params${params}$params$)")
         assert (row.split('|')[0] == 'ok') == (by_library.code == 0), (params[:80], row, by_library)
         if by_library.code == 0:
             stored = [weir.good('show', id.strip(), '--json').json()['params']
@@ -369,7 +369,7 @@ def enqueue_many_answers_each_request_by_its_place(weir):
                 {**hello, 'params': None, 'executor_group': None}]
     text = json.dumps(requests)
     rows = [line.split('|') for line in session.good(
-        f"SELECT place, status, duplicate, id IS NOT NULL, hint FROM weir.enqueue_many($${text}$$)").splitlines()]
+        f"SELECT place, code, duplicate, id IS NOT NULL, hint FROM weir.enqueue_many($${text}$$)").splitlines()]
     assert [row[0] for row in rows] == [str(place + 1) for place in range(len(requests))], rows
     assert [row[1] for row in rows] == [
         'ok', 'workspace_not_found', 'invalid_argument', 'invalid_argument', 'params_invalid', 'ok', 'ok',
@@ -399,7 +399,7 @@ def of_requests_with_one_id_the_first_that_is_not_refused_is_enqueued(weir):
          ['ok|f', 'ok|t', 'conflict|f', 'workspace_not_found|f'], 'a')]
     for number, (requests, expected, key) in enumerate(sets):
         id = f'0198c2f1-0000-7000-8000-{number:012}'
-        rows = session.good('SELECT status, duplicate FROM weir.enqueue_many($$' + json.dumps(
+        rows = session.good('SELECT code, duplicate FROM weir.enqueue_many($$' + json.dumps(
             [{'workspace': workspace, 'workflow': 'hello', 'idempotency_key': key, 'execution_id': id}
              for workspace, key in requests]) + '$$)').splitlines()
         assert rows == expected, (requests, rows)
@@ -676,7 +676,7 @@ def backslashes_mean_the_same_in_every_session(weir):
     assert session.refused("SELECT weir.enqueue('its own', 'hello')")[3] == \
         "make it with: weir workspace set 'its own' --plan free"
     request = {'workspace': 'acme', 'workflow': 'hello', 'run_at': '2030-01-31T12:00:00Z'}
-    assert session.good(f'SELECT status FROM weir.enqueue_many($$[{json.dumps(request)}]$$)') == 'ok'
+    assert session.good(f'SELECT code FROM weir.enqueue_many($$[{json.dumps(request)}]$$)') == 'ok'
     weir.good('store', 'check')
     session.close()
     _stop(node)

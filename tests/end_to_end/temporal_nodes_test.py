@@ -107,7 +107,7 @@ def what_people_ask_goes_to_the_namespace_of_the_group(weir):
     wait_for('the termination in the list', lambda: wanted in [(run['id'], run['status']) for run in server.runs('sales')])
     link = f'http://sales.example/namespaces/sales/workflows/execution-{first}/'
     assert link in weir.good('show', first).out
-    lines = [(line['check'], line['result'], line['detail']) for line in weir.run('doctor', '--json').json()['items']]
+    lines = [(line['check'], line['outcome'], line['detail']) for line in weir.run('doctor', '--json').json()['items']]
     assert ('workers', 'ok', "group sales: 1 worker polls 'q'") in lines, lines
     unpolled = [line[:2] for line in lines if "group billing: no worker polls 'q'" in line[2]]
     assert unpolled == [('workers', 'warning')], lines

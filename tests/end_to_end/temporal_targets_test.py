@@ -145,7 +145,7 @@ def an_execution_whose_engine_no_node_of_its_group_has_waits_untouched(weir):
     assert told['group_targets'] == ['in_process'] and told['no_node_since'] and told['target'] is None, told
     text = weir.good('why', ids[0])
     assert 'needs            an engine temporal' in text.out, text
-    assert 'now: weir serve --group default, with engine: temporal' in text.err, text
+    assert 'now: weir serve --executor-group default, with engine: temporal' in text.err, text
     assert weir.good('status', '--json').json()['pending_reasons']['no_node_for_engine'] == 3
     for id in ids:
         assert [event['event'] for event in show(weir, id)['events']] == ['enqueue'], show(weir, id)

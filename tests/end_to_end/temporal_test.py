@@ -194,16 +194,16 @@ def the_doctor_looks_at_the_service(weir):
     found = lines()
     assert 'server 1.' in found['temporal']['detail'] and 'without TLS' in found['temporal']['detail'], found
     assert 'for 1d' in found['namespace']['detail'], found
-    assert found['workers']['result'] == 'warning' and "no worker polls 'nobody-here'" in found['workers']['detail'], found
+    assert found['workers']['outcome'] == 'warning' and "no worker polls 'nobody-here'" in found['workers']['detail'], found
     weir.write('onboard.yaml', 'name: onboard\ntemporal: {task_queue: q}\n')
     weir.good('workflow', 'apply', 'onboard.yaml', '-q')
     # A worker that has just come up has not polled yet.
     wait_for('the worker that polls', lambda: "1 worker polls 'q'" in weir.run('doctor').out)
     assert "no worker polls 'nobody-here'" in weir.run('doctor').out
     prepare_settings(weir, server, namespace='missing')
-    assert 'missing' in lines()['namespace']['detail'] and lines()['namespace']['result'] == 'problem'
+    assert 'missing' in lines()['namespace']['detail'] and lines()['namespace']['outcome'] == 'problem'
     prepare_settings(weir, server, address='127.0.0.1:1')
-    assert lines()['temporal']['result'] == 'problem', lines()
+    assert lines()['temporal']['outcome'] == 'problem', lines()
 
 
 def a_cancel_reaches_the_workflow(weir):

@@ -37,7 +37,7 @@ def _finding(weir, check='temporal'):
     """The doctor's exit code and what it says of the service."""
     result = weir.run('doctor', '--json')
     lines = {line['check']: line for line in result.json()['items']}
-    return result.code, lines[check]['result'], lines[check]['detail']
+    return result.code, lines[check]['outcome'], lines[check]['detail']
 
 
 def _refused(weir, *words):

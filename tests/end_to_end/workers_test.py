@@ -47,7 +47,7 @@ def the_list_shows_language_handlers_and_use(weir):
     worker = _worker(weir)
     row, = weir.items('worker', 'list')
     assert row['name'] == 'worker-1' and row['language'] == 'C' and row['handlers'] == ['record'], row
-    assert row['busy'] == 0 and row['slots'] == 64 and row['seen'] and row['state'] == 'alive', row
+    assert row['running'] == 0 and row['capacity'] == 64 and row['seen_at'] and row['state'] == 'alive', row
     table = weir.good('worker', 'list').out
     assert 'worker-1' in table and 'record' in table and 'LANGUAGE' in table, table
     _stop(worker)
@@ -101,7 +101,7 @@ def an_enqueue_warns_of_what_nobody_serves(weir):
     _store(weir)
     answer = weir.good('enqueue', '-w', 'acme', 'hello', '--json')
     assert answer.json()['warnings'] == [
-        'no live node serves the group default: the execution waits for one; start it with: weir serve --group default,'
+        'no live node serves the group default: the execution waits for one; start it with: weir serve --executor-group default,'
         ' or a worker of this group'], answer
     assert 'no live node serves the group default' in answer.err, answer
     warning, = weir.good('enqueue', '-w', 'acme', 'book', '--json').json()['warnings']
@@ -114,7 +114,7 @@ def an_enqueue_warns_of_what_nobody_serves(weir):
     assert warning in answer.err, answer
     answer = weir.good('enqueue', '-w', 'acme', 'hello', '--json')
     assert answer.json()['warnings'] == [] and answer.err == '', answer
-    refused = weir.run('enqueue', '-w', 'acme', 'hello', '--group', 'nogroup')
+    refused = weir.run('enqueue', '-w', 'acme', 'hello', '--executor-group', 'nogroup')
     assert refused.code != 0 and 'there are: "default"' in refused.err, refused
 
 

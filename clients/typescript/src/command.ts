@@ -21,7 +21,7 @@ Runs the workflows of modules: ./tasks.js, or a package. The worker is a node of
   --store URL        sqlite:PATH, a path, or postgres://... (default: WEIR_STORE, else ./weir.db)
   --concurrency N    executions at once in each process (default: 1000)
   --processes N      processes of this worker (default: 1); one that ends is started again
-  --group NAME       of the executions that it runs (default: "default")
+  --executor-group NAME  of the executions that it runs (default: "default")
   --name NAME        of the node (default: host name and process id)
   --grace DURATION   how long a stop awaits running functions (default: 25s)
   --lease DURATION   without a sign of life for this long the node counts as dead (default: 6s)
@@ -47,7 +47,7 @@ const OPTIONS = {
   store: { type: 'string' },
   concurrency: { type: 'string' },
   processes: { type: 'string' },
-  group: { type: 'string' },
+  'executor-group': { type: 'string' },
   name: { type: 'string' },
   grace: { type: 'string' },
   lease: { type: 'string' },
@@ -183,10 +183,11 @@ async function runWorker(apps: string[], values: Values, mustEnd: () => boolean)
   }
 }
 
-function pick(values: Values): { name?: string; group?: string; grace?: string; lease?: string } {
+function pick(values: Values): { name?: string; executorGroup?: string; grace?: string; lease?: string } {
   const picked: Record<string, string> = {};
-  for (const name of ['name', 'group', 'grace', 'lease'] as const) {
-    const value = values[name];
+  for (const flag of ['name', 'executor-group', 'grace', 'lease'] as const) {
+    const name = flag === 'executor-group' ? 'executorGroup' : flag;
+    const value = values[flag];
     if (value !== undefined) {
       picked[name] = value;
     }

@@ -51,7 +51,7 @@ export interface EnqueueOptions {
   /** The same key of a workspace makes one execution. */
   key?: string;
   /** Of the workers that may run it. */
-  group?: string;
+  executorGroup?: string;
   /** -100 to 100; higher goes first. */
   priority?: number;
   /** Not before this moment. */
@@ -83,7 +83,7 @@ export interface CompleteOptions {
 }
 
 export function requestArguments(request: Request): RequestArguments {
-  const { workspace, workflow, key, group, priority, id } = request;
+  const { workspace, workflow, key, executorGroup, priority, id } = request;
   const name = typeof workflow === 'string' ? workflow : workflow?.name;
   if (typeof workspace !== 'string' || typeof name !== 'string') {
     throw new Misuse('a request has no workspace or no workflow', { hint: "give workspace: 'acme'" });
@@ -93,7 +93,7 @@ export function requestArguments(request: Request): RequestArguments {
   }
   const params = dumpParams(request.params ?? {});
   const at = moment(request.runAt, request.delay);
-  return [workspace, name, params, key ?? null, group ?? null, priority ?? 0, at, id ?? null];
+  return [workspace, name, params, key ?? null, executorGroup ?? null, priority ?? 0, at, id ?? null];
 }
 
 /** Opened at the first use. */

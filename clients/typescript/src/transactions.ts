@@ -28,7 +28,7 @@ const NAMES = [
 const TYPES = ['text', 'text', 'text', 'text', 'text', 'integer', 'timestamptz', 'uuid'];
 
 interface Row {
-  status: string;
+  code: string;
   id: string | null;
   message: string | null;
   hint: string | null;
@@ -55,7 +55,7 @@ export function schemaOf(store: Store): string {
 /** Every value goes as text, because libraries and servers infer types of parameters in different ways. */
 function makeStatement(schema: string, marker: (number: number) => string): string {
   const places = NAMES.map((name, at) => `${name} => CAST(CAST(${marker(at + 1)} AS text) AS ${TYPES[at]})`);
-  return `SELECT status, id::text, message, hint FROM ${schema}.try_enqueue(${places.join(', ')})`;
+  return `SELECT code, id::text, message, hint FROM ${schema}.try_enqueue(${places.join(', ')})`;
 }
 
 function rowsOf(answer: Any): readonly object[] {
@@ -140,8 +140,8 @@ export async function enqueueUsing(using: Transaction, store: Store, request: Re
   if (row === undefined) {
     return refuse('the query function returned no row', 'it must return the rows of the statement');
   }
-  if (row.status !== 'ok') {
-    throw makeError(row.status, 'permanent', row.message ?? row.status, row.hint ?? '');
+  if (row.code !== 'ok') {
+    throw makeError(row.code, 'permanent', row.message ?? row.code, row.hint ?? '');
   }
   return String(row.id);
 }

@@ -43,7 +43,7 @@ export interface WorkerOptions {
   /** Of the node; without it host name and process id. */
   name?: string;
   /** Of the executions that it runs; without it "default". */
-  group?: string;
+  executorGroup?: string;
   /** Executions at once; without it 1000. */
   concurrency?: number;
   /** How long stop() awaits running functions; without it 25 s. */
@@ -203,12 +203,13 @@ export class Worker {
     if (this.#options.migrate ?? !this.store.isPostgres) {
       await this.store.migrate();
     }
-    const { name, group, concurrency, lease } = this.#options;
+    const { name, executorGroup, concurrency, lease } = this.#options;
     const names = this.workflows.map((workflow) => workflow.name);
     const node = native.createNode(await this.store.handle(), names, (...call) => this.#deliver(...call));
     const leaseUs = lease === undefined ? 0 : microseconds(lease);
     const folder = this.#options.secretsDirectory ?? process.env.WEIR_SECRETS_DIRECTORY ?? null;
-    await call(native.openNode(node, name ?? null, group ?? null, concurrency ?? 0, leaseUs, this.#graceUs, folder));
+    const group = executorGroup ?? null;
+    await call(native.openNode(node, name ?? null, group, concurrency ?? 0, leaseUs, this.#graceUs, folder));
     try {
       await this.#publish();
       attach();

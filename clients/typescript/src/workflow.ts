@@ -20,7 +20,7 @@ import { enqueueUsing, type Transaction } from './transactions';
 const NAME = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 const STEP = 'run';
 const RETRY_OPTIONS = ['attempts', 'backoff', 'factor', 'max', 'not_on'];
-const OPTIONS = ['name', 'retry', 'timeout', 'group', 'secrets', 'parse'];
+const OPTIONS = ['name', 'retry', 'timeout', 'executorGroup', 'secrets', 'parse'];
 const SECRET = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/;
 
 export interface RetryPolicy {
@@ -40,7 +40,7 @@ export interface WorkflowOptions<Params> {
   /** Of one attempt. */
   timeout?: Duration;
   /** Of the workers that run it. */
-  group?: string;
+  executorGroup?: string;
   /** Names of the values that `ctx.secrets` holds. */
   secrets?: readonly string[];
   /** Checks params at enqueue and before each call, for example the `parse` of a zod schema. It throws when they do not fit. */
@@ -338,8 +338,8 @@ function makeDefinition(options: WorkflowOptions<unknown>, place: string): Recor
     throw problem instanceof Misuse ? new DefinitionError(`${place}: ${problem.message}`) : problem;
   }
   const definition: Record<string, unknown> = { name: options.name, steps: { [STEP]: step } };
-  if (options.group !== undefined) {
-    definition.executor_group = options.group;
+  if (options.executorGroup !== undefined) {
+    definition.executor_group = options.executorGroup;
   }
   return definition;
 }

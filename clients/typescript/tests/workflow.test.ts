@@ -76,7 +76,7 @@ test('the definition is the same text as that of other languages', () => {
       name: 'all',
       retry: { attempts: 5, backoff: '1m30s', max: 3600 },
       timeout: 0.5,
-      group: 'gpu',
+      executorGroup: 'gpu',
       register: new Registry(),
     },
     async () => 1,

@@ -55,7 +55,7 @@ static const struct flag global_flags[] = {
     }
 #define FLAG_GROUP(text)                                                                                                   \
     {                                                                                                                      \
-        .name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP", .help = text                                 \
+        .name = "executor-group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP", .help = text                        \
     }
 #define FLAG_LISTEN                                                                                                        \
     {                                                                                                                      \
@@ -76,7 +76,8 @@ static const struct flag global_flags[] = {
         FLAG_REASON
 #define BULK_DETAILS                                                                                                       \
     "Name executions by their ids, or select them with --where. The first 6 characters of an id are enough. Keys of a"     \
-    " filter: workspace, workflow, group, state, pending_reason, error_code, idempotency_key, retried (yes or no),"        \
+    " filter: workspace, workflow, executor_group, status, pending_reason, error_code, idempotency_key, retried (yes or "  \
+    "no),"                                                                                                                 \
     " since, until, finished_before; times as in 2026-11-21T10:00:00Z or as a duration back from now.\n"                   \
     "weir prints the number of matching executions first. For more than 100 it asks you to type that number; without a"    \
     " terminal it needs --yes."
@@ -122,7 +123,7 @@ static const struct command commands[] = {
     .name = "serve", .section = "Start here", .run = verb_serve, .marks = COMMAND_NO_DRY_RUN | COMMAND_NO_TIMEOUT,
     .summary = "Run a node",
     .example = "weir serve --store sqlite:/var/lib/weir/weir.db\nweir serve --store postgres://weir@db.example/app\n"
-               "weir serve --group reports --allow-exec\n",
+               "weir serve --executor-group reports --allow-exec\n",
     .details = "Takes executions from the store and runs them until SIGTERM or Ctrl-C. The node then waits for running"
                " executions, at most stop.grace; a second signal interrupts them. SIGHUP reads the settings again:"
                " those that can change in a running node take effect, and the log names the others. The store must"
@@ -133,7 +134,7 @@ static const struct command commands[] = {
     .flags = {
         {.name = "node", .type = VALUE_TEXT, .value = "NAME", .help = "name of this node; host and process by default",
          .has_setting = true, .setting = SETTING_NODE_NAME},
-        {.name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP",
+        {.name = "executor-group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP",
          .help = "the executor group to serve; with `nodes`, run only the node of this group",
          .has_setting = true, .setting = SETTING_EXECUTOR_GROUP},
         {.name = "allow-exec", .help = "let steps run any program", .has_setting = true, .setting = SETTING_EXEC_ALLOW},
@@ -150,14 +151,14 @@ static const struct command commands[] = {
     .name = "enqueue", .section = "Executions", .run = verb_enqueue, .marks = COMMAND_CHANGES,
     .summary = "Enqueue one execution of a workflow, or many",
     .example = "weir enqueue -w acme onboard-customer --params '{\"customer\":42}' --wait\n"
-               "weir enqueue -w acme report --at +10m --idempotency-key report-2026-11\n"
+               "weir enqueue -w acme report --run-at +10m --idempotency-key report-2026-11\n"
                "weir enqueue - < executions.jsonl\n",
     .details = "Prints the id. With \"-\" it reads JSON lines from stdin, each {\"workspace\", \"workflow\", \"params\","
-               " \"idempotency_key\", \"priority\", \"run_at\", \"group\"}; only the first two keys are required."
-               " --workspace, --priority, --at and --group give the values that a line leaves out. Ids are printed in"
-               " the order of the lines. For a refused line, its number and the reason go to stderr; the other lines"
+               " \"idempotency_key\", \"priority\", \"run_at\", \"executor_group\"}; only the first two keys are required."
+               " --workspace, --priority, --run-at and --executor-group give the values that a line leaves out. Ids are"
+               " printed in the order of the lines. For a refused line, its number and the reason go to stderr; the other lines"
                " are enqueued, and the exit code is 1.\n"
-               "Without --group the execution goes to the nodes of the workflow's executor_group, or else of the"
+               "Without --executor-group the execution goes to the nodes of the workflow's executor_group, or else of the"
                " setting executor.group.\n"
                "A second request with the same idempotency key prints the id of the first execution and changes nothing.",
     .arguments = {{.name = "WORKFLOW", .help = "name of the workflow; \"-\" reads JSON lines"}},
@@ -169,7 +170,7 @@ static const struct command commands[] = {
          .help = "at most one execution per workspace and key"},
         {.name = "priority", .type = VALUE_INTEGER, .value = "N", .least = PRIORITY_LEAST, .most = PRIORITY_MOST,
          .help = "-100 to 100, higher goes first; 0 by default"},
-        {.name = "at", .type = VALUE_TIME, .value = "TIME", .help = "earliest start: 2026-11-21T10:00:00Z, or +10m"},
+        {.name = "run-at", .type = VALUE_TIME, .value = "TIME", .help = "earliest start: 2026-11-21T10:00:00Z, or +10m"},
         FLAG_GROUP("the executor group, in place of the workflow's"),
         {.name = "wait", .help = "wait for the end, as `weir wait` does, and print the result: with --json on stdout"},
     },
@@ -177,13 +178,13 @@ static const struct command commands[] = {
 {
     .name = "list", .section = "Executions", .run = verb_list,
     .summary = "List executions, newest first",
-    .example = "weir list --state failed -w acme\nweir list --where 'error_code=timeout since=1h' --count --json\n",
-    .details = "Keys of a filter: id, workspace, workflow, group, state, pending_reason, error_code, idempotency_key,"
+    .example = "weir list --status failed -w acme\nweir list --where 'error_code=timeout since=1h' --count --json\n",
+    .details = "Keys of a filter: id, workspace, workflow, executor_group, status, pending_reason, error_code, idempotency_key,"
                " retried (yes or no), since, until, finished_before. For the next page, give --cursor with the cursor"
                " that the last page printed.",
     .flags = {
         FLAG_WHERE, FLAG_WORKSPACE,
-        {.name = "state", .letter = 's', .type = VALUE_TEXT, .value = "STATE,...",
+        {.name = "status", .letter = 's', .type = VALUE_TEXT, .value = "STATUS,...",
          .help = "pending claimed dispatched completed failed cancelled"},
         {.name = "limit", .letter = 'l', .type = VALUE_INTEGER, .value = "N", .least = 1, .most = LIST_LIMIT_MOST,
          .help = "rows of one page; 50 by default"},
@@ -212,7 +213,7 @@ static const struct command commands[] = {
     .name = "wait", .section = "Executions", .run = verb_wait,
     .summary = "Wait until an execution has ended",
     .example = "weir wait 0198c2f1-7a3b-7c01 --timeout 5m\n",
-    .details = "Prints the state and the result, which is the output of the last step.\n"
+    .details = "Prints the status and the result, which is the output of the last step.\n"
                "Exit code 0: the execution completed; 1: it failed or was cancelled; 7: --timeout is over and the"
                " execution continues. --timeout 0 checks once.",
     .arguments = ARGUMENT_ID,
@@ -236,7 +237,7 @@ static const struct command commands[] = {
 {
     .name = "cancel", .section = "Executions", .run = verb_cancel, .marks = COMMAND_CHANGES,
     .summary = "Cancel executions",
-    .example = "weir cancel 0198c2f1-7a3b-7c01\nweir cancel --where 'workspace=acme state=pending' --yes\n",
+    .example = "weir cancel 0198c2f1-7a3b-7c01\nweir cancel --where 'workspace=acme status=pending' --yes\n",
     .details = "A waiting execution never starts. A running one is stopped by its node; on Temporal, its workflow is"
                " asked to stop.\n"
                BULK_DETAILS,
@@ -278,7 +279,7 @@ static const struct command commands[] = {
     .name = "retry", .section = "Executions", .run = verb_retry, .marks = COMMAND_CHANGES,
     .summary = "Enqueue failed or cancelled executions again",
     .example = "weir retry 0198c2f1-7a3b-7c01\n"
-               "weir retry --where 'workspace=acme state=failed error_code=timeout since=1h retried=no'\n",
+               "weir retry --where 'workspace=acme status=failed error_code=timeout since=1h retried=no'\n",
     .details = "weir makes a new execution with the same workflow version and params; the old one stays as it ended."
                " An execution that was retried already is refused; retried=no in a filter leaves such executions out.\n"
                BULK_DETAILS,
@@ -296,7 +297,7 @@ static const struct command commands[] = {
 {
     .name = "purge", .section = "Executions", .run = verb_purge, .marks = COMMAND_CHANGES,
     .summary = "Remove ended executions with all that belongs to them",
-    .example = "weir purge --where 'state=completed finished_before=30d' --dry-run\nweir purge 0198c2f1-7a3b-7c01\n",
+    .example = "weir purge --where 'status=completed finished_before=30d' --dry-run\nweir purge 0198c2f1-7a3b-7c01\n",
     .details = "Executions that wait or run are never removed.\n" BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK},
@@ -429,7 +430,7 @@ static const struct command commands[] = {
 {
     .name = "pause", .section = "Operate", .run = verb_pause, .marks = COMMAND_CHANGES,
     .summary = "Stop starting executions; running ones continue",
-    .example = "weir pause\nweir pause --group reports\n",
+    .example = "weir pause\nweir pause --executor-group reports\n",
     .flags = {FLAG_GROUP("only this executor group"), FLAG_REASON},
 },
 {
@@ -528,7 +529,7 @@ static const struct command commands[] = {
 {
     .name = "temporal setup", .section = "Operate", .run = verb_temporal_setup, .marks = COMMAND_CHANGES,
     .summary = "Add weir's search attribute to the namespaces of the nodes",
-    .example = "weir temporal setup\nweir temporal setup --group billing\n",
+    .example = "weir temporal setup\nweir temporal setup --executor-group billing\n",
     .details = "Adds the search attribute WeirWorkspace (Keyword) to the Temporal namespace of each node in weir.yaml."
                " Nodes then start each workflow with its workspace in it, so that Temporal's tools list workflows by"
                " workspace.",

@@ -2,15 +2,16 @@
  *
  * 1. The text is copied to the arena and cut there in place, pair by pair; a quoted value may hold blanks.
  * 2. The key is found in the table of names; a misspelt or foreign key gets the nearest one as a hint.
- * 3. The value is checked by the kind of the key: states, a time, an id, a pending reason, yes or no.
+ * 3. The value is checked by the kind of the key: statuses, a time, an id, a pending reason, yes or no.
  *
- * A key that is given twice is an error, also by --workspace or --state, because all pairs must match. It makes no call
+ * A key that is given twice is an error, also by --workspace or --status, because all pairs must match. It makes no call
  * of the store: names are checked by verbs/store_pages.c. Pure; any thread.
  */
 #include "cli/arguments/filter.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -19,8 +20,8 @@ enum filter_key {
     KEY_ID,
     KEY_WORKSPACE,
     KEY_WORKFLOW,
-    KEY_GROUP,
-    KEY_STATE,
+    KEY_EXECUTOR_GROUP,
+    KEY_STATUS,
     KEY_PENDING_REASON,
     KEY_ERROR_CODE,
     KEY_IDEMPOTENCY_KEY,
@@ -31,8 +32,8 @@ enum filter_key {
     KEY_COUNT
 };
 
-static const char *const key_names[KEY_COUNT] = {"id",      "workspace",      "workflow",   "group",
-                                                 "state",   "pending_reason", "error_code", "idempotency_key",
+static const char *const key_names[KEY_COUNT] = {"id",      "workspace",      "workflow",   "executor_group",
+                                                 "status",  "pending_reason", "error_code", "idempotency_key",
                                                  "retried", "since",          "until",      "finished_before"};
 
 const char *filter_key_of_flag(const char *flag)
@@ -49,8 +50,14 @@ const char *filter_key_of_flag(const char *flag)
     return NULL;
 }
 
+/* The word for DISPATCHED that people use. */
+static bool is_running(const char *word, size_t length)
+{
+    return length == strlen("running") && strncasecmp(word, "running", length) == 0;
+}
+
 /* "failed,cancelled" in any case, as bits. */
-static enum weir_status filter_parse_states(const char *list, unsigned *ret_states, struct weir_error *error)
+static enum weir_status filter_parse_statuses(const char *list, unsigned *ret_states, struct weir_error *error)
 {
     unsigned states = 0;
     while (*list != '\0') {
@@ -58,7 +65,9 @@ static enum weir_status filter_parse_states(const char *list, unsigned *ret_stat
         enum item_state state;
         size_t length = strcspn(list, ",");
         (void)snprintf(word, sizeof word, "%.*s", (int)length, list);
-        if (!item_state_parse(word, &state)) {
+        if (is_running(word, length)) {
+            state = ITEM_DISPATCHED;
+        } else if (!item_state_parse(word, &state)) {
             const char *names[ITEM_STATE_COUNT];
             char upper[64];
             for (unsigned i = 0; i < ITEM_STATE_COUNT; i++) {
@@ -68,10 +77,10 @@ static enum weir_status filter_parse_states(const char *list, unsigned *ret_stat
                 upper[i] = (char)(word[i] >= 'a' && word[i] <= 'z' ? word[i] - 'a' + 'A' : word[i]);
             }
             const char *nearest = text_nearest(upper, names, ITEM_STATE_COUNT);
-            error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a state", word);
+            error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a status", word);
             error_hint(error,
                        nearest != NULL ? "did you mean %s?"
-                                       : "states are PENDING, CLAIMED, DISPATCHED, COMPLETED, FAILED,"
+                                       : "statuses are PENDING, CLAIMED, DISPATCHED, COMPLETED, FAILED,"
                                          " CANCELLED",
                        nearest);
             return WEIR_INVALID_ARGUMENT;
@@ -161,7 +170,7 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
         [KEY_ID] = &filter->id,
         [KEY_WORKSPACE] = &filter->workspace,
         [KEY_WORKFLOW] = &filter->workflow,
-        [KEY_GROUP] = &filter->group,
+        [KEY_EXECUTOR_GROUP] = &filter->group,
         [KEY_PENDING_REASON] = &filter->reason,
         [KEY_ERROR_CODE] = &filter->error_code,
         [KEY_IDEMPOTENCY_KEY] = &filter->idempotency_key,
@@ -172,12 +181,12 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
         [KEY_FINISHED_BEFORE] = &filter->finished_before_us,
     };
     bool is_set = (texts[key] != NULL && *texts[key] != NULL) || (times[key] != NULL && *times[key] != 0) ||
-                  (key == KEY_STATE && filter->states != 0) || (key == KEY_RETRIED && filter->retried != RETRIED_ANY);
+                  (key == KEY_STATUS && filter->states != 0) || (key == KEY_RETRIED && filter->retried != RETRIED_ANY);
     if (is_set) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "%s is given twice", key_names[key]);
     }
-    if (key == KEY_STATE) {
-        return filter_parse_states(value, &filter->states, error);
+    if (key == KEY_STATUS) {
+        return filter_parse_statuses(value, &filter->states, error);
     }
     if (key == KEY_RETRIED) {
         return parse_retried(value, &filter->retried, error);
@@ -201,9 +210,9 @@ static enum weir_status find_filter_key(const char *word, enum filter_key *ret_k
     }
     const char *nearest = text_nearest(word, key_names, KEY_COUNT);
     static const char *const synonyms[][2] = {
-        {"status", "state"},          {"reason", "pending_reason"}, {"error", "error_code"},
-        {"error.type", "error_code"}, {"tenant", "workspace"},      {"ws", "workspace"},
-        {"before", "until"},          {"after", "since"},           {"key", "idempotency_key"}};
+        {"state", "status"},          {"group", "executor_group"}, {"reason", "pending_reason"}, {"error", "error_code"},
+        {"error.type", "error_code"}, {"tenant", "workspace"},     {"ws", "workspace"},          {"before", "until"},
+        {"after", "since"},           {"key", "idempotency_key"}};
     for (size_t i = 0; i < sizeof synonyms / sizeof synonyms[0]; i++) {
         nearest = strcmp(word, synonyms[i][0]) == 0 ? synonyms[i][1] : nearest;
     }
@@ -211,8 +220,10 @@ static enum weir_status find_filter_key(const char *word, enum filter_key *ret_k
     if (nearest != NULL) {
         error_hint(error, "did you mean %s?", nearest);
     } else {
-        error_hint(error, "keys: id workspace workflow group state pending_reason error_code idempotency_key retried since"
-                          " until finished_before");
+        error_hint(
+            error,
+            "keys: id workspace workflow executor_group status pending_reason error_code idempotency_key retried since"
+            " until finished_before");
     }
     return WEIR_INVALID_ARGUMENT;
 }
@@ -224,7 +235,7 @@ static enum weir_status next_filter_pair(char **at, char **ret_key, char **ret_v
     char *equals = key + strcspn(key, "= \t\n");
     if (*equals != '=' || equals == key) {
         error_set(error, WEIR_INVALID_ARGUMENT, "a filter is KEY=VALUE ..., not \"%s\"", key);
-        error_hint(error, "for example --where 'workspace=acme state=failed since=1h'");
+        error_hint(error, "for example --where 'workspace=acme status=failed since=1h'");
         return WEIR_INVALID_ARGUMENT;
     }
     *equals = '\0';
@@ -280,12 +291,38 @@ enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *a
     return WEIR_OK;
 }
 
+bool filter_status_says_running(const char *statuses)
+{
+    while (*statuses != '\0') {
+        size_t length = strcspn(statuses, ",");
+        if (is_running(statuses, length)) {
+            return true;
+        }
+        statuses += length + (statuses[length] == ',');
+    }
+    return false;
+}
+
+bool filter_says_running(const char *where, struct arena *arena)
+{
+    struct weir_error ignored = {.status = WEIR_OK};
+    char *at = arena_copy_string(arena, where);
+    char *key = NULL;
+    char *value = NULL;
+    while (at != NULL && *(at += strspn(at, " \t\n")) != '\0' && next_filter_pair(&at, &key, &value, &ignored) == WEIR_OK) {
+        if (strcmp(key, key_names[KEY_STATUS]) == 0) {
+            return filter_status_says_running(value);
+        }
+    }
+    return false;
+}
+
 enum weir_status filter_set_workspace(struct execution_filter *filter, const char *workspace, struct weir_error *error)
 {
     return set_filter_key(KEY_WORKSPACE, workspace, 0, filter, error);
 }
 
-enum weir_status filter_set_states(struct execution_filter *filter, const char *states, struct weir_error *error)
+enum weir_status filter_set_statuses(struct execution_filter *filter, const char *states, struct weir_error *error)
 {
-    return set_filter_key(KEY_STATE, states, 0, filter, error);
+    return set_filter_key(KEY_STATUS, states, 0, filter, error);
 }

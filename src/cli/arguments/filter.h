@@ -1,4 +1,4 @@
-/* The pairs of --where: "workspace=acme state=failed,cancelled error_code=timeout since=1h".
+/* The pairs of --where: "workspace=acme status=failed,cancelled error_code=timeout since=1h".
  *
  * KEY=VALUE pairs with blanks between them, all of which must match; a value with blanks stands in '...' or "...". Times
  * are RFC 3339 or a duration back from now. The same grammar is the dashboard's filter bar and the API's query.
@@ -17,12 +17,16 @@ WEIR_MUST_CHECK enum weir_status filter_parse(const char *where, int64_t now_us,
 /* Reads a duration as a time before now, or an absolute time. `key`: its name, for the error. */
 WEIR_MUST_CHECK enum weir_status filter_parse_time(const char *key, const char *value, int64_t now_us, int64_t *ret_time_us,
                                                    struct weir_error *error);
+/* Whether a filter that filter_parse() has accepted, or the value of --status, has the word "running" for DISPATCHED: then
+ * the command prints a hint. */
+bool filter_says_running(const char *where, struct arena *arena);
+bool filter_status_says_running(const char *statuses);
 /* The key of --where that a user wrote as a flag ("error-code"); NULL when there is none of that name. */
 const char *filter_key_of_flag(const char *flag);
-/* Adds the values of --workspace and --state; a key that is set already is refused. The texts are the caller's. */
+/* Adds the values of --workspace and --status; a key that is set already is refused. The texts are the caller's. */
 WEIR_MUST_CHECK enum weir_status filter_set_workspace(struct execution_filter *filter, const char *workspace,
                                                       struct weir_error *error);
-WEIR_MUST_CHECK enum weir_status filter_set_states(struct execution_filter *filter, const char *states,
-                                                   struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status filter_set_statuses(struct execution_filter *filter, const char *states,
+                                                     struct weir_error *error);
 
 #endif

@@ -14,7 +14,8 @@
 #include "base/error.h"
 #include "base/json.h"
 
-static const char *const keys[] = {"workspace", "workflow", "params", "idempotency_key", "priority", "run_at", "group"};
+static const char *const keys[] = {"workspace", "workflow", "params",        "idempotency_key",
+                                   "priority",  "run_at",   "executor_group"};
 
 /* --- the raw bytes of one value --- */
 
@@ -195,7 +196,7 @@ static enum weir_status check_line_keys(json_t *object, struct weir_error *error
             error_set(error, WEIR_INVALID_ARGUMENT, "unknown key \"%s\"", key);
             error_hint(error,
                        nearest != NULL ? "did you mean \"%s\"?"
-                                       : "keys: workspace workflow params idempotency_key priority run_at group",
+                                       : "keys: workspace workflow params idempotency_key priority run_at executor_group",
                        nearest);
             return WEIR_INVALID_ARGUMENT;
         }
@@ -214,7 +215,7 @@ static enum weir_status take_line_fields(const char *line, size_t length, json_t
         {"workspace", &request->workspace},
         {"workflow", &request->workflow},
         {"idempotency_key", &request->idempotency_key},
-        {"group", &request->group},
+        {"executor_group", &request->group},
     };
     enum weir_status status = check_line_keys(object, error);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0] && status == WEIR_OK; i++) {

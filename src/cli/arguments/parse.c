@@ -67,6 +67,9 @@ static const char *const synonyms[][2] = {
     {"metrics", "status --metrics"},
 };
 
+/* Words that users try for a flag, and the flag: names of fields in other tools. */
+static const char *const flag_synonyms[][2] = {{"group", "executor-group"}, {"state", "status"}, {"at", "run-at"}};
+
 /* --- the table of flags --- */
 
 static const struct flag *find_flag_in(const struct flag *flags, size_t most, const char *name, char letter)
@@ -134,6 +137,10 @@ static enum weir_status refuse_unknown_flag(const struct command *command, const
         }
     }
     const char *nearest = text_nearest(name, names, count);
+    for (size_t i = 0; i < sizeof flag_synonyms / sizeof flag_synonyms[0]; i++) {
+        bool is_meant = strcmp(name, flag_synonyms[i][0]) == 0 && find_flag(command, flag_synonyms[i][1], '\0') != NULL;
+        nearest = is_meant ? flag_synonyms[i][1] : nearest;
+    }
     const char *key = command != NULL && find_flag(command, "where", '\0') != NULL ? filter_key_of_flag(name) : NULL;
     error_set(error, WEIR_INVALID_ARGUMENT, "%s%s%s has no flag %s", command != NULL ? "`weir " : "weir",
               command != NULL ? command->name : "", command != NULL ? "`" : "", spelling);

@@ -99,7 +99,7 @@ static void add_bash(struct text_page *page)
                   "    done\n"
                   "    case $previous in\n"
                   "        -o|--output) COMPREPLY=($(compgen -W 'table json jsonl' -- \"$current\")); return ;;\n"
-                  "        -s|--state) COMPREPLY=($(compgen -W 'pending claimed dispatched completed failed cancelled' --"
+                  "        -s|--status) COMPREPLY=($(compgen -W 'pending claimed dispatched completed failed cancelled' --"
                   " \"$current\")); return ;;\n"
                   "    esac\n"
                   "    case $first in\n"

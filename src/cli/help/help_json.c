@@ -112,7 +112,7 @@ static json_t *exit_codes_json(void)
 {
     json_t *list = json_array();
     for (const struct exit_code *code = help_exit_codes(); code->meaning != NULL; code++) {
-        json_t *json = json_pack("{s:i, s:s}", "code", code->code, "meaning", code->meaning);
+        json_t *json = json_pack("{s:i, s:s}", "exit", code->code, "meaning", code->meaning);
         if (json_array_append_new(list, json) != 0) {
             json_decref(list);
             return NULL;
@@ -140,7 +140,7 @@ json_t *help_json(const struct command *only, const char *noun)
             return NULL;
         }
     }
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "name", "weir", "version", WEIR_VERSION, "commands", commands,
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "name", "weir", "weir_version", WEIR_VERSION, "commands", commands,
                      "flags", flags_json(command_global_flags(), INVOCATION_FLAGS_MAX), "exit_codes", exit_codes_json(),
                      "settings", settings_json());
 }

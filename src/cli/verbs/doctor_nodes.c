@@ -276,7 +276,7 @@ enum weir_status doctor_check_nodes(struct doctor *doctor, struct weir_error *er
         } else if (field_number(node, "holds", 0) > 0) {
             report_check(doctor, SIGN_BAD, "node",
                          "%s is %s, last seen %s, and holds %" PRId64 " executions that no node has taken over", name,
-                         state, output_ago(output, field_text(output, node, "active"), doctor->now_us),
+                         state, output_ago(output, field_text(output, node, "seen_at"), doctor->now_us),
                          field_number(node, "holds", 0));
         }
     }

@@ -25,12 +25,12 @@ enum role_health role_health(const json_t *scheduler)
     return field_number(scheduler, "lag_us", 0) > ROLE_BEHIND_US ? ROLE_IS_BEHIND : ROLE_IS_FINE;
 }
 
-/* A node that left the role made it free at `since`. A node that still stands in the row lost it when its lease ended, or
- * before, when its process was found to be gone: then the role is free from now on, as far as the row shows. */
+/* A node that left the role made it free at `taken_at`. A node that still stands in the row lost it when its lease ended,
+ * or before, when its process was found to be gone: then the role is free from now on, as far as the row shows. */
 int64_t role_free_us(const json_t *scheduler, int64_t now_us)
 {
     bool has_name = json_is_string(json_object_get(scheduler, "node"));
-    int64_t from_us = field_time(scheduler, has_name ? "expires" : "since", now_us);
+    int64_t from_us = field_time(scheduler, has_name ? "expires_at" : "taken_at", now_us);
     return !field_is_true(scheduler, "is_free") || from_us == 0 || from_us > now_us ? 0 : now_us - from_us;
 }
 
@@ -64,7 +64,7 @@ const char *role_text(struct output *output, const json_t *scheduler, int64_t no
     int64_t lag_us = field_number(scheduler, "lag_us", 0);
     duration_format_short(lag_us, behind);
     (void)snprintf(text, sizeof text, "%s for %s, epoch %" PRId64 ", books %s%s", node != NULL ? node : "-",
-                   output_age(output, json_string_value(json_object_get(scheduler, "since")), now_us),
+                   output_age(output, json_string_value(json_object_get(scheduler, "taken_at")), now_us),
                    field_number(scheduler, "epoch", 0), lag_us > 0 ? behind : "current", lag_us > 0 ? " behind" : "");
     return output_safe(output, text);
 }

@@ -1,6 +1,6 @@
 /* The scheduler's role as a sentence: which node schedules, since when, and whether it is in order.
  *
- * Reads the object "scheduler" of store_status(): {"node", "node_id", "epoch", "since", "expires",
+ * Reads the object "scheduler" of store_status(): {"node", "node_id", "epoch", "taken_at", "expires_at",
  * "is_free", "lag_us", "takeovers_hour", "why"}. Times are RFC 3339 text in store time. Pure; one thread.
  */
 #ifndef WEIR_CLI_VERBS_ROLE_H

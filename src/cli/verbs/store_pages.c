@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/arguments/filter.h"
+#include "cli/output/output.h"
 
 /* --- pages --- */
 
@@ -176,12 +177,23 @@ enum weir_status page_require_name(struct store *store, enum store_list_kind kin
     return missing;
 }
 
+/* "running" is accepted for DISPATCHED; the hint gives the word that the answer has. */
+static void hint_at_dispatched(const struct invocation *invocation, const char *where, const char *statuses)
+{
+    if ((where != NULL && filter_says_running(where, invocation->arena)) ||
+        (statuses != NULL && filter_status_says_running(statuses))) {
+        output_report(invocation->output, "hint: an execution that runs has the status DISPATCHED");
+    }
+}
+
 enum weir_status page_read_filter(const struct invocation *invocation, struct store *store,
                                   struct execution_filter *ret_filter, struct weir_error *error)
 {
     struct execution_filter filter = {.id = NULL};
     const char *where = invocation_text(invocation, "where");
     const char *workspace = invocation_text(invocation, "workspace");
+    bool has_status = invocation->command->run == verb_list && invocation_has(invocation, "status");
+    const char *statuses = has_status ? invocation_text(invocation, "status") : NULL;
     int64_t now_us = 0;
     enum weir_status status = store_time(store, &now_us, error);
     if (status == WEIR_OK && where != NULL) {
@@ -190,8 +202,11 @@ enum weir_status page_read_filter(const struct invocation *invocation, struct st
     if (status == WEIR_OK && workspace != NULL) {
         status = filter_set_workspace(&filter, workspace, error);
     }
-    if (status == WEIR_OK && invocation->command->run == verb_list && invocation_has(invocation, "state")) {
-        status = filter_set_states(&filter, invocation_text(invocation, "state"), error);
+    if (status == WEIR_OK && statuses != NULL) {
+        status = filter_set_statuses(&filter, statuses, error);
+    }
+    if (status == WEIR_OK) {
+        hint_at_dispatched(invocation, where, statuses);
     }
     if (status == WEIR_OK && filter.workspace != NULL) {
         status = page_require_name(store, LIST_WORKSPACES, filter.workspace, WEIR_WORKSPACE_NOT_FOUND, error);

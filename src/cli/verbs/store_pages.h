@@ -31,7 +31,7 @@ WEIR_MUST_CHECK enum weir_status execution_id_or_last(const struct invocation *i
 /* Fails with `missing` and the nearest name when there is no row of that name. */
 WEIR_MUST_CHECK enum weir_status page_require_name(struct store *store, enum store_list_kind kind, const char *name,
                                                    enum weir_status missing, struct weir_error *error);
-/* --where, --workspace and (when the command has it) --state of an invocation. Times count from the store's clock. Checks
+/* --where, --workspace and (when the command has it) --status of an invocation. Times count from the store's clock. Checks
  * that the workspace and the workflow exist, so that a misspelt name gets a suggestion and not an empty list. */
 WEIR_MUST_CHECK enum weir_status page_read_filter(const struct invocation *invocation, struct store *store,
                                                   struct execution_filter *ret_filter, struct weir_error *error);

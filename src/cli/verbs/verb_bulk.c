@@ -181,7 +181,8 @@ static enum weir_status act_on_matches(struct bulk *bulk, struct weir_error *err
 static enum weir_status print_bulk_item(struct bulk *bulk, const struct bulk_result *result, struct weir_error *error)
 {
     json_t *item = json_pack("{s:s, s:s}", "id", result->last_id, "act", bulk_act_name(bulk->act));
-    if (bulk->act == BULK_CANCEL && json_object_set_new(item, "requested", json_boolean(result->requested > 0)) != 0) {
+    if (bulk->act == BULK_CANCEL &&
+        json_object_set_new(item, "cancel_requested", json_boolean(result->requested > 0)) != 0) {
         json_decref(item);
         return error_out_of_memory(error);
     }

@@ -326,8 +326,8 @@ static void print_outcome(struct demo *demo, bool goes_on)
                      goes_on ? separator(output) : "", goes_on ? " still running, Ctrl-C stops" : "");
     }
     if (failed > 0) {
-        output_print(output, "%s %zu failed: weir list --store %s --state failed\n", output_sign_coloured(output, SIGN_BAD),
-                     failed, DEMO_STORE);
+        output_print(output, "%s %zu failed: weir list --store %s --status failed\n",
+                     output_sign_coloured(output, SIGN_BAD), failed, DEMO_STORE);
     }
 }
 
@@ -474,13 +474,13 @@ static json_t *outcome_json(const struct demo *demo)
     json_t *workspaces = json_array();
     for (size_t w = 0; w < DEMO_WORKSPACE_COUNT; w++) {
         const struct cap_audit *audit = &demo->audits[w];
-        (void)json_array_append_new(workspaces,
-                                    json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", demo_workspaces[w].name,
-                                              "plan", demo_workspaces[w].plan, "limit", (json_int_t)demo->limits[w], "peak",
-                                              (json_int_t)audit->peak, "completed", (json_int_t)audit->completed, "failed",
-                                              (json_int_t)audit->failed, "wait_p95_us", (json_int_t)audit->wait_p95_us));
+        (void)json_array_append_new(
+            workspaces, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", demo_workspaces[w].name, "plan",
+                                  demo_workspaces[w].plan, "slots_max", (json_int_t)demo->limits[w], "peak",
+                                  (json_int_t)audit->peak, "completed", (json_int_t)audit->completed, "failed",
+                                  (json_int_t)audit->failed, "wait_p95_us", (json_int_t)audit->wait_p95_us));
     }
-    return json_pack("{s:I, s:I, s:b, s:o}", "executions", (json_int_t)demo->total, "lasted_us",
+    return json_pack("{s:I, s:I, s:b, s:o}", "executions", (json_int_t)demo->total, "duration_us",
                      (json_int_t)demo->lasted_us, "limits_held", caps_held(demo), "workspaces", workspaces);
 }
 

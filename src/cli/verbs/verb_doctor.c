@@ -55,7 +55,7 @@ void report_check(struct doctor *doctor, enum sign sign, const char *check, cons
     }
     const char *result = sign == SIGN_BAD ? "problem" : sign == SIGN_WARN ? "warning" : "ok";
     (void)json_array_append_new(doctor->items,
-                                json_pack("{s:s, s:s, s:s}", "check", check, "result", result, "detail", text));
+                                json_pack("{s:s, s:s, s:s}", "check", check, "outcome", result, "detail", text));
 }
 
 /* --- the checks --- */
@@ -100,7 +100,7 @@ static const char *file_of(const struct doctor *doctor)
 static void check_server(struct doctor *doctor, const json_t *server)
 {
     struct output *output = doctor->invocation->output;
-    const char *version = field_text(output, server, "version");
+    const char *version = field_text(output, server, "server_version");
     const char *commit = json_string_value(json_object_get(server, "synchronous_commit"));
     const char *standbys = json_string_value(json_object_get(server, "synchronous_standby_names"));
     if (!field_is_true(server, "fsync") || !field_is_true(server, "full_page_writes")) {
@@ -425,13 +425,13 @@ static void check_paused_groups(struct doctor *doctor)
 {
     size_t i;
     json_t *group;
-    json_array_foreach(json_object_get(doctor->status, "groups"), i, group)
+    json_array_foreach(json_object_get(doctor->status, "executor_groups"), i, group)
     {
         const char *name = field_text(doctor->invocation->output, group, "name");
         char word[SHELL_WORD_MAX];
         if (field_is_true(group, "paused")) {
             report_check(doctor, SIGN_WARN, "group",
-                         "%s is paused: no new execution starts in it until `weir resume --group %s`", name,
+                         "%s is paused: no new execution starts in it until `weir resume --executor-group %s`", name,
                          shell_quote(name, word));
         }
     }
@@ -474,8 +474,8 @@ static enum weir_status run_checks(struct invocation *invocation,
     enum weir_status status = check(&doctor, error);
     if (output->format != OUTPUT_TABLE) {
         json_t *page = json_pack("{s:O, s:n, s:i, s:b, s:i, s:i}", "items", doctor.items, "next_cursor", "count",
-                                 (int)json_array_size(doctor.items), "count_is_exact", 1, "problems", doctor.problems,
-                                 "warnings", doctor.warnings);
+                                 (int)json_array_size(doctor.items), "count_is_exact", 1, "problem_count", doctor.problems,
+                                 "warning_count", doctor.warnings);
         (void)(page != NULL && output_page(output, page));
         json_decref(page);
     }

@@ -25,10 +25,10 @@ static enum weir_status request_of_flags(const struct invocation *invocation, st
     *request = (struct enqueue_request){
         .workspace = invocation_text(invocation, "workspace"),
         .idempotency_key = invocation_text(invocation, "idempotency-key"),
-        .group = invocation_text(invocation, "group"),
+        .group = invocation_text(invocation, "executor-group"),
         .default_group = settings_text(invocation->settings, SETTING_EXECUTOR_GROUP),
         .priority = (int)invocation_number(invocation, "priority", 0),
-        .run_at_us = invocation_time(invocation, "at", now_us, 0),
+        .run_at_us = invocation_time(invocation, "run-at", now_us, 0),
     };
     return status;
 }
@@ -77,7 +77,7 @@ static json_t *warn_of_nodes(struct output *output, struct store *store, const c
         warning = json_sprintf("%s; the execution waits for a worker: %s", text, worker_command(why));
     } else if (reason != NULL && strcmp(reason, pending_reason_name(REASON_NO_NODE_IN_GROUP)) == 0 && group != NULL) {
         warning = json_sprintf("no live node serves the group %s: the execution waits for one; start it with: weir serve"
-                               " --group %s, or a worker of this group",
+                               " --executor-group %s, or a worker of this group",
                                group, group);
     }
     json_decref(why);

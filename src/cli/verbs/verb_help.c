@@ -114,7 +114,7 @@ enum weir_status verb_version(struct invocation *invocation, struct weir_error *
         output_print(invocation->output, "weir %s\n", WEIR_VERSION);
         return WEIR_OK;
     }
-    json_t *version = json_pack("{s:s, s:s}", "name", "weir", "version", WEIR_VERSION);
+    json_t *version = json_pack("{s:s, s:s}", "name", "weir", "weir_version", WEIR_VERSION);
     if (version == NULL) {
         return error_out_of_memory(error);
     }

@@ -1,6 +1,6 @@
 /* `weir list`: executions, newest first, one page for each call.
  *
- * The filter is made of --where, --workspace and --state, and its names are checked first: an empty list never hides a
+ * The filter is made of --where, --workspace and --status, and its names are checked first: an empty list never hides a
  * misspelt name. The rows are data on stdout; the cursor of the next page and the count are messages on stderr. One
  * thread.
  */
@@ -14,7 +14,7 @@
 
 static const struct column columns[] = {
     {.title = "ID", .least = ID_COLUMNS_LEAST, .is_id = true},
-    {.title = "STATE"},
+    {.title = "STATUS"},
     {.title = "WORKSPACE", .least = 9},
     {.title = "WORKFLOW", .least = 10},
     {.title = "WHY", .least = 21},
@@ -52,7 +52,7 @@ static void print_list_notes(const struct invocation *invocation, const json_t *
 {
     struct output *output = invocation->output;
     bool is_all = !invocation_has(invocation, "where") && !invocation_has(invocation, "workspace") &&
-                  !invocation_has(invocation, "state") && !invocation_has(invocation, "cursor");
+                  !invocation_has(invocation, "status") && !invocation_has(invocation, "cursor");
     const char *cursor = field_text(output, page, "next_cursor");
     if (is_counted) {
         output_report(output, "%" PRId64 "%s match", field_number(page, "count", 0),

@@ -51,7 +51,7 @@ static const char *distinct_node_name(struct output *output, const json_t *items
 /* Do not show the last heartbeat of a node that has stopped or whose work was taken over. */
 static bool is_node_gone(const json_t *node)
 {
-    return json_is_string(json_object_get(node, "stopped")) || json_is_string(json_object_get(node, "recovered"));
+    return json_is_string(json_object_get(node, "stopped_at")) || json_is_string(json_object_get(node, "recovered_at"));
 }
 
 static void print_scheduler_line(struct output *output, const json_t *page, int64_t now_us)
@@ -116,7 +116,7 @@ static void print_node_rows(struct output *output, const json_t *page, int64_t n
     json_array_foreach(json_object_get(page, "items"), i, item)
     {
         const char *state = field_text(output, item, "state");
-        const char *seen = field_text(output, item, "active");
+        const char *seen = field_text(output, item, "seen_at");
         bool gone = is_node_gone(item);
         table_cell(&table, distinct_node_name(output, json_object_get(page, "items"), item));
         table_cell_sign(&table, sign_of_node(state != NULL ? state : ""), state);

@@ -7,12 +7,12 @@
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/verb.h"
 
-/* Sets the pause of the queue, or of the group of --group. */
+/* Sets the pause of the queue, or of the group of --executor-group. */
 static enum weir_status pause_or_resume(struct invocation *invocation, struct store *store, bool paused,
                                         struct weir_error *error)
 {
     struct output *output = invocation->output;
-    const char *group = invocation_text(invocation, "group");
+    const char *group = invocation_text(invocation, "executor-group");
     enum weir_status status = WEIR_OK;
     if (group != NULL) {
         status = page_require_name(store, LIST_GROUPS, group, WEIR_NOT_FOUND, error);
@@ -25,7 +25,7 @@ static enum weir_status pause_or_resume(struct invocation *invocation, struct st
                            group != NULL ? output_safe(output, group) : "",
                            invocation_is_dry_run(invocation) ? "would be " : "is ",
                            paused ? "paused; running executions continue" : "resumed");
-        status = verb_print_act(invocation, json_pack("{s:s?, s:b}", "group", group, "paused", paused), error);
+        status = verb_print_act(invocation, json_pack("{s:s?, s:b}", "executor_group", group, "paused", paused), error);
     }
     return status;
 }

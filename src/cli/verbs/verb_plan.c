@@ -28,7 +28,7 @@ static void print_plans(struct output *output, const json_t *page, int64_t now_u
         table_cell(&table, field_text(output, item, "name"));
         table_cell(&table, field_text(output, item, "max_concurrent"));
         table_cell(&table, field_text(output, item, "weight"));
-        table_cell(&table, field_text(output, item, "workspaces"));
+        table_cell(&table, field_text(output, item, "workspace_count"));
     }
     table_close(&table);
 }

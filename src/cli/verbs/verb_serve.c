@@ -84,7 +84,7 @@ enum weir_status verb_serve(struct invocation *invocation, struct weir_error *er
 {
     struct node_runner runner;
     struct node_runner_options options = {.store_url = settings_text(invocation->settings, SETTING_STORE),
-                                          .group = invocation_text(invocation, "group"),
+                                          .group = invocation_text(invocation, "executor-group"),
                                           .log_fd = STDOUT_FILENO};
     enum weir_status status = node_runner_open(&runner, invocation, &options, error);
     signals_catch_reload();

@@ -28,7 +28,7 @@ static void print_execution_facts(struct output *output, const json_t *execution
     static const char *const lines[][2] = {
         {"version", "version"},
         {"priority", "priority"},
-        {"group", "executor_group"},
+        {"executor group", "executor_group"},
         {"run at", "run_at"},
         {"created", "created_at"},
         {"claimed", "claimed_at"},
@@ -46,7 +46,7 @@ static void print_execution_facts(struct output *output, const json_t *execution
     const char *reason = field_text(output, execution, "pending_reason");
     output_print(output, "%s %s\n", output_sign_coloured(output, output_state_sign(state)),
                  field_text(output, execution, "id"));
-    output_print(output, "  %-16s %s%s%s%s\n", "state", state, reason != NULL ? " (" : "", reason != NULL ? reason : "",
+    output_print(output, "  %-16s %s%s%s%s\n", "status", state, reason != NULL ? " (" : "", reason != NULL ? reason : "",
                  reason != NULL ? ")" : "");
     print_fact(output, execution, "workspace", "workspace");
     print_fact(output, execution, "workflow", "workflow");
@@ -104,7 +104,7 @@ static void print_steps(struct output *output, const json_t *steps, const json_t
 {
     static const struct column columns[] = {
         {.title = "STEP", .least = 8},
-        {.title = "STATE"},
+        {.title = "STATUS"},
         {.title = "ATTEMPT", .align = COLUMN_RIGHT},
         {.title = "EXIT", .align = COLUMN_RIGHT},
         {.title = "STARTED"},

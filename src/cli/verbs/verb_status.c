@@ -23,14 +23,14 @@ static void print_paused_groups(struct output *output, const json_t *answer, int
 {
     size_t i;
     json_t *group;
-    json_array_foreach(json_object_get(answer, "groups"), i, group)
+    json_array_foreach(json_object_get(answer, "executor_groups"), i, group)
     {
         const char *name = field_text(output, group, "name");
         char word[SHELL_WORD_MAX];
         char subject[GROUP_NAME_MAX + 8];
         if (field_is_true(group, "paused")) {
             (void)snprintf(subject, sizeof subject, "group %s", name);
-            output_print(output, "%s group     %s is paused%s (`weir resume --group %s`)\n",
+            output_print(output, "%s group     %s is paused%s (`weir resume --executor-group %s`)\n",
                          output_sign_coloured(output, SIGN_PAUSED), name, act_pause_text(output, answer, subject, now_us),
                          shell_quote(name, word));
         }

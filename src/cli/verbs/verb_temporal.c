@@ -1,8 +1,8 @@
 /* `weir temporal setup`: adds weir's search attribute to the namespaces of the nodes.
  *
- * It calls the service of each node of the settings that runs on Temporal, or of the one of --group. No store and no node
- * takes part. A namespace that has the attribute already is not changed. A dry run makes no call, because the service
- * does not show whether this client may change it. One thread.
+ * It calls the service of each node of the settings that runs on Temporal, or of the one of --executor-group. No store and
+ * no node takes part. A namespace that has the attribute already is not changed. A dry run makes no call, because the
+ * service does not show whether this client may change it. One thread.
  */
 #include <string.h>
 
@@ -49,11 +49,11 @@ static bool is_on_temporal(const struct settings *settings)
     return strcmp(settings_text(settings, SETTING_ENGINE), "temporal") == 0;
 }
 
-/* Every node of the settings that runs executions on Temporal, or the one of --group. */
+/* Every node of the settings that runs executions on Temporal, or the one of --executor-group. */
 static enum weir_status set_up_namespaces(const struct invocation *invocation, json_t *items, struct weir_error *error)
 {
     const struct settings *settings = invocation->settings;
-    const char *group = invocation_text(invocation, "group");
+    const char *group = invocation_text(invocation, "executor-group");
     enum weir_status status = WEIR_OK;
     if (group != NULL || settings->node_count == 0) {
         struct settings own = settings_of_group(settings, group);

@@ -33,7 +33,7 @@ static void print_slots(struct output *output, const json_t *why)
     json_array_foreach(json_object_get(why, "slot_holders"), i, holder)
     {
         char running[DURATION_TEXT_MAX];
-        const char *steps = field_text(output, holder, "steps");
+        const char *steps = field_text(output, holder, "step_names");
         duration_format_short(field_number(holder, "running_us", 0), running);
         output_print(output, "    slot %-3zu       %s %s %s%s%s\n", i + 1, field_text(output, holder, "id"),
                      field_text(output, holder, "status"), running, steps != NULL ? ", step " : "",
@@ -206,7 +206,7 @@ static void suggest_resume(struct output *output, const struct pauses *pauses, c
         output_report(output, "now: weir resume");
     }
     if (pauses->group) {
-        output_report(output, "now: weir resume --group %s", shell_quote(group, word));
+        output_report(output, "now: weir resume --executor-group %s", shell_quote(group, word));
     }
 }
 
@@ -220,7 +220,7 @@ static void suggest_command(struct output *output, const json_t *why, const stru
     workspace = workspace != NULL ? workspace : "NAME";
     if (reason == NULL) {
         if (field_number(why, "nodes_live", -1) == 0) { /* its node is silent, and no other node can take it over */
-            output_report(output, "now: weir serve --group %s",
+            output_report(output, "now: weir serve --executor-group %s",
                           shell_quote(field_text(output, why, "executor_group"), word));
         }
         return;
@@ -234,7 +234,7 @@ static void suggest_command(struct output *output, const json_t *why, const stru
     } else if (strcmp(reason, "no_node_in_group") == 0) {
         const char *group = field_text(output, why, "executor_group");
         const char *paused = field_text(output, why, "paused_node");
-        const char *verb = paused != NULL ? "node resume " : group != NULL ? "serve --group " : "serve";
+        const char *verb = paused != NULL ? "node resume " : group != NULL ? "serve --executor-group " : "serve";
         const char *name = paused != NULL ? paused : group;
         output_report(output, "now: weir %s%s", verb, name != NULL ? shell_quote(name, word) : "");
     } else if (strcmp(reason, "no_worker") == 0) {
@@ -245,7 +245,8 @@ static void suggest_command(struct output *output, const json_t *why, const stru
         const char *group = field_text(output, why, "executor_group");
         const char *needed = field_text(output, why, "engine_needed");
         bool is_started = field_text(output, why, "target") != NULL;
-        output_report(output, "now: weir serve --group %s, with %s%s", group != NULL ? shell_quote(group, word) : "NAME",
+        output_report(output, "now: weir serve --executor-group %s, with %s%s",
+                      group != NULL ? shell_quote(group, word) : "NAME",
                       is_started || needed == NULL ? "the engine and the service where it was started" : "engine: ",
                       is_started || needed == NULL ? "" : needed);
     } else if (strcmp(reason, "scheduled") == 0 || strcmp(reason, "backing_off") == 0) {

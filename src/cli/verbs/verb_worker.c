@@ -48,9 +48,9 @@ static void print_workers(struct output *output, const json_t *page, int64_t now
         table_cell(&table, field_text(output, item, "state"));
         table_cell(&table, field_text(output, item, "executor_group"));
         table_cell(&table, field_text(output, item, "language"));
-        table_cell(&table, field_text(output, item, "busy"));
-        table_cell(&table, field_text(output, item, "slots"));
-        table_cell(&table, output_ago(output, field_text(output, item, "seen"), now_us));
+        table_cell(&table, field_text(output, item, "running"));
+        table_cell(&table, field_text(output, item, "capacity"));
+        table_cell(&table, output_ago(output, field_text(output, item, "seen_at"), now_us));
         table_cell(&table, handlers);
     }
     table_close(&table);
@@ -63,8 +63,8 @@ static json_t *worker_of(const json_t *node)
     return json_pack("{s:O, s:O, s:O, s:O, s:s, s:O, s:O, s:O, s:O}", "id", json_object_get(node, "id"), "name",
                      json_object_get(node, "name"), "state", json_object_get(node, "state"), "executor_group",
                      json_object_get(node, "executor_group"), "language", language != NULL ? language : "C", "handlers",
-                     json_object_get(node, "handlers"), "busy", json_object_get(node, "running"), "slots",
-                     json_object_get(node, "capacity"), "seen", json_object_get(node, "active"));
+                     json_object_get(node, "handlers"), "running", json_object_get(node, "running"), "capacity",
+                     json_object_get(node, "capacity"), "seen_at", json_object_get(node, "seen_at"));
 }
 
 /* Keeps the nodes with handlers. */

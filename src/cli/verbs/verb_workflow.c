@@ -110,7 +110,7 @@ static void print_workflows(struct output *output, const json_t *page, int64_t n
         {.title = "VERSION", .align = COLUMN_RIGHT},
         {.title = "OWNER", .least = 8},
         {.title = "GROUP", .least = 7},
-        {.title = "PUBLISHED"},
+        {.title = "CREATED"},
         {.title = "STATE"},
     };
     struct table table;

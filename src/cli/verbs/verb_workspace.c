@@ -103,7 +103,7 @@ static enum weir_status print_workspace_change(const struct invocation *invocati
     const char *plan = change->plan == NULL && is_new ? "free" : change->plan;
     json_t *limit = change->max_concurrent > 0 ? json_integer(change->max_concurrent) : json_null();
     return verb_print_act(invocation,
-                          json_pack("{s:s, s:b, s:s?, s:o, s:b}", "name", change->name, "created", is_new, "plan", plan,
+                          json_pack("{s:s, s:b, s:s?, s:o, s:b}", "name", change->name, "is_new", is_new, "plan", plan,
                                     "max_concurrent", limit, "as_plan", change->max_concurrent < 0),
                           error);
 }

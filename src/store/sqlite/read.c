@@ -332,8 +332,8 @@ static enum weir_status add_scheduler(struct connection *connection, int64_t now
     time_format(role.expires_us, expires);
     json_t *scheduler =
         json_pack("{s:s?, s:o, s:I, s:s?, s:s?, s:I, s:I, s:b}", "node", is_held ? role.node : NULL, "node_id",
-                  is_held ? json_integer(role.node_id) : json_null(), "epoch", (json_int_t)role.epoch, "since",
-                  role.since_us > 0 ? since : NULL, "expires", is_held ? expires : NULL, "lag_us",
+                  is_held ? json_integer(role.node_id) : json_null(), "epoch", (json_int_t)role.epoch, "taken_at",
+                  role.since_us > 0 ? since : NULL, "expires_at", is_held ? expires : NULL, "lag_us",
                   (json_int_t)(now_us > oldest_us ? now_us - oldest_us : 0), "takeovers_hour",
                   (json_int_t)role.takeovers_hour, "is_free", role.is_free);
     int64_t lock_awaited_us = 0;
@@ -415,6 +415,7 @@ static enum weir_status read_status(struct store *store, struct connection *conn
     json_t *workspaces = NULL;
     json_t *groups = NULL;
     json_t *unserved = NULL;
+    char now[TIME_TEXT_MAX];
     json_t *answer = json_object();
     enum weir_status status =
         answer == NULL ? error_out_of_memory(error) : connection_store_time(connection, &now_us, error);
@@ -458,11 +459,12 @@ static enum weir_status read_status(struct store *store, struct connection *conn
         return status;
     }
     (void)json_object_set_new(answer, "workspaces", workspaces);
-    (void)json_object_set_new(answer, "groups", groups);
+    (void)json_object_set_new(answer, "executor_groups", groups);
     (void)json_object_set_new(answer, "no_worker", unserved);
     (void)json_object_set_new(answer, "store", json_string(store->url));
     (void)json_object_set_new(answer, "schema", json_integer(SQLITE_MIGRATION_COUNT));
-    (void)json_object_set_new(answer, "now_us", json_integer(now_us));
+    time_format(now_us, now);
+    (void)json_object_set_new(answer, "now_at", json_string(now));
     *ret_status = answer;
     return WEIR_OK;
 }

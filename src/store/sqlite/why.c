@@ -146,7 +146,7 @@ static enum weir_status add_holders(struct why *why, int64_t workspace_id, struc
         int64_t since_us = sqlite3_column_type(statement, 4) != SQLITE_NULL ? sqlite3_column_int64(statement, 4)
                                                                             : sqlite3_column_int64(statement, 3);
         json_t *holder = json_pack("{s:s, s:s, s:s?, s:s?, s:I}", "id", column_text(statement, 0), "status",
-                                   column_text(statement, 1), "node", column_text(statement, 2), "steps",
+                                   column_text(statement, 1), "node", column_text(statement, 2), "step_names",
                                    column_text(statement, 5), "running_us", (json_int_t)(why->now_us - since_us));
         (void)json_array_append_new(holders, holder);
     }

@@ -191,7 +191,8 @@ static size_t nodes_alive(struct bench *bench)
     assert_int_equal(store_list(bench->store, &options, &page, NULL), WEIR_OK);
     json_array_foreach(json_object_get(page, "items"), i, node)
     {
-        alive += !json_is_string(json_object_get(node, "stopped")) && !json_is_string(json_object_get(node, "recovered"));
+        alive +=
+            !json_is_string(json_object_get(node, "stopped_at")) && !json_is_string(json_object_get(node, "recovered_at"));
     }
     json_decref(page);
     return alive;

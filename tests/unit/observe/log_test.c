@@ -45,10 +45,10 @@ static void json_line_is_one_object_with_the_same_fields(void **state)
     assert_non_null(object);
     assert_string_equal(json_string_value(json_object_get(object, "level")), "error");
     assert_string_equal(json_string_value(json_object_get(object, "event")), "dispatch.failed");
-    assert_string_equal(json_string_value(json_object_get(object, "msg")), "Failed to start execution");
+    assert_string_equal(json_string_value(json_object_get(object, "message")), "Failed to start execution");
     assert_string_equal(json_string_value(json_object_get(object, "execution_id")), "id-1");
     assert_int_equal(json_integer_value(json_object_get(object, "attempt")), 3);
-    assert_true(json_number_value(json_object_get(object, "duration_ms")) == 1.5);
+    assert_true(json_number_value(json_object_get(object, "duration_us")) == 1500);
     assert_null(json_object_get(object, "workspace"));
     json_decref(object);
     log_close(&log);
@@ -165,7 +165,7 @@ static void a_reader_that_stops_reading_never_blocks_and_learns_what_it_missed(v
     bytes[length] = '\0';
     assert_non_null(strstr(bytes, "host-b"));
     char count[64];
-    (void)snprintf(count, sizeof count, "\"event\":\"log.dropped\",\"msg\":\"Log lines were dropped\",\"count\":%lu",
+    (void)snprintf(count, sizeof count, "\"event\":\"log.dropped\",\"message\":\"Log lines were dropped\",\"count\":%lu",
                    (unsigned long)dropped);
     assert_non_null(strstr(bytes, count));
     assert_int_equal(log.dropped, 0);

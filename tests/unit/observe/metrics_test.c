@@ -58,7 +58,7 @@ static void events_are_counted_under_our_names_and_the_specifications(void **sta
     assert_line("weir_steps_deferred_total 1");
     assert_line("weir_store_unwatched_total 1");
     assert_line("weir_scheduler_takeovers_total 1");
-    assert_line("weir_dispatch_failures_total{code=\"not_here\"} 1");
+    assert_line("weir_dispatch_failures_total{error_code=\"not_here\"} 1");
     assert_line("queue_items_failed_total{reason=\"not_here\"} 1");
     assert_line("weir_claim_batch_size_bucket{le=\"5\"} 0");
     assert_line("weir_claim_batch_size_bucket{le=\"10\"} 1");
@@ -91,9 +91,9 @@ static void labels_are_bounded_and_escaped(void **state)
         metrics_event(metrics, &(struct event){.type = EVENT_EXECUTION_FAILED, .code = code});
     }
     assert_int_equal(metrics_render(metrics, &text), WEIR_OK);
-    assert_line("weir_executions_failed_total{code=\"say \\\"no\\\" \\\\\"} 1");
-    assert_line("weir_executions_failed_total{code=\"none\"} 1");
-    assert_line("weir_executions_failed_total{code=\"_other\"} 938");
+    assert_line("weir_executions_failed_total{error_code=\"say \\\"no\\\" \\\\\"} 1");
+    assert_line("weir_executions_failed_total{error_code=\"none\"} 1");
+    assert_line("weir_executions_failed_total{error_code=\"_other\"} 938");
 }
 
 static void every_series_has_one_help_and_one_type(void **state)
@@ -128,8 +128,8 @@ static void status_becomes_gauges(void **state)
                   "pending", 7, "slots_used", 3, "completed", 10, "failed", 1, "cancelled", 2, "oldest_pending_age_us",
                   (json_int_t)1500000, "nodes", 2, "queue_paused", 0, "scheduler", "is_free", 1, "epoch", 12, "lag_us",
                   2500000, "workspaces", "name", "acme", "slots_used", 1, "slots_max", 5, "pending", 7,
-                  "oldest_pending_age_us", 2500000, "groups", "name", "default", "pending", 6, "oldest_pending_age_us",
-                  3500000, "name", "idle", "pending", 0, "oldest_pending_age_us");
+                  "oldest_pending_age_us", 2500000, "executor_groups", "name", "default", "pending", 6,
+                  "oldest_pending_age_us", 3500000, "name", "idle", "pending", 0, "oldest_pending_age_us");
     assert_non_null(status);
     assert_int_equal(metrics_render_store(status, &text), WEIR_OK);
     assert_line("weir_oldest_pending_age_seconds 1.5");
@@ -144,10 +144,10 @@ static void status_becomes_gauges(void **state)
     assert_line("weir_workspace_limit{workspace=\"acme\"} 5");
     assert_line("weir_workspace_pending{workspace=\"acme\"} 7");
     assert_line("weir_workspace_oldest_pending_age_seconds{workspace=\"acme\"} 2.5");
-    assert_line("weir_group_pending{group=\"default\"} 6");
-    assert_line("weir_group_oldest_pending_age_seconds{group=\"default\"} 3.5");
-    assert_line("weir_group_pending{group=\"idle\"} 0");
-    assert_line("weir_group_oldest_pending_age_seconds{group=\"idle\"} 0");
+    assert_line("weir_group_pending{executor_group=\"default\"} 6");
+    assert_line("weir_group_oldest_pending_age_seconds{executor_group=\"default\"} 3.5");
+    assert_line("weir_group_pending{executor_group=\"idle\"} 0");
+    assert_line("weir_group_oldest_pending_age_seconds{executor_group=\"idle\"} 0");
     json_decref(status);
 }
 

@@ -180,9 +180,9 @@ static void a_set_has_an_answer_for_each_request(void **state)
         "SELECT weir_enqueue_many('[{\"workspace\":\"acme\",\"workflow\":\"nap\",\"params\":{\"n\":1},\"priority\":3},"
         "{\"workspace\":\"acm\",\"workflow\":\"nap\"},"
         "{\"workspace\":\"acme\",\"workflow\":\"nap\",\"idempotency_key\":\"k\",\"run_at\":\"2100-01-01T00:00:00Z\"}]')");
-    assert_non_null(strstr(answer, "{\"place\":1,\"status\":\"ok\",\"id\":\""));
-    assert_non_null(strstr(answer, "{\"place\":2,\"status\":\"workspace_not_found\",\"id\":null"));
-    assert_non_null(strstr(answer, "{\"place\":3,\"status\":\"ok\""));
+    assert_non_null(strstr(answer, "{\"place\":1,\"code\":\"ok\",\"id\":\""));
+    assert_non_null(strstr(answer, "{\"place\":2,\"code\":\"workspace_not_found\",\"id\":null"));
+    assert_non_null(strstr(answer, "{\"place\":3,\"code\":\"ok\""));
     assert_int_equal(executions(), 2);
     assert_string_equal(
         run("SELECT json_extract(value, '$.duplicate') FROM json_each(weir_enqueue_many('[{\"workspace\":"

@@ -56,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--processes', type=int, default=1, help='processes of this worker (default: 1)')
     parser.add_argument('--threads', type=int, default=0, help='of each, for functions that are not async, 1 to 16')
     parser.add_argument('--max-running', type=int, default=0, help='executions at once in each process (default: 1000)')
-    parser.add_argument('--group', help='of executions that it runs (default: "default")')
+    parser.add_argument('--executor-group', help='of executions that it runs (default: "default")')
     parser.add_argument('--grace', default='25s', help='how long a stop awaits what runs (default: 25s)')
     parser.add_argument('--lease', default='6s', help='silent for this long it counts as dead (default: 6s)')
     parser.add_argument('--reload', action='store_true', help='for development: start again when a module has changed')
@@ -113,7 +113,7 @@ def make_worker(options: argparse.Namespace, store: Store | None, around_calls: 
     return Worker(
         list(registry.workflows.values()),
         store=store,
-        group=options.group,
+        executor_group=options.executor_group,
         threads=options.threads,
         max_running=options.max_running,
         grace=options.grace,

@@ -351,9 +351,8 @@ static void close_node(struct node *self)
 
 static PyObject *node_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"store",      "handlers",          "name",     "group",
-                            "threads",    "max_running",       "lease_us", "stop_grace_us",
-                            "allow_exec", "secrets_directory", NULL};
+    static char *names[] = {"store",    "handlers",      "name",       "executor_group",    "threads", "max_running",
+                            "lease_us", "stop_grace_us", "allow_exec", "secrets_directory", NULL};
     PyObject *store;
     PyObject *handlers;
     note_host_signals();

@@ -28,7 +28,7 @@ _NAME = re.compile(r'[a-z0-9][a-z0-9_-]{0,63}')
 _SECRET = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}')
 _HIDDEN_MIN = 4  # a shorter value occurs everywhere
 #: Options of enqueue(), so no names of params.
-OPTIONS = ('workspace', 'key', 'group', 'priority', 'run_at', 'id', 'using', 'store')
+OPTIONS = ('workspace', 'key', 'executor_group', 'priority', 'run_at', 'id', 'using', 'store')
 _STEP = 'run'
 
 
@@ -161,7 +161,7 @@ class Workflow(Generic[Result]):
         workspace: str,
         *,
         key: str | None = None,
-        group: str | None = None,
+        executor_group: str | None = None,
         priority: int = 0,
         run_at: datetime | None = None,
         id: str | None = None,
@@ -179,21 +179,26 @@ class Workflow(Generic[Result]):
             using = _find_transaction()
         if using is not None:
             return transactions.enqueue(
-                using, store or default_store(), self.name, workspace, dump_params(params), key, group, priority, run_at, id
+                using, store or default_store(), self.name, workspace, dump_params(params), key, executor_group, priority,
+                run_at, id
             )
         used = store or default_store()
         try:
-            return used.enqueue(workspace, self.name, params, key=key, group=group, priority=priority, run_at=run_at, id=id)
+            return used.enqueue(
+                workspace, self.name, params, key=key, executor_group=executor_group, priority=priority, run_at=run_at, id=id
+            )
         except WorkflowNotFound:
             self.publish(used)  # no worker has run yet
-            return used.enqueue(workspace, self.name, params, key=key, group=group, priority=priority, run_at=run_at, id=id)
+            return used.enqueue(
+                workspace, self.name, params, key=key, executor_group=executor_group, priority=priority, run_at=run_at, id=id
+            )
 
     async def enqueue_async(
         self,
         workspace: str,
         *,
         key: str | None = None,
-        group: str | None = None,
+        executor_group: str | None = None,
         priority: int = 0,
         run_at: datetime | None = None,
         id: str | None = None,
@@ -205,7 +210,8 @@ class Workflow(Generic[Result]):
         self.check(params)
         if using is not None:
             return await transactions.enqueue_async(
-                using, store or default_store(), self.name, workspace, dump_params(params), key, group, priority, run_at, id
+                using, store or default_store(), self.name, workspace, dump_params(params), key, executor_group, priority,
+                run_at, id
             )
         import asyncio  # at the top it would cost programs without an event loop 7 MiB, and a third of `import weir`
 
@@ -213,7 +219,8 @@ class Workflow(Generic[Result]):
         return await loop.run_in_executor(
             None,
             lambda: self.enqueue(
-                workspace, key=key, group=group, priority=priority, run_at=run_at, id=id, store=store, **params
+                workspace, key=key, executor_group=executor_group, priority=priority, run_at=run_at, id=id, store=store,
+                **params
             ),
         )
 
@@ -379,14 +386,15 @@ def workflow(
     *,
     retry: Mapping[str, Any] | None = None,
     timeout: Duration | None = None,
-    group: str | None = None,
+    executor_group: str | None = None,
     secrets: Sequence[str] = (),
     register: Registry | None = None,
 ) -> Callable[[Callable[..., Result]], Workflow[Result]]:
     """Makes a function a workflow.
 
     `retry`: attempts, backoff, factor, max, as in a definition; durations as seconds, timedelta or text.
-    `timeout`: of one attempt. `group`: of the workers that run it. `secrets`: names of what `ctx.secrets` shall hold.
+    `timeout`: of one attempt. `executor_group`: of the workers that run it. `secrets`: names of what `ctx.secrets` shall
+    hold.
     """
 
     if callable(name):  # @workflow without arguments gives the function itself
@@ -404,7 +412,7 @@ def workflow(
         if isinstance(function, type) or not callable(function):
             raise DefinitionError(f'{place}: the workflow {name!r} is no function', 'decorate a function')
         _check_parameters(function, place)
-        made = Workflow(function, name, _definition(place, name, retry, timeout, group, secrets))
+        made = Workflow(function, name, _definition(place, name, retry, timeout, executor_group, secrets))
         made.check_types()
         (registry if register is None else register).add(made)
         return made
@@ -421,7 +429,7 @@ def _definition(
     name: str,
     retry: Mapping[str, Any] | None,
     timeout: Duration | None,
-    group: str | None,
+    executor_group: str | None,
     secrets: Sequence[str],
 ) -> dict[str, Any]:
     step: dict[str, Any] = {'handler': name}
@@ -449,8 +457,8 @@ def _definition(
     except ValueError as problem:
         raise DefinitionError(f'{place}: {problem}') from None
     definition: dict[str, Any] = {'name': name, 'steps': {_STEP: step}}
-    if group is not None:
-        definition['executor_group'] = group
+    if executor_group is not None:
+        definition['executor_group'] = executor_group
     return definition
 
 

@@ -26,7 +26,7 @@ class Request(NamedTuple):
     workflow: str
     params: Mapping[str, Any] = {}
     key: str | None = None
-    group: str | None = None
+    executor_group: str | None = None
     priority: int = 0
     run_at: datetime | None = None
     id: str | None = None
@@ -37,7 +37,7 @@ class Request(NamedTuple):
             self.workflow,
             dump_params(self.params),
             self.key,
-            self.group,
+            self.executor_group,
             self.priority,
             moment(self.run_at),
             self.id,
@@ -72,7 +72,7 @@ class Filter(NamedTuple):
     id: str | None = None
     workspace: str | None = None
     workflow: str | None = None
-    group: str | None = None
+    executor_group: str | None = None
     reason: str | None = None
     error_code: str | None = None
     key: str | None = None
@@ -151,13 +151,13 @@ class Store:
         params: Mapping[str, Any] = {},
         *,
         key: str | None = None,  # noqa: B006
-        group: str | None = None,
+        executor_group: str | None = None,
         priority: int = 0,
         run_at: datetime | None = None,
         id: str | None = None,
     ) -> str:
         """Enqueues one execution, durably, and returns its id. A known idempotency key returns the first one's id."""
-        request = Request(workspace, workflow, params, key, group, priority, run_at, id)._as_arguments()
+        request = Request(workspace, workflow, params, key, executor_group, priority, run_at, id)._as_arguments()
         return self.native().enqueue(*request)
 
     def enqueue_many(self, requests: Iterable[Request]) -> list[str]:

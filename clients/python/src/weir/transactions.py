@@ -30,14 +30,14 @@ def enqueue(
     workspace: str,
     params: str,
     key: str | None,
-    group: str | None,
+    executor_group: str | None,
     priority: int,
     run_at: datetime | None,
     id: str | None,
 ) -> str:
     """`using`: a connection or cursor of psycopg, psycopg2, sqlite3 or apsw, of SQLAlchemy (Connection, Session) or Django,
     or Django's alias."""
-    values = (workspace, workflow, params, key, priority, run_at, group, id)
+    values = (workspace, workflow, params, key, priority, run_at, executor_group, id)
     if isinstance(using, str):
         from django.db import connections
 
@@ -106,10 +106,10 @@ def _on_sqlite(connection: Any, store: Store, values: tuple[Any, ...]) -> str:
             'enqueue after the commit, with a key, so that a repeated call makes no second one',
         )
     _sqlite.require_one_copy(connection, store)
-    workspace, workflow, params, key, priority, run_at, group, id = values
+    workspace, workflow, params, key, priority, run_at, executor_group, id = values
     moment(run_at)  # refuses a time without a zone
     at = None if run_at is None else run_at.astimezone(timezone.utc).strftime('%Y-%m-%dT%H:%M:%S.%fZ')
-    arguments = (workspace, workflow, params, key, priority, at, group, id)
+    arguments = (workspace, workflow, params, key, priority, at, executor_group, id)
     sql = 'SELECT weir_enqueue(?, ?, ?, ?, ?, ?, ?, ?)'
 
     def call() -> str:
@@ -168,13 +168,13 @@ async def enqueue_async(
     workspace: str,
     params: str,
     key: str | None,
-    group: str | None,
+    executor_group: str | None,
     priority: int,
     run_at: datetime | None,
     id: str | None,
 ) -> str:
     """`using`: a connection of asyncpg, psycopg's AsyncConnection, or SQLAlchemy's AsyncConnection or AsyncSession."""
-    values = (workspace, workflow, params, key, priority, run_at, group, id)
+    values = (workspace, workflow, params, key, priority, run_at, executor_group, id)
     module = type(using).__module__
     if module.startswith('asyncpg'):
         return _answer(tuple(await using.fetchrow(_sql(store, '$'), *values)))
@@ -210,11 +210,11 @@ def _sql(store: Store, marker: str | None) -> str:
     for number, (name, kind) in enumerate(zip(_NAMES, _TYPES), 1):
         mark = f':{name}' if marker is None else marker if marker == '%s' else f'${number}'
         places.append(f'{name} => CAST({mark} AS {kind})')
-    return f'SELECT status, id::text, message, hint FROM {schema_of(store)}.try_enqueue({", ".join(places)})'
+    return f'SELECT code, id::text, message, hint FROM {schema_of(store)}.try_enqueue({", ".join(places)})'
 
 
 def _answer(row: Any) -> str:
-    status, id, message, hint = row
-    if status != 'ok':
-        raise make(status, Kind.PERMANENT, message or status, hint or '')
+    code, id, message, hint = row
+    if code != 'ok':
+        raise make(code, Kind.PERMANENT, message or code, hint or '')
     return str(id)

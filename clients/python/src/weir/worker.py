@@ -40,7 +40,7 @@ class Worker:
         *,
         store: Store | None = None,
         name: str | None = None,
-        group: str | None = None,
+        executor_group: str | None = None,
         threads: int = 0,
         max_running: int = 0,
         grace: Duration = 25,
@@ -66,7 +66,7 @@ class Worker:
         self._left_out = [one for one in registry.workflows.values() if all(one.name != own.name for own in self.workflows)]
         if not 0 <= threads <= THREADS_MOST:
             raise ValueError(f'threads={threads}: a worker has at most {THREADS_MOST}; start more processes for more')
-        self.name, self.group, self.threads, self.max_running = name, group, threads, max_running
+        self.name, self.executor_group, self.threads, self.max_running = name, executor_group, threads, max_running
         self._grace_us, self._lease_us = microseconds(grace), microseconds(lease)
         self._migrate = migrate
         self._around_calls = around_calls
@@ -92,7 +92,7 @@ class Worker:
             native,
             {workflow.name: self._handler(workflow) for workflow in self.workflows},
             name=self.name,
-            group=self.group,
+            executor_group=self.executor_group,
             threads=self.threads,
             max_running=self.max_running,
             lease_us=self._lease_us,

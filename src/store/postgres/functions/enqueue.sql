@@ -10,8 +10,8 @@ DECLARE
 BEGIN
     SELECT * INTO answer FROM :schema.try_enqueue(workspace, workflow, params, idempotency_key, priority, run_at, executor_group,
                                                   execution_id);
-    IF answer.status <> 'ok' THEN
-        PERFORM :schema.refuse(answer.status, answer.message, answer.hint);
+    IF answer.code <> 'ok' THEN
+        PERFORM :schema.refuse(answer.code, answer.message, answer.hint);
     END IF;
     RETURN answer.id;
 END

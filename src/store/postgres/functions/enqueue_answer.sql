@@ -47,7 +47,7 @@ BEGIN
                                              CASE WHEN g.place < 6 THEN ', ' ELSE ' and ' END ORDER BY g.place)
                            FROM (SELECT e.name, row_number() OVER (ORDER BY e.name) AS place FROM :schema.executor_groups e
                                  ORDER BY e.name LIMIT 6) g));
-        hint := 'a node that serves it makes it (weir serve --group NAME), or a published workflow that names it (executor_group)';
+        hint := 'a node that serves it makes it (weir serve --executor-group NAME), or a published workflow that names it (executor_group)';
         RETURN;
     END IF;
     IF idempotency_key IS NOT NULL THEN

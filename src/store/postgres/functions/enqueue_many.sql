@@ -1,7 +1,7 @@
 -- For callers in SQL: enqueues the requests of an array, at most 10000, each an object with the names of enqueue()'s parameters as
 -- keys. A refused request changes no other one. A row per request, by its place (from 1). Locks: those of enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.enqueue_many(requests jsonb)
-RETURNS TABLE (place integer, status text, id uuid, duplicate boolean, message text, hint text)
+RETURNS TABLE (place integer, code text, id uuid, duplicate boolean, message text, hint text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -28,7 +28,7 @@ BEGIN
     FOR read IN SELECT e.nth, r.* FROM jsonb_array_elements(requests) WITH ORDINALITY e(request, nth)
                 CROSS JOIN LATERAL :schema.read_request(e.request) r ORDER BY e.nth LOOP
         IF read.status IS NOT NULL THEN
-            refused := refused || jsonb_build_object('place', read.nth, 'status', read.status, 'message', read.message,
+            refused := refused || jsonb_build_object('place', read.nth, 'code', read.status, 'message', read.message,
                                                      'hint', read.hint);
             CONTINUE;
         END IF;
@@ -51,7 +51,7 @@ BEGIN
                     ELSE s.hint END
         FROM :schema.enqueue_set(ids, given, workspaces, workflows, contents, keys, groups, priorities, run_ats, '{}') s
         UNION ALL
-        SELECT (r.row ->> 'place')::integer, r.row ->> 'status', NULL, false, r.row ->> 'message', r.row ->> 'hint'
+        SELECT (r.row ->> 'place')::integer, r.row ->> 'code', NULL, false, r.row ->> 'message', r.row ->> 'hint'
         FROM unnest(refused) r(row)
         ORDER BY 1;
 END

@@ -5,7 +5,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT json_build_object(
         'id', e.id, 'workspace', e.workspace, 'workflow', e.workflow, 'version', e.version, 'status', e.status,
         'pending_reason', e.pending_reason, 'priority', e.priority, 'run_at', :schema.rfc3339(e.run_at), 'attempts', e.attempts,
-        'deferrals', e.deferrals, 'handovers', e.handovers, 'execution_id', e.execution_id, 'node', e.node, 'fence', e.fence,
+        'deferrals', e.deferrals, 'handovers', e.handovers, 'node', e.node, 'fence', e.fence,
         'error_code', e.error_code, 'error', e.error, 'created_at', :schema.rfc3339(e.created_at),
         'claimed_at', :schema.rfc3339(e.claimed_at), 'dispatched_at', :schema.rfc3339(e.dispatched_at),
         'finished_at', :schema.rfc3339(e.finished_at), 'executor_group', e.executor_group, 'idempotency_key', e.idempotency_key,

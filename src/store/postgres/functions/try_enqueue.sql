@@ -3,25 +3,25 @@
 CREATE OR REPLACE FUNCTION :schema.try_enqueue(workspace text, workflow text, params text DEFAULT NULL, idempotency_key text DEFAULT NULL,
                                     priority integer DEFAULT 0, run_at timestamptz DEFAULT NULL, executor_group text DEFAULT NULL,
                                     execution_id uuid DEFAULT NULL,
-                                    OUT status text, OUT id uuid, OUT duplicate boolean, OUT message text, OUT hint text)
+                                    OUT code text, OUT id uuid, OUT duplicate boolean, OUT message text, OUT hint text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     duplicate := false;
-    SELECT p.status, p.message, p.hint INTO status, message, hint
+    SELECT p.status, p.message, p.hint INTO code, message, hint
     FROM :schema.request_problem(workspace, workflow, params, idempotency_key, priority, run_at, executor_group) p;
-    IF status IS NULL AND :schema.execution_id_is_wrong(execution_id) THEN
-        status := 'invalid_argument';
+    IF code IS NULL AND :schema.execution_id_is_wrong(execution_id) THEN
+        code := 'invalid_argument';
         message := format('"%s" is not an execution id', execution_id);
         hint := 'an id is a UUIDv7, as 01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79';
     END IF;
-    IF status IS NOT NULL THEN
+    IF code IS NOT NULL THEN
         RETURN;
     END IF;
-    SELECT s.status, s.id, s.duplicate, s.message, s.hint INTO status, id, duplicate, message, hint
+    SELECT s.status, s.id, s.duplicate, s.message, s.hint INTO code, id, duplicate, message, hint
     FROM :schema.enqueue_one(coalesce(execution_id, :schema.make_id(:schema.store_time(), 0)), execution_id IS NOT NULL, workspace,
                              workflow, convert_to(nullif(params, '{}'), 'UTF8'), idempotency_key, executor_group, priority,
                              :schema.microseconds_of(run_at), NULL) s;
-    hint := :schema.hint_with_nearest(status, workspace, workflow, executor_group, hint);
+    hint := :schema.hint_with_nearest(code, workspace, workflow, executor_group, hint);
 END
 $$;
 

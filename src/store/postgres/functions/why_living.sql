@@ -50,7 +50,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
             SELECT coalesce(json_agg(h), '[]')
             FROM (SELECT o.id, o.status, n.name AS node,
                          (SELECT string_agg(s.step, ', ' ORDER BY s.step) FROM :schema.workflow_node_executions s
-                          WHERE s.execution_id = o.id AND s.finished_at IS NULL) AS steps,
+                          WHERE s.execution_id = o.id AND s.finished_at IS NULL) AS step_names,
                          (SELECT :schema.store_time()) - coalesce(o.dispatched_at, o.claimed_at) AS running_us
                   FROM :schema.held_items o LEFT JOIN :schema.nodes n ON n.id = o.node_id
                   WHERE o.workspace_id = q.workspace_id ORDER BY o.claimed_at LIMIT 20) h))

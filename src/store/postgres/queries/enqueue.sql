@@ -21,7 +21,7 @@ SELECT pg_backend_pid(), pg_logical_emit_message(true, 'weir', '');
 
 -- On a caller's own connection. $6 microseconds, 0 = now.
 -- name: try_enqueue
-SELECT e.status, e.id, e.duplicate, e.message, e.hint
+SELECT e.code, e.id, e.duplicate, e.message, e.hint
 FROM :schema.try_enqueue($1, $2, $3, $4, $5, CASE WHEN $6 <> 0 THEN :schema.time_of($6) END, $7, $8) e;
 
 -- Names for "did you mean".

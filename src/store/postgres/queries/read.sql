@@ -11,7 +11,7 @@ SET LOCAL jit = off;
 -- before, $13 limit, $14 retried.
 -- name: page_of_executions
 SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.priority, :schema.rfc3339(e.run_at) AS run_at,
-       e.attempts, e.deferrals, e.handovers, e.execution_id, e.node, e.fence, e.error_code, e.error,
+       e.attempts, e.deferrals, e.handovers, e.node, e.fence, e.error_code, e.error,
        :schema.rfc3339(e.created_at) AS created_at, :schema.rfc3339(e.claimed_at) AS claimed_at,
        :schema.rfc3339(e.dispatched_at) AS dispatched_at, :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group,
        e.idempotency_key, e.retry_of
@@ -70,7 +70,7 @@ FROM :schema.workspaces w LEFT JOIN :schema.workspace_books b ON b.workspace_id 
 WHERE ($1 IS NULL OR w.name = $1) AND w.name > $2 ORDER BY w.name LIMIT $3;
 
 -- name: list_plans
-SELECT p.name, p.max_concurrent, p.weight, (SELECT count(*) FROM :schema.workspaces w WHERE w.plan = p.name) AS workspaces
+SELECT p.name, p.max_concurrent, p.weight, (SELECT count(*) FROM :schema.workspaces w WHERE w.plan = p.name) AS workspace_count
 FROM :schema.plans p WHERE ($1 IS NULL OR p.name = $1) AND p.name > $2 ORDER BY p.name LIMIT $3;
 
 -- The newest version of each, or all versions of the one that is named. Cursor: the definition's id.
@@ -84,7 +84,7 @@ WHERE d.state <> 2 AND ($1 IS NULL OR d.name = $1) AND lpad(d.id::text, 20, '0')
 ORDER BY d.id LIMIT $3;
 
 -- name: list_nodes
-SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, t.service AS engine_service,
+SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version AS weir_version, n.engine, t.service AS engine_service,
        t.namespace AS engine_namespace, t.address AS engine_address, n.engine_reachable, n.engine_error,
        :schema.rfc3339(n.engine_impaired_at) AS engine_impaired_since, n.desired_state,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
@@ -94,8 +94,8 @@ SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, t.ser
        n.graceful, n.running, n.stuck,
        (SELECT count(*) FROM :schema.held_items q WHERE q.claim_node = n.id) AS holds,
        EXISTS (SELECT 1 FROM :schema.scheduler s WHERE s.node_id = n.id) AS schedules,
-       :schema.rfc3339(n.started_at) AS started, :schema.rfc3339(n.active_at) AS active, :schema.rfc3339(n.expires_at) AS expires,
-       :schema.rfc3339(n.stopped_at) AS stopped, :schema.rfc3339(n.recovered_at) AS recovered,
+       :schema.rfc3339(n.started_at) AS started_at, :schema.rfc3339(n.active_at) AS seen_at, :schema.rfc3339(n.expires_at) AS expires_at,
+       :schema.rfc3339(n.stopped_at) AS stopped_at, :schema.rfc3339(n.recovered_at) AS recovered_at,
        n.language, n.handlers, n.capacity, n.boot_id, n.keeper_pid, lpad(n.id::text, 20, '0') AS cursor_key
 FROM :schema.nodes n LEFT JOIN :schema.engine_targets t ON t.id = n.target_id
 WHERE ($1 IS NULL OR n.name = $1) AND lpad(n.id::text, 20, '0') COLLATE "C" > $2 ORDER BY n.id LIMIT $3;
@@ -104,7 +104,7 @@ WHERE ($1 IS NULL OR n.name = $1) AND lpad(n.id::text, 20, '0') COLLATE "C" > $2
 -- name: list_locks
 SELECT l.name, l.locked_by AS holder, l.lock_until > t.now AS held, :schema.rfc3339(l.locked_at AT TIME ZONE 'UTC') AS locked_at,
        :schema.rfc3339(l.lock_until AT TIME ZONE 'UTC') AS lock_until,
-       greatest(0, extract(epoch FROM l.lock_until - t.now))::double precision AS seconds_left
+       (greatest(0, extract(epoch FROM l.lock_until - t.now)) * 1000000)::bigint AS left_us
 FROM :schema.shedlock l CROSS JOIN (SELECT :schema.time_of(:schema.store_time()) AT TIME ZONE 'UTC' AS now) t
 WHERE ($1 IS NULL OR l.name = $1) AND l.name COLLATE "C" > $2 ORDER BY l.name COLLATE "C" LIMIT $3;
 
@@ -212,14 +212,14 @@ SELECT json_build_object(
     'failed', t.failed, 'cancelled', t.cancelled, 'workspace_count', t.workspace_count,
     'scheduler', (SELECT json_build_object(
         'node', CASE WHEN r.node_id <> 0 THEN r.node END, 'node_id', nullif(r.node_id, 0), 'epoch', r.epoch,
-        'since', :schema.rfc3339(nullif(r.since, 0)), 'expires', CASE WHEN r.node_id <> 0 THEN :schema.rfc3339(r.expires_at) END,
+        'taken_at', :schema.rfc3339(nullif(r.since, 0)), 'expires_at', CASE WHEN r.node_id <> 0 THEN :schema.rfc3339(r.expires_at) END,
         'lag_us', greatest(r.lag_us, 0), 'takeovers_hour', r.takeovers_hour, 'is_free', r.is_free, 'why', r.why) FROM role r),
     'queue_paused', (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1),
     'nodes', l.nodes, 'running', l.running, 'stuck', l.stuck, 'engine_reachable', l.engine_reachable,
     'engine_error', coalesce(:schema.engine_error(NULL), l.engine_error), 'engine_impaired_since', :schema.rfc3339(l.impaired_at),
     'engine_unreachable_since', :schema.rfc3339(l.unreachable_at),
     'server', json_build_object(
-        'version', current_setting('server_version'), 'notifications_percent', (pg_notification_queue_usage() * 100)::integer,
+        'server_version', current_setting('server_version'), 'notifications_percent', (pg_notification_queue_usage() * 100)::integer,
         'fsync', current_setting('fsync')::boolean,
         'full_page_writes', current_setting('full_page_writes')::boolean,
         'synchronous_commit', current_setting('synchronous_commit'),
@@ -247,7 +247,7 @@ SELECT json_build_object(
                 WHERE b.workspace_id = p.id))
             ORDER BY p.pending * 1.0 / p.slots_max DESC, p.name), '[]')
         FROM pressed p),
-    'groups', (
+    'executor_groups', (
         SELECT coalesce(json_agg(json_build_object(
             'name', g.name, 'paused', g.paused, 'pending', coalesce(b.pending, 0), 'oldest_pending_age_us', b.oldest)
             ORDER BY g.name), '[]')
@@ -258,5 +258,5 @@ SELECT json_build_object(
                                       WHERE k.runnable > 0 AND q.lane_id = k.lane_id AND q.due_at IS NULL AND q.phase = 0
                                       ORDER BY q.rank, q.id LIMIT 1) h ON true
                    GROUP BY k.group_id) b ON b.group_id = g.id),
-    'now_us', (SELECT us FROM now))
+    'now_at', (SELECT :schema.rfc3339(us) FROM now))
 FROM totals t CROSS JOIN live l;

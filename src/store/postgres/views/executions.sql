@@ -1,5 +1,5 @@
 -- One row per execution, living or ended, for every reader; a view reads with the rights of its owner, so its readers need no
--- right on the tables. execution_id is the id again once the item was claimed. pending_reason is computed in the time of the store.
+-- right on the tables. pending_reason is computed in the time of the store.
 -- A deleted workspace, definition or group of an execution is shown as NULL.
 -- Slots in use are counted in two parts: the books by index, and the news, which are few and summed up once.
 CREATE OR REPLACE VIEW :schema.executions AS
@@ -22,7 +22,6 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
        END AS pending_reason,
        q.priority::integer AS priority, :schema.time_of(q.run_at) AS run_at,
        q.attempts AS attempts, q.deferrals AS deferrals, q.handovers AS handovers,
-       CASE WHEN q.fence > 0 THEN q.id END AS execution_id,
        (SELECT o.name FROM :schema.nodes o WHERE o.id = q.node_id) AS node,
        q.fence AS fence, q.error_code AS error_code, q.error AS error,
        :schema.time_of(q.created_at) AS created_at, :schema.time_of(q.claimed_at) AS claimed_at,
@@ -46,7 +45,7 @@ LEFT JOIN (SELECT (u.lane_id & 2147483647)::integer AS workspace_id, sum(u.held)
 WHERE s.id = 1
 UNION ALL
 SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority::integer, :schema.time_of(h.run_at),
-       h.attempts, h.deferrals, h.handovers, CASE WHEN h.fence > 0 THEN h.id END,
+       h.attempts, h.deferrals, h.handovers,
        (SELECT o.name FROM :schema.nodes o WHERE o.id = h.node_id), h.fence, h.error_code, h.error,
        :schema.time_of(h.created_at), :schema.time_of(h.claimed_at), :schema.time_of(h.dispatched_at), :schema.time_of(h.finished_at),
        g.name, h.idempotency_key, h.retry_of

@@ -35,7 +35,7 @@ FROM workspaces w LEFT JOIN c ON c.workspace_id = w.id
 WHERE (?1 IS NULL OR w.name = ?1) AND w.name > ?2 ORDER BY w.name LIMIT ?3;
 
 -- name: list_plans
-SELECT name, max_concurrent, weight, (SELECT count(*) FROM workspaces w WHERE w.plan = p.name) AS workspaces
+SELECT name, max_concurrent, weight, (SELECT count(*) FROM workspaces w WHERE w.plan = p.name) AS workspace_count
 FROM plans p WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMIT ?3;
 
 -- The newest version of each, or all versions of the one that is named. Cursor: the definition's id.
@@ -52,7 +52,7 @@ ORDER BY d.id LIMIT ?3;
 
 -- ?4 = store time.
 -- name: list_nodes
-SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS host, n.pid AS pid, n.version AS version,
+SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS host, n.pid AS pid, n.version AS weir_version,
        n.engine AS engine, t.service AS engine_service, t.namespace AS engine_namespace, t.address AS engine_address,
        json(CASE n.engine_reachable WHEN 1 THEN 'true' ELSE 'false' END) AS engine_reachable,
        n.engine_error AS engine_error,
@@ -66,12 +66,12 @@ SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS
        n.running AS running, n.stuck AS stuck,
        (SELECT count(*) FROM workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = n.id) AS holds,
        json(CASE WHEN n.id = (SELECT r.node_id FROM scheduler r) THEN 'true' ELSE 'false' END) AS schedules,
-       strftime('%Y-%m-%dT%H:%M:%S', n.started_at / 1000000, 'unixepoch') || printf('.%06dZ', n.started_at % 1000000) AS started,
-       strftime('%Y-%m-%dT%H:%M:%S', n.active_at / 1000000, 'unixepoch') || printf('.%06dZ', n.active_at % 1000000) AS active,
-       strftime('%Y-%m-%dT%H:%M:%S', n.expires_at / 1000000, 'unixepoch') || printf('.%06dZ', n.expires_at % 1000000) AS expires,
-       strftime('%Y-%m-%dT%H:%M:%S', n.stopped_at / 1000000, 'unixepoch') || printf('.%06dZ', n.stopped_at % 1000000) AS stopped,
+       strftime('%Y-%m-%dT%H:%M:%S', n.started_at / 1000000, 'unixepoch') || printf('.%06dZ', n.started_at % 1000000) AS started_at,
+       strftime('%Y-%m-%dT%H:%M:%S', n.active_at / 1000000, 'unixepoch') || printf('.%06dZ', n.active_at % 1000000) AS seen_at,
+       strftime('%Y-%m-%dT%H:%M:%S', n.expires_at / 1000000, 'unixepoch') || printf('.%06dZ', n.expires_at % 1000000) AS expires_at,
+       strftime('%Y-%m-%dT%H:%M:%S', n.stopped_at / 1000000, 'unixepoch') || printf('.%06dZ', n.stopped_at % 1000000) AS stopped_at,
        strftime('%Y-%m-%dT%H:%M:%S', n.recovered_at / 1000000, 'unixepoch') || printf('.%06dZ', n.recovered_at % 1000000)
-           AS recovered,
+           AS recovered_at,
        n.language AS language, n.handlers AS handlers, n.capacity AS capacity,
        n.boot_id AS boot_id, n.keeper_pid AS keeper_pid, printf('%020d', n.id) AS cursor_key
 FROM nodes n LEFT JOIN engine_targets t ON t.id = n.target_id
@@ -81,7 +81,7 @@ WHERE (?1 IS NULL OR n.name = ?1) AND printf('%020d', n.id) > ?2 ORDER BY n.id L
 SELECT name, locked_by AS holder, json(CASE WHEN lock_until > ?4 THEN 'true' ELSE 'false' END) AS held,
        strftime('%Y-%m-%dT%H:%M:%S', locked_at / 1000000, 'unixepoch') || printf('.%06dZ', locked_at % 1000000) AS locked_at,
        strftime('%Y-%m-%dT%H:%M:%S', lock_until / 1000000, 'unixepoch') || printf('.%06dZ', lock_until % 1000000) AS lock_until,
-       max(0, lock_until - ?4) / 1000000.0 AS seconds_left
+       max(0, lock_until - ?4) AS left_us
 FROM shedlock WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMIT ?3;
 
 -- name: list_groups

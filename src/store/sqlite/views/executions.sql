@@ -1,5 +1,5 @@
 -- One row per execution, live or ended.
--- execution_id is the id again once the item was claimed (one id on every surface); engines know it as execution-<id>.
+-- Engines know an execution as execution-<id>.
 -- pending_reason follows the order of queue/item.h. Store time is the wall clock of the reader plus the distance that the last
 -- writer has noted. The workspace or the definition of an item may be gone: then its name is NULL.
 DROP VIEW IF EXISTS executions;
@@ -70,7 +70,6 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
        q.priority AS priority,
        strftime('%Y-%m-%dT%H:%M:%S', q.run_at / 1000000, 'unixepoch') || printf('.%06dZ', q.run_at % 1000000) AS run_at,
        q.attempts AS attempts, q.deferrals AS deferrals, q.handovers AS handovers,
-       CASE WHEN q.fence > 0 THEN q.id END AS execution_id,
        (SELECT n.name FROM nodes n WHERE n.id = q.node_id) AS node,
        q.fence AS fence, q.error_code AS error_code, q.error AS error,
        strftime('%Y-%m-%dT%H:%M:%S', q.created_at / 1000000, 'unixepoch') || printf('.%06dZ', q.created_at % 1000000) AS created_at,
@@ -87,7 +86,7 @@ LEFT JOIN executor_groups g ON g.id = q.lane_id >> 47
 UNION ALL
 SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority,
        strftime('%Y-%m-%dT%H:%M:%S', h.run_at / 1000000, 'unixepoch') || printf('.%06dZ', h.run_at % 1000000),
-       h.attempts, h.deferrals, h.handovers, CASE WHEN h.fence > 0 THEN h.id END,
+       h.attempts, h.deferrals, h.handovers,
        (SELECT n.name FROM nodes n WHERE n.id = h.node_id), h.fence, h.error_code, h.error,
        strftime('%Y-%m-%dT%H:%M:%S', h.created_at / 1000000, 'unixepoch') || printf('.%06dZ', h.created_at % 1000000),
        strftime('%Y-%m-%dT%H:%M:%S', h.claimed_at / 1000000, 'unixepoch') || printf('.%06dZ', h.claimed_at % 1000000),

@@ -19,7 +19,7 @@ static void pairs_fill_the_filter(void **state)
     struct weir_error error;
     (void)state;
     assert_int_equal(
-        parse(" workspace=acme  state=failed,CANCELLED error_code=timeout since=1h workflow=\"a b\" ", &filter, &error),
+        parse(" workspace=acme  status=failed,CANCELLED error_code=timeout since=1h workflow=\"a b\" ", &filter, &error),
         WEIR_OK);
     assert_string_equal(filter.workspace, "acme");
     assert_string_equal(filter.workflow, "a b");
@@ -30,7 +30,7 @@ static void pairs_fill_the_filter(void **state)
                      WEIR_OK);
     assert_string_equal(filter.idempotency_key, "it=is \"so\"");
     assert_int_equal(filter.created_before_us, 86400 * MICROSECONDS_PER_SECOND);
-    assert_int_equal(parse("pending_reason=workspace_at_capacity group=g id=0198c2", &filter, &error), WEIR_OK);
+    assert_int_equal(parse("pending_reason=workspace_at_capacity executor_group=g id=0198c2", &filter, &error), WEIR_OK);
     assert_int_equal(filter.retried, RETRIED_ANY);
     assert_int_equal(parse("pending_reason=NO_SCHEDULER", &filter, &error), WEIR_OK);
 }
@@ -40,10 +40,24 @@ static void retried_is_yes_or_no(void **state)
     struct execution_filter filter;
     struct weir_error error;
     (void)state;
-    assert_int_equal(parse("state=failed retried=no", &filter, &error), WEIR_OK);
+    assert_int_equal(parse("status=failed retried=no", &filter, &error), WEIR_OK);
     assert_int_equal(filter.retried, RETRIED_NO);
     assert_int_equal(parse("retried=Yes", &filter, &error), WEIR_OK);
     assert_int_equal(filter.retried, RETRIED_YES);
+}
+
+static void running_is_a_word_for_dispatched(void **state)
+{
+    struct execution_filter filter;
+    struct weir_error error;
+    (void)state;
+    assert_int_equal(parse("workspace=running status=failed,Running", &filter, &error), WEIR_OK);
+    assert_int_equal(filter.states, 1U << ITEM_FAILED | 1U << ITEM_DISPATCHED);
+    assert_true(filter_says_running("workspace=running status=failed,Running", &arena));
+    assert_false(filter_says_running("workspace=running status=dispatched", &arena));
+    assert_false(filter_says_running("workflow='status=running'", &arena));
+    assert_true(filter_status_says_running("RUNNING"));
+    assert_false(filter_status_says_running("failed,runnings"));
 }
 
 static void a_wrong_filter_is_refused_with_the_right_spelling(void **state)
@@ -54,16 +68,16 @@ static void a_wrong_filter_is_refused_with_the_right_spelling(void **state)
         {"acme", "KEY=VALUE", "workspace=acme"},
         {"=acme", "KEY=VALUE", ""},
         {"workspce=acme", "no key \"workspce\"", "workspace"},
-        {"status=failed", "no key \"status\"", "state"},
+        {"state=failed", "no key \"state\"", "status"},
         {"tenant=a", "no key", "workspace"},
-        {"state=faild", "not a state", "FAILED"},
-        {"state=xyzzy", "not a state", "PENDING, CLAIMED"},
+        {"status=faild", "not a status", "FAILED"},
+        {"status=xyzzy", "not a status", "PENDING, CLAIMED"},
         {"pending_reason=at_capacity", "not a pending reason", "capacity"},
         {"workspace=", "needs a value", ""},
         {"workspace=''", "needs a value", ""},
         {"workspace='a", "no closing", ""},
         {"workspace=a workspace=b", "given twice", ""},
-        {"state=failed state=pending", "given twice", ""},
+        {"status=failed status=pending", "given twice", ""},
         {"since=yesterday", "since", ""},
         {"retried=maybe", "yes or no", "retried=no"},
         {"retried=yes retried=no", "given twice", ""},
@@ -90,6 +104,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_fill_the_filter),
         cmocka_unit_test(retried_is_yes_or_no),
+        cmocka_unit_test(running_is_a_word_for_dispatched),
         cmocka_unit_test(a_wrong_filter_is_refused_with_the_right_spelling),
     };
     arena_init(&arena, 1024 * 1024);

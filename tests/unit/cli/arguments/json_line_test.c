@@ -46,7 +46,7 @@ static void fields_are_read_and_defaults_kept(void **state)
     struct weir_error error;
     (void)state;
     assert_int_equal(read_line("{\"workspace\":\"w\",\"workflow\":\"f\",\"idempotency_key\":\"k\",\"priority\":-3,"
-                               "\"run_at\":\"+1s\",\"params\":null,\"group\":null}",
+                               "\"run_at\":\"+1s\",\"params\":null,\"executor_group\":null}",
                                &request, &error),
                      WEIR_OK);
     assert_string_equal(request.workspace, "w");

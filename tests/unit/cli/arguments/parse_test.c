@@ -98,16 +98,16 @@ static void values_are_typed(void **state)
     assert_int_equal(line.status, WEIR_OK);
     assert_int_equal(invocation_number(&line.invocation, "timeout", 0), 90 * MICROSECONDS_PER_SECOND);
     arena_close(&line.arena);
-    parse(&line, "enqueue -w a b --priority -100 --at +10m");
+    parse(&line, "enqueue -w a b --priority -100 --run-at +10m");
     assert_int_equal(line.status, WEIR_OK);
     assert_int_equal(invocation_number(&line.invocation, "priority", 0), -100);
-    assert_int_equal(invocation_time(&line.invocation, "at", 1000, 0), 1000 + 600 * MICROSECONDS_PER_SECOND);
+    assert_int_equal(invocation_time(&line.invocation, "run-at", 1000, 0), 1000 + 600 * MICROSECONDS_PER_SECOND);
     arena_close(&line.arena);
     refuses("enqueue -w a b --priority 101", "out of range", "-100 to 100");
     refuses("enqueue -w a b --priority 99999999999999999999", "out of range", "");
     refuses("enqueue -w a b --priority five", "not a whole number", "");
     refuses("enqueue -w a b --priority 5x", "not a whole number", "");
-    refuses("enqueue -w a b --at tomorrow", "--at", "2026-11-21T10:00:00Z");
+    refuses("enqueue -w a b --run-at tomorrow", "--run-at", "2026-11-21T10:00:00Z");
     refuses("list -o jsom", "not one of", "did you mean json?");
     refuses("wait ID --timeout 10", "--timeout", "");
     refuses("cancel ID --expect -1", "out of range", "at least 0");
@@ -120,7 +120,7 @@ static void a_misspelt_name_gets_a_suggestion(void **state)
     refuses("ls", "no command \"ls\"", "weir list");
     refuses("workflow aply f", "no verb \"aply\"", "weir workflow apply");
     refuses("wrkspace list", "no command", "workspace");
-    refuses("list --stat failed", "no flag --stat", "--state");
+    refuses("list --stat failed", "no flag --stat", "--status");
     refuses("enqueue --priorty 3", "no flag --priorty", "--priority");
     refuses("show --limit 3 ID", "`weir show` has no flag --limit", "weir help show");
     refuses("-Z list", "no flag -Z", "");

@@ -30,7 +30,7 @@ static json_t *role(const char *node, const char *since, const char *expires, bo
 {
     json_t *scheduler =
         json_pack("{s:s?, s:i, s:I, s:s?, s:s?, s:b, s:I, s:I, s:s}", "node", node, "node_id", node != NULL ? 7 : 0,
-                  "epoch", (json_int_t)epoch, "since", since, "expires", expires, "is_free", is_free, "lag_us",
+                  "epoch", (json_int_t)epoch, "taken_at", since, "expires_at", expires, "is_free", is_free, "lag_us",
                   (json_int_t)lag_us, "takeovers_hour", (json_int_t)takeovers, "why", "nobody had the role");
     assert_non_null(scheduler);
     return scheduler;

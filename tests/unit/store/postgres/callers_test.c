@@ -630,7 +630,7 @@ static void a_key_whose_id_is_refused_stays_free(void **state)
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a, "SELECT weir.enqueue('beta', 'hello', execution_id => '%s')", id);
     run_into(scene->b,
-             "SELECT e.status FROM weir.try_enqueue('acme', 'hello', idempotency_key => 'k', execution_id => '%s') e", id);
+             "SELECT e.code FROM weir.try_enqueue('acme', 'hello', idempotency_key => 'k', execution_id => '%s') e", id);
     (void)run(scene->a, "COMMIT");
     assert_string_equal(answer(scene->b), "conflict");
     assert_string_equal(

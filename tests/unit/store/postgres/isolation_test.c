@@ -56,7 +56,7 @@ static const struct act acts[] = {
     {"enqueue_id", PENDING, ENQUEUES_ID, false,
      "SELECT weir.enqueue('{workspace}', 'hello', '{}', execution_id => '{other}')"},
     {"try_enqueue", PENDING, ENQUEUES, false,
-     "SELECT t.status FROM weir.try_enqueue('{workspace}', 'hello', '{}', 'second-{workspace}') t"},
+     "SELECT t.code FROM weir.try_enqueue('{workspace}', 'hello', '{}', 'second-{workspace}') t"},
     {"enqueue_many", PENDING | HELD, ENQUEUES, false,
      "SELECT count(*) FROM weir.enqueue_many('[{\"workspace\": \"{workspace}\", \"workflow\": \"hello\", \"params\": {}, "
      "\"idempotency_key\": \"second-{workspace}\"}]')"},
