@@ -5,6 +5,8 @@ usage: cli_output_test.py BINARY [TEST ...]
 """
 
 import json
+import re
+import signal
 import subprocess
 import sys
 
@@ -183,9 +185,44 @@ def a_node_that_holds_nothing_any_more_is_drained(weir):
     name = weir.items('node', 'list')[0]['name']
     weir.good('node', 'drain', name, '-q')
     wait_for('the order', lambda: weir.items('node', 'list')[0]['state'] == 'draining')
+    assert weir.items('node', 'list')[0]['drained_at'] is None
+    late = weir.run('node', 'drain', name, '--wait', '--timeout', '1ms')
+    assert late.code == 7 and f'weir: node {name} still holds 1 execution (timed_out)' in late.err, repr(late)
     weir.write('go', '')
-    wait_for('the end', lambda: weir.items('node', 'list')[0]['state'] == 'drained')
-    assert 'drained' in weir.good('node', 'list').out
+    waited = weir.good('node', 'drain', name, '--wait', '--timeout', '60s')
+    assert f'node {name} is drained' in waited.err, repr(waited)
+    row, = weir.items('node', 'list')
+    assert row['state'] == 'drained' and row['drained_at'] and row['holds'] == row['running'] == 0, row
+    table = weir.good('node', 'list').out
+    assert re.search(r'drained \d+m?s ago', table) and str(row['pid']) in table and row['weir_version'] in table, table
+    narrow = weir.terminal('node', 'list', env={'COLUMNS': '100'}).out
+    assert 'PID' not in narrow and 'PID' in weir.terminal('node', 'list', env={'COLUMNS': '200'}).out, narrow
+    weir.good('node', 'resume', name, '-q')
+    wait_for('the start', lambda: weir.items('node', 'list')[0]['drained_at'] is None)
+    assert_error(weir.run('node', 'drain', 'nobody', '--wait'), 3, 'not_found', 'nobody')
+
+
+def a_list_explains_counts_that_differ(weir):
+    weir.make_store()
+    node = start_dev_node(weir)
+    assert 'HOLDS:' not in weir.good('node', 'list').out
+    name = weir.items('node', 'list')[0]['name']
+    database = weir.database()
+    node.send_signal(signal.SIGSTOP)
+    database.execute('UPDATE nodes SET running = 3')
+    assert 'RUNNING: in the engine at the node\'s last heartbeat' in weir.good('node', 'list').out
+    database.execute("UPDATE nodes SET dead_at = active_at, recovered_at = active_at")
+    database.close()
+    died = weir.run('node', 'drain', name, '--wait')
+    assert died.code != 0 and name in died.err, repr(died)
+
+
+def top_names_the_number_of_workspaces_that_it_hides(weir):
+    weir.make_store()
+    assert 'not shown' not in weir.good('top', '--once').out
+    for place in range(20):
+        weir.good('workspace', 'set', f'w{place}', '-q')
+    assert '4 of 22 workspaces are not shown' in weir.good('top', '--once').out
 
 
 if __name__ == '__main__':

@@ -149,8 +149,8 @@ def _answers(weir):
     for words in (('logs', good), ('list',), ('list', '--count'), ('why', '-w', 'tiny'), ('wait', good), ('status',),
                   ('top', '--once'), ('doctor',), ('node', 'list', '--all'), ('worker', 'list', '--all'), ('lock', 'list'),
                   ('workspace', 'list'), ('workspace', 'show', 'tiny'), ('plan', 'list'), ('workflow', 'list'),
-                  ('workflow', 'show', 'hello'), ('config', 'show', '--origin'), ('config', 'check'), ('version',), ('help',),
-                  ('store', 'check'), ('pause',), ('status',), ('resume',), ('workspace', 'pause', 'tiny'),
+                  ('workflow', 'show', 'hello'), ('config', 'show', '--origin'), ('config', 'check'), ('version',),
+                  ('help',), ('store', 'check'), ('pause',), ('status',), ('resume',), ('workspace', 'pause', 'tiny'),
                   ('workspace', 'resume', 'tiny'), ('workflow', 'disable', 'hello'), ('workflow', 'enable', 'hello'),
                   ('retry', bad), ('release', lacking), ('purge', good), ('cancel', waits, slow)):
         run(*words, code=None if words[0] == 'doctor' else 0)
@@ -228,8 +228,8 @@ def columns_and_arguments_of_postgres_are_on_the_list(weir):
                        " WHERE table_schema = 'weir' AND table_name IN ('executions', 'execution_events')", name).split()
     assert len(views) > 30
     public = sorted(set(re.findall(r'`weir\.(\w+)\(', _read('docs/sql.md'))))
-    arguments = SERVER.sql("SELECT string_agg(p.proname || '.' || a.name, ' ') FROM pg_proc p, unnest(p.proargnames) a (name)"
-                           " WHERE p.pronamespace = 'weir'::regnamespace AND p.proname IN (%s)"
+    arguments = SERVER.sql("SELECT string_agg(p.proname || '.' || a.name, ' ')"
+                           " FROM pg_proc p, unnest(p.proargnames) a (name) WHERE p.pronamespace = 'weir'::regnamespace AND p.proname IN (%s)"
                            % ', '.join(f"'{name}'" for name in public), name).split()
     assert {argument.split('.')[0] for argument in arguments} == set(public), public
     _assert_listed({pair.split('.')[1]: pair for pair in views + arguments}, names)
@@ -238,8 +238,9 @@ def columns_and_arguments_of_postgres_are_on_the_list(weir):
 def columns_of_sqlite_are_on_the_list(weir):
     weir.make_store()
     database, found = weir.database(), {}
-    views = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'view' AND name LIKE 'execution%'")]
-    assert sorted(views) == ['execution_events', 'execution_steps', 'executions']
+    rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'view' AND name LIKE 'execution%'")
+    views = sorted(row[0] for row in rows)
+    assert views == ['execution_events', 'execution_steps', 'executions']
     for view in views:
         for column in database.execute(f'SELECT name FROM pragma_table_info({view!r})'):
             found[column[0]] = view

@@ -576,7 +576,8 @@ def _serve_groups(weir, *words, groups=('left', 'right'), **options):
     started = []
     while len(started) < len(groups):
         started += _without_role([json.loads(process.stdout.readline())])
-    assert [(line['event'], line['executor_group']) for line in started] == [('node.started', group) for group in groups], started
+    assert [(line['event'], line['executor_group']) for line in started] == \
+        [('node.started', group) for group in groups], started
     return process, [line['node'] for line in started]
 
 

@@ -285,7 +285,8 @@ def a_refusal_has_the_words_of_the_command_line_and_its_own_sqlstate(weir):
         ("'acme', 'hello', '{\"a\": 1}', 'used'", ['-w', 'acme', 'hello', '-k', 'used', '--params', '{"a": 1}'], 'WR012'),
         ("'acme', 'hello', executor_group => 'defualt'", ['-w', 'acme', 'hello', '--executor-group', 'defualt'], 'WR007'),
         ("'acme', 'hello', executor_group => 'other'", ['-w', 'acme', 'hello', '--executor-group', 'other'], 'WR007'),
-        ("'acme', 'hello', executor_group => repeat('g', 65)", ['-w', 'acme', 'hello', '--executor-group', 'g' * 65], 'WR002'),
+        ("'acme', 'hello', executor_group => repeat('g', 65)",
+         ['-w', 'acme', 'hello', '--executor-group', 'g' * 65], 'WR002'),
         ("'acme', 'hello', idempotency_key => repeat('k', 256)", ['-w', 'acme', 'hello', '-k', 'k' * 256], 'WR002'),
     ]
     for arguments, words, sqlstate in cases:

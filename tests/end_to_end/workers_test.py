@@ -101,7 +101,8 @@ def an_enqueue_warns_of_what_nobody_serves(weir):
     _store(weir)
     answer = weir.good('enqueue', '-w', 'acme', 'hello', '--json')
     assert answer.json()['warnings'] == [
-        'no live node serves the group default: the execution waits for one; start it with: weir serve --executor-group default,'
+        'no live node serves the group default: the execution waits for one; start it with: weir serve'
+        ' --executor-group default,'
         ' or a worker of this group'], answer
     assert 'no live node serves the group default' in answer.err, answer
     warning, = weir.good('enqueue', '-w', 'acme', 'book', '--json').json()['warnings']

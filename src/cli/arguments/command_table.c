@@ -506,10 +506,11 @@ static const struct command commands[] = {
 {
     .name = "node drain", .section = "Operate", .run = verb_node_drain, .marks = COMMAND_CHANGES,
     .summary = "Let a node finish its executions and start no more",
-    .example = "weir node drain host-a\n",
-    .details = "`weir node list` shows the node as draining, and as drained once it holds no execution.",
+    .example = "weir node drain host-a\nweir node drain host-a --wait --timeout 5m\n",
+    .details = "`weir node list` shows the node as draining, and as drained, with the time, once it holds no execution."
+               " Exit code 7 of --wait: --timeout is over and the node drains on.",
     .arguments = {{.name = "NAME", .help = "name or number of a node"}},
-    .flags = {FLAG_REASON},
+    .flags = {{.name = "wait", .help = "wait until the node is drained or has stopped"}, FLAG_REASON},
 },
 {
     .name = "lock list", .section = "Operate", .run = verb_lock_list,

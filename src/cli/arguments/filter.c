@@ -51,7 +51,7 @@ const char *filter_key_of_flag(const char *flag)
 }
 
 /* The word for DISPATCHED that people use. */
-static bool is_running(const char *word, size_t length)
+static bool word_is_running(const char *word, size_t length)
 {
     return length == strlen("running") && strncasecmp(word, "running", length) == 0;
 }
@@ -65,7 +65,7 @@ static enum weir_status filter_parse_statuses(const char *list, unsigned *ret_st
         enum item_state state;
         size_t length = strcspn(list, ",");
         (void)snprintf(word, sizeof word, "%.*s", (int)length, list);
-        if (is_running(word, length)) {
+        if (word_is_running(word, length)) {
             state = ITEM_DISPATCHED;
         } else if (!item_state_parse(word, &state)) {
             const char *names[ITEM_STATE_COUNT];
@@ -295,7 +295,7 @@ bool filter_status_says_running(const char *statuses)
 {
     while (*statuses != '\0') {
         size_t length = strcspn(statuses, ",");
-        if (is_running(statuses, length)) {
+        if (word_is_running(statuses, length)) {
             return true;
         }
         statuses += length + (statuses[length] == ',');

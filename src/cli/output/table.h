@@ -21,7 +21,7 @@ struct column {
 /* The columns of an id's time, and of its time and counter: enough to distinguish most ids, and all of one process. */
 enum { ID_COLUMNS_LEAST = 13, ID_COLUMNS_COUNTER = 18 };
 
-enum { TABLE_COLUMNS_MAX = 12 };
+enum { TABLE_COLUMNS_MAX = 14 };
 
 struct table {
     struct output *output;

@@ -32,8 +32,9 @@ enum weir_status verb_print_act(const struct invocation *invocation, json_t *fac
 enum weir_status verb_open_store(const struct invocation *invocation, enum store_use use, struct store **ret_store,
                                  struct weir_error *error)
 {
-    bool is_wait = strcmp(invocation->command->name, "wait") == 0 ||
-                   (strcmp(invocation->command->name, "enqueue") == 0 && invocation_has(invocation, "wait"));
+    const char *command = invocation->command->name;
+    bool may_wait = strcmp(command, "enqueue") == 0 || strcmp(command, "node drain") == 0;
+    bool is_wait = strcmp(command, "wait") == 0 || (may_wait && invocation_has(invocation, "wait"));
     if (!is_wait && invocation_number(invocation, "timeout", 1) == 0) {
         return invocation_usage_error(invocation, error,
                                       "--timeout 0 gives this command no time; only `weir wait` takes it");

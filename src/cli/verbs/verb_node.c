@@ -9,13 +9,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/output/json_fields.h"
 #include "cli/output/table.h"
+#include "cli/signals.h"
 #include "cli/verbs/role.h"
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/verb.h"
+
+/* A terminal of this width has room for host, pid and version, too. */
+enum { COLUMNS_WITH_PROCESS = 130 };
+/* The pause between two reads of a node that is awaited. */
+#define DRAIN_POLL_US (100 * MICROSECONDS_PER_MS)
 
 /* The sign for a state of a node. */
 static enum sign sign_of_node(const char *state)
@@ -94,6 +101,41 @@ static const char *describe_target(struct output *output, const json_t *node)
     return output_safe(output, text);
 }
 
+/* The columns of the process: always in a pipe and with --wide, on a terminal when it is wide enough for them. */
+static bool shows_processes(const struct output *output)
+{
+    return !output->out_is_terminal || output->is_wide || output->columns >= COLUMNS_WITH_PROCESS;
+}
+
+/* The state, of a drained node with its time. */
+static const char *describe_state(struct output *output, const json_t *node, int64_t now_us)
+{
+    const char *state = field_text(output, node, "state");
+    const char *drained = field_text(output, node, "drained_at");
+    char text[64];
+    if (state == NULL || strcmp(state, "drained") != 0 || drained == NULL) {
+        return state;
+    }
+    (void)snprintf(text, sizeof text, "drained %s", output_ago(output, drained, now_us));
+    return output_safe(output, text);
+}
+
+/* RUNNING is of the last heartbeat, HOLDS of this moment, so they may differ: then a line names what each counts. */
+static void explain_counts(struct output *output, const json_t *items)
+{
+    size_t i;
+    json_t *node;
+    json_array_foreach(items, i, node)
+    {
+        if (!is_node_gone(node) && field_number(node, "running", 0) != field_number(node, "holds", 0)) {
+            output_print(output,
+                         "RUNNING: in the engine at the node's last heartbeat (SEEN). HOLDS: assigned to the node in the"
+                         " store now.\n");
+            return;
+        }
+    }
+}
+
 static void print_node_rows(struct output *output, const json_t *page, int64_t now_us)
 {
     static const struct column columns[] = {
@@ -106,20 +148,34 @@ static void print_node_rows(struct output *output, const json_t *page, int64_t n
         {.title = "ENGINE"},
         {.title = "SCHEDULES"},
         {.title = "SEEN"},
+        {.title = "HOST", .least = 8},
+        {.title = "PID", .align = COLUMN_RIGHT},
+        {.title = "VERSION"},
         {.title = "TARGET"},
     };
+    enum { PROCESS_AT = 9, PROCESS_COLUMNS = 3, TARGET_AT = PROCESS_AT + PROCESS_COLUMNS };
+    struct column shown[TARGET_AT + 1];
+    size_t count = PROCESS_AT;
+    bool shows_process = shows_processes(output);
     bool shows_target = names_services(json_object_get(page, "items"));
     struct table table;
     size_t i;
     json_t *item;
-    table_open(&table, output, columns, sizeof columns / sizeof columns[0] - (shows_target ? 0 : 1));
+    memcpy(shown, columns, PROCESS_AT * sizeof columns[0]);
+    for (size_t c = PROCESS_AT; c < TARGET_AT && shows_process; c++) {
+        shown[count++] = columns[c];
+    }
+    if (shows_target) {
+        shown[count++] = columns[TARGET_AT];
+    }
+    table_open(&table, output, shown, count);
     json_array_foreach(json_object_get(page, "items"), i, item)
     {
         const char *state = field_text(output, item, "state");
         const char *seen = field_text(output, item, "seen_at");
         bool gone = is_node_gone(item);
         table_cell(&table, distinct_node_name(output, json_object_get(page, "items"), item));
-        table_cell_sign(&table, sign_of_node(state != NULL ? state : ""), state);
+        table_cell_sign(&table, sign_of_node(state != NULL ? state : ""), describe_state(output, item, now_us));
         table_cell(&table, field_text(output, item, "executor_group"));
         table_cell(&table, gone ? "-" : field_text(output, item, "running"));
         table_cell(&table, gone ? "-" : field_text(output, item, "stuck"));
@@ -127,11 +183,17 @@ static void print_node_rows(struct output *output, const json_t *page, int64_t n
         table_cell(&table, gone ? "-" : field_is_true(item, "engine_reachable") ? "up" : "down");
         table_cell(&table, field_is_true(item, "schedules") ? "yes" : "-");
         table_cell(&table, output_ago(output, seen, now_us));
+        if (shows_process) {
+            table_cell(&table, field_text(output, item, "host"));
+            table_cell(&table, field_text(output, item, "pid"));
+            table_cell(&table, field_text(output, item, "weir_version"));
+        }
         if (shows_target) {
             table_cell(&table, describe_target(output, item));
         }
     }
     table_close(&table);
+    explain_counts(output, json_object_get(page, "items"));
     print_scheduler_line(output, page, now_us);
 }
 
@@ -160,29 +222,13 @@ static enum weir_status add_scheduler_role(struct store *store, json_t *page, st
     return status;
 }
 
-/* A draining node that holds and runs nothing has done what it was ordered to do. */
-static void mark_drained(json_t *page)
-{
-    size_t i;
-    json_t *node;
-    json_array_foreach(json_object_get(page, "items"), i, node)
-    {
-        const char *state = json_string_value(json_object_get(node, "state"));
-        bool is_empty = field_number(node, "holds", 0) == 0 && field_number(node, "running", 0) == 0;
-        if (state != NULL && strcmp(state, "draining") == 0 && is_empty) {
-            (void)json_object_set_new(node, "state", json_string("drained"));
-        }
-    }
-}
-
-/* Hides old nodes unless --all is given, marks drained ones, and adds the role. */
+/* Hides old nodes unless --all is given, and adds the role. */
 static enum weir_status adjust_nodes(const struct invocation *invocation, struct store *store, json_t *page,
                                      struct weir_error *error)
 {
     if (!invocation_has(invocation, "all")) {
         hide_gone(page);
     }
-    mark_drained(page);
     return add_scheduler_role(store, page, error);
 }
 
@@ -271,9 +317,94 @@ static enum weir_status resume_node(struct invocation *invocation, struct store 
     return order_node(invocation, store, NODE_RUN, "start executions again", error);
 }
 
+/* The newest row of a node by its name or number. */
+struct node_search {
+    const char *name;
+    json_t *row;
+};
+
+static bool keep_named_node(void *context, const json_t *node)
+{
+    struct node_search *search = context;
+    char id[32];
+    const char *name = json_string_value(json_object_get(node, "name"));
+    (void)snprintf(id, sizeof id, "%" PRId64, field_number(node, "id", 0));
+    if ((name != NULL && strcmp(name, search->name) == 0) || strcmp(id, search->name) == 0) {
+        json_decref(search->row);
+        search->row = json_deep_copy(node);
+    }
+    return true;
+}
+
+/* WEIR_OK with *ret_done once the node is drained or has stopped. A node that died finishes nothing: an error. */
+static enum weir_status check_drained(struct store *store, struct node_search *search, bool *ret_done,
+                                      struct weir_error *error)
+{
+    struct list_options options = {.kind = LIST_NODES, .limit = LIST_LIMIT_MOST};
+    enum weir_status status = store_list_each(store, &options, keep_named_node, search, error);
+    const char *state = json_string_value(json_object_get(search->row, "state"));
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (state == NULL || strcmp(state, "dead") == 0 || strcmp(state, "expired") == 0) {
+        error_set(error, WEIR_FAILED, "node %s died before it was drained", search->name);
+        error_hint(error, "the other nodes of its group take its executions over; `weir node list --all` shows it");
+        return WEIR_FAILED;
+    }
+    if (strcmp(state, "draining") != 0 && strcmp(state, "drained") != 0 && !is_node_gone(search->row) &&
+        strcmp(state, "stopping") != 0) {
+        error_set(error, WEIR_CONFLICT, "node %s is %s: another order has replaced the drain", search->name, state);
+        error_hint(error, "`weir node drain` orders it again");
+        return WEIR_CONFLICT;
+    }
+    *ret_done = strcmp(state, "drained") == 0 || is_node_gone(search->row);
+    return WEIR_OK;
+}
+
+/* Polls until the node is drained, --timeout is over, or a signal. */
+static enum weir_status wait_for_drain(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    const struct clock *clock = clock_system();
+    int64_t timeout_us = invocation_number(invocation, "timeout", -1);
+    int64_t until_us = timeout_us >= 0 ? time_add(clock_boot(clock), timeout_us) : TIME_NEVER;
+    struct node_search search = {.name = invocation_argument(invocation, 0)};
+    bool is_done = false;
+    enum weir_status status = WEIR_OK;
+    signals_catch();
+    while (!is_done) {
+        status = check_drained(store, &search, &is_done, error);
+        if (status != WEIR_OK && status != WEIR_STORE_BUSY) {
+            break;
+        }
+        if (!is_done && signals_count() > 0) {
+            status = error_set(error, WEIR_INTERRUPTED, "interrupted; node %s drains on", search.name);
+            break;
+        }
+        if (!is_done && clock_boot(clock) >= until_us) {
+            int64_t holds = field_number(search.row, "holds", 0);
+            status = error_set(error, WEIR_TIMED_OUT, "node %s still holds %" PRId64 " execution%s", search.name, holds,
+                               holds == 1 ? "" : "s");
+            error_hint(error, "the node drains on; `weir list --where status=dispatched` shows what runs");
+            break;
+        }
+        if (!is_done) {
+            signals_sleep(DRAIN_POLL_US);
+        }
+    }
+    if (status == WEIR_OK) {
+        output_report_sign(invocation->output, SIGN_FINE, "node %s is %s", output_safe(invocation->output, search.name),
+                           field_text(invocation->output, search.row, "state"));
+    }
+    json_decref(search.row);
+    return status;
+}
+
 static enum weir_status drain_node(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
-    return order_node(invocation, store, NODE_DRAIN, "drain: it finishes its executions and starts no more", error);
+    enum weir_status status =
+        order_node(invocation, store, NODE_DRAIN, "drain: it finishes its executions and starts no more", error);
+    bool waits = invocation_has(invocation, "wait") && !invocation_is_dry_run(invocation);
+    return status == WEIR_OK && waits ? wait_for_drain(invocation, store, error) : status;
 }
 
 enum weir_status verb_node_pause(struct invocation *invocation, struct weir_error *error)

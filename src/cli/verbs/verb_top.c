@@ -23,8 +23,9 @@
 #include "cli/verbs/wait_reason.h"
 
 #define REFRESH_US (1 * MICROSECONDS_PER_SECOND)
-/* Lines of a picture that are no workspaces: four of the head, a blank one, titles, keys. */
-enum { FIXED_LINES = 7, ROWS_LEAST = 3, ROWS_MOST = 200, ROWS_DEFAULT = 18 };
+/* Lines of a picture that are no workspaces: four of the head, a blank one, titles, the workspaces that are
+ * not shown, keys. */
+enum { FIXED_LINES = 8, ROWS_LEAST = 3, ROWS_MOST = 200, ROWS_DEFAULT = 18 };
 
 enum question { QUESTION_NONE, QUESTION_PAUSE, QUESTION_HELP };
 
@@ -162,6 +163,18 @@ static void print_top_workspaces(struct top *top)
     table_close(&table);
 }
 
+/* A list that is cut says so: a workspace that is missing here is not idle. */
+static void print_top_rest(const struct top *top)
+{
+    int64_t shown = (int64_t)json_array_size(json_object_get(top->status, "workspaces"));
+    int64_t all = field_number(top->status, "workspace_count", shown);
+    if (all > shown) {
+        output_print(top->output,
+                     "  %" PRId64 " of %" PRId64 " workspaces are not shown: they wait less (`weir workspace list`)\n",
+                     all - shown, all);
+    }
+}
+
 /* Prints the question, the help or the last note. */
 static void print_top_foot(struct top *top)
 {
@@ -187,6 +200,7 @@ static void draw_top(struct top *top)
     live_screen_begin(&top->frame);
     print_top_head(top);
     print_top_workspaces(top);
+    print_top_rest(top);
     print_top_foot(top);
     live_screen_end(&top->frame);
 }

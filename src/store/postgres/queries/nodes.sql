@@ -84,7 +84,10 @@ WITH beat AS (
     SET active_at = t.now_us, expires_at = t.now_us + n.lease, engine_reachable = $2, running = $3, stuck = $4,
         engine_error = $6, keeper_pid = $7, not_accepting = $8, capacity = $9,
         engine_unreachable_at = CASE WHEN NOT $2 THEN coalesce(n.engine_unreachable_at, t.now_us) END,
-        engine_impaired_at = CASE WHEN $11 THEN coalesce(n.engine_impaired_at, t.now_us) END
+        engine_impaired_at = CASE WHEN $11 THEN coalesce(n.engine_impaired_at, t.now_us) END,
+        drained_at = CASE WHEN n.desired_state = 'drain' AND $3 = 0
+                               AND NOT EXISTS (SELECT 1 FROM :schema.held_items q WHERE q.claim_node = n.id)
+                          THEN coalesce(n.drained_at, t.now_us) END
     FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t, :schema.nodes o
     WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.active_at >= $10 AND o.id = $1
     RETURNING n.id, n.desired_state, n.active_at, n.executor_group, n.boot_id,
@@ -115,7 +118,7 @@ SELECT :schema.stop_node($1, $2, $3);
 -- $1 name or id, $2 state, $3 actor, $4 reason, $5 act
 -- name: set_desired_state
 WITH changed AS (
-    UPDATE :schema.nodes n SET desired_state = $2
+    UPDATE :schema.nodes n SET desired_state = $2, drained_at = CASE WHEN $2 = 'drain' THEN n.drained_at END
     FROM :schema.nodes o
     WHERE o.id = n.id AND (n.name = $1 OR n.id::text = $1) AND n.stopped_at IS NULL AND n.dead_at IS NULL
     RETURNING n.id, n.name, o.desired_state AS old_state

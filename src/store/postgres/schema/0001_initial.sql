@@ -403,6 +403,7 @@ CREATE TABLE :schema.nodes (
     engine_impaired_at bigint,
     is_outlived    boolean NOT NULL DEFAULT false, -- its runs continue after its death
     desired_state  text    COLLATE "C" NOT NULL DEFAULT 'run' CHECK (desired_state IN ('run', 'pause', 'drain', 'stop')),
+    drained_at     bigint,                      -- the first heartbeat of a draining node that held nothing, else NULL
     not_accepting  text    CHECK (not_accepting = 'paused' OR not_accepting = 'stopping'),
     capacity       bigint  NOT NULL DEFAULT 0,
     target_id      integer NOT NULL DEFAULT 0,  -- 0 = not known yet

@@ -65,7 +65,10 @@ SELECT capacity, not_accepting IS NULL AND engine_reachable FROM nodes WHERE id 
 UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, engine_reachable = ?3, running = ?4, stuck = ?5,
     engine_error = ?6, keeper_pid = ?7, not_accepting = ?8, capacity = ?9,
     engine_unreachable_at = CASE WHEN NOT ?3 THEN coalesce(engine_unreachable_at, ?2) END,
-    engine_impaired_at = CASE WHEN ?11 THEN coalesce(engine_impaired_at, ?2) END
+    engine_impaired_at = CASE WHEN ?11 THEN coalesce(engine_impaired_at, ?2) END,
+    drained_at = CASE WHEN desired_state = 'drain' AND ?4 = 0
+                           AND NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = nodes.id)
+                      THEN coalesce(drained_at, ?2) END
 WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL AND active_at >= ?10
 RETURNING desired_state, (SELECT queue_paused FROM store_state WHERE id = 1)
              OR coalesce((SELECT g.paused FROM executor_groups g WHERE g.name = nodes.executor_group), 0);
@@ -74,7 +77,8 @@ RETURNING desired_state, (SELECT queue_paused FROM store_state WHERE id = 1)
 UPDATE nodes SET stopped_at = ?2, active_at = ?2, expires_at = ?2, graceful = ?3 WHERE id = ?1 AND stopped_at IS NULL AND dead_at IS NULL;
 
 -- name: set_desired_state
-UPDATE nodes SET desired_state = ?2 WHERE (name = ?1 OR CAST(id AS TEXT) = ?1) AND stopped_at IS NULL AND dead_at IS NULL;
+UPDATE nodes SET desired_state = ?2, drained_at = CASE WHEN ?2 = 'drain' THEN drained_at END
+WHERE (name = ?1 OR CAST(id AS TEXT) = ?1) AND stopped_at IS NULL AND dead_at IS NULL;
 
 -- name: live_node_names
 SELECT name FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL ORDER BY id LIMIT 100;

@@ -60,7 +60,7 @@ SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS
            || printf('.%06dZ', n.engine_impaired_at % 1000000) AS engine_impaired_since, n.desired_state AS desired_state,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
             WHEN n.expires_at <= ?4 THEN 'expired' WHEN n.not_accepting = 'stopping' THEN 'stopping'
-            WHEN n.desired_state = 'drain' THEN 'draining'
+            WHEN n.desired_state = 'drain' THEN CASE WHEN n.drained_at IS NULL THEN 'draining' ELSE 'drained' END
             WHEN n.desired_state = 'pause' THEN 'paused' ELSE coalesce(n.not_accepting, 'alive') END AS state,
        CASE WHEN n.graceful IS NOT NULL THEN json(CASE n.graceful WHEN 1 THEN 'true' ELSE 'false' END) END AS graceful,
        n.running AS running, n.stuck AS stuck,
@@ -69,6 +69,7 @@ SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS
        strftime('%Y-%m-%dT%H:%M:%S', n.started_at / 1000000, 'unixepoch') || printf('.%06dZ', n.started_at % 1000000) AS started_at,
        strftime('%Y-%m-%dT%H:%M:%S', n.active_at / 1000000, 'unixepoch') || printf('.%06dZ', n.active_at % 1000000) AS seen_at,
        strftime('%Y-%m-%dT%H:%M:%S', n.expires_at / 1000000, 'unixepoch') || printf('.%06dZ', n.expires_at % 1000000) AS expires_at,
+       strftime('%Y-%m-%dT%H:%M:%S', n.drained_at / 1000000, 'unixepoch') || printf('.%06dZ', n.drained_at % 1000000) AS drained_at,
        strftime('%Y-%m-%dT%H:%M:%S', n.stopped_at / 1000000, 'unixepoch') || printf('.%06dZ', n.stopped_at % 1000000) AS stopped_at,
        strftime('%Y-%m-%dT%H:%M:%S', n.recovered_at / 1000000, 'unixepoch') || printf('.%06dZ', n.recovered_at % 1000000)
            AS recovered_at,

@@ -308,6 +308,7 @@ CREATE TABLE nodes (
     is_outlived    INTEGER NOT NULL DEFAULT 0, -- 1 = executions of its engine outlive the node
     desired_state  TEXT    NOT NULL DEFAULT 'run' -- by an operator
         CHECK (desired_state = 'run' OR desired_state = 'pause' OR desired_state = 'drain' OR desired_state = 'stop'),
+    drained_at     INTEGER,                    -- the first heartbeat of a draining node that held nothing, else NULL
     not_accepting  TEXT    -- by the node's own decision
         CHECK (not_accepting = 'paused' OR not_accepting = 'stopping'),
     capacity       INTEGER NOT NULL DEFAULT 0, -- items that it can hold at once
