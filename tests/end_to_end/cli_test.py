@@ -632,7 +632,8 @@ def the_queue_and_a_group_pause(weir):
     weir.good('resume')
     assert weir.good('why', execution, '--json').json()['pending_reason'] == 'queue_paused'
     said = weir.good('why', execution)
-    assert 'its executor group is paused' in said.out and said.err == 'now: weir resume --executor-group default\n', repr(said)
+    assert 'its executor group is paused' in said.out, repr(said)
+    assert said.err == 'now: weir resume --executor-group default\n', repr(said)
     for verb in ('status', 'doctor'):
         said = weir.run(verb).out
         assert 'default is paused' in said and 'weir resume --executor-group default' in said, said

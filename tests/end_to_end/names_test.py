@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""One name per idea: every column of a view, argument of an SQL function, key of a JSON answer, flag, key of a filter and key
-of the log stands in docs/names.md, and its value is of the kind that the list gives it. So a name that is not on the list
-fails, and so does a name that stands for a second idea.
+"""One name per idea: every column of a view, argument of an SQL function, key of a JSON answer, flag, key of a filter and
+key of the log stands in docs/names.md, and its value is of the kind that the list gives it. So a name that is not on the
+list fails, and so does a name that stands for a second idea.
 
 usage: names_test.py BINARY [TEST ...]      the sources are in WEIR_SOURCE_ROOT
 """
@@ -228,9 +228,10 @@ def columns_and_arguments_of_postgres_are_on_the_list(weir):
                        " WHERE table_schema = 'weir' AND table_name IN ('executions', 'execution_events')", name).split()
     assert len(views) > 30
     public = sorted(set(re.findall(r'`weir\.(\w+)\(', _read('docs/sql.md'))))
+    listed = ', '.join(f"'{function}'" for function in public)
     arguments = SERVER.sql("SELECT string_agg(p.proname || '.' || a.name, ' ')"
-                           " FROM pg_proc p, unnest(p.proargnames) a (name) WHERE p.pronamespace = 'weir'::regnamespace AND p.proname IN (%s)"
-                           % ', '.join(f"'{name}'" for name in public), name).split()
+                           " FROM pg_proc p, unnest(p.proargnames) a (name)"
+                           f" WHERE p.pronamespace = 'weir'::regnamespace AND p.proname IN ({listed})", name).split()
     assert {argument.split('.')[0] for argument in arguments} == set(public), public
     _assert_listed({pair.split('.')[1]: pair for pair in views + arguments}, names)
 
@@ -253,7 +254,7 @@ def columns_of_sqlite_are_on_the_list(weir):
 
 def other_words_for_a_name_are_not_on_the_list(weir):
     names = _names()
-    for row in _rows('Words that are not names'):
+    for row in _rows('Not used'):
         for word in re.findall(r'`(\w+)`', row[0]):
             assert word not in names, f'docs/names.md: {word} is another word for {row[1]}'
 
