@@ -12,6 +12,7 @@ import sys
 
 from dev_node import publish_program, start_dev_node
 from harness import UUID, assert_error, run_tests
+from postgres_server import PostgresServer
 from waiting import wait_for
 
 
@@ -200,6 +201,12 @@ def a_node_that_holds_nothing_any_more_is_drained(weir):
     weir.good('node', 'resume', name, '-q')
     wait_for('the start', lambda: weir.items('node', 'list')[0]['drained_at'] is None)
     assert_error(weir.run('node', 'drain', 'nobody', '--wait'), 3, 'not_found', 'nobody')
+
+
+def a_node_is_drained_on_postgres_too(weir):
+    server = PostgresServer()
+    weir.environment['WEIR_STORE'] = server.url(server.database())
+    a_node_that_holds_nothing_any_more_is_drained(weir)
 
 
 def a_list_explains_counts_that_differ(weir):

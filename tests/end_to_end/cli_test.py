@@ -260,7 +260,8 @@ def doctor_copes_with_many_groups(weir):
     database.execute("INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, lease,"
                      " started_at, active_at, expires_at) VALUES ('n', 'default', '', '', 0, 0, '', '', 1, 0, 0, 9e18)")
     database.commit()
-    lines = (json.dumps({'workspace': 'acme', 'workflow': 'hello', 'executor_group': f'group-{n}'}) + '\n' for n in range(20000))
+    lines = (json.dumps({'workspace': 'acme', 'workflow': 'hello', 'executor_group': f'group-{n}'}) + '\n'
+             for n in range(20000))
     weir.good('enqueue', '-', '-q', stdin=''.join(lines))
     told = weir.run('doctor')
     assert 'the store is whole' in told.out and told.code == 0, repr(told)
