@@ -250,7 +250,8 @@ def an_unknown_group_is_refused_unless_the_configuration_names_it(weir):
     weir.write('weir.yaml', 'executor.group: nogroup\n')
     id = weir.enqueue('-w', 'acme', 'hello')
     assert weir.good('show', id, '--json').json()['executor_group'] == 'nogroup'
-    assert 'did you mean "nogroup"?' in weir.run('enqueue', '-w', 'acme', 'hello', '--executor-group', 'nogruop', code=3).err
+    misspelt = weir.run('enqueue', '-w', 'acme', 'hello', '--executor-group', 'nogruop', code=3)
+    assert 'did you mean "nogroup"?' in misspelt.err
 
 
 def doctor_copes_with_many_groups(weir):
