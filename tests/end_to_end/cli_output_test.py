@@ -61,7 +61,8 @@ def a_cancel_of_running_work_is_reported_as_a_request(weir):
     answer = weir.good('cancel', runs[0], waits)
     assert '1 cancelled, 1 cancel requested, 0 refused' in answer.err and 'weir wait' in answer.err, repr(answer)
     answer = weir.good('cancel', runs[1], '--json').json()
-    assert answer['requested'] == 1 and answer['items'] == [{'id': runs[1], 'act': 'cancel', 'cancel_requested': True}], answer
+    assert answer['requested'] == 1, answer
+    assert answer['items'] == [{'id': runs[1], 'act': 'cancel', 'cancel_requested': True}], answer
     assert weir.run('wait', runs[0], '--timeout', '45s').code == 1
     assert weir.good('show', runs[0], '--json').json()['status'] == 'CANCELLED'
 

@@ -242,10 +242,12 @@ def an_unknown_group_is_refused_unless_the_configuration_names_it(weir):
     weir.make_store()
     words = 'there is no executor group "nogroup"; there are: "default"'
     line = json.dumps({'workspace': 'acme', 'workflow': 'hello', 'executor_group': 'nogroup'})
-    for refused in (weir.run('enqueue', '-w', 'acme', 'hello', '--executor-group', 'nogroup'), weir.run('enqueue', '-', stdin=line),
+    for refused in (weir.run('enqueue', '-w', 'acme', 'hello', '--executor-group', 'nogroup'),
+                    weir.run('enqueue', '-', stdin=line),
                     weir.run('enqueue', '-w', 'acme', 'hello', '--executor-group', 'nogroup', '--dry-run'),
                     weir.run('enqueue', '-', '--dry-run', stdin=line)):
-        assert refused.code in (1, 3) and words in refused.err and 'weir serve --executor-group NAME' in refused.err, repr(refused)
+        assert refused.code in (1, 3) and words in refused.err, repr(refused)
+        assert 'weir serve --executor-group NAME' in refused.err, repr(refused)
     assert weir.items('list') == []
     weir.write('weir.yaml', 'executor.group: nogroup\n')
     id = weir.enqueue('-w', 'acme', 'hello')

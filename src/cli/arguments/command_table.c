@@ -156,8 +156,8 @@ static const struct command commands[] = {
     .details = "Prints the id. With \"-\" it reads JSON lines from stdin, each {\"workspace\", \"workflow\", \"params\","
                " \"idempotency_key\", \"priority\", \"run_at\", \"executor_group\"}; only the first two keys are required."
                " --workspace, --priority, --run-at and --executor-group give the values that a line leaves out. Ids are"
-               " printed in the order of the lines. For a refused line, its number and the reason go to stderr; the other lines"
-               " are enqueued, and the exit code is 1.\n"
+               " printed in the order of the lines. For a refused line, its number and the reason go to stderr; the other"
+               " lines are enqueued, and the exit code is 1.\n"
                "Without --executor-group the execution goes to the nodes of the workflow's executor_group, or else of the"
                " setting executor.group.\n"
                "A second request with the same idempotency key prints the id of the first execution and changes nothing.",
@@ -179,9 +179,9 @@ static const struct command commands[] = {
     .name = "list", .section = "Executions", .run = verb_list,
     .summary = "List executions, newest first",
     .example = "weir list --status failed -w acme\nweir list --where 'error_code=timeout since=1h' --count --json\n",
-    .details = "Keys of a filter: id, workspace, workflow, executor_group, status, pending_reason, error_code, idempotency_key,"
-               " retried (yes or no), since, until, finished_before. For the next page, give --cursor with the cursor"
-               " that the last page printed.",
+    .details = "Keys of a filter: id, workspace, workflow, executor_group, status, pending_reason, error_code,"
+               " idempotency_key, retried (yes or no), since, until, finished_before. For the next page, give"
+               " --cursor with the cursor that the last page printed.",
     .flags = {
         FLAG_WHERE, FLAG_WORKSPACE,
         {.name = "status", .letter = 's', .type = VALUE_TEXT, .value = "STATUS,...",

@@ -185,12 +185,14 @@ class Workflow(Generic[Result]):
         used = store or default_store()
         try:
             return used.enqueue(
-                workspace, self.name, params, key=key, executor_group=executor_group, priority=priority, run_at=run_at, id=id
+                workspace, self.name, params, key=key, executor_group=executor_group, priority=priority, run_at=run_at,
+                id=id,
             )
         except WorkflowNotFound:
             self.publish(used)  # no worker has run yet
             return used.enqueue(
-                workspace, self.name, params, key=key, executor_group=executor_group, priority=priority, run_at=run_at, id=id
+                workspace, self.name, params, key=key, executor_group=executor_group, priority=priority, run_at=run_at,
+                id=id,
             )
 
     async def enqueue_async(

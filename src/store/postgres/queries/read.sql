@@ -96,7 +96,8 @@ SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version AS weir_version,
        (SELECT count(*) FROM :schema.held_items q WHERE q.claim_node = n.id) AS holds,
        EXISTS (SELECT 1 FROM :schema.scheduler s WHERE s.node_id = n.id) AS schedules,
        :schema.rfc3339(n.started_at) AS started_at, :schema.rfc3339(n.active_at) AS seen_at, :schema.rfc3339(n.expires_at) AS expires_at,
-       :schema.rfc3339(n.drained_at) AS drained_at, :schema.rfc3339(n.stopped_at) AS stopped_at, :schema.rfc3339(n.recovered_at) AS recovered_at,
+       :schema.rfc3339(n.drained_at) AS drained_at,
+       :schema.rfc3339(n.stopped_at) AS stopped_at, :schema.rfc3339(n.recovered_at) AS recovered_at,
        n.language, n.handlers, n.capacity, n.boot_id, n.keeper_pid, lpad(n.id::text, 20, '0') AS cursor_key
 FROM :schema.nodes n LEFT JOIN :schema.engine_targets t ON t.id = n.target_id
 WHERE ($1 IS NULL OR n.name = $1) AND lpad(n.id::text, 20, '0') COLLATE "C" > $2 ORDER BY n.id LIMIT $3;
