@@ -24,6 +24,7 @@ static const struct {
     {"handed_over_items", "reads what is held, never what waits; when something was handed over"},
     {"inbox_items", "reads what is held, never what waits"},
     {"list_nodes", "reads what is held, never what waits; for people"},
+    {"beat_node", "only of a draining node that runs nothing: reads what is held, never what waits"},
     {"list_workspaces", "groups lanes by their workspace; for people"},
     {"oldest_pending", "walks the primary key to the first row that is not held, and stops there"},
     {"slot_holders", "reads what is held, never what waits; for people"},
