@@ -18,6 +18,7 @@
 #include "cli/arguments/parse.h"
 #include "cli/help/help.h"
 #include "cli/output/output.h"
+#include "cli/verbs/completion_names.h"
 
 enum { COMMAND_LINE_MEMORY_MAX = 256 * 1024 * 1024 };
 
@@ -105,6 +106,11 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);
     arena_init(&arena, COMMAND_LINE_MEMORY_MAX);
+    if (completion_is_asked(count, arguments)) {
+        int code = completion_print_names(count, arguments, &arena);
+        arena_close(&arena);
+        return code;
+    }
     output_open(&output, stdout, stderr, &arena);
     output.format = command_asks_for_json(count, arguments) ? OUTPUT_JSON : OUTPUT_TABLE;
 

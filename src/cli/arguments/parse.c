@@ -82,8 +82,7 @@ static const struct flag *find_flag_in(const struct flag *flags, size_t most, co
     return NULL;
 }
 
-/* A flag of the command (NULL = of any), or of all commands. */
-static const struct flag *find_flag(const struct command *command, const char *name, char letter)
+const struct flag *parse_find_flag(const struct command *command, const char *name, char letter)
 {
     const struct flag *found = find_flag_in(command_global_flags(), INVOCATION_FLAGS_MAX, name, letter);
     if (found != NULL || command != NULL) {
@@ -138,10 +137,10 @@ static enum weir_status refuse_unknown_flag(const struct command *command, const
     }
     const char *nearest = text_nearest(name, names, count);
     for (size_t i = 0; i < sizeof flag_synonyms / sizeof flag_synonyms[0]; i++) {
-        bool is_meant = strcmp(name, flag_synonyms[i][0]) == 0 && find_flag(command, flag_synonyms[i][1], '\0') != NULL;
+        bool is_meant = strcmp(name, flag_synonyms[i][0]) == 0 && parse_find_flag(command, flag_synonyms[i][1], '\0') != NULL;
         nearest = is_meant ? flag_synonyms[i][1] : nearest;
     }
-    const char *key = command != NULL && find_flag(command, "where", '\0') != NULL ? filter_key_of_flag(name) : NULL;
+    const char *key = command != NULL && parse_find_flag(command, "where", '\0') != NULL ? filter_key_of_flag(name) : NULL;
     error_set(error, WEIR_INVALID_ARGUMENT, "%s%s%s has no flag %s", command != NULL ? "`weir " : "weir",
               command != NULL ? command->name : "", command != NULL ? "`" : "", spelling);
     if (key != NULL) {
@@ -210,7 +209,7 @@ static enum weir_status take_long_flag(struct argument_reader *reader, const cha
         reader->invocation->wants_version = true;
         return WEIR_OK;
     }
-    const struct flag *flag = find_flag(NULL, name, 0);
+    const struct flag *flag = parse_find_flag(NULL, name, 0);
     if (flag == NULL) {
         return refuse_unknown_flag(command_before_flag(reader), spelling, name, error);
     }
@@ -230,7 +229,7 @@ static enum weir_status take_letter_flags(struct argument_reader *reader, const 
             reader->invocation->wants_version = true;
             return WEIR_OK;
         }
-        const struct flag *flag = find_flag(NULL, NULL, text[i]);
+        const struct flag *flag = parse_find_flag(NULL, NULL, text[i]);
         if (flag == NULL) {
             return refuse_unknown_flag(command_before_flag(reader), spelling, "", error);
         }
@@ -456,7 +455,7 @@ static enum weir_status read_flag_value(const struct typed_flag *typed, const st
 static enum weir_status check_flag(struct invocation *invocation, const struct typed_flag *typed, struct weir_error *error)
 {
     const struct command *command = invocation->command;
-    const struct flag *flag = find_flag(command, typed->name, 0);
+    const struct flag *flag = parse_find_flag(command, typed->name, 0);
     if (flag == NULL) {
         return refuse_unknown_flag(command, typed->spelling, typed->name, error);
     }

@@ -13,5 +13,8 @@ WEIR_MUST_CHECK enum weir_status command_parse(struct invocation *invocation, si
                                                struct weir_error *error);
 /* Whether the arguments ask for JSON, as far as faulty arguments show it: for the message about them. */
 bool command_asks_for_json(size_t count, const char *const *words);
+/* The flag of the command, or a global one; `command` NULL = of any command. By name, or by letter when `name` is NULL.
+ * NULL when there is none. Static. */
+const struct flag *parse_find_flag(const struct command *command, const char *name, char letter);
 
 #endif

@@ -1,8 +1,10 @@
 /* Completion scripts for bash, zsh and fish, printed from the table of commands.
  *
  * bash gets one function with "case" branches: nouns to verbs, commands to flags. zsh runs the same function through its
- * own emulation of bash. fish gets one `complete` line for each verb and flag. The scripts call no program at completion
- * time, so completion never opens a store. Pure.
+ * own emulation of bash. fish gets one `complete` line for each verb and flag. Verbs and flags need no program. For an
+ * argument that may be a name of the store, the scripts call the program that is being typed
+ * (cli/verbs/completion_names.h), which answers within its deadline; its exit code 0 forbids files. `compgen -W` would run
+ * commands in the names, so they are not passed to it. Pure.
  */
 #include "cli/help/completion.h"
 
@@ -11,6 +13,7 @@
 
 #include "cli/arguments/command_table.h"
 #include "cli/arguments/invocation.h"
+#include "cli/arguments/name_kinds.h"
 #include "cli/output/text_page.h"
 
 /* Calls `visit` once for each first argument: a verb, or a noun. */
@@ -91,7 +94,7 @@ static void add_bash(struct text_page *page)
                   "# bash completion of weir\n"
                   "_weir() {\n"
                   "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-                  "    local first= second= words= flags= word= i=1\n"
+                  "    local first= second= words= flags= word= names= i=1\n"
                   "    while [ $i -lt $COMP_CWORD ]; do\n" /* zsh runs this, too, so it must not use slices */
                   "        word=${COMP_WORDS[$i]} i=$((i + 1))\n"
                   "        case $word in -*) ;; *) if [ -z \"$first\" ]; then first=$word; elif [ -z \"$second\" ]; then"
@@ -122,11 +125,16 @@ static void add_bash(struct text_page *page)
                         "    flags=\"$flags");
     add_flag_names_with_dashes(page, command_global_flags(), INVOCATION_FLAGS_MAX);
     text_page_add(page, "\"\n"
+                        "    COMPREPLY=()\n"
                         "    case $current in\n"
-                        "        -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$current\")) ;;\n"
-                        "        *) if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$current\"));"
-                        " else COMPREPLY=($(compgen -f -- \"$current\")); fi ;;\n"
+                        "        -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$current\")); return ;;\n"
                         "    esac\n"
+                        "    if names=$(\"${COMP_WORDS[0]}\" __complete \"$COMP_LINE\" \"$COMP_POINT\" 2>/dev/null); then\n"
+                        "        while IFS= read -r word; do\n"
+                        "            if [ -n \"$word\" ]; then COMPREPLY+=(\"$word\"); fi\n"
+                        "        done <<< \"$names\"\n"
+                        "    elif [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+                        "    else COMPREPLY=($(compgen -f -- \"$current\")); fi\n"
                         "}\n"
                         "complete -F _weir weir\n");
 }
@@ -151,6 +159,12 @@ static void add_quoted(struct text_page *page, const char *text)
     text_page_add(page, "'");
 }
 
+/* Whether an argument of the command may be a name of the store. */
+static bool has_names(const struct command *command)
+{
+    return name_kind_of_argument(command, 0) != NO_NAMES || name_kind_of_argument(command, 1) != NO_NAMES;
+}
+
 /* Offers a first argument, with its help. */
 static void add_fish_argument(struct text_page *page, const char *word, const char *help)
 {
@@ -170,6 +184,8 @@ static void add_fish_flags(struct text_page *page, const char *condition, const 
         text_page_add(page, " -l %s", flags[i].name);
         if (flags[i].type == VALUE_CHOICE) {
             text_page_add(page, " -x -a '%s'", flags[i].choices);
+        } else if (name_kind_of_flag(&flags[i]) != NO_NAMES) {
+            text_page_add(page, " -x -a '(__weir_names)'");
         } else if (flags[i].type != VALUE_NONE) {
             text_page_add(page, " -r");
         }
@@ -184,7 +200,11 @@ static void add_fish(struct text_page *page)
 {
     size_t count;
     const struct command *all = command_table(&count);
-    text_page_add(page, "# fish completion of weir\n");
+    text_page_add(page, "# fish completion of weir\n"
+                        "function __weir_names\n"
+                        "    set -l line (commandline -cp)\n"
+                        "    command -q weir; and command weir __complete \"$line\" 2>/dev/null\n"
+                        "end\n");
     visit_first_arguments(page, add_fish_argument);
     for (size_t i = 0; i < count; i++) {
         size_t length = strcspn(all[i].name, " ");
@@ -202,6 +222,9 @@ static void add_fish(struct text_page *page)
                            all[i].name, all[i].name + length + 1);
         } else {
             (void)snprintf(condition, sizeof condition, " -n '__fish_seen_subcommand_from %s'", all[i].name);
+        }
+        if (has_names(&all[i])) {
+            text_page_add(page, "complete -c weir%s -f -a '(__weir_names)'\n", condition);
         }
         add_fish_flags(page, condition, all[i].flags, COMMAND_FLAGS_MAX);
     }
