@@ -290,11 +290,41 @@ static enum weir_status read_tree(struct definition_reader *reader, const char *
         error_clear(reader->error);
         return WEIR_OK;
     }
-    if (status == WEIR_INVALID_DEFINITION && reader->error != NULL && strstr(reader->error->message, "flow") != NULL &&
-        memmem(bytes, length, "${", 2) != NULL) {
+    /* A brace without quotes opens a map to YAML, and its own messages do not mention expressions. */
+    bool is_in_flow = status == WEIR_INVALID_DEFINITION && reader->error != NULL &&
+                      ((strstr(reader->error->message, "flow") != NULL && memmem(bytes, length, "${", 2) != NULL) ||
+                       (strstr(reader->error->message, "not a map") != NULL && memmem(bytes, length, "{{", 2) != NULL));
+    if (is_in_flow) {
         error_hint(reader->error, "inside [ ] and { }, an expression needs quotes: \"${.input.name}\"");
     }
     return status;
+}
+
+/* Keys that other systems have in a definition, and their place in weir. Replaces the list of known keys in the hint. */
+static void hint_at_foreign_key(struct definition_reader *reader, const struct yaml_node *root)
+{
+    static const char timer[] = "weir has no timer: let cron or a systemd timer run `weir enqueue -k KEY-OF-THE-RUN`";
+    static const char plan[] = "the plan of a workspace is the limit: `weir plan set NAME --max-concurrent N`";
+    static const char retry[] = "a step repeats itself: steps: {NAME: {retry: {attempts: 3}, exec: [...]}}";
+    static const char params[] = "params need no declaration: a step reads them as ${.input.NAME}";
+    static const char steps[] = "write steps: {NAME: {exec: [...]}, NEXT: {needs: [NAME], exec: [...]}}";
+    static const struct {
+        const char *key;
+        const char *hint;
+    } foreign[] = {{"schedule", timer}, {"cron", timer},        {"concurrency", plan}, {"max_concurrent", plan},
+                   {"retry", retry},    {"retries", retry},     {"input", params},     {"inputs", params},
+                   {"params", params},  {"parameters", params}, {"jobs", steps},       {"tasks", steps}};
+    /* The error names one key; the others of the file may be foreign as well, and get no hint before their own error. */
+    for (size_t i = 0; root->kind == YAML_MAP && i < root->count; i++) {
+        for (size_t j = 0; j < sizeof foreign / sizeof foreign[0]; j++) {
+            char named[64];
+            (void)snprintf(named, sizeof named, "unknown key \"%s\"", foreign[j].key);
+            if (strcmp(root->keys[i]->text, foreign[j].key) == 0 && reader->error != NULL &&
+                strstr(reader->error->message, named) != NULL) {
+                error_hint(reader->error, "%s", foreign[j].hint);
+            }
+        }
+    }
 }
 
 static enum weir_status read_document(struct definition_reader *reader, const char *bytes, size_t length,
@@ -307,6 +337,9 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
     enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
     if (status == WEIR_OK) {
         status = yaml_check_keys(&reader->source, root, "a definition", keys, sizeof keys / sizeof keys[0], reader->error);
+        if (status != WEIR_OK) {
+            hint_at_foreign_key(reader, root);
+        }
     }
     status = status == WEIR_OK ? read_head(reader, root, definition) : status;
     status = status == WEIR_OK ? read_all_steps(reader, root, definition) : status;

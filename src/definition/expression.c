@@ -22,13 +22,15 @@
  */
 #include "definition/expression.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "definition/expression_scan.h"
 
-enum { EXPRESSION_SHOWN_MAX = 80 };
+enum { EXPRESSION_SHOWN_MAX = 80, TEXT_OUTPUT_SHOWN_MAX = 60 };
 
 /* --- reading templates --- */
 
@@ -103,6 +105,30 @@ static bool lacks_leading_dot(const char *name, size_t length)
     const char *const *words = expression_keys(CONTEXT_ITSELF, &count);
     for (size_t i = 0; i < count; i++) {
         if (strlen(words[i]) == length && memcmp(words[i], name, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the text begins as another system writes an expression: `{{ input.x }}`, `${{ steps.a.output }}`. `{{.Names}}`
+ * and other templates of programs are none of these. */
+static bool is_foreign_expression(const char *text, size_t length)
+{
+    static const char *const names[] = {"input", "inputs", "params", "steps", "execution"};
+    size_t at = length > 0 && text[0] == '$' ? 1 : 0;
+    if (length < at + 2 || memcmp(text + at, "{{", 2) != 0) {
+        return false;
+    }
+    at += 2;
+    /* The other dialects put spaces, a dot or a dollar sign in front of the name. */
+    while (at < length && (scan_is_space(text[at]) || text[at] == '.' || text[at] == '$')) {
+        at++;
+    }
+    size_t name = scan_identifier(text + at, length - at);
+    bool is_path = name > 0 && at + name < length && (text[at + name] == '.' || text[at + name] == '[');
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && is_path; i++) {
+        if (strlen(names[i]) == name && memcmp(text + at, names[i], name) == 0) {
             return true;
         }
     }
@@ -184,6 +210,10 @@ static enum weir_status read_piece(struct template_reader *reader)
         reader->at += 3;
         return WEIR_OK;
     }
+    if (is_foreign_expression(text, left)) {
+        return fault_at(reader, reader->at, "{{ }} is no expression here",
+                        "write ${.input.name} or ${.steps.ID.output}; ${\"{{ input.name }}\"} is the literal text");
+    }
     if (left < 2 || memcmp(text, "${", 2) != 0) {
         add_literal_bytes(reader, text, 1);
         reader->at++;
@@ -245,7 +275,7 @@ enum weir_status template_parse(const char *source, size_t length, struct arena 
                                 const struct template **ret_template, struct template_fault *ret_fault,
                                 struct weir_error *error)
 {
-    if (memmem(source, length, "${", 2) == NULL) {
+    if (memmem(source, length, "${", 2) == NULL && memmem(source, length, "{{", 2) == NULL) {
         return template_make_verbatim(source, length, arena, ret_template, error);
     }
     INVARIANT(source != NULL && arena != NULL && ret_template != NULL);
@@ -309,6 +339,32 @@ static void name_expression(const struct evaluation *evaluation, const struct te
                  part->length > EXPRESSION_SHOWN_MAX ? "..." : "");
 }
 
+/* jq and path_follow() fail on a text with one of three messages. A program that prints a line of progress before its JSON
+ * is the usual cause, and neither message shows that line. */
+void expression_explain_text_output(const char *program, const json_t *context, struct weir_error *error)
+{
+    const char *id;
+    json_t *step;
+    bool is_about_text =
+        error != NULL && (strstr(error->message, "index string") != NULL || strstr(error->message, "over string") != NULL ||
+                          strstr(error->message, "string (") != NULL);
+    json_object_foreach(is_about_text ? json_object_get(context, "steps") : NULL, id, step)
+    {
+        const char *output = json_string_value(json_object_get(step, "output"));
+        if (output != NULL && strstr(program, id) != NULL && strstr(program, "output") != NULL) {
+            char begin[TEXT_OUTPUT_SHOWN_MAX + 1];
+            (void)snprintf(begin, sizeof begin, "%.*s", (int)strcspn(output, "\n"), output);
+            text_make_safe(begin);
+            struct weir_error cause = *error;
+            error_set(error, cause.status,
+                      "%s: the output of step \"%s\" is text, not JSON, and begins with \"%s\"; print nothing but JSON on"
+                      " stdout, or write it to the file $WEIR_OUTPUT",
+                      cause.message, id, begin);
+            return;
+        }
+    }
+}
+
 static enum weir_status evaluate_part(const struct evaluation *evaluation, const struct template_part *part,
                                       json_t **ret_value)
 {
@@ -327,6 +383,7 @@ static enum weir_status evaluate_part(const struct evaluation *evaluation, const
                                       evaluation->error);
     }
     if (status == WEIR_FAILED) {
+        expression_explain_text_output(part->text, evaluation->context, evaluation->error);
         name_expression(evaluation, part);
     }
     return status;

@@ -107,6 +107,9 @@ bool template_is_constant(const struct template *template);
 WEIR_MUST_CHECK enum weir_status template_evaluate(const struct template *template, const json_t *context,
                                                    expression_evaluate evaluate, void *evaluate_context, json_t **ret_value,
                                                    struct weir_error *error);
+/* Adds the cause to the message of an expression that failed because a step's output is text where it reads JSON: the step,
+ * and the beginning of its output. Changes no other error. `error` may be NULL. */
+void expression_explain_text_output(const char *program, const json_t *context, struct weir_error *error);
 /* The same as bytes appended to `to` (argv, env, cwd, stdin, durations): strings raw, other values as compact JSON; null is
  * an error that names the expression, because a missing value must not become the text "null" in a command. */
 WEIR_MUST_CHECK enum weir_status template_evaluate_text(const struct template *template, const json_t *context,

@@ -249,6 +249,12 @@ static enum weir_status read_factor(struct definition_reader *reader, const stru
 enum weir_status reader_take_retry(struct definition_reader *reader, const struct yaml_node *node, struct step_retry *retry)
 {
     static const char *const keys[] = {"attempts", "backoff", "factor", "max", "not_on"};
+    /* The most common mistake: other systems take the number alone. */
+    if (node->kind == YAML_INTEGER) {
+        FAIL(reader, node, "\"retry\" must be a map, not a number");
+        error_hint(reader->error, "write retry: {attempts: %.20s}, which means so many runs in all", node->text);
+        return reader->source.status;
+    }
     enum weir_status status =
         yaml_check_keys(&reader->source, node, "\"retry\"", keys, sizeof keys / sizeof keys[0], reader->error);
     if (status != WEIR_OK) {

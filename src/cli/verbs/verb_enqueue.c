@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/arguments/input.h"
 #include "cli/arguments/json_line.h"
 #include "cli/output/json_fields.h"
@@ -33,9 +34,21 @@ static enum weir_status request_of_flags(const struct invocation *invocation, st
     return status;
 }
 
-static void hint_at_params(struct weir_error *error)
+/* Shows the JSON of `name=Ada`, as other programs take params; else an example. `params`: as given, may be NULL. */
+static void hint_at_params(const char *params, struct weir_error *error)
 {
-    error_hint(error, "for example --params '{\"customer\":42}'");
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    json_t *number = NULL;
+    size_t name = params == NULL ? 0 : strspn(params, letters);
+    const char *value = name > 0 && params[name] == '=' ? params + name + 1 : NULL;
+    if (value == NULL || value[strcspn(value, "\"'\\\n")] != '\0') {
+        error_hint(error, "for example --params '{\"customer\":42}'");
+        return;
+    }
+    const char *quote = json_read(value, strlen(value), &number, NULL) == WEIR_OK ? "" : "\"";
+    json_decref(number);
+    error_hint(error, "params are a JSON object: -p '{\"%.*s\":%s%.100s%s}'", (int)(name < 64 ? name : 64), params, quote,
+               value, quote);
 }
 
 /* --params: the text itself, @FILE, or - for stdin. The store checks that it is a JSON object. */
@@ -51,7 +64,7 @@ static enum weir_status read_enqueue_params(const struct invocation *invocation,
         error_hint(error, "store the data elsewhere and pass a reference to it");
     } else if (status == WEIR_OK && to->length == 0) { /* the store takes empty params as none */
         status = error_set(error, WEIR_INVALID_PARAMS, "--params %s is empty, it must be a JSON object", params);
-        hint_at_params(error);
+        hint_at_params(NULL, error);
     }
     request->params = to->data;
     request->params_length = to->length;
@@ -252,7 +265,7 @@ enum weir_status verb_enqueue(struct invocation *invocation, struct weir_error *
         if (status == WEIR_OK) {
             status = enqueue_one(invocation, store, &request, error);
             if (status == WEIR_INVALID_PARAMS) {
-                hint_at_params(error);
+                hint_at_params(invocation_text(invocation, "params"), error);
             }
         }
     }

@@ -175,7 +175,9 @@ static void take_evaluation(struct evaluator_request *request, enum weir_status 
         return;
     }
     set_failure_code(inputs, status == WEIR_TIMED_OUT ? "expression_timeout" : EXPRESSION_ERROR_CODE);
-    (void)error_set(&inputs->message, WEIR_FAILED, "${%.200s}: %s", inputs->requested_program, message);
+    (void)error_set(&inputs->message, WEIR_FAILED, "%s", message);
+    expression_explain_text_output(inputs->requested_program, inputs->context, &inputs->message);
+    error_prefix(&inputs->message, "${%.200s}", inputs->requested_program);
     inputs->answered(inputs->run);
 }
 

@@ -352,7 +352,7 @@ static void wrong_types_are_refused(void **state)
         {HEAD "  s: {exec: [a], when: true}\n", "f.yaml:3:24: \"when\" must be one expression",
          "write when: ${.steps.check.output.ok}"},
         {HEAD "  s: {exec: [a], when: \"a ${.input}\"}\n", "f.yaml:3:24: \"when\" must be one expression", NULL},
-        {HEAD "  s: {exec: [a], retry: 3}\n", "f.yaml:3:25: \"retry\" must be a map, not integer", NULL},
+        {HEAD "  s: {exec: [a], retry: 3}\n", "f.yaml:3:25: \"retry\" must be a map, not a number", NULL},
         {HEAD "  s: {exec: [a], retry: {max: 1s}}\n", "f.yaml:3:25: \"retry\" needs \"attempts\"", NULL},
         {HEAD "  s: {exec: [a], retry: {attempts: 0}}\n", "f.yaml:3:36: \"attempts\" must be an integer from 1 to 100",
          NULL},
