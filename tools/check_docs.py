@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Documents as a test: a long page has a table of contents, and a sentence has at most 30 words.
+
+usage: check_docs.py [ROOT] | --update [ROOT] | --self-test
+
+A page of docs/ with at least HEADINGS_LEAST sections has a list of links to all of them in front of the first. `--update`
+writes these lists. LIMITS holds the pages with longer sentences, and their number: it may only fall, and a change that
+lowers it lowers the limit. docs/commands.md is printed from the table of commands and is not checked.
+"""
+
+import os
+import re
+import sys
+import tempfile
+
+from check_prose import plain, sentences_of
+
+HEADINGS_LEAST = 6
+WORDS_MOST = 30
+BEGIN = 'On this page:'
+CONTENTS = re.compile('^' + re.escape(BEGIN) + r'\n\n(- \[.*\n)+\n', re.MULTILINE)
+WELCOME = 'README.md'
+PRINTED = ('docs/commands.md',)
+
+LIMITS = {
+    'docs/definitions.md': 14,
+    'docs/design/in_process.md': 1,
+    'docs/design/lab.md': 3,
+    'docs/design/scheduler.md': 3,
+    'docs/operations.md': 27,
+    'docs/performance.md': 6,
+    'docs/python.md': 1,
+    'docs/sql.md': 7,
+    'docs/temporal.md': 23,
+    'docs/typescript.md': 3,
+}
+
+
+def pages(root):
+    for folder, folders, names in os.walk(os.path.join(root, 'docs')):
+        folders.sort()
+        for name in sorted(names):
+            path = os.path.relpath(os.path.join(folder, name), root)
+            if name.endswith('.md') and path not in PRINTED:
+                yield path
+    yield WELCOME
+
+
+def sections_of(text):
+    """The headings of the second level, outside of fenced blocks."""
+    outside = re.sub(r'^```.*?^```', '', text, flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r'^## (.+)$', outside, re.MULTILINE)
+
+
+def anchor_of(heading):
+    """As the usual sites make it: lower case, without signs, spaces become dashes."""
+    return re.sub(r'[^\w\- ]', '', re.sub(r'\[([^]]*)\]\([^)]*\)', r'\1', heading).lower()).replace(' ', '-')
+
+
+def contents_of(text):
+    """The list of links that the page must have, or None for a short one."""
+    headings = sections_of(text)
+    if len(headings) < HEADINGS_LEAST:
+        return None
+    return BEGIN + '\n\n' + ''.join(f'- [{heading}](#{anchor_of(heading)})\n' for heading in headings) + '\n'
+
+
+def with_contents(text):
+    """The page with its list of contents: in place of the old one, in front of the first section."""
+    contents = contents_of(text)
+    without = CONTENTS.sub('', text)
+    if contents is None:
+        return without
+    return re.sub(r'^## ', lambda _: contents + '## ', without, count=1, flags=re.MULTILINE)
+
+
+def long_sentences(text):
+    return [words for words in sentences_of(plain(CONTENTS.sub('', text))) if len(words) > WORDS_MOST]
+
+
+def problems_of(path, text, limit):
+    found = []
+    if path != WELCOME and with_contents(text) != text:
+        found.append(f'{path}: the table of contents does not list the sections of the page\n'
+                     '    python3 tools/check_docs.py --update')
+    too_long = long_sentences(text)
+    if len(too_long) > limit:
+        first = ' '.join(too_long[0][:8])
+        found.append(f'{path}: {len(too_long)} sentences have more than {WORDS_MOST} words; {limit} is the most\n'
+                     f'    one idea in a sentence; the first begins "{first} ..."')
+    elif len(too_long) < limit:
+        found.append(f'{path}: {len(too_long)} long sentences are left of {limit}\n    lower its limit in LIMITS')
+    return found
+
+
+def check(root, limits):
+    found = []
+    for path in pages(root):
+        with open(os.path.join(root, path), encoding='utf-8') as file:
+            found += problems_of(path, file.read(), limits.get(path, 0))
+    return found
+
+
+def update(root):
+    for path in pages(root):
+        name = os.path.join(root, path)
+        with open(name, encoding='utf-8') as file:
+            text = file.read()
+        if with_contents(text) != text and path != WELCOME:
+            with open(name, 'w', encoding='utf-8') as file:
+                file.write(with_contents(text))
+
+
+def self_test():
+    sections = ''.join(f'## Part {i}: `a` & b?\n\nText.\n\n' for i in range(HEADINGS_LEAST))
+    with tempfile.TemporaryDirectory() as root:
+        os.mkdir(os.path.join(root, 'docs'))
+        for name, text in (('README.md', '# Title\n'), ('docs/long.md', '# Title\n\nFirst.\n\n' + sections),
+                           ('docs/words.md', '# T\n\n' + 'word ' * (WORDS_MOST + 1) + '. Short.\n\n```\n## x\n```\n')):
+            with open(os.path.join(root, name), 'w', encoding='utf-8') as file:
+                file.write(text)
+        found = check(root, {})
+        assert len(found) == 2 and found[0].startswith('docs/long.md') and found[1].startswith('docs/words.md: 1 '), found
+        update(root)
+        assert check(root, {'docs/words.md': 1}) == [], check(root, {'docs/words.md': 1})
+        assert len(check(root, {'docs/words.md': 2})) == 1
+        with open(os.path.join(root, 'docs/long.md'), encoding='utf-8') as file:
+            assert '- [Part 0: `a` & b?](#part-0-a--b)\n' in file.read()
+        with open(os.path.join(root, 'docs/long.md'), 'a', encoding='utf-8') as file:
+            file.write('## More\n')
+        assert len(check(root, {'docs/words.md': 1})) == 1
+
+
+def main():
+    words = sys.argv[1:]
+    if words[:1] == ['--self-test']:
+        self_test()
+        return
+    is_update = words[:1] == ['--update']
+    root = (words[1:] if is_update else words or [None])[:1]
+    root = root[0] if root and root[0] else os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if is_update:
+        update(root)
+    found = check(root, LIMITS)
+    print('\n'.join(found))
+    sys.exit(1 if found else 0)
+
+
+if __name__ == '__main__':
+    main()
