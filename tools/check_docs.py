@@ -23,7 +23,6 @@ WELCOME = 'README.md'
 PRINTED = ('docs/commands.md',)
 
 LIMITS = {
-    'docs/definitions.md': 14,
     'docs/design/in_process.md': 1,
     'docs/design/lab.md': 3,
     'docs/design/scheduler.md': 3,
