@@ -26,6 +26,7 @@ LIMITS = {
     'docs/design/in_process.md': 1,
     'docs/design/lab.md': 3,
     'docs/design/scheduler.md': 3,
+    'docs/metrics.md': 1,
     'docs/operations.md': 5,
     'docs/performance.md': 6,
     'docs/python.md': 1,
