@@ -221,6 +221,32 @@ static void add_markdown_settings(struct text_page *page)
     }
 }
 
+/* Links to all commands, by section, and to the sections behind them. */
+static void add_markdown_contents(struct text_page *page)
+{
+    size_t count;
+    const struct command *all = command_table(&count);
+    const char *section = "";
+    text_page_add(page, "\nOn this page:\n");
+    for (size_t i = 0; i < count; i++) {
+        char anchor[64];
+        bool is_first = strcmp(section, all[i].section) != 0;
+        (void)snprintf(anchor, sizeof anchor, "weir-%s", all[i].name);
+        for (char *space = strchr(anchor, ' '); space != NULL; space = strchr(space, ' ')) {
+            *space = '-';
+        }
+        if (is_first) {
+            text_page_add(page, "\n- %s: ", all[i].section);
+        } else {
+            text_page_add(page, ", ");
+        }
+        text_page_add(page, "[%s](#%s)", all[i].name, anchor);
+        section = all[i].section;
+    }
+    text_page_add(page, "\n- [flags of every command](#flags-of-every-command), [exit codes](#exit-codes), "
+                        "[settings](#settings)\n");
+}
+
 enum weir_status help_markdown(struct text *to)
 {
     struct text_page page = {.to = to};
@@ -232,6 +258,7 @@ enum weir_status help_markdown(struct text *to)
                   " (`src/cli/arguments/command_table.c`). Do not edit.\n\nFlags may stand before or behind the verb, as "
                   "`--flag VALUE` or"
                   " `--flag=VALUE`; `--` ends them. Data goes to stdout, everything else to stderr.\n");
+    add_markdown_contents(&page);
     for (size_t i = 0; i < count; i++) {
         if (strcmp(section, all[i].section) != 0) {
             section = all[i].section;
