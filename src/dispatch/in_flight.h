@@ -41,7 +41,8 @@ struct in_flight {
     int64_t started_boot_us;
     int64_t slept_until_boot_us; /* the end of its last sleep step, perhaps to come; 0 = none */
     int64_t stuck_after_us;
-    int64_t warned_boot_us;         /* of the last stuck warning; 0 = none */
+    int64_t warned_boot_us; /* of the last stuck warning; 0 = none */
+    bool is_marked_stuck;   /* on record in the store */
     struct assignment_batch *batch; /* NULL once it was answered */
     const struct claimed_item *item;
     char *workspace; /* these two are in the same allocation */

@@ -171,7 +171,14 @@ static enum weir_status recover_dead(struct node *node, int64_t now_us, struct w
 
 enum { STUCK_PER_CHECK = 64 };
 
+/* The entries whose mark in the store is out of date. */
+struct stuck_marks {
+    size_t count;
+    struct stuck_mark items[STUCK_MARKS_MOST];
+};
+
 struct stuck_check {
+    struct stuck_marks *marks;
     int64_t now_us;
     size_t stuck;
     size_t due;
@@ -184,13 +191,26 @@ struct stuck_check {
     } items[STUCK_PER_CHECK];
 };
 
+/* Under the node's lock. More marks than one call records are left to the next check. */
+static void note_mark(struct stuck_marks *marks, const struct in_flight *entry, int64_t stuck_for_us)
+{
+    bool is_stuck = stuck_for_us >= 0;
+    if (entry->is_marked_stuck != is_stuck && marks->count < STUCK_MARKS_MOST) {
+        struct stuck_mark *mark = &marks->items[marks->count++];
+        *mark = (struct stuck_mark){.fence = entry->fence, .stuck_for_us = is_stuck ? stuck_for_us : -1};
+        memcpy(mark->id, entry->id, sizeof mark->id);
+    }
+}
+
 /* Counts a stuck execution, and copies it if its warning is due. Under the node's lock. */
 static void check_entry(void *context, struct in_flight *entry)
 {
     struct stuck_check *check = context;
     bool has_slept = entry->slept_until_boot_us > entry->started_boot_us;
     int64_t age_us = check->now_us - (has_slept ? entry->slept_until_boot_us : entry->started_boot_us);
-    if (!entry->started || age_us < entry->stuck_after_us) {
+    bool is_stuck = entry->started && age_us >= entry->stuck_after_us;
+    note_mark(check->marks, entry, is_stuck ? age_us - entry->stuck_after_us : -1);
+    if (!is_stuck) {
         return;
     }
     check->stuck++;
@@ -207,10 +227,10 @@ static void check_entry(void *context, struct in_flight *entry)
     check->due++;
 }
 
-/* Names every stuck execution in an event, once per period. */
-static void warn_of_stuck(struct node *node, int64_t now_us)
+/* Names every stuck execution in an event, once per period, and collects the marks that change. */
+static void warn_of_stuck(struct node *node, int64_t now_us, struct stuck_marks *marks)
 {
-    struct stuck_check check = {.now_us = now_us};
+    struct stuck_check check = {.marks = marks, .now_us = now_us};
     pthread_mutex_lock(&node->shared.lock);
     in_flight_each(&node->shared.in_flight, check_entry, &check);
     size_t running = node->shared.in_flight.count;
@@ -229,6 +249,25 @@ static void warn_of_stuck(struct node *node, int64_t now_us)
         event_emit(node->events, &event);
     }
     node->maintenance.next_stuck_us = time_add(now_us, STUCK_CHECK_US);
+}
+
+/* Without the store the marks stay as they are, and the next check collects them again. */
+static enum weir_status record_marks(struct node *node, const struct stuck_marks *marks, struct weir_error *error)
+{
+    enum weir_status status = store_mark_stuck(node->stores[LOOP_MAINTENANCE], marks->items, marks->count, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&node->shared.lock);
+    for (size_t i = 0; i < marks->count; i++) {
+        const struct stuck_mark *mark = &marks->items[i];
+        struct in_flight *entry = in_flight_find(&node->shared.in_flight, mark->id, mark->fence);
+        if (entry != NULL) {
+            entry->is_marked_stuck = mark->stuck_for_us >= 0;
+        }
+    }
+    pthread_mutex_unlock(&node->shared.lock);
+    return WEIR_OK;
 }
 
 /* --- retention --- */
@@ -375,13 +414,14 @@ int64_t maintenance_step(struct node *node)
     int64_t next_us;
     struct weir_error error = {.status = WEIR_OK};
     enum weir_status status = WEIR_OK;
+    struct stuck_marks marks = {.count = 0};
     if (atomic_load(&node->shared.stopped)) {
         return TIME_NEVER;
     }
     /* node_tune() may have made the interval shorter. */
     m->next_stale_us = earlier(m->next_stale_us, time_add(now_us, node->tuning.stale_check_us));
     if (now_us >= m->next_stuck_us) {
-        warn_of_stuck(node, now_us);
+        warn_of_stuck(node, now_us, &marks);
     }
     if (loop_is_backing_off(node, LOOP_MAINTENANCE, now_us, &next_us) || atomic_load(&node->shared.lease_lost)) {
         return m->next_stuck_us;
@@ -390,6 +430,9 @@ int64_t maintenance_step(struct node *node)
         m->next_recovery_us = time_add(now_us, RECOVERY_INTERVAL_US);
     } else if (has_reason_to_recover(node, now_us)) {
         status = recover_dead(node, now_us, &error);
+    }
+    if (status == WEIR_OK) {
+        status = record_marks(node, &marks, &error);
     }
     if (status == WEIR_OK && now_us >= m->next_retention_us && node->tuning.retention_us > 0) {
         status = purge_ended(node, now_us, &error);

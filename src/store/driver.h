@@ -65,6 +65,7 @@ struct store_driver {
     enum weir_status (*node_target)(struct store *, int64_t, const struct engine_target *, struct weir_error *);
     enum weir_status (*node_handlers)(struct store *, int64_t, const struct node_handlers *, bool *, struct weir_error *);
     enum weir_status (*node_beat)(struct store *, int64_t, struct node_beat *, struct weir_error *);
+    enum weir_status (*mark_stuck)(struct store *, const struct stuck_mark *, size_t, struct weir_error *);
     enum weir_status (*node_stop)(struct store *, int64_t, bool, struct weir_error *);
     enum weir_status (*desired_state)(struct store *, const char *, enum desired_state, struct weir_error *);
     enum weir_status (*recover)(struct store *, const struct recover_options *, struct recover_result *,

@@ -128,22 +128,26 @@ const json_t *store_execution_result(const json_t *execution)
 
 /* Nodes with dispatch.exclusive start nothing while another program holds the lock; only the nodes know which of them have
  * the setting. The verbs for locks report a table that cannot be read. */
-static void add_lock(struct store *store, json_t *why)
+static void add_lock(struct store *store, json_t *answer)
 {
-    const char *reason = json_string_value(json_object_get(why, "pending_reason"));
     struct list_options options = {.kind = LIST_LOCKS, .name = "processExecutionQueue", .limit = 1};
     struct weir_error ignored = {.status = WEIR_OK};
     json_t *page = NULL;
-    bool waits_for_node = reason != NULL && (strcmp(reason, "ready") == 0 || strcmp(reason, "no_scheduler") == 0);
-    if (!waits_for_node || store->driver->list(store, &options, &page, &ignored) != WEIR_OK) {
+    if (store->driver->list(store, &options, &page, &ignored) != WEIR_OK) {
         return;
     }
     const json_t *lock = json_array_get(json_object_get(page, "items"), 0);
     if (json_is_true(json_object_get(lock, "held"))) {
-        (void)json_object_set(why, "lock_holder", json_object_get(lock, "holder"));
-        (void)json_object_set(why, "lock_until", json_object_get(lock, "lock_until"));
+        (void)json_object_set(answer, "lock_holder", json_object_get(lock, "holder"));
+        (void)json_object_set(answer, "lock_until", json_object_get(lock, "lock_until"));
     }
     json_decref(page);
+}
+
+static bool waits_for_scheduler(const json_t *why)
+{
+    const char *reason = json_string_value(json_object_get(why, "pending_reason"));
+    return reason != NULL && (strcmp(reason, "ready") == 0 || strcmp(reason, "no_scheduler") == 0);
 }
 
 /* A held item is not due: that time was of the wait before its claim. */
@@ -160,7 +164,9 @@ enum weir_status store_why(struct store *store, const char *id, json_t **ret_why
     struct call call = call_begin(store, "why", error);
     enum weir_status status = store->driver->why(store, id_of_workflow(id), ret_why, &call.own);
     if (status == WEIR_OK) {
-        add_lock(store, *ret_why);
+        if (waits_for_scheduler(*ret_why)) {
+            add_lock(store, *ret_why);
+        }
         drop_past_wait(*ret_why);
     }
     return call_end(&call, status);
@@ -169,7 +175,15 @@ enum weir_status store_why(struct store *store, const char *id, json_t **ret_why
 enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
 {
     INVARIANT(ret_status != NULL);
-    CALL(store, "status", error, store->driver->status(store, workspaces_max, ret_status, detail));
+    struct call call = call_begin(store, "status", error);
+    enum weir_status status = store->driver->status(store, workspaces_max, ret_status, &call.own);
+    if (status == WEIR_OK) {
+        json_t *scheduler = json_object_get(*ret_status, "scheduler");
+        if (json_is_string(json_object_get(scheduler, "lock_awaited_since"))) {
+            add_lock(store, scheduler);
+        }
+    }
+    return call_end(&call, status);
 }
 
 /* --- results --- */

@@ -329,6 +329,19 @@ enum weir_status store_node_beat(struct store *store, int64_t node_id, struct no
     CALL(store, "node_beat", error, store->driver->node_beat(store, node_id, beat, detail));
 }
 
+enum weir_status store_mark_stuck(struct store *store, const struct stuck_mark *marks, size_t count,
+                                  struct weir_error *error)
+{
+    INVARIANT(store != NULL && (marks != NULL || count == 0));
+    if (count > STUCK_MARKS_MOST) {
+        return error_set(error, WEIR_MISUSE, "a call marks at most %d stuck executions", STUCK_MARKS_MOST);
+    }
+    if (count == 0) {
+        return WEIR_OK;
+    }
+    CALL(store, "mark_stuck", error, store->driver->mark_stuck(store, marks, count, detail));
+}
+
 enum weir_status store_node_stop(struct store *store, int64_t node_id, bool graceful, struct weir_error *error)
 {
     CALL(store, "node_stop", error, store->driver->node_stop(store, node_id, graceful, detail));

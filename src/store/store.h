@@ -461,6 +461,18 @@ WEIR_MUST_CHECK enum weir_status store_node_stop(struct store *store, int64_t no
 WEIR_MUST_CHECK enum weir_status store_set_desired_state(struct store *store, const char *name,
                                                          enum desired_state desired_state, struct weir_error *error);
 
+/* A finding of the stuck watch of a node (dispatch/maintenance.h). */
+struct stuck_mark {
+    char id[UUID_TEXT_MAX];
+    int64_t fence;
+    int64_t stuck_for_us; /* it is stuck since so long; -1 = it is not stuck */
+};
+enum { STUCK_MARKS_MOST = 64 };
+/* Records which executions are stuck and since when, in one transaction. A mark is valid under its fence only: it ends with
+ * the claim, and changes nothing when the item has another fence. */
+WEIR_MUST_CHECK enum weir_status store_mark_stuck(struct store *store, const struct stuck_mark *marks, size_t count,
+                                                  struct weir_error *error);
+
 struct recover_options {
     int64_t node_id; /* the node that does it; 0 = an operator */
     const char *group;
@@ -528,8 +540,7 @@ WEIR_MUST_CHECK enum weir_status store_purge_audit(struct store *store, int64_t 
 
 /* --- operators' acts on executions --- */
 
-/* Whether another execution, which is still on record, repeats this one. */
-enum retried_condition { RETRIED_ANY, RETRIED_YES, RETRIED_NO };
+enum filter_condition { CONDITION_ANY, CONDITION_YES, CONDITION_NO };
 
 /* The conditions of a list, a count or a bulk act. NULL or 0 = no condition. Times in store time. */
 struct execution_filter {
@@ -541,7 +552,8 @@ struct execution_filter {
     const char *reason; /* pending_reason */
     const char *error_code;
     const char *idempotency_key;
-    enum retried_condition retried;
+    enum filter_condition retried; /* another execution, which is still on record, repeats it */
+    enum filter_condition stuck;   /* its node has marked it: store_mark_stuck() */
     int64_t created_since_us;
     int64_t created_before_us;
     int64_t finished_before_us;
@@ -721,6 +733,8 @@ WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const ch
  * an item that is PENDING or CLAIMED, and whose definition has handlers, "handlers_missing" (those that no live node of its
  * group has, or all when no node has all; [] = a node has all), "group_nodes" (the live nodes of its group), "last_worker"
  * and "last_worker_language" (the node that had all of them last) and "no_worker_since" (its last heartbeat). Of
+ * an item that runs "stuck_since" (its node found then that it runs longer than its stuck_after; else null). Of every item
+ * "unfinished_steps": [{"step", "status", "attempt", "started_at"}], at most 20 that run or wait for their next attempt. Of
  * ready and no_scheduler "lock_holder" and "lock_until" while the lock processExecutionQueue is held, without which such a
  * node starts nothing. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
@@ -729,8 +743,9 @@ WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, 
  * "oldest_pending_age_us"}], "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by
  * pressure, and STATUS_GROUPS_MOST executor groups. "no_worker": the workflows whose items wait because no live node has
  * their handlers, [{"workflow", "executor_group", "waiting", and the keys of no_worker in store_why()}], at most
- * STATUS_UNSERVED_MOST. */
-enum { STATUS_GROUPS_MOST = 100, STATUS_UNSERVED_MOST = 20 };
+ * STATUS_UNSERVED_MOST. "stuck": how many executions are stuck; "stuck_executions": the first STATUS_STUCK_MOST of them, the
+ * longest first: [{"id", "workspace", "workflow", "node", "stuck_since", "unfinished_steps" as in store_why()}]. */
+enum { STATUS_GROUPS_MOST = 100, STATUS_UNSERVED_MOST = 20, STATUS_STUCK_MOST = 5 };
 WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status,
                                               struct weir_error *error);
 

@@ -354,7 +354,7 @@ static void failed_ones_are_retried_by_their_error_code(void **state)
     assert_int_equal(scene_claim(scene, 100).count, 3);
 }
 
-static size_t count_failed(struct scene *scene, enum retried_condition retried)
+static size_t count_failed(struct scene *scene, enum filter_condition retried)
 {
     struct list_options options = {
         .kind = LIST_EXECUTIONS, .filter = {.states = 1U << ITEM_FAILED, .retried = retried}, .count = true};
@@ -374,21 +374,21 @@ static void a_filter_tells_retried_executions_from_others(void **state)
     (void)ended(scene, "pro-co", RECORD_FAILED);
     (void)ended(scene, "pro-co", RECORD_FAILED);
     struct bulk_result retried = act_on_one(scene, BULK_RETRY, first);
-    assert_int_equal(count_failed(scene, RETRIED_ANY), 3);
-    assert_int_equal(count_failed(scene, RETRIED_YES), 1);
-    assert_int_equal(count_failed(scene, RETRIED_NO), 2);
+    assert_int_equal(count_failed(scene, CONDITION_ANY), 3);
+    assert_int_equal(count_failed(scene, CONDITION_YES), 1);
+    assert_int_equal(count_failed(scene, CONDITION_NO), 2);
     struct claimed_item again = scene_claim_one(scene);
     assert_string_equal(again.id, retried.new_id);
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &again), WEIR_OK); /* also after the end of the new one */
-    assert_int_equal(count_failed(scene, RETRIED_YES), 1);
-    struct execution_filter filter = {.states = 1U << ITEM_FAILED, .retried = RETRIED_NO};
+    assert_int_equal(count_failed(scene, CONDITION_YES), 1);
+    struct execution_filter filter = {.states = 1U << ITEM_FAILED, .retried = CONDITION_NO};
     struct bulk_result result = act_on(scene, BULK_RETRY, &filter, "", 100);
     assert_int_equal(result.matched, 2);
     assert_int_equal(result.changed, 2);
     assert_int_equal(result.refused, 0);
-    assert_int_equal(count_failed(scene, RETRIED_NO), 0);
+    assert_int_equal(count_failed(scene, CONDITION_NO), 0);
     assert_int_equal(act_on_one(scene, BULK_PURGE, retried.new_id).changed, 1);
-    assert_int_equal(count_failed(scene, RETRIED_NO), 1); /* the new one is not on record any more */
+    assert_int_equal(count_failed(scene, CONDITION_NO), 1); /* the new one is not on record any more */
 }
 
 static void chunks_go_on_where_the_last_one_ended(void **state)

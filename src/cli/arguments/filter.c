@@ -26,6 +26,7 @@ enum filter_key {
     KEY_ERROR_CODE,
     KEY_IDEMPOTENCY_KEY,
     KEY_RETRIED,
+    KEY_STUCK,
     KEY_SINCE,
     KEY_UNTIL,
     KEY_FINISHED_BEFORE,
@@ -34,7 +35,8 @@ enum filter_key {
 
 static const char *const key_names[KEY_COUNT] = {"id",      "workspace",      "workflow",   "executor_group",
                                                  "status",  "pending_reason", "error_code", "idempotency_key",
-                                                 "retried", "since",          "until",      "finished_before"};
+                                                 "retried", "stuck",          "since",      "until",
+                                                 "finished_before"};
 
 const char *filter_key_of_flag(const char *flag)
 {
@@ -151,14 +153,16 @@ static enum weir_status check_id(const char *value, struct weir_error *error)
 }
 
 /* Reads "yes" or "no". */
-static enum weir_status parse_retried(const char *value, enum retried_condition *ret_retried, struct weir_error *error)
+static enum weir_status parse_condition(enum filter_key key, const char *value, enum filter_condition *ret_condition,
+                                        struct weir_error *error)
 {
     if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
-        error_set(error, WEIR_INVALID_ARGUMENT, "retried is yes or no, not \"%s\"", value);
-        error_hint(error, "retried=no matches executions that were not retried");
+        error_set(error, WEIR_INVALID_ARGUMENT, "%s is yes or no, not \"%s\"", key_names[key], value);
+        error_hint(error, key == KEY_STUCK ? "stuck=yes matches executions that run longer than their stuck_after"
+                                           : "retried=no matches executions that were not retried");
         return WEIR_INVALID_ARGUMENT;
     }
-    *ret_retried = strcmp(value, "yes") == 0 ? RETRIED_YES : RETRIED_NO;
+    *ret_condition = strcmp(value, "yes") == 0 ? CONDITION_YES : CONDITION_NO;
     return WEIR_OK;
 }
 
@@ -181,15 +185,16 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
         [KEY_FINISHED_BEFORE] = &filter->finished_before_us,
     };
     bool is_set = (texts[key] != NULL && *texts[key] != NULL) || (times[key] != NULL && *times[key] != 0) ||
-                  (key == KEY_STATUS && filter->states != 0) || (key == KEY_RETRIED && filter->retried != RETRIED_ANY);
+                  (key == KEY_STATUS && filter->states != 0) || (key == KEY_RETRIED && filter->retried != CONDITION_ANY) ||
+                  (key == KEY_STUCK && filter->stuck != CONDITION_ANY);
     if (is_set) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "%s is given twice", key_names[key]);
     }
     if (key == KEY_STATUS) {
         return filter_parse_statuses(value, &filter->states, error);
     }
-    if (key == KEY_RETRIED) {
-        return parse_retried(value, &filter->retried, error);
+    if (key == KEY_RETRIED || key == KEY_STUCK) {
+        return parse_condition(key, value, key == KEY_STUCK ? &filter->stuck : &filter->retried, error);
     }
     if (times[key] != NULL) {
         return filter_parse_time(key_names[key], value, now_us, times[key], error);
@@ -222,7 +227,7 @@ static enum weir_status find_filter_key(const char *word, enum filter_key *ret_k
     } else {
         error_hint(
             error,
-            "keys: id workspace workflow executor_group status pending_reason error_code idempotency_key retried since"
+            "keys: id workspace workflow executor_group status pending_reason error_code idempotency_key retried stuck since"
             " until finished_before");
     }
     return WEIR_INVALID_ARGUMENT;
@@ -275,7 +280,7 @@ enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *a
         if (status == WEIR_OK) {
             status = find_filter_key(word, &key, error);
         }
-        if (status == WEIR_OK && (key == KEY_ID || key == KEY_PENDING_REASON || key == KEY_RETRIED)) {
+        if (status == WEIR_OK && (key == KEY_ID || key == KEY_PENDING_REASON || key == KEY_RETRIED || key == KEY_STUCK)) {
             lower_ascii(value);
         }
         if (status == WEIR_OK) {

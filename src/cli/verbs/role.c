@@ -1,7 +1,7 @@
 /* The scheduler's role as a sentence, for status, top, node list and doctor.
  *
  * It reads one object of store_status() and makes no call. The first rule that applies gives the health: no node has the
- * role, the role moves too often, the books are behind, all is well. The time since the role is free comes from the row:
+ * role, its node awaits the lock of dispatch.exclusive, the role moves too often, the books are behind, all is well. The time since the role is free comes from the row:
  * `since` when the node left it, the end of the lease when the node is still named there. Pure; one thread.
  */
 #include "cli/verbs/role.h"
@@ -18,6 +18,9 @@ enum role_health role_health(const json_t *scheduler)
 {
     if (field_is_true(scheduler, "is_free")) {
         return ROLE_IS_FREE;
+    }
+    if (json_is_string(json_object_get(scheduler, "lock_awaited_since"))) {
+        return ROLE_AWAITS_LOCK;
     }
     if (field_number(scheduler, "takeovers_hour", 0) > ROLE_MOVES_HOUR) {
         return ROLE_MOVES;
@@ -52,12 +55,30 @@ static void describe_free_role(struct output *output, const json_t *scheduler, i
     }
 }
 
+/* The sentence for a node that has the role and, with dispatch.exclusive, waits for another holder of the lock. */
+static void describe_awaited_lock(struct output *output, const json_t *scheduler, int64_t now_us, char *to, size_t size)
+{
+    const char *node = field_text(output, scheduler, "node");
+    const char *holder = field_text(output, scheduler, "lock_holder");
+    const char *awaited = json_string_value(json_object_get(scheduler, "lock_awaited_since"));
+    int length = snprintf(to, size, "%s has dispatch.exclusive and awaits its lock processExecutionQueue for %s",
+                          node != NULL ? node : "-", output_age(output, awaited, now_us));
+    if (length > 0 && (size_t)length < size && holder != NULL) {
+        (void)snprintf(to + length, size - (size_t)length, ", held by %s until %s", holder,
+                       field_text(output, scheduler, "lock_until"));
+    }
+}
+
 const char *role_text(struct output *output, const json_t *scheduler, int64_t now_us)
 {
     char text[ROLE_TEXT_MAX];
     char behind[DURATION_TEXT_MAX];
     if (field_is_true(scheduler, "is_free")) {
         describe_free_role(output, scheduler, now_us, text, sizeof text);
+        return output_safe(output, text);
+    }
+    if (role_health(scheduler) == ROLE_AWAITS_LOCK) {
+        describe_awaited_lock(output, scheduler, now_us, text, sizeof text);
         return output_safe(output, text);
     }
     const char *node = field_text(output, scheduler, "node");

@@ -307,11 +307,11 @@ static enum weir_status count_retried(struct bulk *bulk, struct weir_error *erro
 {
     int64_t matched = bulk->matched;
     bool is_exact = bulk->matched_is_exact;
-    enum retried_condition wanted = bulk->filter.retried;
-    if (bulk->act != BULK_RETRY || wanted == RETRIED_NO || matched == 0) {
+    enum filter_condition wanted = bulk->filter.retried;
+    if (bulk->act != BULK_RETRY || wanted == CONDITION_NO || matched == 0) {
         return WEIR_OK;
     }
-    bulk->filter.retried = RETRIED_YES;
+    bulk->filter.retried = CONDITION_YES;
     enum weir_status status = count_matches(bulk, error);
     bulk->filter.retried = wanted;
     bulk->retried = bulk->matched;

@@ -26,6 +26,7 @@
 #include "cli/verbs/doctor.h"
 #include "cli/verbs/doctor_secrets.h"
 #include "cli/verbs/store_pages.h"
+#include "cli/verbs/stuck_text.h"
 #include "cli/verbs/temporal_service.h"
 #include "cli/verbs/verb.h"
 
@@ -248,6 +249,23 @@ static void check_disk(struct doctor *doctor)
     report_check(doctor, sign, "disk", "%" PRIu64 " MiB free where the store is", free_mib);
 }
 
+/* How many executions are stuck, and the first of them by name. */
+static void check_stuck(struct doctor *doctor)
+{
+    size_t i;
+    json_t *row;
+    int64_t stuck = field_number(doctor->status, "stuck", 0);
+    report_check(doctor, stuck > 0 ? SIGN_WARN : SIGN_FINE, "stuck", "%" PRId64 " execution%s longer than stuck_after%s",
+                 stuck, stuck == 1 ? " runs" : "s run", stuck > 0 ? ": `weir list --where stuck=yes`" : "");
+    json_array_foreach(json_object_get(doctor->status, "stuck_executions"), i, row)
+    {
+        char text[STUCK_TEXT_MAX];
+        stuck_text(doctor->invocation->output, row, doctor->now_us, text);
+        report_check(doctor, SIGN_WARN, "stuck", "%s: `weir why %s`", text,
+                     field_text(doctor->invocation->output, row, "id"));
+    }
+}
+
 /* Executions that are stuck, handed over, or claimed for too long. */
 static enum weir_status check_executions(struct doctor *doctor, struct weir_error *error)
 {
@@ -258,7 +276,6 @@ static enum weir_status check_executions(struct doctor *doctor, struct weir_erro
     };
     struct list_options claimed = {
         .kind = LIST_EXECUTIONS, .filter = {.states = 1U << ITEM_CLAIMED}, .limit = LIST_LIMIT_MOST};
-    int64_t stuck = field_number(doctor->status, "stuck", 0);
     int64_t timeout_us = settings_number(doctor->invocation->settings, SETTING_CLAIM_TIMEOUT);
     int64_t stale = 0;
     json_t *page = NULL;
@@ -270,8 +287,7 @@ static enum weir_status check_executions(struct doctor *doctor, struct weir_erro
     if (status != WEIR_OK) {
         return status;
     }
-    report_check(doctor, stuck > 0 ? SIGN_WARN : SIGN_FINE, "stuck",
-                 "%" PRId64 " execution%s longer than executor.stuck_after", stuck, stuck == 1 ? " runs" : "s run");
+    check_stuck(doctor);
     status = store_list(doctor->store, &handed, &page, error);
     if (status != WEIR_OK) {
         return status;

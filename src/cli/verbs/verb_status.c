@@ -14,6 +14,7 @@
 #include "cli/verbs/act_change.h"
 #include "cli/verbs/no_worker.h"
 #include "cli/verbs/role.h"
+#include "cli/verbs/stuck_text.h"
 #include "cli/verbs/verb.h"
 #include "observe/metrics.h"
 
@@ -66,6 +67,24 @@ static void print_missing_workers(struct output *output, const json_t *answer, i
     }
 }
 
+/* How many executions are stuck, and the first of them by name. */
+static void print_stuck(struct output *output, const json_t *answer, int64_t now_us)
+{
+    size_t i;
+    json_t *row;
+    int64_t stuck = field_number(answer, "stuck", 0);
+    if (stuck > 0) {
+        output_print(output, "%s stuck     %" PRId64 " run%s longer than stuck_after (`weir list --where stuck=yes`)\n",
+                     output_sign_coloured(output, SIGN_WARN), stuck, stuck == 1 ? "s" : "");
+    }
+    json_array_foreach(json_object_get(answer, "stuck_executions"), i, row)
+    {
+        char text[STUCK_TEXT_MAX];
+        stuck_text(output, row, now_us, text);
+        output_print(output, "            %s\n", text);
+    }
+}
+
 /* A store on which no node runs and nothing waits needs no scheduler. */
 static void print_role_line(struct output *output, const json_t *answer, int64_t now_us)
 {
@@ -83,7 +102,6 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
     char oldest[DURATION_TEXT_MAX];
     bool is_paused = field_is_true(answer, "queue_paused");
     int64_t nodes = field_number(answer, "nodes", 0);
-    int64_t stuck = field_number(answer, "stuck", 0);
     duration_format_short(field_number(answer, "oldest_pending_age_us", 0), oldest);
     output_print(output, "%s queue     %s%s%s\n", output_sign_coloured(output, is_paused ? SIGN_PAUSED : SIGN_FINE),
                  is_paused ? "paused" : "open", act_pause_text(output, answer, "queue", now_us),
@@ -110,10 +128,7 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
         output_print(output, "%s engine    %s%s%s\n", output_sign_coloured(output, SIGN_WARN), engine_error,
                      since != NULL ? ", since " : "", since != NULL ? since : "");
     }
-    if (stuck > 0) {
-        output_print(output, "%s stuck     %" PRId64 " run longer than executor.stuck_after\n",
-                     output_sign_coloured(output, SIGN_WARN), stuck);
-    }
+    print_stuck(output, answer, now_us);
     output_print(output, "  pending   %" PRId64, field_number(answer, "pending", 0));
     if (field_number(answer, "pending", 0) > 0) {
         output_print(output, ", the oldest for %s", oldest);

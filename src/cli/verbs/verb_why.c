@@ -14,6 +14,7 @@
 #include "cli/output/json_fields.h"
 #include "cli/verbs/no_worker.h"
 #include "cli/verbs/store_pages.h"
+#include "cli/verbs/stuck_text.h"
 #include "cli/verbs/temporal_service.h"
 #include "cli/verbs/temporal_workflow.h"
 #include "cli/verbs/verb.h"
@@ -120,7 +121,12 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
 {
     const char *due = field_text(output, why, "due_at");
     const char *node = field_text(output, why, "node");
+    const char *stuck = field_text(output, why, "stuck_since");
     int64_t place = field_number(why, "place", 0);
+    if (stuck != NULL) {
+        output_print(output, "  stuck            since %s (%s)\n", stuck, output_ago(output, stuck, now_us));
+    }
+    print_unfinished_steps(output, why, now_us);
     print_live_nodes(output, why);
     print_missing_worker(output, why, now_us);
     print_targets(output, why, now_us);
@@ -222,6 +228,10 @@ static void suggest_command(struct output *output, const json_t *why, const stru
         if (field_number(why, "nodes_live", -1) == 0) { /* its node is silent, and no other node can take it over */
             output_report(output, "now: weir serve --executor-group %s",
                           shell_quote(field_text(output, why, "executor_group"), word));
+        } else if (field_text(output, why, "stuck_since") != NULL) {
+            const char *step = first_unfinished_step(output, why);
+            output_report(output, "now: weir logs %s%s%s", id != NULL ? id : "ID", step != NULL ? " --step " : "",
+                          step != NULL ? shell_quote(step, word) : "");
         }
         return;
     }

@@ -34,7 +34,8 @@ const char *wait_reason_of_workspace(const json_t *status, const json_t *workspa
     if (!field_is_true(status, "engine_reachable")) {
         return pending_reason_name(REASON_ENGINE_UNREACHABLE);
     }
-    if (field_is_true(json_object_get(status, "scheduler"), "is_free")) {
+    const json_t *scheduler = json_object_get(status, "scheduler");
+    if (field_is_true(scheduler, "is_free") || json_is_string(json_object_get(scheduler, "lock_awaited_since"))) {
         return pending_reason_name(REASON_NO_SCHEDULER);
     }
     bool is_full = field_number(workspace, "slots_used", 0) >= field_number(workspace, "slots_max", 0);

@@ -74,6 +74,25 @@ enum weir_status postgres_node_handlers(struct store *store, int64_t node_id, co
     return status;
 }
 
+enum weir_status postgres_mark_stuck(struct store *store, const struct stuck_mark *marks, size_t count,
+                                     struct weir_error *error)
+{
+    INVARIANT(marks != NULL && count <= STUCK_MARKS_MOST);
+    const char *ids[STUCK_MARKS_MOST];
+    int64_t fences[STUCK_MARKS_MOST];
+    int64_t stuck_for_us[STUCK_MARKS_MOST];
+    enum weir_status status = postgres_require_writable(store, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count; i++) {
+        ids[i] = marks[i].id;
+        fences[i] = marks[i].fence;
+        stuck_for_us[i] = marks[i].stuck_for_us;
+    }
+    return link_run(link_of(store), error, NULL, QUERY_MARK_STUCK, "UII", ids, count, fences, count, stuck_for_us, count);
+}
+
 static const char *const desired_state_names[] = {
     [NODE_RUN] = "run", [NODE_PAUSE] = "pause", [NODE_DRAIN] = "drain", [NODE_STOP] = "stop"};
 

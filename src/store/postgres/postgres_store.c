@@ -183,6 +183,7 @@ const struct store_driver postgres_store_driver = {
     .node_target = postgres_node_target,
     .node_handlers = postgres_node_handlers,
     .node_beat = postgres_node_beat,
+    .mark_stuck = postgres_mark_stuck,
     .node_stop = postgres_node_stop,
     .desired_state = postgres_set_desired_state,
     .recover = postgres_recover,

@@ -112,10 +112,10 @@ static enum weir_status read_chosen_executions(void *context, const struct execu
         return reading_return_json(json_array(), ret_rows, error);
     }
     enum weir_status status =
-        link_read(context, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiiid", below, bounds.first, bounds.last,
+        link_read(context, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiiidd", below, bounds.first, bounds.last,
                   filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code,
                   filter->idempotency_key, filter->created_since_us, bounds.created_before_us, bounds.finished_before_us,
-                  (int64_t)limit + 1, (int)filter->retried);
+                  (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck);
     if (status == WEIR_OK) {
         status = result_rows_json(result, ret_rows, error);
     }
@@ -138,10 +138,10 @@ static enum weir_status count_chosen_executions(void *context, const struct exec
         return WEIR_OK;
     }
     enum weir_status status =
-        link_read(context, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiidt", LAST_ID, bounds.first, bounds.last,
+        link_read(context, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiiddt", LAST_ID, bounds.first, bounds.last,
                   filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code,
                   filter->idempotency_key, filter->created_since_us, bounds.created_before_us, bounds.finished_before_us,
-                  (int64_t)LIST_COUNT_MOST + 1, (int)filter->retried, filter->reason);
+                  (int64_t)LIST_COUNT_MOST + 1, (int)filter->retried, (int)filter->stuck, filter->reason);
     if (status == WEIR_OK) {
         json_int_t seen = result_int(result, 0, 0);
         json_int_t count = result_int(result, 0, 1);
@@ -381,8 +381,9 @@ enum weir_status postgres_status(struct store *store, size_t workspaces_max, jso
     INVARIANT(ret_status != NULL);
     PGresult *result = NULL;
     enum weir_status status =
-        link_read(link_of(store), error, &result, QUERY_STATUS, "iiii", (int64_t)workspaces_max,
-                  (int64_t)BACKING_OFF_COUNT_MOST, (int64_t)STATUS_GROUPS_MOST, (int64_t)STATUS_UNSERVED_MOST);
+        link_read(link_of(store), error, &result, QUERY_STATUS, "iiiii", (int64_t)workspaces_max,
+                  (int64_t)BACKING_OFF_COUNT_MOST, (int64_t)STATUS_GROUPS_MOST, (int64_t)STATUS_UNSERVED_MOST,
+                  (int64_t)STATUS_STUCK_MOST);
     if (status != WEIR_OK) {
         return status;
     }

@@ -117,6 +117,26 @@ enum weir_status sqlite_node_handlers(struct store *store, int64_t node_id, cons
     return status;
 }
 
+enum weir_status sqlite_mark_stuck(struct store *store, const struct stuck_mark *marks, size_t count,
+                                   struct weir_error *error)
+{
+    INVARIANT(marks != NULL && count <= STUCK_MARKS_MOST);
+    struct write write;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = connection_run(write.connection, error, NULL, QUERY_MARK_STUCK, "tiii", marks[i].id, marks[i].fence,
+                                marks[i].stuck_for_us, write.now_us);
+    }
+    if (status != WEIR_OK) {
+        write_undo(&write);
+        return status;
+    }
+    return write_finish(&write, error);
+}
+
 enum weir_status sqlite_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
                                    struct weir_error *error)
 {

@@ -340,7 +340,13 @@ static enum weir_status add_scheduler(struct connection *connection, int64_t now
     if (json_object_set_new(answer, "scheduler", scheduler) != 0) {
         return error_out_of_memory(error);
     }
-    return role_add_reason(connection, scheduler, &lock_awaited_us, error);
+    status = role_add_reason(connection, scheduler, &lock_awaited_us, error);
+    if (status == WEIR_OK) {
+        time_format(lock_awaited_us, since);
+        bool awaits_lock = lock_awaited_us > 0 && !role.is_free;
+        (void)json_object_set_new(scheduler, "lock_awaited_since", awaits_lock ? json_string(since) : json_null());
+    }
+    return status;
 }
 
 /* The sums over all lanes, and whether the queue is paused. */
@@ -406,6 +412,35 @@ static enum weir_status read_reasons(struct connection *connection, int64_t now_
     return status;
 }
 
+/* The executions that are stuck for the longest time, each with its steps. */
+static enum weir_status add_stuck(struct connection *connection, json_t *status_json, struct weir_error *error)
+{
+    json_t *rows = NULL;
+    json_t *row;
+    size_t i;
+    enum weir_status status = statement_rows_json(
+        connection, connection_bind(connection, error, QUERY_STATUS_STUCK, "i", (int64_t)STATUS_STUCK_MOST), &rows, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    json_array_foreach(rows, i, row)
+    {
+        json_t *steps = NULL;
+        const char *id = json_string_value(json_object_get(row, "id"));
+        if (status == WEIR_OK) {
+            status = statement_rows_json(connection, connection_bind(connection, error, QUERY_UNFINISHED_STEPS, "t", id),
+                                         &steps, error);
+        }
+        if (status == WEIR_OK && json_object_set_new(row, "unfinished_steps", steps) != 0) {
+            status = error_out_of_memory(error);
+        }
+    }
+    if (json_object_set_new(status_json, "stuck_executions", rows) != 0) {
+        status = error_out_of_memory(error);
+    }
+    return status;
+}
+
 /* Reads all parts of the status from one snapshot. */
 static enum weir_status read_status(struct store *store, struct connection *connection, size_t workspaces_max,
                                     json_t **ret_status, struct weir_error *error)
@@ -427,6 +462,9 @@ static enum weir_status read_status(struct store *store, struct connection *conn
     }
     if (status == WEIR_OK) {
         status = read_reasons(connection, now_us, answer, error);
+    }
+    if (status == WEIR_OK) {
+        status = add_stuck(connection, answer, error);
     }
     if (status == WEIR_OK) {
         status = add_scheduler(connection, now_us, answer, error);

@@ -368,6 +368,7 @@ const struct store_driver sqlite_store_driver = {
     .node_target = sqlite_node_target,
     .node_handlers = sqlite_node_handlers,
     .node_beat = sqlite_node_beat,
+    .mark_stuck = sqlite_mark_stuck,
     .node_stop = sqlite_node_stop,
     .desired_state = sqlite_set_desired_state,
     .recover = sqlite_recover,

@@ -123,6 +123,7 @@ enum weir_status sqlite_node_start(struct store *, const struct node_options *, 
 enum weir_status sqlite_node_handlers(struct store *, int64_t, const struct node_handlers *, bool *, struct weir_error *);
 enum weir_status sqlite_node_target(struct store *, int64_t, const struct engine_target *, struct weir_error *);
 enum weir_status sqlite_node_beat(struct store *, int64_t, struct node_beat *, struct weir_error *);
+enum weir_status sqlite_mark_stuck(struct store *, const struct stuck_mark *, size_t, struct weir_error *);
 enum weir_status sqlite_node_stop(struct store *, int64_t, bool, struct weir_error *);
 enum weir_status sqlite_set_desired_state(struct store *, const char *, enum desired_state, struct weir_error *);
 enum weir_status sqlite_recover(struct store *, const struct recover_options *, struct recover_result *,

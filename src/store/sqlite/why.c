@@ -75,7 +75,8 @@ enum why_column {
     WHY_TARGET_ADDRESS,
     WHY_UNSERVED_SINCE,
     WHY_ENGINE_HAS_NODE,
-    WHY_DEFINITION_ID
+    WHY_DEFINITION_ID,
+    WHY_STUCK_AT
 };
 
 struct why {
@@ -153,6 +154,19 @@ static enum weir_status add_holders(struct why *why, int64_t workspace_id, struc
     return json_object_set_new(why->answer, "slot_holders", holders) == 0 ? status : error_out_of_memory(error);
 }
 
+/* Adds the steps that run, or wait for their next attempt. */
+static enum weir_status add_unfinished_steps(struct why *why, struct weir_error *error)
+{
+    json_t *steps = NULL;
+    enum weir_status status =
+        statement_rows_json(why->connection, connection_bind(why->connection, error, QUERY_UNFINISHED_STEPS, "t", why->id),
+                            &steps, error);
+    if (status == WEIR_OK && json_object_set_new(why->answer, "unfinished_steps", steps) != 0) {
+        status = error_out_of_memory(error);
+    }
+    return status;
+}
+
 /* Adds the place of a runnable item in its lane. */
 static enum weir_status add_place(struct why *why, int64_t lane_id, int64_t rank, int64_t runnable,
                                   struct weir_error *error)
@@ -174,8 +188,11 @@ static const char *node_activity(sqlite3_stmt *item, bool is_silent)
     if (is_silent) {
         return "its node is silent; the next node of its executor group that lives takes it over";
     }
-    return sqlite3_column_type(item, WHY_DISPATCHED_AT) == SQLITE_NULL ? "its node has claimed it and starts it"
-                                                                       : "it is running";
+    if (sqlite3_column_type(item, WHY_DISPATCHED_AT) == SQLITE_NULL) {
+        return "its node has claimed it and starts it";
+    }
+    return sqlite3_column_type(item, WHY_STUCK_AT) != SQLITE_NULL ? "it is stuck: it runs longer than its stuck_after"
+                                                                  : "it is running";
 }
 
 /* The target in four columns as a text; null without one. */
@@ -225,7 +242,7 @@ static json_t *facts_json(sqlite3_stmt *item, const char *id, int64_t now_us, bo
     bool is_away = waits && reason == REASON_ENGINE_UNREACHABLE;
     return json_pack(
         "{s:s, s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s?, s:b, s:s?, "
-        "s:s?, s:s?, s:o, s:o, s:o, s:o, s:s?, s:I, s:I, s:o}",
+        "s:s?, s:s?, s:o, s:o, s:o, s:o, s:s?, s:I, s:I, s:o, s:o}",
         "id", id, "status", column_text(item, WHY_STATUS), "pending_reason", waits ? pending_reason_name(reason) : NULL,
         "because", waits ? pending_reason_meaning(reason) : node_activity(item, is_silent), "workspace",
         column_text(item, WHY_WORKSPACE), "plan", column_text(item, WHY_PLAN), "workflow", column_text(item, WHY_WORKFLOW),
@@ -250,7 +267,8 @@ static json_t *facts_json(sqlite3_stmt *item, const char *id, int64_t now_us, bo
         lacks_node || is_silent ? json_integer(sqlite3_column_int64(item, WHY_NODES_LIVE)) : json_null(), "paused_node",
         lacks_node ? column_text(item, WHY_PAUSED_NODE) : NULL, "waiting_us",
         (json_int_t)(now_us - sqlite3_column_int64(item, WHY_CREATED_AT)), "suspicion",
-        (json_int_t)sqlite3_column_int64(item, WHY_SUSPICION), "suspected_at", column_time_json(item, WHY_SUSPECTED_AT));
+        (json_int_t)sqlite3_column_int64(item, WHY_SUSPICION), "suspected_at", column_time_json(item, WHY_SUSPECTED_AT),
+        "stuck_since", column_time_json(item, WHY_STUCK_AT));
 }
 
 /* Of an item without a scheduler: since when, the last one, and why it stopped. */
@@ -345,6 +363,9 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     (void)json_object_set_new(why->answer, "attempts_max",
                               json_integer(attempts_max > 0 ? attempts_max : ATTEMPTS_MAX_DEFAULT));
     status = add_holders(why, workspace_id, error);
+    if (status == WEIR_OK) {
+        status = add_unfinished_steps(why, error);
+    }
     if (status == WEIR_OK) {
         status = add_targets(why, group, is_unasked, error);
     }

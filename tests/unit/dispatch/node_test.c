@@ -249,7 +249,10 @@ static void a_stuck_execution_is_named_once_a_period(void **state)
     enqueue_at(bench, "many", "patient", 0, patient);
     pass(bench, 59 * SECOND);
     assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], 0);
+    assert_string_equal(text_of(bench, id, "stuck_since"), "");
     pass(bench, 3 * SECOND);
+    assert_string_not_equal(text_of(bench, id, "stuck_since"), "");
+    assert_string_equal(text_of(bench, patient, "stuck_since"), "");
     assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], 1);
     assert_int_equal(bench->last[EVENT_EXECUTION_STUCK].count, 1);
     assert_int_equal(bench->last[EVENT_EXECUTION_STUCK].of, 2);
@@ -292,6 +295,12 @@ static void a_sleep_does_not_count_as_stuck_and_a_retry_does(void **state)
     assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], 0);
     pass(bench, 15 * SECOND);
     assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], 1);
+    assert_string_not_equal(text_of(bench, sleeper, "stuck_since"), "");
+    report_wait(bench, sleeper, MINUTE, ""); /* it goes on, to its next sleep */
+    pass(bench, 2 * SECOND);
+    assert_string_equal(text_of(bench, sleeper, "stuck_since"), "");
+    pass(bench, 2 * MINUTE);
+    assert_string_not_equal(text_of(bench, sleeper, "stuck_since"), "");
     push(bench, (struct scripted_outcome){.never_ends = true});
     enqueue(bench, "many", retries);
     pass(bench, SECOND);

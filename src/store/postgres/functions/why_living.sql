@@ -8,13 +8,15 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
                             CASE WHEN s.active_at IS NOT NULL
                                  THEN 'its node is silent; the next node of its executor group that lives takes it over'
                                  WHEN e.dispatched_at IS NULL THEN 'its node has claimed it and starts it'
+                                 WHEN e.stuck_since IS NOT NULL THEN 'it is stuck: it runs longer than its stuck_after'
                                  ELSE 'it is running' END),
         'workspace', e.workspace, 'plan', w.plan, 'workflow', e.workflow, 'version', e.version,
         'slots_used', (SELECT count(*) FROM :schema.held_items o WHERE o.workspace_id = q.workspace_id),
         'slots_max', w.slots_max, 'attempts', e.attempts, 'deferrals', e.deferrals, 'handovers', e.handovers,
         'suspicion', q.suspicion, 'suspected_at', :schema.rfc3339(q.suspected_at),
         'run_at', :schema.rfc3339(e.run_at), 'due_at', :schema.rfc3339(q.due_at), 'claimed_at', :schema.rfc3339(e.claimed_at),
-        'dispatched_at', :schema.rfc3339(e.dispatched_at), 'node', e.node, 'executor_group', e.executor_group,
+        'dispatched_at', :schema.rfc3339(e.dispatched_at), 'stuck_since', :schema.rfc3339(e.stuck_since),
+        'unfinished_steps', :schema.unfinished_steps(e.id), 'node', e.node, 'executor_group', e.executor_group,
         'cancel_requested', q.cancel_at IS NOT NULL, 'error_code', e.error_code, 'error', e.error,
         'engine_error', CASE WHEN e.pending_reason = 'engine_unreachable' THEN :schema.engine_error(e.executor_group)
                              WHEN e.pending_reason IS NULL THEN n.engine_error END,

@@ -112,6 +112,19 @@ FROM beat b LEFT JOIN other_nodes o ON o.lost OR o.is_here
 ORDER BY o.lost DESC NULLS LAST, o.id LIMIT $5;
 
 -- $1 node, $2 graceful, $3 limit
+-- Since when items are stuck. The rows are locked in the order of their ids, as records lock them. $1 ids, $2 fences, $3 for how long,
+-- -1 = not stuck
+-- name: mark_stuck
+WITH mark AS MATERIALIZED (
+    SELECT q.id, m.stuck_for FROM unnest($1, $2, $3) m (id, fence, stuck_for)
+    JOIN :schema.workflow_execution_queue q ON q.id = m.id AND q.fence = m.fence AND q.phase = 2
+    ORDER BY q.id FOR NO KEY UPDATE OF q
+)
+UPDATE :schema.workflow_execution_queue q
+SET stuck_at = CASE WHEN m.stuck_for >= 0 THEN :schema.store_time() - m.stuck_for END,
+    stuck_fence = CASE WHEN m.stuck_for >= 0 THEN q.fence END
+FROM mark m WHERE q.id = m.id;
+
 -- name: stop_node
 SELECT :schema.stop_node($1, $2, $3);
 

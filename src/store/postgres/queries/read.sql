@@ -8,26 +8,26 @@ SET LOCAL jit = off;
 
 -- The executions of a page, newest first. $1 ids below, $2 ids from, $3 ids up to, $4 workspace or NULL, $5 state bits, $6 workflow or
 -- NULL, $7 group or NULL, $8 error code or NULL, $9 idempotency key or NULL, $10 created since, $11 created before, $12 finished
--- before, $13 limit, $14 retried.
+-- before, $13 limit, $14 retried, $15 stuck.
 -- name: page_of_executions
 SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.priority, :schema.rfc3339(e.run_at) AS run_at,
        e.attempts, e.deferrals, e.handovers, e.node, e.fence, e.error_code, e.error,
        :schema.rfc3339(e.created_at) AS created_at, :schema.rfc3339(e.claimed_at) AS claimed_at,
-       :schema.rfc3339(e.dispatched_at) AS dispatched_at, :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group,
-       e.idempotency_key, e.retry_of
+       :schema.rfc3339(e.dispatched_at) AS dispatched_at, :schema.rfc3339(e.stuck_since) AS stuck_since,
+       :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group, e.idempotency_key, e.retry_of
 FROM :schema.executions e
-WHERE e.id = ANY (ARRAY(SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) c(id)))
+WHERE e.id = ANY (ARRAY(SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) c(id)))
 ORDER BY e.id DESC;
 
--- The same choice, counted up to the limit. $15 pending_reason or NULL.
+-- The same choice, counted up to the limit. $16 pending_reason or NULL.
 -- name: count_executions
 WITH chosen AS MATERIALIZED (
-    SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) c(id)
+    SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) c(id)
 )
 SELECT (SELECT count(*) FROM chosen),
-       CASE WHEN $15 IS NULL THEN (SELECT count(*) FROM chosen)
+       CASE WHEN $16 IS NULL THEN (SELECT count(*) FROM chosen)
             ELSE (SELECT count(*) FROM :schema.executions e
-                  WHERE e.id = ANY (ARRAY(SELECT c.id FROM chosen c)) AND e.pending_reason = $15) END;
+                  WHERE e.id = ANY (ARRAY(SELECT c.id FROM chosen c)) AND e.pending_reason = $16) END;
 
 -- Executions with this beginning of the id: at most two. $1 the first possible id, $2 the last one.
 -- name: ids_that_begin
@@ -118,7 +118,8 @@ SELECT g.name, g.paused FROM :schema.executor_groups g WHERE ($1 IS NULL OR g.na
 SELECT :schema.why_living($1), :schema.place_of($1);
 
 -- The counters, from the books and the news; of the queue only indexes. The books lag behind the oldest news that they lack. $1 how many
--- workspaces, $2 how many of the waiting rows are read: beyond it a row that backs off counts as scheduled; $3 how many groups.
+-- workspaces, $2 how many of the waiting rows are read: beyond it a row that backs off counts as scheduled; $3 how many groups, $4 workflows
+-- without a worker, $5 stuck executions.
 -- name: status
 WITH books AS MATERIALIZED (SELECT * FROM :schema.lane_books),
 usage AS MATERIALIZED (
@@ -131,7 +132,8 @@ role AS MATERIALIZED (
     SELECT s.*, s.node_id <> 0 AND s.expires_at > s.now_us
                 AND EXISTS (SELECT 1 FROM :schema.scheduler r WHERE r.partition = 0 AND r.lock_awaited_at = 0) AS scheduled,
            coalesce(s.now_us - (SELECT f.at FROM :schema.news f WHERE f.lanes IS NOT NULL ORDER BY f.xid, f.seq LIMIT 1), 0) AS lag_us,
-           (SELECT r.why FROM :schema.scheduler r WHERE r.partition = 0) AS why
+           (SELECT r.why FROM :schema.scheduler r WHERE r.partition = 0) AS why,
+           (SELECT r.lock_awaited_at FROM :schema.scheduler r WHERE r.partition = 0) AS lock_awaited_at
     FROM :schema.role_state() s
 ),
 backing_off AS MATERIALIZED (
@@ -196,7 +198,9 @@ totals AS (
     FROM usage u
 ),
 live AS (
-    SELECT count(*) AS nodes, coalesce(sum(n.running), 0) AS running, coalesce(sum(n.stuck), 0) AS stuck,
+    SELECT count(*) AS nodes, coalesce(sum(n.running), 0) AS running,
+           (SELECT count(*) FROM :schema.workflow_execution_queue q
+            WHERE q.stuck_at IS NOT NULL AND q.phase = 2 AND q.stuck_fence = q.fence) AS stuck,
            coalesce(bool_and(n.engine_reachable), true) AS engine_reachable, min(n.engine_impaired_at) AS impaired_at,
            min(n.engine_unreachable_at) AS unreachable_at, max(n.engine_error) AS engine_error
     FROM :schema.nodes n
@@ -215,7 +219,8 @@ SELECT json_build_object(
     'scheduler', (SELECT json_build_object(
         'node', CASE WHEN r.node_id <> 0 THEN r.node END, 'node_id', nullif(r.node_id, 0), 'epoch', r.epoch,
         'taken_at', :schema.rfc3339(nullif(r.since, 0)), 'expires_at', CASE WHEN r.node_id <> 0 THEN :schema.rfc3339(r.expires_at) END,
-        'lag_us', greatest(r.lag_us, 0), 'takeovers_hour', r.takeovers_hour, 'is_free', r.is_free, 'why', r.why) FROM role r),
+        'lag_us', greatest(r.lag_us, 0), 'takeovers_hour', r.takeovers_hour, 'is_free', r.is_free, 'why', r.why,
+        'lock_awaited_since', CASE WHEN NOT r.is_free THEN :schema.rfc3339(nullif(r.lock_awaited_at, 0)) END) FROM role r),
     'queue_paused', (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1),
     'nodes', l.nodes, 'running', l.running, 'stuck', l.stuck, 'engine_reachable', l.engine_reachable,
     'engine_error', coalesce(:schema.engine_error(NULL), l.engine_error), 'engine_impaired_since', :schema.rfc3339(l.impaired_at),
@@ -235,6 +240,13 @@ SELECT json_build_object(
                     UNION ALL SELECT r.definition_id, d.name, g.name, r.n FROM runnable_unserved r
                     JOIN :schema.workflow_definitions d ON d.id = r.definition_id JOIN :schema.executor_groups g ON g.id = r.group_id) a
               GROUP BY a.definition_id, a.workflow, a.executor_group ORDER BY n DESC, a.workflow LIMIT $4) u),
+    'stuck_executions', (
+        SELECT coalesce(json_agg(s), '[]')
+        FROM (SELECT q.id, w.name AS workspace, d.name AS workflow, n.name AS node, :schema.rfc3339(q.stuck_at) AS stuck_since,
+                     :schema.unfinished_steps(q.id) AS unfinished_steps
+              FROM :schema.workflow_execution_queue q LEFT JOIN :schema.workspaces w ON w.id = q.workspace_id
+              LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id LEFT JOIN :schema.nodes n ON n.id = q.node_id
+              WHERE q.stuck_at IS NOT NULL AND q.phase = 2 AND q.stuck_fence = q.fence ORDER BY q.stuck_at, q.id LIMIT $5) s),
     'oldest_pending_age_us', coalesce((SELECT us FROM now) - (SELECT q.created_at FROM :schema.workflow_execution_queue q
                                                               WHERE q.phase <> 2 ORDER BY q.id LIMIT 1), 0),
     'workspaces', (

@@ -137,6 +137,8 @@ CREATE TABLE :schema.workflow_execution_queue (
     created_at     bigint  NOT NULL,
     claimed_at     bigint,
     dispatched_at  bigint,
+    stuck_at       bigint,                      -- since when it runs longer than expected, under the fence stuck_fence only
+    stuck_fence    bigint,
     cancel_at      bigint,                      -- when its cancel was requested
     suspected_at   bigint,                      -- the last death under which a step of it ran
     workspace_id   integer NOT NULL,
@@ -165,6 +167,7 @@ CREATE INDEX queue_waiting ON :schema.workflow_execution_queue (due_at, lane_id)
 CREATE INDEX queue_requests ON :schema.workflow_execution_queue (id) WHERE cancel_at IS NOT NULL AND NOT cancel_sent;
 CREATE INDEX queue_unserved ON :schema.workflow_execution_queue (definition_id) WHERE error_code = 'unknown_handler' AND due_at IS NOT NULL;
 CREATE INDEX queue_suspects ON :schema.workflow_execution_queue (id) WHERE suspicion > 1;
+CREATE INDEX queue_stuck ON :schema.workflow_execution_queue (stuck_at) WHERE stuck_at IS NOT NULL;
 CREATE UNIQUE INDEX queue_retried ON :schema.workflow_execution_queue (retry_of) WHERE retry_of IS NOT NULL;
 
 -- The sets of items that nodes hold: one row per set, fence and node; node_id 0: handed over. Every statement that gives an item a fence

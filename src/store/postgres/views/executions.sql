@@ -25,7 +25,9 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
        (SELECT o.name FROM :schema.nodes o WHERE o.id = q.node_id) AS node,
        q.fence AS fence, q.error_code AS error_code, q.error AS error,
        :schema.time_of(q.created_at) AS created_at, :schema.time_of(q.claimed_at) AS claimed_at,
-       :schema.time_of(q.dispatched_at) AS dispatched_at, NULL::timestamptz AS finished_at,
+       :schema.time_of(q.dispatched_at) AS dispatched_at,
+       CASE WHEN q.phase = 2 AND q.stuck_fence = q.fence THEN :schema.time_of(q.stuck_at) END AS stuck_since,
+       NULL::timestamptz AS finished_at,
        g.name AS executor_group, q.idempotency_key AS idempotency_key, q.retry_of AS retry_of
 FROM :schema.workflow_execution_queue q
 CROSS JOIN :schema.store_state s
@@ -47,8 +49,8 @@ UNION ALL
 SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority::integer, :schema.time_of(h.run_at),
        h.attempts, h.deferrals, h.handovers,
        (SELECT o.name FROM :schema.nodes o WHERE o.id = h.node_id), h.fence, h.error_code, h.error,
-       :schema.time_of(h.created_at), :schema.time_of(h.claimed_at), :schema.time_of(h.dispatched_at), :schema.time_of(h.finished_at),
-       g.name, h.idempotency_key, h.retry_of
+       :schema.time_of(h.created_at), :schema.time_of(h.claimed_at), :schema.time_of(h.dispatched_at), NULL,
+       :schema.time_of(h.finished_at), g.name, h.idempotency_key, h.retry_of
 FROM :schema.workflow_executions h
 LEFT JOIN :schema.workspaces w ON w.id = h.workspace_id
 LEFT JOIN :schema.workflow_definitions d ON d.id = h.definition_id

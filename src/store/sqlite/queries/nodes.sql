@@ -73,6 +73,11 @@ WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL AND active_at >= ?10
 RETURNING desired_state, (SELECT queue_paused FROM store_state WHERE id = 1)
              OR coalesce((SELECT g.paused FROM executor_groups g WHERE g.name = nodes.executor_group), 0);
 
+-- ?2 fence, ?3 for how long it is stuck, -1 = it is not, ?4 store time
+-- name: mark_stuck
+UPDATE workflow_execution_queue SET stuck_at = CASE WHEN ?3 >= 0 THEN ?4 - ?3 END, stuck_fence = CASE WHEN ?3 >= 0 THEN ?2 END
+WHERE id = ?1 AND fence = ?2 AND phase = 2;
+
 -- name: stop_node
 UPDATE nodes SET stopped_at = ?2, active_at = ?2, expires_at = ?2, graceful = ?3 WHERE id = ?1 AND stopped_at IS NULL AND dead_at IS NULL;
 

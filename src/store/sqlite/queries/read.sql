@@ -131,7 +131,7 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
        EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
                AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.desired_state = 'run' AND n.not_accepting IS NULL
                AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1)),
-       q.definition_id
+       q.definition_id, CASE WHEN q.phase = 2 AND q.stuck_fence = q.fence THEN q.stuck_at END
 FROM workflow_execution_queue q CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = q.workspace_id
 LEFT JOIN executor_groups g ON g.id = q.lane_id >> 47 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
 LEFT JOIN nodes o ON o.id = q.node_id AND (o.engine_reachable = 0 OR o.engine_impaired_at IS NOT NULL)
@@ -157,6 +157,20 @@ SELECT q.id, q.status, n.name, q.claimed_at, q.dispatched_at,
        (SELECT group_concat(e.step, ', ') FROM workflow_node_executions e WHERE e.execution_id = q.id AND e.finished_at IS NULL)
 FROM workflow_execution_queue q LEFT JOIN nodes n ON n.id = q.node_id
 WHERE q.phase = 2 AND q.lane_id IN (SELECT a.base | ?1 FROM group_lanes a) ORDER BY q.claimed_at LIMIT ?2;
+
+-- The steps that run, or wait for their next attempt.
+-- name: unfinished_steps
+SELECT step, status, attempt,
+       strftime('%Y-%m-%dT%H:%M:%S', started_at / 1000000, 'unixepoch') || printf('.%06dZ', started_at % 1000000) AS started_at
+FROM workflow_node_executions WHERE execution_id = ?1 AND finished_at IS NULL ORDER BY 4, step LIMIT 20;
+
+-- The stuck executions, the longest first. Index: queue_stuck.
+-- name: status_stuck
+SELECT q.id AS id, w.name AS workspace, d.name AS workflow, n.name AS node,
+       strftime('%Y-%m-%dT%H:%M:%S', q.stuck_at / 1000000, 'unixepoch') || printf('.%06dZ', q.stuck_at % 1000000) AS stuck_since
+FROM workflow_execution_queue q LEFT JOIN workspaces w ON w.id = q.workspace_id
+LEFT JOIN workflow_definitions d ON d.id = q.definition_id LEFT JOIN nodes n ON n.id = q.node_id
+WHERE q.stuck_at IS NOT NULL AND q.phase = 2 AND q.stuck_fence = q.fence ORDER BY q.stuck_at, q.id LIMIT ?1;
 
 -- name: status_totals
 SELECT coalesce(sum(runnable + waiting), 0), coalesce(sum(held), 0), coalesce(sum(completed), 0), coalesce(sum(failed), 0),
@@ -205,7 +219,9 @@ FROM executor_groups g LEFT JOIN p ON p.id = g.id ORDER BY g.name LIMIT ?1;
 SELECT at FROM news ORDER BY seq LIMIT 1;
 
 -- name: status_nodes
-SELECT count(*), coalesce(sum(running), 0), coalesce(sum(stuck), 0), coalesce(min(engine_reachable), 1),
+SELECT count(*), coalesce(sum(running), 0),
+       (SELECT count(*) FROM workflow_execution_queue q WHERE q.stuck_at IS NOT NULL AND q.phase = 2 AND q.stuck_fence = q.fence),
+       coalesce(min(engine_reachable), 1),
        coalesce(max(CASE engine_reachable WHEN 0 THEN engine_error END), max(engine_error)), min(engine_impaired_at),
        min(engine_unreachable_at)
 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1;

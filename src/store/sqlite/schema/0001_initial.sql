@@ -121,6 +121,8 @@ CREATE TABLE workflow_execution_queue (
     created_at     INTEGER NOT NULL,
     claimed_at     INTEGER,
     dispatched_at  INTEGER,
+    stuck_at       INTEGER,                    -- since when it runs longer than expected, under the fence stuck_fence only
+    stuck_fence    INTEGER,
     idempotency_key TEXT,
     retry_of       TEXT,
     error_code     TEXT,
@@ -137,6 +139,7 @@ CREATE INDEX queue_held ON workflow_execution_queue (lane_id, node_id, fence) WH
 CREATE INDEX queue_unserved ON workflow_execution_queue (definition_id) WHERE error_code = 'unknown_handler' AND due_at IS NOT NULL;
 -- Suspects that may be on trial: the condition as above.
 CREATE INDEX queue_suspects ON workflow_execution_queue (suspicion) WHERE suspicion > 1;
+CREATE INDEX queue_stuck ON workflow_execution_queue (stuck_at) WHERE stuck_at IS NOT NULL;
 CREATE UNIQUE INDEX queue_retried ON workflow_execution_queue (retry_of) WHERE retry_of IS NOT NULL;
 
 -- The history: one row per ended execution, never rewritten. The columns step_* hold the step that ended together with the

@@ -76,6 +76,8 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
        strftime('%Y-%m-%dT%H:%M:%S', q.claimed_at / 1000000, 'unixepoch') || printf('.%06dZ', q.claimed_at % 1000000) AS claimed_at,
        strftime('%Y-%m-%dT%H:%M:%S', q.dispatched_at / 1000000, 'unixepoch') || printf('.%06dZ', q.dispatched_at % 1000000)
            AS dispatched_at,
+       CASE WHEN q.phase = 2 AND q.stuck_fence = q.fence
+            THEN strftime('%Y-%m-%dT%H:%M:%S', q.stuck_at / 1000000, 'unixepoch') || printf('.%06dZ', q.stuck_at % 1000000) END AS stuck_since,
        NULL AS finished_at,
        g.name AS executor_group, q.idempotency_key AS idempotency_key, q.retry_of AS retry_of
 FROM workflow_execution_queue q
@@ -91,7 +93,7 @@ SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority,
        strftime('%Y-%m-%dT%H:%M:%S', h.created_at / 1000000, 'unixepoch') || printf('.%06dZ', h.created_at % 1000000),
        strftime('%Y-%m-%dT%H:%M:%S', h.claimed_at / 1000000, 'unixepoch') || printf('.%06dZ', h.claimed_at % 1000000),
        strftime('%Y-%m-%dT%H:%M:%S', h.dispatched_at / 1000000, 'unixepoch') || printf('.%06dZ', h.dispatched_at % 1000000),
-       strftime('%Y-%m-%dT%H:%M:%S', h.finished_at / 1000000, 'unixepoch') || printf('.%06dZ', h.finished_at % 1000000),
+       NULL, strftime('%Y-%m-%dT%H:%M:%S', h.finished_at / 1000000, 'unixepoch') || printf('.%06dZ', h.finished_at % 1000000),
        g.name, h.idempotency_key, h.retry_of
 FROM workflow_executions h
 LEFT JOIN workspaces w ON w.id = h.workspace_id

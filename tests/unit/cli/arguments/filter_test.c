@@ -31,7 +31,7 @@ static void pairs_fill_the_filter(void **state)
     assert_string_equal(filter.idempotency_key, "it=is \"so\"");
     assert_int_equal(filter.created_before_us, 86400 * MICROSECONDS_PER_SECOND);
     assert_int_equal(parse("pending_reason=workspace_at_capacity executor_group=g id=0198c2", &filter, &error), WEIR_OK);
-    assert_int_equal(filter.retried, RETRIED_ANY);
+    assert_int_equal(filter.retried, CONDITION_ANY);
     assert_int_equal(parse("pending_reason=NO_SCHEDULER", &filter, &error), WEIR_OK);
 }
 
@@ -41,9 +41,9 @@ static void retried_is_yes_or_no(void **state)
     struct weir_error error;
     (void)state;
     assert_int_equal(parse("status=failed retried=no", &filter, &error), WEIR_OK);
-    assert_int_equal(filter.retried, RETRIED_NO);
+    assert_int_equal(filter.retried, CONDITION_NO);
     assert_int_equal(parse("retried=Yes", &filter, &error), WEIR_OK);
-    assert_int_equal(filter.retried, RETRIED_YES);
+    assert_int_equal(filter.retried, CONDITION_YES);
 }
 
 static void running_is_a_word_for_dispatched(void **state)

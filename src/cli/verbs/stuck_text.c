@@ -1,0 +1,49 @@
+/* The sentences about executions that run longer than expected.
+ *
+ * The store has since when an execution is stuck, its node and the steps that have not ended (store_why(), store_status()).
+ * Texts of the store are made safe before they are printed. A long text is cut. It reads nothing itself. One thread.
+ */
+#include "cli/verbs/stuck_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "cli/output/json_fields.h"
+
+const char *first_unfinished_step(struct output *output, const json_t *why)
+{
+    const json_t *step = json_array_get(json_object_get(why, "unfinished_steps"), 0);
+    return step == NULL ? NULL : field_text(output, step, "step");
+}
+
+void stuck_text(struct output *output, const json_t *row, int64_t now_us, char text[STUCK_TEXT_MAX])
+{
+    INVARIANT(row != NULL && text != NULL);
+    const char *workspace = field_text(output, row, "workspace");
+    const char *workflow = field_text(output, row, "workflow");
+    const char *node = field_text(output, row, "node");
+    const char *step = first_unfinished_step(output, row);
+    const json_t *first = json_array_get(json_object_get(row, "unfinished_steps"), 0);
+    int length = snprintf(text, STUCK_TEXT_MAX, "%s of %s, %s: stuck for %s on %s", field_text(output, row, "id"),
+                          workspace != NULL ? workspace : "-", workflow != NULL ? workflow : "-",
+                          output_age(output, json_string_value(json_object_get(row, "stuck_since")), now_us),
+                          node != NULL ? node : "no node");
+    if (length > 0 && length < STUCK_TEXT_MAX && step != NULL) {
+        (void)snprintf(text + length, STUCK_TEXT_MAX - (size_t)length, ", in step %s (attempt %" PRId64 ")", step,
+                       field_number(first, "attempt", 1));
+    }
+}
+
+void print_unfinished_steps(struct output *output, const json_t *why, int64_t now_us)
+{
+    size_t i;
+    json_t *step;
+    json_array_foreach(json_object_get(why, "unfinished_steps"), i, step)
+    {
+        const char *since = field_text(output, step, "started_at");
+        output_print(output, "  %-16s %s, attempt %" PRId64 ", %s, started %s (%s)\n", i == 0 ? "step" : "",
+                     field_text(output, step, "step"), field_number(step, "attempt", 1),
+                     field_text(output, step, "status"), since, output_ago(output, since, now_us));
+    }
+}
