@@ -24,7 +24,8 @@ def _use_postgres(weir):
     global SERVER
     if SERVER is None:
         SERVER = PostgresServer()
-    weir.environment['WEIR_STORE'] = SERVER.url(SERVER.database())
+    weir.database_name = SERVER.database()
+    weir.environment['WEIR_STORE'] = SERVER.url(weir.database_name)
 
 
 def _two_nodes(weir):
@@ -54,7 +55,8 @@ def _checks_out(weir):
 
 def status_top_and_node_list_show_the_scheduler(weir):
     _, _, role = _two_nodes(weir)
-    assert set(role) == {'node', 'node_id', 'epoch', 'since', 'expires', 'is_free', 'lag_us', 'takeovers_hour', 'why'}, role
+    assert set(role) == {'node', 'node_id', 'epoch', 'since', 'expires', 'is_free', 'lag_us', 'takeovers_hour', 'why',
+                         'lock_awaited_since'}, role
     assert role['epoch'] >= 1 and role['takeovers_hour'] >= 1 and role['since'] < role['expires'], role
     said = 'scheduler n1 for '
     for verb in (('status',), ('top', '--once'), ('node', 'list')):
@@ -216,6 +218,73 @@ def while_the_only_live_node_stands_still_why_says_no_scheduler(weir):
     all_complete(weir, 1)
     held_by(weir, 'n1')
     _checks_out(weir)
+
+
+def _hold_lock(weir, holder):
+    """As another program does: the table is that of ShedLock."""
+    if POSTGRES:
+        SERVER.sql(f"""INSERT INTO weir.shedlock (name, lock_until, locked_at, locked_by)
+                       VALUES ('processExecutionQueue', '2099-01-01', '2020-01-01', '{holder}')""", weir.database_name)
+    else:
+        weir.database().execute('INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES (?, ?, ?, ?)',
+                                ('processExecutionQueue', 4070908800000000, 1577836800000000, holder))
+
+
+def the_holder_of_the_lock_of_exclusive_dispatch_is_named(weir):
+    weir.make_store()
+    _hold_lock(weir, 'riven-7')
+    weir.write('weir.yaml', 'dispatch.exclusive: true\n')
+    id = weir.enqueue()
+    serve(weir, 'n1')
+    role = wait_for('the wait for the lock', lambda: (lambda it: it if it['lock_awaited_since'] else None)(role_of(weir)))
+    assert role['node'] == 'n1' and role['lock_holder'] == 'riven-7' and role['lock_until'].startswith('2099-01-01'), role
+    awaits = 'n1 has dispatch.exclusive and awaits its lock processExecutionQueue'
+    for verb in (('status',), ('top', '--once'), ('node', 'list')):
+        shown = weir.good(*verb)
+        assert awaits in shown.out and 'held by riven-7' in shown.out, repr(shown)
+    sick = weir.run('doctor')
+    assert sick.code == 1 and awaits in sick.out and 'held by riven-7' in sick.out, repr(sick)
+    assert 'weir lock release processExecutionQueue' in sick.out, repr(sick)
+    why = weir.good('why', id, '--json').json()
+    assert why['pending_reason'] == 'no_scheduler' and why['lock_holder'] == 'riven-7', why
+    said = weir.good('why', id)
+    assert 'held by riven-7' in said.out and 'now: weir lock list' in said.err, repr(said)
+    weir.good('lock', 'release', 'processExecutionQueue', '--yes')
+    all_complete(weir, 1)
+    _checks_out(weir)
+
+
+def a_stuck_execution_is_named_with_its_step_and_its_node(weir):
+    weir.make_store()
+    gated(weir)
+    weir.write('weir.yaml', 'executor.stuck_after: 10ms\n')
+    serve(weir, 'n1')
+    id = weir.enqueue('-w', 'acme', 'gated')
+    why = wait_for('a stuck one', lambda: (lambda it: it if it.get('stuck_since') else None)(
+        weir.good('why', id, '--json').json()))
+    step, = why['unfinished_steps']
+    assert (step['step'], step['status'], step['attempt'], why['node']) == ('only', 'RUNNING', 1, 'n1'), why
+    assert step['started_at'] <= why['stuck_since'] and 'stuck' in why['because'], why
+    said = weir.good('why', id)
+    assert f'stuck            since {why["stuck_since"]}' in said.out, repr(said)
+    assert 'step             only, attempt 1, RUNNING, started' in said.out, repr(said)
+    assert 'node             n1' in said.out and f'now: weir logs {id} --step only' in said.err, repr(said)
+    row, = weir.items('list', '--where', 'stuck=yes')
+    assert row['id'] == id and row['stuck_since'] == why['stuck_since'], row
+    assert weir.items('list', '--where', 'stuck=no') == []
+    for verb in ('status', 'doctor'):
+        shown = weir.good(verb)
+        assert f'{id} of acme, gated: stuck for' in shown.out and 'on n1, in step only (attempt 1)' in shown.out, repr(shown)
+        assert 'weir list --where stuck=yes' in shown.out, repr(shown)
+    status = weir.good('status', '--json').json()
+    assert status['stuck'] == 1 and status['stuck_executions'][0]['id'] == id, status
+    dry = weir.good('cancel', '--where', 'stuck=yes', '--dry-run', '--json').json()
+    assert dry['matched'] == 1, dry
+    weir.write('go', '')
+    all_complete(weir, 1)
+    assert weir.items('list', '--where', 'stuck=yes') == []
+    status = weir.good('status', '--json').json()
+    assert status['stuck'] == 0 and status['stuck_executions'] == [], status
 
 
 def what_was_retried_is_left_out_by_the_filter(weir):
