@@ -77,7 +77,7 @@ static void run_starts(struct engine *engine, size_t *sent, const size_t *starte
                                          .params = "{\"customer\": 7}",
                                          .params_length = strlen("{\"customer\": 7}"),
                                          .fence = 1,
-                                         .attempt = 1};
+                                         .start_number = 1};
             (void)snprintf(start.id, sizeof start.id, "019aa000-0000-7000-8000-%012zu", *sent);
             BENCH_OK(engine_start(engine, &start, &fault), &fault);
         }

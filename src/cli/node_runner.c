@@ -214,7 +214,7 @@ static struct node_settings node_settings_of(const struct running_node *running)
                              ? -1
                              : settings_number(settings, SETTING_LOGS_ATTEMPT_BYTES),
         .stop_grace_us = settings_number(settings, SETTING_STOP_GRACE),
-        .attempts_max = (int)settings_number(settings, SETTING_ATTEMPTS_MAX),
+        .starts_max = (int)settings_number(settings, SETTING_STARTS_MAX),
         .exclusive = settings_number(settings, SETTING_DISPATCH_EXCLUSIVE) != 0,
     };
 }

@@ -243,7 +243,7 @@ static bool put_all(json_t *root, const struct definition *definition)
                    put_name(root, "executor_group", definition->executor_group) &&
                    put_duration(root, "timeout", definition->timeout_us, 0) &&
                    put_duration(root, "stuck_after", definition->stuck_after_us, 0) &&
-                   (definition->attempts_max == 0 || put_value(root, "attempts", json_integer(definition->attempts_max)));
+                   (definition->starts_max == 0 || put_value(root, "starts_max", json_integer(definition->starts_max)));
     if (definition->temporal != NULL) {
         return is_fine && put_temporal(root, definition->temporal);
     }

@@ -30,7 +30,7 @@ enum {
     DEFINITION_MEMORY_BYTES_MAX = 64 * 1024 * 1024, /* memory of one definition while it is read */
     DEFINITION_STEPS_MAX = 200,
     DEFINITION_PROGRAMS_MAX = 200, /* expressions that need jq; each costs an evaluator ~40 ms to compile */
-    DEFINITION_ATTEMPTS_MAX = 100,
+    DEFINITION_STARTS_MAX = 100,
     STEP_ARGUMENTS_MAX = 256,
     STEP_ENVIRONMENT_MAX = 128,
     STEP_SECRETS_MAX = 32,
@@ -154,7 +154,7 @@ struct definition {
     const char *executor_group;                 /* where an enqueue that names none goes; NULL = not given */
     int64_t timeout_us;                         /* of the whole execution; 0 = none */
     int64_t stuck_after_us;                     /* warn when it runs longer; 0 = the node's default */
-    int attempts_max;                           /* starts of an execution; 0 = the node's default */
+    int starts_max;                           /* refused starts before it fails; 0 = the node's default */
     const struct definition_temporal *temporal; /* NULL: it has steps, for the in-process engine */
     const struct step *steps;                   /* in file order; count >= 1, or 0 with `temporal` */
     size_t count;

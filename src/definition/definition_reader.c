@@ -206,7 +206,7 @@ static enum weir_status read_head(struct definition_reader *reader, const struct
     const struct yaml_node *group = yaml_get(root, "executor_group");
     const struct yaml_node *timeout = yaml_get(root, "timeout");
     const struct yaml_node *stuck_after = yaml_get(root, "stuck_after");
-    const struct yaml_node *attempts = yaml_get(root, "attempts");
+    const struct yaml_node *starts_max = yaml_get(root, "starts_max");
     const struct yaml_node *release = yaml_get(root, "release_slot_while_waiting");
     if (name == NULL) {
         return FAIL(reader, root, "the definition has no \"name\"");
@@ -226,10 +226,10 @@ static enum weir_status read_head(struct definition_reader *reader, const struct
     if (status == WEIR_OK && stuck_after != NULL) {
         status = reader_take_duration(reader, stuck_after, "\"stuck_after\"", &definition->stuck_after_us);
     }
-    if (status == WEIR_OK && attempts != NULL) {
+    if (status == WEIR_OK && starts_max != NULL) {
         int64_t count = 0;
-        status = reader_take_integer(reader, attempts, "\"attempts\"", 1, DEFINITION_ATTEMPTS_MAX, &count);
-        definition->attempts_max = (int)count;
+        status = reader_take_integer(reader, starts_max, "\"starts_max\"", 1, DEFINITION_STARTS_MAX, &count);
+        definition->starts_max = (int)count;
     }
     return status == WEIR_OK && release != NULL ? read_slot_rule(reader, release) : status;
 }
@@ -331,7 +331,7 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
                                       bool is_from_people, struct definition *definition)
 {
     static const char *const keys[] = {
-        "name",  "workspace", "executor_group", "timeout", "stuck_after", "attempts", "release_slot_while_waiting",
+        "name",  "workspace", "executor_group", "timeout", "stuck_after", "starts_max", "release_slot_while_waiting",
         "steps", "temporal"};
     const struct yaml_node *root = NULL;
     enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
@@ -343,8 +343,8 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
     }
     status = status == WEIR_OK ? read_head(reader, root, definition) : status;
     status = status == WEIR_OK ? read_all_steps(reader, root, definition) : status;
-    if (status == WEIR_OK && definition->temporal != NULL && yaml_get(root, "attempts") != NULL) {
-        status = FAIL(reader, yaml_get(root, "attempts"), "\"attempts\" has no effect beside \"temporal\"");
+    if (status == WEIR_OK && definition->temporal != NULL && yaml_get(root, "starts_max") != NULL) {
+        status = FAIL(reader, yaml_get(root, "starts_max"), "\"starts_max\" has no effect beside \"temporal\"");
         error_hint(reader->error, "Temporal repeats a workflow that fails: temporal: {retry: {attempts: 3}}");
     }
     if (status != WEIR_OK || definition->temporal != NULL) {

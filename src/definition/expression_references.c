@@ -109,7 +109,7 @@ const char *const *expression_keys(enum expression_object object, size_t *ret_co
 {
     static const char *const of_context[] = {"input", "steps", "execution"};
     static const char *const of_step[] = {"output", "exit_code", "attempt"};
-    static const char *const of_execution[] = {"id", "workspace", "workflow", "version", "attempt"};
+    static const char *const of_execution[] = {"id", "workspace", "workflow", "version", "start_number"};
     switch (object) {
     case CONTEXT_STEP:
         *ret_count = sizeof of_step / sizeof of_step[0];

@@ -57,7 +57,7 @@ struct in_flight *in_flight_add(struct in_flight_table *table, const struct clai
     memcpy(entry->workflow, item->workflow, workflow);
     memcpy(entry->id, item->id, sizeof entry->id);
     entry->fence = item->fence;
-    entry->attempts = item->attempts;
+    entry->starts_refused = item->starts_refused;
     entry->deferrals = item->deferrals;
     entry->taken_over = item->interruptions > 0;
     entry->item = item;

@@ -1,7 +1,7 @@
 /* The executions that this node holds: assigned to it and not yet durably ended, put back or taken away.
  *
  * A hash table by execution id. It keeps the facts that the loops need between an assignment and its end: the fence, the
- * attempts, whether the start was answered, and, until then, the memory of the assignment for sending the same start again.
+ * refused starts, whether the start was answered, and, until then, the memory of the assignment for sending the same start again.
  *
  * Threads: the node's lock protects it. Owner: the node. Bounded by the engine's capacity.
  */
@@ -23,8 +23,8 @@ struct in_flight {
     struct in_flight **unanswered_link; /* NULL once it was answered */
     char id[UUID_TEXT_MAX];
     int64_t fence;
-    int attempts; /* refused starts before this one */
-    int attempts_max;
+    int starts_refused; /* before this one */
+    int starts_max;
     int deferrals;
     int64_t claimed_boot_us;
     int64_t waited_us;      /* from when it could have run to its assignment */

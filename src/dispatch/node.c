@@ -49,7 +49,7 @@ static void take_tuning(struct node *node, const struct node_settings *s)
     atomic_store(&tuning->audit_retention_us, s->audit_retention_us == 0 ? AUDIT_RETENTION_US : s->audit_retention_us);
     node_logs_set_bound(node, s->log_bytes_max);
     atomic_store(&tuning->stop_grace_us, s->stop_grace_us <= 0 ? STOP_GRACE_US : s->stop_grace_us);
-    atomic_store(&tuning->attempts_max, s->attempts_max <= 0 ? ATTEMPTS_MAX_DEFAULT : s->attempts_max);
+    atomic_store(&tuning->starts_max, s->starts_max <= 0 ? STARTS_MAX_DEFAULT : s->starts_max);
 }
 
 static void fill_settings(struct node *node, const struct node_settings *settings)

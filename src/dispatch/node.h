@@ -41,7 +41,7 @@ struct node_settings {
     int64_t audit_retention_us; /* of acts; 0 = AUDIT_RETENTION_US; -1 = keep for ever */
     int64_t log_bytes_max;      /* of one attempt; 0 = LOG_ATTEMPT_BYTES_DEFAULT; -1 = keep none */
     int64_t stop_grace_us;      /* 0 = STOP_GRACE_US */
-    int attempts_max;           /* 0 = ATTEMPTS_MAX_DEFAULT */
+    int starts_max;           /* 0 = STARTS_MAX_DEFAULT */
     bool exclusive;             /* dispatch.exclusive: assign only while holding processExecutionQueue (beside Riven) */
     uint64_t seed;              /* of the jitter; 0 = from the system */
     const char *language;       /* of the program around the node, like "python 3.11"; NULL = C */
@@ -88,7 +88,7 @@ WEIR_MUST_CHECK enum weir_status node_set_handlers(struct node *node, const char
 void node_pause(struct node *node);
 void node_resume(struct node *node);
 /* Takes over, while the node runs, for later assignments: batch_size, poll_interval_us, stuck_after_us, stale_claim_us,
- * stale_check_us, retention_us, log_retention_us, audit_retention_us, log_bytes_max, stop_grace_us, attempts_max. Further
+ * stale_check_us, retention_us, log_retention_us, audit_retention_us, log_bytes_max, stop_grace_us, starts_max. Further
  * members are not read.
  */
 void node_tune(struct node *node, const struct node_settings *settings);

@@ -59,7 +59,7 @@ struct node_tuning {
     _Atomic int64_t log_retention_us;
     _Atomic int64_t audit_retention_us;
     _Atomic int64_t stop_grace_us;
-    atomic_int attempts_max;
+    atomic_int starts_max;
 };
 
 /* The parts that several loops read and write. */
@@ -112,7 +112,7 @@ struct neighbours {
 struct cached_definition {
     int64_t id;
     char *text;
-    int attempts_max;
+    int starts_max;
     int64_t stuck_after_us;
 };
 

@@ -37,7 +37,7 @@
 #include "dispatch/wake_up.h"
 
 static const struct retry_policy start_retry = {
-    .attempts_max = ATTEMPTS_MAX_DEFAULT, .backoff_us = RETRY_BACKOFF_US, .factor = 2.0, .max_us = RETRY_BACKOFF_MAX_US};
+    .attempts_max = STARTS_MAX_DEFAULT, .backoff_us = RETRY_BACKOFF_US, .factor = 2.0, .max_us = RETRY_BACKOFF_MAX_US};
 
 /* A start inside the node is recorded this long after it, unless the execution has ended. No other part depends on that
  * record: CLAIMED and DISPATCHED items are handed over alike. */
@@ -297,12 +297,12 @@ static bool plan_refused(struct node *node, struct in_flight *entry, const struc
         return false;
     }
     struct retry_policy policy = start_retry;
-    policy.attempts_max = entry->attempts_max;
-    if (report->permanent || (report->spends_attempt && !retry_allows(&policy, entry->attempts + 1))) {
+    policy.attempts_max = entry->starts_max;
+    if (report->permanent || (report->spends_start && !retry_allows(&policy, entry->starts_refused + 1))) {
         record->kind = RECORD_REFUSED;
-    } else if (report->spends_attempt) {
+    } else if (report->spends_start) {
         record->kind = RECORD_RETRY;
-        record->delay_us = retry_delay(&policy, entry->attempts + 1, &node->shared.random);
+        record->delay_us = retry_delay(&policy, entry->starts_refused + 1, &node->shared.random);
     } else {
         struct retry_policy deferral = {.backoff_us = report->delay_us, .factor = 2.0, .max_us = DEFERRAL_MAX_US};
         record->kind = RECORD_DEFERRED;
@@ -434,7 +434,7 @@ struct reported_facts {
     bool dispatched;
     char workspace[WORKSPACE_NAME_MAX + 1];
     char workflow[WORKFLOW_NAME_MAX + 1];
-    int attempt;
+    int start_number;
     int64_t waited_us;
     int64_t began_us;
 };
@@ -446,7 +446,7 @@ static void copy_facts(const struct in_flight *entry, struct reported_facts *fac
         text_copy(facts->workspace, sizeof facts->workspace, entry->workspace);
         text_copy(facts->workflow, sizeof facts->workflow, entry->workflow);
         facts->dispatched = entry->dispatched;
-        facts->attempt = entry->attempts + 1;
+        facts->start_number = entry->starts_refused + 1;
         facts->waited_us = entry->waited_us;
         facts->began_us = entry->started_boot_us != 0 ? entry->started_boot_us : entry->claimed_boot_us;
     }
@@ -466,7 +466,7 @@ static void emit_record(struct node *node, const struct record *record, const st
     if (facts->known) {
         event.workspace = facts->workspace;
         event.workflow = facts->workflow;
-        event.attempt = facts->attempt;
+        event.start_number = facts->start_number;
     }
     bool ends = record->kind == RECORD_COMPLETED || record->kind == RECORD_FAILED || record->kind == RECORD_CANCELLED;
     if (facts->known && (record->kind == RECORD_DISPATCHED || (ends && !facts->dispatched))) {

@@ -45,7 +45,7 @@ static void read_hints(struct cached_definition *cached)
     if (json_read(cached->text, strlen(cached->text), &value, NULL) != WEIR_OK) {
         return;
     }
-    cached->attempts_max = (int)json_integer_value(json_object_get(value, "attempts"));
+    cached->starts_max = (int)json_integer_value(json_object_get(value, "starts_max"));
     const char *stuck_after = json_string_value(json_object_get(value, "stuck_after"));
     if (stuck_after != NULL && duration_parse(stuck_after, &cached->stuck_after_us, NULL) != WEIR_OK) {
         cached->stuck_after_us = 0;
@@ -97,7 +97,7 @@ static void report_refused(struct node *node, const struct claimed_item *item, e
         return; /* out of memory: the start is tried again after its deadline */
     }
     report->permanent = permanent;
-    report->spends_attempt = permanent;
+    report->spends_start = permanent;
     report->delay_us = RETRY_BACKOFF_US;
     text_copy(report->error_code, sizeof report->error_code, weir_status_name(status));
     report->error = strdup(error->message);
@@ -121,7 +121,7 @@ static bool note_sending(struct node *node, const struct claimed_item *item, con
     if (ours) {
         entry->sends = sends;
         entry->resend_boot_us = time_add(node_now(node), START_DEADLINE_US);
-        entry->attempts_max = definition->attempts_max > 0 ? definition->attempts_max : node->tuning.attempts_max;
+        entry->starts_max = definition->starts_max > 0 ? definition->starts_max : node->tuning.starts_max;
         entry->stuck_after_us = definition->stuck_after_us > 0 ? definition->stuck_after_us : default_stuck_after(node);
     }
     pthread_mutex_unlock(&node->shared.lock);
@@ -158,7 +158,7 @@ static struct engine_start start_of_item(const struct node *node, const struct c
         .params = item->params,
         .params_length = item->params_length,
         .fence = item->fence,
-        .attempt = item->attempts + 1,
+        .start_number = item->starts_refused + 1,
         .interruptions = item->interruptions,
         .running_for_us = item->running_for_us,
         .priority = item->priority,
@@ -220,7 +220,7 @@ static int64_t runnable_since_us(const struct claimed_item *item)
 /* An item that was put back or handed over waited for something else than a slot. */
 static void note_demand(struct node *node, const struct claimed_item *item)
 {
-    if (!item->handed_over && item->attempts == 0) {
+    if (!item->handed_over && item->starts_refused == 0) {
         slot_demand_claimed(&node->slot_demand, item->workspace,
                             item->others_wait ? SLOT_DEMAND_WAITED_US : item->claimed_at_us - runnable_since_us(item));
     }
@@ -232,7 +232,7 @@ static void fill_entry(const struct node *node, struct in_flight *entry, const s
     entry->claimed_boot_us = now_us;
     entry->waited_us = item->claimed_at_us > since_us ? item->claimed_at_us - since_us : 0;
     entry->resend_boot_us = time_add(now_us, START_DEADLINE_US);
-    entry->attempts_max = node->tuning.attempts_max;
+    entry->starts_max = node->tuning.starts_max;
     entry->stuck_after_us = default_stuck_after(node);
 }
 
@@ -265,7 +265,7 @@ void starter_start(struct node *node, int64_t node_id, struct assignment_batch *
                               .workspace = item->workspace,
                               .workflow = item->workflow,
                               .fence = item->fence,
-                              .attempt = item->attempts + 1};
+                              .start_number = item->starts_refused + 1};
         event_emit(node->events, &event);
         abandon_older_claims(node, item);
         note_demand(node, item);

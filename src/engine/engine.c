@@ -66,7 +66,7 @@ void engine_set_sink(struct engine *engine, struct report_sink sink)
 enum weir_status engine_start(struct engine *engine, const struct engine_start *start, struct weir_error *error)
 {
     if (engine == NULL || start == NULL || !uuid_is_valid(start->id) || start->definition == NULL || start->fence <= 0 ||
-        start->attempt <= 0 || (start->step_count > 0 && start->steps == NULL)) {
+        start->start_number <= 0 || (start->step_count > 0 && start->steps == NULL)) {
         return error_set(error, WEIR_MISUSE, "engine_start needs an id, a definition, a fence and an attempt");
     }
     return engine->operations->start(engine, start, error);

@@ -5,7 +5,7 @@
  * the end. The recorder writes reports to the store in sets and reports durable ones to the engine (`recorded`). So the
  * engine being slow holds up nothing, and no transaction is open during a call to it.
  *
- * Every attempt has the same ids: execution id, workflow id (`execution-<id>`, or the one that the definition makes
+ * Every start has the same ids: execution id, workflow id (`execution-<id>`, or the one that the definition makes
  * of the params), request id = execution id.
  * A service that has these ids already is a start: REPORT_STARTED.
  *
@@ -51,7 +51,7 @@ struct engine_start {
     const char *params;     /* JSON object as it was enqueued, byte for byte */
     size_t params_length;
     int64_t fence;
-    int attempt;            /* this start, from 1 */
+    int start_number;       /* from 1 */
     int interruptions;      /* handovers and give-backs before this claim; > 0: `steps` is filled */
     int64_t running_for_us; /* since it was first dispatched; 0 the first time. For the execution's own timeout */
     int64_t age_us;         /* since it was enqueued: no start of it is older */
@@ -65,8 +65,8 @@ struct engine_start {
 /* --- reports --- */
 
 enum report_kind {
-    REPORT_STARTED, /* the engine has it (now, or since an earlier attempt with our ids) */
-    REPORT_REFUSED, /* definite: it is not running. See `permanent`, `spends_attempt`, `delay_us`. When a start comes again
+    REPORT_STARTED, /* the engine has it (now, or since an earlier start with our ids) */
+    REPORT_REFUSED, /* definite: it is not running. See `permanent`, `spends_start`, `delay_us`. When a start comes again
                        while an earlier one of the same id is not answered, only the later one may be refused */
     REPORT_UNREACHABLE, /* definite: not one byte of the start left. Feeds the breaker; spends nothing */
     REPORT_UNKNOWN,     /* it may be running: the slot stays, the same ids are sent again */
@@ -101,8 +101,8 @@ struct report {
     bool may_wait;
     bool permanent;           /* REFUSED: trying again cannot help */
     bool may_run;             /* UNREACHABLE: an earlier request of this claim may have arrived: it keeps its slot */
-    bool spends_attempt;      /* REFUSED: counts against attempts_max (false: put back with a delay, A53) */
-    int64_t delay_us;         /* REFUSED and put back without an attempt: when to look again */
+    bool spends_start;      /* REFUSED: counts against starts_max (false: put back with a delay, A53) */
+    int64_t delay_us;         /* REFUSED and put back without counting the start: when to look again */
     enum end_state end_state; /* ENDED */
     bool has_step;
     struct step_record step; /* STEP; ENDED when has_step */

@@ -57,7 +57,7 @@ static void forward_event(void *context, const struct event *event)
         .code = event->code,
         .error = event->error,
         .fence = event->fence,
-        .attempt = event->attempt,
+        .start_number = event->start_number,
         .count = event->count,
         .of = event->of,
         .slots_used = event->slots_used,

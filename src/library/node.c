@@ -219,7 +219,7 @@ static enum weir_status open_inner_node(struct weir_node *node, const struct wei
                                      .stuck_after_us = options->stuck_after_us,
                                      .retention_us = options->retention_us,
                                      .stop_grace_us = options->stop_grace_us,
-                                     .attempts_max = options->attempts_max,
+                                     .starts_max = options->starts_max,
                                      .language = options->language,
                                      .handlers = options->handler_count > 0 ? names : NULL};
     enum weir_status status = node_open(node->store, node->engine, &node->weir->events, &settings, &node->node, error);

@@ -49,9 +49,9 @@ enum {
     LIST_LIMIT_MOST = 1000
 };
 
-/* --- attempts --- */
+/* --- starts --- */
 enum {
-    ATTEMPTS_MAX_DEFAULT = 3, /* MAX_ATTEMPTS of the specification: exactly three starts */
+    STARTS_MAX_DEFAULT = 3, /* MAX_ATTEMPTS of the specification: exactly three starts */
     HANDOVERS_MAX_DEFAULT =
         5 /* an item is poison after so many deaths of its node in one step (store.h, recover_options) */
 };

@@ -208,10 +208,10 @@ enum weir_status definition_facts_read(const char *text, struct definition_facts
 {
     INVARIANT(text != NULL && ret_facts != NULL);
     json_t *value = NULL;
-    struct definition_facts facts = {.attempts_max = 0};
+    struct definition_facts facts = {.starts_max = 0};
     if (json_read(text, strlen(text), &value, NULL) == WEIR_OK) {
         const char *group = json_string_value(json_object_get(value, "executor_group"));
-        facts.attempts_max = (int)json_integer_value(json_object_get(value, "attempts"));
+        facts.starts_max = (int)json_integer_value(json_object_get(value, "starts_max"));
         text_copy(facts.executor_group, sizeof facts.executor_group, group != NULL ? group : "");
         facts.on_temporal = json_object_get(value, "temporal") != NULL;
     }

@@ -154,7 +154,7 @@ struct claimed_item {
     size_t params_length;
     int64_t fence;
     int priority;      /* as enqueued */
-    int attempts;      /* starts refused so far */
+    int starts_refused; /* so far */
     int deferrals;     /* put back so far because no node could run it */
     int interruptions; /* handovers and give-backs so far: column `interruptions` */
     bool handed_over;  /* this claim takes over from a dead node: `steps` is filled */
@@ -297,15 +297,15 @@ WEIR_MUST_CHECK enum weir_status store_read_definition(struct store *store, int6
 /* X(enum, the event's name) */
 #define RECORD_KIND_LIST(X)                                                                                                \
     X(RECORD_DISPATCHED, "dispatch")  /* CLAIMED -> DISPATCHED */                                                          \
-    X(RECORD_RETRY, "retry")          /* CLAIMED -> PENDING after delay_us, attempts + 1 */                                \
+    X(RECORD_RETRY, "retry")          /* CLAIMED -> PENDING after delay_us, starts_refused + 1 */                          \
     X(RECORD_DEFERRED, "defer")       /* CLAIMED -> PENDING after delay_us, deferrals + 1 (unknown handler ...) */         \
     X(RECORD_PUT_BACK, "put_back")    /* CLAIMED -> PENDING at once, no counter (unreachable, graceful stop) */            \
-    X(RECORD_REFUSED, "refuse")       /* CLAIMED -> FAILED, attempts + 1 */                                                \
+    X(RECORD_REFUSED, "refuse")       /* CLAIMED -> FAILED, starts_refused + 1 */                                          \
     X(RECORD_STEP, "step")            /* a step execution changed */                                                       \
     X(RECORD_COMPLETED, "complete")   /* -> COMPLETED, moved to the history */                                             \
     X(RECORD_FAILED, "fail")          /* -> FAILED, moved to the history */                                                \
     X(RECORD_CANCELLED, "cancel")     /* -> CANCELLED, moved to the history */                                             \
-    X(RECORD_GIVEN_BACK, "give_back") /* graceful stop of running work: handed over at once, attempts untouched */
+    X(RECORD_GIVEN_BACK, "give_back") /* graceful stop of running work: handed over at once, no start counted */
 
 enum record_kind {
 #define RECORD_KIND_ENUM(id, name) id,
@@ -721,7 +721,7 @@ const json_t *store_execution_result(const json_t *execution);
 WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const char *id, json_t **ret_result,
                                                    struct weir_error *error);
 /* Why it is not running, or its present state: {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
- * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers",
+ * "slot_holders": [...], "place", "place_is_exact", "due_at", "starts_refused", "starts_max", "deferrals", "handovers",
  * "suspicion" and "suspected_at" (deaths of nodes under which a step of it ran, and the last of them; queue/suspicion.h),
  * "node", "target" (where its start may have arrived: engine_target_text(); null while it is pending) and of
  * no_node_for_engine "engine_needed" ("temporal" or "in_process"), "group_targets" (those of the live nodes of its group)

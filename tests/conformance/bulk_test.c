@@ -176,7 +176,7 @@ static void a_retry_is_a_new_execution_of_the_same_request(void **state)
     json_decref(after);
     struct claimed_item again = scene_claim_one(scene);
     assert_string_equal(again.id, result.new_id);
-    assert_int_equal(again.attempts, 0);
+    assert_int_equal(again.starts_refused, 0);
     assert_int_equal(again.step_count, 0);
     assert_int_equal(again.params_length, sizeof params - 1);
     assert_memory_equal(again.params, params, sizeof params - 1);
@@ -234,7 +234,7 @@ static void a_release_starts_a_waiting_one_now(void **state)
     assert_int_equal(scene_claim(scene, 10).count, 0);
     assert_int_equal(act_on_one(scene, BULK_RELEASE, scheduled).changed, 1);
     item = scene_claim_one(scene);
-    assert_int_equal(item.attempts, 1);
+    assert_int_equal(item.starts_refused, 1);
     struct bulk_result result = act_on_one(scene, BULK_RELEASE, scheduled);
     assert_int_equal(result.changed, 0);
     assert_int_equal(result.refused, 1);

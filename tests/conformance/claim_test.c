@@ -33,7 +33,7 @@ static void a_claimed_item_carries_what_its_start_needs(void **state)
     assert_string_equal(item->workflow, "hello");
     assert_int_equal(item->version, 1);
     assert_true(item->fence > 0);
-    assert_int_equal(item->attempts, 0);
+    assert_int_equal(item->starts_refused, 0);
     assert_int_equal(item->interruptions, 0);
     assert_false(item->handed_over);
     assert_false(item->cancel_requested);

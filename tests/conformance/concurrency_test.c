@@ -75,7 +75,7 @@ static bool finish_claim(struct racer *racer, const struct claim_result *claim)
     struct record records[CAP];
     size_t completed = 0;
     for (size_t i = 0; i < claim->count; i++) {
-        bool retried = claim->items[i].attempts == 0 && claim->items[i].fence % 50 == 0;
+        bool retried = claim->items[i].starts_refused == 0 && claim->items[i].fence % 50 == 0;
         records[i] = scene_record_of(retried ? RECORD_RETRY : RECORD_COMPLETED, &claim->items[i]);
         records[i].dispatched_first = true;
         if (!retried) {

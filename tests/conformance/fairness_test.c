@@ -38,7 +38,7 @@ static void a_full_workspace_is_not_claimed_and_blocks_nobody(void **state)
     json_decref(after);
     scene_enqueue(scene, "pro-co");
     assert_string_equal(scene_claim_one(scene).workspace, "pro-co");
-    assert_int_equal(scene_number(scene, "SELECT max(attempts + deferrals) FROM executions"), 0);
+    assert_int_equal(scene_number(scene, "SELECT max(starts_refused + deferrals) FROM executions"), 0);
 }
 
 static void equal_workspaces_take_equal_turns(void **state)
@@ -308,7 +308,7 @@ static void waiting_for_a_slot_never_counts_as_an_attempt(void **state)
     struct claimed_item second = scene_claim_one(scene);
     assert_int_equal(scene_record(scene, RECORD_RETRY, &second), WEIR_OK);
     assert_string_equal(scene_status_of(scene, waiting), "PENDING");
-    assert_int_equal(scene_number(scene, "SELECT attempts FROM executions WHERE id = '%s'", waiting), 1);
+    assert_int_equal(scene_number(scene, "SELECT starts_refused FROM executions WHERE id = '%s'", waiting), 1);
     assert_int_equal(scene_number(scene, "SELECT deferrals FROM executions WHERE id = '%s'", waiting), 0);
 }
 

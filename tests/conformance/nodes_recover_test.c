@@ -149,7 +149,7 @@ static void a_dead_nodes_items_are_handed_over_with_their_slots(void **state)
         assert_true(again.items[i].handed_over);
         assert_true(again.items[i].fence > claim.items[i].fence);
         assert_int_equal(again.items[i].interruptions, 1);
-        assert_int_equal(again.items[i].attempts, 0);
+        assert_int_equal(again.items[i].starts_refused, 0);
         assert_int_equal(
             scene_number(scene, "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND event = 'hand_over'",
                          again.items[i].id),
@@ -376,7 +376,7 @@ static void an_item_that_kills_its_node_too_often_is_poison(void **state)
     assert_string_equal(
         scene_text(scene, "SELECT error FROM executions WHERE id = '%s'", id),
         "its node died 5 times while it ran alone, and no step of it ended in between; it is not tried again");
-    assert_int_equal(scene_number(scene, "SELECT attempts FROM executions WHERE id = '%s'", id), 0);
+    assert_int_equal(scene_number(scene, "SELECT starts_refused FROM executions WHERE id = '%s'", id), 0);
     assert_int_equal(scene_number(scene, "SELECT handovers FROM executions WHERE id = '%s'", id), HANDOVERS_MAX_DEFAULT);
     assert_string_equal(claim_as(scene, node).id, next); /* its slot is free again */
 }
@@ -621,7 +621,7 @@ static void a_graceful_give_back_is_never_poison(void **state)
             scene->node = scene_add_node(scene, "node-1", "default");
         }
     }
-    assert_int_equal(scene_number(scene, "SELECT attempts FROM executions"), 0);
+    assert_int_equal(scene_number(scene, "SELECT starts_refused FROM executions"), 0);
     assert_int_equal(scene_number(scene, "SELECT handovers FROM executions"), 0);
 }
 
@@ -702,7 +702,7 @@ static void a_stopping_node_leaves_nothing_behind(void **state)
     struct claim_result again = scene_claim_as(scene, second, "default", 10);
     assert_int_equal(again.count, 2);
     assert_int_equal(again.handed_over, 2);
-    assert_int_equal(scene_number(scene, "SELECT max(attempts + deferrals) FROM executions"), 0);
+    assert_int_equal(scene_number(scene, "SELECT max(starts_refused + deferrals) FROM executions"), 0);
     scene_ok(scene, store_node_stop(scene->store, scene->node, true, &scene->error)); /* twice is safe */
     assert_int_equal(recover_as(scene, second, 10).nodes, 0);
 }

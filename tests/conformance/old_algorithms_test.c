@@ -251,7 +251,7 @@ static void weir_record(struct contender *c, const struct run *run, enum record_
 static void weir_refused(struct contender *c, const struct run *run)
 {
     const struct retry_policy policy = {.attempts_max = RIVEN_ATTEMPTS_MAX};
-    weir_record(c, run, retry_allows(&policy, run->item.attempts + 1) ? RECORD_RETRY : RECORD_REFUSED);
+    weir_record(c, run, retry_allows(&policy, run->item.starts_refused + 1) ? RECORD_RETRY : RECORD_REFUSED);
 }
 
 /* An unknown outcome keeps its claim; the node asks again, or dies and the next one does. */

@@ -236,7 +236,7 @@ static void an_end_without_a_dispatch_has_no_dispatch_time(void **state)
     assert_null(scene_text(scene, "SELECT CAST(dispatched_at AS TEXT) FROM executions WHERE id = '%s'", id));
     assert_string_equal(scene_text(scene, "SELECT error_code FROM executions WHERE id = '%s'", id), "test_error");
     assert_string_equal(scene_text(scene, "SELECT error FROM executions WHERE id = '%s'", id), "it did not work");
-    assert_int_equal(scene_number(scene, "SELECT attempts FROM executions WHERE id = '%s'", id), 1);
+    assert_int_equal(scene_number(scene, "SELECT starts_refused FROM executions WHERE id = '%s'", id), 1);
 }
 
 static void time_stamps_are_set_once_in_store_time(void **state)
@@ -286,7 +286,7 @@ static void assert_put_back(struct scene *scene, enum record_kind kind, int atte
     assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
     assert_string_equal(scene_status_of(scene, id), "PENDING");
     assert_string_equal(scene_reason_of(scene, id), reason);
-    assert_int_equal(scene_number(scene, "SELECT attempts FROM executions WHERE id = '%s'", id), attempts);
+    assert_int_equal(scene_number(scene, "SELECT starts_refused FROM executions WHERE id = '%s'", id), attempts);
     assert_int_equal(scene_number(scene, "SELECT deferrals FROM executions WHERE id = '%s'", id), deferrals);
     assert_int_equal(scene_number(scene, "SELECT handovers FROM executions WHERE id = '%s'", id), 0);
     if (record.delay_us > 0) {
@@ -295,7 +295,7 @@ static void assert_put_back(struct scene *scene, enum record_kind kind, int atte
     }
     struct claimed_item again = scene_claim_one(scene);
     assert_string_equal(again.id, id);
-    assert_int_equal(again.attempts, attempts);
+    assert_int_equal(again.starts_refused, attempts);
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &again), WEIR_OK);
 }
 
@@ -329,7 +329,7 @@ static void every_error_of_an_attempt_is_kept(void **state)
     }
     free(text);
     json_decref(shown);
-    assert_int_equal(scene_number(scene, "SELECT attempts FROM executions WHERE id = '%s'", id), 3);
+    assert_int_equal(scene_number(scene, "SELECT starts_refused FROM executions WHERE id = '%s'", id), 3);
 }
 
 static void one_bad_record_leaves_the_others_of_its_set_alone(void **state)

@@ -743,7 +743,7 @@ static void items_of_a_workspace_that_is_gone_end_failed(void **state)
         assert_string_equal(scene_status_of(scene, ids[i]), "FAILED");
         assert_string_equal(scene_text(scene, "SELECT error_code FROM executions WHERE id = '%s'", ids[i]),
                             "workspace_not_found");
-        assert_int_equal(scene_number(scene, "SELECT attempts FROM executions WHERE id = '%s'", ids[i]), 0);
+        assert_int_equal(scene_number(scene, "SELECT starts_refused FROM executions WHERE id = '%s'", ids[i]), 0);
         assert_true(scene_number(scene,
                                  "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND event = 'fail'",
                                  ids[i]) == 1);

@@ -143,8 +143,8 @@ static void lists_and_acts_choose_by_stuck(void **state)
     json_decref(page);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE stuck_since IS NOT NULL"), 1);
     struct bulk_result result;
-    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &(struct execution_filter){.stuck = CONDITION_YES}, "", 10, "test",
-                               NULL, &result, &scene->error));
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &(struct execution_filter){.stuck = CONDITION_YES}, "", 10,
+                               &result, &scene->error));
     assert_int_equal(result.matched, 1);
     assert_string_equal(result.last_id, item.id);
 }

@@ -82,7 +82,7 @@ static void a_scheduled_one_knows_its_time(void **state)
     json_decref(answer);
 }
 
-static void one_that_backs_off_knows_its_attempts_and_its_time(void **state)
+static void one_that_backs_off_knows_its_refused_starts_and_its_time(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "pro-co");
@@ -94,8 +94,8 @@ static void one_that_backs_off_knows_its_attempts_and_its_time(void **state)
     assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
     assert_reason(scene, id, "backing_off");
     json_t *answer = why(scene, id);
-    assert_int_equal(json_number_at(answer, "attempts"), 1);
-    assert_int_equal(json_number_at(answer, "attempts_max"), ATTEMPTS_MAX_DEFAULT);
+    assert_int_equal(json_number_at(answer, "starts_refused"), 1);
+    assert_int_equal(json_number_at(answer, "starts_max"), STARTS_MAX_DEFAULT);
     assert_string_equal(json_text_at(answer, "due_at"), due);
     json_decref(answer);
 }
@@ -521,7 +521,7 @@ int main(void)
         SCENE_TEST(a_ready_one_knows_its_place),
         SCENE_TEST(one_at_capacity_names_who_holds_the_slots),
         SCENE_TEST(a_scheduled_one_knows_its_time),
-        SCENE_TEST(one_that_backs_off_knows_its_attempts_and_its_time),
+        SCENE_TEST(one_that_backs_off_knows_its_refused_starts_and_its_time),
         SCENE_TEST(pauses_nodes_and_engines_are_reasons),
         SCENE_TEST(an_engine_that_is_away_is_told_with_since_when_to_what_waits_and_what_runs),
         SCENE_TEST(an_engine_that_sees_ends_late_is_told_with_since_when),

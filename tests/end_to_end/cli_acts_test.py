@@ -237,7 +237,7 @@ def an_error_of_an_earlier_start_is_shown_as_earlier(weir):
     weir.good('workflow', 'apply', 'long.yaml', '-q')
     id = weir.enqueue('-w', 'acme', 'long')
     with weir.database() as database:  # as two starts that were refused have left it
-        database.execute("UPDATE workflow_execution_queue SET attempts = 2, error_code = 'engine_busy', "
+        database.execute("UPDATE workflow_execution_queue SET starts_refused = 2, error_code = 'engine_busy', "
                          "error = 'come again', due_at = run_at + 1000000")
     shown, why = weir.good('show', id).out, weir.good('why', id).out
     assert 'last error       engine_busy: come again' in why and '  due  ' in why, why

@@ -149,7 +149,7 @@ def why_for_a_workspace_reads_a_bounded_number_of_failures(weir):
     database = weir.database()
     database.execute("""
         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= ?)
-        INSERT INTO workflow_executions (id, lane_id, workspace_id, definition_id, status, priority, run_at, attempts,
+        INSERT INTO workflow_executions (id, lane_id, workspace_id, definition_id, status, priority, run_at, starts_refused,
                                          deferrals, handovers, interruptions, fence, node_id, has_params, created_at,
                                          finished_at)
         SELECT substr(q.id, 1, 24) || printf('%012x', n.i), q.lane_id, q.workspace_id, q.definition_id, 'FAILED', 0,

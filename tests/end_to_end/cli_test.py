@@ -690,7 +690,7 @@ def settings_are_shown_with_their_origin_and_checked(weir):
     weir.write('weir.yaml', 'attempts: {max: 4}\nexec.allow: [sh, wc]\n')
     rows = {row['key']: row for row in weir.good('config', 'show', '--origin', '--json', '--store', 'x.db',
                                                  env={'WEIR_LOG_LEVEL': 'debug'}).json()['items']}
-    assert (rows['attempts.max']['value'], rows['attempts.max']['origin']) == ('4', './weir.yaml:1')
+    assert (rows['starts.max']['value'], rows['starts.max']['origin']) == ('4', './weir.yaml:1')
     assert (rows['log.level']['value'], rows['log.level']['origin']) == ('debug', 'WEIR_LOG_LEVEL')
     assert (rows['store']['value'], rows['store']['origin']) == ('x.db', '--store')
     assert rows['stop.grace']['origin'] == 'default'
@@ -699,9 +699,9 @@ def settings_are_shown_with_their_origin_and_checked(weir):
     weir.good('config', 'check', '--config', again)
     assert './weir.yaml is valid' in weir.good('config', 'check').err
     assert 'WEIR_STOR' in weir.good('config', 'check', env={'WEIR_STOR': 'x'}).err
-    weir.write('weir.yaml', 'attempts:\n  maximum: 4\n')
+    weir.write('weir.yaml', 'starts:\n  maximum: 4\n')
     for words in (('config', 'check'), ('config', 'show'), ('list',), ('serve',)):
-        assert_error(weir.run(*words), 2, 'invalid_config', './weir.yaml:2:3', 'attempts.max')
+        assert_error(weir.run(*words), 2, 'invalid_config', './weir.yaml:2:3', 'starts.max')
     assert_error(weir.run('list', '--config', 'none.yaml'), 2, 'invalid_config', 'none.yaml', 'an existing weir.yaml')
     weir.good('version')
     weir.good('help')

@@ -276,8 +276,8 @@ class Campaign:
 
     def check(self):
         self.check_faults()
-        attempts = self.ask('SELECT coalesce(max(attempts), 0) FROM workflow_executions')
-        assert attempts == '0', f'{attempts} attempts were spent'
+        refused = self.ask('SELECT coalesce(max(starts_refused), 0) FROM workflow_executions')
+        assert refused == '0', f'{refused} starts were refused'
         assert self.weir.good('store', 'check', '--json').json()['problems'] == []
         it = self.history()
         it.require()

@@ -291,15 +291,15 @@ void check_order(struct simulation *simulation)
 
 /* --- 2, 6, 10: an end has a cause --- */
 
-/* Whether the engines have refused it for good, or as often as it has attempts. Each place knows of its own refusals. */
+/* Whether the engines have refused it for good, or as often as it has starts. Each place knows of its own refusals. */
 static bool was_refused_enough(const struct simulation *simulation, const char *id)
 {
     int refusals = 0;
     for (int place = 0; place < simulation->place_count; place++) {
         const struct scripted_entry *entry = scripted_world_entry(simulation->engines[place], id);
-        refusals += entry == NULL ? 0 : entry->refused_for_good ? simulation->profile.attempts_max : entry->refusals;
+        refusals += entry == NULL ? 0 : entry->refused_for_good ? simulation->profile.starts_max : entry->refusals;
     }
-    return refusals >= simulation->profile.attempts_max;
+    return refusals >= simulation->profile.starts_max;
 }
 
 /* Nothing fails for a reason that the engine has not given, except what keeps losing its nodes. */
@@ -332,7 +332,7 @@ void check_end(struct simulation *simulation, const struct model_item *item)
     } else if (item->state == ITEM_FAILED && strcmp(item->error_code, "scripted_refusal") == 0 &&
                !was_refused_enough(simulation, item->id)) {
         fail(simulation, THE_MODEL_HOLDS, "%s is FAILED after fewer than %d refusals", item->id,
-             simulation->profile.attempts_max);
+             simulation->profile.starts_max);
     } else if (item->state == ITEM_FAILED) {
         check_failure(simulation, item);
     }

@@ -11,22 +11,22 @@
 #include "simulation/simulation.h"
 
 #define QUEUE_COLUMNS                                                                                                      \
-    "what, id, status, workspace_id, lane_id, node_id, fence, phase, rank, due_at, run_at, priority, attempts,"            \
+    "what, id, status, workspace_id, lane_id, node_id, fence, phase, rank, due_at, run_at, priority, starts_refused,"            \
     " deferrals, handovers, cancel_at, extra"
 #define QUEUE_VALUES(row)                                                                                                  \
     row ".id, " row ".status, " row ".workspace_id, " row ".lane_id, " row ".node_id, " row ".fence, " row ".phase, " row  \
-        ".rank, " row ".due_at, " row ".run_at, " row ".priority, " row ".attempts, " row ".deferrals, " row               \
+        ".rank, " row ".due_at, " row ".run_at, " row ".priority, " row ".starts_refused, " row ".deferrals, " row               \
         ".handovers, " row ".cancel_at, CASE WHEN " row ".retry_of IS NULL THEN " row ".idempotency_key END"
-#define HISTORY_COLUMNS "what, id, status, workspace_id, fence, node_id, due_at, attempts, handovers, extra"
+#define HISTORY_COLUMNS "what, id, status, workspace_id, fence, node_id, due_at, starts_refused, handovers, extra"
 #define HISTORY_VALUES(row)                                                                                                \
     row ".id, " row ".status, " row ".workspace_id, " row ".fence, " row ".node_id, " row ".finished_at, " row             \
-        ".attempts, " row ".handovers, " row ".error_code"
+        ".starts_refused, " row ".handovers, " row ".error_code"
 
 static const char schema[] =
     "CREATE TABLE simulation_changes (seq INTEGER PRIMARY KEY, what TEXT NOT NULL, id TEXT, status TEXT, workspace_id "
     "INTEGER,"
     " lane_id INTEGER, node_id INTEGER, fence INTEGER, phase INTEGER, rank INTEGER, due_at INTEGER, run_at INTEGER,"
-    " priority INTEGER, attempts INTEGER, deferrals INTEGER, handovers INTEGER, cancel_at INTEGER, extra TEXT);"
+    " priority INTEGER, starts_refused INTEGER, deferrals INTEGER, handovers INTEGER, cancel_at INTEGER, extra TEXT);"
     "CREATE TRIGGER simulation_1 AFTER INSERT ON workflow_execution_queue BEGIN INSERT INTO simulation_changes "
     "(" QUEUE_COLUMNS ") VALUES ('queue+', " QUEUE_VALUES(
         "NEW") "); END;"
@@ -98,7 +98,7 @@ enum {
     COLUMN_DUE,
     COLUMN_RUN_AT,
     COLUMN_PRIORITY,
-    COLUMN_ATTEMPTS,
+    COLUMN_STARTS_REFUSED,
     COLUMN_DEFERRALS,
     COLUMN_HANDOVERS,
     COLUMN_CANCEL,
@@ -109,7 +109,7 @@ struct change {
     int64_t seq;
     const char *what, *id, *status, *extra;
     int64_t workspace_id, lane_id, node_id, fence, rank, due_at, run_at;
-    int phase, priority, attempts, deferrals, handovers;
+    int phase, priority, starts_refused, deferrals, handovers;
     bool cancel;
 };
 
@@ -243,7 +243,7 @@ static void take_columns(struct model_item *item, const struct change *change)
     item->due_at = change->due_at;
     item->run_at = change->run_at;
     item->priority = change->priority;
-    item->attempts = change->attempts;
+    item->starts_refused = change->starts_refused;
     item->deferrals = change->deferrals;
     item->handovers = change->handovers;
     item->cancel_asked = item->cancel_asked || change->cancel;
@@ -330,7 +330,7 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
     } else if (item->state == ITEM_CLAIMED && to == ITEM_DISPATCHED) {
         story_note(item, "dispatch", change->node_id, change->fence);
     } else if (item->state == ITEM_CLAIMED && to == ITEM_PENDING) {
-        bool counted = change->attempts > item->attempts;
+        bool counted = change->starts_refused > item->starts_refused;
         item->put_backs += counted;
         item->run_place = -1;
         item->releases += !counted;
@@ -357,20 +357,20 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
     }
 }
 
-/* The three counters only grow, one at a time; what waits for its turn is not put off; attempts have their bound. */
+/* The three counters only grow, one at a time; what waits for its turn is not put off; starts_refused have their bound. */
 static void check_counters_of(struct simulation *simulation, const struct model_item *item, enum item_state to,
                               const struct change *change)
 {
     int grown =
-        (change->attempts - item->attempts) + (change->deferrals - item->deferrals) + (change->handovers - item->handovers);
-    if (change->attempts < item->attempts || change->deferrals < item->deferrals || change->handovers < item->handovers ||
+        (change->starts_refused - item->starts_refused) + (change->deferrals - item->deferrals) + (change->handovers - item->handovers);
+    if (change->starts_refused < item->starts_refused || change->deferrals < item->deferrals || change->handovers < item->handovers ||
         grown > 1 || (grown == 1 && item->phase != 2)) {
-        fail(simulation, THE_MODEL_HOLDS, "the counters of %s went from %d/%d/%d to %d/%d/%d", item->id, item->attempts,
-             item->deferrals, item->handovers, change->attempts, change->deferrals, change->handovers);
+        fail(simulation, THE_MODEL_HOLDS, "the counters of %s went from %d/%d/%d to %d/%d/%d", item->id, item->starts_refused,
+             item->deferrals, item->handovers, change->starts_refused, change->deferrals, change->handovers);
     }
-    if (change->attempts >= simulation->profile.attempts_max) {
-        fail(simulation, THE_MODEL_HOLDS, "%s waits for its start number %d of %d", item->id, change->attempts + 1,
-             simulation->profile.attempts_max);
+    if (change->starts_refused >= simulation->profile.starts_max) {
+        fail(simulation, THE_MODEL_HOLDS, "%s waits for its start number %d of %d", item->id, change->starts_refused + 1,
+             simulation->profile.starts_max);
     }
     if (item->state == ITEM_PENDING && to == ITEM_PENDING && item->phase == 0 && change->phase == 1) {
         fail(simulation, NOBODY_STARVES, "%s was put off by %s though nobody had claimed it", item->id, simulation->verb);
@@ -550,7 +550,7 @@ static void trace_change(struct simulation *simulation, const struct change *cha
     if (item != NULL && strncmp(change->what, "event", 5) != 0) {
         say(simulation, "%s %s item %lld %s node=%lld fence=%lld phase=%d tries=%d/%d/%d %s", simulation->verb,
             change->what, (long long)(item - simulation->items), change->status, (long long)change->node_id,
-            (long long)change->fence, change->phase, change->attempts, change->deferrals, change->handovers,
+            (long long)change->fence, change->phase, change->starts_refused, change->deferrals, change->handovers,
             change->extra == NULL ? "" : change->extra);
     }
 }
@@ -570,7 +570,7 @@ static void read_change(const struct question *row, struct change *change)
     change->due_at = question_number(row, COLUMN_DUE);
     change->run_at = question_number(row, COLUMN_RUN_AT);
     change->priority = (int)question_number(row, COLUMN_PRIORITY);
-    change->attempts = (int)question_number(row, COLUMN_ATTEMPTS);
+    change->starts_refused = (int)question_number(row, COLUMN_STARTS_REFUSED);
     change->deferrals = (int)question_number(row, COLUMN_DEFERRALS);
     change->handovers = (int)question_number(row, COLUMN_HANDOVERS);
     change->cancel = !question_is_null(row, COLUMN_CANCEL);

@@ -53,7 +53,7 @@ void profile_draw(struct simulation *simulation)
     profile->lease_us = (2 + draw(simulation, 8)) * SECOND_US;
     profile->pause_most_us = 1 + draw(simulation, 4 * profile->lease_us);
     profile->batch_most = (int)draw(simulation, 3) * 8;
-    profile->attempts_max = 1 + (int)draw(simulation, 4);
+    profile->starts_max = 1 + (int)draw(simulation, 4);
     profile->exclusive = drawn(simulation, 1000);
     profile->room = (size_t)(1 + draw(simulation, 30));
     profile->retention_us = drawn(simulation, 3000) ? (30 + draw(simulation, 120)) * SECOND_US : 0;

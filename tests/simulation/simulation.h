@@ -134,7 +134,7 @@ struct model_item {
     int64_t due_at;
     int64_t run_at;
     int priority;
-    int attempts, deferrals, handovers;
+    int starts_refused, deferrals, handovers;
     int64_t changed_us;     /* true time */
     int64_t entered;        /* change number of its enqueueing: the order among equal ranks */
     int64_t runnable_since; /* change number with which it became runnable the last time */
@@ -236,7 +236,7 @@ struct profile {
     int64_t pause_most_us;
     int batch_most;
     int64_t lease_us;
-    int attempts_max;
+    int starts_max;
     size_t room;
     bool exclusive; /* nodes claim only while holding the lock of the specification */
     int64_t retention_us;

@@ -254,7 +254,7 @@ static bool open_node(struct simulation *simulation, struct simulated_node *node
         .group = group_names[node->group],
         .lease_us = profile->lease_us,
         .retention_us = profile->retention_us,
-        .attempts_max = profile->attempts_max,
+        .starts_max = profile->starts_max,
         .exclusive = profile->exclusive,
         .handlers = "[\"work\"]",
         .batch_size = claim_batch,

@@ -77,7 +77,7 @@ struct engine_start engine_fixture_start_of(int number, const char *definition, 
                                  .params = params,
                                  .params_length = strlen(params),
                                  .fence = 1,
-                                 .attempt = 1};
+                                 .start_number = 1};
     memcpy(start.id, engine_fixture_id(number), sizeof start.id);
     return start;
 }

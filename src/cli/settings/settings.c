@@ -50,7 +50,7 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_DISPATCH_EXCLUSIVE] = {
     .key = "dispatch.exclusive", .type = SETTING_BOOLEAN, .default_text = "false", .environment = "WEIR_DISPATCH_EXCLUSIVE",
     .of_process = true, .help = "assign only while holding the lock processExecutionQueue"},
-/* Recovery, and the attempts of an execution. */
+/* Recovery, and the starts of an execution. */
 [SETTING_CLAIM_TIMEOUT] = {
     .key = "claim.timeout", .type = SETTING_DURATION, .default_text = "5m", .environment = "WEIR_CLAIM_TIMEOUT",
     .least = 10 * MICROSECONDS_PER_SECOND, .most = DAY_US, .of_process = true,
@@ -59,9 +59,9 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "recovery.interval", .type = SETTING_DURATION, .default_text = "1m", .environment = "WEIR_RECOVERY_INTERVAL",
     .least = MICROSECONDS_PER_SECOND, .most = 60 * MINUTE_US, .of_process = true,
     .help = "how often a node checks for such executions"},
-[SETTING_ATTEMPTS_MAX] = {
-    .key = "attempts.max", .type = SETTING_INTEGER, .default_text = "3", .environment = "WEIR_ATTEMPTS_MAX",
-    .least = 1, .most = 100, .help = "starts of an execution before it fails"},
+[SETTING_STARTS_MAX] = {
+    .key = "starts.max", .type = SETTING_INTEGER, .default_text = "3", .environment = "WEIR_STARTS_MAX",
+    .least = 1, .most = 100, .help = "starts that an engine may refuse before the execution fails"},
 /* The executions that a node runs. */
 [SETTING_EXECUTOR_GROUP] = {
     .key = "executor.group", .type = SETTING_TEXT, .default_text = "default", .environment = "WEIR_EXECUTOR_GROUP",

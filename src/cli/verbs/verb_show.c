@@ -34,7 +34,7 @@ static void print_execution_facts(struct output *output, const json_t *execution
         {"claimed", "claimed_at"},
         {"dispatched", "dispatched_at"},
         {"finished", "finished_at"},
-        {"refused starts", "attempts"},
+        {"starts refused", "starts_refused"},
         {"deferrals", "deferrals"},
         {"handovers", "handovers"},
         {"node", "node"},

@@ -141,7 +141,7 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     }
     output_print(output,
                  "  starts           %" PRId64 " of %" PRId64 " refused, deferrals %" PRId64 ", handovers %" PRId64 "\n",
-                 field_number(why, "attempts", 0), field_number(why, "attempts_max", ATTEMPTS_MAX_DEFAULT),
+                 field_number(why, "starts_refused", 0), field_number(why, "starts_max", STARTS_MAX_DEFAULT),
                  field_number(why, "deferrals", 0), field_number(why, "handovers", 0));
     const char *suspected = field_text(output, why, "suspected_at");
     if (suspected != NULL && field_number(why, "suspicion", 0) > 0) {

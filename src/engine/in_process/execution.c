@@ -44,7 +44,7 @@ static void copy_start(struct execution *execution, const struct engine_start *s
     execution->command.kind = COMMAND_START;
     text_copy(execution->id, sizeof execution->id, start->id);
     execution->fence = start->fence;
-    execution->start_attempt = start->attempt;
+    execution->start_number = start->start_number;
     execution->interruptions = start->interruptions;
     execution->version = start->version;
     execution->weight = start->weight;

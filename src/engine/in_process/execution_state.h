@@ -104,7 +104,7 @@ struct execution {
     struct tenant *tenant; /* its workspace; NULL until it is admitted */
     char id[UUID_TEXT_MAX];
     int64_t fence;
-    int start_attempt;
+    int start_number;
     int interruptions;
     int version;
     const char *node; /* the name of this node */

@@ -43,7 +43,7 @@ static bool make_execution_object(struct execution *execution)
         put_new(about, "workspace", json_string(execution->workspace)) &&
         put_new(about, "workflow", json_string(execution->workflow)) &&
         put_new(about, "version", json_integer(execution->version)) &&
-        put_new(about, "attempt", json_integer(execution->start_attempt))) {
+        put_new(about, "start_number", json_integer(execution->start_number))) {
         execution->about = about;
         return true;
     }

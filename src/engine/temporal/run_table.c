@@ -29,7 +29,7 @@ bool run_make_refusal(struct run *run, const char *code, bool permanent, const c
         return false;
     }
     run->refusal->permanent = permanent;
-    run->refusal->spends_attempt = permanent;
+    run->refusal->spends_start = permanent;
     run->refusal->delay_us = permanent ? 0 : RETRY_BACKOFF_MAX_US;
     text_copy(run->refusal->error_code, sizeof run->refusal->error_code, code);
     run->refusal->error = strdup(text);

@@ -63,7 +63,7 @@ static struct report *new_permanent_refusal(struct temporal *engine, const struc
     struct report *report = new_error_report(engine, run, REPORT_REFUSED, code, text);
     if (report != NULL) {
         report->permanent = true;
-        report->spends_attempt = true;
+        report->spends_start = true;
     }
     return report;
 }

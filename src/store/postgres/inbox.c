@@ -23,7 +23,7 @@ enum {
     ITEM_WORKSPACE,
     ITEM_DEFINITION,
     ITEM_PARAMS,
-    ITEM_ATTEMPTS,
+    ITEM_STARTS_REFUSED,
     ITEM_DEFERRALS,
     ITEM_INTERRUPTIONS,
     ITEM_HANDED_OVER,
@@ -52,7 +52,7 @@ static void read_inbox_item(const PGresult *result, int row, struct arena *arena
     text_copy(item->id, sizeof item->id, result_text(result, row, ITEM_ID));
     item->fence = result_int(result, row, ITEM_FENCE);
     item->definition_id = result_int(result, row, ITEM_DEFINITION);
-    item->attempts = (int)result_int(result, row, ITEM_ATTEMPTS);
+    item->starts_refused = (int)result_int(result, row, ITEM_STARTS_REFUSED);
     item->deferrals = (int)result_int(result, row, ITEM_DEFERRALS);
     item->interruptions = (int)result_int(result, row, ITEM_INTERRUPTIONS);
     item->handed_over = result_bool(result, row, ITEM_HANDED_OVER);

@@ -142,12 +142,12 @@ static void read_assigned_row(struct round *round, int row)
     }
 }
 
-/* An item of this node with a history: attempts, params, a former claim. */
+/* An item of this node with a history: refused starts, params, a former claim. */
 static void read_taken_row(struct round *round, int row)
 {
     struct claimed_item *item = add_own_item(round, row_integer(round, row, ROW_PLACE));
     item->definition_id = row_integer(round, row, ROW_N1);
-    item->attempts = (int)row_integer(round, row, ROW_N2);
+    item->starts_refused = (int)row_integer(round, row, ROW_N2);
     item->interruptions = (int)row_integer(round, row, ROW_N3);
     item->priority = (int)row_integer(round, row, ROW_N4);
     item->created_at_us = row_integer(round, row, ROW_N5);

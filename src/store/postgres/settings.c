@@ -127,7 +127,7 @@ enum weir_status postgres_publish(struct store *store, const char *name, const c
         return status;
     }
     status = link_write(link, error, &result, QUERY_PUBLISH_DEFINITION, "tttdtdttt", name, workspace, text,
-                        facts.attempts_max, facts.executor_group, facts.on_temporal ? 1 : 0, facts.handlers,
+                        facts.starts_max, facts.executor_group, facts.on_temporal ? 1 : 0, facts.handlers,
                         store_actor(store), store_reason(store));
     definition_facts_close(&facts);
     if (status != WEIR_OK) {

@@ -122,7 +122,7 @@ static void read_row(const struct claimed *claimed, sqlite3_stmt *statement, str
 {
     *item = (struct claimed_item){.definition_id = sqlite3_column_int64(statement, 1),
                                   .weight = sqlite3_column_int(statement, 14),
-                                  .attempts = sqlite3_column_int(statement, 2),
+                                  .starts_refused = sqlite3_column_int(statement, 2),
                                   .deferrals = sqlite3_column_int(statement, 13),
                                   .interruptions = sqlite3_column_int(statement, 3),
                                   .handed_over = sqlite3_column_int(statement, 3) > 0,

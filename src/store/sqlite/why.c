@@ -33,7 +33,7 @@ enum why_column {
     WHY_LANE_ID,
     WHY_RUN_AT,
     WHY_DUE_AT,
-    WHY_ATTEMPTS,
+    WHY_STARTS_REFUSED,
     WHY_DEFERRALS,
     WHY_HANDOVERS,
     WHY_CLAIMED_AT,
@@ -56,7 +56,7 @@ enum why_column {
     WHY_WORKFLOW,
     WHY_VERSION,
     WHY_RUNNABLE,
-    WHY_ATTEMPTS_MAX,
+    WHY_STARTS_MAX,
     WHY_GROUP_ENGINE_ERROR,
     WHY_NODES_LIVE,
     WHY_PAUSED_NODE,
@@ -248,7 +248,7 @@ static json_t *facts_json(sqlite3_stmt *item, const char *id, int64_t now_us, bo
         column_text(item, WHY_WORKSPACE), "plan", column_text(item, WHY_PLAN), "workflow", column_text(item, WHY_WORKFLOW),
         "version", sqlite3_column_int(item, WHY_VERSION), "slots_used",
         (json_int_t)sqlite3_column_int64(item, WHY_SLOTS_USED), "slots_max",
-        (json_int_t)sqlite3_column_int64(item, WHY_SLOTS_MAX), "attempts", sqlite3_column_int(item, WHY_ATTEMPTS),
+        (json_int_t)sqlite3_column_int64(item, WHY_SLOTS_MAX), "starts_refused", sqlite3_column_int(item, WHY_STARTS_REFUSED),
         "deferrals", sqlite3_column_int(item, WHY_DEFERRALS), "handovers", sqlite3_column_int(item, WHY_HANDOVERS),
         "run_at", column_time_json(item, WHY_RUN_AT), "due_at", column_time_json(item, WHY_DUE_AT), "claimed_at",
         column_time_json(item, WHY_CLAIMED_AT), "dispatched_at", column_time_json(item, WHY_DISPATCHED_AT), "node",
@@ -333,7 +333,7 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     int64_t rank = sqlite3_column_int64(item, WHY_RANK);
     int64_t runnable = sqlite3_column_int64(item, WHY_RUNNABLE);
     int64_t workspace_id = sqlite3_column_int64(item, WHY_WORKSPACE_ID);
-    int64_t attempts_max = sqlite3_column_int64(item, WHY_ATTEMPTS_MAX); /* of the definition; 0 = as its node says */
+    int64_t starts_max = sqlite3_column_int64(item, WHY_STARTS_MAX); /* of the definition; 0 = as its node says */
     bool waits = phase != 2 || sqlite3_column_int64(item, WHY_NODE_ID) == 0;
     char group[GROUP_NAME_MAX + 1] = "";
     json_t *missing = NULL;
@@ -360,8 +360,8 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     if (status != WEIR_OK) {
         return status;
     }
-    (void)json_object_set_new(why->answer, "attempts_max",
-                              json_integer(attempts_max > 0 ? attempts_max : ATTEMPTS_MAX_DEFAULT));
+    (void)json_object_set_new(why->answer, "starts_max",
+                              json_integer(starts_max > 0 ? starts_max : STARTS_MAX_DEFAULT));
     status = add_holders(why, workspace_id, error);
     if (status == WEIR_OK) {
         status = add_unfinished_steps(why, error);

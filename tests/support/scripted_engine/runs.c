@@ -332,7 +332,7 @@ void scripted_answer(struct handle *handle, enum report_kind kind, const struct 
     const struct scripted_outcome *outcome = &arrival->outcome;
     if (kind == REPORT_REFUSED) {
         report->permanent = outcome->answer == SCRIPTED_REFUSE_FOR_GOOD;
-        report->spends_attempt = outcome->answer != SCRIPTED_DEFER;
+        report->spends_start = outcome->answer != SCRIPTED_DEFER;
         report->delay_us = outcome->answer == SCRIPTED_DEFER ? outcome->defer_us : 0;
     }
     if (kind != REPORT_STARTED) {

@@ -123,7 +123,7 @@ static void faults_of_a_workflow_on_temporal_are_named(void **state)
 {
     static const struct wrong table[] = {
         {"name: a\ntemporal: {}\nsteps: {}\n", "f.yaml:2:11: a definition has \"steps\" or \"temporal\", not both", NULL},
-        {"name: a\nattempts: 5\ntemporal: {}\n", "f.yaml:2:11: \"attempts\" has no effect beside \"temporal\"",
+        {"name: a\nstarts_max: 5\ntemporal: {}\n", "f.yaml:2:13: \"starts_max\" has no effect beside \"temporal\"",
          "Temporal repeats a workflow that fails: temporal: {retry: {attempts: 3}}"},
         {"name: a\ntemporal: q\n", "f.yaml:2:11: \"temporal\" must be a map, not text", NULL},
         {"name: a\ntemporal: {task_que: q}\n", "f.yaml:2:12: unknown key \"task_que\" in \"temporal\"",
@@ -145,7 +145,7 @@ static void faults_of_a_workflow_on_temporal_are_named(void **state)
         {"name: a\ntemporal: {memo: {x: ['${.order}']}}\n",
          "f.yaml:2:26: an expression in \"temporal\" reads .input, or .execution with id, workspace, workflow and version",
          "did you mean \".input.order\"?"},
-        {"name: a\ntemporal: {task_queue: '${.execution.attempt}'}\n",
+        {"name: a\ntemporal: {task_queue: '${.execution.start_number}'}\n",
          "f.yaml:2:27: an expression in \"temporal\" reads .input, or .execution with id, workspace, workflow and version",
          NULL},
         {"name: a\ntemporal: {task_queue: '${.steps.a.output}'}\n",
@@ -171,7 +171,7 @@ static void a_full_definition_is_read(void **state)
                   "executor_group: billing\n"
                   "timeout: 1h\n"
                   "stuck_after: 10m\n"
-                  "attempts: 5\n"
+                  "starts_max: 5\n"
                   "release_slot_while_waiting: false\n"
                   "steps:\n"
                   "  fetch:\n"
@@ -193,7 +193,7 @@ static void a_full_definition_is_read(void **state)
     assert_string_equal(definition->executor_group, "billing");
     assert_int_equal(definition->timeout_us, 3600 * MICROSECONDS_PER_SECOND);
     assert_int_equal(definition->stuck_after_us, 600 * MICROSECONDS_PER_SECOND);
-    assert_int_equal(definition->attempts_max, 5);
+    assert_int_equal(definition->starts_max, 5);
     assert_int_equal(definition->count, 4);
     const struct step *fetch = &definition->steps[0];
     assert_int_equal(fetch->kind, STEP_EXEC);
@@ -260,14 +260,14 @@ static void the_canonical_text_keeps_everything(void **state)
 {
     (void)state;
     expect_canonical(
-        "name: a\nexecutor_group: grün\nworkspace: ü ✓\nstuck_after: 1h\nattempts: 2\nsteps:\n"
+        "name: a\nexecutor_group: grün\nworkspace: ü ✓\nstuck_after: 1h\nstarts_max: 2\nsteps:\n"
         "  s:\n    when: ${ .input.a | not }\n    exec: [sh, -c, \"echo $${x} ${HOME}\\n\", \"$${.a}\", '']\n"
         "    env: {Z: '1', A: \"${.input.x}\"}\n    cwd: \"/a b\"\n    stdin: {a: [\"${.input.b}\", 1.5, null, "
         "\"\\x7f\\u0085\"]}\n"
         "    output_max: 100\n    retry: {attempts: 9, backoff: 2m, factor: 3.5, not_on: [exit_3, timeout]}\n"
         "  t: {sleep: {until: 2026-11-21T10:00:00Z}}\n  u: {handler: h, input: null}\n",
         "{\"name\":\"a\",\"workspace\":\"ü "
-        "✓\",\"executor_group\":\"grün\",\"stuck_after\":\"1h\",\"attempts\":2,\"steps\":{\"s\":{\"when\":\"${ "
+        "✓\",\"executor_group\":\"grün\",\"stuck_after\":\"1h\",\"starts_max\":2,\"steps\":{\"s\":{\"when\":\"${ "
         ".input.a | "
         "not "
         "}\",\"retry\":{\"attempts\":9,\"backoff\":\"2m\",\"factor\":3.5,\"max\":\"2m\",\"not_on\":[\"exit_3\",\"timeout\"]"
@@ -289,7 +289,7 @@ static void unknown_keys_are_refused_with_the_nearest_one(void **state)
          "did you mean \"attempts\"?"},
         {HEAD "  s: {sleep: {till: x}}\n", "f.yaml:3:15: unknown key \"till\" in \"sleep\"", NULL},
         {"name: a\nqqqqqqqq: 1\n", "f.yaml:2:1: unknown key \"qqqqqqqq\" in a definition",
-         "known keys: name, workspace, executor_group, timeout, stuck_after, attempts, release_slot_while_waiting, steps, "
+         "known keys: name, workspace, executor_group, timeout, stuck_after, starts_max, release_slot_while_waiting, steps, "
          "temporal"}};
     REFUSE_ALL(table)
 }
@@ -318,7 +318,7 @@ static void wrong_types_are_refused(void **state)
          "a duration looks like 250ms, 10s, 1h30m or 2d"},
         {"name: a\ntimeout: [1]\nsteps: {}\n", "f.yaml:2:10: \"timeout\" must be a duration, not list", NULL},
         {"name: a\ntimeout: 99999d\nsteps: {}\n", "f.yaml:2:10: \"timeout\" is longer than ten years", NULL},
-        {"name: a\nattempts: 0\nsteps: {}\n", "f.yaml:2:11: \"attempts\" must be an integer from 1 to 100", NULL},
+        {"name: a\nstarts_max: 0\nsteps: {}\n", "f.yaml:2:13: \"starts_max\" must be an integer from 1 to 100", NULL},
         {"name: a\nrelease_slot_while_waiting: true\nsteps: {}\n",
          "f.yaml:2:29: \"release_slot_while_waiting\" is not supported yet", NULL},
         {"name: a\nrelease_slot_while_waiting: 1\nsteps: {}\n",
@@ -508,7 +508,7 @@ static void a_path_that_leads_nowhere_is_refused(void **state)
          "did you mean \".steps.a.output.total\"?"},
         {HEAD "  s: {exec: [x, \"${.execution.workpace}\"]}\n",
          "f.yaml:3:20: the expression reads \"workpace\", which is always null: .execution has id, workspace, workflow, "
-         "version and attempt",
+         "version and start_number",
          "did you mean \"workspace\"?"}};
     REFUSE_ALL(table)
     definition_close(

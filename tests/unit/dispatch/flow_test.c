@@ -150,7 +150,7 @@ static void the_engine_gets_the_input_that_was_enqueued(void **state)
     struct published published;
     assert_int_equal(store_enqueue(bench->store, &request, 1, &result, NULL), WEIR_OK);
     /* An edit while it is queued changes nothing for it. */
-    assert_int_equal(store_publish(bench->store, "plain", NULL, "{\"name\":\"plain\",\"attempts\":2}", &published, NULL),
+    assert_int_equal(store_publish(bench->store, "plain", NULL, "{\"name\":\"plain\",\"starts_max\":2}", &published, NULL),
                      WEIR_OK);
     start_node(bench);
     pass(bench, SECOND);
@@ -290,7 +290,7 @@ static void without_the_lock_nothing_is_claimed_until_it_is_free(void **state)
 
 /* --- injected failures --- */
 
-/* The specification releases them up to its attempts_max and then fails them; in weir an outage costs no attempt, however
+/* The specification releases them up to its starts_max and then fails them; in weir an outage costs no attempt, however
  * long it is. */
 static void an_engine_that_is_down_fails_nothing(void **state)
 {

@@ -107,13 +107,13 @@ static void a_refused_start_is_tried_exactly_three_times(void **state)
     start_node(bench);
     enqueue(bench, "solo", id);
     pass(bench, 10 * MINUTE);
-    assert_int_equal(scripted_world_entry(bench->world, id)->starts_requested, ATTEMPTS_MAX_DEFAULT);
+    assert_int_equal(scripted_world_entry(bench->world, id)->starts_requested, STARTS_MAX_DEFAULT);
     assert_string_equal(text_of(bench, id, "status"), "FAILED");
-    assert_int_equal(bench->counts[EVENT_EXECUTION_RETRYING], ATTEMPTS_MAX_DEFAULT - 1);
+    assert_int_equal(bench->counts[EVENT_EXECUTION_RETRYING], STARTS_MAX_DEFAULT - 1);
     assert_int_equal(bench->counts[EVENT_DISPATCH_FAILED], 1);
 }
 
-/* The setting attempts.max, for a definition without `attempts`. */
+/* The setting starts.max, for a definition without `attempts`. */
 static void a_refused_start_is_tried_as_often_as_the_setting_allows(void **state)
 {
     struct bench *bench = *state;
@@ -121,7 +121,7 @@ static void a_refused_start_is_tried_as_often_as_the_setting_allows(void **state
     for (int i = 0; i < 8; i++) {
         push(bench, (struct scripted_outcome){.answer = SCRIPTED_REFUSE});
     }
-    bench->settings.attempts_max = 5;
+    bench->settings.starts_max = 5;
     start_node(bench);
     enqueue(bench, "solo", id);
     pass(bench, 60 * MINUTE);

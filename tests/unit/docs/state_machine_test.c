@@ -10,7 +10,7 @@ enum { DOCUMENT_BYTES_MAX = 64 * 1024 };
 
 static const char *counter_name(enum item_counter counter)
 {
-    static const char *const names[] = {"-", "attempts", "deferrals", "handovers"};
+    static const char *const names[] = {"-", "starts_refused", "deferrals", "handovers"};
     return names[counter];
 }
 

@@ -39,7 +39,7 @@ static void json_line_is_one_object_with_the_same_fields(void **state)
     char line[LOG_LINE_BYTES_MAX + 1];
     struct log log = log_of(LOG_JSON);
     struct event event = {
-        .type = EVENT_DISPATCH_FAILED, .execution_id = "id-1", .code = "refused", .attempt = 3, .duration_us = 1500};
+        .type = EVENT_DISPATCH_FAILED, .execution_id = "id-1", .code = "refused", .start_number = 3, .duration_us = 1500};
     size_t length = log_line(&log, &event, WALL_US, line);
     json_t *object = json_loadb(line, length - 1, 0, NULL);
     assert_non_null(object);
@@ -47,7 +47,7 @@ static void json_line_is_one_object_with_the_same_fields(void **state)
     assert_string_equal(json_string_value(json_object_get(object, "event")), "dispatch.failed");
     assert_string_equal(json_string_value(json_object_get(object, "message")), "Failed to start execution");
     assert_string_equal(json_string_value(json_object_get(object, "execution_id")), "id-1");
-    assert_int_equal(json_integer_value(json_object_get(object, "attempt")), 3);
+    assert_int_equal(json_integer_value(json_object_get(object, "start_number")), 3);
     assert_true(json_number_value(json_object_get(object, "duration_us")) == 1500);
     assert_null(json_object_get(object, "workspace"));
     json_decref(object);

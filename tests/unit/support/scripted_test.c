@@ -71,7 +71,7 @@ static void start(struct engine *engine, int64_t fence, const struct step_record
                                    .definition = "{}",
                                    .params = "{}",
                                    .fence = fence,
-                                   .attempt = 1,
+                                   .start_number = 1,
                                    .steps = steps,
                                    .step_count = step_count};
     memcpy(request.id, ID_ONE, sizeof ID_ONE);
@@ -245,7 +245,7 @@ static void refuses_in_every_way(void **state)
         pass(&bench, SECOND_US);
         const struct report *report = heard(&bench, 0, ways[i].kind);
         assert_int_equal(report->permanent, ways[i].permanent);
-        assert_int_equal(report->spends_attempt, ways[i].spends);
+        assert_int_equal(report->spends_start, ways[i].spends);
         assert_int_equal(engine_free_capacity(bench.engine), 4);
         close_bench(&bench);
     }

@@ -19,7 +19,7 @@
 -- Rows, with places in the arguments; other columns are NULL:
 --   assigned  n1 fence, n2 time of the claim. places: assigned to other nodes. plain: assigned to own_node, and new in every other respect;
 --             list1 definitions, list2 priorities and list3 creation times, in the order of plain
---   taken     place of another item of own_node: n1 definition, n2 attempts, n3 interruptions, n4 priority, n5 created, n6 run at,
+--   taken     place of another item of own_node: n1 definition, n2 starts_refused, n3 interruptions, n4 priority, n5 created, n6 run at,
 --             n7 claimed, n8 dispatched, n9 deferrals, flag cancel requested, data params
 --   locked    place: the item could have been assigned, but another transaction has its row; or, with flag, its node does not live or is
 --             locked. An item that has no row at all has ended.
@@ -71,7 +71,7 @@ BEGIN
                OR a.handed AND q.phase = 2 AND q.node_id = 0 AND (q.target_id = 0 OR q.target_id = n.target_id))
         RETURNING a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority, q.created_at,
                   q.node_id = own_node AS is_own,
-                  q.node_id = own_node AND NOT a.handed AND q.attempts = 0 AND q.deferrals = 0 AND q.interruptions = 0
+                  q.node_id = own_node AND NOT a.handed AND q.starts_refused = 0 AND q.deferrals = 0 AND q.interruptions = 0
                   AND NOT q.has_params AND q.run_at = q.created_at AND q.cancel_at IS NULL AS is_plain
     ), claim AS (
         INSERT INTO :schema.claims (node_id, fence, at, held, size, ids)
@@ -99,7 +99,7 @@ BEGIN
     RETURN NEXT;
     IF detailed IS NOT NULL THEN
         RETURN QUERY
-        SELECT 'taken', a.place, q.definition_id, q.attempts::bigint, q.interruptions::bigint, q.priority::bigint, q.created_at, q.run_at,
+        SELECT 'taken', a.place, q.definition_id, q.starts_refused::bigint, q.interruptions::bigint, q.priority::bigint, q.created_at, q.run_at,
                q.claimed_at, q.dispatched_at, q.deferrals::bigint, q.cancel_at IS NOT NULL,
                CASE WHEN q.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = q.id) END,
                NULL::integer[], NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint[]

@@ -9,7 +9,7 @@
 -- Locks: none. Caller: postgres_inbox().
 CREATE OR REPLACE FUNCTION :schema.inbox(reader bigint, after_fence bigint, after_id uuid, most integer)
 RETURNS TABLE (id uuid, fence bigint, workspace_id bigint, definition_id bigint, params bytea,
-               attempts integer, deferrals integer, interruptions integer, handed_over boolean, cancel_requested boolean,
+               starts_refused integer, deferrals integer, interruptions integer, handed_over boolean, cancel_requested boolean,
                created_at bigint, run_at bigint, dispatched_at bigint, claimed_at bigint, priority integer,
                weight integer, epoch bigint, scheduler_id bigint, scheduler text, since bigint, expires_at bigint, now_us bigint,
                is_free boolean, takeovers_hour bigint)
@@ -21,7 +21,7 @@ BEGIN
     RETURN QUERY
     SELECT h.id, h.fence, h.workspace_id::bigint, h.definition_id,
            CASE WHEN h.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = h.id) END,
-           h.attempts, h.deferrals, h.interruptions, h.dispatched_at IS NOT NULL OR h.interruptions > 0, h.cancel_at IS NOT NULL,
+           h.starts_refused, h.deferrals, h.interruptions, h.dispatched_at IS NOT NULL OR h.interruptions > 0, h.cancel_at IS NOT NULL,
            h.created_at, h.run_at, h.dispatched_at, h.claimed_at, h.priority::integer,
            (SELECT w.weight FROM :schema.workspaces w WHERE w.id = h.workspace_id),
            NULL::bigint, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint

@@ -14,7 +14,7 @@ BEGIN
             due_at = CASE WHEN r.delay > 1000000 AND r.kind = 2 AND r.code = 'unknown_handler'
                                AND :schema.has_worker(q.definition_id, q.lane_id, q.node_id) THEN now_us + 1000000
                           WHEN r.delay > 0 THEN now_us + r.delay END, node_id = 0, target_id = 0, claimed_at = NULL,
-            attempts = q.attempts + CASE r.kind WHEN 1 THEN 1 ELSE 0 END,
+            starts_refused = q.starts_refused + CASE r.kind WHEN 1 THEN 1 ELSE 0 END,
             deferrals = q.deferrals + CASE r.kind WHEN 2 THEN 1 ELSE 0 END,
             error_code = coalesce(r.code, q.error_code), error = coalesce(r.error, q.error)
         FROM unnest(ids, fences, kinds, delays, codes, errors) WITH ORDINALITY r (id, fence, kind, delay, code, error, n),

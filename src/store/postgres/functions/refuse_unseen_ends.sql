@@ -8,7 +8,7 @@ BEGIN
         RETURN;
     END IF;
     INSERT INTO :schema.workflow_executions
-        (id, lane_id, definition_id, run_at, fence, node_id, created_at, finished_at, workspace_id, attempts, deferrals, handovers,
+        (id, lane_id, definition_id, run_at, fence, node_id, created_at, finished_at, workspace_id, starts_refused, deferrals, handovers,
          interruptions, priority, has_params, status, retry_of)
     SELECT u.id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 'CANCELLED', u.first FROM unnest(ids, firsts) u (id, first)
     ON CONFLICT DO NOTHING;

@@ -5,5 +5,5 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(json_agg(s), '[]')
     FROM (SELECT o.step, o.status, o.attempt, :schema.rfc3339(o.started_at) AS started_at
           FROM :schema.workflow_node_executions o
-          WHERE o.execution_id = unfinished_steps.execution_id AND o.finished_at IS NULL ORDER BY o.started_at, o.step LIMIT 20) s
+          WHERE o.execution_id = unfinished_steps.execution_id AND o.finished_at IS NULL ORDER BY o.step LIMIT 20) s
 $$;

@@ -12,7 +12,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
                                  ELSE 'it is running' END),
         'workspace', e.workspace, 'plan', w.plan, 'workflow', e.workflow, 'version', e.version,
         'slots_used', (SELECT count(*) FROM :schema.held_items o WHERE o.workspace_id = q.workspace_id),
-        'slots_max', w.slots_max, 'attempts', e.attempts, 'deferrals', e.deferrals, 'handovers', e.handovers,
+        'slots_max', w.slots_max, 'starts_refused', e.starts_refused, 'deferrals', e.deferrals, 'handovers', e.handovers,
         'suspicion', q.suspicion, 'suspected_at', :schema.rfc3339(q.suspected_at),
         'run_at', :schema.rfc3339(e.run_at), 'due_at', :schema.rfc3339(q.due_at), 'claimed_at', :schema.rfc3339(e.claimed_at),
         'dispatched_at', :schema.rfc3339(e.dispatched_at), 'stuck_since', :schema.rfc3339(e.stuck_since),
@@ -47,7 +47,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
         'scheduler_why', CASE WHEN e.pending_reason <> 'no_scheduler' THEN NULL WHEN r.lock_awaited_at > 0 THEN 'awaits the lock'
                               WHEN r.node_id <> 0 THEN 'lease over'
                               ELSE coalesce(r.why, 'free') END,
-        'waiting_us', (SELECT :schema.store_time()) - q.created_at, 'attempts_max', coalesce(nullif(d.attempts_max, 0), 3),
+        'waiting_us', (SELECT :schema.store_time()) - q.created_at, 'starts_max', coalesce(nullif(d.starts_max, 0), 3),
         'slot_holders', (
             SELECT coalesce(json_agg(h), '[]')
             FROM (SELECT o.id, o.status, n.name AS node,

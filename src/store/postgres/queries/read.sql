@@ -11,7 +11,7 @@ SET LOCAL jit = off;
 -- before, $13 limit, $14 retried, $15 stuck.
 -- name: page_of_executions
 SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.priority, :schema.rfc3339(e.run_at) AS run_at,
-       e.attempts, e.deferrals, e.handovers, e.node, e.fence, e.error_code, e.error,
+       e.starts_refused, e.deferrals, e.handovers, e.node, e.fence, e.error_code, e.error,
        :schema.rfc3339(e.created_at) AS created_at, :schema.rfc3339(e.claimed_at) AS claimed_at,
        :schema.rfc3339(e.dispatched_at) AS dispatched_at, :schema.rfc3339(e.stuck_since) AS stuck_since,
        :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group, e.idempotency_key, e.retry_of
@@ -246,7 +246,7 @@ SELECT json_build_object(
                      :schema.unfinished_steps(q.id) AS unfinished_steps
               FROM :schema.workflow_execution_queue q LEFT JOIN :schema.workspaces w ON w.id = q.workspace_id
               LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id LEFT JOIN :schema.nodes n ON n.id = q.node_id
-              WHERE q.stuck_at IS NOT NULL AND q.phase = 2 AND q.stuck_fence = q.fence ORDER BY q.stuck_at, q.id LIMIT $5) s),
+              WHERE q.stuck_at IS NOT NULL AND q.phase = 2 AND q.stuck_fence = q.fence ORDER BY q.stuck_at LIMIT $5) s),
     'oldest_pending_age_us', coalesce((SELECT us FROM now) - (SELECT q.created_at FROM :schema.workflow_execution_queue q
                                                               WHERE q.phase <> 2 ORDER BY q.id LIMIT 1), 0),
     'workspaces', (

@@ -19,7 +19,7 @@ SELECT b.has_epoch, b.folded, b.last_xid, b.last_seq FROM :schema.publish_books(
 
 -- $1 node, $2 fence, $3 item, $4 limit
 -- name: inbox
-SELECT i.id, i.fence, i.workspace_id, i.definition_id, i.params, i.attempts, i.deferrals, i.interruptions,
+SELECT i.id, i.fence, i.workspace_id, i.definition_id, i.params, i.starts_refused, i.deferrals, i.interruptions,
        i.handed_over,
        i.cancel_requested, i.created_at, i.run_at, i.dispatched_at, i.claimed_at, i.priority, i.weight, i.epoch, i.scheduler_id,
        i.scheduler, i.since, i.expires_at, i.now_us, i.is_free, i.takeovers_hour

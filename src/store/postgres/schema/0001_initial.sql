@@ -110,7 +110,7 @@ CREATE TABLE :schema.workflow_definitions (
     name           text    COLLATE "C" NOT NULL,
     version        integer NOT NULL,
     definition     text    NOT NULL,
-    attempts_max   integer NOT NULL DEFAULT 0, -- starts; 0 = as configured in the node
+    starts_max     integer NOT NULL DEFAULT 0, -- starts; 0 = as configured in the node
     state          smallint NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 2),
     created_at     bigint  NOT NULL,
     executor_group text,                       -- NULL = no group is named
@@ -143,7 +143,7 @@ CREATE TABLE :schema.workflow_execution_queue (
     suspected_at   bigint,                      -- the last death under which a step of it ran
     workspace_id   integer NOT NULL,
     target_id      integer NOT NULL DEFAULT 0,  -- of phase 2: the target of the node that it was assigned to first; 0 = none
-    attempts       integer NOT NULL DEFAULT 0,
+    starts_refused integer NOT NULL DEFAULT 0,
     deferrals      integer NOT NULL DEFAULT 0,
     handovers      integer NOT NULL DEFAULT 0,
     interruptions  integer NOT NULL DEFAULT 0,  -- handovers and give-backs: claims under which it may have run before
@@ -202,7 +202,7 @@ CREATE TABLE :schema.workflow_executions (
     finished_at    bigint  NOT NULL,
     step_started_at bigint,
     workspace_id   integer NOT NULL,
-    attempts       integer NOT NULL,
+    starts_refused integer NOT NULL,
     deferrals      integer NOT NULL,
     handovers      integer NOT NULL,
     interruptions  integer NOT NULL,

@@ -21,7 +21,7 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
                                     coalesce(b.held, 0) + coalesce(n.held, 0) >= w.slots_max)
        END AS pending_reason,
        q.priority::integer AS priority, :schema.time_of(q.run_at) AS run_at,
-       q.attempts AS attempts, q.deferrals AS deferrals, q.handovers AS handovers,
+       q.starts_refused AS starts_refused, q.deferrals AS deferrals, q.handovers AS handovers,
        (SELECT o.name FROM :schema.nodes o WHERE o.id = q.node_id) AS node,
        q.fence AS fence, q.error_code AS error_code, q.error AS error,
        :schema.time_of(q.created_at) AS created_at, :schema.time_of(q.claimed_at) AS claimed_at,
@@ -47,7 +47,7 @@ LEFT JOIN (SELECT (u.lane_id & 2147483647)::integer AS workspace_id, sum(u.held)
 WHERE s.id = 1
 UNION ALL
 SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority::integer, :schema.time_of(h.run_at),
-       h.attempts, h.deferrals, h.handovers,
+       h.starts_refused, h.deferrals, h.handovers,
        (SELECT o.name FROM :schema.nodes o WHERE o.id = h.node_id), h.fence, h.error_code, h.error,
        :schema.time_of(h.created_at), :schema.time_of(h.claimed_at), :schema.time_of(h.dispatched_at), NULL,
        :schema.time_of(h.finished_at), g.name, h.idempotency_key, h.retry_of

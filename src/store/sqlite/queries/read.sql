@@ -91,7 +91,7 @@ WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMIT ?3;
 
 -- Everything that why needs of one living item. ?2 = store time.
 -- name: why_item
-SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.attempts, q.deferrals, q.handovers, q.claimed_at,
+SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.starts_refused, q.deferrals, q.handovers, q.claimed_at,
        q.dispatched_at, q.created_at, w.name, w.plan,
        (SELECT count(*) FROM workflow_execution_queue h
         WHERE h.phase = 2 AND h.lane_id IN (SELECT a.base | q.workspace_id FROM group_lanes a)),
@@ -104,7 +104,7 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
        (SELECT n.name FROM nodes n WHERE n.id = q.node_id), g.name, q.workspace_id, q.cancel_at, q.error_code, q.error,
        d.name, d.version,
        coalesce((SELECT l.runnable FROM lane_counters l WHERE l.lane_id = q.lane_id), 0),
-       d.attempts_max,
+       d.starts_max,
        (SELECT max(n.engine_error) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
         AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 0),
        (SELECT count(*) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
@@ -162,7 +162,7 @@ WHERE q.phase = 2 AND q.lane_id IN (SELECT a.base | ?1 FROM group_lanes a) ORDER
 -- name: unfinished_steps
 SELECT step, status, attempt,
        strftime('%Y-%m-%dT%H:%M:%S', started_at / 1000000, 'unixepoch') || printf('.%06dZ', started_at % 1000000) AS started_at
-FROM workflow_node_executions WHERE execution_id = ?1 AND finished_at IS NULL ORDER BY 4, step LIMIT 20;
+FROM workflow_node_executions WHERE execution_id = ?1 AND finished_at IS NULL ORDER BY step LIMIT 20;
 
 -- The stuck executions, the longest first. Index: queue_stuck.
 -- name: status_stuck
@@ -170,7 +170,7 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, n.name AS node,
        strftime('%Y-%m-%dT%H:%M:%S', q.stuck_at / 1000000, 'unixepoch') || printf('.%06dZ', q.stuck_at % 1000000) AS stuck_since
 FROM workflow_execution_queue q LEFT JOIN workspaces w ON w.id = q.workspace_id
 LEFT JOIN workflow_definitions d ON d.id = q.definition_id LEFT JOIN nodes n ON n.id = q.node_id
-WHERE q.stuck_at IS NOT NULL AND q.phase = 2 AND q.stuck_fence = q.fence ORDER BY q.stuck_at, q.id LIMIT ?1;
+WHERE q.stuck_at IS NOT NULL AND q.phase = 2 AND q.stuck_fence = q.fence ORDER BY q.stuck_at LIMIT ?1;
 
 -- name: status_totals
 SELECT coalesce(sum(runnable + waiting), 0), coalesce(sum(held), 0), coalesce(sum(completed), 0), coalesce(sum(failed), 0),

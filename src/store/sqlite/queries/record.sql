@@ -11,11 +11,11 @@ SELECT status FROM workflow_executions WHERE id = ?1;
 UPDATE workflow_execution_queue SET status = 'DISPATCHED', dispatched_at = coalesce(dispatched_at, ?3)
 WHERE id = ?1 AND fence = ?2 AND status = 'CLAIMED';
 
--- Back to PENDING. ?3 phase, ?4 due, ?5 attempts, ?6 deferrals, ?7 code, ?8 error
+-- Back to PENDING. ?3 phase, ?4 due, ?5 refused starts, ?6 deferrals, ?7 code, ?8 error
 -- name: put_back_item
 UPDATE workflow_execution_queue
 SET status = 'PENDING', phase = ?3, due_at = CASE WHEN ?3 = 1 THEN ?4 END, node_id = 0, target_id = 0, claimed_at = NULL,
-    attempts = attempts + ?5, deferrals = deferrals + ?6,
+    starts_refused = starts_refused + ?5, deferrals = deferrals + ?6,
     error_code = coalesce(?7, error_code), error = coalesce(?8, error)
 WHERE id = ?1 AND fence = ?2 AND status = 'CLAIMED';
 
@@ -44,11 +44,11 @@ FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.id = g.id AND q
 -- `parameter_rows` has the numbers of the rows, their ends, and steps that have no rows of their own. ?1 now
 -- name: end_items
 INSERT INTO workflow_executions
-    (id, lane_id, workspace_id, definition_id, status, priority, run_at, attempts, deferrals, handovers, interruptions, fence,
+    (id, lane_id, workspace_id, definition_id, status, priority, run_at, starts_refused, deferrals, handovers, interruptions, fence,
      node_id, has_params, created_at, claimed_at, dispatched_at, finished_at, idempotency_key, retry_of, error_code, error,
      step, step_status, step_attempt, step_failures, step_exit_code, step_started_at, step_output, step_variables, step_error_code,
      step_error)
-SELECT q.id, q.lane_id, q.workspace_id, q.definition_id, g.status, q.priority, q.run_at, q.attempts + g.refused, q.deferrals,
+SELECT q.id, q.lane_id, q.workspace_id, q.definition_id, g.status, q.priority, q.run_at, q.starts_refused + g.refused, q.deferrals,
        q.handovers, q.interruptions, q.fence, q.node_id, q.has_params, q.created_at, q.claimed_at,
        CASE WHEN g.dispatched THEN coalesce(q.dispatched_at, ?1) ELSE q.dispatched_at END, ?1, q.idempotency_key, q.retry_of,
        CASE WHEN g.status <> 'COMPLETED' THEN coalesce(g.error_code, q.error_code) END,

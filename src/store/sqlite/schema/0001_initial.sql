@@ -78,7 +78,7 @@ CREATE TABLE workflow_definitions (
     definition     TEXT    NOT NULL,
     executor_group TEXT,                       -- for an enqueue that names none; NULL = the definition names none
     demand         INTEGER NOT NULL DEFAULT 0, -- what it needs of a node: 2 * its row in handler_sets, 1: `temporal`, 0: only steps
-    attempts_max   INTEGER NOT NULL DEFAULT 0, -- starts; 0 = as the node decides
+    starts_max   INTEGER NOT NULL DEFAULT 0, -- starts; 0 = as the node decides
     state          INTEGER NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 2),
     handlers       TEXT    NOT NULL DEFAULT '[]', -- the handlers that its steps need, a JSON array of names
     created_at     INTEGER NOT NULL,
@@ -104,7 +104,7 @@ CREATE TABLE workflow_execution_queue (
     priority       INTEGER NOT NULL,
     run_at         INTEGER NOT NULL,
     due_at         INTEGER,                    -- of phase 1, else NULL
-    attempts       INTEGER NOT NULL DEFAULT 0,
+    starts_refused INTEGER NOT NULL DEFAULT 0,
     deferrals      INTEGER NOT NULL DEFAULT 0,
     handovers      INTEGER NOT NULL DEFAULT 0,
     handovers_counted INTEGER NOT NULL DEFAULT 0, -- deaths of a node that held nothing else: they count towards poison
@@ -152,7 +152,7 @@ CREATE TABLE workflow_executions (
     status         TEXT    NOT NULL CHECK (status = 'COMPLETED' OR status = 'FAILED' OR status = 'CANCELLED'),
     priority       INTEGER NOT NULL,
     run_at         INTEGER NOT NULL,
-    attempts       INTEGER NOT NULL,
+    starts_refused INTEGER NOT NULL,
     deferrals      INTEGER NOT NULL,
     handovers      INTEGER NOT NULL,
     interruptions  INTEGER NOT NULL,

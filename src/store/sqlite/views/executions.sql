@@ -69,7 +69,7 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
        END AS pending_reason,
        q.priority AS priority,
        strftime('%Y-%m-%dT%H:%M:%S', q.run_at / 1000000, 'unixepoch') || printf('.%06dZ', q.run_at % 1000000) AS run_at,
-       q.attempts AS attempts, q.deferrals AS deferrals, q.handovers AS handovers,
+       q.starts_refused AS starts_refused, q.deferrals AS deferrals, q.handovers AS handovers,
        (SELECT n.name FROM nodes n WHERE n.id = q.node_id) AS node,
        q.fence AS fence, q.error_code AS error_code, q.error AS error,
        strftime('%Y-%m-%dT%H:%M:%S', q.created_at / 1000000, 'unixepoch') || printf('.%06dZ', q.created_at % 1000000) AS created_at,
@@ -88,7 +88,7 @@ LEFT JOIN executor_groups g ON g.id = q.lane_id >> 47
 UNION ALL
 SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority,
        strftime('%Y-%m-%dT%H:%M:%S', h.run_at / 1000000, 'unixepoch') || printf('.%06dZ', h.run_at % 1000000),
-       h.attempts, h.deferrals, h.handovers,
+       h.starts_refused, h.deferrals, h.handovers,
        (SELECT n.name FROM nodes n WHERE n.id = h.node_id), h.fence, h.error_code, h.error,
        strftime('%Y-%m-%dT%H:%M:%S', h.created_at / 1000000, 'unixepoch') || printf('.%06dZ', h.created_at % 1000000),
        strftime('%Y-%m-%dT%H:%M:%S', h.claimed_at / 1000000, 'unixepoch') || printf('.%06dZ', h.claimed_at % 1000000),

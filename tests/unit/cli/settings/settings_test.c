@@ -55,7 +55,7 @@ static void defaults_are_valid_and_have_the_origin_default(void **state)
     assert_int_equal(load(&fixture, NULL), WEIR_OK);
     assert_string_equal(settings_text(&fixture.settings, SETTING_STORE), "sqlite:./weir.db");
     assert_int_equal(settings_number(&fixture.settings, SETTING_DISPATCH_POLL_INTERVAL), 5 * MICROSECONDS_PER_SECOND);
-    assert_int_equal(settings_number(&fixture.settings, SETTING_ATTEMPTS_MAX), 3);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_STARTS_MAX), 3);
     assert_int_equal(settings_number(&fixture.settings, SETTING_EXEC_ALLOW), 0);
     for (unsigned id = 0; id < SETTING_COUNT; id++) {
         assert_string_equal(fixture.settings.values[id].origin, "default");
@@ -70,20 +70,20 @@ static void the_nearest_source_wins(void **state)
     (void)state;
     assert_int_equal(setenv("XDG_CONFIG_HOME", folder, 1), 0);
     assert_int_equal(mkdir("weir", 0700), 0);
-    write_file("weir/weir.yaml", "attempts.max: 7\nlog: {level: warn}\nnode.name: from-home\n");
-    write_file("weir.yaml", "# mine\nattempts:\n  max: 8\nlog.level: error\n");
-    assert_int_equal(setenv("WEIR_ATTEMPTS_MAX", "9", 1), 0);
+    write_file("weir/weir.yaml", "starts.max: 7\nlog: {level: warn}\nnode.name: from-home\n");
+    write_file("weir.yaml", "# mine\nstarts:\n  max: 8\nlog.level: error\n");
+    assert_int_equal(setenv("WEIR_STARTS_MAX", "9", 1), 0);
     assert_int_equal(load(&fixture, NULL), WEIR_OK);
-    assert_int_equal(settings_number(&fixture.settings, SETTING_ATTEMPTS_MAX), 9);
-    assert_string_equal(fixture.settings.values[SETTING_ATTEMPTS_MAX].origin, "WEIR_ATTEMPTS_MAX");
+    assert_int_equal(settings_number(&fixture.settings, SETTING_STARTS_MAX), 9);
+    assert_string_equal(fixture.settings.values[SETTING_STARTS_MAX].origin, "WEIR_STARTS_MAX");
     assert_string_equal(settings_text(&fixture.settings, SETTING_LOG_LEVEL), "error");
     assert_string_equal(fixture.settings.values[SETTING_LOG_LEVEL].origin, "./weir.yaml:4");
     assert_string_equal(settings_text(&fixture.settings, SETTING_NODE_NAME), "from-home");
     assert_string_equal(fixture.settings.files[0], "./weir.yaml");
-    assert_int_equal(settings_set(&fixture.settings, SETTING_ATTEMPTS_MAX, "10", "--flag", &fixture.error), WEIR_OK);
-    assert_int_equal(settings_number(&fixture.settings, SETTING_ATTEMPTS_MAX), 10);
+    assert_int_equal(settings_set(&fixture.settings, SETTING_STARTS_MAX, "10", "--flag", &fixture.error), WEIR_OK);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_STARTS_MAX), 10);
     arena_close(&fixture.arena);
-    assert_int_equal(unsetenv("WEIR_ATTEMPTS_MAX"), 0);
+    assert_int_equal(unsetenv("WEIR_STARTS_MAX"), 0);
     assert_int_equal(unsetenv("XDG_CONFIG_HOME"), 0);
     assert_int_equal(remove("weir.yaml"), 0);
 }
@@ -92,10 +92,10 @@ static void one_named_file_replaces_the_three(void **state)
 {
     struct fixture fixture;
     (void)state;
-    write_file("weir.yaml", "attempts.max: 8\n");
+    write_file("weir.yaml", "starts.max: 8\n");
     write_file("other.yaml", "log.level: debug\n");
     assert_int_equal(load(&fixture, "other.yaml"), WEIR_OK);
-    assert_int_equal(settings_number(&fixture.settings, SETTING_ATTEMPTS_MAX), 3);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_STARTS_MAX), 3);
     assert_string_equal(settings_text(&fixture.settings, SETTING_LOG_LEVEL), "debug");
     arena_close(&fixture.arena);
     assert_int_equal(load(&fixture, "missing.yaml"), WEIR_INVALID_CONFIG);
@@ -112,16 +112,16 @@ static void a_wrong_file_is_refused_with_its_line(void **state)
     refuses("store: ''\n", "store is empty", "sqlite:./weir.db");
     refuses("exec.allow: yes\n", "neither true nor false nor a list", "true allows all");
     refuses("exec.allow: [on]\n", "neither true nor false nor a list", "true allows all");
-    refuses("attempts.max: 3\ndispatch.batchsize: 3\n", "./weir.yaml:2:1: unknown key \"dispatch.batchsize\"",
+    refuses("starts.max: 3\ndispatch.batchsize: 3\n", "./weir.yaml:2:1: unknown key \"dispatch.batchsize\"",
             "did you mean \"dispatch.batch_size\"?");
     refuses("dispatch:\n  pol_interval: 3s\n", "./weir.yaml:2:3: unknown key", "dispatch.poll_interval");
-    refuses("attempts.max: many\n", "./weir.yaml:1:15: attempts.max", "");
-    refuses("attempts.max: 0\n", "from 1 to 100", "");
+    refuses("starts.max: many\n", "./weir.yaml:1:13: starts.max", "");
+    refuses("starts.max: 0\n", "from 1 to 100", "");
     refuses("dispatch.poll_interval: 5\n", "dispatch.poll_interval", "");
     refuses("log.level: loud\n", "not one of: debug info warn error", "");
     refuses("log.level: debgu\n", "not one of", "did you mean debug?");
     refuses("dispatch.exclusive: yes\n", "neither true nor false", "");
-    refuses("attempts.max: 3\nattempts: {max: 4}\n", "set twice", "");
+    refuses("starts.max: 3\nattempts: {max: 4}\n", "set twice", "");
     refuses("- a\n", "a map of keys", "");
     refuses("store: [a]\n", "cannot be a list", "");
     refuses("exec.allow: [wc, bin/job]\n", "exec.allow: \"bin/job\" is a relative path", "write an absolute path");

@@ -246,7 +246,7 @@ static void finished_steps_are_not_run_again_after_a_handover(void **state)
         {.step = "w", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = 1000},
     };
     start.interruptions = 1;
-    start.attempt = 2;
+    start.start_number = 2;
     start.steps = records;
     start.step_count = 3;
     engine_fixture_start_with(&fixture, &start);
@@ -358,7 +358,7 @@ static void handler_that_this_node_lacks_refuses_the_start_without_an_attempt(vo
         "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"]},\"b\":{\"needs\":[\"a\"],\"handler\":\"nobody\"}}}", "{}");
     const struct report *refused = engine_fixture_expect(&fixture, REPORT_REFUSED, 1, NULL, -1, 1);
     assert_false(refused->permanent);
-    assert_false(refused->spends_attempt);
+    assert_false(refused->spends_start);
     assert_int_equal(refused->delay_us, IN_PROCESS_REFUSAL_DELAY_US);
     assert_string_equal(refused->error_code, "unknown_handler");
     assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, NULL, -1), 0);
@@ -388,7 +388,7 @@ static void stopping_node_refuses_starts_and_lets_running_steps_finish(void **st
     assert_int_equal(engine_free_capacity(fixture.engine), 0);
     engine_fixture_start(&fixture, 2, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"]}}}", "{}");
     const struct report *refused = engine_fixture_expect(&fixture, REPORT_REFUSED, 2, NULL, -1, 1);
-    assert_false(refused->spends_attempt);
+    assert_false(refused->spends_start);
     FILE *go = fopen(path_of("go"), "w");
     (void)fclose(go);
     (void)engine_fixture_expect_end(&fixture, 1, END_COMPLETED);

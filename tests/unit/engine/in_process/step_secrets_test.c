@@ -156,7 +156,7 @@ static void a_missing_secret_refuses_the_start_and_names_itself_and_the_node(voi
     assert_string_equal(report->error_code, "secret_missing");
     assert_non_null(strstr(report->error, "node node-7, step a: the secret \"key\" is missing"));
     assert_false(report->permanent);
-    assert_false(report->spends_attempt);
+    assert_false(report->spends_start);
     assert_true(report->delay_us > 0);
     write_secret("key", ""); /* an empty value is no value */
     start.fence = 2;

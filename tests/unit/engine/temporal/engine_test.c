@@ -104,7 +104,7 @@ static void an_invalid_start_is_refused_permanently(void **state)
         start_one(&scene, ID_ONE);
         pass_time(&scene, SECOND_US);
         assert_true(last_report(&scene, REPORT_REFUSED)->permanent);
-        assert_true(last_report(&scene, REPORT_REFUSED)->spends_attempt);
+        assert_true(last_report(&scene, REPORT_REFUSED)->spends_start);
         assert_string_equal(last_report(&scene, REPORT_REFUSED)->error_code, codes[i]);
         assert_idle(&scene, 64);
         close_scene(&scene);
@@ -245,7 +245,7 @@ static void a_workflow_with_steps_is_put_back_for_another_engine(void **state)
     pass_time(&scene, SECOND_US);
     const struct report *report = last_report(&scene, REPORT_REFUSED);
     assert_false(report->permanent);
-    assert_false(report->spends_attempt);
+    assert_false(report->spends_start);
     assert_true(report->delay_us > 0);
     assert_string_equal(report->error_code, "wrong_engine");
     assert_int_equal(fake_temporal_calls(scene.service, FAKE_START), 0);
@@ -659,7 +659,7 @@ static void a_start_that_never_left_goes_back_into_the_queue_at_a_stop(void **st
     start_one(&scene, ID_ONE);
     pass_time(&scene, SECOND_US);
     assert_int_equal(count_all_reports(&scene), 1);
-    assert_false(last_report(&scene, REPORT_REFUSED)->spends_attempt);
+    assert_false(last_report(&scene, REPORT_REFUSED)->spends_start);
     assert_int_equal(last_report(&scene, REPORT_REFUSED)->delay_us, 0);
     assert_int_equal(fake_temporal_calls(scene.service, FAKE_START), 0);
     close_scene(&scene);

@@ -125,7 +125,7 @@ static struct engine_start start_of(int number)
                                  .params = "{}",
                                  .params_length = 2,
                                  .fence = 1,
-                                 .attempt = 1};
+                                 .start_number = 1};
     (void)snprintf(start.id, sizeof start.id, "019aa000-0000-7000-8000-%012d", number);
     return start;
 }

@@ -39,7 +39,7 @@ static void open_answered(struct bench *bench, size_t answered)
                                  .params = "{}",
                                  .params_length = 2,
                                  .fence = 1,
-                                 .attempt = 1};
+                                 .start_number = 1};
     *bench = (struct bench){.now_us = 1000 * MICROSECONDS_PER_SECOND};
     bench->clock = (struct clock){.wall_us = bench_now, .boot_us = bench_now, .context = bench};
     bench->service = fake_temporal_open(&bench->clock);

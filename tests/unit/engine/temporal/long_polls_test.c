@@ -100,7 +100,7 @@ static void start_one(struct bench *bench, int workspace, int i)
                                  .params = "{}",
                                  .params_length = 2,
                                  .fence = 5,
-                                 .attempt = 1};
+                                 .start_number = 1};
     (void)id_of(workspace, i, start.id);
     assert_int_equal(engine_start(bench->engine, &start, NULL), WEIR_OK);
 }

@@ -156,7 +156,7 @@ static void claim(struct scene *scene, struct execution *execution)
                                  .params = "{}",
                                  .params_length = 2,
                                  .fence = execution->fence,
-                                 .attempt = 1,
+                                 .start_number = 1,
                                  .interruptions = (int)execution->fence - 1,
                                  .running_for_us = execution->was_started ? SECOND_US : 0,
                                  .age_us = SECOND_US,

@@ -151,7 +151,7 @@ static void finish(struct scene *scene)
         json_t *execution = NULL;
         assert_int_equal(fake_temporal_chains(scene->service, scene->ids[i]), 1);
         assert_int_equal(store_show(scene->store, scene->ids[i], &execution, NULL), WEIR_OK);
-        assert_int_equal(json_integer_value(json_object_get(execution, "attempts")), 0);
+        assert_int_equal(json_integer_value(json_object_get(execution, "starts_refused")), 0);
         json_decref(execution);
     }
 }
@@ -252,7 +252,7 @@ static void start_many(struct many *many, struct engine *engine)
                                          .params = "{}",
                                          .params_length = 2,
                                          .fence = 1,
-                                         .attempt = 1};
+                                         .start_number = 1};
             char workspace[32];
             (void)snprintf(workspace, sizeof workspace, "w%zu", sent % 1000);
             start.workspace = workspace;

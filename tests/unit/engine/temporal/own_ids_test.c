@@ -350,7 +350,7 @@ static void added_attributes_are_used_and_removed_ones_spend_no_attempt(void **s
     fake_temporal_attributes(scene.service)->count = 0;
     start_order(&scene, "019aa000-0000-7000-8000-000000000003", ORDER, "{\"order\": 19}");
     assert_false(last_report(&scene, REPORT_REFUSED)->permanent);
-    assert_false(last_report(&scene, REPORT_REFUSED)->spends_attempt);
+    assert_false(last_report(&scene, REPORT_REFUSED)->spends_start);
     assert_string_equal(last_report(&scene, REPORT_REFUSED)->error_code, "search_attribute_lost");
     start_order(&scene, "019aa000-0000-7000-8000-000000000003", ORDER, "{\"order\": 19}");
     assert_int_equal(scene.counts[REPORT_STARTED], 3);

@@ -95,7 +95,7 @@ static inline struct engine_start start_of(const char *id)
                                  .params = SCENE_PARAMS,
                                  .params_length = strlen(SCENE_PARAMS),
                                  .fence = 5,
-                                 .attempt = 1};
+                                 .start_number = 1};
     memcpy(start.id, id, sizeof start.id);
     return start;
 }

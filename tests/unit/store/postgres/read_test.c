@@ -192,7 +192,7 @@ static void the_check_finds_each_row_that_was_broken_on_purpose(void **state)
          "is held by node 3 and in no claim"},
         {"DELETE FROM weir.scheduler", "the scheduler has 0 rows"},
         {"INSERT INTO weir.workflow_executions (id, lane_id, workspace_id, definition_id, status, priority, run_at, "
-         "attempts,"
+         "starts_refused,"
          " deferrals, handovers, interruptions, fence, node_id, has_params, created_at, finished_at)"
          " SELECT id, lane_id, workspace_id, definition_id, 'FAILED', 0, 1, 0, 0, 0, 0, 0, 0, true, 1, 1"
          " FROM weir.workflow_execution_queue",

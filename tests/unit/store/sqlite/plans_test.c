@@ -170,7 +170,7 @@ static void the_old_claims_fail_this_check(void **state)
     sqlite3 *database = migrated_database();
     assert_non_null(bad_step(
         database, "SELECT id FROM workflow_execution_queue WHERE status = 'PENDING' ORDER BY created_at LIMIT 10"));
-    assert_non_null(bad_step(database, "SELECT q.id FROM workflow_execution_queue q WHERE q.attempts = 0"));
+    assert_non_null(bad_step(database, "SELECT q.id FROM workflow_execution_queue q WHERE q.starts_refused = 0"));
     assert_non_null(bad_step(database, "SELECT id FROM workflow_execution_queue WHERE node_id = 0 AND run_at <= 5"
                                        " ORDER BY priority DESC, run_at LIMIT 8"));
     assert_null(bad_step(database, "SELECT id FROM workflow_execution_queue WHERE id = 'x'"));
