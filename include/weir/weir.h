@@ -366,7 +366,7 @@ struct weir_node_options {
     int64_t poll_interval_us;      /* the base under wake-ups; 0 = 5 s */
     int64_t stuck_after_us;        /* an event names executions in this process that run longer; 0 = 60 s */
     int64_t retention_us;          /* how long ended executions are kept; 0 = 14 days, -1 = for ever */
-    int starts_max;              /* starts of an execution; 0 = 3 */
+    int starts_max;                /* starts of an execution; 0 = 3 */
     const struct weir_temporal *temporal; /* NULL = executions run in this process; else as workflows on this service */
     const char *language; /* of this program, for `weir worker list`, like "python 3.11", at most 64 bytes; NULL = C */
 };

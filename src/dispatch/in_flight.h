@@ -1,7 +1,8 @@
 /* The executions that this node holds: assigned to it and not yet durably ended, put back or taken away.
  *
  * A hash table by execution id. It keeps the facts that the loops need between an assignment and its end: the fence, the
- * refused starts, whether the start was answered, and, until then, the memory of the assignment for sending the same start again.
+ * refused starts, whether the start was answered, and, until then, the memory of the assignment for sending the same start
+ * again.
  *
  * Threads: the node's lock protects it. Owner: the node. Bounded by the engine's capacity.
  */
@@ -41,8 +42,8 @@ struct in_flight {
     int64_t started_boot_us;
     int64_t slept_until_boot_us; /* the end of its last sleep step, perhaps to come; 0 = none */
     int64_t stuck_after_us;
-    int64_t warned_boot_us; /* of the last stuck warning; 0 = none */
-    bool is_marked_stuck;   /* on record in the store */
+    int64_t warned_boot_us;         /* of the last stuck warning; 0 = none */
+    bool is_marked_stuck;           /* on record in the store */
     struct assignment_batch *batch; /* NULL once it was answered */
     const struct claimed_item *item;
     char *workspace; /* these two are in the same allocation */

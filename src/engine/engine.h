@@ -101,7 +101,7 @@ struct report {
     bool may_wait;
     bool permanent;           /* REFUSED: trying again cannot help */
     bool may_run;             /* UNREACHABLE: an earlier request of this claim may have arrived: it keeps its slot */
-    bool spends_start;      /* REFUSED: counts against starts_max (false: put back with a delay, A53) */
+    bool spends_start;        /* REFUSED: counts against starts_max (false: put back with a delay, A53) */
     int64_t delay_us;         /* REFUSED and put back without counting the start: when to look again */
     enum end_state end_state; /* ENDED */
     bool has_step;

@@ -24,8 +24,8 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_EXECUTION_COMPLETED, "execution.completed", EVENT_INFO)                                                        \
     X(EVENT_EXECUTION_FAILED, "execution.failed", EVENT_WARN) /* the run ended FAILED; code */                             \
     X(EVENT_EXECUTION_CANCELLED, "execution.cancelled", EVENT_INFO)                                                        \
-    X(EVENT_EXECUTION_RETRYING, "execution.retrying", EVENT_WARN)       /* start refused, tried again; code, start */    \
-    X(EVENT_EXECUTION_DEFERRED, "execution.deferred", EVENT_INFO)       /* no start counted; code */                      \
+    X(EVENT_EXECUTION_RETRYING, "execution.retrying", EVENT_WARN)       /* start refused, tried again; code, start */      \
+    X(EVENT_EXECUTION_DEFERRED, "execution.deferred", EVENT_INFO)       /* no start counted; code */                       \
     X(EVENT_DISPATCH_FAILED, "dispatch.failed", EVENT_ERROR)            /* "Failed to start", for good; code, error */     \
     X(EVENT_START_UNKNOWN, "start.unknown", EVENT_WARN)                 /* no answer; same ids are sent again */           \
     X(EVENT_WORKSPACE_AT_CAPACITY, "workspace.at_capacity", EVENT_INFO) /* "Workspace at capacity"; once a minute each */  \

@@ -37,7 +37,7 @@ static const struct {
     {EVENT_EXECUTION_CANCELLED, ADDS_COUNT, "weir_executions_cancelled_total", NULL, "Executions that ended CANCELLED."},
     {EVENT_EXECUTION_RETRYING, ADDS_COUNT, "weir_executions_retried_total", NULL,
      "Starts that were refused and are tried again."},
-    {EVENT_EXECUTION_DEFERRED, ADDS_COUNT, "weir_executions_deferred_total", NULL, "Items put back without a counted start."},
+    {EVENT_EXECUTION_DEFERRED, ADDS_COUNT, "weir_executions_deferred_total", NULL, "Items put back; no start is counted."},
     {EVENT_WORKSPACE_AT_CAPACITY, ADDS_COUNT, "weir_items_at_capacity_total", "queue_items_at_capacity_total",
      "Times that a workspace had work and no free slot, at most one a minute each."},
     {EVENT_START_UNKNOWN, ADDS_COUNT, "weir_starts_unknown_total", NULL, "Starts without an answer."},

@@ -157,7 +157,7 @@ enum item_state record_end_state(enum record_kind kind);
 
 /* The columns of a definition beside its text, so that enqueues and claims need not read it. */
 struct definition_facts {
-    int starts_max;                        /* 0 = not said */
+    int starts_max;                          /* 0 = not said */
     char executor_group[GROUP_NAME_MAX + 1]; /* "" = not said */
     bool on_temporal;                        /* it has `temporal:`, and no steps */
     char *handlers;                          /* the handlers that its steps name, a JSON array in ascending order; owned */

@@ -153,12 +153,12 @@ struct claimed_item {
     const char *params; /* never NULL */
     size_t params_length;
     int64_t fence;
-    int priority;      /* as enqueued */
+    int priority;       /* as enqueued */
     int starts_refused; /* so far */
-    int deferrals;     /* put back so far because no node could run it */
-    int interruptions; /* handovers and give-backs so far: column `interruptions` */
-    bool handed_over;  /* this claim takes over from a dead node: `steps` is filled */
-    bool others_wait;  /* its workspace is full with this claim, and more of its lane could run; false: not, or not known */
+    int deferrals;      /* put back so far because no node could run it */
+    int interruptions;  /* handovers and give-backs so far: column `interruptions` */
+    bool handed_over;   /* this claim takes over from a dead node: `steps` is filled */
+    bool others_wait; /* its workspace is full with this claim, and more of its lane could run; false: not, or not known */
     bool cancel_requested;
     int64_t created_at_us;
     int64_t run_at_us;

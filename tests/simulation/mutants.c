@@ -104,8 +104,9 @@ static bool put_one_off(struct simulation *simulation, sqlite3 *database)
 
 static bool charge_one_that_waits(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) && change(database, "UPDATE workflow_execution_queue SET starts_refused = starts_refused + 1 WHERE id ="
-                                                 " (SELECT id FROM workflow_execution_queue WHERE phase = 0 LIMIT 1)");
+    return later(simulation) &&
+           change(database, "UPDATE workflow_execution_queue SET starts_refused = starts_refused + 1"
+                            " WHERE id = (SELECT id FROM workflow_execution_queue WHERE phase = 0 LIMIT 1)");
 }
 
 static bool rewrite_a_step(struct simulation *simulation, sqlite3 *database)

@@ -11,11 +11,11 @@
 #include "simulation/simulation.h"
 
 #define QUEUE_COLUMNS                                                                                                      \
-    "what, id, status, workspace_id, lane_id, node_id, fence, phase, rank, due_at, run_at, priority, starts_refused,"            \
-    " deferrals, handovers, cancel_at, extra"
+    "what, id, status, workspace_id, lane_id, node_id, fence, phase, rank, due_at, run_at, priority,"                      \
+    " starts_refused, deferrals, handovers, cancel_at, extra"
 #define QUEUE_VALUES(row)                                                                                                  \
     row ".id, " row ".status, " row ".workspace_id, " row ".lane_id, " row ".node_id, " row ".fence, " row ".phase, " row  \
-        ".rank, " row ".due_at, " row ".run_at, " row ".priority, " row ".starts_refused, " row ".deferrals, " row               \
+        ".rank, " row ".due_at, " row ".run_at, " row ".priority, " row ".starts_refused, " row ".deferrals, " row         \
         ".handovers, " row ".cancel_at, CASE WHEN " row ".retry_of IS NULL THEN " row ".idempotency_key END"
 #define HISTORY_COLUMNS "what, id, status, workspace_id, fence, node_id, due_at, starts_refused, handovers, extra"
 #define HISTORY_VALUES(row)                                                                                                \
@@ -361,12 +361,13 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
 static void check_counters_of(struct simulation *simulation, const struct model_item *item, enum item_state to,
                               const struct change *change)
 {
-    int grown =
-        (change->starts_refused - item->starts_refused) + (change->deferrals - item->deferrals) + (change->handovers - item->handovers);
-    if (change->starts_refused < item->starts_refused || change->deferrals < item->deferrals || change->handovers < item->handovers ||
-        grown > 1 || (grown == 1 && item->phase != 2)) {
-        fail(simulation, THE_MODEL_HOLDS, "the counters of %s went from %d/%d/%d to %d/%d/%d", item->id, item->starts_refused,
-             item->deferrals, item->handovers, change->starts_refused, change->deferrals, change->handovers);
+    int grown = (change->starts_refused - item->starts_refused) + (change->deferrals - item->deferrals) +
+                (change->handovers - item->handovers);
+    if (change->starts_refused < item->starts_refused || change->deferrals < item->deferrals ||
+        change->handovers < item->handovers || grown > 1 || (grown == 1 && item->phase != 2)) {
+        fail(simulation, THE_MODEL_HOLDS, "the counters of %s went from %d/%d/%d to %d/%d/%d", item->id,
+             item->starts_refused, item->deferrals, item->handovers, change->starts_refused, change->deferrals,
+             change->handovers);
     }
     if (change->starts_refused >= simulation->profile.starts_max) {
         fail(simulation, THE_MODEL_HOLDS, "%s waits for its start number %d of %d", item->id, change->starts_refused + 1,

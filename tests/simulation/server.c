@@ -38,8 +38,9 @@ static const char *const preparations[] = {
     "CREATE FUNCTION note_queue() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN"
     " IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;"
     " INSERT INTO weir.simulation_changes (what, id, status, workspace_id, lane_id, node_id, fence, phase, rank, due_at,"
-    "  run_at, priority, starts_refused, deferrals, handovers, cancel_at, extra) VALUES ('queue' || TG_ARGV[0], r.id, r.status,"
-    "  r.workspace_id, r.lane_id, r.node_id, r.fence, r.phase, r.rank, r.due_at, r.run_at, r.priority, r.starts_refused,"
+    "  run_at, priority, starts_refused, deferrals, handovers, cancel_at, extra) VALUES ('queue' || TG_ARGV[0], r.id,"
+    "  r.status, r.workspace_id, r.lane_id, r.node_id, r.fence, r.phase, r.rank, r.due_at, r.run_at, r.priority, "
+    "r.starts_refused,"
     "  r.deferrals, r.handovers, r.cancel_at, CASE WHEN r.retry_of IS NULL THEN r.idempotency_key END);"
     " RETURN NULL; END $$",
     "CREATE TRIGGER s1 AFTER INSERT ON workflow_execution_queue FOR EACH ROW EXECUTE FUNCTION note_queue('+')",
@@ -47,8 +48,9 @@ static const char *const preparations[] = {
     "CREATE TRIGGER s3 AFTER DELETE ON workflow_execution_queue FOR EACH ROW EXECUTE FUNCTION note_queue('-')",
     "CREATE FUNCTION note_history() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN"
     " IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;"
-    " INSERT INTO weir.simulation_changes (what, id, status, workspace_id, fence, node_id, due_at, starts_refused, handovers,"
-    "  extra) VALUES ('history' || TG_ARGV[0], r.id, r.status, r.workspace_id, r.fence, r.node_id, r.finished_at,"
+    " INSERT INTO weir.simulation_changes (what, id, status, workspace_id, fence, node_id, due_at, starts_refused,"
+    "  handovers, extra) VALUES ('history' || TG_ARGV[0], r.id, r.status, r.workspace_id, r.fence, r.node_id, "
+    "r.finished_at,"
     "  r.starts_refused, r.handovers, r.error_code);"
     " RETURN NULL; END $$",
     "CREATE TRIGGER s4 AFTER INSERT ON workflow_executions FOR EACH ROW EXECUTE FUNCTION note_history('+')",

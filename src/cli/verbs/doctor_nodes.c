@@ -111,9 +111,9 @@ static void check_scheduler(struct doctor *doctor, int64_t alive)
         report_free_role(doctor, alive, text);
         break;
     case ROLE_AWAITS_LOCK:
-        report_check(doctor, field_number(doctor->status, "pending", 0) > 0 ? SIGN_BAD : SIGN_WARN, "scheduler",
-                     "%s; no execution starts before. If its holder is gone: `weir lock release processExecutionQueue --yes`",
-                     text);
+        report_check(
+            doctor, field_number(doctor->status, "pending", 0) > 0 ? SIGN_BAD : SIGN_WARN, "scheduler",
+            "%s; no execution starts before. If its holder is gone: `weir lock release processExecutionQueue --yes`", text);
         break;
     case ROLE_MOVES:
         report_check(

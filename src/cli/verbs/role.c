@@ -1,8 +1,9 @@
 /* The scheduler's role as a sentence, for status, top, node list and doctor.
  *
  * It reads one object of store_status() and makes no call. The first rule that applies gives the health: no node has the
- * role, its node awaits the lock of dispatch.exclusive, the role moves too often, the books are behind, all is well. The time since the role is free comes from the row:
- * `since` when the node left it, the end of the lease when the node is still named there. Pure; one thread.
+ * role, its node awaits the lock of dispatch.exclusive, the role moves too often, the books are behind, all is well. The
+ * time since the role is free comes from the row: `since` when the node left it, the end of the lease when the node is
+ * still named there. Pure; one thread.
  */
 #include "cli/verbs/role.h"
 

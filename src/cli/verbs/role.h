@@ -24,10 +24,10 @@ enum { ROLE_MOVES_HOUR = 6 };
 
 /* The first that applies. */
 enum role_health {
-    ROLE_IS_FREE,   /* no node schedules */
+    ROLE_IS_FREE,     /* no node schedules */
     ROLE_AWAITS_LOCK, /* a node with dispatch.exclusive has it, and another holder has the lock */
-    ROLE_MOVES,     /* more than ROLE_MOVES_HOUR takeovers in the last hour */
-    ROLE_IS_BEHIND, /* news is older than ROLE_BEHIND_US and not in the books */
+    ROLE_MOVES,       /* more than ROLE_MOVES_HOUR takeovers in the last hour */
+    ROLE_IS_BEHIND,   /* news is older than ROLE_BEHIND_US and not in the books */
     ROLE_IS_FINE
 };
 enum role_health role_health(const json_t *scheduler);

@@ -13,7 +13,8 @@ enum { STUCK_TEXT_MAX = 512 };
 void stuck_text(struct output *output, const json_t *row, int64_t now_us, char text[STUCK_TEXT_MAX]);
 /* One line for each of "unfinished_steps" in the answer of store_why(). */
 void print_unfinished_steps(struct output *output, const json_t *why, int64_t now_us);
-/* The name of the first step that has not ended, or NULL: its log shows where the execution hangs. In the output's arena. */
+/* The name of the first step that has not ended, or NULL: its log shows where the execution hangs.
+ * In the output's arena. */
 const char *first_unfinished_step(struct output *output, const json_t *why);
 
 #endif

@@ -158,9 +158,8 @@ static enum weir_status add_holders(struct why *why, int64_t workspace_id, struc
 static enum weir_status add_unfinished_steps(struct why *why, struct weir_error *error)
 {
     json_t *steps = NULL;
-    enum weir_status status =
-        statement_rows_json(why->connection, connection_bind(why->connection, error, QUERY_UNFINISHED_STEPS, "t", why->id),
-                            &steps, error);
+    enum weir_status status = statement_rows_json(
+        why->connection, connection_bind(why->connection, error, QUERY_UNFINISHED_STEPS, "t", why->id), &steps, error);
     if (status == WEIR_OK && json_object_set_new(why->answer, "unfinished_steps", steps) != 0) {
         status = error_out_of_memory(error);
     }
@@ -248,13 +247,13 @@ static json_t *facts_json(sqlite3_stmt *item, const char *id, int64_t now_us, bo
         column_text(item, WHY_WORKSPACE), "plan", column_text(item, WHY_PLAN), "workflow", column_text(item, WHY_WORKFLOW),
         "version", sqlite3_column_int(item, WHY_VERSION), "slots_used",
         (json_int_t)sqlite3_column_int64(item, WHY_SLOTS_USED), "slots_max",
-        (json_int_t)sqlite3_column_int64(item, WHY_SLOTS_MAX), "starts_refused", sqlite3_column_int(item, WHY_STARTS_REFUSED),
-        "deferrals", sqlite3_column_int(item, WHY_DEFERRALS), "handovers", sqlite3_column_int(item, WHY_HANDOVERS),
-        "run_at", column_time_json(item, WHY_RUN_AT), "due_at", column_time_json(item, WHY_DUE_AT), "claimed_at",
-        column_time_json(item, WHY_CLAIMED_AT), "dispatched_at", column_time_json(item, WHY_DISPATCHED_AT), "node",
-        column_text(item, WHY_NODE), "executor_group", column_text(item, WHY_GROUP), "cancel_requested",
-        sqlite3_column_type(item, WHY_CANCEL_AT) != SQLITE_NULL, "error_code", column_text(item, WHY_ERROR_CODE), "error",
-        column_text(item, WHY_ERROR), "engine_error",
+        (json_int_t)sqlite3_column_int64(item, WHY_SLOTS_MAX), "starts_refused",
+        sqlite3_column_int(item, WHY_STARTS_REFUSED), "deferrals", sqlite3_column_int(item, WHY_DEFERRALS), "handovers",
+        sqlite3_column_int(item, WHY_HANDOVERS), "run_at", column_time_json(item, WHY_RUN_AT), "due_at",
+        column_time_json(item, WHY_DUE_AT), "claimed_at", column_time_json(item, WHY_CLAIMED_AT), "dispatched_at",
+        column_time_json(item, WHY_DISPATCHED_AT), "node", column_text(item, WHY_NODE), "executor_group",
+        column_text(item, WHY_GROUP), "cancel_requested", sqlite3_column_type(item, WHY_CANCEL_AT) != SQLITE_NULL,
+        "error_code", column_text(item, WHY_ERROR_CODE), "error", column_text(item, WHY_ERROR), "engine_error",
         is_away ? column_text(item, WHY_GROUP_ENGINE_ERROR)
         : waits ? NULL
                 : column_text(item, WHY_NODE_ENGINE_ERROR),
@@ -360,8 +359,7 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     if (status != WEIR_OK) {
         return status;
     }
-    (void)json_object_set_new(why->answer, "starts_max",
-                              json_integer(starts_max > 0 ? starts_max : STARTS_MAX_DEFAULT));
+    (void)json_object_set_new(why->answer, "starts_max", json_integer(starts_max > 0 ? starts_max : STARTS_MAX_DEFAULT));
     status = add_holders(why, workspace_id, error);
     if (status == WEIR_OK) {
         status = add_unfinished_steps(why, error);

@@ -99,7 +99,8 @@ BEGIN
     RETURN NEXT;
     IF detailed IS NOT NULL THEN
         RETURN QUERY
-        SELECT 'taken', a.place, q.definition_id, q.starts_refused::bigint, q.interruptions::bigint, q.priority::bigint, q.created_at, q.run_at,
+        SELECT 'taken', a.place, q.definition_id, q.starts_refused::bigint, q.interruptions::bigint, q.priority::bigint, q.created_at,
+               q.run_at,
                q.claimed_at, q.dispatched_at, q.deferrals::bigint, q.cancel_at IS NOT NULL,
                CASE WHEN q.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = q.id) END,
                NULL::integer[], NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint[]

@@ -8,7 +8,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         'deferrals', e.deferrals, 'handovers', e.handovers, 'node', e.node, 'fence', e.fence,
         'error_code', e.error_code, 'error', e.error, 'created_at', :schema.rfc3339(e.created_at),
         'claimed_at', :schema.rfc3339(e.claimed_at), 'dispatched_at', :schema.rfc3339(e.dispatched_at),
-        'stuck_since', :schema.rfc3339(e.stuck_since), 'finished_at', :schema.rfc3339(e.finished_at), 'executor_group', e.executor_group, 'idempotency_key', e.idempotency_key,
+        'stuck_since', :schema.rfc3339(e.stuck_since), 'finished_at', :schema.rfc3339(e.finished_at),
+        'executor_group', e.executor_group, 'idempotency_key', e.idempotency_key,
         'retry_of', e.retry_of)
     FROM :schema.executions e WHERE e.id = execution_json.execution_id
 $$;

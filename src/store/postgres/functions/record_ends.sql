@@ -32,7 +32,8 @@ BEGIN
     ), history AS (
         INSERT INTO :schema.workflow_executions
             (id, lane_id, definition_id, run_at, fence, node_id, created_at, claimed_at, dispatched_at, finished_at, workspace_id,
-             starts_refused, deferrals, handovers, interruptions, priority, has_params, status, idempotency_key, retry_of, error_code, error,
+             starts_refused, deferrals, handovers, interruptions, priority, has_params, status, idempotency_key, retry_of, error_code,
+             error,
              step, step_status, step_attempt, step_failures, step_exit_code, step_started_at, step_output, step_variables,
              step_error_code, step_error)
         SELECT e.id, e.lane_id, e.definition_id, e.run_at, e.fence, e.node_id, e.created_at, e.claimed_at,

@@ -118,8 +118,8 @@ SELECT g.name, g.paused FROM :schema.executor_groups g WHERE ($1 IS NULL OR g.na
 SELECT :schema.why_living($1), :schema.place_of($1);
 
 -- The counters, from the books and the news; of the queue only indexes. The books lag behind the oldest news that they lack. $1 how many
--- workspaces, $2 how many of the waiting rows are read: beyond it a row that backs off counts as scheduled; $3 how many groups, $4 workflows
--- without a worker, $5 stuck executions.
+-- workspaces, $2 how many of the waiting rows are read: beyond it a row that backs off counts as scheduled; $3 how many groups,
+-- $4 workflows without a worker, $5 stuck executions.
 -- name: status
 WITH books AS MATERIALIZED (SELECT * FROM :schema.lane_books),
 usage AS MATERIALIZED (

@@ -77,7 +77,8 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
        strftime('%Y-%m-%dT%H:%M:%S', q.dispatched_at / 1000000, 'unixepoch') || printf('.%06dZ', q.dispatched_at % 1000000)
            AS dispatched_at,
        CASE WHEN q.phase = 2 AND q.stuck_fence = q.fence
-            THEN strftime('%Y-%m-%dT%H:%M:%S', q.stuck_at / 1000000, 'unixepoch') || printf('.%06dZ', q.stuck_at % 1000000) END AS stuck_since,
+            THEN strftime('%Y-%m-%dT%H:%M:%S', q.stuck_at / 1000000, 'unixepoch') || printf('.%06dZ', q.stuck_at % 1000000)
+       END AS stuck_since,
        NULL AS finished_at,
        g.name AS executor_group, q.idempotency_key AS idempotency_key, q.retry_of AS retry_of
 FROM workflow_execution_queue q

@@ -121,7 +121,7 @@ static void a_wrong_file_is_refused_with_its_line(void **state)
     refuses("log.level: loud\n", "not one of: debug info warn error", "");
     refuses("log.level: debgu\n", "not one of", "did you mean debug?");
     refuses("dispatch.exclusive: yes\n", "neither true nor false", "");
-    refuses("starts.max: 3\nattempts: {max: 4}\n", "set twice", "");
+    refuses("starts.max: 3\nstarts: {max: 4}\n", "set twice", "");
     refuses("- a\n", "a map of keys", "");
     refuses("store: [a]\n", "cannot be a list", "");
     refuses("exec.allow: [wc, bin/job]\n", "exec.allow: \"bin/job\" is a relative path", "write an absolute path");
