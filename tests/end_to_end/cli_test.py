@@ -687,7 +687,7 @@ def a_lock_is_released_only_after_confirmation(weir):
 
 
 def settings_are_shown_with_their_origin_and_checked(weir):
-    weir.write('weir.yaml', 'attempts: {max: 4}\nexec.allow: [sh, wc]\n')
+    weir.write('weir.yaml', 'starts: {max: 4}\nexec.allow: [sh, wc]\n')
     rows = {row['key']: row for row in weir.good('config', 'show', '--origin', '--json', '--store', 'x.db',
                                                  env={'WEIR_LOG_LEVEL': 'debug'}).json()['items']}
     assert (rows['starts.max']['value'], rows['starts.max']['origin']) == ('4', './weir.yaml:1')
