@@ -41,7 +41,7 @@ struct node_settings {
     int64_t audit_retention_us; /* of acts; 0 = AUDIT_RETENTION_US; -1 = keep for ever */
     int64_t log_bytes_max;      /* of one attempt; 0 = LOG_ATTEMPT_BYTES_DEFAULT; -1 = keep none */
     int64_t stop_grace_us;      /* 0 = STOP_GRACE_US */
-    int starts_max;           /* 0 = STARTS_MAX_DEFAULT */
+    int starts_max;             /* 0 = STARTS_MAX_DEFAULT */
     bool exclusive;             /* dispatch.exclusive: assign only while holding processExecutionQueue (beside Riven) */
     uint64_t seed;              /* of the jitter; 0 = from the system */
     const char *language;       /* of the program around the node, like "python 3.11"; NULL = C */

@@ -743,8 +743,8 @@ WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, 
  * "oldest_pending_age_us"}], "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by
  * pressure, and STATUS_GROUPS_MOST executor groups. "no_worker": the workflows whose items wait because no live node has
  * their handlers, [{"workflow", "executor_group", "waiting", and the keys of no_worker in store_why()}], at most
- * STATUS_UNSERVED_MOST. "stuck": how many executions are stuck; "stuck_executions": the first STATUS_STUCK_MOST of them, the
- * longest first: [{"id", "workspace", "workflow", "node", "stuck_since", "unfinished_steps" as in store_why()}]. */
+ * STATUS_UNSERVED_MOST. "stuck": how many executions are stuck; "stuck_executions": the first STATUS_STUCK_MOST of them,
+ * the longest first: [{"id", "workspace", "workflow", "node", "stuck_since", "unfinished_steps" as in store_why()}]. */
 enum { STATUS_GROUPS_MOST = 100, STATUS_UNSERVED_MOST = 20, STATUS_STUCK_MOST = 5 };
 WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status,
                                               struct weir_error *error);

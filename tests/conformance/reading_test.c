@@ -17,10 +17,10 @@ static void the_view_executions_has_the_promised_columns(void **state)
 {
     struct scene *scene = *state;
     (void)scene_enqueue(scene, "pro-co");
-    json_t *rows =
-        scene_rows(scene, "SELECT id, workspace, workflow, version, status, pending_reason, priority, run_at, starts_refused,"
-                          " deferrals, handovers, node, fence, error_code, error, created_at, claimed_at,"
-                          " dispatched_at, finished_at FROM executions");
+    json_t *rows = scene_rows(
+        scene, "SELECT id, workspace, workflow, version, status, pending_reason, priority, run_at, starts_refused,"
+               " deferrals, handovers, node, fence, error_code, error, created_at, claimed_at,"
+               " dispatched_at, finished_at FROM executions");
     const json_t *row = json_array_get(rows, 0);
     assert_string_equal(json_text_at(row, "workflow"), "hello");
     assert_int_equal(json_number_at(row, "version"), 1);

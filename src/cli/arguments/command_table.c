@@ -76,8 +76,8 @@ static const struct flag global_flags[] = {
         FLAG_REASON
 #define BULK_DETAILS                                                                                                       \
     "Name executions by their ids, or select them with --where. The first 6 characters of an id are enough. Keys of a"     \
-    " filter: workspace, workflow, executor_group, status, pending_reason, error_code, idempotency_key, retried and stuck"  \
-    " (yes or no),"                                                                                                         \
+    " filter: workspace, workflow, executor_group, status, pending_reason, error_code, idempotency_key, retried and stuck" \
+    " (yes or no),"                                                                                                        \
     " since, until, finished_before; times as in 2026-11-21T10:00:00Z or as a duration back from now.\n"                   \
     "weir prints the number of matching executions first. For more than 100 it asks you to type that number; without a"    \
     " terminal it needs --yes."

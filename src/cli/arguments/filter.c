@@ -33,9 +33,18 @@ enum filter_key {
     KEY_COUNT
 };
 
-static const char *const key_names[KEY_COUNT] = {"id",      "workspace",      "workflow",   "executor_group",
-                                                 "status",  "pending_reason", "error_code", "idempotency_key",
-                                                 "retried", "stuck",          "since",      "until",
+static const char *const key_names[KEY_COUNT] = {"id",
+                                                 "workspace",
+                                                 "workflow",
+                                                 "executor_group",
+                                                 "status",
+                                                 "pending_reason",
+                                                 "error_code",
+                                                 "idempotency_key",
+                                                 "retried",
+                                                 "stuck",
+                                                 "since",
+                                                 "until",
                                                  "finished_before"};
 
 const char *filter_key_of_flag(const char *flag)
@@ -225,10 +234,9 @@ static enum weir_status find_filter_key(const char *word, enum filter_key *ret_k
     if (nearest != NULL) {
         error_hint(error, "did you mean %s?", nearest);
     } else {
-        error_hint(
-            error,
-            "keys: id workspace workflow executor_group status pending_reason error_code idempotency_key retried stuck since"
-            " until finished_before");
+        error_hint(error, "keys: id workspace workflow executor_group status pending_reason error_code idempotency_key "
+                          "retried stuck since"
+                          " until finished_before");
     }
     return WEIR_INVALID_ARGUMENT;
 }

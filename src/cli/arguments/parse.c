@@ -137,7 +137,8 @@ static enum weir_status refuse_unknown_flag(const struct command *command, const
     }
     const char *nearest = text_nearest(name, names, count);
     for (size_t i = 0; i < sizeof flag_synonyms / sizeof flag_synonyms[0]; i++) {
-        bool is_meant = strcmp(name, flag_synonyms[i][0]) == 0 && parse_find_flag(command, flag_synonyms[i][1], '\0') != NULL;
+        bool is_meant =
+            strcmp(name, flag_synonyms[i][0]) == 0 && parse_find_flag(command, flag_synonyms[i][1], '\0') != NULL;
         nearest = is_meant ? flag_synonyms[i][1] : nearest;
     }
     const char *key = command != NULL && parse_find_flag(command, "where", '\0') != NULL ? filter_key_of_flag(name) : NULL;
