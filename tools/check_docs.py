@@ -26,13 +26,12 @@ LIMITS = {
     'docs/design/in_process.md': 1,
     'docs/design/lab.md': 3,
     'docs/design/scheduler.md': 3,
-    'docs/metrics.md': 1,
     'docs/operations.md': 5,
     'docs/performance.md': 6,
     'docs/python.md': 1,
     'docs/sql.md': 7,
     'docs/temporal.md': 23,
-    'docs/typescript.md': 3,
+    'docs/typescript.md': 2,
 }
 
 
