@@ -43,7 +43,7 @@ def _make_names(weir):
     with weir.database() as database:  # as another program does that shares the table of locks
         database.execute("INSERT INTO shedlock VALUES ('processExecutionQueue', 2000000000000000, 1, 'another program')")
     assert node.poll() is None
-    return weir.good('enqueue', '-w', 'acme', 'hello', '--at', '+1h', '-q').out.strip()
+    return weir.good('enqueue', '-w', 'acme', 'hello', '--run-at', '+1h', '-q').out.strip()
 
 
 def _names(weir, line, store=None):

@@ -130,7 +130,7 @@ def an_execution_waits_for_a_missing_secret_with_the_reason(weir):
     for words in ('secret_missing', 'node node-7', 'stripe-key', 'secrets/stripe-key', 'WEIR_SECRET_STRIPE_KEY'):
         assert words in why, why
     shown = weir.good('show', id, '--json').json()
-    assert shown['status'] == 'PENDING' and shown['attempts'] <= 1, shown
+    assert shown['status'] == 'PENDING' and shown['starts_refused'] <= 1, shown
     doctor = weir.run('doctor').out
     assert 'workflow pay' in doctor and 'executions wait for a secret' in doctor and 'node-7' in doctor, doctor
     _secret(weir, 'stripe-key', VALUE, mode=0o644)

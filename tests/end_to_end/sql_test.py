@@ -295,7 +295,7 @@ def a_refusal_has_the_words_of_the_command_line_and_its_own_sqlstate(weir):
         hint = re.search(r'^hint: (.*)$', said.err, re.MULTILINE)
         assert session.refused(f'SELECT weir.enqueue({arguments})') == \
             (sqlstate, message, code, hint.group(1) if hint else None), (arguments, said)
-        row = session.good('SELECT status, message, coalesce(hint, $$$$), id, duplicate'
+        row = session.good('SELECT code, message, coalesce(hint, $$$$), id, duplicate'
                            f' FROM weir.try_enqueue({arguments})')
         assert row == '|'.join([code, message, hint.group(1) if hint else '', '', 'f']), row
     for arguments, sqlstate, words in (("'acme', 'hello', '[]'", 'WR004', 'params are an array, not an object'),
@@ -515,11 +515,11 @@ def what_is_missing_or_too_long_is_told_and_quoted_in_part(weir):
     long = "repeat('1', 100000)"
     for pair in (f"'run_at', {long}", f"'execution_id', {long}", f"{long}, 1", f"'priority', {long}::numeric"):
         request = f"jsonb_build_object('workspace', 'acme', 'workflow', 'hello', {pair})"
-        row = session.good('SELECT status, length(message) BETWEEN 20 AND 200 FROM'
+        row = session.good('SELECT code, length(message) BETWEEN 20 AND 200 FROM'
                            f' weir.enqueue_many(jsonb_build_array({request}))')
         assert row == 'invalid_argument|t', (pair, row)
     for params in ("repeat('x', 100000)", "'{\"a\": ' || repeat('x', 100000)"):
-        row = session.good('SELECT status, length(message) BETWEEN 20 AND 300 FROM'
+        row = session.good('SELECT code, length(message) BETWEEN 20 AND 300 FROM'
                            f" weir.try_enqueue('acme', 'hello', {params})")
         assert row == 'params_invalid|t', (params, row)
     session.close()

@@ -104,10 +104,10 @@ def a_codec_that_is_away_holds_starts_up_and_why_says_so(weir):
     serve(weir)
     id = enqueue(weir, 'noop')
     why = _why(weir, id, 'the payload codec: ')
-    assert why['attempts'] == 0, why
+    assert why['starts_refused'] == 0, why
     codec.start()
     assert 'the payload codec encodes and decodes' in weir.run('doctor').out
-    assert ended(weir, id, 'COMPLETED')['attempts'] == 0
+    assert ended(weir, id, 'COMPLETED')['starts_refused'] == 0
     codec.token = 'another'
     refused = enqueue(weir, 'noop')
     _why(weir, refused, 'the payload codec answered with status 401')

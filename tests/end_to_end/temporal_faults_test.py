@@ -197,7 +197,7 @@ def a_rate_limit_slows_starts_down_and_fails_none(weir):
     took = time.monotonic() - began
     print(f'# {len(ids) / took:.1f} starts/s at a limit of {limit}', flush=True)
     assert took >= 0.9 * (len(ids) - limit) / limit, took
-    assert all(item['attempts'] == 0 for item in all_items(weir))
+    assert all(item['starts_refused'] == 0 for item in all_items(weir))
     server.close()
 
 

@@ -130,7 +130,7 @@ def a_service_that_is_away_holds_up_its_own_group_alone(weir):
         why = weir.good('why', waiting[0], '--json').json()
         return why['pending_reason'] == 'engine_unreachable' and billing.address in (why['engine_error'] or '')
     wait_for('the reason', is_told)
-    assert show(weir, waiting[0])['attempts'] == 0
+    assert show(weir, waiting[0])['starts_refused'] == 0
     others = enqueue_many(weir, 10, 'count') + enqueue_many(weir, 10, 'offer')
     for id in others:
         ended(weir, id, 'COMPLETED')

@@ -109,7 +109,7 @@ def drain(home, ids, seconds=90):
         return status['completed'] + status['failed'] + status['cancelled']
     await_all(home, 'have ended', ended_now, len(ids), seconds)
     for item in all_items(home):
-        assert item['status'] == 'COMPLETED' and item['attempts'] == 0, item
+        assert item['status'] == 'COMPLETED' and item['starts_refused'] == 0, item
     problems = home.good('store', 'check', '--json').json()['problems']
     assert problems == [], problems
 

@@ -242,7 +242,7 @@ def a_namespace_that_is_missing_holds_executions_until_it_is_there(weir):
     ids = enqueue_many(weir, 5)
     why = wait_for('the reason', lambda: (lambda w: w if w.get('pending_reason') == 'engine_unreachable' else None)(
         weir.good('why', ids[0], '--json').json()))
-    assert why['attempts'] == 0, why
+    assert why['starts_refused'] == 0, why
     server.ask('create', namespace='late')
     # What the service has refused to know it does not know for a moment more; a worker that hears so ends.
     wait_for('the namespace', lambda: server.problem('runs', namespace='late') == '')

@@ -612,7 +612,8 @@ static void open_world(struct simulation *simulation)
     name_store(simulation, OUTSIDE, url);
     struct store_options options = {
         .url = url, .clock = &simulation->clock, .uuids = &simulation->uuids, .deadline_us = CALL_DEADLINE_US};
-    if (store_open(&options, &simulation->outside, &error) != WEIR_OK) {
+    if (store_open(&options, &simulation->outside, &error) != WEIR_OK ||
+        store_act_as(simulation->outside, "tester", "drawn", &error) != WEIR_OK) {
         (void)fprintf(stderr, "simulation: %s\n", error.message);
         abort();
     }

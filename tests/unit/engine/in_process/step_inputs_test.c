@@ -34,7 +34,7 @@ static void jq_programs_are_answered_by_evaluators(void **state)
         "\"a\":{\"exec\":[\"echo\",\"${.input.list | add}\",\"${.input.list | length}\"],"
         "\"env\":{\"E\":\"${.input.list | max}\"},\"stdin\":\"${[.input.list[] * 2]}\"},"
         "\"b\":{\"needs\":[\"a\"],\"when\":\"${.steps.a.exit_code == 0 and (.input.list | length) == 3}\","
-        "\"exec\":[\"cat\"],\"stdin\":\"${.execution | [.workspace, .workflow, .version, .attempt, .id]}\"}}}",
+        "\"exec\":[\"cat\"],\"stdin\":\"${.execution | [.workspace, .workflow, .version, .start_number, .id]}\"}}}",
         "{\"list\":[1,2,3]}");
     assert_string_equal(engine_fixture_expect(&fixture, REPORT_STEP, 1, "a", STEP_COMPLETED, 1)->step.output, "\"6 3\"");
     assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output,
