@@ -27,7 +27,7 @@ COMPLETIONS = (('weir enq', {'enqueue'}), ('weir workflow ', {'apply', 'delete',
 # Beside files named acme-file and hello.yaml, which no shell may offer for these.
 NAMES = (('weir why -w ac', {'acme'}), ('weir workspace show ', {'acme', 'tiny'}), ('weir enqueue -w acme he', {'hello'}),
          ('weir workflow show h', {'hello'}), ('weir workspace set x --plan pr', {'pro'}),
-         ('weir node pause ', {'alpha'}), ('weir pause --group ', {'default'}), ('weir lock release process',
+         ('weir node pause ', {'alpha'}), ('weir pause --executor-group ', {'default'}), ('weir lock release process',
                                                                                {'processExecutionQueue'}),
          ('weir --store sqlite:weir.db workspace show a', {'acme'}), ('weir workspace show nothing-like-it', set()),
          ('weir --store sqlite:missing.db workspace show a', set()))

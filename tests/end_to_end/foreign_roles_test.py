@@ -351,7 +351,7 @@ def settings_of_a_callers_session_do_not_change_a_calls_meaning(weir):
         enqueue = f"SELECT weir.enqueue('acme', 'hello', '{{\"a\": 1}}', '{key}', 1, {when})"
         id, again = (session.run(enqueue).strip().splitlines()[-1] for _ in range(2))
         assert re.fullmatch('[0-9a-f-]{36}', id) and again == id, (id, again)
-        many = session.run("SELECT status, duplicate FROM weir.enqueue_many("
+        many = session.run("SELECT code, duplicate FROM weir.enqueue_many("
                            "'[{\"workspace\": \"acme\", \"workflow\": \"hello\","
                            f" \"run_at\": \"2999-01-02T03:04:05.678901Z\", \"idempotency_key\": \"many-{key}\"}}]')")
         assert 'ok|f' in many, many

@@ -138,21 +138,22 @@ def _answers(weir):
     lacking = run('enqueue', '-w', 'acme', 'lacking', '--idempotency-key', 'k')['id']
     slow = run('enqueue', '-w', 'tiny', 'slow')['id']
     waits = run('enqueue', '-w', 'tiny', 'hello')['id']
+    later = run('enqueue', '-w', 'acme', 'hello', '--run-at', '+1h')['id']
     bad = run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '45s', code=1)['id']
     good = run('enqueue', '-w', 'acme', 'hello', '--wait', '--timeout', '45s')['id']
     wait_for('the start', lambda: weir.good('show', slow, '--json').json()['status'] == 'DISPATCHED')
-    wait_for('the put-back', lambda: weir.good('why', lacking, '--json').json()['pending_reason'] == 'no_worker')
+    wait_for('the missing worker', lambda: weir.good('why', lacking, '--json').json()['pending_reason'] == 'no_worker')
     run('enqueue', '-', stdin='{"workspace": "acme", "workflow": "hello"}\n{"workspace": "acme"}\n', code=1)
     for execution in (slow, waits, bad, good, lacking):
         run('show', execution)
         run('why', execution)
     for words in (('logs', good), ('list',), ('list', '--count'), ('why', '-w', 'tiny'), ('wait', good), ('status',),
                   ('top', '--once'), ('doctor',), ('node', 'list', '--all'), ('worker', 'list', '--all'), ('lock', 'list'),
-                  ('workspace', 'list'), ('workspace', 'show', 'tiny'), ('plan', 'list'), ('workflow', 'list'),
+                  ('workspace', 'list'), ('workspace', 'show', 'tiny'), ('plan', 'list'), ('workflow', 'list'), ('audit',),
                   ('workflow', 'show', 'hello'), ('config', 'show', '--origin'), ('config', 'check'), ('version',),
                   ('help',), ('store', 'check'), ('pause',), ('status',), ('resume',), ('workspace', 'pause', 'tiny'),
                   ('workspace', 'resume', 'tiny'), ('workflow', 'disable', 'hello'), ('workflow', 'enable', 'hello'),
-                  ('retry', bad), ('release', lacking), ('purge', good), ('cancel', waits, slow)):
+                  ('retry', bad), ('release', later), ('purge', good), ('cancel', waits, slow)):
         run(*words, code=None if words[0] == 'doctor' else 0)
     name = weir.items('node', 'list')[0]['name']
     for verb in ('pause', 'resume', 'drain'):

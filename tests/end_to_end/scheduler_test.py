@@ -55,7 +55,7 @@ def _checks_out(weir):
 
 def status_top_and_node_list_show_the_scheduler(weir):
     _, _, role = _two_nodes(weir)
-    assert set(role) == {'node', 'node_id', 'epoch', 'since', 'expires', 'is_free', 'lag_us', 'takeovers_hour', 'why',
+    assert set(role) == {'node', 'node_id', 'epoch', 'taken_at', 'expires_at', 'is_free', 'lag_us', 'takeovers_hour', 'why',
                          'lock_awaited_since'}, role
     assert role['epoch'] >= 1 and role['takeovers_hour'] >= 1 and role['taken_at'] < role['expires_at'], role
     said = 'scheduler n1 for '

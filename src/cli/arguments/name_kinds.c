@@ -11,10 +11,10 @@
 
 int name_kind_of_flag(const struct flag *flag)
 {
-    return strcmp(flag->name, "workspace") == 0 ? (int)LIST_WORKSPACES
-           : strcmp(flag->name, "plan") == 0    ? (int)LIST_PLANS
-           : strcmp(flag->name, "group") == 0   ? (int)LIST_GROUPS
-                                                : NO_NAMES;
+    return strcmp(flag->name, "workspace") == 0        ? (int)LIST_WORKSPACES
+           : strcmp(flag->name, "plan") == 0           ? (int)LIST_PLANS
+           : strcmp(flag->name, "executor-group") == 0 ? (int)LIST_GROUPS
+                                                       : NO_NAMES;
 }
 
 int name_kind_of_argument(const struct command *command, size_t before)
