@@ -98,12 +98,13 @@ static char *copy_handlers(struct node *node)
 static void offer_handlers(struct node *node)
 {
     bool more = false;
+    atomic_store(&node->shared.handlers_due, false); /* before the copy: a change after it is due again */
     char *names = copy_handlers(node);
     struct node_handlers handlers = {.language = node->language[0] == '\0' ? NULL : node->language, .names = names};
     if (names == NULL) {
-        return; /* memory is short: must_offer() asks again */
+        atomic_store(&node->shared.handlers_due, true); /* memory is short */
+        return;
     }
-    atomic_store(&node->shared.handlers_due, false); /* before the call: a change during it is due again */
     enum weir_status status =
         store_node_handlers(node->stores[LOOP_HEARTBEAT], atomic_load(&node->shared.id), &handlers, &more, NULL);
     free(names);

@@ -425,21 +425,28 @@ static size_t request_orphans(struct scheduler *scheduler, struct lane_read *rea
     return count;
 }
 
-/* At most one lane of each demand. */
+/* At most one lane of each demand. A demand with a request moves to the end, so that the first ones do not use up all
+ * requests. */
 static size_t request_of_pool(struct scheduler *scheduler, struct pool *pool, struct lane_read *reads, size_t most)
 {
     size_t count = 0;
     if (!pool_runs(scheduler, pool)) {
         return 0;
     }
-    for (struct demand *demand = next_demand(scheduler, pool->demands.first); demand != NULL && count < most;
-         demand = next_demand(scheduler, demand->of_pool.after)) {
+    const uint32_t last = pool->demands.last;
+    bool goes_on = last != 0;
+    for (uint32_t index = pool->demands.first; goes_on && count < most;) {
+        struct demand *demand = table_at(&scheduler->demands, index);
         struct share *share = table_at(&scheduler->shares, demand->share);
+        goes_on = index != last;
+        index = demand->of_pool.after;
         bool is_ahead = false;
         struct lane *lane = lane_to_read(scheduler, share, demand, &is_ahead);
         if (lane != NULL) {
             share->read_ahead -= is_ahead ? 1 : 0;
             request_heads(scheduler, lane, &reads[count++]);
+            list_remove(&scheduler->demands, &pool->demands, offsetof(struct demand, of_pool), demand->entry.self);
+            list_append(&scheduler->demands, &pool->demands, offsetof(struct demand, of_pool), demand->entry.self);
         }
     }
     return count;
@@ -498,22 +505,28 @@ static void take_turn(struct scheduler *scheduler, struct lane *lane, struct nod
     }
 }
 
-/* One item of each share (step 5). */
-static size_t assign_of_pool(struct scheduler *scheduler, const struct pool *pool, struct assignment *assignments,
-                             size_t limit)
+/* One item of each share (step 5). A share that was served moves to the end: else the first of two shares with a node in
+ * common would get each place of that node, because places return one at a time. */
+static size_t assign_of_pool(struct scheduler *scheduler, struct pool *pool, struct assignment *assignments, size_t limit)
 {
     size_t count = 0;
     if (!pool_runs(scheduler, pool)) {
         return 0;
     }
-    for (const struct share *share = next_share(scheduler, pool->shares.first); share != NULL && count < limit;
-         share = next_share(scheduler, share->of_pool.after)) {
+    const uint32_t last = pool->shares.last;
+    bool goes_on = last != 0;
+    for (uint32_t index = pool->shares.first; goes_on && count < limit;) {
+        const struct share *share = table_at(&scheduler->shares, index);
+        goes_on = index != last;
+        index = share->of_pool.after;
         struct lane *lane = share_top(scheduler, share);
         struct demand *demand = lane == NULL ? NULL : lane_demand_of(scheduler, lane);
         struct need need = {.handler_set = demand == NULL ? 0 : demand->handler_set};
         struct node *node = demand == NULL ? NULL : choose_node(scheduler, demand, need);
         if (node != NULL) {
             take_turn(scheduler, lane, node, &assignments[count++]);
+            list_remove(&scheduler->shares, &pool->shares, offsetof(struct share, of_pool), share->entry.self);
+            list_append(&scheduler->shares, &pool->shares, offsetof(struct share, of_pool), share->entry.self);
         }
     }
     return count;

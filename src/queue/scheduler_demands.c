@@ -14,8 +14,8 @@
  *
  * How a change of nodes moves demands (demands_settle()):
  *
- *   1. The signature of a demand is folded from the ids of the nodes that can serve it. A collision of two signatures makes
- *      two shares one; then only the fairness between their workspaces is coarser.
+ *   1. The signature of a demand is folded from the ids of the nodes that can serve it. Two of 64 bits that met would make
+ *      two shares one, and a demand whose nodes are full would hold the others of it back until the nodes change.
  *   2. A demand with another signature than before moves to the share of that signature. A new share begins at the pass of
  *      the one that its first demand leaves, so a node that joins a pool with equal nodes changes no pass.
  *   3. Else the lanes of the demand keep their distances to the pass of the share.
@@ -118,20 +118,39 @@ static struct share *share_get(struct scheduler *scheduler, struct pool *pool, i
     return share;
 }
 
+/* A lane that its old share has left behind has no turns to make up for, as in lane_place(). And it must not pull a lane of
+ * its workspace back that has its turns in the new share: both have one pass there, the higher one. */
+static int64_t pass_after_move(const struct scheduler *scheduler, const struct lane *lane, const struct share *from,
+                               const struct share *to)
+{
+    int64_t pass = to->pass + (lane->pass > from->pass ? lane->pass - from->pass : 0);
+    for (uint32_t index = lane_workspace(scheduler, lane)->lanes.first; index != 0;) {
+        const struct lane *other = table_at(&scheduler->lanes, index);
+        if (other != lane && other->pass > pass && lane_share(scheduler, other) == to) {
+            pass = other->pass;
+        }
+        index = other->of_workspace.after;
+    }
+    return pass;
+}
+
 /* Steps 3 and 4. */
 static void demand_move(struct scheduler *scheduler, struct demand *demand, struct share *to)
 {
     struct share *from = table_at(&scheduler->shares, demand->share);
-    int64_t shift = to->pass - from->pass;
     list_remove(&scheduler->demands, &from->demands, offsetof(struct demand, of_share), demand->entry.self);
     list_append(&scheduler->demands, &to->demands, offsetof(struct demand, of_share), demand->entry.self);
-    demand->share = to->entry.self;
-    for (struct lane *lane = shift == 0 ? NULL : table_from(&scheduler->lanes, 1); lane != NULL;
+    for (struct lane *lane = to->pass == from->pass ? NULL : table_from(&scheduler->lanes, 1); lane != NULL;
          lane = table_from(&scheduler->lanes, lane->entry.self + 1)) {
         if (lane->demand == demand->entry.self) {
-            lane_set_pass(scheduler, lane, lane->pass + shift < 0 ? 0 : lane->pass + shift);
+            /* Before the demand is in the new share: lanes of the same workspace in it are those that were there. */
+            int64_t pass = pass_after_move(scheduler, lane, from, to);
+            demand->share = to->entry.self;
+            lane_set_pass(scheduler, lane, pass);
+            demand->share = from->entry.self;
         }
     }
+    demand->share = to->entry.self;
     if (from->demands.first == 0) {
         struct pool *pool = table_at(&scheduler->pools, from->pool);
         list_remove(&scheduler->shares, &pool->shares, offsetof(struct share, of_pool), from->entry.self);

@@ -524,6 +524,7 @@ static void come_back(struct scheduler *scheduler, struct lane *lane)
     for (uint32_t index = lane_workspace(scheduler, lane)->lanes.first; index != 0;) {
         const struct lane *other = table_at(&scheduler->lanes, index);
         if (other->active && other != lane && lane_share(scheduler, other) == share) {
+            move_to_pass(scheduler, lane, other->pass);
             return;
         }
         index = other->of_workspace.after;

@@ -330,6 +330,71 @@ static void an_id_of_a_lane_keeps_its_parts(void **state)
     assert_false(lane_is_on_temporal(id));
 }
 
+/* One node serves both shares, the other one of them, and each has one place. */
+static void shares_with_a_node_in_common_take_turns_when_places_return_one_by_one(void **state)
+{
+    struct fixture *f = *state;
+    size_t of_second = 0;
+    f->limits[1].slots_max = f->limits[2].slots_max = 1000;
+    learn(f, (struct schedule_fact){.kind = FACT_NODES});
+    learn_node(f, WORKER, GROUP, 1);
+    learn_handlers(f, WORKER, 1);
+    learn_node(f, OTHER_WORKER, GROUP, 1);
+    learn(f, (struct schedule_fact){.kind = FACT_NODES_END});
+    enqueue(f, lane(1), 300);
+    enqueue(f, lane_with(2, 1), 20);
+    int64_t on_worker = 0;
+    int64_t on_other = 0;
+    for (int round = 0; round < 100; round++) {
+        read_all(f);
+        (void)assign(f, 10);
+        settle(f, ASSIGNMENT_TAKEN);
+        for (size_t i = 0; i < f->set_count; i++) {
+            *(f->set[i].node_id == WORKER ? &on_worker : &on_other) = f->set[i].lane_id;
+            of_second += lane_handler_set(f->set[i].lane_id) == 1 ? 1 : 0;
+        }
+        learn_end(f, round % 2 == 0 ? on_worker : on_other, round % 2 == 0 ? WORKER : OTHER_WORKER);
+    }
+    assert_true(of_second > 10);
+}
+
+/* Its former share has left it behind: it has no claim to the turns that it did not want. */
+static void an_idle_lane_that_moves_to_another_share_brings_no_turns(void **state)
+{
+    struct fixture *f = *state;
+    size_t of_first = 0;
+    for (int i = 1; i <= 9; i++) {
+        f->limits[i].slots_max = 10000;
+    }
+    learn_workers(f, 10000, 2);
+    enqueue(f, lane(9), 1);
+    assert_int_equal(take(f, 10), 1);
+    learn_end(f, lane(9), f->set[0].node_id);
+    enqueue(f, lane_with(1, 2), 1);
+    assert_int_equal(take(f, 10), 1);
+    learn_end(f, lane_with(1, 2), f->set[0].node_id);
+    enqueue(f, lane_with(2, 2), 500);
+    for (int turn = 0; turn < 500; turn++) {
+        assert_int_equal(take(f, 1), 1);
+    }
+    enqueue(f, lane_with(1, 1), 600);
+    enqueue(f, lane_with(3, 1), 600);
+    for (int turn = 0; turn < 500; turn++) {
+        assert_int_equal(take(f, 1), 1);
+    }
+    learn(f, (struct schedule_fact){.kind = FACT_NODES});
+    learn_node(f, NODE, GROUP, 1000);
+    learn_node(f, WORKER, GROUP, 10000);
+    learn_handlers(f, WORKER, 1);
+    learn_handlers(f, WORKER, 2);
+    learn(f, (struct schedule_fact){.kind = FACT_NODES_END});
+    for (int turn = 0; turn < 300; turn++) {
+        assert_int_equal(take(f, 1), 1);
+        of_first += f->set[0].lane_id == lane_with(1, 1) ? 1 : 0;
+    }
+    assert_in_range(of_first, 140, 160);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +413,8 @@ int main(void)
         rule(passes_of_lanes_with_handlers_survive_a_takeover),
         rule(facts_of_handlers_that_cannot_be_are_refused),
         rule(an_id_of_a_lane_keeps_its_parts),
+        rule(an_idle_lane_that_moves_to_another_share_brings_no_turns),
+        rule(shares_with_a_node_in_common_take_turns_when_places_return_one_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

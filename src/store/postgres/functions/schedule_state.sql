@@ -27,9 +27,8 @@ BEGIN
         FROM :schema.nodes n JOIN :schema.executor_groups g ON g.name = n.executor_group
         WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL;
         RETURN QUERY
-        SELECT 'node_handlers', n.id, s.id::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid
-        FROM :schema.nodes n JOIN :schema.handler_sets s ON s.handlers <@ n.handlers
-        WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.handlers <> '[]';
+        SELECT 'node_handlers', s.node_id, s.handler_set::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid
+        FROM :schema.served_sets() s;
         tag := 'nodes_end';
         RETURN NEXT;
     END IF;

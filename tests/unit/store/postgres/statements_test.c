@@ -151,10 +151,10 @@ static void a_choice_by_state_reads_only_the_table_of_that_state(void **state)
 {
     char sql[4096];
     (void)state;
-    int length = snprintf(
-        sql, sizeof sql,
-        "PREPARE chosen (uuid, text, integer, text, text, text, text, bigint, bigint, bigint, bigint, uuid, integer, integer) AS %s",
-        address->texts[QUERY_BULK_IDS]);
+    int length = snprintf(sql, sizeof sql,
+                          "PREPARE chosen (uuid, text, integer, text, text, text, text, bigint, bigint, bigint, bigint, "
+                          "uuid, integer, integer) AS %s",
+                          address->texts[QUERY_BULK_IDS]);
     assert_true(length > 0 && (size_t)length < sizeof sql);
     run(sql);
     static const char *const plans[] = {"force_generic_plan", "force_custom_plan"};
