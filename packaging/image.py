@@ -25,7 +25,7 @@ import sbom
 
 ARCHITECTURES = {'x86_64': 'amd64', 'aarch64': 'arm64'}
 # systemd itself is not needed to make the user; libpq5 is loaded for a store on PostgreSQL, libcurl4 for payload codecs.
-INCLUDED = 'weir,systemd-standalone-sysusers,libpq5,libcurl4,ca-certificates'
+INCLUDED = 'weir,systemd-standalone-sysusers,libpq5,libcurl4,libmicrohttpd12,ca-certificates'
 STATE = '/var/lib/weir'
 SECOND = 1_000_000_000
 CREATOR = 'weir packaging'

@@ -16,12 +16,14 @@
 #include "server/http_server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "server/connection_list.h"
@@ -33,6 +35,7 @@
 #define DEADLINE_CHECK_US MICROSECONDS_PER_SECOND
 /* Beyond HTTP_HEAD_BYTES_MAX a connection holds the head of its answer. */
 enum {
+    SEND_SECONDS_LAST = 1,
     CONNECTION_BYTES_MAX = HTTP_HEAD_BYTES_MAX + 4096,
     ADDRESSES_TEXT_MAX = LISTEN_ADDRESSES_MAX * LISTEN_ADDRESS_BYTES_MAX
 };
@@ -45,6 +48,7 @@ struct exchange {
     const struct http_route *route;
     struct exchange *next; /* in the queue */
     bool is_checked;
+    bool is_queued;
     bool is_answered;
     struct http_answer answer;
     struct http_request request;
@@ -67,9 +71,11 @@ struct http_server {
     pthread_mutex_t lock;
     pthread_cond_t filled; /* the queue has an exchange, or the server ends */
     pthread_cond_t ended;  /* the server ends */
+    pthread_cond_t sent;   /* nothing is unsent any more */
     struct exchange *head;
     struct exchange **tail;
     size_t waiting;
+    size_t unsent; /* exchanges that were queued and have not ended */
     bool is_ending;
 
     struct store *stores[HTTP_THREADS];
@@ -143,6 +149,8 @@ static bool queue_add(struct http_server *server, struct exchange *exchange)
         *server->tail = exchange;
         server->tail = &exchange->next;
         server->waiting++;
+        server->unsent++;
+        exchange->is_queued = true;
         (void)pthread_cond_signal(&server->filled);
     }
     (void)pthread_mutex_unlock(&server->lock);
@@ -252,7 +260,14 @@ static void end_exchange(void *context, struct MHD_Connection *connection, void 
     (void)code;
     struct exchange *exchange = *request_context;
     if (exchange != NULL) {
+        struct http_server *server = exchange->server;
         atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_IDLE_DEADLINE_US);
+        (void)pthread_mutex_lock(&server->lock);
+        server->unsent -= exchange->is_queued ? 1 : 0;
+        if (server->unsent == 0) {
+            (void)pthread_cond_signal(&server->sent);
+        }
+        (void)pthread_mutex_unlock(&server->lock);
         text_close(&exchange->answer.body);
         free(exchange);
         *request_context = NULL;
@@ -387,6 +402,7 @@ enum weir_status http_server_open(const char *list, struct store *store, const s
     (void)pthread_mutex_init(&server->lock, NULL);
     (void)pthread_cond_init(&server->filled, &attributes);
     (void)pthread_cond_init(&server->ended, &attributes);
+    (void)pthread_cond_init(&server->sent, &attributes);
     (void)pthread_condattr_destroy(&attributes);
     connection_list_init(&server->connections);
     server->store = store;
@@ -432,21 +448,36 @@ static enum weir_status start_answering_thread(struct http_server *server, struc
     return WEIR_OK;
 }
 
+/* Descriptors that clients cannot take: steps and the store need some, too. */
+static unsigned connections_most(const struct http_server *server)
+{
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    rlim_t share = limit.rlim_cur / 4 / server->listener_count;
+    return share < HTTP_CONNECTIONS_MAX ? (unsigned)(share < 1 ? 1 : share) : HTTP_CONNECTIONS_MAX;
+}
+
 /* One thread for each address. No time-out of the library's own: it would begin anew with each byte of a slow client. */
 static enum weir_status start_listener(struct listener *listener, struct weir_error *error)
 {
     struct http_server *server = listener->server;
+    int fd = fcntl(listener->socket.fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+        return error_set_native(error, WEIR_SYSTEM, errno, "http.listen: %s cannot be served: %s", listener->socket.address,
+                                strerror(errno));
+    }
     listener->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, answer_http_request,
-        server, MHD_OPTION_EXTERNAL_LOGGER, ignore_report, NULL, MHD_OPTION_LISTEN_SOCKET, listener->socket.fd,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES_MAX, MHD_OPTION_NOTIFY_CONNECTION, notify_connection,
-        server, MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, server,
-        MHD_OPTION_END);
+        server, MHD_OPTION_EXTERNAL_LOGGER, ignore_report, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_STRICT_FOR_CLIENT,
+        1, MHD_OPTION_CONNECTION_LIMIT, connections_most(server), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_BYTES_MAX, MHD_OPTION_NOTIFY_CONNECTION, notify_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
+        end_exchange, server, MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, server, MHD_OPTION_END);
     if (listener->daemon == NULL) {
         return error_set(error, WEIR_SYSTEM, "http.listen: %s cannot be served", listener->socket.address);
     }
-    listener->socket.fd = -1; /* the library closes it */
+    /* The library closes its own one. */
+    (void)close(listener->socket.fd);
+    listener->socket.fd = -1;
     return WEIR_OK;
 }
 
@@ -479,10 +510,26 @@ const char *http_server_addresses(const struct http_server *server)
     return server->addresses;
 }
 
+/* The answers that the threads have computed leave before the library is stopped. A client that does not read them is not
+ * waited for. */
+static void await_answers(struct http_server *server)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += SEND_SECONDS_LAST;
+    (void)pthread_mutex_lock(&server->lock);
+    while (server->unsent > 0 && pthread_cond_timedwait(&server->sent, &server->lock, &until) == 0) {
+    }
+    (void)pthread_mutex_unlock(&server->lock);
+}
+
 void http_server_close(struct http_server *server)
 {
     if (server == NULL) {
         return;
+    }
+    for (size_t i = 0; i < server->listener_count; i++) {
+        listen_address_remove_file(&server->listeners[i].socket); /* while it still listens, it is its own */
     }
     (void)pthread_mutex_lock(&server->lock);
     server->is_ending = true;
@@ -495,6 +542,7 @@ void http_server_close(struct http_server *server)
     if (server->has_deadline_thread) {
         (void)pthread_join(server->deadline_thread, NULL);
     }
+    await_answers(server);
     for (size_t i = 0; i < server->listener_count; i++) {
         if (server->listeners[i].daemon != NULL) {
             MHD_stop_daemon(server->listeners[i].daemon);
@@ -507,6 +555,7 @@ void http_server_close(struct http_server *server)
     connection_list_close(&server->connections);
     (void)pthread_cond_destroy(&server->filled);
     (void)pthread_cond_destroy(&server->ended);
+    (void)pthread_cond_destroy(&server->sent);
     (void)pthread_mutex_destroy(&server->lock);
     free(server);
 }

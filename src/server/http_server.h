@@ -24,7 +24,8 @@
 enum {
     HTTP_THREADS = 2,
     HTTP_WAITING_MAX = 256,
-    HTTP_CONNECTIONS_MAX = 16384, /* of one address; further ones wait in the backlog of the system */
+    /* Of one address, and all together at most a quarter of the descriptors of the process. Further ones are closed. */
+    HTTP_CONNECTIONS_MAX = 16384,
     HTTP_HEAD_BYTES_MAX = 16 * 1024,
     HTTP_ANSWER_BYTES_MAX = 4 * 1024 * 1024
 };

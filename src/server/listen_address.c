@@ -170,6 +170,11 @@ static enum weir_status open_one(const char *address, struct listen_socket *to, 
                                   : "choose another address, or give the process the right to it");
         return WEIR_SYSTEM;
     }
+    struct stat made = {.st_dev = 0};
+    if (to->path[0] != '\0' && lstat(to->path, &made) == 0) {
+        to->device = made.st_dev;
+        to->inode = made.st_ino;
+    }
     write_address(to, address);
     return WEIR_OK;
 }
@@ -204,14 +209,22 @@ enum weir_status listen_address_open(const char *list, struct listen_socket *soc
     return status;
 }
 
-void listen_address_close(struct listen_socket *socket)
+void listen_address_remove_file(struct listen_socket *socket)
 {
     INVARIANT(socket != NULL);
+    struct stat found;
+    if (socket->path[0] != '\0' && lstat(socket->path, &found) == 0 && found.st_dev == socket->device &&
+        found.st_ino == socket->inode) {
+        (void)unlink(socket->path);
+    }
+    socket->path[0] = '\0';
+}
+
+void listen_address_close(struct listen_socket *socket)
+{
+    listen_address_remove_file(socket);
     if (socket->fd >= 0) {
         (void)close(socket->fd);
         socket->fd = -1;
-    }
-    if (socket->path[0] != '\0') {
-        (void)unlink(socket->path);
     }
 }

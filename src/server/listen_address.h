@@ -4,6 +4,7 @@
 #define WEIR_SERVER_LISTEN_ADDRESS_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "weir/status.h"
 
@@ -14,6 +15,8 @@ struct listen_socket {
     int fd;
     char address[LISTEN_ADDRESS_BYTES_MAX];
     char path[LISTEN_ADDRESS_BYTES_MAX]; /* of the file of a unix socket; else empty */
+    dev_t device;                        /* of that file */
+    ino_t inode;
 };
 
 /* Opens the sockets of a list; all or none. Only addresses of this machine for itself are accepted, because there is
@@ -22,7 +25,9 @@ struct listen_socket {
  * system refuses it. */
 WEIR_MUST_CHECK enum weir_status listen_address_open(const char *list, struct listen_socket *sockets, size_t *ret_count,
                                                      struct weir_error *error);
-/* Closes a socket and removes its file. */
+/* Removes the file of a unix socket, unless another process has put its own in its place. */
+void listen_address_remove_file(struct listen_socket *socket);
+/* Removes the file and closes the socket. */
 void listen_address_close(struct listen_socket *socket);
 
 #endif

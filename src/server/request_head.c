@@ -8,6 +8,8 @@
  */
 #include "server/request_head.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <strings.h>
 
@@ -100,11 +102,7 @@ int request_head_check(const struct request_head *head, const char *version, con
 bool request_head_is_local(const struct request_head *head)
 {
     INVARIANT(head != NULL);
-    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcasecmp(head->host, names[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
+    struct in_addr address;
+    return strcasecmp(head->host, "localhost") == 0 || strcmp(head->host, "[::1]") == 0 ||
+           (inet_pton(AF_INET, head->host, &address) == 1 && ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET);
 }

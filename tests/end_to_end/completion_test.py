@@ -27,8 +27,8 @@ COMPLETIONS = (('weir enq', {'enqueue'}), ('weir workflow ', {'apply', 'delete',
 # Beside files named acme-file and hello.yaml, which no shell may offer for these.
 NAMES = (('weir why -w ac', {'acme'}), ('weir workspace show ', {'acme', 'tiny'}), ('weir enqueue -w acme he', {'hello'}),
          ('weir workflow show h', {'hello'}), ('weir workspace set x --plan pr', {'pro'}),
-         ('weir node pause ', {'alpha'}), ('weir pause --executor-group ', {'default'}), ('weir lock release process',
-                                                                               {'processExecutionQueue'}),
+         ('weir node pause ', {'alpha'}), ('weir pause --executor-group ', {'default'}),
+         ('weir lock release process', {'processExecutionQueue'}), ('weir enqueue -k üü -w ac', {'acme'}),
          ('weir --store sqlite:weir.db workspace show a', {'acme'}), ('weir workspace show nothing-like-it', set()),
          ('weir --store sqlite:missing.db workspace show a', set()))
 
@@ -47,7 +47,7 @@ def _make_names(weir):
 
 
 def _names(weir, line, store=None):
-    return weir.run('__complete', line, str(len(line)), env={'WEIR_STORE': store} if store else None)
+    return weir.run('__complete', line, env={'WEIR_STORE': store} if store else None)
 
 
 def until_found(complete, typed, wanted):
@@ -117,7 +117,7 @@ def names_come_from_postgres_and_have_a_deadline(weir):
     until_found(lambda typed: set(_names(weir, typed, store).out.split()), 'weir workspace show a', {'acme'})
     silent = socket.create_server(('127.0.0.1', 0))  # accepts, and never answers
     url = f'postgres://weir@127.0.0.1:{silent.getsockname()[1]}/x'
-    answer = weir.soon('__complete', 'weir workspace show a', '21', env={'WEIR_STORE': url}, seconds=1)
+    answer = weir.soon('__complete', 'weir workspace show a', env={'WEIR_STORE': url}, seconds=1)
     assert (answer.code, answer.out, answer.err) == (0, '', ''), answer
     silent.close()
 

@@ -210,6 +210,48 @@ def test_a_signal_ends_the_worker_wherever_it_comes(scene):
     assert program.wait(120) == 0, scene.log(program)
 
 
+FORKED_IN_A_WORKER = """
+import faulthandler, os, signal, time
+import weir
+import weir.worker
+from weir.worker import Worker
+
+weir.worker.CHECK_MS = 100
+
+@weir.workflow(name='nothing')
+def nothing(): pass
+
+class Forking(Worker):
+    times = []
+
+    def start(self):
+        child = os.fork()
+        if child == 0:
+            while True:
+                signal.pause()
+        os.kill(child, signal.SIGTERM)
+        assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGTERM
+
+    def check(self):
+        self.times.append(time.monotonic())
+        if len(self.times) == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def stop(self, grace=None):
+        return True
+
+faulthandler.dump_traceback_later(60, exit=True)
+worker = Forking()
+worker.run()
+assert worker.times[3] - worker.times[0] >= 0.3, worker.times
+"""
+
+
+def test_a_signal_to_a_child_of_fork_ends_the_child_and_does_not_wake_the_worker(scene):
+    program = scene.program(FORKED_IN_A_WORKER)
+    assert program.wait(120) == 0, scene.log(program)
+
+
 def test_a_function_that_never_ends_does_not_keep_its_worker(on_both):
     worker = on_both.worker('--grace', '0.2s')
     ids = [on_both.enqueue('endless'), on_both.enqueue('endless-async')]

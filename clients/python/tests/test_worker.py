@@ -310,13 +310,13 @@ def test_two_programs_with_different_definitions_of_one_name_are_warned(weir_sto
 
 
 def test_a_worker_of_another_group_names_what_it_does_not_run(weir_store, caplog):
-    with weir.Worker([echo, made('draws', group='gpu')], store=weir_store):
+    with weir.Worker([echo, made('draws', executor_group='gpu')], store=weir_store):
         (warning,) = [record.message for record in caplog.records if record.levelname == 'WARNING']
-    assert re.search(r'test_worker\.py:\d+: draws is of the group gpu.*start one with --group gpu', warning)
+    assert re.search(r'test_worker\.py:\d+: draws is of the group gpu.*start one with --executor-group gpu', warning)
     with pytest.raises(weir.DefinitionError, match=r'draws at .*test_worker\.py:\d+ is of the group gpu') as problem:
-        weir.Worker([made('draws', group='gpu')], store=weir_store)
-    assert '--group gpu' in problem.value.hint
-    weir.Worker([made('draws', group='gpu')], store=weir_store, group='gpu')
+        weir.Worker([made('draws', executor_group='gpu')], store=weir_store)
+    assert '--executor-group gpu' in problem.value.hint
+    weir.Worker([made('draws', executor_group='gpu')], store=weir_store, executor_group='gpu')
 
 
 def test_a_definition_that_the_store_refuses_is_named_with_file_and_line(weir_store):

@@ -177,7 +177,11 @@ def test_a_worker_refuses_two_functions_with_one_name(tmp_path):
 
 @pytest.mark.parametrize(
     ('options', 'words'),
-    [({'retry': 5}, 'retry=5 is no mapping'), ({'group': 5}, 'group=5 is no text'), ({'timeout': []}, 'no duration')],
+    [
+        ({'retry': 5}, 'retry=5 is no mapping'),
+        ({'executor_group': 5}, 'executor_group=5 is no text'),
+        ({'timeout': []}, 'no duration'),
+    ],
 )
 def test_options_of_wrong_types_are_refused_with_file_and_line(options, words):
     with pytest.raises(weir.DefinitionError, match=f'{HERE}: .*{words}'):

@@ -18,7 +18,7 @@ enum { EVENT_TEXTS = 7 };
 /* A copy: texts[i] is NULL when the event has no such field. */
 struct event {
     enum weir_event_level level;
-    int64_t attempt;
+    int64_t start_number;
     char *texts[EVENT_TEXTS];
 };
 
@@ -38,7 +38,7 @@ static void deliver_event(void *context, const struct weir_event *from)
         return;
     }
     event->level = from->level;
-    event->attempt = from->attempt;
+    event->start_number = from->start_number;
     const char *texts[EVENT_TEXTS] = {from->name,     from->message, from->execution_id, from->workspace,
                                       from->workflow, from->code,    from->error};
     for (size_t i = 0; i < EVENT_TEXTS; i++) {
@@ -51,7 +51,7 @@ static void deliver_event(void *context, const struct weir_event *from)
     (void)pthread_mutex_unlock(&store->lock);
 }
 
-/* Runs in the event loop: onEvent(level, name, message, executionId, workspace, workflow, code, error, attempt). */
+/* Runs in the event loop: onEvent(level, name, message, executionId, workspace, workflow, code, error, startNumber). */
 static void emit_event(napi_env env, napi_value function, void *context, void *data)
 {
     (void)context;
@@ -64,7 +64,7 @@ static void emit_event(napi_env env, napi_value function, void *context, void *d
         for (size_t i = 0; i < EVENT_TEXTS; i++) {
             values[i + 1] = event->texts[i] != NULL ? make_text(env, event->texts[i]) : make_null(env);
         }
-        values[EVENT_TEXTS + 1] = make_number(env, event->attempt);
+        values[EVENT_TEXTS + 1] = make_number(env, event->start_number);
         (void)napi_call_function(env, receiver, function, EVENT_TEXTS + 2, values, NULL);
     }
     free_event(event);

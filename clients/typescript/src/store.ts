@@ -36,7 +36,7 @@ export interface StoreEvent {
   workflow: string | null;
   code: string | null;
   error: string | null;
-  attempt: number;
+  startNumber: number;
 }
 
 export interface StoreOptions {
@@ -303,7 +303,7 @@ export class Store {
     const store = native.createStore(
       onEvent === undefined
         ? null
-        : (level, name, message, executionId, workspace, workflow, code, error, attempt) =>
+        : (level, name, message, executionId, workspace, workflow, code, error, startNumber) =>
             onEvent({
               level: LEVELS[level] ?? 'info',
               name,
@@ -313,7 +313,7 @@ export class Store {
               workflow: workflow as string | null,
               code: code as string | null,
               error: error as string | null,
-              attempt: attempt as number,
+              startNumber: startNumber as number,
             }),
     );
     try {

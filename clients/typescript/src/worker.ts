@@ -138,12 +138,12 @@ function describe(problem: unknown): string {
 
 /** Those that a worker of the group does not run, unless an enqueue names its group. It needs one that it runs. */
 function ofOtherGroups(workflows: readonly AnyWorkflow[], group: string): AnyWorkflow[] {
-  const others = workflows.filter((one) => one.group !== undefined && one.group !== group);
+  const others = workflows.filter((one) => one.executorGroup !== undefined && one.executorGroup !== group);
   const [first] = others;
   if (first !== undefined && others.length === workflows.length) {
-    const places = others.slice(0, 3).map((one) => `${one.name} at ${one.place} is of the group ${one.group}`);
+    const places = others.slice(0, 3).map((one) => `${one.name} at ${one.place} is of the group ${one.executorGroup}`);
     throw new DefinitionError(`this worker is of the group ${group}, and no workflow is: ${places.join(', ')}`, {
-      hint: `start it with --group ${first.group}, or new Worker({ group: '${first.group}' })`,
+      hint: `start it with --executor-group ${first.executorGroup}, or new Worker({ executorGroup: '${first.executorGroup}' })`,
     });
   }
   return others;
@@ -180,7 +180,7 @@ export class Worker {
         refuseTwo(other, one);
       }
     }
-    this.#ofOtherGroups = ofOtherGroups(this.workflows, options.group ?? DEFAULT_GROUP);
+    this.#ofOtherGroups = ofOtherGroups(this.workflows, options.executorGroup ?? DEFAULT_GROUP);
     this.#leftOut = [...registry.workflows.values()].filter((one) => this.workflows.every((own) => own.name !== one.name));
     if (concurrency !== undefined && (!Number.isInteger(concurrency) || concurrency < 1)) {
       throw new DefinitionError(`concurrency ${concurrency} is no number of executions`, { hint: 'give 1 or more' });
@@ -304,8 +304,8 @@ export class Worker {
     }
     for (const one of this.#ofOtherGroups) {
       this.#logger.warn(
-        `${one.place}: ${one.name} is of the group ${one.group}, and this worker is of the group ${group}: ` +
-          `start one with --group ${one.group}`,
+        `${one.place}: ${one.name} is of the group ${one.executorGroup}, and this worker is of the group ${group}: ` +
+          `start one with --executor-group ${one.executorGroup}`,
       );
     }
   }

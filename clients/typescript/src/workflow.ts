@@ -98,7 +98,7 @@ export class Workflow<Params extends object, Result> {
   readonly definition: Readonly<Record<string, unknown>>;
   readonly secrets: readonly string[];
   /** Of the workers that run it, when it names one. */
-  readonly group: string | undefined;
+  readonly executorGroup: string | undefined;
   /** File and line of the call of workflow(). */
   readonly place: string;
   readonly #parse: ((params: unknown) => Params) | undefined;
@@ -109,7 +109,7 @@ export class Workflow<Params extends object, Result> {
     this.place = place;
     this.definition = makeDefinition(options, place);
     this.secrets = [...(options.secrets ?? [])];
-    this.group = options.group;
+    this.executorGroup = options.executorGroup;
     this.#parse = options.parse;
   }
 
@@ -300,9 +300,9 @@ function makeDefinition(options: WorkflowOptions<unknown>, place: string): Recor
       hint: "write retry: { attempts: 5, backoff: '10s' }",
     });
   }
-  if (options.group !== undefined && typeof options.group !== 'string') {
-    throw new DefinitionError(`${place}: group ${JSON.stringify(options.group)} is no text`, {
-      hint: "write group: 'gpu'",
+  if (options.executorGroup !== undefined && typeof options.executorGroup !== 'string') {
+    throw new DefinitionError(`${place}: executorGroup ${JSON.stringify(options.executorGroup)} is no text`, {
+      hint: "write executorGroup: 'gpu'",
     });
   }
   if (options.parse !== undefined && typeof options.parse !== 'function') {

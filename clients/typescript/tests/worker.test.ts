@@ -451,9 +451,9 @@ test('a worker of another group names what it does not run', async (t) => {
   const store = await makeStore(t);
   const warnings: string[] = [];
   const logger = { ...silent, warn: (message: string) => warnings.push(message) };
-  await makeWorker(t, { workflows: [made('any'), made('draws', { group: 'gpu' })], store, logger });
+  await makeWorker(t, { workflows: [made('any'), made('draws', { executorGroup: 'gpu' })], store, logger });
   assert.equal(warnings.length, 1);
-  assert.match(warnings[0] ?? '', new RegExp(`${PLACE}draws is of the group gpu.*start one with --group gpu`));
+  assert.match(warnings[0] ?? '', new RegExp(`${PLACE}draws is of the group gpu.*start one with --executor-group gpu`));
 });
 
 test('a definition that the store refuses is named with file and line', async (t) => {

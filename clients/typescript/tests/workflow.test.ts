@@ -100,7 +100,7 @@ test('options of wrong types are refused with their place', () => {
   for (const [options, text] of [
     [{ retry: 5 }, /retry 5 is no object/],
     [{ retry: [3] }, /retry \[3\] is no object/],
-    [{ group: 5 }, /group 5 is no text/],
+    [{ executorGroup: 5 }, /executorGroup 5 is no text/],
     [{ parse: {} }, /parse of 'wrong' is no function/],
   ] as const) {
     assert.throws(() => workflow({ name: 'wrong', register, ...options } as never, async () => 1), refused(text));
@@ -125,7 +125,7 @@ test('params of wrong types are refused with the place of the workflow', () => {
 });
 
 test('a worker of another group than all workflows is refused', () => {
-  const draws = workflow({ name: 'draws', group: 'gpu', register: new Registry() }, async () => 1);
+  const draws = workflow({ name: 'draws', executorGroup: 'gpu', register: new Registry() }, async () => 1);
   assert.throws(() => new Worker({ workflows: [draws] }), refused(/no workflow is: draws at .* is of the group gpu/));
-  assert.ok(new Worker({ workflows: [draws], group: 'gpu' }));
+  assert.ok(new Worker({ workflows: [draws], executorGroup: 'gpu' }));
 });

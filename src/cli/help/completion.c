@@ -129,7 +129,7 @@ static void add_bash(struct text_page *page)
                         "    case $current in\n"
                         "        -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$current\")); return ;;\n"
                         "    esac\n"
-                        "    if names=$(\"${COMP_WORDS[0]}\" __complete \"$COMP_LINE\" \"$COMP_POINT\" 2>/dev/null); then\n"
+                        "    if names=$(\"${COMP_WORDS[0]}\" __complete \"${COMP_LINE:0:$COMP_POINT}\" 2>/dev/null); then\n"
                         "        while IFS= read -r word; do\n"
                         "            if [ -n \"$word\" ]; then COMPREPLY+=(\"$word\"); fi\n"
                         "        done <<< \"$names\"\n"

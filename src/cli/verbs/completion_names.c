@@ -1,4 +1,4 @@
-/* `weir __complete LINE POINT`: names of the store for the completion of a shell.
+/* `weir __complete LINE`: names of the store for the completion of a shell.
  *
  * 1. The line up to the cursor is split into arguments, roughly as a shell does it.
  * 2. The arguments before the last one name the command and its flags, as in parse.c but without its checks: the line is
@@ -261,9 +261,7 @@ int completion_print_names(size_t count, const char *const *arguments, struct ar
     struct settings settings = {.arena = arena};
     struct store *store = NULL;
     const char *line = count > 1 ? arguments[1] : "";
-    size_t length = strlen(line);
-    size_t point = count > 2 ? (size_t)strtoul(arguments[2], NULL, 10) : length;
-    if (!split_line(line, point < length ? point : length, arena, &typed)) {
+    if (!split_line(line, strlen(line), arena, &typed)) {
         return 1;
     }
     read_words(&typed);
@@ -281,6 +279,7 @@ int completion_print_names(size_t count, const char *const *arguments, struct ar
         }
         store_close(store);
     }
+    (void)setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {.tv_sec = 0}}, NULL); /* all names or none */
     if (found.text.length > 0) {
         (void)fwrite(found.text.data, 1, found.text.length, stdout);
     }

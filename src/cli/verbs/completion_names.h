@@ -1,4 +1,5 @@
-/* `weir __complete LINE POINT`: the names that a shell offers for the argument under the cursor, from the store.
+/* `weir __complete LINE`, LINE up to the cursor: the names that a shell offers for the argument under the cursor, from the
+ * store.
  *
  * The completion scripts (cli/help/completion.h) call it. It is no verb of the table: it has no help, and no error line,
  * because a shell would print it into the line that is being typed.

@@ -125,6 +125,14 @@ static void a_socket_file_is_replaced_when_nobody_listens(void **state)
     close_sockets();
     assert_int_not_equal(stat(path, &found), 0);
 
+    assert_int_equal(listen_address_open(address, sockets, &count, &fault), WEIR_OK);
+    assert_int_equal(unlink(path), 0); /* another process takes the place */
+    struct listen_socket first = sockets[0];
+    assert_int_equal(listen_address_open(address, sockets, &count, &fault), WEIR_OK);
+    listen_address_close(&first);
+    assert_int_equal(stat(path, &found), 0);
+    close_sockets();
+
     FILE *file = fopen(path, "w"); /* another file is left alone */
     assert_non_null(file);
     (void)fclose(file);

@@ -91,12 +91,15 @@ static void a_body_is_a_length_that_is_not_zero(void **state)
 static void only_names_of_this_machine_are_local(void **state)
 {
     (void)state;
-    static const char *const local[] = {"localhost", "LOCALHOST:7717", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:7717"};
+    static const char *const local[] = {"localhost",    "LOCALHOST:7717", "127.0.0.1", "127.0.0.1:1",
+                                        "127.1.2.3:80", "[::1]",          "[::1]:7717"};
     static const char *const others[] = {"",
                                          "localhost.evil.example",
                                          "evil.example",
                                          "127.0.0.1.evil.example:80",
                                          "10.0.0.1",
+                                         "127.1",
+                                         "0127.0.0.1",
                                          "[::2]:7717",
                                          "::1",
                                          "localhost@evil.example",

@@ -94,7 +94,7 @@ static void pass_event(void *context, const struct weir_event *event)
     struct store *self = context;
     PyObject *answer = PyObject_CallFunction(self->on_event, "isszzzzzL", (int)event->level, event->name, event->message,
                                              event->execution_id, event->workspace, event->workflow, event->code,
-                                             event->error, (long long)event->attempt);
+                                             event->error, (long long)event->start_number);
     if (answer == NULL) {
         PyErr_WriteUnraisable(self->on_event);
     }

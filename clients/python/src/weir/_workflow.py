@@ -101,7 +101,7 @@ class Workflow(Generic[Result]):
         self.name = name
         self.definition = definition
         self.secrets: list[str] = definition['steps'][_STEP].get('secrets', [])
-        self.group: str | None = definition.get('executor_group')
+        self.executor_group: str | None = definition.get('executor_group')
         self.is_async = inspect.iscoroutinefunction(function)
         self.place = _place_of(function)
         self.__doc__ = function.__doc__
@@ -179,19 +179,39 @@ class Workflow(Generic[Result]):
             using = _find_transaction()
         if using is not None:
             return transactions.enqueue(
-                using, store or default_store(), self.name, workspace, dump_params(params), key, executor_group, priority,
-                run_at, id
+                using,
+                store or default_store(),
+                self.name,
+                workspace,
+                dump_params(params),
+                key,
+                executor_group,
+                priority,
+                run_at,
+                id,
             )
         used = store or default_store()
         try:
             return used.enqueue(
-                workspace, self.name, params, key=key, executor_group=executor_group, priority=priority, run_at=run_at,
+                workspace,
+                self.name,
+                params,
+                key=key,
+                executor_group=executor_group,
+                priority=priority,
+                run_at=run_at,
                 id=id,
             )
         except WorkflowNotFound:
             self.publish(used)  # no worker has run yet
             return used.enqueue(
-                workspace, self.name, params, key=key, executor_group=executor_group, priority=priority, run_at=run_at,
+                workspace,
+                self.name,
+                params,
+                key=key,
+                executor_group=executor_group,
+                priority=priority,
+                run_at=run_at,
                 id=id,
             )
 
@@ -212,8 +232,16 @@ class Workflow(Generic[Result]):
         self.check(params)
         if using is not None:
             return await transactions.enqueue_async(
-                using, store or default_store(), self.name, workspace, dump_params(params), key, executor_group, priority,
-                run_at, id
+                using,
+                store or default_store(),
+                self.name,
+                workspace,
+                dump_params(params),
+                key,
+                executor_group,
+                priority,
+                run_at,
+                id,
             )
         import asyncio  # at the top it would cost programs without an event loop 7 MiB, and a third of `import weir`
 
@@ -221,8 +249,14 @@ class Workflow(Generic[Result]):
         return await loop.run_in_executor(
             None,
             lambda: self.enqueue(
-                workspace, key=key, executor_group=executor_group, priority=priority, run_at=run_at, id=id, store=store,
-                **params
+                workspace,
+                key=key,
+                executor_group=executor_group,
+                priority=priority,
+                run_at=run_at,
+                id=id,
+                store=store,
+                **params,
             ),
         )
 
@@ -444,8 +478,8 @@ def _definition(
         step['secrets'] = list(secrets)
     if retry is not None and not isinstance(retry, Mapping):
         raise DefinitionError(f'{place}: retry={retry!r} is no mapping', "write retry={'attempts': 5, 'backoff': '10s'}")
-    if group is not None and not isinstance(group, str):
-        raise DefinitionError(f'{place}: group={group!r} is no text', "write group='gpu'")
+    if executor_group is not None and not isinstance(executor_group, str):
+        raise DefinitionError(f'{place}: executor_group={executor_group!r} is no text', "write executor_group='gpu'")
     unknown = set(retry or ()) - {'attempts', 'backoff', 'factor', 'max', 'not_on'}
     if unknown:
         raise DefinitionError(

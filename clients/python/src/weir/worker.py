@@ -61,7 +61,7 @@ class Worker:
         for number, workflow in enumerate(self.workflows):
             for other in self.workflows[:number]:
                 refuse_two(other, workflow)
-        self._of_other_groups = _of_other_groups(self.workflows, group)
+        self._of_other_groups = _of_other_groups(self.workflows, executor_group)
         #: Of this program, but not of this worker.
         self._left_out = [one for one in registry.workflows.values() if all(one.name != own.name for own in self.workflows)]
         if not 0 <= threads <= THREADS_MOST:
@@ -127,12 +127,12 @@ class Worker:
             log.info('this worker has no handler for %s%s: another one must run them', ', '.join(places), more)
         for workflow in self._of_other_groups:
             log.warning(
-                '%s: %s is of the group %s, and this worker is of the group %s: start one with --group %s',
+                '%s: %s is of the group %s, and this worker is of the group %s: start one with --executor-group %s',
                 workflow.place,
                 workflow.name,
-                workflow.group,
-                self.group or DEFAULT_GROUP,
-                workflow.group,
+                workflow.executor_group,
+                self.executor_group or DEFAULT_GROUP,
+                workflow.executor_group,
             )
 
     def stop(self, grace: Duration | None = None) -> bool:
@@ -175,7 +175,13 @@ class Worker:
         sleep.register(woken, select.POLLIN)
         supervised = os.environ.get(SUPERVISOR)  # its end is this one's
 
+        process = os.getpid()
+
         def end(number: int, frame: object) -> None:
+            if os.getpid() != process:  # a child of fork() shares the pipe: it must not wake the parent
+                signal.signal(number, before[signal.Signals(number)])
+                os.kill(os.getpid(), number)
+                return
             if wanted:
                 os._exit(128 + number)
             wanted.append(number)
@@ -243,6 +249,9 @@ class Worker:
         import asyncio
 
         loop = asyncio.new_event_loop()
+        # A loop that ended before left what it was woken for; those calls were given back.
+        self._deferred.clear()
+        self._is_loop_woken = False
 
         def run() -> None:
             asyncio.set_event_loop(loop)
@@ -267,12 +276,13 @@ class Worker:
 
 def _of_other_groups(workflows: list[Workflow[Any]], group: str | None) -> list[Workflow[Any]]:
     """Those that a worker of the group does not run, unless an enqueue names its group. It needs one that it runs."""
-    others = [one for one in workflows if one.group not in (None, group or DEFAULT_GROUP)]
+    others = [one for one in workflows if one.executor_group not in (None, group or DEFAULT_GROUP)]
     if len(others) == len(workflows):
+        wanted = others[0].executor_group
         raise DefinitionError(
             f'this worker is of the group {group or DEFAULT_GROUP}, and no workflow is: '
-            + ', '.join(f'{one.name} at {one.place} is of the group {one.group}' for one in others[:3]),
-            f'start it with --group {others[0].group}, or Worker(group={others[0].group!r})',
+            + ', '.join(f'{one.name} at {one.place} is of the group {one.executor_group}' for one in others[:3]),
+            f'start it with --executor-group {wanted}, or Worker(executor_group={wanted!r})',
         )
     return others
 
