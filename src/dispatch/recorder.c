@@ -325,6 +325,20 @@ static bool plan_unreachable(struct node *node, struct in_flight *entry, const s
     return true;
 }
 
+/* The store takes these durations off its own time, so that no clock of a node comes into the record. */
+static void plan_starts(const struct node *node, const struct in_flight *entry, const struct report *report,
+                        struct record *record)
+{
+    int64_t now_us = node_now(node);
+    if (entry != NULL && entry->started_boot_us != 0) {
+        record->started_ago_us = now_us - entry->started_boot_us;
+    }
+    if (report->has_step) {
+        int64_t ran_us = report->step.ran_us;
+        record->step_began_ago_us = ran_us < 0 ? -1 : time_add(ran_us, now_us - report->reported_us);
+    }
+}
+
 static bool plan_record(struct node *node, const struct report *report, struct record *record)
 {
     struct in_flight *entry = in_flight_find(&node->shared.in_flight, report->id, report->fence);
@@ -335,6 +349,7 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     record->error_code = report->error_code[0] == '\0' ? NULL : report->error_code;
     record->error = report->error;
     record->step = report->has_step ? &report->step : NULL;
+    plan_starts(node, entry, report, record);
     switch (report->kind) {
     case REPORT_STARTED:
         return plan_started(node, entry, record);

@@ -42,6 +42,7 @@ struct step_record {
     int exit_code;     /* of an exec step; -1 when there is none */
     int64_t due_us;    /* STEP_WAITING: store time at which it goes on; when reporting, see due_in_us */
     int64_t due_in_us; /* report only: delay from the moment of recording (the store adds its own time) */
+    int64_t ran_us;    /* report only: how long ago this attempt began; 0 = now; -1 = with the execution */
     char *output;      /* JSON text of the result, or NULL; malloc'ed, owned by the record's holder */
     size_t output_length;
     char *variables; /* JSON text of a handler's durable state, or NULL; owned likewise */

@@ -128,6 +128,7 @@ static enum weir_status record_completion(struct store *store, const json_t *exe
                             .dispatched_first = true,
                             .taken_over = true,
                             .step = &step,
+                            .step_began_ago_us = -1,
                             .error_code = completion->error_code,
                             .error = completion->error,
                             .actor = store_actor(store)};

@@ -323,6 +323,9 @@ struct record {
     bool taken_over;       /* an earlier claim was lost or given back (claimed_item.interruptions > 0), so that its story
                               has more than its row shows; true when that is not known */
     int64_t delay_us;      /* RETRY, DEFERRED */
+    /* Durations before the record. The store takes them off its own time, and never goes back beyond the claim. */
+    int64_t started_ago_us;         /* DISPATCHED, and an end with dispatched_first: since the engine reported the start */
+    int64_t step_began_ago_us;      /* since the attempt of `step` began; -1 = it began with the execution */
     const struct step_record *step; /* STEP; the ends may carry the last one; else NULL */
     const char *error_code;         /* or NULL */
     const char *error;              /* or NULL */

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+from datetime import datetime, timedelta
 
 from harness import run_tests
 from waiting import SHORT, wait_for
@@ -106,6 +107,24 @@ def it_runs_executions_and_logs_json_when_piped(weir):
     assert events[0]['execution_id'] == id and events[0]['workspace'] == 'acme' and events[0]['node'] == 'host-a'
     assert events[-1]['reason'] == 'graceful'
     assert all(set(event) >= {'at', 'level', 'event', 'message'} for event in events)
+
+
+def a_short_run_has_the_times_of_its_start(weir):
+    """Its start is recorded with its end."""
+    weir.make_store()
+    weir.write('w.json', json.dumps({'name': 'short', 'steps': {'only': {'exec': ['sleep', '0.2']}}}))
+    weir.good('workflow', 'apply', 'w.json', '-q')
+    process = _start(weir, '--allow-exec')
+    id = weir.good('enqueue', '-w', 'acme', 'short', '--wait', '-q').out.strip()
+    assert _stop(process) == 0
+    shown = weir.good('show', id, '--json').json()
+    step = shown['steps'][0]
+    times = [shown['claimed_at'], shown['dispatched_at'], step['started_at'], step['finished_at'], shown['finished_at']]
+    assert shown['status'] == 'COMPLETED' and times == sorted(times), times
+    ran = datetime.fromisoformat(step['finished_at']) - datetime.fromisoformat(step['started_at'])
+    assert ran >= timedelta(seconds=0.2) and times[1] < times[4], times
+    events = [event for event in shown['events'] if event['event'] == 'dispatch']
+    assert [(event['at'], event.get('reason')) for event in events] == [(times[1], None)], events
 
 
 def the_log_is_readable_on_request_and_has_levels(weir):

@@ -77,6 +77,7 @@ struct step_run {
     int shortages; /* in a row: attempts without the resources or the secrets for a start, or without memory for the output
                     */
     int exit_code;
+    int64_t began_us;   /* the attempt; boot clock, 0 = not by this runner */
     int64_t resume_us;  /* SLEEPING: boot clock */
     json_t *output;     /* for `.steps`, when another step may read it */
     struct timer timer; /* its timeout, or the end of its sleep */

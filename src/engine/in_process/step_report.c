@@ -46,6 +46,7 @@ static struct report *make_step_report(struct step_run *run, enum report_kind ki
     report->step.attempt = run->attempt;
     report->step.failures = run->failures;
     report->step.exit_code = run->exit_code;
+    report->step.ran_us = run->began_us == 0 ? 0 : loop_now(&execution->runner->loop) - run->began_us;
     return report;
 }
 
@@ -130,6 +131,7 @@ void step_run_discontinue(struct step_run *run)
 void step_run_report_start(struct step_run *run)
 {
     INVARIANT(run->attempt > 0 && run->phase != PHASE_RECORDING_START && run->phase != PHASE_DONE);
+    run->began_us = loop_now(&run->execution->runner->loop);
     step_run_set_phase(run, PHASE_RECORDING_START);
     send_step_report(run, make_step_report(run, REPORT_STEP, STEP_RUNNING));
 }

@@ -59,6 +59,7 @@ static void fill_end_step(const struct temporal *engine, const struct run *run, 
         [END_COMPLETED] = STEP_COMPLETED, [END_FAILED] = STEP_FAILED, [END_CANCELLED] = STEP_CANCELLED};
     struct step_record *step = &report->step;
     report->has_step = true;
+    report->step.ran_us = -1;
     text_copy(step->step, sizeof step->step, TEMPORAL_STEP);
     step->state = states[report->end_state];
     step->attempt = 1;

@@ -110,6 +110,7 @@ static struct report *new_step_report(struct temporal *engine, struct run *run)
         return NULL;
     }
     report->has_step = true;
+    report->step.ran_us = -1;
     text_copy(report->step.step, sizeof report->step.step, TEMPORAL_STEP);
     report->step.state = STEP_RUNNING;
     report->step.attempt = 1;

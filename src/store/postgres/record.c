@@ -37,12 +37,12 @@ struct entry {
     struct record *record;
     size_t index; /* in the caller's array */
     size_t round;
-    struct entry *carrier; /* the record that is written with this one in it; NULL = it has a write of its own */
-    bool was_started;      /* of an end: it includes DISPATCHED */
-    bool writes_step;      /* of the records of its step, this one is written */
-    bool ends_with_it;     /* the step is stored in the history row, with the end */
-    bool is_blocked;       /* another transaction has locked its item: it is left out */
-    int place;             /* in the arrays of its round, from 1 */
+    struct entry *carrier;      /* the record that is written with this one in it; NULL = it has a write of its own */
+    const struct record *start; /* of an end: the DISPATCHED that it includes, or NULL */
+    bool writes_step;           /* of the records of its step, this one is written */
+    bool ends_with_it;          /* the step is stored in the history row, with the end */
+    bool is_blocked;            /* another transaction has locked its item: it is left out */
+    int place;                  /* in the arrays of its round, from 1 */
 };
 
 struct set {
@@ -129,7 +129,7 @@ static void choose_carriers(struct entry *first, struct entry *end)
     }
     for (struct entry *entry = first; entry < last && is_carrier_kind(last->record->kind); entry++) {
         entry->carrier = last;
-        last->was_started = last->was_started || entry->record->kind == RECORD_DISPATCHED;
+        last->start = last->start == NULL && entry->record->kind == RECORD_DISPATCHED ? entry->record : last->start;
     }
     for (struct entry *entry = end; entry > first && is_carrier_kind(last->record->kind); entry--) {
         const struct step_record *step = entry[-1].record->step;
@@ -178,7 +178,9 @@ struct arrays {
     int64_t *fences;
     int *kinds;
     int64_t *delays;
-    bool *was_started;
+    int64_t *started_ago;
+    int64_t *end_began_ago;
+    int64_t *began_ago;
     const char **codes;
     const char **errors;
     const char **end_steps; /* the step that is stored with the end at this place; NULL = none */
@@ -239,7 +241,9 @@ static bool allocate_arrays(struct arena *arena, size_t most, struct arrays *arr
                   {&arrays->fences, sizeof *arrays->fences},
                   {&arrays->kinds, sizeof *arrays->kinds},
                   {&arrays->delays, sizeof *arrays->delays},
-                  {&arrays->was_started, sizeof *arrays->was_started},
+                  {&arrays->started_ago, sizeof *arrays->started_ago},
+                  {&arrays->end_began_ago, sizeof *arrays->end_began_ago},
+                  {&arrays->began_ago, sizeof *arrays->began_ago},
                   {&arrays->codes, sizeof *arrays->codes},
                   {&arrays->errors, sizeof *arrays->errors},
                   {&arrays->end_steps, sizeof *arrays->end_steps},
@@ -311,10 +315,12 @@ static const char *code_of_step(struct arena *arena, const struct step_record *s
 }
 
 /* The finished step that is stored with an end, at the place of the end. */
-static void add_end_step_columns(struct arena *arena, const struct step_record *step, int place, struct arrays *to,
+static void add_end_step_columns(struct arena *arena, const struct record *record, int place, struct arrays *to,
                                  bool *ret_failed)
 {
     size_t at = (size_t)place - 1;
+    const struct step_record *step = record->step;
+    to->end_began_ago[at] = record->step_began_ago_us < 0 ? -1 : clamp_delay(record->step_began_ago_us);
     to->end_steps[at] = step->step;
     to->end_states[at] = step_state_name(step->state);
     to->end_attempts[at] = step->attempt;
@@ -332,10 +338,12 @@ static void add_end_step_columns(struct arena *arena, const struct step_record *
 }
 
 /* A step that has a row of its own. */
-static void add_step_columns(struct arena *arena, const struct step_record *step, int place, struct arrays *to,
+static void add_step_columns(struct arena *arena, const struct record *record, int place, struct arrays *to,
                              bool *ret_failed)
 {
     size_t at = to->step_count++;
+    const struct step_record *step = record->step;
+    to->began_ago[at] = record->step_began_ago_us < 0 ? -1 : clamp_delay(record->step_began_ago_us);
     to->step_records[at] = place;
     to->steps[at] = step->step;
     to->step_states[at] = step_state_name(step->state);
@@ -386,7 +394,10 @@ static void add_record_columns(struct set *set, struct entry *entry, struct arra
     to->fences[at] = record->fence;
     to->kinds[at] = (int)record->kind;
     to->delays[at] = clamp_delay(record->delay_us);
-    to->was_started[at] = record->dispatched_first || entry->was_started;
+    bool is_start = record->kind == RECORD_DISPATCHED || record->dispatched_first;
+    const struct record *start = entry->start != NULL ? entry->start : is_start ? record : NULL;
+    to->started_ago[at] = start == NULL ? -1 : clamp_delay(start->started_ago_us);
+    to->end_began_ago[at] = 0;
     to->end_steps[at] = NULL;
     to->end_states[at] = NULL;
     to->end_attempts[at] = 0;
@@ -421,9 +432,9 @@ static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
         }
         const struct entry *written = carrier_of(entry) == NULL ? entry : carrier_of(entry);
         if (entry->writes_step && entry->ends_with_it) {
-            add_end_step_columns(&set->arena, step, written->place, to, &failed);
+            add_end_step_columns(&set->arena, entry->record, written->place, to, &failed);
         } else if (entry->writes_step) {
-            add_step_columns(&set->arena, step, written->place, to, &failed);
+            add_step_columns(&set->arena, entry->record, written->place, to, &failed);
         }
         if (step_record_lost_attempt(step) != NULL) {
             add_attempt_columns(&set->arena, step, written->place, to, &failed);
@@ -472,23 +483,24 @@ static size_t count_unless_empty(bool any, size_t count)
 }
 
 /* The letters of link.h for the common arguments of both functions. */
-#define SET_TYPES "iUIDIOTTTTDDDBBTTDTTDDDIOBBTT"
+#define SET_TYPES "iUIDIITTTTDDDIBBTTDTTDDDIIOBBTT"
 #define SET_VALUES(set, a)                                                                                                 \
     (set)->node_id, (a)->ids, (a)->count, (a)->fences, (a)->count, (a)->kinds, (a)->count, (a)->delays, (a)->count,        \
-        (a)->was_started, (a)->count, (a)->codes, count_unless_empty((a)->any_code, (a)->count), (a)->errors,              \
+        (a)->started_ago, (a)->count, (a)->codes, count_unless_empty((a)->any_code, (a)->count), (a)->errors,              \
         count_unless_empty((a)->any_error, (a)->count), (a)->end_steps, count_unless_empty((a)->any_end_step, (a)->count), \
         (a)->end_states, count_unless_empty((a)->any_end_step, (a)->count), (a)->end_attempts,                             \
         count_unless_empty((a)->any_end_step, (a)->count), (a)->end_failures,                                              \
         count_unless_empty((a)->any_end_step, (a)->count), (a)->end_exit_codes,                                            \
+        count_unless_empty((a)->any_end_step, (a)->count), (a)->end_began_ago,                                             \
         count_unless_empty((a)->any_end_step, (a)->count), (a)->end_outputs,                                               \
         count_unless_empty((a)->any_end_output, (a)->count), (a)->end_variables,                                           \
         count_unless_empty((a)->any_end_variables, (a)->count), (a)->end_codes,                                            \
         count_unless_empty((a)->any_end_code, (a)->count), (a)->end_errors,                                                \
         count_unless_empty((a)->any_end_error, (a)->count), (a)->step_records, (a)->step_count, (a)->steps,                \
         (a)->step_count, (a)->step_states, (a)->step_count, (a)->step_attempts, (a)->step_count, (a)->step_failures,       \
-        (a)->step_count, (a)->exit_codes, (a)->step_count, (a)->due_ins, (a)->step_count, (a)->step_ends, (a)->step_count, \
-        (a)->outputs, count_unless_empty((a)->any_output, (a)->step_count), (a)->variables,                                \
-        count_unless_empty((a)->any_variables, (a)->step_count), (a)->step_codes,                                          \
+        (a)->step_count, (a)->exit_codes, (a)->step_count, (a)->began_ago, (a)->step_count, (a)->due_ins, (a)->step_count, \
+        (a)->step_ends, (a)->step_count, (a)->outputs, count_unless_empty((a)->any_output, (a)->step_count),               \
+        (a)->variables, count_unless_empty((a)->any_variables, (a)->step_count), (a)->step_codes,                          \
         count_unless_empty((a)->any_step_code, (a)->step_count), (a)->step_errors,                                         \
         count_unless_empty((a)->any_step_error, (a)->step_count)
 

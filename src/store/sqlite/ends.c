@@ -143,6 +143,8 @@ static enum weir_status collect_rows(struct ends *ends, struct write *write, siz
                                                          .error = end->record->error,
                                                          .step = ends_keeps_step(end) ? end->record->step : NULL,
                                                          .dispatched = end->record->dispatched_first,
+                                                         .started_ago_us = end->record->started_ago_us,
+                                                         .step_began_ago_us = end->record->step_began_ago_us,
                                                          .refused = end->record->kind == RECORD_REFUSED};
             status = note_end(write, end, error);
         }

@@ -17,10 +17,11 @@ enum weir_status event_history_add_claim(struct write *write, const char *id, in
     return connection_run(write->connection, error, NULL, QUERY_ADD_CLAIM_EVENTS, "ti", id, fence);
 }
 
-enum weir_status event_history_add_dispatch(struct write *write, const char *id, int64_t fence, struct weir_error *error)
+enum weir_status event_history_add_dispatch(struct write *write, const struct record *record, struct weir_error *error)
 {
-    INVARIANT(id != NULL);
-    return connection_run(write->connection, error, NULL, QUERY_ADD_DISPATCH_EVENT, "tii", id, fence, write->now_us);
+    INVARIANT(record->started_ago_us >= 0);
+    return connection_run(write->connection, error, NULL, QUERY_ADD_DISPATCH_EVENT, "tii", record->id, record->fence,
+                          write->now_us - record->started_ago_us);
 }
 
 enum weir_status event_history_before_step(struct write *write, const struct record *record, struct weir_error *error)

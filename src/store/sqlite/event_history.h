@@ -11,7 +11,7 @@
 enum weir_status event_history_add_claim(struct write *write, const char *id, int64_t fence, struct weir_error *error);
 /* Before a CLAIMED item becomes DISPATCHED, or ends as if it had been. Does nothing unless it was taken over from an
  * earlier claim: then its stamp is the first dispatch's. */
-enum weir_status event_history_add_dispatch(struct write *write, const char *id, int64_t fence, struct weir_error *error);
+enum weir_status event_history_add_dispatch(struct write *write, const struct record *record, struct weir_error *error);
 /* Before a step of the record is written: an attempt that is on record as running and was followed by this one. */
 enum weir_status event_history_before_step(struct write *write, const struct record *record, struct weir_error *error);
 /* After it was written: an attempt that failed and is followed by another. */

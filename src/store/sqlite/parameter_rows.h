@@ -27,6 +27,8 @@ struct parameter_row {
     const char *error;
     const struct step_record *step; /* NULL = none */
     bool dispatched;
+    int64_t started_ago_us;
+    int64_t step_began_ago_us;
     bool refused;
 };
 

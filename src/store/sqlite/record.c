@@ -105,11 +105,11 @@ static enum weir_status write_step_row(struct write *write, int64_t node_id, con
     const struct step_record *step = record->step;
     bool final = step_state_is_final(step->state);
     sqlite3_stmt *statement = connection_bind(
-        write->connection, error, QUERY_WRITE_STEP, "tttdddiidiibbtt", record->id, step->step, step_state_name(step->state),
-        step->attempt, step->failures, step->exit_code, time_add(write->now_us, step->due_in_us), write->now_us,
-        final ? 1 : 0, node_id, record->fence, step->output, step->output_length, step->variables,
-        step->variables == NULL ? (size_t)0 : strlen(step->variables),
-        step->error_code[0] == '\0' ? NULL : step->error_code, step->error);
+        write->connection, error, QUERY_WRITE_STEP, "tttdddiidiibbtti", record->id, step->step,
+        step_state_name(step->state), step->attempt, step->failures, step->exit_code,
+        time_add(write->now_us, step->due_in_us), write->now_us, final ? 1 : 0, node_id, record->fence, step->output,
+        step->output_length, step->variables, step->variables == NULL ? (size_t)0 : strlen(step->variables),
+        step->error_code[0] == '\0' ? NULL : step->error_code, step->error, record->step_began_ago_us);
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
         return statement_failure(error);
@@ -203,7 +203,7 @@ static enum weir_status flush_ends(struct recording *recording, struct weir_erro
     for (size_t i = 0; i < ends->count && status == WEIR_OK; i++) {
         const struct record *record = ends->items[i].record;
         if (record->taken_over && record->dispatched_first) {
-            status = event_history_add_dispatch(write, record->id, record->fence, error);
+            status = event_history_add_dispatch(write, record, error);
         }
     }
     if (status == WEIR_OK && ends->count > 0) {
@@ -325,11 +325,10 @@ static enum weir_status record_put_back(struct recording *recording, struct reco
 static enum weir_status record_dispatched(struct write *write, struct record *record, struct weir_error *error)
 {
     int64_t changes = 0;
-    enum weir_status status =
-        record->taken_over ? event_history_add_dispatch(write, record->id, record->fence, error) : WEIR_OK;
+    enum weir_status status = record->taken_over ? event_history_add_dispatch(write, record, error) : WEIR_OK;
     if (status == WEIR_OK) {
         status = connection_run(write->connection, error, &changes, QUERY_DISPATCH_ITEM, "tii", record->id, record->fence,
-                                write->now_us);
+                                write->now_us - record->started_ago_us);
     }
     return status == WEIR_OK && changes == 0 ? set_outcome_of_no_row(write, record, error) : status;
 }

@@ -45,11 +45,11 @@ BEGIN
     END IF;
     FOR answer IN
         SELECT r.outcome
-        FROM :schema.record_events(0, ARRAY[item], ARRAY[held.fence], ARRAY[kind], ARRAY[0::bigint], ARRAY[true], ARRAY[error_code],
+        FROM :schema.record_events(0, ARRAY[item], ARRAY[held.fence], ARRAY[kind], ARRAY[0::bigint], ARRAY[0::bigint], ARRAY[error_code],
                                   ARRAY[error], ARRAY['workflow'], ARRAY[step_state], ARRAY[1], ARRAY[(kind = 7)::integer], ARRAY[-1],
-                                  ARRAY[convert_to(result::text, 'UTF8')], ARRAY[convert_to(recorded::text, 'UTF8')], ARRAY[error_code],
-                                  ARRAY[error], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', ARRAY[true],
-                                  '{}', '{}', '{}', '{}', '{}', '{}', '{}') r
+                                  ARRAY[-1::bigint], ARRAY[convert_to(result::text, 'UTF8')], ARRAY[convert_to(recorded::text, 'UTF8')],
+                                  ARRAY[error_code], ARRAY[error], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}',
+                                  '{}', ARRAY[true], '{}', '{}', '{}', '{}', '{}', '{}', '{}') r
         WHERE r.place IS NOT NULL
     LOOP
         PERFORM :schema.refuse_act(item, held.status, answer.outcome);

@@ -17,7 +17,9 @@ BEGIN
     IF cardinality(attempt_records) > 0 THEN
         INSERT INTO :schema.workflow_node_attempts
             (execution_id, step, attempt, status, exit_code, started_at, finished_at, node_id, fence, error_code, error)
-        SELECT ids[a.place], a.step, a.attempt, a.status, CASE WHEN a.exit_code >= 0 THEN a.exit_code END, coalesce(b.started_at, now_us),
+        SELECT ids[a.place], a.step, a.attempt, a.status, CASE WHEN a.exit_code >= 0 THEN a.exit_code END,
+               coalesce(b.started_at, (SELECT o.started_at FROM :schema.workflow_node_executions o
+                                       WHERE o.execution_id = ids[a.place] AND o.step = a.step AND o.attempt = a.attempt), now_us),
                now_us, recorder, fences[a.place], a.code, a.error
         FROM unnest(attempt_records, attempt_steps, attempts, attempt_states, attempt_exit_codes, attempt_codes, attempt_errors)
              a (place, step, attempt, status, exit_code, code, error)
@@ -40,10 +42,9 @@ BEGIN
          b (place, step, status, attempt, followed_by, started_at, node_id, fence)
     WHERE b.place = ANY (done) AND b.status = 'RUNNING' AND b.attempt < b.followed_by
     ON CONFLICT DO NOTHING;
-    -- A later attempt starts now. A node that continues an attempt of another node has not started it.
+    -- A node that continues an attempt of another node has not started it.
     UPDATE :schema.workflow_node_executions o
-    SET started_at = CASE WHEN o.attempt > b.attempt THEN now_us ELSE o.started_at END,
-        start_node_id = CASE WHEN o.attempt > b.attempt THEN NULL ELSE b.node_id END,
+    SET start_node_id = CASE WHEN o.attempt > b.attempt THEN NULL ELSE b.node_id END,
         start_fence = CASE WHEN o.attempt > b.attempt THEN NULL ELSE b.fence END
     FROM unnest(begun_places, begun_steps, begun_attempts, begun_nodes, begun_fences, last_fences)
          b (place, step, attempt, node_id, fence, last_fence)

@@ -5,13 +5,13 @@
 --   places ... repeats      the rows before the records; `repeats` see put_back_is_repeated()
 -- Locks: none but its own rows. Caller: record_events().
 CREATE OR REPLACE FUNCTION :schema.event_rows(now_us bigint, done integer[], ids uuid[], fences bigint[], kinds integer[],
-                                                was_started boolean[], codes text[], places integer[], nodes bigint[], claims bigint[],
+                                                started_ago bigint[], codes text[], places integer[], nodes bigint[], claims bigint[],
                                                 states text[], interruptions integer[], repeats boolean[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     WITH ended_claim AS (
         SELECT ids[h.place] AS id, kinds[h.place] AS kind, h.node_id, fences[h.place] AS fence, h.claimed_at, h.interruptions,
-               was_started[h.place] AND h.status = 'CLAIMED' AS starts,
+               started_ago[h.place] AS started_ago, started_ago[h.place] >= 0 AND h.status = 'CLAIMED' AS starts,
                NOT h.is_repeated AS is_new
         FROM unnest(places, nodes, claims, states, interruptions, repeats)
              h (place, node_id, claimed_at, status, interruptions, is_repeated)
@@ -28,7 +28,7 @@ BEGIN
           SELECT s.id, l.dispatched_at, 'dispatch', s.node_id, s.fence, 2
           FROM ended_claim s JOIN living l ON l.id = s.id WHERE s.kind = 9 AND s.interruptions = 0
           UNION ALL
-          SELECT s.id, now_us, 'dispatch', s.node_id, s.fence, 2
+          SELECT s.id, greatest(now_us - s.started_ago, s.claimed_at), 'dispatch', s.node_id, s.fence, 2
           FROM ended_claim s WHERE s.interruptions > 0 AND (s.kind = 0 OR s.kind IN (6, 7, 8) AND s.starts)) t
     WHERE t.at IS NOT NULL ORDER BY t.id, t.stage;
 END

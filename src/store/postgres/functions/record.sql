@@ -4,7 +4,8 @@
 --   kinds        0 dispatched, 1 retry, 2 deferred, 3 put back, 4 refused, 5 step, 6 completed, 7 failed, 8 cancelled, 9 given back
 --                (enum record_kind)
 --   delays       microseconds, of 1 and 2
---   was_started  of an end: its start was reported in the same set
+--   started_ago  of 0, and of an end whose start is not on record: microseconds since the engine reported it; -1 = it did not
+--   end_began_ago, began_ago  microseconds since the attempt of the step began; -1 = it began with the execution
 --   end_steps ... end_errors          the finished step that belongs to each end, at the place of its record; NULL = none, and then
 --                                     the arrays may be empty
 --   step_records, steps ... step_errors  all other steps; step_records names the record that must take effect for the step to be
@@ -30,12 +31,13 @@
 -- Locks: the rows of the set, ascending, for at most lock_timeout, which is below deadlock_timeout. Callers: record_events(), record_set
 -- (queries/record.sql).
 CREATE OR REPLACE FUNCTION :schema.record(recorder bigint, ids uuid[], fences bigint[], kinds integer[], delays bigint[],
-                                          was_started boolean[], codes text[], errors text[], end_steps text[], end_states text[],
+                                          started_ago bigint[], codes text[], errors text[], end_steps text[], end_states text[],
                                           end_attempts integer[], end_failures integer[], end_exit_codes integer[],
-                                          end_outputs bytea[], end_variables bytea[], end_codes text[], end_errors text[],
-                                          step_records integer[], steps text[], step_states text[], step_attempts integer[],
-                                          step_failures integer[], exit_codes integer[], due_ins bigint[], step_ends boolean[],
-                                          outputs bytea[], variables bytea[], step_codes text[], step_errors text[])
+                                          end_began_ago bigint[], end_outputs bytea[], end_variables bytea[], end_codes text[],
+                                          end_errors text[], step_records integer[], steps text[], step_states text[],
+                                          step_attempts integer[], step_failures integer[], exit_codes integer[], began_ago bigint[],
+                                          due_ins bigint[], step_ends boolean[], outputs bytea[], variables bytea[], step_codes text[],
+                                          step_errors text[])
 RETURNS TABLE (place integer, outcome text, slots_freed integer)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '200ms'
@@ -50,7 +52,7 @@ DECLARE
     part   integer[];
 BEGIN
     IF 0 = ANY (kinds) THEN
-        done := done || :schema.record_starts(now_us, ids, fences, kinds);
+        done := done || :schema.record_starts(now_us, ids, fences, kinds, started_ago);
     END IF;
     IF 5 = ANY (kinds) THEN
         -- Locked, so that no handover comes between this and the commit: the next holder must find the step on record.
@@ -79,15 +81,17 @@ BEGIN
             FROM :schema.workflow_node_executions s JOIN unnest(ids, end_steps) WITH ORDINALITY e (id, step, n) ON s.execution_id = e.id
             WHERE s.execution_id = ANY (ids) AND s.step = e.step;
         END IF;
-        part := :schema.record_ends(recorder, now_us, ids, fences, kinds, was_started, codes, errors, end_steps, end_states,
-                                    end_attempts, end_failures, end_exit_codes, end_outputs, end_variables, end_codes, end_errors, stored);
+        part := :schema.record_ends(recorder, now_us, ids, fences, kinds, started_ago, codes, errors, end_steps, end_states,
+                                    end_attempts, end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes,
+                                    end_errors, stored);
         freed := freed + coalesce(cardinality(part), 0);
         done := done || part;
     END IF;
     IF cardinality(step_records) > 0 OR stored IS NOT NULL THEN
         PERFORM :schema.record_steps(recorder, now_us, done, ids, fences, step_records, steps, step_states, step_attempts, step_failures,
-                                     exit_codes, due_ins, step_ends, outputs, variables, step_codes, step_errors, end_steps, end_states,
-                                     end_attempts, end_failures, end_exit_codes, end_outputs, end_variables, end_codes, end_errors, stored);
+                                     exit_codes, began_ago, due_ins, step_ends, outputs, variables, step_codes, step_errors, end_steps,
+                                     end_states, end_attempts, end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables,
+                                     end_codes, end_errors, stored);
     END IF;
     IF (freed > 0 OR given_back IS NOT NULL) AND (SELECT s.node_id FROM :schema.scheduler s WHERE s.partition = 0) <> recorder THEN
         PERFORM :schema.notify_news(); -- the node that schedules passes its own records on itself

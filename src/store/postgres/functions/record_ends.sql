@@ -6,9 +6,9 @@
 --                                  row in workflow_node_executions, which record_steps() writes instead
 -- Returns the places of the records that took effect. Locks: their rows. Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_ends(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],
-                                               was_started boolean[], codes text[], errors text[], end_steps text[],
+                                               started_ago bigint[], codes text[], errors text[], end_steps text[],
                                                end_states text[], end_attempts integer[], end_failures integer[],
-                                               end_exit_codes integer[], end_outputs bytea[], end_variables bytea[],
+                                               end_exit_codes integer[], end_began_ago bigint[], end_outputs bytea[], end_variables bytea[],
                                                end_codes text[], end_errors text[], stored integer[]) RETURNS integer[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -17,17 +17,24 @@ DECLARE
 BEGIN
     WITH ended AS (
         DELETE FROM :schema.workflow_execution_queue q
-        USING unnest(ids, fences, kinds, was_started, codes, errors, end_steps, end_states, end_attempts, end_failures, end_exit_codes,
-                     end_outputs, end_variables, end_codes, end_errors) WITH ORDINALITY
-              r (id, fence, kind, was_started, code, reported, step, step_status, step_attempt, step_failures, step_exit_code, step_output,
-                 step_variables, step_error_code, step_error, n)
+        USING unnest(ids, fences, kinds, started_ago, codes, errors, end_steps, end_states, end_attempts, end_failures, end_exit_codes,
+                     end_began_ago, end_outputs, end_variables, end_codes, end_errors) WITH ORDINALITY
+              r (id, fence, kind, started_ago, code, reported, step, step_status, step_attempt, step_failures, step_exit_code,
+                 step_began_ago, step_output, step_variables, step_error_code, step_error, n)
         WHERE q.id = ANY (ids) AND q.id = r.id AND q.fence = r.fence AND q.phase + 0 = 2
           AND (r.kind BETWEEN 6 AND 8 OR r.kind BETWEEN 1 AND 4 AND q.status = 'CLAIMED' AND (r.kind = 4 OR q.cancel_at IS NOT NULL))
-        RETURNING q.id, q.lane_id, q.definition_id, q.run_at, q.fence, q.node_id, q.created_at, q.claimed_at, q.dispatched_at,
+        RETURNING q.id, q.lane_id, q.definition_id, q.run_at, q.fence, q.node_id, q.created_at, q.claimed_at,
                   q.workspace_id, q.starts_refused, q.deferrals, q.handovers, q.interruptions, q.priority, q.has_params,
-                  q.idempotency_key, q.retry_of, q.error_code, q.error, r.kind, r.was_started, r.code, r.reported, r.n,
-                  r.step, r.step_status, r.step_attempt, r.step_failures, r.step_exit_code, r.step_output, r.step_variables,
-                  r.step_error_code, r.step_error, r.step IS NOT NULL AND (stored IS NULL OR r.n <> ALL (stored)) AS with_step,
+                  q.idempotency_key, q.retry_of, q.error_code, q.error, r.kind, r.code, r.reported, r.n,
+                  r.step, r.step_status, r.step_attempt, r.step_failures, r.step_exit_code, r.step_began_ago, r.step_output,
+                  r.step_variables, r.step_error_code, r.step_error,
+                  r.step IS NOT NULL AND (stored IS NULL OR r.n <> ALL (stored)) AS with_step,
+                  CASE WHEN r.started_ago >= 0 THEN
+                       coalesce(q.dispatched_at,
+                                least(greatest(now_us - r.started_ago, q.claimed_at),
+                                      (SELECT min(s.started_at) FROM :schema.workflow_node_executions s
+                                       WHERE s.execution_id = q.id AND s.fence = q.fence)))
+                       ELSE q.dispatched_at END AS started_at,
                   CASE r.kind WHEN 6 THEN 'COMPLETED' WHEN 4 THEN 'FAILED' WHEN 7 THEN 'FAILED' ELSE 'CANCELLED' END AS end_state
     ), history AS (
         INSERT INTO :schema.workflow_executions
@@ -37,13 +44,15 @@ BEGIN
              step, step_status, step_attempt, step_failures, step_exit_code, step_started_at, step_output, step_variables,
              step_error_code, step_error)
         SELECT e.id, e.lane_id, e.definition_id, e.run_at, e.fence, e.node_id, e.created_at, e.claimed_at,
-               CASE WHEN e.was_started THEN coalesce(e.dispatched_at, now_us) ELSE e.dispatched_at END, now_us, e.workspace_id,
+               e.started_at, now_us, e.workspace_id,
                e.starts_refused + CASE e.kind WHEN 4 THEN 1 ELSE 0 END, e.deferrals, e.handovers, e.interruptions, e.priority,
                e.has_params, e.end_state, e.idempotency_key, e.retry_of,
                CASE WHEN e.kind <> 6 THEN coalesce(e.code, e.error_code) END, CASE WHEN e.kind <> 6 THEN coalesce(e.reported, e.error) END,
                CASE WHEN e.with_step THEN e.step END, CASE WHEN e.with_step THEN e.step_status END,
                CASE WHEN e.with_step THEN e.step_attempt END, CASE WHEN e.with_step THEN e.step_failures END,
-               CASE WHEN e.with_step AND e.step_exit_code >= 0 THEN e.step_exit_code END, CASE WHEN e.with_step THEN now_us END,
+               CASE WHEN e.with_step AND e.step_exit_code >= 0 THEN e.step_exit_code END,
+               CASE WHEN e.with_step AND e.step_began_ago >= 0 THEN greatest(now_us - e.step_began_ago, e.claimed_at, e.started_at)
+                    WHEN e.with_step THEN coalesce(e.started_at, now_us) END,
                CASE WHEN e.with_step THEN e.step_output END, CASE WHEN e.with_step THEN e.step_variables END,
                CASE WHEN e.with_step THEN e.step_error_code END, CASE WHEN e.with_step THEN e.step_error END
         FROM ended e

@@ -5,15 +5,15 @@
 -- The rows are read before the records. That is right when a record takes effect, because only the holder of a fence changes them.
 -- Locks: those of record(). Caller: record_events (queries/record.sql).
 CREATE OR REPLACE FUNCTION :schema.record_events(recorder bigint, ids uuid[], fences bigint[], kinds integer[], delays bigint[],
-                                                was_started boolean[], codes text[], errors text[], end_steps text[], end_states text[],
+                                                started_ago bigint[], codes text[], errors text[], end_steps text[], end_states text[],
                                                 end_attempts integer[], end_failures integer[], end_exit_codes integer[],
-                                                end_outputs bytea[], end_variables bytea[], end_codes text[], end_errors text[],
-                                                step_records integer[], steps text[], step_states text[], step_attempts integer[],
-                                                step_failures integer[], exit_codes integer[], due_ins bigint[], step_ends boolean[],
-                                                outputs bytea[], variables bytea[], step_codes text[], step_errors text[],
-                                                taken_over boolean[], attempt_records integer[], attempt_steps text[],
-                                                attempts integer[], attempt_states text[], attempt_exit_codes integer[],
-                                                attempt_codes text[], attempt_errors text[])
+                                                end_began_ago bigint[], end_outputs bytea[], end_variables bytea[], end_codes text[],
+                                                end_errors text[], step_records integer[], steps text[], step_states text[],
+                                                step_attempts integer[], step_failures integer[], exit_codes integer[], began_ago bigint[],
+                                                due_ins bigint[], step_ends boolean[], outputs bytea[], variables bytea[],
+                                                step_codes text[], step_errors text[], taken_over boolean[], attempt_records integer[],
+                                                attempt_steps text[], attempts integer[], attempt_states text[],
+                                                attempt_exit_codes integer[], attempt_codes text[], attempt_errors text[])
 RETURNS TABLE (place integer, outcome text, slots_freed integer)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
@@ -45,10 +45,10 @@ BEGIN
     WHERE o.execution_id = ANY (ids) AND o.step = s.step AND o.finished_at IS NULL;
     FOR answer IN
         SELECT r.place, r.outcome, r.slots_freed
-        FROM :schema.record(recorder, ids, fences, kinds, delays, was_started, codes, errors, end_steps, end_states, end_attempts,
-                            end_failures, end_exit_codes, end_outputs, end_variables, end_codes, end_errors, step_records, steps,
-                            step_states, step_attempts, step_failures, exit_codes, due_ins, step_ends, outputs, variables, step_codes,
-                            step_errors) r
+        FROM :schema.record(recorder, ids, fences, kinds, delays, started_ago, codes, errors, end_steps, end_states, end_attempts,
+                            end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes, end_errors, step_records,
+                            steps, step_states, step_attempts, step_failures, exit_codes, began_ago, due_ins, step_ends, outputs,
+                            variables, step_codes, step_errors) r
     LOOP
         place := answer.place;
         outcome := answer.outcome;
@@ -57,7 +57,7 @@ BEGIN
         RETURN NEXT;
     END LOOP;
     IF held.places IS NOT NULL THEN
-        PERFORM :schema.event_rows(now_us, done, ids, fences, kinds, was_started, codes, held.places, held.nodes, held.claims,
+        PERFORM :schema.event_rows(now_us, done, ids, fences, kinds, started_ago, codes, held.places, held.nodes, held.claims,
                                      held.states, held.interruptions, held.repeats);
     END IF;
     PERFORM :schema.event_attempts(recorder, now_us, done, ids, fences, attempt_records, attempt_steps, attempts, attempt_states,

@@ -16,11 +16,11 @@ WHERE q.id = ?1 AND q.fence = ?2 AND q.status = 'DISPATCHED' AND q.node_id <> 0 
   AND NOT EXISTS (SELECT 1 FROM workflow_execution_events t WHERE t.execution_id = ?1 AND t.event = 'dispatch' AND t.fence = ?2);
 
 -- A dispatch that the row's stamp, which keeps the first one, does not show; once, though a set may bring an end twice. ?1 id, ?2 fence,
--- ?3 now
+-- ?3 when the engine reported it
 -- name: add_dispatch_event
 INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence)
-SELECT q.id, (SELECT coalesce(max(seq), 0) + 1 FROM workflow_execution_events WHERE execution_id = ?1), ?3, 'dispatch', q.node_id,
-       q.fence
+SELECT q.id, (SELECT coalesce(max(seq), 0) + 1 FROM workflow_execution_events WHERE execution_id = ?1),
+       max(?3, coalesce(q.claimed_at, 0)), 'dispatch', q.node_id, q.fence
 FROM workflow_execution_queue q
 WHERE q.id = ?1 AND q.fence = ?2 AND q.status = 'CLAIMED' AND q.interruptions > 0 AND q.node_id <> 0
   AND NOT EXISTS (SELECT 1 FROM workflow_execution_events t WHERE t.execution_id = ?1 AND t.event = 'dispatch' AND t.fence = ?2);

@@ -7,8 +7,15 @@ FROM workflow_execution_queue WHERE id = ?1;
 -- name: ended_status
 SELECT status FROM workflow_executions WHERE id = ?1;
 
+-- Not after the first step of this claim: a set of steps may be on record before the start, and durations of two sets differ by what each
+-- set had to wait. ?3 when the engine reported the start
 -- name: dispatch_item
-UPDATE workflow_execution_queue SET status = 'DISPATCHED', dispatched_at = coalesce(dispatched_at, ?3)
+UPDATE workflow_execution_queue
+SET status = 'DISPATCHED',
+    dispatched_at = coalesce(dispatched_at,
+                             min(max(?3, coalesce(claimed_at, 0)),
+                                 coalesce((SELECT min(s.started_at) FROM workflow_node_executions s
+                                           WHERE s.execution_id = ?1 AND s.fence = ?2), 9223372036854775807)))
 WHERE id = ?1 AND fence = ?2 AND status = 'CLAIMED';
 
 -- Back to PENDING. ?3 phase, ?4 due, ?5 refused starts, ?6 deferrals, ?7 code, ?8 error
@@ -50,10 +57,18 @@ INSERT INTO workflow_executions
      step_error)
 SELECT q.id, q.lane_id, q.workspace_id, q.definition_id, g.status, q.priority, q.run_at, q.starts_refused + g.refused, q.deferrals,
        q.handovers, q.interruptions, q.fence, q.node_id, q.has_params, q.created_at, q.claimed_at,
-       CASE WHEN g.dispatched THEN coalesce(q.dispatched_at, ?1) ELSE q.dispatched_at END, ?1, q.idempotency_key, q.retry_of,
+       coalesce(q.dispatched_at, CASE WHEN g.dispatched
+                                      THEN min(max(?1 - g.started_ago, coalesce(q.claimed_at, 0)),
+                                               coalesce((SELECT min(s.started_at) FROM workflow_node_executions s
+                                                         WHERE s.execution_id = q.id AND s.fence = q.fence), ?1)) END), ?1,
+       q.idempotency_key, q.retry_of,
        CASE WHEN g.status <> 'COMPLETED' THEN coalesce(g.error_code, q.error_code) END,
        CASE WHEN g.status <> 'COMPLETED' THEN coalesce(g.error, q.error) END,
-       g.step, g.step_status, g.step_attempt, g.step_failures, g.step_exit_code, CASE WHEN g.step IS NOT NULL THEN ?1 END,
+       g.step, g.step_status, g.step_attempt, g.step_failures, g.step_exit_code,
+       CASE WHEN g.step IS NULL THEN NULL
+            WHEN g.step_began_ago < 0 THEN coalesce(q.dispatched_at, max(?1 - g.started_ago, coalesce(q.claimed_at, 0)))
+            ELSE max(?1 - g.step_began_ago, coalesce(q.claimed_at, 0),
+                     coalesce(q.dispatched_at, CASE WHEN g.dispatched THEN ?1 - g.started_ago END, 0)) END,
        g.step_output, g.step_variables, g.step_error_code, g.step_error
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number;
 
@@ -65,17 +80,21 @@ SELECT 1 FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 
 
 -- A final step is never rewritten. A later attempt begins anew; who goes on with one that another node has begun is not who started
 -- it. ?3 status, ?4 attempt, ?5 failures, ?6 exit code, ?7 due, ?8 now, ?9 final, ?10 node,
--- ?11 fence, ?12 output, ?13 variables, ?14 code, ?15 error
+-- ?11 fence, ?12 output, ?13 variables, ?14 code, ?15 error, ?16 microseconds since the attempt began; -1 = it began with the execution
 -- name: write_step
 INSERT INTO workflow_node_executions
     (execution_id, step, status, attempt, failures, exit_code, due_at, started_at, finished_at, node_id, fence, output, variables,
      error_code, error)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CASE WHEN ?9 THEN ?8 END, ?10, ?11, ?12, ?13, ?14, ?15)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7,
+        coalesce((SELECT CASE WHEN ?16 < 0 THEN q.dispatched_at
+                              ELSE max(?8 - ?16, coalesce(q.claimed_at, 0), coalesce(q.dispatched_at, 0)) END
+                  FROM workflow_execution_queue q WHERE q.id = ?1), ?8 - max(?16, 0)),
+        CASE WHEN ?9 THEN ?8 END, ?10, ?11, ?12, ?13, ?14, ?15)
 ON CONFLICT (execution_id, step) DO UPDATE
 SET status = excluded.status, attempt = excluded.attempt, failures = excluded.failures, exit_code = excluded.exit_code,
     due_at = excluded.due_at, finished_at = excluded.finished_at, node_id = excluded.node_id, fence = excluded.fence,
     output = excluded.output, variables = excluded.variables, error_code = excluded.error_code, error = excluded.error,
-    started_at = CASE WHEN excluded.attempt > attempt THEN excluded.started_at ELSE started_at END,
+    started_at = CASE WHEN excluded.attempt > attempt THEN max(excluded.started_at, started_at) ELSE started_at END,
     start_node_id = CASE WHEN excluded.attempt > attempt THEN NULL WHEN fence <> excluded.fence THEN coalesce(start_node_id, node_id)
                          ELSE start_node_id END,
     start_fence = CASE WHEN excluded.attempt > attempt THEN NULL WHEN fence <> excluded.fence THEN coalesce(start_fence, fence)
@@ -94,6 +113,7 @@ VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM workflow_execution_events WHE
 
 -- The columns of the virtual table parameter_rows (parameter_rows.c).
 -- name: declare_parameter_rows
-CREATE TABLE parameter_rows (at INTEGER, id TEXT, fence INTEGER, number INTEGER, status TEXT, dispatched INTEGER, refused INTEGER,
-                    error_code TEXT, error TEXT, step TEXT, step_status TEXT, step_attempt INTEGER, step_failures INTEGER,
-                    step_exit_code INTEGER, step_output BLOB, step_variables BLOB, step_error_code TEXT, step_error TEXT);
+CREATE TABLE parameter_rows (at INTEGER, id TEXT, fence INTEGER, number INTEGER, status TEXT, dispatched INTEGER, started_ago INTEGER,
+                    step_began_ago INTEGER, refused INTEGER, error_code TEXT, error TEXT, step TEXT, step_status TEXT,
+                    step_attempt INTEGER, step_failures INTEGER, step_exit_code INTEGER, step_output BLOB, step_variables BLOB,
+                    step_error_code TEXT, step_error TEXT);

@@ -393,7 +393,7 @@ static void a_cancel_of_many_never_fails_for_a_set_of_records(void **state)
     (void)snprintf(
         set, sizeof set,
         "SELECT weir.record(%lld, ARRAY['%s'::uuid, '%s'], ARRAY[%lld, %lld], ARRAY[6, 0], ARRAY[0, 0], "
-        "ARRAY[false, false], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', "
+        "ARRAY[-1, -1], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', "
         "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
         (long long)scene->node, low, high, (long long)items[0].fence, (long long)items[1].fence);
     assert_int_equal(PQsendQuery(scene->b, set), 1);

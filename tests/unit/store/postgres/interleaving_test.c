@@ -56,10 +56,10 @@ static void a_step_under_way_is_on_record_before_the_handover(void **state)
     end_lease(scene);
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a,
-              "SELECT weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[5], ARRAY[0], ARRAY[false], '{}', '{}', "
+              "SELECT weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[5], ARRAY[0], ARRAY[-1], '{}', '{}', '{}', "
               "'{}', '{}', "
               "'{}', '{}', '{}', '{}', '{}', '{}', '{}', ARRAY[1], ARRAY['one'], ARRAY['completed'], ARRAY[1], ARRAY[0], "
-              "ARRAY[-1], ARRAY[-1], ARRAY[true], '{}', '{}', '{}', '{}')",
+              "ARRAY[-1], ARRAY[0], ARRAY[-1], ARRAY[true], '{}', '{}', '{}', '{}')",
               (long long)scene->node, held.items[0].id, (long long)held.items[0].fence);
     assert_int_equal(recover(scene).handed_over, 0);
     (void)run(scene->a, "COMMIT");
@@ -186,7 +186,7 @@ static void an_item_that_is_put_back_before_its_lock_is_still_cancelled(void **s
     struct claim_result held = claim(scene, 10);
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a,
-              "SELECT weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[3], ARRAY[0], ARRAY[false], '{}', "
+              "SELECT weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[3], ARRAY[0], ARRAY[-1], '{}', '{}', '{}', "
               "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', "
               "'{}', '{}', '{}', '{}')",
               (long long)scene->node, held.items[0].id, (long long)held.items[0].fence);

@@ -44,7 +44,8 @@ struct act {
 
 #define RECORD_OF(kind)                                                                                                    \
     "SELECT coalesce(max(r.outcome), 'done') FROM weir.record({node}, ARRAY['{id}'::uuid], ARRAY[{fence}::bigint], "       \
-    "ARRAY[" kind "], ARRAY[0::bigint], ARRAY[false], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', "  \
+    "ARRAY[" kind "], ARRAY[0::bigint], ARRAY[-1::bigint], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', "   \
+    "'{}', '{}', '{}', "                                                                                                   \
     "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}') r"
 #define ASSIGN_ONE                                                                                                         \
     "SELECT coalesce(sum(cardinality(places)), 0) + coalesce(sum(cardinality(plain)), 0) FROM weir.schedule({node}, "      \

@@ -4,8 +4,8 @@
 
 #define STEP_SQL                                                                                                           \
     "SELECT coalesce(max(r.outcome), 'done') FROM weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[%d], ARRAY[0], " \
-    "ARRAY[false], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', ARRAY[1], ARRAY['one'], "             \
-    "ARRAY['%s'], ARRAY[1], ARRAY[0], ARRAY[-1], ARRAY[-1], ARRAY[%s], '{}', '{}', '{}', '{}') r"
+    "ARRAY[-1], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', ARRAY[1], ARRAY['one'], "          \
+    "ARRAY['%s'], ARRAY[1], ARRAY[0], ARRAY[-1], ARRAY[0], ARRAY[-1], ARRAY[%s], '{}', '{}', '{}', '{}') r"
 enum { A_STEP = 5, AN_END = 6 };
 
 /* Both connections record the step "one" of an execution, the first one as running; the state that is left. */

@@ -73,7 +73,8 @@ long long number(const char *digits);
 /* node, id, fence; record() of COMPLETED, answers 'done' or the outcome. */
 #define COMPLETE_SQL                                                                                                       \
     "SELECT coalesce(max(r.outcome), 'done') FROM weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[6], ARRAY[0], "  \
-    "ARRAY[false], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', " \
+    "ARRAY[-1], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', "    \
+    "'{}', '{}', "                                                                                                         \
     "'{}', '{}', '{}', '{}', '{}', '{}') r"
 /* node, epoch, id, node; a round of schedule() that assigns one item that is new and reads no news; answers how many it
  * took. */

@@ -69,12 +69,12 @@ static long blocks_of_a_record(const char *function, int kind)
     bool tells = strcmp(function, "record_events") == 0;
     (void)snprintf(sql, sizeof sql,
                    "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) SELECT * FROM weir.%s(1, "
-                   "ARRAY['00000000-0000-7000-8000-000000000000'::uuid], '{1}', '{%d}', '{0}', '{f}', '{NULL}', '{NULL}', "
-                   "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', %s%s)",
+                   "ARRAY['00000000-0000-7000-8000-000000000000'::uuid], '{1}', '{%d}', '{0}', '{-1}', '{NULL}', '{NULL}', "
+                   "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', %s%s)",
                    function, kind,
-                   tells ? "'{1}', '{one}', '{WAITING}', '{2}', '{1}', '{3}', '{-1}', '{f}', '{NULL}', '{NULL}', "
+                   tells ? "'{1}', '{one}', '{WAITING}', '{2}', '{1}', '{3}', '{0}', '{-1}', '{f}', '{NULL}', '{NULL}', "
                            "'{NULL}', '{NULL}'"
-                         : "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'",
+                         : "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'",
                    tells ? ", '{t}', '{1}', '{one}', '{2}', '{FAILED}', '{3}', '{exit_3}', '{NULL}'" : "");
     PGresult *result = PQexec(connection, sql);
     long blocks = -1;
