@@ -233,5 +233,69 @@ def top_names_the_number_of_workspaces_that_it_hides(weir):
     assert '4 of 22 workspaces are not shown' in weir.good('top', '--once').out
 
 
+def _copy_node(weir, count):
+    """Rows of `count` further nodes in the store of a node that is stopped; the last one is paused."""
+    database = weir.database()
+    columns = [row[1] for row in database.execute('PRAGMA table_info(nodes)')]
+    database.execute('UPDATE nodes SET expires_at = expires_at + 3600000000, running = 3, capacity = 7')
+    first = dict(zip(columns, database.execute('SELECT * FROM nodes').fetchone()))
+    for place in range(count):
+        row = {**first, 'id': first['id'] + 1 + place, 'name': f'further-{place}',
+               'desired_state': 'pause' if place + 1 == count else 'run'}
+        database.execute(f'INSERT INTO nodes ({", ".join(row)}) VALUES ({", ".join("?" * len(row))})', list(row.values()))
+    database.close()
+    return first['name']
+
+
+def _picture(weir, **options):
+    """The lines of `weir top` on a terminal, without escape codes."""
+    shown = weir.terminal('top', '--once', **options)
+    assert shown.code == 0, repr(shown)
+    return re.sub('\033\\[[0-9;]*[A-Za-z]', '', shown.out).splitlines()
+
+
+def top_lists_the_nodes_and_the_number_that_it_hides(weir):
+    weir.make_store()
+    assert 'SCHEDULES' not in weir.good('top', '--once').out
+    node = start_dev_node(weir)
+    node.send_signal(signal.SIGSTOP)
+    name = _copy_node(weir, 7)
+    rows = weir.good('top', '--once').out.splitlines()
+    at = next(place for place, line in enumerate(rows) if line.split()[:1] == ['NODE'])
+    assert rows[at].split() == ['NODE', 'STATE', 'GROUP', 'RUNNING', 'SCHEDULES'], rows
+    assert rows[at + 1].split() == ['further-6', 'paused', 'default', '3/7', '-'], rows
+    assert [name, 'alive', 'default', '3/7', 'yes'] in [line.split() for line in rows[at + 2:at + 9]], rows
+    assert rows[at + 9] == '', rows
+    database = weir.database()
+    database.execute("UPDATE nodes SET stopped_at = active_at WHERE name = 'further-0'")
+    database.close()
+    assert 'further-0' not in weir.good('top', '--once').out
+    for place in range(30):
+        weir.good('workspace', 'set', f'w{place}', '-q')
+    small = _picture(weir, size=(24, 60))
+    assert '  3 of 7 nodes are not shown (`weir node list`)' in small and 'further-6' in str(small), small
+    assert len(small) < 24 and any('of 32 workspaces are not shown' in line for line in small), small
+
+
+def top_fits_60_columns(weir):
+    weir.make_store()
+    node = start_dev_node(weir)
+    node.send_signal(signal.SIGSTOP)
+    _copy_node(weir, 9)
+    database = weir.database()
+    database.execute("UPDATE nodes SET name = 'the-node-of-the-scheduler-with-a-long-name' WHERE name NOT LIKE 'further-%'")
+    database.close()
+    for place in range(20):
+        weir.good('workspace', 'set', f'w{place}', '-q')
+    # COLUMNS without a window size: nothing is cut afterwards, so that a line which is too long is seen.
+    lines = _picture(weir, env={'COLUMNS': '60'})
+    wide = [line for line in lines if len(line) > 60 and not line.startswith('store')]
+    assert not wide, wide
+    words = ' '.join(' '.join(lines).split())
+    for text in ('stuck, engine up, queue open', 'the-node-of-the-scheduler-with-a-long-name for', 'epoch 1, books',
+                 '/s done, 0 pending', 'FAILED HELD BACK', 'workspaces are not shown (`weir workspace list`)'):
+        assert text in words, (text, lines)
+
+
 if __name__ == '__main__':
     sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

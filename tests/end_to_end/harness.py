@@ -114,10 +114,13 @@ class Weir:
     def items(self, *words):
         return self.good(*words, '--json').json()['items']
 
-    def terminal(self, *words, answer=None, env=None):
-        """Runs on a terminal; types `answer` once a question stands there. Everything that was shown is in `out`."""
+    def terminal(self, *words, answer=None, env=None, size=None):
+        """Runs on a terminal, of `size` (lines, columns) when given; types `answer` once a question stands there. Everything
+        that was shown is in `out`."""
         pid, master = pty.fork()
         if pid == 0:
+            if size is not None:
+                termios.tcsetwinsize(0, size)
             os.chdir(self.folder)
             os.execve(self.binary, [self.binary, *words], {**self.environment, 'TERM': 'xterm', **(env or {})})
         shown, began = b'', time.monotonic()

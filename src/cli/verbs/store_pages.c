@@ -113,6 +113,11 @@ bool row_is_held(const json_t *execution)
     return item_state_is_held(json_string_value(json_object_get(execution, "status")));
 }
 
+bool row_node_is_gone(const json_t *node)
+{
+    return json_is_string(json_object_get(node, "stopped_at")) || json_is_string(json_object_get(node, "recovered_at"));
+}
+
 bool row_node_is_live(const json_t *node)
 {
     static const char *const gone[] = {"stopped", "dead", "expired"};

@@ -21,6 +21,8 @@ const json_t *page_first(const json_t *page);
 bool row_is_held(const json_t *execution);
 /* Whether a row of LIST_NODES is of a node that has not left and has a valid lease. */
 bool row_node_is_live(const json_t *node);
+/* Whether the node has stopped or its work was taken over: what its last heartbeat reported is no longer true. */
+bool row_node_is_gone(const json_t *node);
 /* Writes the whole id of the execution that `id` or its first characters name; `to` holds UUID_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status execution_complete_id(struct store *store, const char *id, char *to,
                                                        struct weir_error *error);

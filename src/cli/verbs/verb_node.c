@@ -55,12 +55,6 @@ static const char *distinct_node_name(struct output *output, const json_t *items
     return output_safe(output, text);
 }
 
-/* Do not show the last heartbeat of a node that has stopped or whose work was taken over. */
-static bool is_node_gone(const json_t *node)
-{
-    return json_is_string(json_object_get(node, "stopped_at")) || json_is_string(json_object_get(node, "recovered_at"));
-}
-
 static void print_scheduler_line(struct output *output, const json_t *page, int64_t now_us)
 {
     const json_t *scheduler = json_object_get(page, "scheduler");
@@ -127,7 +121,7 @@ static void explain_counts(struct output *output, const json_t *items)
     json_t *node;
     json_array_foreach(items, i, node)
     {
-        if (!is_node_gone(node) && field_number(node, "running", 0) != field_number(node, "holds", 0)) {
+        if (!row_node_is_gone(node) && field_number(node, "running", 0) != field_number(node, "holds", 0)) {
             output_print(output,
                          "RUNNING: in the engine at the node's last heartbeat (SEEN). HOLDS: assigned to the node in the"
                          " store now.\n");
@@ -173,7 +167,7 @@ static void print_node_rows(struct output *output, const json_t *page, int64_t n
     {
         const char *state = field_text(output, item, "state");
         const char *seen = field_text(output, item, "seen_at");
-        bool gone = is_node_gone(item);
+        bool gone = row_node_is_gone(item);
         table_cell(&table, distinct_node_name(output, json_object_get(page, "items"), item));
         table_cell_sign(&table, sign_of_node(state != NULL ? state : ""), describe_state(output, item, now_us));
         table_cell(&table, field_text(output, item, "executor_group"));
@@ -203,7 +197,7 @@ static void hide_gone(json_t *page)
     json_t *items = json_object_get(page, "items");
     for (size_t i = json_array_size(items); i-- > 0;) {
         const json_t *node = json_array_get(items, i);
-        if (is_node_gone(node) && field_number(node, "holds", 0) == 0) {
+        if (row_node_is_gone(node) && field_number(node, "holds", 0) == 0) {
             (void)json_array_remove(items, i);
         }
     }
@@ -351,13 +345,13 @@ static enum weir_status check_drained(struct store *store, struct node_search *s
         error_hint(error, "the other nodes of its group take its executions over; `weir node list --all` shows it");
         return WEIR_FAILED;
     }
-    if (strcmp(state, "draining") != 0 && strcmp(state, "drained") != 0 && !is_node_gone(search->row) &&
+    if (strcmp(state, "draining") != 0 && strcmp(state, "drained") != 0 && !row_node_is_gone(search->row) &&
         strcmp(state, "stopping") != 0) {
         error_set(error, WEIR_CONFLICT, "node %s is %s: another order has replaced the drain", search->name, state);
         error_hint(error, "`weir node drain` orders it again");
         return WEIR_CONFLICT;
     }
-    *ret_done = strcmp(state, "drained") == 0 || is_node_gone(search->row);
+    *ret_done = strcmp(state, "drained") == 0 || row_node_is_gone(search->row);
     return WEIR_OK;
 }
 

@@ -1,17 +1,20 @@
-/* `weir top`: the state of the queue each second, with the workspaces that wait most first.
+/* `weir top`: the state of the queue each second, with its nodes and the workspaces that wait most first.
  *
- * Each round reads the status, draws it, and handles keys until the next second; a key redraws at once. A pause of a
- * workspace asks first and names the workspace in the question, because the list may change between the key and the
- * answer. In a pipe, or as JSON, there is one picture. The terminal is put back into its old mode at every end. One
- * thread.
+ * The head is wrapped and the lists are shortened to the size of the terminal; a shortened list ends with the number of
+ * rows that it does not show. Each round reads the status, draws it, and handles keys until the next second; a key redraws
+ * at once. A pause of a workspace asks first and names the workspace in the question, because the list may change between
+ * the key and the answer. In a pipe, or as JSON, there is one picture. The terminal is put back into its old mode at every
+ * end. One thread.
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/output/json_fields.h"
 #include "cli/output/live_screen.h"
 #include "cli/output/table.h"
@@ -23,9 +26,11 @@
 #include "cli/verbs/wait_reason.h"
 
 #define REFRESH_US (1 * MICROSECONDS_PER_SECOND)
-/* Lines of a picture that are no workspaces: four of the head, a blank one, titles, the workspaces that are
- * not shown, keys. */
-enum { FIXED_LINES = 8, ROWS_LEAST = 3, ROWS_MOST = 200, ROWS_DEFAULT = 18 };
+/* LINES_BELOW: lines that the picture has besides the head, the nodes and the workspaces: titles, the workspaces that are
+ * not shown, keys, and the line of the cursor. A terminal has at most one line in NODES_SHARE for a node. */
+enum { LINES_BELOW = 4, ROWS_LEAST = 3, ROWS_MOST = 200, ROWS_DEFAULT = 18, NODES_MOST = 8, NODES_SHARE = 5 };
+/* The texts of the head begin here. */
+enum { HEAD_INDENT = 9, LINE_TEXT_MAX = 768, COLUMNS_WITH_BAR = 80 };
 
 enum question { QUESTION_NONE, QUESTION_PAUSE, QUESTION_HELP };
 
@@ -35,6 +40,10 @@ struct top {
     struct live_screen frame;
     struct terminal_keys keys;
     json_t *status;
+    json_t *nodes;         /* those that have not left */
+    size_t terminal_lines; /* at the last read; 0 = unknown */
+    size_t lines;          /* of the picture above the workspaces */
+    size_t shown;          /* workspaces in the picture */
     /* For rates: the totals of the last read, and its time. */
     int64_t enqueued;
     int64_t ended;
@@ -43,21 +52,34 @@ struct top {
     double enqueued_per_second;
     double ended_per_second;
     size_t selected;
-    size_t rows;
     enum question question;
     char asked[WORKSPACE_NAME_MAX + 1]; /* the workspace that QUESTION_PAUSE is about */
     char note[160];
 };
 
-/* The number of workspaces that the terminal has lines for. */
-static size_t rows_that_fit(const struct output *output)
+/* The lines of the terminal; 0 = unknown, or none. */
+static size_t terminal_lines(const struct output *output)
 {
     struct winsize size;
-    if (!live_screen_is_live(output) || ioctl(fileno(output->out), TIOCGWINSZ, &size) != 0 || size.ws_row == 0) {
+    return live_screen_is_live(output) && ioctl(fileno(output->out), TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
+}
+
+/* The number of workspaces that the terminal has lines for, below what is drawn already. */
+static size_t workspaces_that_fit(const struct top *top)
+{
+    size_t lines = top->terminal_lines;
+    size_t used = top->lines + LINES_BELOW;
+    if (lines == 0) {
         return ROWS_DEFAULT;
     }
-    size_t rows = size.ws_row > FIXED_LINES + ROWS_LEAST ? size.ws_row - FIXED_LINES - 1 : ROWS_LEAST;
-    return rows > ROWS_MOST ? ROWS_MOST : rows;
+    return lines > used + ROWS_LEAST ? lines - used : ROWS_LEAST;
+}
+
+static size_t nodes_that_fit(const struct top *top)
+{
+    size_t lines = top->terminal_lines;
+    size_t most = lines / NODES_SHARE;
+    return lines == 0 || most > NODES_MOST ? NODES_MOST : most == 0 ? 1 : most;
 }
 
 /* --- looking --- */
@@ -78,21 +100,42 @@ static void update_rates(struct top *top)
     top->read_us = now_us;
 }
 
-/* Reads the status, and keeps the selection within the list. */
+/* Reads the nodes and forgets those that have left. */
+static enum weir_status read_top_nodes(struct top *top, struct weir_error *error)
+{
+    json_t *page = NULL;
+    enum weir_status status = page_read(top->store, LIST_NODES, NULL, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    json_decref(top->nodes);
+    top->nodes = json_incref(json_object_get(page, "items"));
+    for (size_t i = json_array_size(top->nodes); i-- > 0;) {
+        if (row_node_is_gone(json_array_get(top->nodes, i))) {
+            (void)json_array_remove(top->nodes, i);
+        }
+    }
+    json_decref(page);
+    return WEIR_OK;
+}
+
 static enum weir_status read_top_status(struct top *top, struct weir_error *error)
 {
     json_t *answer = NULL;
-    top->rows = rows_that_fit(top->output);
+    size_t lines = terminal_lines(top->output);
+    top->terminal_lines = lines; /* while it draws, the output is a buffer */
+    size_t rows = lines == 0 ? ROWS_DEFAULT : lines > ROWS_MOST ? ROWS_MOST : lines;
     enum weir_status status = store_time(top->store, &top->now_us, error);
     if (status == WEIR_OK) {
-        status = store_status(top->store, top->rows, &answer, error);
+        status = read_top_nodes(top, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_status(top->store, rows, &answer, error);
     }
     if (status == WEIR_OK) {
         json_decref(top->status);
         top->status = answer;
         update_rates(top);
-        size_t count = json_array_size(json_object_get(answer, "workspaces"));
-        top->selected = count == 0 ? 0 : top->selected < count ? top->selected : count - 1;
     }
     return status;
 }
@@ -103,6 +146,50 @@ static const json_t *selected_row(const struct top *top)
 }
 
 /* --- drawing --- */
+
+/* Prints the words of `text` in lines that the terminal has columns for, each behind `indent` columns. The first line
+ * begins with `used` columns that are printed already. Returns the number of lines. */
+static size_t print_wrapped(struct output *output, size_t indent, size_t used, const char *text)
+{
+    size_t lines = 1;
+    while (*text != '\0') {
+        char word[LINE_TEXT_MAX];
+        size_t length = strcspn(text, " ");
+        text_copy(word, length < sizeof word ? length + 1 : sizeof word, text);
+        size_t wide = text_columns(word);
+        bool is_first = used <= indent;
+        if (!is_first && output->out_is_terminal && used + 1 + wide > output->columns) {
+            output_print(output, "\n%*s", (int)indent, "");
+            used = indent;
+            is_first = true;
+            lines++;
+        }
+        output_print(output, "%s%s", is_first ? "" : " ", word);
+        used += wide + (is_first ? 0 : 1);
+        text += length + strspn(text + length, " ");
+    }
+    output_print(output, "\n");
+    return lines;
+}
+
+/* One line of the head, or more on a narrow terminal. `sign` SIGN_COUNT: none. */
+static void print_head_line(struct top *top, const char *label, enum sign sign, const char *format, ...) WEIR_PRINTF(4, 5);
+static void print_head_line(struct top *top, const char *label, enum sign sign, const char *format, ...)
+{
+    struct output *output = top->output;
+    char text[LINE_TEXT_MAX];
+    size_t used = HEAD_INDENT;
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    output_print(output, "%-*s", HEAD_INDENT, label);
+    if (sign != SIGN_COUNT) {
+        output_print(output, "%s", output_sign_coloured(output, sign));
+        used += text_columns(output_sign(output, sign));
+    }
+    top->lines += print_wrapped(output, HEAD_INDENT, used, text);
+}
 
 static void print_top_head(struct top *top)
 {
@@ -115,28 +202,90 @@ static void print_top_head(struct top *top)
     bool is_needed = nodes > 0 || pending > 0;
     char oldest[DURATION_TEXT_MAX];
     duration_format_short(field_number(status, "oldest_pending_age_us", 0), oldest);
-    output_print(output, "store    %s\n", field_text(output, status, "store"));
-    output_print(output, "nodes    %s %" PRId64 " alive, %" PRId64 " running, %" PRId64 " stuck, engine %s, queue %s\n",
-                 output_sign_coloured(output, nodes > 0 ? SIGN_FINE : SIGN_WARN), nodes, field_number(status, "running", 0),
-                 field_number(status, "stuck", 0),
-                 nodes == 0                                  ? "none"
-                 : field_is_true(status, "engine_reachable") ? "up"
-                                                             : "unreachable",
-                 is_paused ? "paused" : "open");
-    output_print(output, "role     %s scheduler %s\n",
-                 output_sign_coloured(output, role_health(scheduler) == ROLE_IS_FINE ? SIGN_FINE
-                                              : is_needed                            ? SIGN_WARN
-                                                                                     : SIGN_GONE),
-                 role_text(output, scheduler, top->now_us));
-    output_print(output, "work     %.0f/s enqueued, %.0f/s done, %" PRId64 " pending%s%s\n\n", top->enqueued_per_second,
-                 top->ended_per_second, pending, pending > 0 ? ", the oldest for " : "", pending > 0 ? oldest : "");
+    print_head_line(top, "store", SIGN_COUNT, "%s", field_text(output, status, "store"));
+    print_head_line(top, "nodes", nodes > 0 ? SIGN_FINE : SIGN_WARN,
+                    "%" PRId64 " alive, %" PRId64 " running, %" PRId64 " stuck, engine %s, queue %s", nodes,
+                    field_number(status, "running", 0), field_number(status, "stuck", 0),
+                    nodes == 0                                  ? "none"
+                    : field_is_true(status, "engine_reachable") ? "up"
+                                                                : "unreachable",
+                    is_paused ? "paused" : "open");
+    print_head_line(top, "role",
+                    role_health(scheduler) == ROLE_IS_FINE ? SIGN_FINE
+                    : is_needed                            ? SIGN_WARN
+                                                           : SIGN_GONE,
+                    "scheduler %s", role_text(output, scheduler, top->now_us));
+    print_head_line(top, "work", SIGN_COUNT, "%.0f/s enqueued, %.0f/s done, %" PRId64 " pending%s%s",
+                    top->enqueued_per_second, top->ended_per_second, pending, pending > 0 ? ", the oldest for " : "",
+                    pending > 0 ? oldest : "");
+    output_print(output, "\n");
+    top->lines++;
+}
+
+/* A list that is cut ends so: a row that is missing there is not idle. */
+static void print_rest(struct top *top, const char *format, ...) WEIR_PRINTF(2, 3);
+static void print_rest(struct top *top, const char *format, ...)
+{
+    char text[LINE_TEXT_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    output_print(top->output, "  ");
+    top->lines += print_wrapped(top->output, 2, 2, text);
+}
+
+static void print_node_row(struct table *table, struct output *output, const json_t *node)
+{
+    const char *capacity = field_text(output, node, "capacity");
+    table_cell_format(table, "  %s", field_text(output, node, "name"));
+    table_cell(table, field_text(output, node, "state"));
+    table_cell(table, field_text(output, node, "executor_group"));
+    table_cell_format(table, "%" PRId64 "/%s", field_number(node, "running", 0), capacity != NULL ? capacity : "-");
+    table_cell(table, field_is_true(node, "schedules") ? "yes" : "-");
+}
+
+/* Nodes that are not as they should be first, because a list that is cut must not hide them. */
+static void print_top_nodes(struct top *top)
+{
+    static const struct column columns[] = {
+        {.title = "  NODE", .least = 12}, {.title = "STATE"}, {.title = "GROUP", .least = 7}, {.title = "RUNNING"},
+        {.title = "SCHEDULES"},
+    };
+    struct output *output = top->output;
+    size_t count = json_array_size(top->nodes);
+    size_t most = nodes_that_fit(top);
+    size_t shown = 0;
+    struct table table;
+    size_t i;
+    json_t *node;
+    if (count == 0) {
+        return;
+    }
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    for (int is_alive = 0; is_alive <= 1; is_alive++) {
+        json_array_foreach(top->nodes, i, node)
+        {
+            const char *state = field_text(output, node, "state");
+            if ((state != NULL && strcmp(state, "alive") == 0) == (is_alive == 1) && shown < most) {
+                print_node_row(&table, output, node);
+                shown++;
+            }
+        }
+    }
+    table_close(&table);
+    top->lines += shown + 2;
+    if (count > shown) {
+        print_rest(top, "%zu of %zu nodes are not shown (`weir node list`)", count - shown, count);
+    }
+    output_print(output, "\n");
 }
 
 static void print_top_workspaces(struct top *top)
 {
     static const struct column columns[] = {
-        {.title = "  WORKSPACE", .least = 12},
-        {.title = "PLAN", .least = 6},
+        {.title = "  WORKSPACE", .least = 11},
+        {.title = "PLAN", .least = 4},
         {.title = "SLOTS"},
         {.title = "PENDING", .align = COLUMN_RIGHT},
         {.title = "DONE", .align = COLUMN_RIGHT},
@@ -147,14 +296,27 @@ static void print_top_workspaces(struct top *top)
     size_t i;
     json_t *row;
     bool has_cursor = top->keys.is_open;
+    bool has_bar = top->output->columns >= COLUMNS_WITH_BAR;
+    size_t most = workspaces_that_fit(top);
+    size_t count = json_array_size(json_object_get(top->status, "workspaces"));
+    top->shown = count < most ? count : most;
+    top->selected = top->shown == 0 ? 0 : top->selected < top->shown ? top->selected : top->shown - 1;
     table_open(&table, top->output, columns, sizeof columns / sizeof columns[0]);
     json_array_foreach(json_object_get(top->status, "workspaces"), i, row)
     {
+        if (i >= top->shown) {
+            break;
+        }
         const char *reason = wait_reason_of_workspace(top->status, row);
         table_cell_format(&table, "%s %s", has_cursor && i == top->selected ? ">" : " ",
                           field_text(top->output, row, "name"));
         table_cell(&table, field_text(top->output, row, "plan"));
-        table_cell(&table, wait_reason_slot_bar(top->output, row));
+        if (has_bar) {
+            table_cell(&table, wait_reason_slot_bar(top->output, row));
+        } else {
+            table_cell_format(&table, "%" PRId64 "/%" PRId64, field_number(row, "slots_used", 0),
+                              field_number(row, "slots_max", 0));
+        }
         table_cell(&table, field_text(top->output, row, "pending"));
         table_cell(&table, field_text(top->output, row, "completed"));
         table_cell(&table, field_text(top->output, row, "failed"));
@@ -163,15 +325,12 @@ static void print_top_workspaces(struct top *top)
     table_close(&table);
 }
 
-/* A list that is cut says so: a workspace that is missing here is not idle. */
-static void print_top_rest(const struct top *top)
+static void print_top_rest(struct top *top)
 {
-    int64_t shown = (int64_t)json_array_size(json_object_get(top->status, "workspaces"));
+    int64_t shown = (int64_t)top->shown;
     int64_t all = field_number(top->status, "workspace_count", shown);
     if (all > shown) {
-        output_print(top->output,
-                     "  %" PRId64 " of %" PRId64 " workspaces are not shown: they wait less (`weir workspace list`)\n",
-                     all - shown, all);
+        print_rest(top, "%" PRId64 " of %" PRId64 " workspaces are not shown (`weir workspace list`)", all - shown, all);
     }
 }
 
@@ -198,7 +357,9 @@ static void print_top_foot(struct top *top)
 static void draw_top(struct top *top)
 {
     live_screen_begin(&top->frame);
+    top->lines = 0;
     print_top_head(top);
+    print_top_nodes(top);
     print_top_workspaces(top);
     print_top_rest(top);
     print_top_foot(top);
@@ -230,7 +391,7 @@ static enum weir_status toggle_pause(struct top *top, struct weir_error *error)
 static bool handle_key(struct top *top, int key)
 {
     struct weir_error error = {.status = WEIR_OK};
-    size_t count = json_array_size(json_object_get(top->status, "workspaces"));
+    size_t count = top->shown;
     const char *name = json_string_value(json_object_get(selected_row(top), "name"));
     if (top->question == QUESTION_PAUSE) {
         top->question = QUESTION_NONE;
@@ -321,6 +482,7 @@ enum weir_status verb_top(struct invocation *invocation, struct weir_error *erro
         live_screen_close(&top.frame);
     }
     json_decref(top.status);
+    json_decref(top.nodes);
     store_close(top.store);
     return status;
 }
