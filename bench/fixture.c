@@ -25,7 +25,7 @@ void fixture_publish(struct store *store, const char *name, const char *source)
     struct published published;
     BENCH_OK(definition_read(source, strlen(source), name, &definition, &fault), &fault);
     BENCH_OK(definition_write(definition, &text, &fault), &fault);
-    BENCH_OK(store_publish(store, name, NULL, text.data, &published, &fault), &fault);
+    BENCH_OK(store_publish(store, name, NULL, text.data, NULL, &published, &fault), &fault);
     text_close(&text);
     definition_close(definition);
 }

@@ -170,8 +170,8 @@ struct weir_published {
 
 /* Checks and publishes a workflow definition (YAML or JSON, `length` bytes; 0 = up to the NUL). `source` names it in
  * messages (NULL = "workflow"). `ret_published` may be NULL. Versions never change; executions keep the one they were
- * enqueued with. Errors: WEIR_INVALID_DEFINITION and WEIR_WORKSPACE_NOT_FOUND (its owner), both with source, line
- * and column. */
+ * enqueued with. A version keeps the YAML that made it; an equal definition with other comments makes no new version.
+ * Errors: WEIR_INVALID_DEFINITION and WEIR_WORKSPACE_NOT_FOUND (its owner), both with source, line and column. */
 WEIR_MUST_CHECK enum weir_status weir_publish_workflow(struct weir *weir, const char *text, size_t length,
                                                        const char *source, struct weir_published *ret_published,
                                                        struct weir_error *error);
@@ -269,8 +269,8 @@ enum weir_list_kind {
     WEIR_LIST_STEPS,      /* the same */
     WEIR_LIST_WORKSPACES, /* with plan, cap, slots in use and number of waiting executions */
     WEIR_LIST_PLANS,
-    WEIR_LIST_WORKFLOWS,
-    WEIR_LIST_NODES, /* also stopped and dead ones; the key "state" tells them apart */
+    WEIR_LIST_WORKFLOWS, /* the newest versions; with `name` all of it, with "source": their YAML, null when it was JSON */
+    WEIR_LIST_NODES,     /* also stopped and dead ones; the key "state" tells them apart */
     WEIR_LIST_LOCKS,
     WEIR_LIST_GROUPS
 };

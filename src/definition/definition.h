@@ -157,6 +157,8 @@ struct definition {
     int starts_max;                             /* refused starts before it fails; 0 = the node's default */
     const struct definition_temporal *temporal; /* NULL: it has steps, for the in-process engine */
     const struct step *steps;                   /* in file order; count >= 1, or 0 with `temporal` */
+    const char
+        *source; /* the text that definition_read() was given when it is YAML, with its comments; NULL: it was JSON */
     size_t count;
     const uint16_t *order;        /* `count` step indexes, each behind all that it needs */
     const uint64_t *predecessors; /* see definition_step_precedes() */

@@ -21,6 +21,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "base/yaml_json.h"
 #include "definition/graph.h"
 
@@ -354,6 +356,24 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
     return status == WEIR_OK ? expressions_check(reader, definition, is_from_people) : status;
 }
 
+/* Keeps YAML as it was written. JSON has nothing that the canonical text loses, and text in UTF-16 is no string. */
+static enum weir_status keep_source(struct definition *definition, const char *bytes, size_t length,
+                                    struct weir_error *error)
+{
+    json_error_t fault;
+    bool ran_out = false;
+    json_t *json = json_load_bytes(bytes, length, JSON_DECODE_ANY, &fault, &ran_out);
+    bool is_yaml = json == NULL && memchr(bytes, '\0', length) == NULL && text_is_utf8(bytes, length);
+    json_decref(json);
+    if (ran_out) {
+        return error_out_of_memory(error);
+    }
+    if (is_yaml) {
+        definition->source = arena_copy(&definition->arena, bytes, length);
+    }
+    return is_yaml && definition->source == NULL ? error_out_of_memory(error) : WEIR_OK;
+}
+
 static enum weir_status definition_read_bytes(const char *bytes, size_t length, const char *source_name,
                                               bool is_from_people, struct definition **ret_definition,
                                               struct weir_error *error)
@@ -375,6 +395,9 @@ static enum weir_status definition_read_bytes(const char *bytes, size_t length, 
     reader.uses_end = &reader.uses;
     enum weir_status status = read_document(&reader, bytes, length, is_from_people, definition);
     arena_close(&scratch);
+    if (status == WEIR_OK && is_from_people) {
+        status = keep_source(definition, bytes, length, error);
+    }
     if (status != WEIR_OK) {
         definition_close(definition);
         return status;

@@ -24,7 +24,8 @@ static enum weir_status publish_definition(struct weir *weir, const struct defin
         status = handle_borrow_to_act(weir, NULL, &handle, error);
     }
     if (status == WEIR_OK) {
-        status = store_publish(handle, definition->name, definition->workspace, canonical.data, published, error);
+        status = store_publish(handle, definition->name, definition->workspace, canonical.data, definition->source,
+                               published, error);
         definition_place_refusal(definition, source, status, error);
         handle_give_back(weir, handle);
     }

@@ -82,7 +82,7 @@ struct store_driver {
     enum weir_status (*set_workflow_state)(struct store *, const char *, const char *, enum workflow_state,
                                            struct weir_error *);
     enum weir_status (*set_paused)(struct store *, const char *, bool, struct weir_error *);
-    enum weir_status (*publish)(struct store *, const char *, const char *, const char *, struct published *,
+    enum weir_status (*publish)(struct store *, const char *, const char *, const char *, const char *, struct published *,
                                 struct weir_error *);
     enum weir_status (*lock)(struct store *, const struct lock_request *, struct weir_error *);
     enum weir_status (*lock_extend)(struct store *, const struct lock_request *, struct weir_error *);

@@ -105,7 +105,7 @@ enum weir_status store_set_paused(struct store *store, const char *group, bool p
 }
 
 enum weir_status store_publish(struct store *store, const char *name, const char *workspace, const char *text,
-                               struct published *ret_published, struct weir_error *error)
+                               const char *source, struct published *ret_published, struct weir_error *error)
 {
     INVARIANT(text != NULL && ret_published != NULL);
     enum weir_status status = check_name("workflow", name, WORKFLOW_NAME_MAX, error);
@@ -117,7 +117,11 @@ enum weir_status store_publish(struct store *store, const char *name, const char
         error_hint(error, "a name has small letters, digits, _ and -, and begins with a letter or digit");
         return WEIR_INVALID_ARGUMENT;
     }
-    CALL(store, "publish", error, store->driver->publish(store, name, workspace, text, ret_published, detail));
+    if (source != NULL && strlen(source) > DEFINITION_SOURCE_BYTES_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the source of a definition has at most %d bytes",
+                         DEFINITION_SOURCE_BYTES_MAX);
+    }
+    CALL(store, "publish", error, store->driver->publish(store, name, workspace, text, source, ret_published, detail));
 }
 
 /* --- locks --- */

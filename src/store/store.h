@@ -641,15 +641,21 @@ WEIR_MUST_CHECK enum weir_status store_set_workflow_state(struct store *store, c
 WEIR_MUST_CHECK enum weir_status store_set_paused(struct store *store, const char *group, bool paused,
                                                   struct weir_error *error);
 
+enum { DEFINITION_SOURCE_BYTES_MAX = 1024 * 1024 };
+
 struct published {
     int version;
     bool unchanged;      /* the newest version has the same text: no new one was made */
     int earlier_version; /* the newest older one with the text of a version that was made; 0 = none */
     int64_t definition_id;
 };
-/* Publishes a definition (canonical text). Versions are immutable and count from 1 per (workspace, name). */
+/* Publishes a definition (canonical text). Versions are immutable and count from 1 per (workspace, name). `source`: the
+ * YAML that the text was made from, of at most DEFINITION_SOURCE_BYTES_MAX bytes, kept for people to read; NULL = none is
+ * kept. An equal canonical text makes no new version, whatever its source, and the version keeps the source that it was
+ * made from. */
 WEIR_MUST_CHECK enum weir_status store_publish(struct store *store, const char *name, const char *workspace,
-                                               const char *text, struct published *ret_published, struct weir_error *error);
+                                               const char *text, const char *source, struct published *ret_published,
+                                               struct weir_error *error);
 
 /* --- locks (the shedlock table) --- */
 

@@ -136,9 +136,9 @@ static void a_workflow_is_on_record(void **state)
     struct scene *scene = *state;
     struct published published;
     const char *text = "{\"name\":\"bill\",\"steps\":{\"a\":{\"sleep\":\"1s\"}}}";
-    scene_ok(scene, store_publish(scene->store, "bill", "pro-co", text, &published, &scene->error));
+    scene_ok(scene, store_publish(scene->store, "bill", "pro-co", text, NULL, &published, &scene->error));
     assert_newest(scene, "workflow apply", "pro-co/bill", NULL, "{\"version\": 1, \"state\": \"published\"}", 0);
-    scene_ok(scene, store_publish(scene->store, "bill", "pro-co", text, &published, &scene->error));
+    scene_ok(scene, store_publish(scene->store, "bill", "pro-co", text, NULL, &published, &scene->error));
     assert_true(published.unchanged);
     assert_int_equal(count_acts(scene, &(struct list_options){.act = "workflow"}), 1);
     scene_ok(scene, store_set_workflow_state(scene->store, "bill", "pro-co", WORKFLOW_DISABLED, &scene->error));
@@ -221,7 +221,7 @@ static void the_reported_end_of_an_execution_is_on_record(void **state)
     struct scene *scene = *state;
     struct published published;
     const char *text = "{\"name\":\"outside\",\"temporal\":{\"task_queue\":\"q\"}}";
-    scene_ok(scene, store_publish(scene->store, "outside", NULL, text, &published, &scene->error));
+    scene_ok(scene, store_publish(scene->store, "outside", NULL, text, NULL, &published, &scene->error));
     const char *id = scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "pro-co", .workflow = "outside"});
     scene->node = scene_add_node_with_engine(scene, "outside", "default", "temporal");
     (void)scene_claim_one(scene);

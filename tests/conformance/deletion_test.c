@@ -296,7 +296,7 @@ static void a_disabled_workflow_takes_no_new_executions(void **state)
     assert_string_equal(scene->error.hint, "weir workflow enable hello");
     assert_string_equal(scene_claim_one(scene).id, waiting); /* what is in the queue goes on */
     static const char text[] = "{\"name\":\"hello\",\"steps\":{\"b\":{\"handler\":\"x\"}}}";
-    scene_ok(scene, store_publish(scene->store, "hello", NULL, text, &published, &scene->error));
+    scene_ok(scene, store_publish(scene->store, "hello", NULL, text, NULL, &published, &scene->error));
     assert_int_equal(published.version, 2);
     assert_int_equal(try_workflow(scene, "pro-co", "hello"), WEIR_WORKFLOW_DISABLED);
     scene_ok(scene, set_state(scene, "hello", NULL, WORKFLOW_DISABLED));
@@ -354,7 +354,7 @@ static void a_workflow_is_deleted_when_its_executions_have_ended(void **state)
     assert_int_equal(json_array_size(json_object_get(page, "items")), 0);
     json_decref(page);
     static const char text[] = "{\"name\":\"hello\",\"steps\":{\"one\":{\"exec\":[\"true\"]}}}"; /* the same */
-    scene_ok(scene, store_publish(scene->store, "hello", NULL, text, &published, &scene->error));
+    scene_ok(scene, store_publish(scene->store, "hello", NULL, text, NULL, &published, &scene->error));
     assert_false(published.unchanged);
     assert_int_equal(published.version, 2);
     assert_int_equal(try_workflow(scene, "pro-co", "hello"), WEIR_OK);

@@ -110,7 +110,7 @@ static void an_item_keeps_the_version_of_its_enqueue(void **state)
     struct published published = {0};
     scene_ok(scene,
              store_publish(scene->store, "hello", NULL, "{\"name\":\"hello\",\"steps\":{\"two\":{\"exec\":[\"true\"]}}}",
-                           &published, &scene->error));
+                           NULL, &published, &scene->error));
     assert_int_equal(published.version, 2);
     scene_enqueue(scene, "pro-co");
     struct claim_result claim = scene_claim(scene, 10);
@@ -129,7 +129,7 @@ static void publish_for_group(struct scene *scene, const char *name, const char 
     struct published published = {0};
     (void)snprintf(text, sizeof text, "{\"name\":\"%s\",%s%s%s\"steps\":{\"one\":{\"exec\":[\"true\"]}}}", name,
                    group != NULL ? "\"executor_group\":\"" : "", group != NULL ? group : "", group != NULL ? "\"," : "");
-    scene_ok(scene, store_publish(scene->store, name, workspace, text, &published, &scene->error));
+    scene_ok(scene, store_publish(scene->store, name, workspace, text, NULL, &published, &scene->error));
 }
 
 static const char *group_of(struct scene *scene, const char *id)

@@ -84,7 +84,7 @@ int64_t scene_publish(struct scene *scene, const char *name, const char *workspa
     char text[200];
     struct published published = {0};
     (void)snprintf(text, sizeof text, "{\"name\":\"%s\",\"steps\":{\"one\":{\"exec\":[\"true\"]}}}", name);
-    scene_ok(scene, store_publish(scene->store, name, workspace, text, &published, &scene->error));
+    scene_ok(scene, store_publish(scene->store, name, workspace, text, NULL, &published, &scene->error));
     return published.definition_id;
 }
 
@@ -96,7 +96,7 @@ void scene_group(struct scene *scene, const char *group)
     (void)snprintf(name, sizeof name, "of-%s", group);
     (void)snprintf(text, sizeof text,
                    "{\"name\":\"%s\",\"executor_group\":\"%s\",\"steps\":{\"one\":{\"exec\":[\"true\"]}}}", name, group);
-    scene_ok(scene, store_publish(scene->store, name, NULL, text, &published, &scene->error));
+    scene_ok(scene, store_publish(scene->store, name, NULL, text, NULL, &published, &scene->error));
 }
 
 int64_t scene_add_node(struct scene *scene, const char *name, const char *group)

@@ -130,7 +130,7 @@ static void a_pause_of_an_unknown_group_is_told(void **state)
 static struct published publish(struct scene *scene, const char *name, const char *workspace, const char *text)
 {
     struct published published = {0};
-    scene_ok(scene, store_publish(scene->store, name, workspace, text, &published, &scene->error));
+    scene_ok(scene, store_publish(scene->store, name, workspace, text, NULL, &published, &scene->error));
     return published;
 }
 
@@ -169,13 +169,64 @@ static void versions_count_from_one_and_never_change(void **state)
     assert_string_equal(kept.workspace, "pro-co");
 }
 
+/* The source of the version in the list, "" when it is null. */
+static const char *source_of(struct scene *scene, const char *name, size_t place)
+{
+    static char text[256];
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_WORKFLOWS, .name = name, .limit = 10};
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    const json_t *source = json_object_get(json_array_get(json_object_get(page, "items"), place), "source");
+    assert_non_null(source);
+    text_copy(text, sizeof text, json_is_string(source) ? json_string_value(source) : "");
+    json_decref(page);
+    return text;
+}
+
+static void a_version_keeps_the_source_that_made_it(void **state)
+{
+    struct scene *scene = *state;
+    struct published published = {0};
+    static const char first_text[] = "{\"name\":\"y\",\"steps\":{\"a\":{\"handler\":\"x\"}}}";
+    static const char second_text[] = "{\"name\":\"y\",\"steps\":{\"b\":{\"handler\":\"x\"}}}";
+    static const char yaml[] = "# why it is so\nname: y\nsteps:\n  a: {handler: x} # caf\xc3\xa9\n";
+    scene_ok(scene, store_publish(scene->store, "y", NULL, first_text, yaml, &published, &scene->error));
+    assert_string_equal(source_of(scene, "y", 0), yaml);
+    scene_ok(scene, store_publish(scene->store, "y", NULL, first_text, "# other\n", &published, &scene->error));
+    assert_true(published.unchanged);
+    assert_string_equal(source_of(scene, "y", 0), yaml);
+    scene_ok(scene, store_publish(scene->store, "y", NULL, second_text, NULL, &published, &scene->error));
+    assert_int_equal(published.version, 2);
+    assert_string_equal(source_of(scene, "y", 0), yaml);
+    assert_string_equal(source_of(scene, "y", 1), "");
+}
+
+static void a_source_has_at_most_as_many_bytes_as_a_file(void **state)
+{
+    struct scene *scene = *state;
+    struct published published = {.version = 7};
+    char *source = malloc(DEFINITION_SOURCE_BYTES_MAX + 2);
+    assert_non_null(source);
+    memset(source, '#', DEFINITION_SOURCE_BYTES_MAX + 1);
+    source[DEFINITION_SOURCE_BYTES_MAX + 1] = '\0';
+    assert_int_equal(store_publish(scene->store, "large", NULL, "{}", source, &published, &scene->error),
+                     WEIR_INVALID_ARGUMENT);
+    assert_int_equal(published.version, 7);
+    source[DEFINITION_SOURCE_BYTES_MAX] = '\0';
+    scene_ok(scene, store_publish(scene->store, "large", NULL, "{}", source, &published, &scene->error));
+    assert_int_equal(published.version, 1);
+    free(source);
+}
+
 static void a_definition_for_nobody_is_refused(void **state)
 {
     struct scene *scene = *state;
     struct published published = {.version = 7};
-    assert_int_equal(store_publish(scene->store, "w", "pro-c", "{}", &published, &scene->error), WEIR_WORKSPACE_NOT_FOUND);
-    assert_int_equal(store_publish(scene->store, "No Name", NULL, "{}", &published, &scene->error), WEIR_INVALID_ARGUMENT);
-    assert_int_equal(store_publish(scene->store, "", NULL, "{}", &published, &scene->error), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(store_publish(scene->store, "w", "pro-c", "{}", NULL, &published, &scene->error),
+                     WEIR_WORKSPACE_NOT_FOUND);
+    assert_int_equal(store_publish(scene->store, "No Name", NULL, "{}", NULL, &published, &scene->error),
+                     WEIR_INVALID_ARGUMENT);
+    assert_int_equal(store_publish(scene->store, "", NULL, "{}", NULL, &published, &scene->error), WEIR_INVALID_ARGUMENT);
     assert_int_equal(published.version, 7);
 }
 
@@ -375,6 +426,8 @@ int main(void)
         SCENE_TEST(another_weight_keeps_the_limit),
         SCENE_TEST(a_pause_of_an_unknown_group_is_told),
         SCENE_TEST(versions_count_from_one_and_never_change),
+        SCENE_TEST(a_version_keeps_the_source_that_made_it),
+        SCENE_TEST(a_source_has_at_most_as_many_bytes_as_a_file),
         SCENE_TEST(a_definition_for_nobody_is_refused),
         SCENE_TEST(migrating_again_does_nothing),
         cmocka_unit_test(a_migration_and_a_check_tell_how_far_they_are),

@@ -38,7 +38,7 @@ static const char *enqueue_on_temporal(struct scene *scene, const char *workspac
 {
     struct published published;
     const char *text = "{\"name\":\"invoice\",\"temporal\":{\"workflow_type\":\"Invoice\"}}";
-    scene_ok(scene, store_publish(scene->store, "invoice", NULL, text, &published, &scene->error));
+    scene_ok(scene, store_publish(scene->store, "invoice", NULL, text, NULL, &published, &scene->error));
     return scene_enqueue_request(scene, &(struct enqueue_request){.workspace = workspace, .workflow = "invoice"});
 }
 

@@ -11,7 +11,7 @@ static const char *enqueue_mail(struct scene *scene)
     struct published published;
     const char *text = "{\"name\":\"mail\",\"steps\":{\"a\":{\"handler\":\"render\"},\"b\":{\"handler\":\"send\"},"
                        "\"c\":{\"handler\":\"send\"}}}";
-    scene_ok(scene, store_publish(scene->store, "mail", NULL, text, &published, &scene->error));
+    scene_ok(scene, store_publish(scene->store, "mail", NULL, text, NULL, &published, &scene->error));
     return scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "big-co", .workflow = "mail"});
 }
 
@@ -279,11 +279,11 @@ static void the_scheduler_learns_of_a_new_set_of_handlers(void **state)
     assert_int_equal(served_sets(state_of(&seat), scene->node), 1);
     /* The same set in another order is no new one. */
     const char *same = "{\"name\":\"post\",\"steps\":{\"a\":{\"handler\":\"send\"},\"b\":{\"handler\":\"render\"}}}";
-    scene_ok(scene, store_publish(scene->store, "post", NULL, same, &published, &scene->error));
+    scene_ok(scene, store_publish(scene->store, "post", NULL, same, NULL, &published, &scene->error));
     assert_int_equal(news_flags(seat_news(&seat)) & NEED_STATE, 0);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM handler_sets"), 1);
     const char *more = "{\"name\":\"press\",\"steps\":{\"a\":{\"handler\":\"print\"}}}";
-    scene_ok(scene, store_publish(scene->store, "press", NULL, more, &published, &scene->error));
+    scene_ok(scene, store_publish(scene->store, "press", NULL, more, NULL, &published, &scene->error));
     assert_int_equal(served_sets(state_of(&seat), scene->node), 2);
 }
 
@@ -307,7 +307,7 @@ static void a_store_has_a_limit_of_sets_of_handlers(void **state)
     (void)enqueue_mail(scene);
     json_decref(scene_rows(scene, "UPDATE handler_sets SET id = 32767 RETURNING id"));
     const char *text = "{\"name\":\"press\",\"steps\":{\"a\":{\"handler\":\"print\"}}}";
-    assert_int_equal(store_publish(scene->store, "press", NULL, text, &published, &scene->error), WEIR_ILLEGAL_STATE);
+    assert_int_equal(store_publish(scene->store, "press", NULL, text, NULL, &published, &scene->error), WEIR_ILLEGAL_STATE);
     assert_non_null(strstr(scene->error.message, "32767 different sets of handlers"));
     assert_non_null(strstr(scene->error.hint, "the same handlers"));
     json_decref(scene_rows(scene, "UPDATE handler_sets SET id = 1 RETURNING id"));

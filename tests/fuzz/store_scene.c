@@ -68,7 +68,7 @@ void store_scene_make(struct store_scene *scene)
     INVARIANT(store != NULL);
     must(store_migrate(store, NULL, &error), &error);
     must(store_set_workspace(store, &change, &error), &error);
-    must(store_publish(store, "hello", NULL, text, &published, &error), &error);
+    must(store_publish(store, "hello", NULL, text, NULL, &published, &error), &error);
     must(store_node_start(store, &node, &scene->node, &error), &error);
     for (int i = 0; i < 8; i++) {
         requests[i] = (struct enqueue_request){.workspace = "acme", .workflow = "hello"};

@@ -71,15 +71,15 @@ void workload_prepare(struct simulation *simulation)
     struct weir_error error = {.status = WEIR_OK};
     struct published published;
     simulation->verb = "publish";
-    if (store_publish(simulation->outside, "flow", NULL, definition, &published, &error) != WEIR_OK) {
+    if (store_publish(simulation->outside, "flow", NULL, definition, NULL, &published, &error) != WEIR_OK) {
         fail(simulation, THE_MODEL_HOLDS, "publish: %s", error.message);
     }
     if (simulation->profile.groups > 1 &&
-        store_publish(simulation->outside, "other", NULL, other, &published, &error) != WEIR_OK) {
+        store_publish(simulation->outside, "other", NULL, other, NULL, &published, &error) != WEIR_OK) {
         fail(simulation, THE_MODEL_HOLDS, "publish: %s", error.message);
     }
     if (simulation->profile.is_mixed &&
-        store_publish(simulation->outside, "abroad", NULL, abroad, &published, &error) != WEIR_OK) {
+        store_publish(simulation->outside, "abroad", NULL, abroad, NULL, &published, &error) != WEIR_OK) {
         fail(simulation, THE_MODEL_HOLDS, "publish: %s", error.message);
     }
     for (int plan = 0; plan < 4; plan++) {

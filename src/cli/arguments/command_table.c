@@ -321,9 +321,12 @@ static const struct command commands[] = {
 {
     .name = "workflow show", .section = "Workflows and workspaces", .run = verb_workflow_show,
     .summary = "Show a workflow's versions",
-    .example = "weir workflow show onboard-customer\n",
+    .example = "weir workflow show onboard-customer\nweir workflow show onboard-customer --source > workflow.yaml\n",
+    .details = "A version that was published as YAML is shown as its author wrote it, with the comments; --json has its"
+               " canonical definition, too. Files that differ in comments or layout are the same version, and it keeps the"
+               " first file.",
     .arguments = {{.name = "NAME", .help = "name of the workflow"}},
-    .flags = {FLAG_WORKSPACE},
+    .flags = {FLAG_WORKSPACE, {.name = "source", .help = "print only the YAML of the version that was published last"}},
 },
 {
     .name = "workflow disable", .section = "Workflows and workspaces", .run = verb_workflow_disable,

@@ -145,7 +145,7 @@ static enum weir_status publish_demo_workflow(struct store *store, struct weir_e
         status = definition_write(definition, &canonical, error);
     }
     if (status == WEIR_OK) {
-        status = store_publish(store, definition->name, definition->workspace, canonical.data, &published, error);
+        status = store_publish(store, definition->name, definition->workspace, canonical.data, NULL, &published, error);
     }
     text_close(&canonical);
     definition_close(definition);

@@ -4,6 +4,7 @@
  * no store. The store makes a new version only when the text differs from the newest one. The lists leave out workflows
  * that belong to another workspace, when --workspace is given. One thread.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,8 @@
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/verb.h"
 #include "definition/definition.h"
+
+_Static_assert((int)DEFINITION_BYTES_MAX <= (int)DEFINITION_SOURCE_BYTES_MAX, "a store keeps every file that is published");
 
 /* --- apply --- */
 
@@ -43,7 +46,7 @@ static enum weir_status publish_definition(struct invocation *invocation, const 
     struct published published = {.version = 0};
     enum weir_status status = verb_open_store(invocation, STORE_CHANGE, &store, error);
     if (status == WEIR_OK) {
-        status = store_publish(store, definition->name, definition->workspace, text, &published, error);
+        status = store_publish(store, definition->name, definition->workspace, text, definition->source, &published, error);
         definition_place_refusal(definition, source_name, status, error);
     }
     if (status == WEIR_OK) {
@@ -130,8 +133,9 @@ static void print_workflows(struct output *output, const json_t *page, int64_t n
     table_close(&table);
 }
 
-/* Removes the workflows of other workspaces from the page, and turns the text of each definition into JSON. */
-static void tidy_workflows(json_t *page, const char *workspace)
+/* Removes the workflows of other workspaces from the page, and turns the text of each definition into JSON. Only rows of a
+ * named workflow have sources. */
+static void tidy_workflows(json_t *page, const char *workspace, bool has_sources)
 {
     json_t *items = json_object_get(page, "items");
     for (size_t i = json_array_size(items); i-- > 0;) {
@@ -145,6 +149,9 @@ static void tidy_workflows(json_t *page, const char *workspace)
             if (definition != NULL) {
                 (void)json_object_set_new(item, "definition", definition);
             }
+        }
+        if (!has_sources) {
+            (void)json_object_del(item, "source");
         }
     }
     (void)json_object_set_new(page, "count", json_integer((json_int_t)json_array_size(items)));
@@ -167,7 +174,7 @@ static enum weir_status read_workflows(const struct invocation *invocation, stru
         status = page_read(store, LIST_WORKFLOWS, name, ret_page, error);
     }
     if (status == WEIR_OK) {
-        tidy_workflows(*ret_page, workspace);
+        tidy_workflows(*ret_page, workspace, name != NULL);
     }
     return status;
 }
@@ -196,7 +203,31 @@ enum weir_status verb_workflow_list(struct invocation *invocation, struct weir_e
     return verb_with_store(invocation, STORE_READ, list_workflows, error);
 }
 
-/* Prints one version with its definition as JSON. */
+/* Prints line by line, because a text of the store may hold control characters. Ends the text of each line with a NUL. */
+static void print_lines(struct output *output, char *text)
+{
+    for (char *line = text; line != NULL && *line != '\0';) {
+        char *end = line + strcspn(line, "\n");
+        bool is_last = *end == '\0';
+        *end = '\0';
+        output_print(output, "%s\n", output_safe(output, line));
+        line = is_last ? end : end + 1;
+    }
+}
+
+/* Prints the YAML that was published: byte for byte into a pipe or file, so that it can be published again. */
+static void print_source(struct output *output, const char *source)
+{
+    char *copy = output->out_is_terminal ? strdup(source) : NULL;
+    if (copy != NULL) {
+        print_lines(output, copy);
+    } else if (!output->out_is_terminal) {
+        output_bytes(output, source, strlen(source));
+    }
+    free(copy);
+}
+
+/* Prints one version with its source, or with its definition as JSON when it has none. */
 static void print_definition(struct output *output, const json_t *item)
 {
     const char *owner = field_text(output, item, "workspace");
@@ -205,15 +236,30 @@ static void print_definition(struct output *output, const json_t *item)
                  field_text(output, item, "version"), owner != NULL ? "owned by " : "for every workspace",
                  owner != NULL ? owner : "", group != NULL ? ", executor group " : "", group != NULL ? group : "",
                  field_text(output, item, "created_at"));
-    char *text = json_dumps(json_object_get(item, "definition"), JSON_INDENT(2) | JSON_ENCODE_ANY);
-    for (char *line = text; line != NULL && *line != '\0';) {
-        char *end = line + strcspn(line, "\n");
-        bool is_last = *end == '\0';
-        *end = '\0';
-        output_print(output, "%s\n", output_safe(output, line));
-        line = is_last ? end : end + 1;
+    const char *source = json_string_value(json_object_get(item, "source"));
+    if (source != NULL) {
+        print_source(output, source);
+        return;
     }
+    char *text = json_dumps(json_object_get(item, "definition"), JSON_INDENT(2) | JSON_ENCODE_ANY);
+    print_lines(output, text);
     free(text);
+}
+
+/* --source: nothing but the YAML of the version that was published last. */
+static enum weir_status show_source(const struct invocation *invocation, const json_t *page, struct weir_error *error)
+{
+    const json_t *items = json_object_get(page, "items");
+    const json_t *item = json_array_get(items, json_array_size(items) - 1);
+    const char *source = json_string_value(json_object_get(item, "source"));
+    if (source == NULL) {
+        error_set(error, WEIR_NOT_FOUND, "%s v%" PRId64 " has no YAML: it was published as JSON",
+                  invocation_argument(invocation, 0), field_number(item, "version", 0));
+        error_hint(error, "`weir workflow show %s` prints the definition as JSON", invocation_argument(invocation, 0));
+        return WEIR_NOT_FOUND;
+    }
+    print_source(invocation->output, source);
+    return WEIR_OK;
 }
 
 static enum weir_status show_workflow(struct invocation *invocation, struct store *store, struct weir_error *error)
@@ -226,7 +272,10 @@ static enum weir_status show_workflow(struct invocation *invocation, struct stor
         status = error_set(error, WEIR_WORKFLOW_NOT_YOURS, "workflow %s belongs to another workspace",
                            invocation_argument(invocation, 0));
     }
-    if (status == WEIR_OK && !output_page(invocation->output, page)) {
+    bool only_source = invocation_has(invocation, "source") && invocation->output->format == OUTPUT_TABLE;
+    if (status == WEIR_OK && only_source) {
+        status = show_source(invocation, page, error);
+    } else if (status == WEIR_OK && !output_page(invocation->output, page)) {
         json_array_foreach(json_object_get(page, "items"), i, item)
         {
             print_definition(invocation->output, item);

@@ -112,7 +112,7 @@ static int find_earlier_version(struct link *link, int64_t definition_id)
 }
 
 enum weir_status postgres_publish(struct store *store, const char *name, const char *workspace, const char *text,
-                                  struct published *ret_published, struct weir_error *error)
+                                  const char *source, struct published *ret_published, struct weir_error *error)
 {
     INVARIANT(name != NULL && text != NULL && ret_published != NULL);
     PGresult *result = NULL;
@@ -126,9 +126,9 @@ enum weir_status postgres_publish(struct store *store, const char *name, const c
     if (status != WEIR_OK) {
         return status;
     }
-    status = link_write(link, error, &result, QUERY_PUBLISH_DEFINITION, "tttdtdttt", name, workspace, text,
+    status = link_write(link, error, &result, QUERY_PUBLISH_DEFINITION, "tttdtdtttt", name, workspace, text,
                         facts.starts_max, facts.executor_group, facts.on_temporal ? 1 : 0, facts.handlers,
-                        store_actor(store), store_reason(store));
+                        store_actor(store), store_reason(store), source);
     definition_facts_close(&facts);
     if (status != WEIR_OK) {
         return status;

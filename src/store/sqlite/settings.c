@@ -290,7 +290,7 @@ static enum weir_status find_handler_set(struct write *write, const char *handle
 
 /* Inserts the next version, unless the newest one has the same text. */
 static enum weir_status publish_version(struct write *write, const char *name, const char *workspace, const char *text,
-                                        struct published *published, struct weir_error *error)
+                                        const char *source, struct published *published, struct weir_error *error)
 {
     int64_t workspace_id = 0;
     enum workflow_state state = WORKFLOW_PUBLISHED;
@@ -326,10 +326,10 @@ static enum weir_status publish_version(struct write *write, const char *name, c
         status = find_handler_set(write, facts.handlers, &handler_set, error);
     }
     if (status == WEIR_OK) {
-        status = connection_read_integer(write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION,
-                                         "itdtditdtd", workspace_id, name, published->version, text, facts.starts_max,
-                                         write->now_us, facts.executor_group,
-                                         (int)demand_of(handler_set, facts.on_temporal), facts.handlers, (int)state);
+        status = connection_read_integer(
+            write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION, "itdtditdtdt", workspace_id, name,
+            published->version, text, facts.starts_max, write->now_us, facts.executor_group,
+            (int)demand_of(handler_set, facts.on_temporal), facts.handlers, (int)state, source);
     }
     definition_facts_close(&facts);
     int64_t earlier = 0;
@@ -342,7 +342,7 @@ static enum weir_status publish_version(struct write *write, const char *name, c
 }
 
 enum weir_status sqlite_publish(struct store *store, const char *name, const char *workspace, const char *text,
-                                struct published *ret_published, struct weir_error *error)
+                                const char *source, struct published *ret_published, struct weir_error *error)
 {
     INVARIANT(name != NULL && text != NULL && ret_published != NULL);
     struct write write;
@@ -353,7 +353,7 @@ enum weir_status sqlite_publish(struct store *store, const char *name, const cha
     }
     status = act_begin(&write, "workflow apply", "workflow", name, workspace, error);
     if (status == WEIR_OK) {
-        status = publish_version(&write, name, workspace, text, &published, error);
+        status = publish_version(&write, name, workspace, text, source, &published, error);
     }
     if (published.unchanged) {
         write.act.name = NULL;

@@ -138,7 +138,7 @@ enum weir_status sqlite_erase_workspace(struct store *, const char *, struct era
 enum weir_status sqlite_set_workflow_state(struct store *, const char *, const char *, enum workflow_state,
                                            struct weir_error *);
 enum weir_status sqlite_set_paused(struct store *, const char *, bool, struct weir_error *);
-enum weir_status sqlite_publish(struct store *, const char *, const char *, const char *, struct published *,
+enum weir_status sqlite_publish(struct store *, const char *, const char *, const char *, const char *, struct published *,
                                 struct weir_error *);
 enum weir_status sqlite_lock(struct store *, const struct lock_request *, struct weir_error *);
 enum weir_status sqlite_lock_extend(struct store *, const struct lock_request *, struct weir_error *);

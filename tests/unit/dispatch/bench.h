@@ -76,10 +76,10 @@ static inline int open_bench(void **state)
     assert_int_equal(store_migrate(bench->store, NULL, NULL), WEIR_OK);
     assert_int_equal(store_set_workspace(bench->store, &solo, NULL), WEIR_OK);
     assert_int_equal(store_set_workspace(bench->store, &many, NULL), WEIR_OK);
-    assert_int_equal(store_publish(bench->store, "plain", NULL, "{\"name\":\"plain\"}", &published, NULL), WEIR_OK);
-    assert_int_equal(
-        store_publish(bench->store, "patient", NULL, "{\"name\":\"patient\",\"stuck_after\":\"10m\"}", &published, NULL),
-        WEIR_OK);
+    assert_int_equal(store_publish(bench->store, "plain", NULL, "{\"name\":\"plain\"}", NULL, &published, NULL), WEIR_OK);
+    assert_int_equal(store_publish(bench->store, "patient", NULL, "{\"name\":\"patient\",\"stuck_after\":\"10m\"}", NULL,
+                                   &published, NULL),
+                     WEIR_OK);
     bench->world = scripted_world_open(SCRIPTED_SHARED, &bench->clock, NULL, 1);
     assert_non_null(bench->world);
     assert_int_equal(scripted_open(bench->world, ROOM, &bench->engine, NULL), WEIR_OK);

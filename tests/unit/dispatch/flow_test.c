@@ -150,8 +150,9 @@ static void the_engine_gets_the_input_that_was_enqueued(void **state)
     struct published published;
     assert_int_equal(store_enqueue(bench->store, &request, 1, &result, NULL), WEIR_OK);
     /* An edit while it is queued changes nothing for it. */
-    assert_int_equal(store_publish(bench->store, "plain", NULL, "{\"name\":\"plain\",\"starts_max\":2}", &published, NULL),
-                     WEIR_OK);
+    assert_int_equal(
+        store_publish(bench->store, "plain", NULL, "{\"name\":\"plain\",\"starts_max\":2}", NULL, &published, NULL),
+        WEIR_OK);
     start_node(bench);
     pass(bench, SECOND);
     assert_string_equal(seen_params, params);

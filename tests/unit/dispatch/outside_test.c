@@ -94,7 +94,7 @@ static void it_is_stuck_only_when_its_definition_says_so(void **state)
     struct bench *bench = *state;
     struct published published;
     char ids[2][UUID_TEXT_MAX];
-    assert_int_equal(store_publish(bench->store, "watched", NULL, definition, &published, NULL), WEIR_OK);
+    assert_int_equal(store_publish(bench->store, "watched", NULL, definition, NULL, &published, NULL), WEIR_OK);
     start_node_outside(bench);
     push(bench, LONG_RUN);
     enqueue(bench, "many", ids[0]);

@@ -1,11 +1,11 @@
--- Publishes a definition: a new version, unless the newest has the same text. owner NULL = for every workspace; new_executor_group
+-- Publishes a definition: a new version, unless the newest has the same text; then that one keeps its source, too. owner NULL = for every workspace; new_executor_group
 -- NULL = the definition names none; else the group is made when there is none of that name. A version of a disabled workflow is disabled.
 -- A set of handlers that no version had before is added to handler_sets. 'illegal_state': there are as many as a lane_id can name.
 -- Locks: its own rows, the newest version FOR SHARE, for a new set the table handler_sets SHARE ROW EXCLUSIVE.
 -- Caller: publish_definition (queries/settings.sql).
 CREATE OR REPLACE FUNCTION :schema.publish_definition(definition_name text, owner text, text_of_it text, new_starts_max integer,
                                            new_executor_group text, new_on_temporal boolean, new_handlers jsonb DEFAULT '[]',
-                                           actor text DEFAULT NULL, why text DEFAULT NULL,
+                                           actor text DEFAULT NULL, why text DEFAULT NULL, source_of_it text DEFAULT NULL,
                                            OUT status text, OUT definition_id bigint, OUT version integer, OUT unchanged boolean)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -51,9 +51,11 @@ BEGIN
             RETURN;
         END IF;
         INSERT INTO :schema.workflow_definitions AS d
-            (workspace_id, name, version, definition, starts_max, created_at, executor_group, demand, handlers, state)
+            (workspace_id, name, version, definition, starts_max, created_at, executor_group, demand, handlers, state,
+             source)
         VALUES (owner_id, definition_name, coalesce(newest.version, 0) + 1, text_of_it, new_starts_max, :schema.store_time(),
-                new_executor_group, 2 * set_id + new_on_temporal::integer, new_handlers, CASE newest.state WHEN 1 THEN 1 ELSE 0 END)
+                new_executor_group, 2 * set_id + new_on_temporal::integer, new_handlers, CASE newest.state WHEN 1 THEN 1 ELSE 0 END,
+                source_of_it)
         ON CONFLICT DO NOTHING
         RETURNING d.id, d.version INTO definition_id, version;
         EXIT WHEN FOUND;

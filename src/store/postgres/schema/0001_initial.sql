@@ -116,6 +116,7 @@ CREATE TABLE :schema.workflow_definitions (
     executor_group text,                       -- NULL = no group is named
     demand         integer NOT NULL DEFAULT 0, -- what it needs of a node: 2 * its row in handler_sets, 1: `temporal`, 0: only steps
     handlers       jsonb   NOT NULL DEFAULT '[]', -- the handlers that its steps need, an array of names
+    source         text,                       -- the YAML that it was published from, with its comments; NULL = it was JSON
     UNIQUE (name, workspace_id, version)
 );
 

@@ -38,12 +38,12 @@ WHERE (?1 IS NULL OR w.name = ?1) AND w.name > ?2 ORDER BY w.name LIMIT ?3;
 SELECT name, max_concurrent, weight, (SELECT count(*) FROM workspaces w WHERE w.plan = p.name) AS workspace_count
 FROM plans p WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMIT ?3;
 
--- The newest version of each, or all versions of the one that is named. Cursor: the definition's id.
+-- The newest version of each, or all versions of the one that is named, those with the YAML of their authors. Cursor: the definition's id.
 -- name: list_workflows
 SELECT d.name AS name, w.name AS workspace, d.version AS version,
        strftime('%Y-%m-%dT%H:%M:%S', d.created_at / 1000000, 'unixepoch') || printf('.%06dZ', d.created_at % 1000000) AS created_at,
        json(CASE d.state WHEN 1 THEN 'true' ELSE 'false' END) AS disabled, d.definition AS definition,
-       printf('%020d', d.id) AS cursor_key
+       CASE WHEN ?1 IS NOT NULL THEN d.source END AS source, printf('%020d', d.id) AS cursor_key
 FROM workflow_definitions d LEFT JOIN workspaces w ON w.id = d.workspace_id
 WHERE d.state <> 2 AND (?1 IS NULL OR d.name = ?1) AND printf('%020d', d.id) > ?2
   AND (?1 IS NOT NULL

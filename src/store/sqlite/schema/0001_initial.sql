@@ -82,6 +82,7 @@ CREATE TABLE workflow_definitions (
     state          INTEGER NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 2),
     handlers       TEXT    NOT NULL DEFAULT '[]', -- the handlers that its steps need, a JSON array of names
     created_at     INTEGER NOT NULL,
+    source         TEXT,                       -- the YAML that it was published from, with its comments; NULL = it was JSON
     UNIQUE (name, workspace_id, version)
 );
 

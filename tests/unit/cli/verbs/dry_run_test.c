@@ -20,7 +20,7 @@ static void publish(const char *name, const char *owner)
     char text[128];
     struct published published;
     (void)snprintf(text, sizeof text, "{\"name\":\"%s\",\"steps\":{\"a\":{\"exec\":[\"true\"]}}}", name);
-    must(store_publish(store, name, owner, text, &published, &error));
+    must(store_publish(store, name, owner, text, NULL, &published, &error));
 }
 
 static void make_workspace(const char *name)

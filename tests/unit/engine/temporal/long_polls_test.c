@@ -491,7 +491,7 @@ static void open_scene(struct scene *scene)
             .name = workspaces[i].name, .paused = -1, .create = true, .max_concurrent = workspaces[i].slots};
         assert_int_equal(store_set_workspace(scene->store, &change, NULL), WEIR_OK);
     }
-    assert_int_equal(store_publish(scene->store, "outside", NULL, DEFINITION, &published, NULL), WEIR_OK);
+    assert_int_equal(store_publish(scene->store, "outside", NULL, DEFINITION, NULL, &published, NULL), WEIR_OK);
     bench->service = fake_temporal_open(&bench->clock);
     struct temporal_wire wire = fake_temporal_wire(bench->service);
     struct temporal_options options = {.clock = &bench->clock, .polls_max = WIDE / 2}; /* fewer than the runs */

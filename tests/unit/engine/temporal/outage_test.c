@@ -65,7 +65,7 @@ static void open_store(struct scene *scene)
     assert_int_equal(store_migrate(scene->store, NULL, NULL), WEIR_OK);
     assert_int_equal(store_set_plan(scene->store, &plan, NULL), WEIR_OK);
     assert_int_equal(store_set_workspace(scene->store, &workspace, NULL), WEIR_OK);
-    assert_int_equal(store_publish(scene->store, "outside", NULL, DEFINITION, &published, NULL), WEIR_OK);
+    assert_int_equal(store_publish(scene->store, "outside", NULL, DEFINITION, NULL, &published, NULL), WEIR_OK);
 }
 
 static void open_scene(struct scene *scene)

@@ -567,7 +567,7 @@ static const char *enqueue_outside(struct scene *scene)
 {
     static const char text[] = "{\"name\":\"outside\",\"temporal\":{}}";
     struct published published;
-    ok(store_publish(scene->store, "outside", NULL, text, &published, &scene->error));
+    ok(store_publish(scene->store, "outside", NULL, text, NULL, &published, &scene->error));
     scene->node = add_node_with_engine(scene, "outside", "default", "temporal");
     return arena_copy_string(&scene->arena, run(scene->b, "SELECT weir.enqueue('acme', 'outside')"));
 }

@@ -52,7 +52,7 @@ static void prepare(struct scene *scene)
     struct published published;
     assert_int_equal(store_migrate(scene->store, NULL, &scene->error), WEIR_OK);
     assert_int_equal(store_set_workspace(scene->store, &workspace, &scene->error), WEIR_OK);
-    assert_int_equal(store_publish(scene->store, "hello", NULL, "{\"name\":\"hello\"}", &published, &scene->error),
+    assert_int_equal(store_publish(scene->store, "hello", NULL, "{\"name\":\"hello\"}", NULL, &published, &scene->error),
                      WEIR_OK);
 }
 

@@ -27,8 +27,8 @@ static int open_server(void **state)
     postgres_server_url(&server, "postgres", url, sizeof url);
     struct store_options options = {.url = url, .create = true, .deadline_us = 60 * MICROSECONDS_PER_SECOND};
     if (store_open(&options, &store, &error) != WEIR_OK || store_migrate(store, NULL, &error) != WEIR_OK ||
-        store_publish(store, "hello", NULL, "{\"name\":\"hello\",\"steps\":{\"one\":{\"exec\":[\"true\"]}}}", &published,
-                      &error) != WEIR_OK ||
+        store_publish(store, "hello", NULL, "{\"name\":\"hello\",\"steps\":{\"one\":{\"exec\":[\"true\"]}}}", NULL,
+                      &published, &error) != WEIR_OK ||
         store_set_workspace(store, &change, &error) != WEIR_OK ||
         address_parse(url + strlen("postgres:"), &address, &error) != WEIR_OK) {
         fail_msg("%s", error.message);

@@ -112,7 +112,7 @@ static void what_another_process_acknowledges_survives_a_removed_index(void **st
     struct published published;
     scene_ok(scene, store_migrate(store, NULL, &scene->error));
     scene_ok(scene, store_set_workspace(store, &change, &scene->error));
-    scene_ok(scene, store_publish(store, "hello", NULL, "{}", &published, &scene->error));
+    scene_ok(scene, store_publish(store, "hello", NULL, "{}", NULL, &published, &scene->error));
     char name[400];
     (void)snprintf(name, sizeof name, "%s-shm", driver.url + strlen("sqlite:"));
     assert_int_equal(unlink(name), 0);
