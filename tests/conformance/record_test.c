@@ -669,9 +669,8 @@ static struct claimed_item claimed_outside(struct scene *scene)
     struct enqueue_request request = {.workspace = "solo", .workflow = "outside"};
     scene_workspace(scene, "solo", "free");
     scene_cap(scene, "solo", 1);
-    scene_ok(scene,
-             store_publish(scene->store, "outside", NULL, "{\"name\":\"outside\",\"temporal\":{\"task_queue\":\"q\"}}",
-                           NULL, &published, &scene->error));
+    static const char text[] = "{\"name\":\"outside\",\"temporal\":{\"task_queue\":\"q\"}}";
+    scene_ok(scene, store_publish(scene->store, "outside", NULL, text, NULL, &published, &scene->error));
     (void)scene_enqueue_request(scene, &request);
     scene->node = scene_add_node_with_engine(scene, "outside", "default", "temporal");
     return scene_claim_one(scene);

@@ -225,6 +225,37 @@ def a_list_explains_counts_that_differ(weir):
     assert died.code != 0 and name in died.err, repr(died)
 
 
+def a_workflow_is_shown_as_its_author_wrote_it(weir):
+    weir.good('store', 'init', '-q')
+    yaml = '# Why: the café asked\nname: w\nsteps:\n  a:\n    exec: [echo, one]   # twice\t\n'
+    weir.write('w.yaml', yaml)
+    weir.good('workflow', 'apply', 'w.yaml', '-q')
+    shown = weir.good('workflow', 'show', 'w').out
+    assert shown.startswith('w v1, for every workspace') and shown.endswith('\n' + yaml), repr(shown)
+    assert weir.good('workflow', 'show', 'w', '--source').out == yaml
+    assert '# Why: the café asked' in weir.terminal('workflow', 'show', 'w', '--source', env={'LC_ALL': 'C.UTF-8'}).out
+    row, = weir.items('workflow', 'show', 'w')
+    assert row['source'] == yaml and row['definition']['steps']['a']['exec'] == ['echo', 'one'], row
+    assert 'source' not in weir.items('workflow', 'list')[0]
+    # Other comments make no other version, and the version keeps the text that made it.
+    weir.write('w.yaml', '# changed\n' + yaml)
+    assert weir.good('workflow', 'apply', 'w.yaml').out == 'w v1 unchanged\n'
+    assert weir.items('workflow', 'show', 'w')[0]['source'] == yaml
+    again = weir.run('workflow', 'apply', '-', stdin=weir.good('workflow', 'show', 'w', '--source').out)
+    assert again.out == 'w v1 unchanged\n', repr(again)
+    # JSON has no comments: it is shown as before.
+    weir.good('workflow', 'apply', '-', '-q', stdin=json.dumps({'name': 'j', 'steps': {'a': {'exec': ['true']}}}))
+    row, = weir.items('workflow', 'show', 'j')
+    assert row['source'] is None and '"exec"' in weir.good('workflow', 'show', 'j').out, row
+    assert_error(weir.run('workflow', 'show', 'j', '--source'), 3, 'not_found', 'j v1 has no YAML')
+
+
+def a_workflow_is_shown_as_its_author_wrote_it_on_postgres_too(weir):
+    server = PostgresServer()
+    weir.environment['WEIR_STORE'] = server.url(server.database())
+    a_workflow_is_shown_as_its_author_wrote_it(weir)
+
+
 def top_names_the_number_of_workspaces_that_it_hides(weir):
     weir.make_store()
     assert 'not shown' not in weir.good('top', '--once').out

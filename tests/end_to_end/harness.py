@@ -115,8 +115,8 @@ class Weir:
         return self.good(*words, '--json').json()['items']
 
     def terminal(self, *words, answer=None, env=None, size=None):
-        """Runs on a terminal, of `size` (lines, columns) when given; types `answer` once a question stands there. Everything
-        that was shown is in `out`."""
+        """Runs on a terminal, of `size` (lines, columns) when given; types `answer` once a question stands there.
+        Everything that was shown is in `out`."""
         pid, master = pty.fork()
         if pid == 0:
             if size is not None:

@@ -1,4 +1,5 @@
--- Publishes a definition: a new version, unless the newest has the same text; then that one keeps its source, too. owner NULL = for every workspace; new_executor_group
+-- Publishes a definition: a new version, unless the newest has the same text; then that one keeps its source, too.
+-- owner NULL = for every workspace; new_executor_group
 -- NULL = the definition names none; else the group is made when there is none of that name. A version of a disabled workflow is disabled.
 -- A set of handlers that no version had before is added to handler_sets. 'illegal_state': there are as many as a lane_id can name.
 -- Locks: its own rows, the newest version FOR SHARE, for a new set the table handler_sets SHARE ROW EXCLUSIVE.
