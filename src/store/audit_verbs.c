@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "store/call.h"
@@ -108,6 +109,35 @@ static void add_condition(char *to, size_t size, const char *key, const char *va
     }
 }
 
+static const char *filter_condition_word(enum filter_condition condition)
+{
+    return condition == CONDITION_ANY ? NULL : condition == CONDITION_YES ? "yes" : "no";
+}
+
+/* The states of a filter with commas. */
+static void add_states(char *to, size_t size, unsigned states)
+{
+    char names[SUBJECT_MAX + 1] = "";
+    for (int i = 0; i < ITEM_STATE_COUNT; i++) {
+        size_t used = strlen(names);
+        if ((states & 1u << i) != 0) {
+            (void)snprintf(names + used, sizeof names - used, "%s%s", used == 0 ? "" : ",",
+                           item_state_name((enum item_state)i));
+        }
+    }
+    add_condition(to, size, "status", states == 0 ? NULL : names);
+}
+
+static void add_time(char *to, size_t size, const char *key, int64_t time_us)
+{
+    char text[TIME_TEXT_MAX];
+    if (time_us != 0) {
+        time_format(time_us, text);
+        add_condition(to, size, key, text);
+    }
+}
+
+/* The words of a filter, as `weir list --where` takes them. */
 void audit_subject(const struct execution_filter *filter, const char *id, char *to, size_t size)
 {
     INVARIANT(filter != NULL && to != NULL && size > 0);
@@ -118,10 +148,16 @@ void audit_subject(const struct execution_filter *filter, const char *id, char *
     }
     add_condition(to, size, "workspace", filter->workspace);
     add_condition(to, size, "workflow", filter->workflow);
-    add_condition(to, size, "group", filter->group);
+    add_condition(to, size, "executor_group", filter->group);
+    add_states(to, size, filter->states);
     add_condition(to, size, "pending_reason", filter->reason);
     add_condition(to, size, "error_code", filter->error_code);
     add_condition(to, size, "idempotency_key", filter->idempotency_key);
+    add_condition(to, size, "retried", filter_condition_word(filter->retried));
+    add_condition(to, size, "stuck", filter_condition_word(filter->stuck));
+    add_time(to, size, "since", filter->created_since_us);
+    add_time(to, size, "until", filter->created_before_us);
+    add_time(to, size, "finished_before", filter->finished_before_us);
     if (to[0] == '\0') {
         text_copy(to, size, "executions");
     }
