@@ -210,8 +210,17 @@ static void acts_on_executions_are_on_record_with_their_number(void **state)
     (void)scene_enqueue_request(scene, &later);
     (void)act(scene, BULK_RELEASE, &(struct execution_filter){.workspace = "big-co"});
     assert_newest(scene, "release", "workspace=big-co", NULL, NULL, 1);
+    (void)act(scene, BULK_CANCEL,
+              &(struct execution_filter){.states = 1U << ITEM_PENDING | 1U << ITEM_CLAIMED,
+                                         .stuck = CONDITION_NO,
+                                         .created_before_us = scene_now(scene) + 1000});
+    json_t *page = acts_of(scene, &(struct list_options){.limit = 1});
+    const char *subject = json_text_at(json_array_get(json_object_get(page, "items"), 0), "subject");
+    assert_memory_equal(subject, "status=PENDING,CLAIMED stuck=no until=2",
+                        strlen("status=PENDING,CLAIMED stuck=no until=2"));
+    json_decref(page);
     (void)act(scene, BULK_PURGE, &(struct execution_filter){.states = 1U << ITEM_CANCELLED});
-    assert_newest(scene, "purge", "executions", NULL, NULL, 5);
+    assert_newest(scene, "purge", "status=CANCELLED", NULL, NULL, 7);
     (void)act(scene, BULK_PURGE, &(struct execution_filter){.states = 1U << ITEM_CANCELLED}); /* nothing is left */
     assert_int_equal(count_acts(scene, &(struct list_options){.act = "purge"}), 1);
 }

@@ -162,9 +162,13 @@ def a_stopping_node_is_not_ready_and_lives(weir):
     weir.enqueue('-w', 'acme', 'slow')
     wait_for('the step', lambda: os.path.exists(weir.path('began')), pause=SHORT)
     listener.process.send_signal(signal.SIGTERM)
-    answer = wait_for('the end of readiness', lambda: (lambda a: a if a.status == 503 else None)(listener.ask('/readyz')),
-                      pause=SHORT)
-    assert _checks(answer)['process'] == 'it is stopping' and answer.head['retry-after'] == '1', answer
+
+    def is_stopping():
+        answer = listener.ask('/readyz')
+        return answer if 'process' in _checks(answer) else None
+    answer = wait_for('the end of readiness', is_stopping, pause=SHORT)
+    assert answer.status == 503 and answer.head['retry-after'] == '1', answer
+    assert _checks(answer)['process'] == 'it is stopping', answer
     assert listener.ask('/livez').status == 200
     weir.write('end', '')
     assert listener.process.wait(SECONDS) == 0

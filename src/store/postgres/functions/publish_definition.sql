@@ -14,7 +14,7 @@ DECLARE
     newest   record;
     is_new   boolean := false; -- a group or a set of handlers
     set_id   integer := 0;
-    before   constant jsonb := :schema.setting_of('workflow', definition_name, owner);
+    before   jsonb;
 BEGIN
     status := 'ok';
     unchanged := false;
@@ -51,6 +51,7 @@ BEGIN
             unchanged := true;
             RETURN;
         END IF;
+        before := :schema.setting_of('workflow', definition_name, owner);
         INSERT INTO :schema.workflow_definitions AS d
             (workspace_id, name, version, definition, starts_max, created_at, executor_group, demand, handlers, state,
              source)
