@@ -345,10 +345,11 @@ void expression_explain_text_output(const char *program, const json_t *context, 
 {
     const char *id;
     json_t *step;
-    bool is_about_text =
-        error != NULL && (strstr(error->message, "index string") != NULL || strstr(error->message, "over string") != NULL ||
-                          strstr(error->message, "string (") != NULL);
-    json_object_foreach(is_about_text ? json_object_get(context, "steps") : NULL, id, step)
+    if (error == NULL || (strstr(error->message, "index string") == NULL && strstr(error->message, "over string") == NULL &&
+                          strstr(error->message, "string (") == NULL)) {
+        return;
+    }
+    json_object_foreach(json_object_get(context, "steps"), id, step)
     {
         const char *output = json_string_value(json_object_get(step, "output"));
         if (output != NULL && strstr(program, id) != NULL && strstr(program, "output") != NULL) {

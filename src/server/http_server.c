@@ -32,9 +32,9 @@
 #include "server/problem.h"
 #include "server/request_head.h"
 
-#define DEADLINE_CHECK_US MICROSECONDS_PER_SECOND
 /* Beyond HTTP_HEAD_BYTES_MAX a connection holds the head of its answer. */
 enum {
+    DEADLINE_CHECK_SECONDS = 1,
     SEND_SECONDS_LAST = 1,
     CONNECTION_BYTES_MAX = HTTP_HEAD_BYTES_MAX + 4096,
     ADDRESSES_TEXT_MAX = LISTEN_ADDRESSES_MAX * LISTEN_ADDRESS_BYTES_MAX
@@ -204,7 +204,7 @@ static void *run_deadline_thread(void *context)
     while (!server->is_ending) {
         struct timespec until;
         (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += DEADLINE_CHECK_US / MICROSECONDS_PER_SECOND;
+        until.tv_sec += DEADLINE_CHECK_SECONDS;
         (void)pthread_cond_timedwait(&server->ended, &server->lock, &until);
         (void)pthread_mutex_unlock(&server->lock);
         (void)connection_list_cut(&server->connections, now_boot_us());
