@@ -191,7 +191,8 @@ class Workflow(Generic[Result]):
                 id,
             )
         used = store or default_store()
-        try:
+
+        def enqueue() -> str:
             return used.enqueue(
                 workspace,
                 self.name,
@@ -202,18 +203,12 @@ class Workflow(Generic[Result]):
                 run_at=run_at,
                 id=id,
             )
+
+        try:
+            return enqueue()
         except WorkflowNotFound:
             self.publish(used)  # no worker has run yet
-            return used.enqueue(
-                workspace,
-                self.name,
-                params,
-                key=key,
-                executor_group=executor_group,
-                priority=priority,
-                run_at=run_at,
-                id=id,
-            )
+            return enqueue()
 
     async def enqueue_async(
         self,
