@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "verbs.h"
 #include "weir/weir.h"
 
 enum {
@@ -243,21 +244,10 @@ static void measure_latency(const char *url, size_t rounds)
     weir_close(weir);
 }
 
-static const struct verb {
-    const char *name;
-    void (*act)(const char *url, size_t count);
-} verbs[] = {{"fill", fill}, {"drain", drain}, {"processor", measure_processor}, {"latency", measure_latency}};
+static const struct peer_verb verbs[] = {
+    {"fill", fill}, {"drain", drain}, {"processor", measure_processor}, {"latency", measure_latency}};
 
 int handler_main(int argc, char **argv)
 {
-    char *end = NULL;
-    size_t count = argc == 3 ? strtoull(argv[2], &end, 10) : 0;
-    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0] && end != NULL && end != argv[2] && *end == '\0'; i++) {
-        if (strcmp(argv[0], verbs[i].name) == 0) {
-            verbs[i].act(argv[1], count);
-            return 0;
-        }
-    }
-    fprintf(stderr, "weir_bench: handler takes VERB URL COUNT; the verbs: fill drain processor latency\n");
-    return 2;
+    return peer_verb_run("handler", verbs, sizeof verbs / sizeof verbs[0], argc, argv);
 }

@@ -17,6 +17,7 @@
 
 #include "base/text.h"
 #include "starts.h"
+#include "verbs.h"
 #include "weir/weir.h"
 
 enum {
@@ -216,21 +217,10 @@ static void start_ten(const char *url, size_t rounds)
     _exit(0); /* the full tenant's execution never ends */
 }
 
-static const struct verb {
-    const char *name;
-    void (*act)(const char *url, size_t count);
-} verbs[] = {{"fill", fill}, {"drain", drain}, {"fill-full-tenant", fill_full_tenant}, {"start-ten", start_ten}};
+static const struct peer_verb verbs[] = {
+    {"fill", fill}, {"drain", drain}, {"fill-full-tenant", fill_full_tenant}, {"start-ten", start_ten}};
 
 int peer_main(int argc, char **argv)
 {
-    char *end = NULL;
-    size_t count = argc == 3 ? strtoull(argv[2], &end, 10) : 0;
-    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0] && end != NULL && end != argv[2] && *end == '\0'; i++) {
-        if (strcmp(argv[0], verbs[i].name) == 0) {
-            verbs[i].act(argv[1], count);
-            return 0;
-        }
-    }
-    fprintf(stderr, "weir_bench: peer takes VERB URL COUNT; the verbs: fill drain fill-full-tenant start-ten\n");
-    return 2;
+    return peer_verb_run("peer", verbs, sizeof verbs / sizeof verbs[0], argc, argv);
 }
