@@ -83,8 +83,8 @@ struct weir_options {
     bool read_only;                /* for looking only */
     weir_event_function *on_event; /* NULL: no callback. For the store and for every node on it */
     void *event_context;
-    /* Who orders the acts of this handle, for the record of acts (`weir audit`): at most 255 bytes of UTF-8. NULL = the
-     * user of the process, "library:NAME(UID)@HOST". WEIR_INVALID_ARGUMENT: too long. */
+    /* The actor that `weir audit` shows for the acts of this handle: at most 255 bytes of UTF-8. NULL = the user of the
+     * process, "library:NAME(UID)@HOST". WEIR_INVALID_ARGUMENT: too long. */
     const char *actor;
 };
 

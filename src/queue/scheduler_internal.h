@@ -139,7 +139,7 @@ struct node {
     struct quarantine quarantine;
 };
 
-/* What an item needs of a node. Zeros: nothing. */
+/* The needs of an item: a node with this target and these handlers. Zeros: any node. */
 struct need {
     int64_t target_id;
     uint32_t handler_set;

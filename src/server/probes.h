@@ -1,4 +1,4 @@
-/* What a process with nodes answers over HTTP about itself: whether it lives, whether it is ready, and its metrics.
+/* The answers of a process with nodes to probes and scrapers.
  *
  *     /livez    200 as long as the process answers: no call is made
  *     /readyz   200 or 503, and the checks with their reasons as JSON: store, schema, scheduler; engine, lease and state of
@@ -16,7 +16,7 @@
 
 enum { PROBES_NODES_MAX = 32 };
 
-/* What the handlers read. The nodes run while the server does. */
+/* The facts that the handlers read. The nodes run while the server does. */
 struct probes {
     struct metrics *metrics;
     struct node *nodes[PROBES_NODES_MAX];

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What the fields of one head say, collected by request_head_add(). Starts zeroed. */
+/* The facts of the fields of one head, collected by request_head_add(). Starts zeroed. */
 struct request_head {
     size_t hosts;
     size_t content_lengths;
