@@ -264,13 +264,14 @@ def a_stuck_execution_is_named_with_its_step_and_its_node(weir):
         weir.good('why', id, '--json').json()))
     step, = why['unfinished_steps']
     assert (step['step'], step['status'], step['attempt'], why['node']) == ('only', 'RUNNING', 1, 'n1'), why
-    assert step['started_at'] <= why['stuck_since'] and 'stuck' in why['because'], why
+    assert 'stuck' in why['because'], why
     said = weir.good('why', id)
     assert f'stuck            since {why["stuck_since"]}' in said.out, repr(said)
     assert 'step             only, attempt 1, RUNNING, started' in said.out, repr(said)
     assert 'node             n1' in said.out and f'now: weir logs {id} --step only' in said.err, repr(said)
     row, = weir.items('list', '--where', 'stuck=yes')
     assert row['id'] == id and row['stuck_since'] == why['stuck_since'], row
+    assert row['claimed_at'] <= row['stuck_since'], row  # a slow machine needs the 10 ms for the start of the step alone
     assert weir.items('list', '--where', 'stuck=no') == []
     for verb in ('status', 'doctor'):
         shown = weir.good(verb)
