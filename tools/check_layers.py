@@ -34,14 +34,16 @@ LAYERS = [
     ('src/store/', RULES + ('observe/',)),
     ('src/engine/', RULES + ('observe/',)),
     ('src/dispatch/', RULES + ('observe/', 'store/store.h', 'engine/engine.h')),
-    ('src/server/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'assemble.h')),
+    ('src/server/', RULES + ('observe/', 'store/store.h', 'store/filter.h', 'store/json_line.h', 'engine/engine.h',
+                             'dispatch/', 'assemble.h')),
     ('src/cli/output/', ('base/', PUBLIC)),  # prints JSON and texts, and knows nothing of their meaning
     # Options of engines and types of the store's calls: a setting or an argument is read into them, no call is made.
     ('src/cli/settings/', RULES + ('observe/event.h', 'assemble.h')),
-    ('src/cli/arguments/', RULES + ('cli/settings/', 'store/store.h')),
+    ('src/cli/arguments/', RULES + ('cli/settings/', 'store/store.h', 'store/filter.h')),
     ('src/cli/help/', ('base/', 'cli/arguments/', 'cli/output/', 'cli/settings/', PUBLIC)),
     ('src/cli/verbs/',
-     RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'server/', 'assemble.h', 'cli/')),
+     RULES + ('observe/', 'store/store.h', 'store/filter.h', 'store/json_line.h', 'engine/engine.h', 'dispatch/', 'server/',
+              'assemble.h', 'cli/')),
     ('src/cli/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'server/', 'assemble.h')),
     ('src/library/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'assemble.h')),
     ('src/sqlite_extension/', RULES + ('store/store.h', 'store/sqlite/')),
@@ -133,7 +135,7 @@ def self_test():
         'src/grpc/framing.c': '#include "grpc/framing.h"\n#include "base/text.h"\n',
         'src/assemble.c': '#include "store/sqlite/open.h"\n#include "engine/in_process/engine.h"\n',
         'src/cli/main.c': '#include "assemble.h"\n#include "dispatch/node.h"\n#include "cli/help/help.h"\n',
-        'src/cli/arguments/filter.c': '#include "cli/settings/settings.h"\n#include "store/store.h"\n',
+        'src/cli/arguments/parse.c': '#include "cli/settings/settings.h"\n#include "store/store.h"\n',
         'src/cli/verbs/verb_top.c': '#include "cli/output/table.h"\n#include "cli/signals.h"\n#include "dispatch/node.h"\n',
         'tests/unit/any.c': '#include "store/sqlite/open.h"\n',
     }

@@ -150,9 +150,8 @@ static enum weir_status open_runner_store(struct node_runner *runner, const stru
 static enum weir_status open_runner_server(struct node_runner *runner, struct weir_error *error)
 {
     const char *addresses = settings_text(runner->settings, SETTING_HTTP_LISTEN);
-    return addresses[0] == '\0'
-               ? WEIR_OK
-               : http_server_open(addresses, runner->store, probes_routes, &runner->probes, &runner->server, error);
+    return addresses[0] == '\0' ? WEIR_OK
+                                : http_server_open(addresses, runner->store, &runner->api, &runner->server, error);
 }
 
 /* Before the first event: the metrics are a subscriber. */
@@ -161,9 +160,9 @@ static enum weir_status open_runner_metrics(struct node_runner *runner, struct w
     if (settings_text(runner->settings, SETTING_HTTP_LISTEN)[0] == '\0') {
         return WEIR_OK;
     }
-    enum weir_status status = metrics_open(&runner->probes.metrics, error);
+    enum weir_status status = metrics_open(&runner->api.probes.metrics, error);
     if (status == WEIR_OK) {
-        (void)event_subscribe(&runner->events, metrics_event, runner->probes.metrics);
+        (void)event_subscribe(&runner->events, metrics_event, runner->api.probes.metrics);
     }
     return status;
 }
@@ -232,7 +231,7 @@ enum weir_status node_runner_start(struct node_runner *runner, struct weir_error
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < runner->count && status == WEIR_OK; i++) {
         status = start_node(runner, &runner->nodes[i], error);
-        runner->probes.nodes[runner->probes.node_count++] = runner->nodes[i].node;
+        runner->api.probes.nodes[runner->api.probes.node_count++] = runner->nodes[i].node;
     }
     return status == WEIR_OK && runner->server != NULL ? http_server_start(runner->server, error) : status;
 }
@@ -424,7 +423,7 @@ enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error 
     bool graceful = true;
     int signals_seen = signals_count();
     sd_notify_send("STOPPING=1");
-    atomic_store(&runner->probes.is_stopping, true);
+    atomic_store(&runner->api.probes.is_stopping, true);
     begin_nodes_stop(runner, NODE_STOP_GRACEFUL);
     for (;;) {
         enum weir_status status = await_nodes_stop(runner, STOP_CHECK_US, &graceful, error);
@@ -464,7 +463,7 @@ void node_runner_close(struct node_runner *runner)
     if (runner->has_log) {
         log_close(&runner->log);
     }
-    metrics_close(runner->probes.metrics);
+    metrics_close(runner->api.probes.metrics);
     guard_memory(false);
     for (size_t i = 0; i < 2; i++) {
         arena_close(&runner->reload_arenas[i]);

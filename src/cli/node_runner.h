@@ -16,8 +16,8 @@
 #include "engine/engine.h"
 #include "observe/event.h"
 #include "observe/log.h"
+#include "server/api.h"
 #include "server/http_server.h"
-#include "server/probes.h"
 #include "store/store.h"
 
 struct running_node {
@@ -38,7 +38,7 @@ struct node_runner {
     struct running_node nodes[SETTINGS_NODES_MAX];
     size_t count;
     struct http_server *server; /* NULL without http.listen */
-    struct probes probes;
+    struct api api;
 };
 
 struct node_runner_options {

@@ -51,6 +51,7 @@ void connection_list_remove(struct connection_list *list, struct connection_entr
     free(entry);
 }
 
+/* A shut socket is closed by the library as if the client had gone. */
 size_t connection_list_cut(struct connection_list *list, int64_t now_us)
 {
     size_t cut = 0;

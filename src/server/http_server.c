@@ -2,11 +2,11 @@
  *
  *   1. A connection gets an entry in the list of deadlines (notify_connection).
  *   2. The line of the request makes an exchange, which the library carries to the end of the request (begin_exchange).
- *   3. The head is checked when it is whole (request_head.h). A refused head ends the connection, because the bytes behind
- * it may be anything.
- *   4. A probe of the process is answered there. Every other route puts the exchange into the queue, and the connection
+ *   3. The head is checked when it is whole, and the route is found (exchange.h). A refused head ends the connection when
+ *      anything may follow it.
+ *   4. A route without a handler is answered there. Every other one puts the exchange into the queue, and the connection
  *      sleeps. A thread takes it, computes the answer and wakes the connection; the library calls again, and the answer is
- *      sent (answer_http_request).
+ *      sent (answer_http_request). Enqueues that wait at the same time are taken together and become one transaction.
  *   5. The end of the request frees the exchange (end_exchange).
  *
  * libmicrohttpd must not be stopped while a connection sleeps. So http_server_close() first lets the threads answer what is
@@ -26,11 +26,11 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "server/api.h"
 #include "server/connection_list.h"
+#include "server/exchange.h"
 #include "server/libmicrohttpd.h"
 #include "server/listen_address.h"
-#include "server/problem.h"
-#include "server/request_head.h"
 
 /* Beyond HTTP_HEAD_BYTES_MAX a connection holds the head of its answer. */
 enum {
@@ -38,20 +38,6 @@ enum {
     SEND_SECONDS_LAST = 1,
     CONNECTION_BYTES_MAX = HTTP_HEAD_BYTES_MAX + 4096,
     ADDRESSES_TEXT_MAX = LISTEN_ADDRESSES_MAX * LISTEN_ADDRESS_BYTES_MAX
-};
-
-/* One request, from its first line to its end. */
-struct exchange {
-    struct http_server *server;
-    struct MHD_Connection *connection;
-    struct connection_entry *entry; /* of the connection */
-    const struct http_route *route;
-    struct exchange *next; /* in the queue */
-    bool is_checked;
-    bool is_queued;
-    bool is_answered;
-    struct http_answer answer;
-    struct http_request request;
 };
 
 struct listener {
@@ -62,11 +48,11 @@ struct listener {
 
 struct http_server {
     struct store *store;
-    const struct http_route *routes;
-    void *context;
+    struct api *api;
     struct listener listeners[LISTEN_ADDRESSES_MAX];
     size_t listener_count;
     struct connection_list connections;
+    _Atomic size_t bodies; /* bytes of the bodies that are read or answered */
 
     pthread_mutex_t lock;
     pthread_cond_t filled; /* the queue has an exchange, or the server ends */
@@ -91,50 +77,6 @@ static int64_t now_boot_us(void)
     return clock_boot(clock_system());
 }
 
-/* --- the answer --- */
-
-/* Queues the answer of the exchange. The library copies the body, so that the exchange may end first. No answer is stored
- * by anyone, and no browser takes it for a page: the three fields say so. After a refused head the connection ends, because
- * nobody knows where the next request would begin. */
-static enum MHD_Result send_answer(struct exchange *exchange, const char *allow, bool ends_connection)
-{
-    static const char *const headers[][2] = {{"Cache-Control", "no-store"},
-                                             {"X-Content-Type-Options", "nosniff"},
-                                             {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"}};
-    struct http_answer *answer = &exchange->answer;
-    char *body = answer->body.data == NULL ? (char *)"" : answer->body.data;
-    struct MHD_Response *response = MHD_create_response_from_buffer(answer->body.length, body, MHD_RESPMEM_MUST_COPY);
-    if (response == NULL) {
-        return MHD_NO;
-    }
-    enum MHD_Result added = MHD_add_response_header(response, "Content-Type", answer->type);
-    for (size_t i = 0; i < sizeof headers / sizeof headers[0] && added == MHD_YES; i++) {
-        added = MHD_add_response_header(response, headers[i][0], headers[i][1]);
-    }
-    if (added == MHD_YES && answer->status == 503) {
-        added = MHD_add_response_header(response, "Retry-After", "1");
-    }
-    if (added == MHD_YES && allow != NULL) {
-        added = MHD_add_response_header(response, "Allow", allow);
-    }
-    if (added == MHD_YES && ends_connection) {
-        added = MHD_add_response_header(response, "Connection", "close");
-    }
-    atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_WRITE_DEADLINE_US);
-    if (added == MHD_YES) {
-        added = MHD_queue_response(exchange->connection, (unsigned)answer->status, response);
-    }
-    MHD_destroy_response(response);
-    return added;
-}
-
-static enum MHD_Result refuse_http_request(struct exchange *exchange, int status, const char *code, const char *reason,
-                                           bool ends_connection)
-{
-    problem_write(&exchange->answer, status, code, reason);
-    return send_answer(exchange, status == 405 ? "GET, HEAD" : NULL, ends_connection);
-}
-
 /* --- the queue --- */
 
 /* False: it is full, or the server ends. The connection is suspended under the lock: a thread that took the exchange before
@@ -157,21 +99,33 @@ static bool queue_add(struct http_server *server, struct exchange *exchange)
     return has_room;
 }
 
-/* NULL: the server ends and nothing waits. */
-static struct exchange *queue_take(struct http_server *server)
+/* The first exchange of the queue, with those of the same route if that answers sets; 0: the server ends and nothing waits.
+ */
+static size_t queue_take(struct http_server *server, struct exchange **taken)
 {
     (void)pthread_mutex_lock(&server->lock);
     while (server->head == NULL && !server->is_ending) {
         (void)pthread_cond_wait(&server->filled, &server->lock);
     }
-    struct exchange *exchange = server->head;
-    if (exchange != NULL) {
-        server->head = exchange->next;
-        server->tail = server->head == NULL ? &server->head : server->tail;
-        server->waiting--;
+    const struct http_route *route = server->head == NULL ? NULL : server->head->request.route;
+    size_t most = route != NULL && route->handle_set != NULL ? ROUTE_SET_MAX : 1;
+    size_t count = 0;
+    for (struct exchange **at = &server->head; *at != NULL && count < most;) {
+        struct exchange *exchange = *at;
+        if (exchange->request.route == route) {
+            taken[count++] = exchange;
+            *at = exchange->next;
+        } else {
+            at = &exchange->next;
+        }
+    }
+    server->waiting -= count;
+    server->tail = &server->head;
+    while (*server->tail != NULL) {
+        server->tail = &(*server->tail)->next;
     }
     (void)pthread_mutex_unlock(&server->lock);
-    return exchange;
+    return count;
 }
 
 struct thread_start {
@@ -179,18 +133,45 @@ struct thread_start {
     struct store *store;
 };
 
+/* Answers the exchanges that are admitted. */
+static void answer_taken(struct http_server *server, struct store *store, struct exchange **taken, size_t count)
+{
+    struct http_request *requests[ROUTE_SET_MAX];
+    struct http_answer *answers[ROUTE_SET_MAX];
+    const struct http_route *route = taken[0]->request.route;
+    size_t admitted = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct exchange *exchange = taken[i];
+        if (!exchange->request.is_whole) {
+            answer_problem(&exchange->request, &exchange->answer, 503, "out_of_memory",
+                           "there is no memory for the request", NULL, NULL);
+        } else if (api_admit(server->api, store, &exchange->request, &exchange->answer)) {
+            requests[admitted] = &exchange->request;
+            answers[admitted++] = &exchange->answer;
+        }
+    }
+    if (admitted > 0 && route->handle_set != NULL) {
+        route->handle_set(server->api, store, requests, answers, admitted);
+    } else if (admitted > 0) {
+        route->handle(server->api, store, requests[0], answers[0]);
+    }
+}
+
 /* The connection is read before the answer is passed on: after MHD_resume_connection() the exchange belongs to the thread
  * of the listener, which may free it at once. */
 static void *run_answering_thread(void *context)
 {
     struct thread_start start = *(struct thread_start *)context;
+    struct exchange *taken[ROUTE_SET_MAX];
+    size_t count;
     free(context);
-    struct exchange *exchange;
-    while ((exchange = queue_take(start.server)) != NULL) {
-        struct MHD_Connection *connection = exchange->connection;
-        exchange->route->handler(start.server->context, start.store, &exchange->request, &exchange->answer);
-        exchange->is_answered = true;
-        MHD_resume_connection(connection);
+    while ((count = queue_take(start.server, taken)) > 0) {
+        answer_taken(start.server, start.store, taken, count);
+        for (size_t i = 0; i < count; i++) {
+            struct MHD_Connection *connection = taken[i]->connection;
+            taken[i]->is_answered = true;
+            MHD_resume_connection(connection);
+        }
     }
     return NULL;
 }
@@ -237,14 +218,12 @@ static void notify_connection(void *context, struct MHD_Connection *connection, 
 /* The library's answer to the line of a request is the context of the request. */
 static void *begin_exchange(void *context, const char *uri, struct MHD_Connection *connection)
 {
-    (void)uri;
+    struct http_server *server = context;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct exchange *exchange = info == NULL || info->socket_context == NULL ? NULL : calloc(1, sizeof *exchange);
+    struct exchange *exchange = info == NULL || info->socket_context == NULL
+                                    ? NULL
+                                    : exchange_open(server, connection, info->socket_context, uri, &server->bodies);
     if (exchange != NULL) {
-        exchange->server = context;
-        exchange->connection = connection;
-        exchange->entry = info->socket_context;
-        exchange->answer = (struct http_answer){.type = "text/plain", .body = {.max = HTTP_ANSWER_BYTES_MAX}};
         atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_HEAD_DEADLINE_US);
     }
     return exchange;
@@ -268,104 +247,48 @@ static void end_exchange(void *context, struct MHD_Connection *connection, void 
             (void)pthread_cond_signal(&server->sent);
         }
         (void)pthread_mutex_unlock(&server->lock);
-        text_close(&exchange->answer.body);
-        free(exchange);
+        exchange_close(exchange);
         *request_context = NULL;
     }
 }
 
-static enum MHD_Result add_head_field(void *context, enum MHD_ValueKind kind, const char *name, size_t name_length,
-                                      const char *value, size_t value_length)
+static enum MHD_Result begin_answer(struct exchange *exchange)
 {
-    (void)kind;
-    request_head_add(context, name, name_length, value, value_length);
-    return MHD_YES;
-}
-
-/* Why the head is refused; 0 = it is fine. */
-static int check_head(struct exchange *exchange, const char *version, const char **ret_code, const char **ret_reason)
-{
-    struct request_head head = {.hosts = 0};
-    (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, add_head_field, &head);
-    *ret_code = "invalid_request";
-    int status = request_head_check(&head, version, ret_reason);
-    if (status == 0 && !request_head_is_local(&head)) {
-        *ret_code = "wrong_host";
-        *ret_reason = "this listener answers only to the names of this machine for itself";
-        return 421;
-    }
-    if (status == 0 && head.has_body) {
-        *ret_reason = "this path takes no body";
-        return 413;
-    }
-    return status;
-}
-
-/* An argument without a value counts as well. */
-static enum MHD_Result read_query_argument(void *context, enum MHD_ValueKind kind, const char *name, size_t name_length,
-                                           const char *value, size_t value_length)
-{
-    (void)kind;
-    (void)value;
-    (void)value_length;
-    struct http_request *request = context;
-    request->is_verbose = request->is_verbose || (name_length == strlen("verbose") && strcmp(name, "verbose") == 0);
-    return MHD_YES;
-}
-
-static const struct http_route *find_route(const struct http_route *routes, const char *path)
-{
-    for (; routes->path != NULL; routes++) {
-        if (strcmp(routes->path, path) == 0) {
-            return routes;
-        }
-    }
-    return NULL;
-}
-
-/* The body of a request is refused with its head, so a known path is all that is left to check. An unknown method ends the
- * connection: it may be a request of another protocol. */
-static enum MHD_Result begin_answer(struct exchange *exchange, const char *path, const char *method)
-{
-    struct http_server *server = exchange->server;
-    exchange->route = find_route(server->routes, path);
-    if (exchange->route == NULL) {
-        return refuse_http_request(exchange, 404, "not_found", "there is nothing at this path", false);
-    }
-    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
-        return refuse_http_request(exchange, 405, "method_not_allowed", "this path is only read", true);
-    }
-    if (exchange->route->handler == NULL) {
+    const struct http_route *route = exchange->request.route;
+    if (route->handle == NULL && route->handle_set == NULL) {
         exchange->answer.status = 200;
-        return text_add_string(&exchange->answer.body, "ok\n") == WEIR_OK ? send_answer(exchange, NULL, false) : MHD_NO;
+        return text_add_string(&exchange->answer.body, "ok\n") == WEIR_OK ? exchange_send(exchange) : MHD_NO;
     }
-    (void)MHD_get_connection_values_n(exchange->connection, MHD_GET_ARGUMENT_KIND, read_query_argument, &exchange->request);
-    return queue_add(server, exchange)
+    return queue_add(exchange->server, exchange)
                ? MHD_YES
-               : refuse_http_request(exchange, 503, "overloaded", "too many requests wait; try again in a second", false);
+               : exchange_refuse(exchange, 503, "overloaded", "too many requests wait; try again in a second");
 }
 
-/* Called when the head is whole, when the whole request was read, and again after the connection has slept. */
+/* Called when the head is whole, for each piece of the body, when the whole request was read, and again after the
+ * connection has slept. */
 static enum MHD_Result answer_http_request(void *context, struct MHD_Connection *connection, const char *path,
                                            const char *method, const char *version, const char *body, size_t *body_length,
                                            void **request_context)
 {
     (void)context;
     (void)connection;
-    (void)body;
+    (void)path; /* begin_exchange() has read it undecoded */
     struct exchange *exchange = *request_context;
-    const char *code = NULL;
-    const char *reason = NULL;
     if (exchange == NULL) {
         return MHD_NO; /* no memory: the connection ends */
     }
     if (!exchange->is_checked) {
         exchange->is_checked = true;
-        int status = check_head(exchange, version, &code, &reason);
-        return status == 0 ? MHD_YES : refuse_http_request(exchange, status, code, reason, true);
+        exchange->is_answered = !exchange_read_head(exchange, method, version);
+        /* The library ends a connection that is answered before the request was read. */
+        return exchange->is_answered && exchange->ends_connection ? exchange_send(exchange) : MHD_YES;
     }
-    INVARIANT(*body_length == 0);
-    return exchange->is_answered ? send_answer(exchange, NULL, false) : begin_answer(exchange, path, method);
+    if (*body_length > 0) {
+        exchange_add_body(exchange, body, *body_length);
+        *body_length = 0;
+        return MHD_YES;
+    }
+    return exchange->is_answered ? exchange_send(exchange) : begin_answer(exchange);
 }
 
 /* The library reports every request that it refuses by itself. A client's mistake is no event of the node. */
@@ -378,10 +301,10 @@ static void ignore_report(void *context, const char *format, va_list arguments)
 
 /* --- start and end --- */
 
-enum weir_status http_server_open(const char *list, struct store *store, const struct http_route *routes, void *context,
-                                  struct http_server **ret_server, struct weir_error *error)
+enum weir_status http_server_open(const char *list, struct store *store, struct api *api, struct http_server **ret_server,
+                                  struct weir_error *error)
 {
-    INVARIANT(list != NULL && store != NULL && routes != NULL && ret_server != NULL);
+    INVARIANT(list != NULL && store != NULL && api != NULL && ret_server != NULL);
     struct listen_socket sockets[LISTEN_ADDRESSES_MAX];
     size_t count = 0;
     *ret_server = NULL;
@@ -406,8 +329,7 @@ enum weir_status http_server_open(const char *list, struct store *store, const s
     (void)pthread_condattr_destroy(&attributes);
     connection_list_init(&server->connections);
     server->store = store;
-    server->routes = routes;
-    server->context = context;
+    server->api = api;
     server->tail = &server->head;
     server->listener_count = count;
     for (size_t i = 0; i < count; i++) {

@@ -17,7 +17,6 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "store/store.h"
 #include "weir/status.h"
 
@@ -27,42 +26,27 @@ enum {
     /* Of one address, and all together at most a quarter of the descriptors of the process. Further ones are closed. */
     HTTP_CONNECTIONS_MAX = 16384,
     HTTP_HEAD_BYTES_MAX = 16 * 1024,
-    HTTP_ANSWER_BYTES_MAX = 4 * 1024 * 1024
+    HTTP_BODY_BYTES_MAX = 16 * 1024 * 1024,   /* of one request; each route has a limit of its own below it */
+    HTTP_BODIES_BYTES_MAX = 64 * 1024 * 1024, /* of all requests that are read or answered at a time; beyond it: 503 */
+    HTTP_ANSWER_BYTES_MAX = 16 * 1024 * 1024
 };
 /* From the connection or the line of the request to the end of the head. */
 #define HTTP_HEAD_DEADLINE_US (10 * MICROSECONDS_PER_SECOND)
+/* From the end of the head to the end of the body. */
+#define HTTP_BODY_DEADLINE_US (60 * MICROSECONDS_PER_SECOND)
 /* Between two requests of a connection. */
 #define HTTP_IDLE_DEADLINE_US (75 * MICROSECONDS_PER_SECOND)
 /* From the first byte of an answer to its last one. */
 #define HTTP_WRITE_DEADLINE_US (30 * MICROSECONDS_PER_SECOND)
 
-struct http_request {
-    bool is_verbose; /* the query has `verbose` */
-};
-
-/* Starts with status 0 and an empty body; a handler fills it. */
-struct http_answer {
-    int status;
-    const char *type; /* of the body; constant */
-    struct text body;
-};
-
-/* Answers in a thread of the server. `store`: for this call. */
-typedef void http_handler(void *context, struct store *store, const struct http_request *request,
-                          struct http_answer *answer);
-
-struct http_route {
-    const char *path;
-    http_handler *handler; /* NULL: answered at once with 200 and the text "ok" */
-};
-
+struct api;
 struct http_server;
 
 /* Opens the addresses of `list` (listen_address.h) and loads the library. `store` is only used to open further handles.
- * `routes` ends with an entry without a path; it and `context` outlive the server. WEIR_INVALID_CONFIG, WEIR_SYSTEM,
+ * `api` goes to the handlers of route_table.c, and outlives the server. WEIR_INVALID_CONFIG, WEIR_SYSTEM,
  * WEIR_OUT_OF_MEMORY. */
-WEIR_MUST_CHECK enum weir_status http_server_open(const char *list, struct store *store, const struct http_route *routes,
-                                                  void *context, struct http_server **ret_server, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status http_server_open(const char *list, struct store *store, struct api *api,
+                                                  struct http_server **ret_server, struct weir_error *error);
 /* Starts to answer. The errors of opening a store, WEIR_SYSTEM. */
 WEIR_MUST_CHECK enum weir_status http_server_start(struct http_server *server, struct weir_error *error);
 /* "127.0.0.1:7717, unix:/run/weir/http.sock", with the ports that the system chose. */

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "server/problem.h"
+#include "server/routes/routes.h"
 
 struct checks {
     json_t *rows;
@@ -82,11 +82,11 @@ static void check_node_readiness(struct checks *checks, struct node *node)
     json_decref(status);
 }
 
-static void answer_readiness(void *context, struct store *store, const struct http_request *request,
-                             struct http_answer *answer)
+void answer_readiness(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
-    struct probes *probes = context;
-    struct checks checks = {.rows = json_array(), .are_fine = true, .is_verbose = request->is_verbose};
+    struct probes *probes = &api->probes;
+    struct checks checks = {
+        .rows = json_array(), .are_fine = true, .is_verbose = request_argument(request, "verbose") != NULL};
     checks.is_lost = checks.rows == NULL;
     if (atomic_load(&probes->is_stopping)) {
         add_check(&checks, "process", NULL, "it is stopping");
@@ -96,22 +96,18 @@ static void answer_readiness(void *context, struct store *store, const struct ht
         check_node_readiness(&checks, probes->nodes[i]);
     }
     json_t *body = json_pack("{s:b, s:o}", "ready", checks.are_fine, "checks", checks.rows);
-    answer->status = checks.are_fine ? 200 : 503;
-    answer->type = "application/json";
-    if (checks.is_lost || body == NULL || json_write(body, &answer->body, NULL) != WEIR_OK ||
-        text_add(&answer->body, "\n", 1) != WEIR_OK) {
-        problem_write(answer, 503, "out_of_memory", "there is no memory for the answer");
+    if (checks.is_lost) {
+        json_decref(body);
+        body = NULL;
     }
-    json_decref(body);
+    answer_json(answer, checks.are_fine ? 200 : 503, body);
 }
 
-static void answer_metrics(void *context, struct store *store, const struct http_request *request,
-                           struct http_answer *answer)
+void answer_metrics(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
-    struct probes *probes = context;
+    struct probes *probes = &api->probes;
     struct weir_error error = {.status = WEIR_OK};
     json_t *status = NULL;
-    (void)request;
     answer->status = 200;
     answer->type = "text/plain; version=0.0.4; charset=utf-8";
     bool is_fine = metrics_render(probes->metrics, &answer->body) == WEIR_OK;
@@ -120,14 +116,8 @@ static void answer_metrics(void *context, struct store *store, const struct http
         is_fine = metrics_render_store(status, &answer->body) == WEIR_OK;
     }
     if (!is_fine) {
-        problem_write(answer, 503, "out_of_memory", "there is no memory for the answer");
+        text_clear(&answer->body);
+        answer_problem(request, answer, 503, "out_of_memory", "there is no memory for the answer", NULL, NULL);
     }
     json_decref(status);
 }
-
-const struct http_route probes_routes[] = {
-    {"/livez", NULL},
-    {"/readyz", answer_readiness},
-    {"/metrics", answer_metrics},
-    {NULL, NULL},
-};

@@ -12,7 +12,6 @@
 
 #include "dispatch/node.h"
 #include "observe/metrics.h"
-#include "server/http_server.h"
 
 enum { PROBES_NODES_MAX = 32 };
 
@@ -23,8 +22,5 @@ struct probes {
     size_t node_count;
     _Atomic bool is_stopping; /* the process takes no more work */
 };
-
-/* For http_server_open(), with a struct probes as context. */
-extern const struct http_route probes_routes[];
 
 #endif

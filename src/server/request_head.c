@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
@@ -55,6 +56,19 @@ static void copy_host(char *to, size_t size, const char *value, size_t length)
     to[end] = '\0';
 }
 
+static size_t read_length(const char *value, size_t length)
+{
+    size_t number = 0;
+    for (size_t i = 0; i < length; i++) {
+        size_t digit = (size_t)(value[i] - '0');
+        if (value[i] < '0' || value[i] > '9' || number > (SIZE_MAX - digit) / 10) {
+            return SIZE_MAX;
+        }
+        number = number * 10 + digit;
+    }
+    return length == 0 ? SIZE_MAX : number;
+}
+
 void request_head_add(struct request_head *head, const char *name, size_t name_length, const char *value,
                       size_t value_length)
 {
@@ -67,7 +81,7 @@ void request_head_add(struct request_head *head, const char *name, size_t name_l
         copy_host(head->host, sizeof head->host, value, value_length);
     } else if (is_named(name, name_length, "Content-Length")) {
         head->content_lengths++;
-        head->has_body = head->has_body || strspn(value, "0") != value_length;
+        head->content_length = read_length(value, value_length);
     } else if (is_named(name, name_length, "Transfer-Encoding")) {
         head->transfer_encodings++;
     }

@@ -14,9 +14,9 @@ struct request_head {
     size_t hosts;
     size_t content_lengths;
     size_t transfer_encodings;
-    bool has_body;     /* a Content-Length other than 0 */
-    bool is_malformed; /* a name or a value that no field may have */
-    char host[256];    /* without the port; empty when it is longer than a name can be */
+    size_t content_length; /* 0 without one; SIZE_MAX when it is no number or too large for one */
+    bool is_malformed;     /* a name or a value that no field may have */
+    char host[256];        /* without the port; empty when it is longer than a name can be */
 };
 
 void request_head_add(struct request_head *head, const char *name, size_t name_length, const char *value,

@@ -55,9 +55,16 @@ class Listener:
         connection.settimeout(SECONDS)
         return connection
 
-    def ask(self, path, method='GET', host='localhost'):
+    def ask(self, path, method='GET', host='localhost', body=None, **fields):
+        """`body`: bytes, or a value that is sent as JSON. A field is named with _ for -."""
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            fields = {'content_type': 'application/json', **fields}
+        if body is not None:
+            fields['content_length'] = len(body)
+        lines = ''.join(f'{name.replace("_", "-")}: {value}\r\n' for name, value in fields.items())
         with self.connect() as connection:
-            connection.sendall(f'{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n'.encode())
+            connection.sendall(f'{method} {path} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n'.encode() + (body or b''))
             return read_answer(connection, has_body=method != 'HEAD')
 
     def ready(self):
@@ -133,6 +140,100 @@ def probes_answer_on_tcp_and_on_a_socket_file(weir):
     assert listener.ask('/livez', method='HEAD').status == 200
     listener.stop()
     assert not os.path.exists(path)
+
+
+# --- routes ---
+
+
+def _problem(answer, status, code):
+    assert (answer.status, answer.head['content-type']) == (status, 'application/problem+json'), answer
+    problem = answer.json()
+    assert (problem['status'], problem['code']) == (status, code), answer
+    assert problem['type'] == f'/docs/problems/{code}' and problem['request_id'] == answer.head['weir-request-id'], answer
+    return problem
+
+
+def an_execution_is_enqueued_once_and_shown(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    path = '/v1/workspaces/acme/executions'
+    first = listener.ask(path, 'POST', body={'workflow': 'hello', 'params': {'n': 1}}, idempotency_key='k 1')
+    assert first.status == 202 and first.json()['duplicate'] is False, first
+    assert first.head['location'] == f'/v1/executions/{first.json()["id"]}', first
+    again = listener.ask(path, 'POST', body={'workflow': 'hello', 'params': {'n': 1}, 'idempotency_key': 'k 1'})
+    assert (again.status, again.json()) == (200, {'id': first.json()['id'], 'duplicate': True}), again
+    other = listener.ask(path, 'POST', body={'workflow': 'hello', 'params': {'n': 2}}, idempotency_key='k 1')
+    _problem(other, 422, 'idempotency_key_reused')
+    shown = listener.ask(first.head['location'])
+    assert shown.status == 200 and shown.json()['params'] == {'n': 1}, shown
+    assert shown.json()['idempotency_key'] == 'k 1', shown
+    rows = listener.ask('/v1/executions?workspace=acme&limit=5&count').json()
+    assert [row['id'] for row in rows['items']] == [first.json()['id']] and rows['count'] == 1, rows
+    assert listener.ask('/v1/executions?where=workspace%3Dacme+retried%3Dyes').json()['items'] == []
+    listener.stop()
+
+
+def what_cannot_be_answered_says_why(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    path = '/v1/workspaces/acme/executions'
+    refused = listener.ask('/v1/executions?stauts=FAILED')
+    assert _problem(refused, 400, 'invalid_argument')['errors'][0]['pointer'] == 'stauts', refused
+    refused = listener.ask('/v1/executions?status=FAILD')
+    assert 'did you mean FAILED?' == _problem(refused, 400, 'invalid_argument')['hint'], refused
+    for limit in ('0', '1001', 'x', '', '1e2', '+5', '99999999999999999999'):
+        _problem(listener.ask(f'/v1/executions?limit={limit}'), 400, 'invalid_argument')
+    _problem(listener.ask('/v1/executions/01a215fd-f18a-7002-b43c-a0d8f870aebd'), 404, 'execution_not_found')
+    refused = listener.ask('/v1/workspaces/nobody/executions', 'POST', body={'workflow': 'hello'})
+    _problem(refused, 404, 'workspace_not_found')
+    _problem(listener.ask(path, 'POST', body={'workflow': 'helo'}), 404, 'workflow_not_found')
+    _problem(listener.ask(path, 'POST', body={'workflow': 'hello', 'workspace': 'beta'}), 400, 'invalid_argument')
+    _problem(listener.ask(path, 'POST', body={'workflow': 'hello', 'idempotency_key': 'a'}, idempotency_key='b'), 400,
+             'invalid_argument')
+    _problem(listener.ask(path, 'POST', body=b'{', content_type='application/json'), 400, 'invalid_argument')
+    _problem(listener.ask(path, 'POST', body=b'{}'), 415, 'unsupported_media_type')
+    _problem(listener.ask(path, 'POST', body={}, content_type='text/plain'), 415, 'unsupported_media_type')
+    _problem(listener.ask(path, 'POST', body={}, content_encoding='gzip'), 415, 'unsupported_media_type')
+    with listener.connect() as connection:  # refused by its length: the body need not be sent
+        connection.sendall(f'POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
+                           f'Content-Length: 10000000\r\n\r\n'.encode())
+        _problem(read_answer(connection), 413, 'body_too_large')
+        assert is_closed(connection)
+    for origin in ('http://evil.example', 'null', 'http://localhost:1', 'localhost'):
+        _problem(listener.ask(path, 'POST', body={'workflow': 'hello'}, origin=origin), 403, 'cross_origin')
+    own = f'localhost:{listener.port}'
+    assert listener.ask(path, 'POST', host=own, body={'workflow': 'hello'}, origin=f'http://{own}').status == 202
+    assert listener.ask(path, 'DELETE').head['allow'] == 'POST'
+    listener.stop()
+
+
+def many_clients_enqueue_at_once(weir):
+    """Each acknowledged execution is in the store once, also when requests with one key arrive together."""
+    weir.make_store()
+    listener = Listener(weir).ready()
+    acknowledged = []
+
+    def enqueue(worker):
+        with listener.connect() as connection:
+            rest = b''
+            for n in range(20):
+                body = json.dumps({'workflow': 'hello', 'params': {'n': n}, 'idempotency_key': f'{n}'}).encode()
+                connection.sendall(b'POST /v1/workspaces/acme/executions HTTP/1.1\r\nHost: localhost\r\n'
+                                   b'Content-Type: application/json\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
+                answer = read_answer(connection, data=rest)
+                rest = answer.rest
+                assert answer.status in (200, 202), answer
+                acknowledged.append((n, answer.json()['id'], answer.json()['duplicate']))
+    threads = [threading.Thread(target=enqueue, args=(worker,)) for worker in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert len(acknowledged) == 160
+    assert len({id for _, id, _ in acknowledged}) == 20
+    assert sum(not duplicate for _, _, duplicate in acknowledged) == 20
+    assert len(weir.items('list', '-w', 'acme')) == 20
+    listener.stop()
 
 
 def metrics_count_the_acts_of_the_process_and_the_queue(weir):
@@ -289,7 +390,7 @@ UNKNOWN = [
     (_get(line=b'GET /livez/ HTTP/1.1'), 404), (_get(line=b'GET //livez HTTP/1.1'), 404),
     (_get(line=b'GET /LIVEZ HTTP/1.1'), 404), (_get(line=b'GET / HTTP/1.1'), 404),
     (_get(line=b'GET /../livez HTTP/1.1'), 404), (_get(line=b'GET /%2e%2e/etc/passwd HTTP/1.1'), 404),
-    (_get(line=b'GET http://localhost/livez HTTP/1.1'), 404), (_get(line=b'GET * HTTP/1.1'), 404),
+    (_get(line=b'GET http://localhost/livez HTTP/1.1'), 400), (_get(line=b'GET * HTTP/1.1'), 400),
     (_get(line=b'BREW /livez HTTP/1.1'), 405), (_get(line=b'get /livez HTTP/1.1'), 405),
     (_get(line=b'CONNECT /livez HTTP/1.1'), 405), (_get(line=b'DELETE /livez HTTP/1.1'), 405),
     (_get(line=b'TRACE /livez HTTP/1.1'), 405), (_get(line=b'PUT /metrics HTTP/1.1'), 405),

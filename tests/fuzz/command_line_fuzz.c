@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/arguments/filter.h"
 #include "cli/arguments/parse.h"
+#include "store/filter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cli/arguments/json_line.h"
+#include "store/json_line.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/arguments/filter.h"
+#include "store/filter.h"
 #include "store_scene.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -24,6 +24,7 @@ static bool is_flag_of(const struct flag *flags, size_t most, const char *name)
     return false;
 }
 
+/* Shared code of verbs asks this first: another command may not have the flag at all. */
 bool invocation_takes(const struct invocation *invocation, const char *name)
 {
     return is_flag_of(command_global_flags(), INVOCATION_FLAGS_MAX, name) ||
@@ -59,6 +60,7 @@ int64_t invocation_number(const struct invocation *invocation, const char *name,
     return value != NULL ? value->number : otherwise;
 }
 
+/* Read again, because a relative time counts from the time of the store, which the parser did not know. */
 int64_t invocation_time(const struct invocation *invocation, const char *name, int64_t now_us, int64_t otherwise)
 {
     const struct flag_value *value = find_value(invocation, name);
@@ -69,6 +71,7 @@ int64_t invocation_time(const struct invocation *invocation, const char *name, i
     return time_us;
 }
 
+/* The number of arguments was checked against the row, so NULL means one that may be left out. */
 const char *invocation_argument(const struct invocation *invocation, size_t n)
 {
     return n < invocation->argument_count ? invocation->arguments[n] : NULL;

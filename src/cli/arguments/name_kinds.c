@@ -9,6 +9,7 @@
 
 #include "store/store.h"
 
+/* A flag that names a thing has the name of its kind. */
 int name_kind_of_flag(const struct flag *flag)
 {
     return strcmp(flag->name, "workspace") == 0        ? (int)LIST_WORKSPACES
@@ -17,6 +18,7 @@ int name_kind_of_flag(const struct flag *flag)
                                                        : NO_NAMES;
 }
 
+/* An argument that may be repeated is of the same kind at each place behind it. */
 int name_kind_of_argument(const struct command *command, size_t before)
 {
     static const struct {

@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/arguments/filter.h"
+#include "store/filter.h"
 
 /* A flag as it was typed, before its command is known. */
 struct typed_flag {
@@ -187,6 +187,7 @@ static enum weir_status add_typed_flag(struct argument_reader *reader, const cha
         }
         value = reader->all[reader->at++];
     }
+    /* --workspace "$WS" without the variable must not mean all workspaces. */
     if (value != NULL && value[0] == '\0') {
         error_set(error, WEIR_INVALID_ARGUMENT, "%s is empty", spelling);
         error_hint(error, "perhaps an unset variable of the shell; leave out %s if it has no value", spelling);
@@ -490,6 +491,7 @@ static enum weir_status check_arguments(const struct invocation *invocation, str
     size_t least = 0;
     size_t most = 0;
     for (size_t i = 0; i < COMMAND_ARGUMENTS_MAX && arguments[i].name != NULL; i++) {
+        /* Only arguments at the end may be left out. */
         least += arguments[i].optional ? 0 : 1;
         most = arguments[i].many ? COMMAND_WORDS_MAX : most + 1;
     }

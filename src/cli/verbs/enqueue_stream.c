@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "cli/arguments/json_line.h"
 #include "cli/output/progress.h"
 #include "cli/signals.h"
 #include "cli/verbs/dry_run.h"
 #include "cli/verbs/verb.h"
+#include "store/json_line.h"
 
 /* The memory of a set: its texts and the parsed lines. */
 enum { SET_ARENA_BYTES = 2 * ENQUEUE_SET_BYTES + 4 * JSON_LINE_BYTES_MAX, READ_BYTES = 256 * 1024 };

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/arguments/filter.h"
 #include "cli/output/output.h"
+#include "store/filter.h"
 
 /* --- pages --- */
 

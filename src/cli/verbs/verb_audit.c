@@ -6,12 +6,12 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "cli/arguments/filter.h"
 #include "cli/output/json_fields.h"
 #include "cli/output/table.h"
 #include "cli/verbs/act_change.h"
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/verb.h"
+#include "store/filter.h"
 
 /* The change of a setting, or the number of executions, or the detail of an act that changes neither. */
 static void change_of_row(struct output *output, const json_t *row, char to[ACT_CHANGE_TEXT_MAX])

@@ -9,13 +9,13 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/arguments/input.h"
-#include "cli/arguments/json_line.h"
 #include "cli/output/json_fields.h"
 #include "cli/verbs/dry_run.h"
 #include "cli/verbs/enqueue_stream.h"
 #include "cli/verbs/no_worker.h"
 #include "cli/verbs/verb.h"
 #include "cli/verbs/wait_for_end.h"
+#include "store/json_line.h"
 
 /* Reads the flags into the request, except workflow and params. */
 static enum weir_status request_of_flags(const struct invocation *invocation, struct store *store,

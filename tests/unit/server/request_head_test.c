@@ -78,11 +78,14 @@ static void only_version_1_1_is_spoken(void **state)
 static void a_body_is_a_length_that_is_not_zero(void **state)
 {
     (void)state;
-    assert_false(head_of(FIELDS("Host", "a")).has_body);
-    assert_false(head_of(FIELDS("Content-Length", "0")).has_body);
-    assert_false(head_of(FIELDS("Content-Length", "000")).has_body);
-    assert_true(head_of(FIELDS("Content-Length", "1")).has_body);
-    assert_true(head_of(FIELDS("Content-Length", "010")).has_body);
+    assert_int_equal(head_of(FIELDS("Host", "a")).content_length, 0);
+    assert_int_equal(head_of(FIELDS("Content-Length", "0")).content_length, 0);
+    assert_int_equal(head_of(FIELDS("Content-Length", "000")).content_length, 0);
+    assert_int_equal(head_of(FIELDS("Content-Length", "1")).content_length, 1);
+    assert_int_equal(head_of(FIELDS("Content-Length", "010")).content_length, 10);
+    assert_int_equal(head_of(FIELDS("Content-Length", "99999999999999999999")).content_length, SIZE_MAX);
+    assert_int_equal(head_of(FIELDS("Content-Length", "1a")).content_length, SIZE_MAX);
+    assert_int_equal(head_of(FIELDS("Content-Length", "+1")).content_length, SIZE_MAX);
 }
 
 static void only_names_of_this_machine_are_local(void **state)

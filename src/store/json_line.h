@@ -3,8 +3,8 @@
  * Params are kept as they were written: the value's own bytes are cut out of the line, never parsed and printed again, so
  * that key order, number spelling and escapes reach the workflow untouched.
  */
-#ifndef WEIR_CLI_ARGUMENTS_JSON_LINE_H
-#define WEIR_CLI_ARGUMENTS_JSON_LINE_H
+#ifndef WEIR_STORE_JSON_LINE_H
+#define WEIR_STORE_JSON_LINE_H
 
 #include "base/arena.h"
 #include "queue/limits.h"

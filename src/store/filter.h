@@ -3,8 +3,8 @@
  * KEY=VALUE pairs with blanks between them, all of which must match; a value with blanks stands in '...' or "...". Times
  * are RFC 3339 or a duration back from now. The same grammar is the dashboard's filter bar and the API's query.
  */
-#ifndef WEIR_CLI_ARGUMENTS_FILTER_H
-#define WEIR_CLI_ARGUMENTS_FILTER_H
+#ifndef WEIR_STORE_FILTER_H
+#define WEIR_STORE_FILTER_H
 
 #include "base/arena.h"
 #include "store/store.h"
@@ -14,6 +14,12 @@ enum { FILTER_BYTES_MAX = 4096 };
 /* Adds the pairs of `where` to `filter`; a key that is set already is refused. Text lives in the arena. */
 WEIR_MUST_CHECK enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *arena,
                                               struct execution_filter *filter, struct weir_error *error);
+/* Sets one member: the key by its name, and a value that must live as long as the filter; one in capital letters may be
+ * changed to small ones. A member that is set already is refused. */
+WEIR_MUST_CHECK enum weir_status filter_set(struct execution_filter *filter, const char *key, char *value, int64_t now_us,
+                                            struct weir_error *error);
+/* Whether the name is a key of the filter. */
+bool filter_has_key(const char *name);
 /* Reads a duration as a time before now, or an absolute time. `key`: its name, for the error. */
 WEIR_MUST_CHECK enum weir_status filter_parse_time(const char *key, const char *value, int64_t now_us, int64_t *ret_time_us,
                                                    struct weir_error *error);

@@ -7,7 +7,7 @@
  *
  * Pure; all texts are copied to the caller's arena.
  */
-#include "cli/arguments/json_line.h"
+#include "store/json_line.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * A key that is given twice is an error, also by --workspace or --status, because all pairs must match. It makes no call
  * of the store: names are checked by verbs/store_pages.c. Pure; any thread.
  */
-#include "cli/arguments/filter.h"
+#include "store/filter.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -269,6 +269,30 @@ static enum weir_status next_filter_pair(char **at, char **ret_key, char **ret_v
     return WEIR_OK;
 }
 
+enum weir_status filter_set(struct execution_filter *filter, const char *key, char *value, int64_t now_us,
+                            struct weir_error *error)
+{
+    enum filter_key found;
+    enum weir_status status = find_filter_key(key, &found, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (found == KEY_ID || found == KEY_PENDING_REASON || found == KEY_RETRIED || found == KEY_STUCK) {
+        lower_ascii(value);
+    }
+    return set_filter_key(found, value, now_us, filter, error);
+}
+
+bool filter_has_key(const char *name)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        if (strcmp(name, key_names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *arena, struct execution_filter *filter,
                               struct weir_error *error)
 {
@@ -281,18 +305,11 @@ enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *a
     }
     size_t pairs = 0;
     for (at += strspn(at, " \t\n"); *at != '\0'; at += strspn(at, " \t\n"), pairs++) {
-        char *word = NULL;
+        char *key = NULL;
         char *value = NULL;
-        enum filter_key key;
-        enum weir_status status = next_filter_pair(&at, &word, &value, error);
+        enum weir_status status = next_filter_pair(&at, &key, &value, error);
         if (status == WEIR_OK) {
-            status = find_filter_key(word, &key, error);
-        }
-        if (status == WEIR_OK && (key == KEY_ID || key == KEY_PENDING_REASON || key == KEY_RETRIED || key == KEY_STUCK)) {
-            lower_ascii(value);
-        }
-        if (status == WEIR_OK) {
-            status = set_filter_key(key, value, now_us, filter, error);
+            status = filter_set(filter, key, value, now_us, error);
         }
         if (status != WEIR_OK) {
             return status;

@@ -1,4 +1,4 @@
-#include "cli/arguments/filter.h"
+#include "store/filter.h"
 
 #include "support/test.h"
 

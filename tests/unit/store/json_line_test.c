@@ -1,4 +1,4 @@
-#include "cli/arguments/json_line.h"
+#include "store/json_line.h"
 
 #include <stdlib.h>
 

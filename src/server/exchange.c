@@ -1,0 +1,259 @@
+/* The head decides about the body: a request that cannot succeed is refused before its body is read, and its connection
+ * ends, because the body would follow.
+ *
+ * No answer is stored by anyone, and no browser takes it for a page: three fields of each answer say so. A request that
+ * changes something and comes from a web page (Origin) must come from a page of this server. */
+#include "server/exchange.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "server/http_server.h"
+#include "server/request_head.h"
+#include "server/route.h"
+
+/* Beside the texts of a head: those that a handler makes of a body. */
+enum { ARENA_BYTES_MAX = HTTP_HEAD_BYTES_MAX * 4 + HTTP_BODY_BYTES_MAX * 2 };
+
+static int64_t now_boot_us(void)
+{
+    return clock_boot(clock_system());
+}
+
+/* The request id is made at once, so that a refusal of the first line has one, too. */
+struct exchange *exchange_open(struct http_server *server, struct MHD_Connection *connection,
+                               struct connection_entry *entry, const char *target, _Atomic size_t *bodies)
+{
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    if (exchange == NULL) {
+        return NULL;
+    }
+    exchange->server = server;
+    exchange->connection = connection;
+    exchange->entry = entry;
+    exchange->bodies = bodies;
+    exchange->answer = (struct http_answer){.type = "text/plain", .body = {.max = HTTP_ANSWER_BYTES_MAX}};
+    exchange->request.body.max = HTTP_BODY_BYTES_MAX;
+    exchange->request.is_whole = true;
+    arena_init(&exchange->request.arena, ARENA_BYTES_MAX);
+    uuid_make(clock_wall(clock_system()), exchange->request.id);
+    exchange->target_text = arena_copy_string(&exchange->request.arena, target);
+    if (exchange->target_text == NULL) {
+        exchange_close(exchange);
+        return NULL;
+    }
+    return exchange;
+}
+
+void exchange_close(struct exchange *exchange)
+{
+    if (exchange != NULL) {
+        atomic_fetch_sub(exchange->bodies, exchange->reserved);
+        text_close(&exchange->request.body);
+        text_close(&exchange->answer.body);
+        arena_close(&exchange->request.arena);
+        free(exchange);
+    }
+}
+
+/* --- the head --- */
+
+struct head_reader {
+    struct request_head head;
+    struct http_request *request;
+    bool has_double_field;
+};
+
+/* Called by the library for each field. A known one is copied: its own memory is used again for the body. */
+static enum MHD_Result add_head_field(void *context, enum MHD_ValueKind kind, const char *name, size_t name_length,
+                                      const char *value, size_t value_length)
+{
+    (void)kind;
+    struct head_reader *reader = context;
+    request_head_add(&reader->head, name, name_length, value, value_length);
+    for (size_t i = 0; i < HTTP_FIELDS; i++) {
+        const char *known = http_field_name((enum http_field)i);
+        if (strlen(known) == name_length && strncasecmp(known, name, name_length) == 0) {
+            const char *copy =
+                arena_copy(&reader->request->arena, value == NULL ? "" : value, value == NULL ? 0 : value_length);
+            reader->has_double_field = reader->has_double_field || reader->request->fields[i] != NULL;
+            reader->request->fields[i] = copy;
+            reader->request->is_whole = reader->request->is_whole && copy != NULL;
+        }
+    }
+    return MHD_YES;
+}
+
+/* Fills the answer and answers false, for checks that end with it. */
+static bool refuse(struct exchange *exchange, int status, const char *code, const char *reason)
+{
+    answer_problem(&exchange->request, &exchange->answer, status, code, reason, NULL, NULL);
+    return false;
+}
+
+/* The kind by the media type; its parameters, like a charset, do not count: JSON and YAML are UTF-8 here. */
+static unsigned body_kind(const char *type)
+{
+    static const struct {
+        const char *type;
+        unsigned kind;
+    } types[] = {{"application/json", BODY_JSON}, {"application/x-ndjson", BODY_NDJSON}, {"application/jsonl", BODY_NDJSON},
+                 {"application/yaml", BODY_YAML}, {"application/x-yaml", BODY_YAML},     {"text/yaml", BODY_YAML}};
+    size_t length = strcspn(type, "; \t");
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (strlen(types[i].type) == length && strncasecmp(types[i].type, type, length) == 0) {
+            return types[i].kind;
+        }
+    }
+    return BODY_NONE;
+}
+
+/* Reserves the memory of the body before its first byte is read: many clients that each send a little of a large body must
+ * not take more than the limit together. */
+static bool check_body(struct exchange *exchange, size_t length)
+{
+    const struct http_route *route = exchange->request.route;
+    const char *type = exchange->request.fields[FIELD_CONTENT_TYPE];
+    const char *encoding = exchange->request.fields[FIELD_CONTENT_ENCODING];
+    char reason[128];
+    if (length == 0) {
+        return true;
+    }
+    if (route->bodies == BODY_NONE) {
+        return refuse(exchange, 413, "invalid_request", "this path takes no body");
+    }
+    if (length > route->body_max) {
+        (void)snprintf(reason, sizeof reason, "the body has more than %zu bytes, the limit of this path", route->body_max);
+        return refuse(exchange, 413, "body_too_large", reason);
+    }
+    if (encoding != NULL && strcasecmp(encoding, "identity") != 0) {
+        return refuse(exchange, 415, "unsupported_media_type", "the body must not be compressed");
+    }
+    if (type == NULL || (body_kind(type) & route->bodies) == 0) {
+        (void)snprintf(reason, sizeof reason, "the body must be%s%s%s by its Content-Type",
+                       (route->bodies & BODY_JSON) != 0 ? " application/json" : "",
+                       (route->bodies & BODY_NDJSON) != 0 ? " or application/x-ndjson" : "",
+                       (route->bodies & BODY_YAML) != 0 ? " or application/yaml" : "");
+        return refuse(exchange, 415, "unsupported_media_type", reason);
+    }
+    exchange->reserved = length;
+    if (atomic_fetch_add(exchange->bodies, length) + length > HTTP_BODIES_BYTES_MAX) {
+        return refuse(exchange, 503, "overloaded", "too many bodies are being read; try again in a second");
+    }
+    atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_BODY_DEADLINE_US);
+    return true;
+}
+
+/* A page of another origin must not act here with the rights of its reader's machine. A program that is no browser sends
+ * no Origin. */
+static bool is_of_other_origin(const struct http_request *request)
+{
+    const char *origin = request->fields[FIELD_ORIGIN];
+    const char *host = origin == NULL ? NULL : strstr(origin, "://");
+    return origin != NULL && (host == NULL || strcmp(host + 3, request->fields[FIELD_HOST]) != 0);
+}
+
+/* The order of the checks: first whether the bytes can be trusted, then what they ask for. */
+bool exchange_read_head(struct exchange *exchange, const char *method, const char *version)
+{
+    struct http_request *request = &exchange->request;
+    struct head_reader reader = {.request = request};
+    const char *reason = NULL;
+    char allow[ROUTE_ALLOW_MAX];
+    (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, add_head_field, &reader);
+    int status = request_head_check(&reader.head, version, &reason);
+    exchange->ends_connection = status != 0 || reader.head.content_length > 0;
+    if (status != 0) {
+        return refuse(exchange, status, "invalid_request", reason);
+    }
+    if (!request->is_whole) {
+        return refuse(exchange, 503, "out_of_memory", "there is no memory for the request");
+    }
+    if (!request_head_is_local(&reader.head)) {
+        exchange->ends_connection = true;
+        return refuse(exchange, 421, "wrong_host", "this listener answers only to the names of this machine for itself");
+    }
+    reason = reader.has_double_field ? "a field of the head is there twice"
+                                     : request_target_read(exchange->target_text, &request->arena, &request->target);
+    if (reason != NULL) {
+        return refuse(exchange, 400, "invalid_request", reason);
+    }
+    status = route_find(request, method, allow);
+    if (status == 405) {
+        exchange->answer.allow = arena_copy_string(&request->arena, allow);
+        return refuse(exchange, 405, "method_not_allowed", "this path has no such method");
+    }
+    if (status != 0) {
+        return refuse(exchange, 404, "not_found", "there is nothing at this path");
+    }
+    if (strcmp(request->route->method, "GET") != 0 && is_of_other_origin(request)) {
+        return refuse(exchange, 403, "cross_origin", "a page of another origin may not change anything here");
+    }
+    if (!check_body(exchange, reader.head.content_length)) {
+        return false;
+    }
+    exchange->ends_connection = false;
+    return true;
+}
+
+/* A body for which there is no memory is read to its end: then the connection can go on. */
+void exchange_add_body(struct exchange *exchange, const char *bytes, size_t length)
+{
+    struct http_request *request = &exchange->request;
+    request->is_whole = request->is_whole && text_add(&request->body, bytes, length) == WEIR_OK;
+}
+
+/* --- the answer --- */
+
+static enum MHD_Result add_field(struct MHD_Response *response, const char *name, const char *value)
+{
+    return value == NULL ? MHD_YES : MHD_add_response_header(response, name, value);
+}
+
+/* The library copies the body, so that the exchange may end first. */
+enum MHD_Result exchange_send(struct exchange *exchange)
+{
+    struct http_answer *answer = &exchange->answer;
+    char *body = answer->body.data == NULL ? (char *)"" : answer->body.data;
+    struct MHD_Response *response = MHD_create_response_from_buffer(answer->body.length, body, MHD_RESPMEM_MUST_COPY);
+    if (response == NULL) {
+        return MHD_NO;
+    }
+    char retry_after[16] = "1";
+    if (answer->retry_after_s > 0) {
+        (void)snprintf(retry_after, sizeof retry_after, "%d", answer->retry_after_s);
+    }
+    bool is_later = answer->status == 503 || answer->status == 429;
+    const char *const fields[][2] = {{"Content-Type", answer->body.length > 0 ? answer->type : NULL},
+                                     {"Cache-Control", "no-store"},
+                                     {"X-Content-Type-Options", "nosniff"},
+                                     {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
+                                     {"Weir-Request-Id", exchange->request.id},
+                                     {"Location", answer->location},
+                                     {"Link", answer->link},
+                                     {"ETag", answer->etag},
+                                     {"Allow", answer->allow},
+                                     {"WWW-Authenticate", answer->status == 401 ? "Bearer" : NULL},
+                                     {"Retry-After", is_later ? retry_after : NULL},
+                                     {"Connection", exchange->ends_connection ? "close" : NULL}};
+    enum MHD_Result added = MHD_YES;
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0] && added == MHD_YES; i++) {
+        added = add_field(response, fields[i][0], fields[i][1]);
+    }
+    atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_WRITE_DEADLINE_US);
+    if (added == MHD_YES) {
+        added = MHD_queue_response(exchange->connection, (unsigned)answer->status, response);
+    }
+    MHD_destroy_response(response);
+    return added;
+}
+
+enum MHD_Result exchange_refuse(struct exchange *exchange, int status, const char *code, const char *reason)
+{
+    (void)refuse(exchange, status, code, reason);
+    return exchange_send(exchange);
+}

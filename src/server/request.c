@@ -1,0 +1,176 @@
+/* Reads of a request, and the two kinds of answers: JSON and problems.
+ *
+ * A number or switch of the query that is not there has its default; one that is there must be right, because a value that
+ * was taken for another one acts on the wrong rows. An answer for which there is no memory keeps its status when that is a
+ * refusal, and becomes 503 when it would be a success, so that no client takes an empty body for a result. */
+#include "server/request.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "server/route.h"
+
+const char *http_field_name(enum http_field field)
+{
+    static const char *const names[] = {
+#define HTTP_FIELD_NAME(id, name) name,
+        HTTP_FIELD_LIST(HTTP_FIELD_NAME)
+#undef HTTP_FIELD_NAME
+    };
+    INVARIANT((size_t)field < HTTP_FIELDS);
+    return names[field];
+}
+
+const char *request_value(const struct http_request *request, const char *name)
+{
+    size_t i = 0;
+    for (const char *at = strchr(request->route->path, '{'); at != NULL; at = strchr(at + 1, '{'), i++) {
+        size_t length = strcspn(at + 1, "}");
+        if (length == strlen(name) && memcmp(at + 1, name, length) == 0) {
+            return request->values[i];
+        }
+    }
+    INVARIANT(!"the route has no such placeholder");
+    return NULL;
+}
+
+const char *request_argument(const struct http_request *request, const char *name)
+{
+    for (size_t i = 0; i < request->target.argument_count; i++) {
+        if (strcmp(request->target.arguments[i].name, name) == 0) {
+            return request->target.arguments[i].value;
+        }
+    }
+    return NULL;
+}
+
+enum weir_status request_switch(const struct http_request *request, const char *name, bool *ret_is_on,
+                                struct weir_error *error)
+{
+    const char *value = request_argument(request, name);
+    bool is_on = value != NULL && (value[0] == '\0' || strcmp(value, "true") == 0);
+    if (value != NULL && !is_on && strcmp(value, "false") != 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s is true or false, not \"%s\"", name, value);
+    }
+    *ret_is_on = is_on;
+    return WEIR_OK;
+}
+
+enum weir_status request_number(const struct http_request *request, const char *name, int64_t least, int64_t most,
+                                int64_t otherwise, int64_t *ret_number, struct weir_error *error)
+{
+    const char *value = request_argument(request, name);
+    char *end = NULL;
+    errno = 0;
+    long long number = value == NULL ? otherwise : strtoll(value, &end, 10);
+    bool is_number = value == NULL || (end != value && *end == '\0' && errno == 0 && value[0] != ' ' && value[0] != '+');
+    if (!is_number || (value != NULL && (number < least || number > most))) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s is a whole number from %" PRId64 " to %" PRId64 ", not \"%s\"",
+                         name, least, most, value);
+    }
+    *ret_number = number;
+    return WEIR_OK;
+}
+
+enum weir_status request_object(const struct http_request *request, json_t **ret_object, struct weir_error *error)
+{
+    json_t *object = NULL;
+    if (request->body.length == 0) {
+        object = json_object();
+        *ret_object = object;
+        return object != NULL ? WEIR_OK : error_out_of_memory(error);
+    }
+    enum weir_status status = json_read(request->body.data, request->body.length, &object, error);
+    if (status == WEIR_OK && !json_is_object(object)) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "the body must be a JSON object, not %s", json_type_name(object));
+        json_decref(object);
+    }
+    if (status == WEIR_OK) {
+        *ret_object = object;
+    }
+    return status;
+}
+
+/* --- answers --- */
+
+/* The phrases of RFC 9110 and 6585.
+ *
+ * The title is the phrase of the status, so that a person who sees the body alone knows what it is. */
+static const char *title_of(int status)
+{
+    static const struct {
+        int status;
+        const char *title;
+    } titles[] = {{400, "Bad Request"},
+                  {401, "Unauthorized"},
+                  {403, "Forbidden"},
+                  {404, "Not Found"},
+                  {405, "Method Not Allowed"},
+                  {408, "Request Timeout"},
+                  {409, "Conflict"},
+                  {411, "Length Required"},
+                  {412, "Precondition Failed"},
+                  {413, "Content Too Large"},
+                  {415, "Unsupported Media Type"},
+                  {421, "Misdirected Request"},
+                  {422, "Unprocessable Content"},
+                  {429, "Too Many Requests"},
+                  {503, "Service Unavailable"},
+                  {504, "Gateway Timeout"},
+                  {505, "HTTP Version Not Supported"}};
+    for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
+        if (titles[i].status == status) {
+            return titles[i].title;
+        }
+    }
+    return "Internal Server Error";
+}
+
+/* Takes the value over. An answer that does not fit in memory has the status alone. */
+static void write_body(struct http_answer *answer, json_t *value)
+{
+    text_clear(&answer->body);
+    if (value == NULL || json_write(value, &answer->body, NULL) != WEIR_OK || text_add(&answer->body, "\n", 1) != WEIR_OK) {
+        text_clear(&answer->body);
+        answer->status = answer->status < 400 ? 503 : answer->status;
+    }
+    json_decref(value);
+}
+
+void answer_json(struct http_answer *answer, int status, json_t *value)
+{
+    INVARIANT(answer != NULL && status >= 200);
+    answer->status = status;
+    answer->type = "application/json";
+    write_body(answer, value);
+}
+
+void answer_problem(const struct http_request *request, struct http_answer *answer, int status, const char *code,
+                    const char *detail, const char *hint, const char *pointer)
+{
+    INVARIANT(answer != NULL && status >= 400 && code != NULL && detail != NULL);
+    answer->status = status;
+    answer->type = "application/problem+json";
+    json_t *problem =
+        json_pack("{s:s+, s:s, s:i, s:s, s:s, s:s}", "type", "/docs/problems/", code, "title", title_of(status), "status",
+                  status, "code", code, "detail", detail, "request_id", request->id);
+    if (problem != NULL && hint != NULL && hint[0] != '\0') {
+        (void)json_object_set_new(problem, "hint", json_string(hint));
+    }
+    if (problem != NULL && pointer != NULL) {
+        (void)json_object_set_new(problem, "errors", json_pack("[{s:s, s:s}]", "pointer", pointer, "detail", detail));
+    }
+    write_body(answer, problem);
+}
+
+void answer_error(const struct http_request *request, struct http_answer *answer, const struct weir_error *error,
+                  const char *pointer)
+{
+    INVARIANT(error != NULL && error->status != WEIR_OK);
+    answer_problem(request, answer, weir_status_http(error->status), weir_status_name(error->status), error->message,
+                   error->hint, pointer);
+}

@@ -1,0 +1,99 @@
+/* A request whose head and body are whole, and the answer to it, as the handlers of the routes see them.
+ *
+ * Owner: the exchange of http_server.c. Threads: one at a time, first that of the listener, then an answering thread. All
+ * texts of a request live until its answer was sent.
+ */
+#ifndef WEIR_SERVER_REQUEST_H
+#define WEIR_SERVER_REQUEST_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "base/uuid.h"
+#include "server/request_target.h"
+#include "weir/status.h"
+
+struct http_route;
+struct principal;
+
+/* The header fields that a handler can read; others are ignored. Each may be there once. */
+#define HTTP_FIELD_LIST(X)                                                                                                 \
+    X(FIELD_HOST, "Host")                                                                                                  \
+    X(FIELD_AUTHORIZATION, "Authorization")                                                                                \
+    X(FIELD_CONTENT_TYPE, "Content-Type")                                                                                  \
+    X(FIELD_CONTENT_ENCODING, "Content-Encoding")                                                                          \
+    X(FIELD_ACCEPT, "Accept")                                                                                              \
+    X(FIELD_IDEMPOTENCY_KEY, "Idempotency-Key")                                                                            \
+    X(FIELD_IF_MATCH, "If-Match")                                                                                          \
+    X(FIELD_IF_NONE_MATCH, "If-None-Match")                                                                                \
+    X(FIELD_LAST_EVENT_ID, "Last-Event-ID")                                                                                \
+    X(FIELD_ORIGIN, "Origin")                                                                                              \
+    X(FIELD_TRACEPARENT, "traceparent")                                                                                    \
+    X(FIELD_REASON, "Weir-Reason")
+
+enum http_field {
+#define HTTP_FIELD_ENUM(id, name) id,
+    HTTP_FIELD_LIST(HTTP_FIELD_ENUM)
+#undef HTTP_FIELD_ENUM
+        HTTP_FIELDS
+};
+const char *http_field_name(enum http_field field);
+
+enum { ROUTE_VALUES_MAX = 3 };
+
+struct http_request {
+    const struct http_route *route;
+    char id[UUID_TEXT_MAX]; /* of this request, for the answer and the log */
+    struct request_target target;
+    const char *values[ROUTE_VALUES_MAX]; /* of the placeholders of the route, in their order; decoded, never empty */
+    const char *fields[HTTP_FIELDS];      /* NULL = not there */
+    struct text body;
+    struct arena arena;                /* for the handler, too */
+    const struct principal *principal; /* who asks; NULL = nobody must show a token here */
+    bool is_whole;                     /* false: no memory for a part of it */
+};
+
+/* Starts with status 0 and an empty body; a handler fills it. */
+struct http_answer {
+    int status;
+    const char *type;     /* of the body; constant */
+    const char *location; /* field Location; in the request's arena; NULL = none */
+    const char *link;     /* field Link */
+    const char *etag;     /* field ETag */
+    const char *allow;    /* field Allow, of 405 */
+    int retry_after_s;    /* field Retry-After; 0 = none, but 1 of 503 */
+    struct text body;
+};
+
+/* The value of the placeholder {name} of the route. It must have one. */
+const char *request_value(const struct http_request *request, const char *name);
+/* The value of an argument of the query; "" when it has none; NULL when it is not there. */
+const char *request_argument(const struct http_request *request, const char *name);
+/* Whether the argument is there without a value, or with "true". WEIR_INVALID_ARGUMENT: it has another value. */
+WEIR_MUST_CHECK enum weir_status request_switch(const struct http_request *request, const char *name, bool *ret_is_on,
+                                                struct weir_error *error);
+/* A whole number between `least` and `most`; `otherwise` when it is not there. WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status request_number(const struct http_request *request, const char *name, int64_t least,
+                                                int64_t most, int64_t otherwise, int64_t *ret_number,
+                                                struct weir_error *error);
+/* The body as a JSON object; an empty body is {}. WEIR_INVALID_ARGUMENT. The caller releases it. */
+WEIR_MUST_CHECK enum weir_status request_object(const struct http_request *request, json_t **ret_object,
+                                                struct weir_error *error);
+
+/* --- answers --- */
+
+/* The JSON value, of which it takes a reference over; NULL counts as no memory. */
+void answer_json(struct http_answer *answer, int status, json_t *value);
+/* A problem (RFC 9457): "type", "title", "status", "code", "detail", "request_id", and what is not NULL of the others.
+ * `code` is a name of the list in problem.c. */
+void answer_problem(const struct http_request *request, struct http_answer *answer, int status, const char *code,
+                    const char *detail, const char *hint, const char *pointer);
+/* The failure of a call of weir, by the table of weir/status.h. `pointer`: the part of the request that is at fault, a
+ * JSON pointer into the body or "?name" of the query; NULL = none. */
+void answer_error(const struct http_request *request, struct http_answer *answer, const struct weir_error *error,
+                  const char *pointer);
+
+#endif

@@ -1,0 +1,113 @@
+/* Finds the route of a request. A row with a literal segment must stand before one with a placeholder at the same place. */
+#include "server/route.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/filter.h"
+
+/* As in `weir token create --role` and in the documents. */
+const char *route_scope_name(enum route_scope scope)
+{
+    static const char *const names[] = {[SCOPE_OPEN] = "open",
+                                        [SCOPE_READ] = "read",
+                                        [SCOPE_ENQUEUE] = "enqueue",
+                                        [SCOPE_OPERATE] = "operate",
+                                        [SCOPE_ADMIN] = "admin"};
+    INVARIANT((size_t)scope < sizeof names / sizeof names[0]);
+    return names[scope];
+}
+
+/* Whether the segment of the template fits; a placeholder takes any text, and may be followed by a literal: "{name}:pause".
+ */
+static bool segment_fits(const char *template, size_t length, const char *segment, const char **values, size_t *count,
+                         struct arena *arena)
+{
+    if (template[0] != '{') {
+        return strlen(segment) == length && memcmp(template, segment, length) == 0;
+    }
+    const char *end = memchr(template, '}', length);
+    INVARIANT(end != NULL && *count < ROUTE_VALUES_MAX);
+    size_t tail = length - (size_t)(end + 1 - template);
+    size_t whole = strlen(segment);
+    if (whole <= tail || memcmp(segment + whole - tail, end + 1, tail) != 0) {
+        return false;
+    }
+    values[*count] = tail == 0 ? segment : arena_copy(arena, segment, whole - tail);
+    return values[(*count)++] != NULL;
+}
+
+/* Whether path and template have the same number of segments, and each fits. */
+static bool route_fits(const struct http_route *route, struct http_request *request)
+{
+    const char *at = route->path + 1;
+    const char *values[ROUTE_VALUES_MAX] = {NULL};
+    size_t count = 0;
+    size_t i = 0;
+    for (; *at != '\0' && i < request->target.segment_count; i++) {
+        size_t length = strcspn(at, "/");
+        if (!segment_fits(at, length, request->target.segments[i], values, &count, &request->arena)) {
+            return false;
+        }
+        at += length + (at[length] == '/');
+    }
+    if (*at != '\0' || i < request->target.segment_count) {
+        return false;
+    }
+    memcpy(request->values, values, sizeof values);
+    return true;
+}
+
+/* Two dozen rows are compared in less time than the head takes to be read: no index is needed. */
+int route_find(struct http_request *request, const char *method, char *allow)
+{
+    size_t count = 0;
+    const struct http_route *routes = route_table(&count);
+    const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!route_fits(&routes[i], request)) {
+            continue;
+        }
+        if (strcmp(routes[i].method, wanted) == 0) {
+            request->route = &routes[i];
+            return 0;
+        }
+        const char *more = strcmp(routes[i].method, "GET") == 0 ? ", HEAD" : "";
+        int written =
+            snprintf(allow + used, ROUTE_ALLOW_MAX - used, "%s%s%s", used == 0 ? "" : ", ", routes[i].method, more);
+        INVARIANT(written > 0 && (size_t)written < ROUTE_ALLOW_MAX - used);
+        used += (size_t)written;
+    }
+    return used == 0 ? 404 : 405;
+}
+
+/* The hint names arguments of the route alone: the keys of a filter have hints of their own, in store/filter.c. */
+enum weir_status route_check_arguments(const struct http_request *request, const char **ret_name, struct weir_error *error)
+{
+    const struct http_route *route = request->route;
+    const char *names[ROUTE_ARGUMENTS_MAX] = {NULL};
+    size_t count = 0;
+    while (count < ROUTE_ARGUMENTS_MAX && route->arguments[count].name != NULL) {
+        names[count] = route->arguments[count].name;
+        count++;
+    }
+    for (size_t i = 0; i < request->target.argument_count; i++) {
+        const char *name = request->target.arguments[i].name;
+        bool is_known = route->takes_filter && filter_has_key(name);
+        for (size_t k = 0; k < count && !is_known; k++) {
+            is_known = strcmp(name, names[k]) == 0;
+        }
+        if (!is_known) {
+            const char *nearest = text_nearest(name, names, count);
+            *ret_name = name;
+            error_set(error, WEIR_INVALID_ARGUMENT, "%s has no argument \"%s\"", route->path, name);
+            if (nearest != NULL) {
+                error_hint(error, "did you mean \"%s\"?", nearest);
+            }
+            return WEIR_INVALID_ARGUMENT;
+        }
+    }
+    return WEIR_OK;
+}

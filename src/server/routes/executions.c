@@ -1,0 +1,156 @@
+/* Executions: enqueue, list, show.
+ *
+ * A handler reads the request, makes one call of the store and answers with its JSON, so names, types and refusals are
+ * those of the command line. Refusals name the part of the request that is at fault where there is one. */
+#include <string.h>
+
+#include "base/error.h"
+#include "server/routes/routes.h"
+#include "store/filter.h"
+#include "store/json_line.h"
+
+/* --- enqueue --- */
+
+/* The key may be a field of the head or of the body, for clients that can set only one of them. */
+static enum weir_status read_enqueue(struct http_request *request, int64_t now_us, struct enqueue_request *enqueue,
+                                     struct weir_error *error)
+{
+    const char *workspace = request_value(request, "workspace");
+    const char *key = request->fields[FIELD_IDEMPOTENCY_KEY];
+    *enqueue = (struct enqueue_request){.workspace = workspace};
+    enum weir_status status = json_line_read(request->body.data == NULL ? "" : request->body.data, request->body.length,
+                                             now_us, &request->arena, enqueue, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (strcmp(enqueue->workspace, workspace) != 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the body names another workspace than the path");
+    }
+    if (key != NULL && enqueue->idempotency_key != NULL && strcmp(key, enqueue->idempotency_key) != 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT,
+                         "the body has another idempotency_key than the field Idempotency-Key");
+    }
+    if (key != NULL) {
+        enqueue->idempotency_key = key;
+    }
+    return WEIR_OK;
+}
+
+/* 202: it was enqueued now. 200: the same request was enqueued before. */
+static void answer_enqueued(struct http_request *request, struct http_answer *answer, const struct enqueue_result *result)
+{
+    if (result->status != WEIR_OK) {
+        answer_error(request, answer, &result->error, NULL);
+        return;
+    }
+    char location[sizeof "/v1/executions/" + UUID_TEXT_MAX] = "/v1/executions/";
+    text_copy(location + strlen(location), UUID_TEXT_MAX, result->id);
+    answer->location = arena_copy_string(&request->arena, location);
+    answer_json(answer, result->duplicate ? 200 : 202,
+                json_pack("{s:s, s:b}", "id", result->id, "duplicate", result->duplicate));
+}
+
+/* One transaction for all. A failure of the store is the answer to each of them: none was enqueued. */
+void answer_enqueues(struct api *api, struct store *store, struct http_request *const *requests,
+                     struct http_answer *const *answers, size_t count)
+{
+    (void)api;
+    struct enqueue_request enqueues[ROUTE_SET_MAX];
+    struct enqueue_result results[ROUTE_SET_MAX];
+    size_t places[ROUTE_SET_MAX];
+    struct weir_error error = {.status = WEIR_OK};
+    int64_t now_us = 0;
+    size_t read = 0;
+    enum weir_status status = store_time(store, &now_us, &error);
+    for (size_t i = 0; i < count; i++) {
+        struct weir_error refusal = {.status = WEIR_OK};
+        if (status != WEIR_OK) {
+            answer_error(requests[i], answers[i], &error, NULL);
+        } else if (read_enqueue(requests[i], now_us, &enqueues[read], &refusal) != WEIR_OK) {
+            answer_error(requests[i], answers[i], &refusal, NULL);
+        } else {
+            places[read++] = i;
+        }
+    }
+    if (read == 0) {
+        return;
+    }
+    memset(results, 0, read * sizeof results[0]);
+    status = store_enqueue(store, enqueues, read, results, &error);
+    for (size_t i = 0; i < read; i++) {
+        if (status != WEIR_OK) {
+            answer_error(requests[places[i]], answers[places[i]], &error, NULL);
+        } else {
+            answer_enqueued(requests[places[i]], answers[places[i]], &results[i]);
+        }
+    }
+}
+
+/* --- list, show --- */
+
+/* The keys of a filter are arguments of the query, and `where` has the grammar of the command line. *ret_argument: at
+ * fault. */
+static enum weir_status read_filter(struct http_request *request, struct store *store, struct execution_filter *filter,
+                                    const char **ret_argument, struct weir_error *error)
+{
+    int64_t now_us = 0;
+    const char *where = request_argument(request, "where");
+    enum weir_status status = store_time(store, &now_us, error);
+    if (status == WEIR_OK && where != NULL) {
+        *ret_argument = "where";
+        status = filter_parse(where, now_us, &request->arena, filter, error);
+    }
+    for (size_t i = 0; i < request->target.argument_count && status == WEIR_OK; i++) {
+        const struct target_argument *argument = &request->target.arguments[i];
+        if (filter_has_key(argument->name)) {
+            *ret_argument = argument->name;
+            status = argument->value[0] == '\0'
+                         ? error_set(error, WEIR_INVALID_ARGUMENT, "%s= needs a value", argument->name)
+                         : filter_set(filter, argument->name, argument->value, now_us, error);
+        }
+    }
+    return status;
+}
+
+/* One page. A count is made only when it is asked for: it reads all matches, up to LIST_COUNT_MOST. */
+void answer_list_executions(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    struct weir_error error = {.status = WEIR_OK};
+    struct list_options options = {.kind = LIST_EXECUTIONS, .cursor = request_argument(request, "cursor")};
+    const char *at_fault = NULL;
+    int64_t limit = LIST_LIMIT_DEFAULT;
+    json_t *page = NULL;
+    enum weir_status status = read_filter(request, store, &options.filter, &at_fault, &error);
+    if (status == WEIR_OK) {
+        at_fault = "limit";
+        status = request_number(request, "limit", 1, LIST_LIMIT_MOST, LIST_LIMIT_DEFAULT, &limit, &error);
+    }
+    if (status == WEIR_OK) {
+        at_fault = "count";
+        status = request_switch(request, "count", &options.count, &error);
+    }
+    if (status == WEIR_OK) {
+        at_fault = NULL;
+        options.limit = (size_t)limit;
+        status = store_list(store, &options, &page, &error);
+    }
+    if (status == WEIR_OK) {
+        answer_json(answer, 200, page);
+    } else {
+        answer_error(request, answer, &error, at_fault);
+    }
+}
+
+/* The id may be given by its first characters, as on the command line. */
+void answer_show_execution(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *execution = NULL;
+    if (store_show(store, request_value(request, "id"), &execution, &error) == WEIR_OK) {
+        answer_json(answer, 200, execution);
+    } else {
+        answer_error(request, answer, &error, NULL);
+    }
+}

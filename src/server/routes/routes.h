@@ -1,0 +1,23 @@
+/* The handlers of the routes, each a route_handler or route_set_handler (route.h) of one row of route_table.c. */
+#ifndef WEIR_SERVER_ROUTES_ROUTES_H
+#define WEIR_SERVER_ROUTES_ROUTES_H
+
+#include "server/api.h"
+#include "server/route.h"
+
+/* clang-format off */
+#define ROUTE_HANDLER_LIST(X)                                                                                              \
+    X(readiness) X(metrics)                                                                                                \
+    X(list_executions) X(show_execution)
+/* clang-format on */
+
+#define ROUTE_HANDLER_DECLARE(name)                                                                                        \
+    void answer_##name(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer);
+ROUTE_HANDLER_LIST(ROUTE_HANDLER_DECLARE)
+#undef ROUTE_HANDLER_DECLARE
+
+/* The set of POST /v1/workspaces/{workspace}/executions. */
+void answer_enqueues(struct api *api, struct store *store, struct http_request *const *requests,
+                     struct http_answer *const *answers, size_t count);
+
+#endif
