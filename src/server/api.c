@@ -10,12 +10,12 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
     const char *name = NULL;
     if (request->route->scope != SCOPE_OPEN &&
         store_act_as(store, "http", request->fields[FIELD_REASON], &error) != WEIR_OK) {
-        answer_error(request, answer, &error, NULL);
+        respond_error(request, answer, &error, NULL);
         return false;
     }
     /* After the actor: a refusal is answered to one who may know the route. */
     if (route_check_arguments(request, &name, &error) != WEIR_OK) {
-        answer_error(request, answer, &error, name);
+        respond_error(request, answer, &error, name);
         return false;
     }
     return true;

@@ -19,11 +19,6 @@
 /* Beside the texts of a head: those that a handler makes of a body. */
 enum { ARENA_BYTES_MAX = HTTP_HEAD_BYTES_MAX * 4 + HTTP_BODY_BYTES_MAX * 2 };
 
-static int64_t now_boot_us(void)
-{
-    return clock_boot(clock_system());
-}
-
 /* The request id is made at once, so that a refusal of the first line has one, too. */
 struct exchange *exchange_open(struct http_server *server, struct MHD_Connection *connection,
                                struct connection_entry *entry, const char *target, _Atomic size_t *bodies)
@@ -91,7 +86,7 @@ static enum MHD_Result add_head_field(void *context, enum MHD_ValueKind kind, co
 /* Fills the answer and answers false, for checks that end with it. */
 static bool refuse(struct exchange *exchange, int status, const char *code, const char *reason)
 {
-    answer_problem(&exchange->request, &exchange->answer, status, code, reason, NULL, NULL);
+    respond_problem(&exchange->request, &exchange->answer, status, code, reason, NULL, NULL);
     return false;
 }
 
@@ -144,7 +139,7 @@ static bool check_body(struct exchange *exchange, size_t length)
     if (atomic_fetch_add(exchange->bodies, length) + length > HTTP_BODIES_BYTES_MAX) {
         return refuse(exchange, 503, "overloaded", "too many bodies are being read; try again in a second");
     }
-    atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_BODY_DEADLINE_US);
+    atomic_store(&exchange->entry->due_us, clock_boot(clock_system()) + HTTP_BODY_DEADLINE_US);
     return true;
 }
 
@@ -209,7 +204,7 @@ void exchange_add_body(struct exchange *exchange, const char *bytes, size_t leng
 
 /* --- the answer --- */
 
-static enum MHD_Result add_field(struct MHD_Response *response, const char *name, const char *value)
+static enum MHD_Result add_answer_field(struct MHD_Response *response, const char *name, const char *value)
 {
     return value == NULL ? MHD_YES : MHD_add_response_header(response, name, value);
 }
@@ -242,9 +237,9 @@ enum MHD_Result exchange_send(struct exchange *exchange)
                                      {"Connection", exchange->ends_connection ? "close" : NULL}};
     enum MHD_Result added = MHD_YES;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0] && added == MHD_YES; i++) {
-        added = add_field(response, fields[i][0], fields[i][1]);
+        added = add_answer_field(response, fields[i][0], fields[i][1]);
     }
-    atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_WRITE_DEADLINE_US);
+    atomic_store(&exchange->entry->due_us, clock_boot(clock_system()) + HTTP_WRITE_DEADLINE_US);
     if (added == MHD_YES) {
         added = MHD_queue_response(exchange->connection, (unsigned)answer->status, response);
     }

@@ -143,8 +143,8 @@ static void answer_taken(struct http_server *server, struct store *store, struct
     for (size_t i = 0; i < count; i++) {
         struct exchange *exchange = taken[i];
         if (!exchange->request.is_whole) {
-            answer_problem(&exchange->request, &exchange->answer, 503, "out_of_memory",
-                           "there is no memory for the request", NULL, NULL);
+            respond_problem(&exchange->request, &exchange->answer, 503, "out_of_memory",
+                            "there is no memory for the request", NULL, NULL);
         } else if (api_admit(server->api, store, &exchange->request, &exchange->answer)) {
             requests[admitted] = &exchange->request;
             answers[admitted++] = &exchange->answer;

@@ -100,7 +100,7 @@ void answer_readiness(struct api *api, struct store *store, struct http_request 
         json_decref(body);
         body = NULL;
     }
-    answer_json(answer, checks.are_fine ? 200 : 503, body);
+    respond_json(answer, checks.are_fine ? 200 : 503, body);
 }
 
 void answer_metrics(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
@@ -117,7 +117,7 @@ void answer_metrics(struct api *api, struct store *store, struct http_request *r
     }
     if (!is_fine) {
         text_clear(&answer->body);
-        answer_problem(request, answer, 503, "out_of_memory", "there is no memory for the answer", NULL, NULL);
+        respond_problem(request, answer, 503, "out_of_memory", "there is no memory for the answer", NULL, NULL);
     }
     json_decref(status);
 }

@@ -141,7 +141,7 @@ static void write_body(struct http_answer *answer, json_t *value)
     json_decref(value);
 }
 
-void answer_json(struct http_answer *answer, int status, json_t *value)
+void respond_json(struct http_answer *answer, int status, json_t *value)
 {
     INVARIANT(answer != NULL && status >= 200);
     answer->status = status;
@@ -149,8 +149,8 @@ void answer_json(struct http_answer *answer, int status, json_t *value)
     write_body(answer, value);
 }
 
-void answer_problem(const struct http_request *request, struct http_answer *answer, int status, const char *code,
-                    const char *detail, const char *hint, const char *pointer)
+void respond_problem(const struct http_request *request, struct http_answer *answer, int status, const char *code,
+                     const char *detail, const char *hint, const char *pointer)
 {
     INVARIANT(answer != NULL && status >= 400 && code != NULL && detail != NULL);
     answer->status = status;
@@ -167,10 +167,10 @@ void answer_problem(const struct http_request *request, struct http_answer *answ
     write_body(answer, problem);
 }
 
-void answer_error(const struct http_request *request, struct http_answer *answer, const struct weir_error *error,
-                  const char *pointer)
+void respond_error(const struct http_request *request, struct http_answer *answer, const struct weir_error *error,
+                   const char *pointer)
 {
     INVARIANT(error != NULL && error->status != WEIR_OK);
-    answer_problem(request, answer, weir_status_http(error->status), weir_status_name(error->status), error->message,
-                   error->hint, pointer);
+    respond_problem(request, answer, weir_status_http(error->status), weir_status_name(error->status), error->message,
+                    error->hint, pointer);
 }

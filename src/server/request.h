@@ -86,14 +86,14 @@ WEIR_MUST_CHECK enum weir_status request_object(const struct http_request *reque
 /* --- answers --- */
 
 /* The JSON value, of which it takes a reference over; NULL counts as no memory. */
-void answer_json(struct http_answer *answer, int status, json_t *value);
+void respond_json(struct http_answer *answer, int status, json_t *value);
 /* A problem (RFC 9457): "type", "title", "status", "code", "detail", "request_id", and what is not NULL of the others.
- * `code` is a name of the list in problem.c. */
-void answer_problem(const struct http_request *request, struct http_answer *answer, int status, const char *code,
-                    const char *detail, const char *hint, const char *pointer);
+ * `code` is a name of the table in docs/http.md. */
+void respond_problem(const struct http_request *request, struct http_answer *answer, int status, const char *code,
+                     const char *detail, const char *hint, const char *pointer);
 /* The failure of a call of weir, by the table of weir/status.h. `pointer`: the part of the request that is at fault, a
  * JSON pointer into the body or "?name" of the query; NULL = none. */
-void answer_error(const struct http_request *request, struct http_answer *answer, const struct weir_error *error,
-                  const char *pointer);
+void respond_error(const struct http_request *request, struct http_answer *answer, const struct weir_error *error,
+                   const char *pointer);
 
 #endif

@@ -39,7 +39,7 @@ static const char *decode(char *text, char blank)
     return text_is_utf8(text, strlen(text)) ? NULL : "the target is no UTF-8";
 }
 
-static const char *read_path(char *path, struct request_target *target)
+static const char *read_target_path(char *path, struct request_target *target)
 {
     bool is_last = path[1] == '\0';
     for (char *at = path + 1; !is_last;) {
@@ -59,7 +59,7 @@ static const char *read_path(char *path, struct request_target *target)
     return NULL;
 }
 
-static const char *read_query(char *query, struct request_target *target)
+static const char *read_target_query(char *query, struct request_target *target)
 {
     for (char *end = query; query != NULL && *query != '\0'; query = end) {
         end = strchrnul(query, '&');
@@ -108,6 +108,6 @@ const char *request_target_read(const char *text, struct arena *arena, struct re
     if (query != NULL) {
         *query++ = '\0';
     }
-    const char *reason = read_path(copy, target);
-    return reason != NULL ? reason : read_query(query, target);
+    const char *reason = read_target_path(copy, target);
+    return reason != NULL ? reason : read_target_query(query, target);
 }

@@ -1,7 +1,6 @@
 /* The table of routes: every path and method that the server answers, with all that documents, checks and tests need.
  *
- * To add a route: write its handler in routes/, declare it in routes/routes.h, add a row to route_table.c. The access
- * matrix of tests/end_to_end/http_access_test.py, docs/http.md and /openapi.json are made from the rows.
+ * To add a route: write its handler in routes/, declare it in routes/routes.h, add a row to route_table.c.
  */
 #ifndef WEIR_SERVER_ROUTE_H
 #define WEIR_SERVER_ROUTE_H
@@ -62,7 +61,7 @@ struct http_route {
     size_t body_max;                                      /* bytes */
     bool takes_filter;                                    /* the keys of a filter are arguments as well */
     struct route_argument arguments[ROUTE_ARGUMENTS_MAX]; /* of the query; ended by one without a name */
-    const char *body_schema;                              /* name of a schema of openapi.c; NULL = none */
+    const char *body_schema;                              /* name of a schema of /openapi.json; NULL = none */
     const char *answer_schema;                            /* of 200, 201 or 202 */
     route_handler *handle; /* NULL: answered at once with 200 and the text "ok", unless it has `handle_set` */
     route_set_handler *handle_set;

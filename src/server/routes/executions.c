@@ -40,14 +40,14 @@ static enum weir_status read_enqueue(struct http_request *request, int64_t now_u
 static void answer_enqueued(struct http_request *request, struct http_answer *answer, const struct enqueue_result *result)
 {
     if (result->status != WEIR_OK) {
-        answer_error(request, answer, &result->error, NULL);
+        respond_error(request, answer, &result->error, NULL);
         return;
     }
     char location[sizeof "/v1/executions/" + UUID_TEXT_MAX] = "/v1/executions/";
     text_copy(location + strlen(location), UUID_TEXT_MAX, result->id);
     answer->location = arena_copy_string(&request->arena, location);
-    answer_json(answer, result->duplicate ? 200 : 202,
-                json_pack("{s:s, s:b}", "id", result->id, "duplicate", result->duplicate));
+    respond_json(answer, result->duplicate ? 200 : 202,
+                 json_pack("{s:s, s:b}", "id", result->id, "duplicate", result->duplicate));
 }
 
 /* One transaction for all. A failure of the store is the answer to each of them: none was enqueued. */
@@ -65,9 +65,9 @@ void answer_enqueues(struct api *api, struct store *store, struct http_request *
     for (size_t i = 0; i < count; i++) {
         struct weir_error refusal = {.status = WEIR_OK};
         if (status != WEIR_OK) {
-            answer_error(requests[i], answers[i], &error, NULL);
+            respond_error(requests[i], answers[i], &error, NULL);
         } else if (read_enqueue(requests[i], now_us, &enqueues[read], &refusal) != WEIR_OK) {
-            answer_error(requests[i], answers[i], &refusal, NULL);
+            respond_error(requests[i], answers[i], &refusal, NULL);
         } else {
             places[read++] = i;
         }
@@ -79,7 +79,7 @@ void answer_enqueues(struct api *api, struct store *store, struct http_request *
     status = store_enqueue(store, enqueues, read, results, &error);
     for (size_t i = 0; i < read; i++) {
         if (status != WEIR_OK) {
-            answer_error(requests[places[i]], answers[places[i]], &error, NULL);
+            respond_error(requests[places[i]], answers[places[i]], &error, NULL);
         } else {
             answer_enqueued(requests[places[i]], answers[places[i]], &results[i]);
         }
@@ -136,9 +136,9 @@ void answer_list_executions(struct api *api, struct store *store, struct http_re
         status = store_list(store, &options, &page, &error);
     }
     if (status == WEIR_OK) {
-        answer_json(answer, 200, page);
+        respond_json(answer, 200, page);
     } else {
-        answer_error(request, answer, &error, at_fault);
+        respond_error(request, answer, &error, at_fault);
     }
 }
 
@@ -149,8 +149,8 @@ void answer_show_execution(struct api *api, struct store *store, struct http_req
     struct weir_error error = {.status = WEIR_OK};
     json_t *execution = NULL;
     if (store_show(store, request_value(request, "id"), &execution, &error) == WEIR_OK) {
-        answer_json(answer, 200, execution);
+        respond_json(answer, 200, execution);
     } else {
-        answer_error(request, answer, &error, NULL);
+        respond_error(request, answer, &error, NULL);
     }
 }
