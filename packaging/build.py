@@ -133,6 +133,7 @@ def build_tarball(commit, folder):
              'share/bash-completion/completions/weir': made + '/weir', 'share/zsh/site-functions/_weir': made + '/_weir',
              'share/fish/vendor_completions.d/weir.fish': made + '/weir.fish',
              'share/doc/weir/weir.service': source + '/packaging/systemd/weir.service',
+             'share/doc/weir/weir.socket': source + '/packaging/systemd/weir.socket',
              'share/doc/weir/install.md': source + '/docs/install.md', 'LICENSE': source + '/LICENSE',
              **{'lib/weir/' + name: place for name, place in zip(CARRIED, libraries)}}
     for name, place in files.items():

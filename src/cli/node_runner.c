@@ -36,6 +36,7 @@
  * ends at most this much later. Each check wakes an idle machine. */
 #define HEALTH_INTERVAL_US MICROSECONDS_PER_SECOND
 #define STOP_CHECK_US (100 * MICROSECONDS_PER_MS)
+#define HTTP_LISTEN_DEFAULT "127.0.0.1:7717"
 enum { RELOAD_MEMORY_MAX = 16 * 1024 * 1024 };
 /* The node kills its executions and gives them back within this time, unless the store does not answer. */
 #define INTERRUPT_DEADLINE_US (15 * MICROSECONDS_PER_SECOND)
@@ -147,17 +148,35 @@ static enum weir_status open_runner_store(struct node_runner *runner, const stru
     return status;
 }
 
-static enum weir_status open_runner_server(struct node_runner *runner, struct weir_error *error)
+/* An address that nobody asked for must not end the start: another `weir dev` may have it. */
+static enum weir_status open_runner_server(struct node_runner *runner, bool is_offer, struct weir_error *error)
 {
-    const char *addresses = settings_text(runner->settings, SETTING_HTTP_LISTEN);
-    return addresses[0] == '\0' ? WEIR_OK
-                                : http_server_open(addresses, runner->store, &runner->api, &runner->server, error);
+    const struct settings *settings = runner->settings;
+    const char *listen = settings_text(settings, SETTING_HTTP_LISTEN);
+    is_offer = is_offer && listen[0] == '\0';
+    struct http_server_options options = {
+        .listen = is_offer ? HTTP_LISTEN_DEFAULT : listen,
+        .certificate_file = settings_text(settings, SETTING_HTTP_TLS_CERTIFICATE_FILE),
+        .key_file = settings_text(settings, SETTING_HTTP_TLS_KEY_FILE),
+        .behind_proxy = settings_number(settings, SETTING_HTTP_BEHIND_PROXY) != 0,
+    };
+    if (options.listen[0] == '\0') {
+        return WEIR_OK;
+    }
+    enum weir_status status = http_server_open(&options, runner->store, &runner->api, &runner->server, error);
+    if (status != WEIR_OK && status != WEIR_OUT_OF_MEMORY && is_offer) {
+        output_report(runner->invocation->output, "no HTTP: %s (--listen chooses another address)",
+                      error == NULL ? "" : error->message);
+        error_clear(error);
+        return WEIR_OK;
+    }
+    return status;
 }
 
 /* Before the first event: the metrics are a subscriber. */
-static enum weir_status open_runner_metrics(struct node_runner *runner, struct weir_error *error)
+static enum weir_status open_runner_metrics(struct node_runner *runner, bool is_offer, struct weir_error *error)
 {
-    if (settings_text(runner->settings, SETTING_HTTP_LISTEN)[0] == '\0') {
+    if (!is_offer && settings_text(runner->settings, SETTING_HTTP_LISTEN)[0] == '\0') {
         return WEIR_OK;
     }
     enum weir_status status = metrics_open(&runner->api.probes.metrics, error);
@@ -183,13 +202,13 @@ enum weir_status node_runner_open(struct node_runner *runner, const struct invoc
     }
     if (status == WEIR_OK) {
         open_runner_log(runner, options->log_fd);
-        status = open_runner_metrics(runner, error);
+        status = open_runner_metrics(runner, options->opens_http, error);
     }
     if (status == WEIR_OK) {
         status = open_runner_store(runner, options, error);
     }
     if (status == WEIR_OK) {
-        status = open_runner_server(runner, error);
+        status = open_runner_server(runner, options->opens_http, error);
     }
     return status;
 }
@@ -308,6 +327,13 @@ static void reload_settings(struct node_runner *runner)
         event_emit(&runner->events, &event);
     }
     arena_reset(unused);
+    if (runner->server != NULL) {
+        status = http_server_reload(runner->server, &error);
+    }
+    if (runner->server != NULL && status != WEIR_OK) {
+        struct event event = {.type = EVENT_CERTIFICATE_REFUSED, .code = weir_status_name(status), .error = error.message};
+        event_emit(&runner->events, &event);
+    }
     sd_notify_send("READY=1");
 }
 

@@ -46,6 +46,7 @@ struct node_runner_options {
     bool create_store; /* make and migrate it */
     bool open_exec;    /* beside exec.allow */
     bool one_node;     /* beside `nodes` */
+    bool opens_http;   /* at HTTP_LISTEN_DEFAULT without http.listen, if that is free */
     const char *group; /* of `nodes` only the one of this group; NULL = all */
     int log_fd;        /* -1 = no log */
 };

@@ -60,14 +60,15 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_STORE_UNWATCHED, "store.unwatched",                                                                            \
       EVENT_WARN)                                       /* writes of other processes are found by polls alone; error */    \
     X(EVENT_STORE_WATCHED, "store.watched", EVENT_INFO) /* ... no longer */                                                \
-    X(EVENT_WORKSPACE_DELETED, "workspace.deleted", EVENT_INFO) /* count = waiting executions that ended; reason */        \
-    X(EVENT_OUTPUT_LOST, "output.lost", EVENT_WARN)             /* output of steps that no log has; count = bytes */       \
-    X(EVENT_RETENTION_PURGED, "retention.purged", EVENT_INFO)   /* count */                                                \
-    X(EVENT_LOOP_FAILED, "loop.failed", EVENT_ERROR)            /* a node loop hit a failure that it cannot handle */      \
-    X(EVENT_SETTING_CHANGED, "setting.changed", EVENT_INFO)     /* while it runs; reason = "KEY: OLD -> NEW" */            \
-    X(EVENT_SETTING_WAITS, "setting.waits", EVENT_WARN)         /* it would need a restart; reason = KEY */                \
-    X(EVENT_SETTINGS_RELOADED, "settings.reloaded", EVENT_INFO) /* count = changed */                                      \
-    X(EVENT_SETTINGS_REFUSED, "settings.refused", EVENT_ERROR)  /* code, error: the fault and its place */
+    X(EVENT_WORKSPACE_DELETED, "workspace.deleted", EVENT_INFO)      /* count = waiting executions that ended; reason */   \
+    X(EVENT_OUTPUT_LOST, "output.lost", EVENT_WARN)                  /* output of steps that no log has; count = bytes */  \
+    X(EVENT_RETENTION_PURGED, "retention.purged", EVENT_INFO)        /* count */                                           \
+    X(EVENT_LOOP_FAILED, "loop.failed", EVENT_ERROR)                 /* a node loop hit a failure that it cannot handle */ \
+    X(EVENT_SETTING_CHANGED, "setting.changed", EVENT_INFO)          /* while it runs; reason = "KEY: OLD -> NEW" */       \
+    X(EVENT_SETTING_WAITS, "setting.waits", EVENT_WARN)              /* it would need a restart; reason = KEY */           \
+    X(EVENT_SETTINGS_RELOADED, "settings.reloaded", EVENT_INFO)      /* count = changed */                                 \
+    X(EVENT_SETTINGS_REFUSED, "settings.refused", EVENT_ERROR)       /* code, error: the fault and its place */            \
+    X(EVENT_CERTIFICATE_REFUSED, "certificate.refused", EVENT_ERROR) /* of HTTP, at a reload; code, error */
 
 enum event_type {
 #define EVENT_ENUM(id, name, level) id,

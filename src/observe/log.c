@@ -76,6 +76,7 @@ static const char *const messages[EVENT_TYPE_COUNT] = {
     [EVENT_SETTING_CHANGED] = "Setting changed",
     [EVENT_SETTING_WAITS] = "Setting changed in its file; it needs a restart",
     [EVENT_SETTINGS_RELOADED] = "Settings read again",
+    [EVENT_CERTIFICATE_REFUSED] = "Certificate not read again; the old one stays",
     [EVENT_SETTINGS_REFUSED] = "Settings not read again; the old ones stay",
 };
 

@@ -8,6 +8,10 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
     INVARIANT(api != NULL && request->route != NULL);
     struct weir_error error = {.status = WEIR_OK};
     const char *name = NULL;
+    if (request->route->scope != SCOPE_OPEN && !request->is_of_machine) {
+        respond_problem(request, answer, 401, "unauthorized", "this address needs a token", NULL, NULL);
+        return false;
+    }
     if (request->route->scope != SCOPE_OPEN &&
         store_act_as(store, "http", request->fields[FIELD_REASON], &error) != WEIR_OK) {
         respond_error(request, answer, &error, NULL);

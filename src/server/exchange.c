@@ -168,7 +168,7 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
     if (!request->is_whole) {
         return refuse(exchange, 503, "out_of_memory", "there is no memory for the request");
     }
-    if (!request_head_is_local(&reader.head)) {
+    if (request->is_of_machine && !request_head_is_local(&reader.head)) {
         exchange->ends_connection = true;
         return refuse(exchange, 421, "wrong_host", "this listener answers only to the names of this machine for itself");
     }

@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@
 #include "server/exchange.h"
 #include "server/libmicrohttpd.h"
 #include "server/listen_address.h"
+#include "server/tls_files.h"
 
 /* Beyond HTTP_HEAD_BYTES_MAX a connection holds the head of its answer. */
 enum {
@@ -40,15 +42,19 @@ enum {
     ADDRESSES_TEXT_MAX = LISTEN_ADDRESSES_MAX * LISTEN_ADDRESS_BYTES_MAX
 };
 
+/* A daemon of the library accepts connections on its own descriptor of the socket. After a reload of the certificate a new
+ * one accepts, and the one before lives until its connections have ended. */
 struct listener {
-    struct http_server *server;
     struct listen_socket socket;
     struct MHD_Daemon *daemon;
+    struct MHD_Daemon *retired;
 };
 
 struct http_server {
     struct store *store;
     struct api *api;
+    char certificate_file[PATH_MAX];
+    char key_file[PATH_MAX];
     struct listener listeners[LISTEN_ADDRESSES_MAX];
     size_t listener_count;
     struct connection_list connections;
@@ -63,6 +69,7 @@ struct http_server {
     size_t waiting;
     size_t unsent; /* exchanges that were queued and have not ended */
     bool is_ending;
+    bool behind_proxy;
 
     struct store *stores[HTTP_THREADS];
     pthread_t threads[HTTP_THREADS];
@@ -133,7 +140,7 @@ struct thread_start {
     struct store *store;
 };
 
-/* Answers the exchanges that are admitted. */
+/* Answers the exchanges that are admitted. One that is refused has its answer already. */
 static void answer_taken(struct http_server *server, struct store *store, struct exchange **taken, size_t count)
 {
     struct http_request *requests[ROUTE_SET_MAX];
@@ -176,6 +183,25 @@ static void *run_answering_thread(void *context)
     return NULL;
 }
 
+/* Stops daemons whose last connection has ended. Only here, and after the end of this thread. */
+static void stop_retired_daemons(struct http_server *server)
+{
+    for (size_t i = 0; i < server->listener_count; i++) {
+        struct listener *listener = &server->listeners[i];
+        (void)pthread_mutex_lock(&server->lock);
+        struct MHD_Daemon *retired = listener->retired;
+        (void)pthread_mutex_unlock(&server->lock);
+        const union MHD_DaemonInfo *info =
+            retired == NULL ? NULL : MHD_get_daemon_info(retired, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+        if (info != NULL && info->num_connections == 0) {
+            MHD_stop_daemon(retired);
+            (void)pthread_mutex_lock(&server->lock);
+            listener->retired = NULL;
+            (void)pthread_mutex_unlock(&server->lock);
+        }
+    }
+}
+
 /* Looks at all connections once a second, so a cut comes up to a second late. Ten thousand entries take less than a
  * millisecond, and the lock of the queue is not held meanwhile. */
 static void *run_deadline_thread(void *context)
@@ -189,6 +215,7 @@ static void *run_deadline_thread(void *context)
         (void)pthread_cond_timedwait(&server->ended, &server->lock, &until);
         (void)pthread_mutex_unlock(&server->lock);
         (void)connection_list_cut(&server->connections, now_boot_us());
+        stop_retired_daemons(server);
         (void)pthread_mutex_lock(&server->lock);
     }
     (void)pthread_mutex_unlock(&server->lock);
@@ -215,6 +242,26 @@ static void notify_connection(void *context, struct MHD_Connection *connection, 
                      : connection_list_add(&server->connections, info->connect_fd, now_boot_us() + HTTP_HEAD_DEADLINE_US);
 }
 
+/* The listener of a connection; *ret_is_retired (may be NULL): by the daemon of an older certificate. */
+static const struct listener *listener_of(struct http_server *server, struct MHD_Connection *connection,
+                                          bool *ret_is_retired)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_DAEMON);
+    const struct listener *found = NULL;
+    (void)pthread_mutex_lock(&server->lock);
+    for (size_t i = 0; i < server->listener_count && info != NULL; i++) {
+        const struct listener *listener = &server->listeners[i];
+        if (listener->daemon == info->daemon || listener->retired == info->daemon) {
+            found = listener;
+            if (ret_is_retired != NULL) {
+                *ret_is_retired = listener->daemon != info->daemon;
+            }
+        }
+    }
+    (void)pthread_mutex_unlock(&server->lock);
+    return found;
+}
+
 /* The library's answer to the line of a request is the context of the request. */
 static void *begin_exchange(void *context, const char *uri, struct MHD_Connection *connection)
 {
@@ -224,6 +271,8 @@ static void *begin_exchange(void *context, const char *uri, struct MHD_Connectio
                                     ? NULL
                                     : exchange_open(server, connection, info->socket_context, uri, &server->bodies);
     if (exchange != NULL) {
+        const struct listener *listener = listener_of(server, connection, NULL);
+        exchange->request.is_of_machine = listener != NULL && listener->socket.is_local && !server->behind_proxy;
         atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_HEAD_DEADLINE_US);
     }
     return exchange;
@@ -252,6 +301,7 @@ static void end_exchange(void *context, struct MHD_Connection *connection, void 
     }
 }
 
+/* A route without a handler needs no thread, so it is answered also when all threads wait for the store. */
 static enum MHD_Result begin_answer(struct exchange *exchange)
 {
     const struct http_route *route = exchange->request.route;
@@ -271,7 +321,6 @@ static enum MHD_Result answer_http_request(void *context, struct MHD_Connection 
                                            void **request_context)
 {
     (void)context;
-    (void)connection;
     (void)path; /* begin_exchange() has read it undecoded */
     struct exchange *exchange = *request_context;
     if (exchange == NULL) {
@@ -288,6 +337,9 @@ static enum MHD_Result answer_http_request(void *context, struct MHD_Connection 
         *body_length = 0;
         return MHD_YES;
     }
+    bool is_retired = false;
+    (void)listener_of(exchange->server, connection, &is_retired);
+    exchange->ends_connection = exchange->ends_connection || is_retired;
     return exchange->is_answered ? exchange_send(exchange) : begin_answer(exchange);
 }
 
@@ -301,16 +353,48 @@ static void ignore_report(void *context, const char *format, va_list arguments)
 
 /* --- start and end --- */
 
-enum weir_status http_server_open(const char *list, struct store *store, struct api *api, struct http_server **ret_server,
-                                  struct weir_error *error)
+/* Whether the files are named and good is found out before the nodes start. */
+static enum weir_status check_tls(const struct http_server_options *options, const struct listen_socket *sockets,
+                                  size_t count, struct weir_error *error)
 {
-    INVARIANT(list != NULL && store != NULL && api != NULL && ret_server != NULL);
+    struct tls_files files;
+    bool is_wanted = false;
+    for (size_t i = 0; i < count; i++) {
+        is_wanted = is_wanted || sockets[i].has_tls;
+    }
+    if (!is_wanted) {
+        return WEIR_OK;
+    }
+    if (options->certificate_file[0] == '\0' || options->key_file[0] == '\0') {
+        error_set(error, WEIR_INVALID_CONFIG, "http.listen: https:// needs a certificate and its key");
+        error_hint(error, "set http.tls.certificate_file and http.tls.key_file");
+        return WEIR_INVALID_CONFIG;
+    }
+    if (MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES) {
+        error_set(error, WEIR_INVALID_CONFIG, "http.listen: the libmicrohttpd of this machine was built without TLS");
+        error_hint(error, "use the one of the distribution, or a proxy with TLS and http.behind_proxy: true");
+        return WEIR_INVALID_CONFIG;
+    }
+    enum weir_status status = tls_files_read(options->certificate_file, options->key_file, &files, error);
+    if (status == WEIR_OK) {
+        tls_files_close(&files);
+    }
+    return status;
+}
+
+enum weir_status http_server_open(const struct http_server_options *options, struct store *store, struct api *api,
+                                  struct http_server **ret_server, struct weir_error *error)
+{
+    INVARIANT(options != NULL && store != NULL && api != NULL && ret_server != NULL);
     struct listen_socket sockets[LISTEN_ADDRESSES_MAX];
     size_t count = 0;
     *ret_server = NULL;
     enum weir_status status = microhttpd_load(error);
     if (status == WEIR_OK) {
-        status = listen_address_open(list, sockets, &count, error);
+        status = listen_address_open(options->listen, options->behind_proxy, sockets, &count, error);
+    }
+    if (status == WEIR_OK) {
+        status = check_tls(options, sockets, count, error);
     }
     struct http_server *server = status == WEIR_OK ? calloc(1, sizeof *server) : NULL;
     if (server == NULL) {
@@ -330,11 +414,14 @@ enum weir_status http_server_open(const char *list, struct store *store, struct 
     connection_list_init(&server->connections);
     server->store = store;
     server->api = api;
+    server->behind_proxy = options->behind_proxy;
+    text_copy(server->certificate_file, sizeof server->certificate_file, options->certificate_file);
+    text_copy(server->key_file, sizeof server->key_file, options->key_file);
     server->tail = &server->head;
     server->listener_count = count;
     for (size_t i = 0; i < count; i++) {
         size_t used = strlen(server->addresses);
-        server->listeners[i] = (struct listener){.server = server, .socket = sockets[i]};
+        server->listeners[i] = (struct listener){.socket = sockets[i]};
         (void)snprintf(server->addresses + used, sizeof server->addresses - used, "%s%s", i == 0 ? "" : ", ",
                        sockets[i].address);
     }
@@ -379,39 +466,116 @@ static unsigned connections_most(const struct http_server *server)
     return share < HTTP_CONNECTIONS_MAX ? (unsigned)(share < 1 ? 1 : share) : HTTP_CONNECTIONS_MAX;
 }
 
-/* One thread for each address. No time-out of the library's own: it would begin anew with each byte of a slow client. */
-static enum weir_status start_listener(struct listener *listener, struct weir_error *error)
+/* Accepts on a descriptor of its own, with one thread: the library closes its descriptor, and the next daemon needs the
+ * socket again. No time-out of the library's own: it would begin anew with each byte
+ * of a slow client. Of TLS only the versions 1.2 and 1.3. NULL: errno has the reason, or the library refuses. */
+static struct MHD_Daemon *start_daemon(struct http_server *server, const struct listener *listener,
+                                       const struct tls_files *files)
 {
-    struct http_server *server = listener->server;
     int fd = fcntl(listener->socket.fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {
-        return error_set_native(error, WEIR_SYSTEM, errno, "http.listen: %s cannot be served: %s", listener->socket.address,
-                                strerror(errno));
+        return NULL;
     }
-    listener->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, answer_http_request,
-        server, MHD_OPTION_EXTERNAL_LOGGER, ignore_report, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_STRICT_FOR_CLIENT,
-        1, MHD_OPTION_CONNECTION_LIMIT, connections_most(server), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_BYTES_MAX, MHD_OPTION_NOTIFY_CONNECTION, notify_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
-        end_exchange, server, MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, server, MHD_OPTION_END);
-    if (listener->daemon == NULL) {
-        return error_set(error, WEIR_SYSTEM, "http.listen: %s cannot be served", listener->socket.address);
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, files->certificate.data},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, files->key.data},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (char *)"SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    errno = 0;
+    struct MHD_Daemon *daemon =
+        MHD_start_daemon(flags | (listener->socket.has_tls ? MHD_USE_TLS : 0), 0, NULL, NULL, answer_http_request, server,
+                         MHD_OPTION_EXTERNAL_LOGGER, ignore_report, NULL, MHD_OPTION_ARRAY,
+                         listener->socket.has_tls ? tls : &tls[sizeof tls / sizeof tls[0] - 1], MHD_OPTION_LISTEN_SOCKET,
+                         fd, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_LIMIT, connections_most(server),
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES_MAX, MHD_OPTION_NOTIFY_CONNECTION,
+                         notify_connection, server, MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server,
+                         MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, server, MHD_OPTION_END);
+    if (daemon == NULL) {
+        int native = errno;
+        (void)close(fd);
+        errno = native;
     }
-    /* The library closes its own one. */
-    (void)close(listener->socket.fd);
-    listener->socket.fd = -1;
-    return WEIR_OK;
+    return daemon;
+}
+
+/* Starts a daemon for each address, or, as a `reload`, for each with TLS beside the one that is there. */
+static enum weir_status start_daemons(struct http_server *server, bool reload, struct weir_error *error)
+{
+    struct tls_files files = {.certificate = {.max = 0}};
+    bool has_files = false;
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < server->listener_count && status == WEIR_OK; i++) {
+        struct listener *listener = &server->listeners[i];
+        if (listener->socket.has_tls && !has_files) {
+            status = tls_files_read(server->certificate_file, server->key_file, &files, error);
+            has_files = status == WEIR_OK;
+        }
+        if (status != WEIR_OK || (reload && !listener->socket.has_tls)) {
+            continue;
+        }
+        /* Under the lock, because a first request may come before the daemon is in its listener. */
+        (void)pthread_mutex_lock(&server->lock);
+        struct MHD_Daemon *daemon = start_daemon(server, listener, &files);
+        int native = errno;
+        if (daemon != NULL) {
+            listener->retired = listener->daemon;
+            listener->daemon = daemon;
+        }
+        (void)pthread_mutex_unlock(&server->lock);
+        if (daemon == NULL) {
+            status =
+                error_set_native(error, WEIR_SYSTEM, native, "http.listen: %s cannot be served%s%s",
+                                 listener->socket.address, native == 0 ? "" : ": ", native == 0 ? "" : strerror(native));
+            continue;
+        }
+        if (listener->retired != NULL) {
+            (void)close(MHD_quiesce_daemon(listener->retired));
+        }
+    }
+    if (has_files) {
+        tls_files_close(&files);
+    }
+    return status;
+}
+
+/* For threads that start now. Signals are the program's: its main thread takes them. The mask before. */
+static sigset_t mask_signals(void)
+{
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    return before;
+}
+
+/* One exchange at a time: a third daemon on a socket would have nobody to stop the second. */
+enum weir_status http_server_reload(struct http_server *server, struct weir_error *error)
+{
+    INVARIANT(server != NULL);
+    for (size_t i = 0; i < server->listener_count; i++) {
+        (void)pthread_mutex_lock(&server->lock);
+        bool is_busy = server->listeners[i].retired != NULL;
+        (void)pthread_mutex_unlock(&server->lock);
+        if (is_busy) {
+            error_set(error, WEIR_SYSTEM, "connections with the certificate before the last one are still open");
+            error_hint(error, "they end within %d s, or with their next answer; then reload again",
+                       (int)(HTTP_IDLE_DEADLINE_US / MICROSECONDS_PER_SECOND));
+            return WEIR_SYSTEM;
+        }
+    }
+    sigset_t before = mask_signals();
+    enum weir_status status = start_daemons(server, true, error);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
 }
 
 enum weir_status http_server_start(struct http_server *server, struct weir_error *error)
 {
     INVARIANT(server != NULL && server->thread_count == 0);
-    sigset_t all;
-    sigset_t before;
     enum weir_status status = WEIR_OK;
-    /* Signals are the program's: its main thread takes them. */
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before = mask_signals();
     while (status == WEIR_OK && server->thread_count < HTTP_THREADS) {
         status = start_answering_thread(server, error);
     }
@@ -419,8 +583,8 @@ enum weir_status http_server_start(struct http_server *server, struct weir_error
         status = start_thread(&server->deadline_thread, run_deadline_thread, server, error);
         server->has_deadline_thread = status == WEIR_OK;
     }
-    for (size_t i = 0; i < server->listener_count && status == WEIR_OK; i++) {
-        status = start_listener(&server->listeners[i], error);
+    if (status == WEIR_OK) {
+        status = start_daemons(server, false, error);
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
@@ -466,6 +630,9 @@ void http_server_close(struct http_server *server)
     }
     await_answers(server);
     for (size_t i = 0; i < server->listener_count; i++) {
+        if (server->listeners[i].retired != NULL) {
+            MHD_stop_daemon(server->listeners[i].retired);
+        }
         if (server->listeners[i].daemon != NULL) {
             MHD_stop_daemon(server->listeners[i].daemon);
         }

@@ -42,13 +42,25 @@ enum {
 struct api;
 struct http_server;
 
-/* Opens the addresses of `list` (listen_address.h) and loads the library. `store` is only used to open further handles.
- * `api` goes to the handlers of route_table.c, and outlives the server. WEIR_INVALID_CONFIG, WEIR_SYSTEM,
- * WEIR_OUT_OF_MEMORY. */
-WEIR_MUST_CHECK enum weir_status http_server_open(const char *list, struct store *store, struct api *api,
-                                                  struct http_server **ret_server, struct weir_error *error);
+/* The settings under `http.`. Texts are copied or read while the server opens. */
+struct http_server_options {
+    const char *listen;           /* addresses: listen_address.h */
+    const char *certificate_file; /* of the addresses with TLS; "" = none */
+    const char *key_file;
+    bool behind_proxy; /* a proxy in front of the addresses has TLS */
+};
+
+/* Opens the addresses and loads the library. `store` is only used to open further handles. `api` goes to the handlers of
+ * route_table.c, and outlives the server. WEIR_INVALID_CONFIG, WEIR_SYSTEM, WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status http_server_open(const struct http_server_options *options, struct store *store,
+                                                  struct api *api, struct http_server **ret_server,
+                                                  struct weir_error *error);
 /* Starts to answer. The errors of opening a store, WEIR_SYSTEM. */
 WEIR_MUST_CHECK enum weir_status http_server_start(struct http_server *server, struct weir_error *error);
+/* Reads the certificate and the key again. New connections get the new one; those that are open end after their next
+ * answer, so none is cut. After a failure all goes on with the old one. WEIR_INVALID_CONFIG, WEIR_SYSTEM,
+ * WEIR_OUT_OF_MEMORY. The owner's thread. */
+WEIR_MUST_CHECK enum weir_status http_server_reload(struct http_server *server, struct weir_error *error);
 /* "127.0.0.1:7717, unix:/run/weir/http.sock", with the ports that the system chose. */
 const char *http_server_addresses(const struct http_server *server);
 /* Ends what is under way, closes all connections and frees the server. Takes NULL. */

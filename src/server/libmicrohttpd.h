@@ -16,7 +16,10 @@
     X(MHD_destroy_response)                                                                                                \
     X(MHD_get_connection_info)                                                                                             \
     X(MHD_get_connection_values_n)                                                                                         \
+    X(MHD_get_daemon_info)                                                                                                 \
+    X(MHD_is_feature_supported)                                                                                            \
     X(MHD_queue_response)                                                                                                  \
+    X(MHD_quiesce_daemon)                                                                                                  \
     X(MHD_resume_connection)                                                                                               \
     X(MHD_start_daemon)                                                                                                    \
     X(MHD_stop_daemon)                                                                                                     \
@@ -39,7 +42,10 @@ WEIR_MUST_CHECK enum weir_status microhttpd_load(struct weir_error *error);
 #define MHD_destroy_response microhttpd.MHD_destroy_response
 #define MHD_get_connection_info microhttpd.MHD_get_connection_info
 #define MHD_get_connection_values_n microhttpd.MHD_get_connection_values_n
+#define MHD_get_daemon_info microhttpd.MHD_get_daemon_info
+#define MHD_is_feature_supported microhttpd.MHD_is_feature_supported
 #define MHD_queue_response microhttpd.MHD_queue_response
+#define MHD_quiesce_daemon microhttpd.MHD_quiesce_daemon
 #define MHD_resume_connection microhttpd.MHD_resume_connection
 #define MHD_start_daemon microhttpd.MHD_start_daemon
 #define MHD_stop_daemon microhttpd.MHD_stop_daemon

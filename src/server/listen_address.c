@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -21,7 +22,9 @@
 #include "base/text.h"
 
 #define UNIX_PREFIX "unix:"
-enum { BACKLOG = 1024, PORT_MOST = 65535, SOCKET_FILE_MODE = 0660 };
+#define TLS_PREFIX "https://"
+#define SYSTEMD_WORD "systemd"
+enum { BACKLOG = 1024, PORT_MOST = 65535, SOCKET_FILE_MODE = 0660, SYSTEMD_FD_FIRST = 3 };
 
 union socket_address {
     struct sockaddr any;
@@ -30,10 +33,11 @@ union socket_address {
     struct sockaddr_un file;
 };
 
+/* The hint shows every form. */
 static enum weir_status refuse_address(const char *address, const char *reason, struct weir_error *error)
 {
     error_set(error, WEIR_INVALID_CONFIG, "http.listen: \"%s\" %s", address, reason);
-    error_hint(error, "for example 127.0.0.1:7717, [::1]:7717 or unix:/run/weir/http.sock; several with commas");
+    error_hint(error, "for example 127.0.0.1:7717, https://0.0.0.0:7717 or unix:/run/weir/http.sock; several with commas");
     return WEIR_INVALID_CONFIG;
 }
 
@@ -67,8 +71,7 @@ static enum weir_status read_ip_address(const char *address, union socket_addres
         to->v6.sin6_family = AF_INET6;
         to->v6.sin6_port = htons((uint16_t)port);
         *ret_length = sizeof to->v6;
-        return IN6_IS_ADDR_LOOPBACK(&to->v6.sin6_addr) ? WEIR_OK
-                                                       : refuse_address(address, "is open to other machines", error);
+        return WEIR_OK;
     }
     if (inet_pton(AF_INET, strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, &to->v4.sin_addr) != 1) {
         return refuse_address(address, "has a host that is no address in figures", error);
@@ -76,11 +79,38 @@ static enum weir_status read_ip_address(const char *address, union socket_addres
     to->v4.sin_family = AF_INET;
     to->v4.sin_port = htons((uint16_t)port);
     *ret_length = sizeof to->v4;
-    return ntohl(to->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
-               ? WEIR_OK
-               : refuse_address(address, "is open to other machines", error);
+    return WEIR_OK;
 }
 
+/* Whether only processes of this machine can connect. */
+static bool is_local_address(const union socket_address *address)
+{
+    switch (address->any.sa_family) {
+    case AF_UNIX:
+        return true;
+    case AF_INET6:
+        return IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr);
+    case AF_INET:
+        return ntohl(address->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    default:
+        return false;
+    }
+}
+
+/* Tokens in plain text would be read on the way, so plain HTTP leaves this machine only where the user says that TLS is
+ * elsewhere. */
+static enum weir_status check_openness(const char *address, const struct listen_socket *socket, bool behind_proxy,
+                                       struct weir_error *error)
+{
+    if (socket->is_local || socket->has_tls || behind_proxy) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_INVALID_CONFIG, "http.listen: \"%s\" is open to other machines, without TLS", address);
+    error_hint(error, "https://HOST:PORT has TLS; http.behind_proxy: true if a proxy in front of it has it; or 127.0.0.1");
+    return WEIR_INVALID_CONFIG;
+}
+
+/* `path` is empty for an address of IP. */
 static enum weir_status read_address(const char *address, union socket_address *to, socklen_t *ret_length, char *path,
                                      struct weir_error *error)
 {
@@ -146,19 +176,29 @@ static void write_address(struct listen_socket *socket, const char *address)
     socklen_t length = sizeof now;
     char host[INET6_ADDRSTRLEN] = "";
     text_copy(socket->address, sizeof socket->address, address);
-    if (socket->path[0] == '\0' && getsockname(socket->fd, &now.any, &length) == 0) {
+    if (socket->path[0] == '\0' && getsockname(socket->fd, &now.any, &length) == 0 && now.any.sa_family != AF_UNIX) {
         bool is_v6 = now.any.sa_family == AF_INET6;
         (void)inet_ntop(now.any.sa_family, is_v6 ? (void *)&now.v6.sin6_addr : (void *)&now.v4.sin_addr, host, sizeof host);
-        (void)snprintf(socket->address, sizeof socket->address, is_v6 ? "[%s]:%u" : "%s:%u", host,
-                       ntohs(is_v6 ? now.v6.sin6_port : now.v4.sin_port));
+        (void)snprintf(socket->address, sizeof socket->address, is_v6 ? "%s[%s]:%u" : "%s%s:%u",
+                       socket->has_tls ? TLS_PREFIX : "", host, ntohs(is_v6 ? now.v6.sin6_port : now.v4.sin_port));
     }
 }
 
-static enum weir_status open_one(const char *address, struct listen_socket *to, struct weir_error *error)
+/* The prefix decides about TLS; the rest is an address as any other. */
+static enum weir_status open_one(const char *address, bool behind_proxy, struct listen_socket *to, struct weir_error *error)
 {
     union socket_address where;
     socklen_t length = 0;
-    enum weir_status status = read_address(address, &where, &length, to->path, error);
+    size_t prefix = strncmp(address, TLS_PREFIX, strlen(TLS_PREFIX)) == 0 ? strlen(TLS_PREFIX) : 0;
+    *to = (struct listen_socket){.fd = -1, .has_tls = prefix > 0};
+    enum weir_status status = read_address(address + prefix, &where, &length, to->path, error);
+    if (status == WEIR_OK && prefix > 0 && to->path[0] != '\0') {
+        status = refuse_address(address, "is a file with TLS, which no client speaks", error);
+    }
+    if (status == WEIR_OK) {
+        to->is_local = is_local_address(&where);
+        status = check_openness(address, to, behind_proxy, error);
+    }
     if (status != WEIR_OK) {
         return status;
     }
@@ -179,7 +219,49 @@ static enum weir_status open_one(const char *address, struct listen_socket *to, 
     return WEIR_OK;
 }
 
-enum weir_status listen_address_open(const char *list, struct listen_socket *sockets, size_t *ret_count,
+/* Takes the sockets that the service manager has opened for this process, by the protocol of sd_listen_fds(3). Those with
+ * the name "https" have TLS. The variables are removed, so that no child takes them for its own. */
+static enum weir_status take_systemd_sockets(bool behind_proxy, struct listen_socket *sockets, size_t *count,
+                                             struct weir_error *error)
+{
+    const char *pid = getenv("LISTEN_PID");
+    const char *fds = getenv("LISTEN_FDS");
+    const char *names = getenv("LISTEN_FDNAMES");
+    long number = fds == NULL || pid == NULL || strtol(pid, NULL, 10) != (long)getpid() ? 0 : strtol(fds, NULL, 10);
+    enum weir_status status = WEIR_OK;
+    if (number < 1 || number > LISTEN_ADDRESSES_MAX - (long)*count) {
+        error_set(error, WEIR_INVALID_CONFIG, "http.listen: the service manager has opened %ld sockets for this process",
+                  number);
+        error_hint(error, "systemd does so with a unit weir.socket beside weir.service; at most 8 addresses together");
+        return WEIR_INVALID_CONFIG;
+    }
+    for (int i = 0; i < (int)number && status == WEIR_OK; i++) {
+        union socket_address where = {.any.sa_family = AF_UNSPEC};
+        socklen_t length = sizeof where;
+        size_t name_length = names == NULL ? 0 : strcspn(names, ":");
+        struct listen_socket *to = &sockets[*count];
+        *to =
+            (struct listen_socket){.fd = SYSTEMD_FD_FIRST + i,
+                                   .has_tls = name_length == strlen("https") && strncmp(names, "https", name_length) == 0};
+        names = names == NULL || names[name_length] == '\0' ? NULL : names + name_length + 1;
+        if (getsockname(to->fd, &where.any, &length) != 0) {
+            return error_set_native(error, WEIR_SYSTEM, errno, "http.listen: descriptor %d of the service manager: %s",
+                                    to->fd, strerror(errno));
+        }
+        (void)fcntl(to->fd, F_SETFD, FD_CLOEXEC);
+        (void)fcntl(to->fd, F_SETFL, fcntl(to->fd, F_GETFL) | O_NONBLOCK);
+        to->is_local = is_local_address(&where);
+        write_address(to, SYSTEMD_WORD);
+        ++*count;
+        status = check_openness(to->address, to, behind_proxy, error);
+    }
+    (void)unsetenv("LISTEN_PID");
+    (void)unsetenv("LISTEN_FDS");
+    (void)unsetenv("LISTEN_FDNAMES");
+    return status;
+}
+
+enum weir_status listen_address_open(const char *list, bool behind_proxy, struct listen_socket *sockets, size_t *ret_count,
                                      struct weir_error *error)
 {
     INVARIANT(list != NULL && sockets != NULL && ret_count != NULL);
@@ -197,8 +279,10 @@ enum weir_status listen_address_open(const char *list, struct listen_socket *soc
         if (end >= sizeof address || *ret_count == LISTEN_ADDRESSES_MAX) {
             status =
                 refuse_address(address, end >= sizeof address ? "is too long" : "is the ninth address: at most 8", error);
+        } else if (strcmp(address, SYSTEMD_WORD) == 0) {
+            status = take_systemd_sockets(behind_proxy, sockets, ret_count, error);
         } else {
-            status = open_one(address, &sockets[*ret_count], error);
+            status = open_one(address, behind_proxy, &sockets[*ret_count], error);
             *ret_count += status == WEIR_OK;
         }
         list += length + (list[length] == ',');

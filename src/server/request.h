@@ -54,6 +54,7 @@ struct http_request {
     struct arena arena;                /* for the handler, too */
     const struct principal *principal; /* who asks; NULL = nobody must show a token here */
     bool is_whole;                     /* false: no memory for a part of it */
+    bool is_of_machine; /* only a process of this machine can have sent it: a local address, and no proxy before it */
 };
 
 /* Starts with status 0 and an empty body; a handler fills it. */

@@ -7,11 +7,15 @@ usage: http_test.py BINARY [TEST ...]
 import json
 import os
 import re
+import shutil
 import signal
 import socket
+import ssl
+import subprocess
 import sys
 import threading
 import time
+import warnings
 
 from harness import run_tests
 from postgres_server import PostgresServer
@@ -500,7 +504,7 @@ def _server_ends(listener):
 
 def an_address_that_cannot_be_served_ends_the_start(weir):
     weir.make_store()
-    for address, code, word, hint in (('0.0.0.0:7717', 2, 'open to other machines', '127.0.0.1:7717'),
+    for address, code, word, hint in (('0.0.0.0:7717', 2, 'open to other machines', 'https://HOST:PORT'),
                                       ('nonsense', 2, 'is no address', '127.0.0.1:7717'),
                                       (f'unix:{weir.path("missing")}/s', None, 'cannot be opened', 'choose another')):
         result = weir.run('serve', '--listen', address)
@@ -544,6 +548,164 @@ def a_setting_gives_the_address_too(weir):
             assert time.monotonic() - began < SECONDS
     node.send_signal(signal.SIGTERM)
     assert node.wait(SECONDS) == 0
+
+
+# --- TLS, proxies, the service manager ---
+
+
+def _certificate(weir, name, days=30):
+    files = weir.path(f'{name}.pem'), weir.path(f'{name}.key')
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', str(days), '-subj', f'/CN={name}',
+                    '-addext', 'subjectAltName=DNS:localhost', '-out', files[0], '-keyout', files[1]],
+                   check=True, capture_output=True, timeout=SECONDS)
+    os.chmod(files[1], 0o600)
+    return files
+
+
+def _events(weir, name):
+    with open(weir.path('node.out')) as file:
+        return [event for event in map(json.loads, file) if event['event'] == name]
+
+
+def _configure_tls(weir, certificate, key):
+    weir.write('weir.yaml', f'http.tls:\n  certificate_file: {certificate}\n  key_file: {key}\n')
+
+
+def _connect_tls(listener, trusted, version=ssl.TLSVersion.TLSv1_3):
+    context = ssl.create_default_context(cafile=trusted)
+    context.set_ciphers('DEFAULT@SECLEVEL=0')  # the old versions, too
+    with warnings.catch_warnings(action='ignore', category=DeprecationWarning):
+        context.minimum_version = context.maximum_version = version
+    return context.wrap_socket(listener.connect(), server_hostname='localhost')
+
+
+def _ask_on(connection, path):
+    connection.sendall(f'GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
+    return read_answer(connection)
+
+
+def tls_is_served_and_its_certificate_exchanged_without_a_cut(weir):
+    weir.make_store()
+    first, first_key = _certificate(weir, 'first')
+    second, second_key = _certificate(weir, 'second')
+    now, now_key = weir.path('now.pem'), weir.path('now.key')
+    shutil.copy(first, now)
+    shutil.copy(first_key, now_key)
+    _configure_tls(weir, now, now_key)
+    listener = Listener(weir, listen='https://127.0.0.1:0')
+    assert listener.addresses[0].startswith('https://127.0.0.1:'), listener.addresses
+    old = _connect_tls(listener, first)
+    assert _ask_on(old, '/livez').status == 200
+    with _connect_tls(listener, first, ssl.TLSVersion.TLSv1_2) as connection:
+        assert _ask_on(connection, '/v1/executions').status == 200
+    for version in (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1):
+        try:
+            _connect_tls(listener, first, version)
+            raise AssertionError(f'{version} is spoken')
+        except ssl.SSLError as refusal:
+            # Of the server, not of this client.
+            assert isinstance(refusal, ssl.SSLEOFError) or 'ALERT_PROTOCOL_VERSION' in str(refusal), refusal
+    assert listener.ask('/livez') is None  # plain HTTP
+    shutil.copy(second, now)
+    listener.process.send_signal(signal.SIGHUP)  # the key is still the first one's
+    refused = wait_for('the refusal', lambda: _events(weir, 'certificate.refused'), pause=SHORT)
+    assert 'it is not the key of the certificate' in refused[0]['error'], refused
+    with _connect_tls(listener, first) as connection:
+        assert _ask_on(connection, '/livez').status == 200
+    shutil.copy(second_key, now_key)
+    listener.process.send_signal(signal.SIGHUP)
+    wait_for('the second certificate', lambda: _trusts(listener, second), pause=SHORT)
+    answer = _ask_on(old, '/livez')  # the connection of before is answered, and ends then
+    assert answer.status == 200 and answer.head['connection'] == 'close' and is_closed(old)
+    listener.stop()
+
+
+def _trusts(listener, certificate):
+    try:
+        with _connect_tls(listener, certificate) as connection:
+            return _ask_on(connection, '/livez').status == 200
+    except ssl.SSLError:
+        return False
+
+
+def tls_with_wrong_files_is_refused_at_the_start(weir):
+    weir.make_store()
+    certificate, key = _certificate(weir, 'first')
+    _, other_key = _certificate(weir, 'second')
+    weir.write('no.pem', 'nothing')
+    open_key = shutil.copy(key, weir.path('open.key'))
+    os.chmod(open_key, 0o644)
+    for files, word in (((certificate, other_key), 'it is not the key of the certificate'),
+                        ((weir.path('no.pem'), key), 'it has no certificate in PEM'),
+                        ((certificate, certificate), 'it has no private key in PEM'),
+                        ((certificate, open_key), 'everybody may read this key'),
+                        ((weir.path('gone.pem'), key), 'No such file'), ((certificate, weir.path('.')), 'no regular file')):
+        _configure_tls(weir, *files)
+        result = weir.run('serve', '--listen', 'https://127.0.0.1:0')
+        if word == 'it has no private key in PEM':
+            os.chmod(certificate, 0o600)
+            result = weir.run('serve', '--listen', 'https://127.0.0.1:0')
+        assert result.code == 2 and word in result.err, (files, result)
+    weir.write('weir.yaml', '')
+    result = weir.run('serve', '--listen', 'https://127.0.0.1:0')
+    assert result.code == 2 and 'http.tls.certificate_file' in result.err, result
+
+
+def an_open_address_asks_for_a_token(weir):
+    weir.make_store()
+    certificate, key = _certificate(weir, 'first')
+    _configure_tls(weir, certificate, key)
+    listener = Listener(weir, listen='https://0.0.0.0:0')
+    with _connect_tls(listener, certificate) as connection:
+        assert _ask_on(connection, '/livez').status == 200
+        answer = _ask_on(connection, '/v1/executions')
+        _problem(answer, 401, 'unauthorized')
+        assert answer.head['www-authenticate'].startswith('Bearer'), answer
+    listener.stop()
+    weir.write('weir.yaml', 'http.behind_proxy: true\n')
+    listener = Listener(weir)
+    _problem(listener.ask('/v1/executions', host='weir.example'), 401, 'unauthorized')
+    listener.stop()
+
+
+def the_service_manager_hands_over_its_sockets(weir):
+    weir.make_store()
+    with socket.create_server(('127.0.0.1', 0)) as one, socket.socket(socket.AF_UNIX) as file:
+        file.bind(weir.path('manager.sock'))
+        file.listen()
+        script = 'LISTEN_PID=$$ LISTEN_FDS=2 exec "$@" 3<&%d 4<&%d' % (one.fileno(), file.fileno())
+        with open(weir.path('node.err'), 'w') as errors:
+            node = subprocess.Popen(['/bin/bash', '-c', script, 'bash', weir.binary, 'serve', '--listen', 'systemd'],
+                                    cwd=weir.folder, env=weir.environment, stdout=subprocess.DEVNULL, stderr=errors,
+                                    pass_fds=(one.fileno(), file.fileno()))
+        try:
+            for address, family in ((one.getsockname(), socket.AF_INET), (weir.path('manager.sock'), socket.AF_UNIX)):
+                with socket.socket(family) as connection:
+                    connection.settimeout(SECONDS)
+                    connection.connect(address)
+                    connection.sendall(OK_HEAD)
+                    assert read_answer(connection).status == 200
+        finally:
+            node.send_signal(signal.SIGTERM)
+        assert node.wait(SECONDS) == 0
+    assert os.path.exists(weir.path('manager.sock'))  # it is the manager's
+
+
+def dev_opens_the_usual_address_or_says_that_it_is_taken(weir):
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind(('127.0.0.1', 7717))
+            taken.listen()
+        except OSError:
+            pass  # another program has it, which serves as well
+        with open(weir.path('dev.err'), 'w') as errors:
+            node = weir.spawn('dev', stdout=subprocess.DEVNULL, stderr=errors)
+        wait_for('the words of dev', lambda: 'weir top' in open(weir.path('dev.err')).read(), pause=SHORT)
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(SECONDS) == 0
+    said = open(weir.path('dev.err')).read()
+    assert 'no HTTP: ' in said and '127.0.0.1:7717' in said and '--listen' in said, said
 
 
 if __name__ == '__main__':

@@ -60,7 +60,7 @@ static const struct flag global_flags[] = {
 #define FLAG_LISTEN                                                                                                        \
     {                                                                                                                      \
         .name = "listen", .type = VALUE_TEXT, .value = "ADDRESS", .has_setting = true, .setting = SETTING_HTTP_LISTEN,     \
-        .help = "answer /livez, /readyz and /metrics there: HOST:PORT or unix:PATH"                                        \
+        .help = "answer HTTP there: HOST:PORT, https://HOST:PORT or unix:PATH"                                             \
     }
 #define FLAG_REASON                                                                                                        \
     {                                                                                                                      \

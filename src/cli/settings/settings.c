@@ -98,7 +98,17 @@ static const struct setting table[SETTING_COUNT] = {
 /* The address is checked when the listener opens: only server/listen_address.c knows the forms. */
 [SETTING_HTTP_LISTEN] = {
     .key = "http.listen", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_HTTP_LISTEN", .of_process = true,
-    .help = "answer /livez, /readyz and /metrics at this address: 127.0.0.1:7717, unix:PATH; several with commas"},
+    .help = "answer HTTP at this address: 127.0.0.1:7717, https://0.0.0.0:7717, unix:PATH, systemd; several with commas"},
+[SETTING_HTTP_TLS_CERTIFICATE_FILE] = {
+    .key = "http.tls.certificate_file", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_HTTP_TLS_CERTIFICATE_FILE", .of_process = true,
+    .help = "file with the certificate of https:// addresses and its chain; a reload reads it again"},
+[SETTING_HTTP_TLS_KEY_FILE] = {
+    .key = "http.tls.key_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_HTTP_TLS_KEY_FILE",
+    .of_process = true, .help = "file with the key of that certificate"},
+[SETTING_HTTP_BEHIND_PROXY] = {
+    .key = "http.behind_proxy", .type = SETTING_BOOLEAN, .default_text = "false", .environment = "WEIR_HTTP_BEHIND_PROXY",
+    .of_process = true, .help = "a proxy in front of http.listen has TLS, so other machines may reach it without"},
 [SETTING_RETENTION] = {
     .key = "retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_RETENTION",
     .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,

@@ -202,8 +202,12 @@ static enum weir_status enqueue_demo(struct demo *demo, struct weir_error *error
 /* Makes the store, the workspaces, the workflow and the executions. */
 static enum weir_status prepare_demo(struct demo *demo, struct weir_error *error)
 {
-    struct node_runner_options options = {
-        .store_url = "sqlite:" DEMO_STORE, .create_store = true, .open_exec = true, .one_node = true, .log_fd = -1};
+    struct node_runner_options options = {.store_url = "sqlite:" DEMO_STORE,
+                                          .create_store = true,
+                                          .open_exec = true,
+                                          .one_node = true,
+                                          .opens_http = true,
+                                          .log_fd = -1};
     enum weir_status status = node_runner_open(&demo->runner, demo->invocation, &options, error);
     for (size_t w = 0; w < DEMO_WORKSPACE_COUNT && status == WEIR_OK; w++) {
         struct workspace_change change = {
@@ -526,6 +530,9 @@ static enum weir_status run_demo(struct demo *demo, bool once, struct weir_error
                       "workflow %s (2 steps that run programs) %s %d workspaces %s enqueued %" PRId64 " executions",
                       DEMO_WORKFLOW, separator(demo->output), DEMO_WORKSPACE_COUNT, separator(demo->output), demo->total);
         status = node_runner_start(&demo->runner, error);
+    }
+    if (status == WEIR_OK && demo->runner.server != NULL) {
+        output_report(demo->output, "http at %s", http_server_addresses(demo->runner.server));
     }
     if (status == WEIR_OK) {
         status = watch_demo(demo, once, error);

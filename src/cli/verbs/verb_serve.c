@@ -134,6 +134,7 @@ enum weir_status verb_dev(struct invocation *invocation, struct weir_error *erro
     struct node_runner_options options = {.store_url = settings_text(invocation->settings, SETTING_STORE),
                                           .create_store = true,
                                           .open_exec = true,
+                                          .opens_http = true,
                                           .log_fd = STDOUT_FILENO};
     bool is_new = false;
     enum weir_status status = node_runner_open(&runner, invocation, &options, error);

@@ -15,7 +15,7 @@ static struct weir_error fault;
 
 static void expect_refusal(const char *list, enum weir_status status, const char *word)
 {
-    assert_int_equal(listen_address_open(list, sockets, &count, &fault), status);
+    assert_int_equal(listen_address_open(list, false, sockets, &count, &fault), status);
     assert_int_equal(count, 0);
     if (strstr(fault.message, word) == NULL || fault.hint[0] == '\0') {
         fail_msg("\"%s\" got \"%s\", hint \"%s\"", list, fault.message, fault.hint);
@@ -32,7 +32,7 @@ static void close_sockets(void)
 static void addresses_of_this_machine_are_opened(void **state)
 {
     (void)state;
-    assert_int_equal(listen_address_open("127.0.0.1:0, localhost:0,127.1.2.3:0", sockets, &count, &fault), WEIR_OK);
+    assert_int_equal(listen_address_open("127.0.0.1:0, localhost:0,127.1.2.3:0", false, sockets, &count, &fault), WEIR_OK);
     assert_int_equal(count, 3);
     for (size_t i = 0; i < count; i++) {
         assert_true(sockets[i].fd >= 0);
@@ -40,7 +40,7 @@ static void addresses_of_this_machine_are_opened(void **state)
         assert_null(strstr(sockets[i].address, ":0"));
     }
     close_sockets();
-    assert_int_equal(listen_address_open("", sockets, &count, &fault), WEIR_OK);
+    assert_int_equal(listen_address_open("", false, sockets, &count, &fault), WEIR_OK);
     assert_int_equal(count, 0);
 }
 
@@ -52,6 +52,22 @@ static void addresses_of_other_machines_are_refused(void **state)
     for (size_t i = 0; i < sizeof open_to_all / sizeof open_to_all[0]; i++) {
         expect_refusal(open_to_all[i], WEIR_INVALID_CONFIG, "open to other machines");
     }
+    expect_refusal("https://unix:/tmp/x", WEIR_INVALID_CONFIG, "a file with TLS");
+    expect_refusal("systemd", WEIR_INVALID_CONFIG, "has opened 0 sockets");
+}
+
+static void addresses_with_tls_or_a_proxy_may_be_open(void **state)
+{
+    (void)state;
+    assert_int_equal(listen_address_open("https://0.0.0.0:0,127.0.0.1:0", false, sockets, &count, &fault), WEIR_OK);
+    assert_int_equal(count, 2);
+    assert_true(sockets[0].has_tls && !sockets[0].is_local);
+    assert_true(!sockets[1].has_tls && sockets[1].is_local);
+    assert_int_equal(strncmp(sockets[0].address, "https://0.0.0.0:", strlen("https://0.0.0.0:")), 0);
+    close_sockets();
+    assert_int_equal(listen_address_open("0.0.0.0:0", true, sockets, &count, &fault), WEIR_OK);
+    assert_true(!sockets[0].has_tls && !sockets[0].is_local);
+    close_sockets();
 }
 
 static void words_that_are_no_address_are_refused(void **state)
@@ -93,13 +109,13 @@ static void an_address_in_use_is_refused(void **state)
     (void)state;
     char taken[LISTEN_ADDRESS_BYTES_MAX];
     char both[LISTEN_ADDRESS_BYTES_MAX + 20];
-    assert_int_equal(listen_address_open("127.0.0.1:0", sockets, &count, &fault), WEIR_OK);
+    assert_int_equal(listen_address_open("127.0.0.1:0", false, sockets, &count, &fault), WEIR_OK);
     struct listen_socket first = sockets[0];
     text_copy(taken, sizeof taken, first.address);
     (void)snprintf(both, sizeof both, "127.0.0.1:0,%s", taken);
     expect_refusal(both, WEIR_SYSTEM, "in use");
     listen_address_close(&first);
-    assert_int_equal(listen_address_open(taken, sockets, &count, &fault), WEIR_OK);
+    assert_int_equal(listen_address_open(taken, false, sockets, &count, &fault), WEIR_OK);
     close_sockets();
 }
 
@@ -113,7 +129,7 @@ static void a_socket_file_is_replaced_when_nobody_listens(void **state)
     (void)snprintf(address, sizeof address, "unix:%s/s", folder);
     const char *path = address + strlen("unix:");
 
-    assert_int_equal(listen_address_open(address, sockets, &count, &fault), WEIR_OK);
+    assert_int_equal(listen_address_open(address, false, sockets, &count, &fault), WEIR_OK);
     assert_int_equal(stat(path, &found), 0);
     assert_int_equal(found.st_mode & 0777, 0660);
     struct listen_socket living = sockets[0];
@@ -121,14 +137,14 @@ static void a_socket_file_is_replaced_when_nobody_listens(void **state)
     assert_int_equal(stat(path, &found), 0);
 
     (void)close(living.fd); /* as a killed process leaves it */
-    assert_int_equal(listen_address_open(address, sockets, &count, &fault), WEIR_OK);
+    assert_int_equal(listen_address_open(address, false, sockets, &count, &fault), WEIR_OK);
     close_sockets();
     assert_int_not_equal(stat(path, &found), 0);
 
-    assert_int_equal(listen_address_open(address, sockets, &count, &fault), WEIR_OK);
+    assert_int_equal(listen_address_open(address, false, sockets, &count, &fault), WEIR_OK);
     assert_int_equal(unlink(path), 0); /* another process takes the place */
     struct listen_socket first = sockets[0];
-    assert_int_equal(listen_address_open(address, sockets, &count, &fault), WEIR_OK);
+    assert_int_equal(listen_address_open(address, false, sockets, &count, &fault), WEIR_OK);
     listen_address_close(&first);
     assert_int_equal(stat(path, &found), 0);
     close_sockets();
@@ -146,6 +162,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_of_this_machine_are_opened),
         cmocka_unit_test(addresses_of_other_machines_are_refused),
+        cmocka_unit_test(addresses_with_tls_or_a_proxy_may_be_open),
         cmocka_unit_test(words_that_are_no_address_are_refused),
         cmocka_unit_test(an_address_in_use_is_refused),
         cmocka_unit_test(a_socket_file_is_replaced_when_nobody_listens),
