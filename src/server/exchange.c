@@ -16,6 +16,8 @@
 #include "server/request_head.h"
 #include "server/route.h"
 
+/* No browser shall make anything of an answer that is data. */
+#define POLICY_OF_DATA "default-src 'none'; frame-ancestors 'none'"
 /* Beside the texts of a head: those that a handler makes of a body. */
 enum { ARENA_BYTES_MAX = HTTP_HEAD_BYTES_MAX * 4 + HTTP_BODY_BYTES_MAX * 2 };
 
@@ -119,7 +121,7 @@ static bool check_body(struct exchange *exchange, size_t length)
         return true;
     }
     if (route->bodies == BODY_NONE) {
-        return refuse(exchange, 413, "invalid_request", "this path takes no body");
+        return refuse(exchange, 413, "body_too_large", "this path takes no body");
     }
     if (length > route->body_max) {
         (void)snprintf(reason, sizeof reason, "the body has more than %zu bytes, the limit of this path", route->body_max);
@@ -163,7 +165,7 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
     int status = request_head_check(&reader.head, version, &reason);
     exchange->ends_connection = status != 0 || reader.head.content_length > 0;
     if (status != 0) {
-        return refuse(exchange, status, "invalid_request", reason);
+        return refuse(exchange, status, status == 411 ? "length_required" : "invalid_request", reason);
     }
     if (!request->is_whole) {
         return refuse(exchange, 503, "out_of_memory", "there is no memory for the request");
@@ -226,7 +228,7 @@ enum MHD_Result exchange_send(struct exchange *exchange)
     const char *const fields[][2] = {{"Content-Type", answer->body.length > 0 ? answer->type : NULL},
                                      {"Cache-Control", "no-store"},
                                      {"X-Content-Type-Options", "nosniff"},
-                                     {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
+                                     {"Content-Security-Policy", answer->policy != NULL ? answer->policy : POLICY_OF_DATA},
                                      {"Weir-Request-Id", exchange->request.id},
                                      {"Location", answer->location},
                                      {"Link", answer->link},

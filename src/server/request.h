@@ -65,6 +65,7 @@ struct http_answer {
     const char *link;     /* field Link */
     const char *etag;     /* field ETag */
     const char *allow;    /* field Allow, of 405 */
+    const char *policy;   /* field Content-Security-Policy; NULL = nothing is allowed */
     int retry_after_s;    /* field Retry-After; 0 = none, but 1 of 503 */
     struct text body;
 };

@@ -20,7 +20,7 @@ static const struct http_route routes[] = {
 /* Probes */
 {
     .method = "GET", .path = "/livez", .operation = "isAlive", .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
-    .summary = "Answer while the process lives",
+    .summary = "Answer while the process lives", .answer_type = "text/plain",
 },
 {
     .method = "GET", .path = "/readyz", .operation = "isReady", .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
@@ -30,8 +30,29 @@ static const struct http_route routes[] = {
 },
 {
     .method = "GET", .path = "/metrics", .operation = "readMetrics", .scope = SCOPE_OPEN, .workspace = WORKSPACE_NONE,
-    .summary = "Print the metrics of the process and the queue for Prometheus",
+    .summary = "Print the metrics of the process and the queue for Prometheus", .answer_type = "text/plain",
     .handle = answer_metrics,
+},
+/* Documents */
+{
+    .method = "GET", .path = "/openapi.json", .operation = "readOpenapi", .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
+    .summary = "Describe the API for programs",
+    .handle = answer_openapi,
+},
+{
+    .method = "GET", .path = "/docs", .operation = "readDocs", .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
+    .summary = "Describe the API for people", .answer_type = "text/html",
+    .handle = answer_docs,
+},
+{
+    .method = "GET", .path = "/docs/problems", .operation = "readProblems", .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
+    .summary = "List the codes of problems", .answer_type = "text/html",
+    .handle = answer_problems,
+},
+{
+    .method = "GET", .path = "/docs/problems/{code}", .operation = "readProblem", .scope = SCOPE_OPEN,
+    .workspace = WORKSPACE_ANY, .summary = "Explain a code of a problem, and its remedy", .answer_type = "text/html",
+    .handle = answer_problem_page,
 },
 /* Executions */
 {

@@ -283,6 +283,11 @@ enum weir_status filter_set(struct execution_filter *filter, const char *key, ch
     return set_filter_key(found, value, now_us, filter, error);
 }
 
+const char *filter_key(size_t index)
+{
+    return index < KEY_COUNT ? key_names[index] : NULL;
+}
+
 bool filter_has_key(const char *name)
 {
     for (size_t i = 0; i < KEY_COUNT; i++) {

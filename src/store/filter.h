@@ -18,7 +18,9 @@ WEIR_MUST_CHECK enum weir_status filter_parse(const char *where, int64_t now_us,
  * changed to small ones. A member that is set already is refused. */
 WEIR_MUST_CHECK enum weir_status filter_set(struct execution_filter *filter, const char *key, char *value, int64_t now_us,
                                             struct weir_error *error);
-/* Whether the name is a key of the filter. */
+/* The keys in turn; NULL behind the last one. */
+const char *filter_key(size_t index);
+/* Whether the name is one of them. */
 bool filter_has_key(const char *name);
 /* Reads a duration as a time before now, or an absolute time. `key`: its name, for the error. */
 WEIR_MUST_CHECK enum weir_status filter_parse_time(const char *key, const char *value, int64_t now_us, int64_t *ret_time_us,

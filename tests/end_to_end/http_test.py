@@ -18,6 +18,7 @@ import time
 import warnings
 
 from harness import run_tests
+from openapi_check import Api
 from postgres_server import PostgresServer
 from waiting import SHORT, wait_for
 
@@ -44,6 +45,7 @@ class Listener:
             self.process = weir.spawn(verb, '--allow-exec' if verb == 'serve' else '-q', '--listen', listen, *words,
                                       stdout=out, stderr=errors)
         self.weir = weir
+        self.described = None
         said = wait_for('the line of the listener', self._said, pause=SHORT)
         self.addresses = re.search(r'http at (.*): /livez', said).group(1).split(', ')
         self.port = int(self.addresses[0].rpartition(':')[2])
@@ -69,7 +71,16 @@ class Listener:
         lines = ''.join(f'{name.replace("_", "-")}: {value}\r\n' for name, value in fields.items())
         with self.connect() as connection:
             connection.sendall(f'{method} {path} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n'.encode() + (body or b''))
-            return read_answer(connection, has_body=method != 'HEAD')
+            answer = read_answer(connection, has_body=method != 'HEAD')
+        if answer is not None and method != 'HEAD' and path != '/openapi.json':
+            self.api().check_answer(method, path, answer.status, answer.head.get('content-type', ''), answer.body)
+        return answer
+
+    def api(self):
+        """The description of the API; each answer is compared with it."""
+        if self.described is None:
+            self.described = Api(self.ask('/openapi.json').body)
+        return self.described
 
     def ready(self):
         wait_for('readiness', lambda: self.ask('/readyz').status == 200, pause=SHORT)
@@ -548,6 +559,35 @@ def a_setting_gives_the_address_too(weir):
             assert time.monotonic() - began < SECONDS
     node.send_signal(signal.SIGTERM)
     assert node.wait(SECONDS) == 0
+
+
+# --- documents ---
+
+
+def the_documents_describe_every_route_and_problem(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    api = listener.api().document
+    operations = [(method, path, operation) for path, methods in api['paths'].items() for method, operation in methods.items()]
+    ids = [operation['operationId'] for _, _, operation in operations]
+    assert len(ids) == len(set(ids)) and 'enqueueExecution' in ids, ids
+    for method, path, operation in operations:
+        described = {parameter['name'] for parameter in operation['parameters'] if parameter['in'] == 'path'}
+        assert described == set(re.findall(r'{(\w+)}', path)), path
+        if method == 'get' and '{' not in path and path != '/v1/stream':
+            assert listener.ask(path).status == 200, path
+    page = listener.ask('/docs')
+    assert page.head['content-type'] == 'text/html; charset=utf-8' and 'script' not in page.body.decode(), page
+    for method, path, _ in operations:
+        assert f'<code>{method.upper()}&nbsp;{path}</code>' in page.body.decode(), path
+    assert all(address.startswith('/') for address in re.findall(r'(?:href|src)="([^"]*)"', page.body.decode())), page
+    codes = api['components']['schemas']['Problem']['properties']['code']['enum']
+    names = listener.ask('/docs/problems').body.decode()
+    for code in codes:
+        assert f'href="/docs/problems/{code}"' in names, code
+        assert listener.ask(f'/docs/problems/{code}').status == 200, code
+    _problem(listener.ask('/docs/problems/nothing'), 404, 'not_found')
+    listener.stop()
 
 
 # --- TLS, proxies, the service manager ---

@@ -7,7 +7,7 @@
 
 /* clang-format off */
 #define ROUTE_HANDLER_LIST(X)                                                                                              \
-    X(readiness) X(metrics)                                                                                                \
+    X(readiness) X(metrics) X(openapi) X(docs) X(problems) X(problem_page)                                                                                                \
     X(list_executions) X(show_execution)
 /* clang-format on */
 

@@ -1,0 +1,155 @@
+/* One operation for each row of the table of routes:
+ *
+ *   1. the placeholders of the path and the arguments of the query are its parameters;
+ *   2. its bodies are those of the row, all of the row's schema;
+ *   3. its answers are the one of success, and `default`, which is a problem: each status of an error has the same shape.
+ *
+ * A part for which there is no memory makes the whole NULL: half a description would be believed. */
+#include "server/openapi.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "openapi_schemas.h"
+#include "server/problem_table.h"
+#include "server/route.h"
+#include "store/filter.h"
+#include "weir/weir.h"
+
+static json_t *reference_to(const char *schema)
+{
+    return json_pack("{s:s+}", "$ref", "#/components/schemas/", schema);
+}
+
+/* Names of placeholders are texts; those of the query, too, because the server reads them as such. */
+static int add_parameter(json_t *parameters, const char *name, const char *in, const char *help)
+{
+    return json_array_append_new(parameters,
+                                 json_pack("{s:s, s:s, s:b, s:s*, s:{s:s}}", "name", name, "in", in, "required",
+                                           strcmp(in, "path") == 0, "description", help, "schema", "type", "string"));
+}
+
+static json_t *parameters_of(const struct http_route *route)
+{
+    json_t *parameters = json_array();
+    int failed = parameters == NULL ? -1 : 0;
+    for (const char *at = strchr(route->path, '{'); at != NULL && failed == 0; at = strchr(at + 1, '{')) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 1, "}"), at + 1);
+        failed = add_parameter(parameters, name, "path", NULL);
+    }
+    for (size_t i = 0; i < ROUTE_ARGUMENTS_MAX && route->arguments[i].name != NULL && failed == 0; i++) {
+        failed = add_parameter(parameters, route->arguments[i].name, "query", route->arguments[i].help);
+    }
+    for (size_t i = 0; route->takes_filter && filter_key(i) != NULL && failed == 0; i++) {
+        failed = add_parameter(parameters, filter_key(i), "query", "a key of a filter");
+    }
+    if (failed != 0) {
+        json_decref(parameters);
+        return NULL;
+    }
+    return parameters;
+}
+
+/* The kinds of bodies of the route, each with its media type. YAML and lines are described as text. */
+static json_t *body_of(const struct http_route *route)
+{
+    json_t *content = json_object();
+    int failed = content == NULL ? -1 : 0;
+    if (failed == 0 && (route->bodies & BODY_JSON) != 0) {
+        json_t *schema = route->body_schema == NULL ? json_object() : reference_to(route->body_schema);
+        failed = json_object_set_new(content, "application/json", json_pack("{s:o}", "schema", schema));
+    }
+    if (failed == 0 && (route->bodies & BODY_NDJSON) != 0) {
+        failed = json_object_set_new(content, "application/x-ndjson", json_pack("{s:{s:s}}", "schema", "type", "string"));
+    }
+    if (failed == 0 && (route->bodies & BODY_YAML) != 0) {
+        failed = json_object_set_new(content, "application/yaml", json_pack("{s:{s:s}}", "schema", "type", "string"));
+    }
+    if (failed != 0) {
+        json_decref(content);
+        return NULL;
+    }
+    return json_pack("{s:o}", "content", content);
+}
+
+static json_t *answers_of(const struct http_route *route)
+{
+    const char *type = route->answer_type != NULL ? route->answer_type : "application/json";
+    json_t *schema = route->answer_schema == NULL ? json_object() : reference_to(route->answer_schema);
+    return json_pack("{s:{s:s, s:{s:{s:o}}}, s:{s:s, s:{s:{s:{s:s}}}}}", "2XX", "description", "done, or taken", "content",
+                     type, "schema", schema, "default", "description", "a problem (RFC 9457)", "content",
+                     "application/problem+json", "schema", "$ref", "#/components/schemas/Problem");
+}
+
+static json_t *operation_of(const struct http_route *route)
+{
+    json_t *operation =
+        json_pack("{s:s, s:s, s:s, s:o, s:o}", "operationId", route->operation, "summary", route->summary, "x-role",
+                  route_scope_name(route->scope), "parameters", parameters_of(route), "responses", answers_of(route));
+    if (operation != NULL && route->bodies != BODY_NONE &&
+        json_object_set_new(operation, "requestBody", body_of(route)) != 0) {
+        json_decref(operation);
+        return NULL;
+    }
+    if (operation != NULL && route->scope == SCOPE_OPEN && json_object_set_new(operation, "security", json_array()) != 0) {
+        json_decref(operation);
+        return NULL;
+    }
+    return operation;
+}
+
+/* Methods of one path stand together. */
+static json_t *paths_of_table(void)
+{
+    size_t count = 0;
+    const struct http_route *routes = route_table(&count);
+    json_t *paths = json_object();
+    for (size_t i = 0; i < count && paths != NULL; i++) {
+        char method[16];
+        size_t length = strlen(routes[i].method);
+        INVARIANT(length < sizeof method);
+        for (size_t at = 0; at <= length; at++) {
+            char c = routes[i].method[at];
+            method[at] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+        }
+        json_t *path = json_object_get(paths, routes[i].path);
+        bool is_lost = path == NULL && json_object_set_new(paths, routes[i].path, path = json_object()) != 0;
+        if (is_lost || json_object_set_new(path, method, operation_of(&routes[i])) != 0) {
+            json_decref(paths);
+            return NULL;
+        }
+    }
+    return paths;
+}
+
+/* The schemas of the build, and the closed list of codes. */
+static json_t *schemas_of_build(void)
+{
+    json_t *schemas = json_load_text(openapi_schemas, 0);
+    json_t *codes = json_array();
+    bool is_whole = schemas != NULL && codes != NULL;
+    for (const struct problem_kind *kind = problem_table(); kind->code != NULL && is_whole; kind++) {
+        is_whole = json_array_append_new(codes, json_string(kind->code)) == 0;
+    }
+    json_t *properties = json_object_get(json_object_get(schemas, "Problem"), "properties");
+    is_whole =
+        is_whole && json_object_set_new(properties, "code", json_pack("{s:s, s:O}", "type", "string", "enum", codes)) == 0;
+    json_decref(codes);
+    if (!is_whole) {
+        json_decref(schemas);
+        return NULL;
+    }
+    return schemas;
+}
+
+json_t *openapi_make(void)
+{
+    return json_pack("{s:s, s:{s:s, s:s, s:s}, s:[{s:[]}], s:o, s:{s:o, s:{s:{s:s, s:s}}}}", "openapi", "3.1.0", "info",
+                     "title", "weir", "version", weir_version(), "description",
+                     "Durable queue of workflow executions for many workspaces", "security", "token", "paths",
+                     paths_of_table(), "components", "schemas", schemas_of_build(), "securitySchemes", "token", "type",
+                     "http", "scheme", "bearer");
+}
