@@ -30,6 +30,7 @@ static const struct group {
      bench_neighbour_steps},
     {"idle", "what a node writes and burns when there is nothing to do", bench_idle},
     {"memory", "of a node with a large backlog, and the time until it is ready", bench_memory},
+    {"http", "enqueues over HTTP beside those in one process", bench_http},
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
     {"postgres-lifecycles", "the same on a PostgreSQL server of its own", bench_postgres_lifecycles},
     {"postgres-nodes", "the same with 1, 2, 4 and 8 nodes in turn", bench_postgres_nodes},

@@ -13,11 +13,11 @@ import sys
 #: NAME[]:Type a list of them, NAME[] a list of texts.
 OBJECTS = {
     'ExecutionRow': 'id workspace? workflow? version? status pending_reason? priority run_at starts_refused deferrals'
-                    ' handovers node? fence error_code? error? created_at claimed_at? dispatched_at? stuck_since? finished_at?'
-                    ' executor_group? idempotency_key? retry_of?',
+                    ' handovers node? fence error_code? error? created_at claimed_at? dispatched_at? stuck_since?'
+                    ' finished_at? executor_group? idempotency_key? retry_of?',
     'Execution': '+ExecutionRow params steps[]:Step earlier_attempts[]:Step events[]:Event earlier_events',
-    'Step': 'step status attempt failures exit_code? error_code? error? due_at? started_at? finished_at? node? fence output?'
-            ' variables~?',
+    'Step': 'step status attempt failures exit_code? error_code? error? due_at? started_at? finished_at? node? fence'
+            ' output? variables~?',
     'Event': 'execution_id at event node? fence? actor? reason? detail? attempt?',
     'Problem': 'type title status detail code request_id hint~ errors~ allowed_actions~',
     'EnqueueRequest': 'workspace~ workflow params~ idempotency_key~ executor_group~ priority~ run_at~',
@@ -98,7 +98,8 @@ def make_object(schema, names):
 def make_page(row):
     return {'type': 'object', 'required': ['items', 'next_cursor', 'count', 'count_is_exact'], 'properties': {
         'items': {'type': 'array', 'items': {'$ref': f'#/components/schemas/{row}'}},
-        'next_cursor': {'type': ['string', 'null'], 'description': 'the argument `cursor` of the next page; null: the last'},
+        'next_cursor': {'type': ['string', 'null'],
+                        'description': 'the argument `cursor` of the next page; null: this is the last one'},
         'count': {'type': ['integer', 'null']}, 'count_is_exact': {'type': 'boolean'}}}
 
 

@@ -1,6 +1,9 @@
 #include "server/problem_table.h"
 
+#include <string.h>
+
 #include "support/test.h"
+#include "weir/status.h"
 
 static void every_failure_of_a_call_is_explained(void **state)
 {

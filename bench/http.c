@@ -1,0 +1,104 @@
+/* Requests over HTTP to `weir serve`, beside the same calls in this process on the same kind of store. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon.h"
+#include "fixture.h"
+#include "http_load.h"
+
+enum { CLIENTS = 64, REQUEST_MAX = 4096 };
+
+static struct weir_error fault;
+
+struct caller {
+    struct store *store;
+    size_t count;
+};
+
+static void *enqueue_one_by_one(void *context)
+{
+    struct caller *caller = context;
+    struct weir_error error;
+    struct enqueue_request request = {
+        .workspace = "w00000", .workflow = "noop", .params = "{\"n\": 1}", .params_length = 8};
+    struct enqueue_result result;
+    for (size_t i = 0; i < caller->count; i++) {
+        BENCH_OK(store_enqueue(caller->store, &request, 1, &result, &error), &error);
+    }
+    return NULL;
+}
+
+/* As many threads as the server has clients, each with a handle of its own. */
+static double enqueue_in_process(struct store *store, size_t threads_count, size_t count)
+{
+    pthread_t threads[CLIENTS];
+    struct caller callers[CLIENTS];
+    for (size_t i = 0; i < threads_count; i++) {
+        callers[i].count = count / threads_count;
+        BENCH_OK(store_open_again(store, &callers[i].store, &fault), &fault);
+    }
+    double began = bench_now();
+    for (size_t i = 0; i < threads_count; i++) {
+        BENCH_CHECK(pthread_create(&threads[i], NULL, enqueue_one_by_one, &callers[i]) == 0);
+    }
+    for (size_t i = 0; i < threads_count; i++) {
+        BENCH_CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+    double seconds = bench_now() - began;
+    for (size_t i = 0; i < threads_count; i++) {
+        store_close(callers[i].store);
+    }
+    return (double)(count / threads_count * threads_count) / seconds;
+}
+
+static void serve_http(struct bench *bench, struct store *store, int port, struct daemon *daemon)
+{
+    char binary[DAEMON_PATH_MAX];
+    char listen[64];
+    daemon_find_binary(binary, sizeof binary);
+    (void)snprintf(listen, sizeof listen, "127.0.0.1:%d", port);
+    BENCH_CHECK(setenv("WEIR_HTTP_LISTEN", listen, 1) == 0);
+    daemon_serve(bench, binary, store_url(store), daemon);
+    BENCH_CHECK(unsetenv("WEIR_HTTP_LISTEN") == 0);
+}
+
+static struct http_load_result ask(int port, const char *method, const char *path, const char *body, size_t connections,
+                                   size_t count)
+{
+    char request[REQUEST_MAX];
+    struct http_load load = {.port = port, .connections = connections, .count = count, .request = request};
+    load.request_length = http_load_request(method, path, body, request, sizeof request);
+    return http_load_run(&load);
+}
+
+/* The queue is paused: enqueues are measured, not the executions. */
+void bench_http(struct bench *bench)
+{
+    static const char path[] = "/v1/workspaces/w00000/executions";
+    static const char body[] = "{\"workflow\":\"noop\",\"params\":{\"n\": 1}}";
+    size_t count = bench->quick ? 2000 : 100000;
+    size_t singles = bench->quick ? 100 : 2000;
+    struct daemon daemon;
+    int port = http_load_free_port();
+    struct store *store = fixture_store(bench, "http");
+    fixture_workspaces(store, 0, 1, NULL);
+    BENCH_OK(store_set_paused(store, NULL, true, &fault), &fault);
+    double direct = enqueue_in_process(store, CLIENTS, count);
+    double direct_single = enqueue_in_process(store, 1, singles);
+    serve_http(bench, store, port, &daemon);
+    struct http_load_result alive = ask(port, "GET", "/livez", NULL, CLIENTS, count);
+    struct http_load_result many = ask(port, "POST", path, body, CLIENTS, count);
+    struct http_load_result single = ask(port, "POST", path, body, 1, singles);
+    bench_note(bench, "http, requests without the store, 64 connections", alive.per_second, "requests/s");
+    bench_report(bench, "http, enqueue, 64 connections", many.per_second, "items/s", direct, RATIO_AT_LEAST, 0.5);
+    bench_report(bench, "http, enqueue, 64 connections: rate", many.per_second, "items/s", 0, VALUE_AT_LEAST, 10000);
+    bench_note(bench, "http, enqueue, 64 connections: p99", many.p99_ms, "ms");
+    bench_report(bench, "http, enqueue, 1 connection: p50 above the library's", single.p50_ms - 1000 / direct_single, "ms",
+                 0, VALUE_AT_MOST, 0.3);
+    bench_note(bench, "http, memory of the node", daemon_status_mib(&daemon, "VmRSS:"), "MiB");
+    daemon_stop(&daemon);
+    fixture_check(store);
+    store_close(store);
+}
