@@ -164,7 +164,7 @@ enum weir_status heartbeat_register(struct node *node, struct weir_error *error)
         atomic_store(&node->shared.id, id);
         heartbeat->reported_not_accepting = options.not_accepting;
         heartbeat->reported_capacity = options.capacity;
-        heartbeat->seen_store_us = 0;
+        heartbeat->seen_beats = 0;
         extend_lease(node, began_us);
         struct event event = {.type = EVENT_NODE_STARTED, .node = node->name, .group = node->group, .count = id};
         event_emit(node->events, &event);
@@ -258,7 +258,7 @@ static enum weir_status send_heartbeat(struct node *node, struct node_beat *ret_
                                    .stuck = maintenance_stuck_count(node),
                                    .not_accepting = not_accepting_of(node),
                                    .capacity = capacity_total(node),
-                                   .seen_us = node->heartbeat.seen_store_us};
+                                   .seen_beats = node->heartbeat.seen_beats};
     enum weir_status status = store_node_beat(node->stores[LOOP_HEARTBEAT], atomic_load(&node->shared.id), ret_beat, error);
     ret_beat->engine_error = NULL; /* it was of this function */
     return status;
@@ -294,7 +294,7 @@ static void take_answer_of_beat(struct node *node, const struct node_beat *beat,
     life_touch(&heartbeat->life);
     heartbeat->reported_not_accepting = beat->not_accepting;
     heartbeat->reported_capacity = beat->capacity;
-    heartbeat->seen_store_us = beat->now_us;
+    heartbeat->seen_beats = beat->beats;
     if (!lease_is_valid(node)) {
         /* The store may have been unreachable for all nodes: each has one lease of time to report that it lives. */
         neighbours_trust_until(node, time_add(now_us, node->settings.lease_us));
@@ -302,7 +302,7 @@ static void take_answer_of_beat(struct node *node, const struct node_beat *beat,
     }
     extend_lease(node, now_us);
     bool is_shared = (store_features(node->stores[LOOP_HEARTBEAT]) & STORE_SHARED) != 0;
-    if (is_shared && neighbours_update(node, beat, now_us)) {
+    if (is_shared && neighbours_update(node, beat)) {
         loop_wake(node, LOOP_MAINTENANCE);
     }
     apply_desired_state(node, beat->desired_state);

@@ -5,9 +5,9 @@
  *
  *   1. Guard: may this node judge others? If its own lease is over, or was over less than one lease ago, the store was
  *      unreachable for it, and perhaps for all. Then the leases of the other nodes prove nothing.
- *   2. Guard: is there a reason? A heartbeat's answer reported a lost node; or this machine shows a dead process; or no
- *      answer has arrived for RECOVERY_FALLBACK_US; or the store is not shared; or old claims are due. Without a reason a
- *      shared store gets no query.
+ *   2. Guard: is there a reason? A heartbeat's answer reported a lost node; or a node has been silent for its lease; or
+ * this machine shows a dead process; or no answer has arrived for RECOVERY_FALLBACK_US; or the store is not shared; or old
+ * claims are due. Without a reason a shared store gets no query.
  *   3. Old claims are due every recovery.interval: claims of this node, or of nodes that do not live, that are CLAIMED
  *      for longer than claim.timeout. A read without a lock searches them first. Only if there are any, the lock
  *      `recoverStaleQueueItems` is taken: an idle node writes nothing but its heartbeat.
@@ -111,10 +111,12 @@ static bool has_reason_to_recover(struct node *node, int64_t now_us)
     if (now_us < m->next_recovery_us) {
         return false;
     }
-    m->next_recovery_us = time_add(now_us, RECOVERY_INTERVAL_US);
+    m->next_recovery_us = earlier(time_add(now_us, RECOVERY_INTERVAL_US), neighbours_next_silent_us(node, now_us));
+    struct silent_node silent[NODE_NEIGHBOURS_MOST];
+    char server[SERVER_IDENTITY_MAX];
     return (store_features(node->stores[LOOP_MAINTENANCE]) & STORE_SHARED) == 0 || now_us >= m->next_stale_us ||
            now_us >= time_add(atomic_load(&node->neighbours.others_reported_us), RECOVERY_FALLBACK_US) ||
-           neighbours_any_is_gone(node);
+           neighbours_silent(node, now_us, silent, server) > 0 || neighbours_any_is_gone(node);
 }
 
 /* Steps 5 and 6. `stale`: old claims were among the items. */
@@ -143,11 +145,17 @@ static enum weir_status recover_dead(struct node *node, int64_t now_us, struct w
     struct recover_result result = {0};
     bool stale = false;
     bool nothing = false;
+    struct silent_node silent[NODE_NEIGHBOURS_MOST];
+    char server[SERVER_IDENTITY_MAX];
+    size_t silent_count = neighbours_silent(node, now_us, silent, server);
     struct recover_options options = {
         .node_id = atomic_load(&node->shared.id),
         .group = node->group,
         .boot_id = node->boot_id,
         .is_gone = node->clock == clock_system() ? neighbour_is_gone : NULL,
+        .silent = silent,
+        .silent_count = silent_count,
+        .server = server,
         .handovers_max = HANDOVERS_MAX_DEFAULT,
         .limit = RECOVER_BATCH,
         .knows = claim_is_in_flight,

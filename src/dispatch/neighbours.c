@@ -1,8 +1,14 @@
 /* Which other nodes are lost, and whether this node may judge that.
  *
- * Two sources prove that a node is dead. The store compares leases with its own clock, and the answer to a heartbeat names
- * whether a node of the group is lost. For nodes on this machine the process ids and a locked file (life.h) prove more and
- * sooner: the kernel releases the lock when the process dies.
+ * Two sources prove that a node is dead. The answer to each heartbeat of this node has the numbers of heartbeats of the
+ * others. A number that has not changed for the lease of its node, by the boot clock of this machine, proves that this
+ * lease is over: the node has counted it from before its last heartbeat, and no clock of a server has a part in it, which
+ * may be set. The recovery is conditional on that number. For nodes on this machine the process ids and a locked file
+ * (life.h) prove more and sooner: the kernel releases the lock when the process dies.
+ *
+ * A watch begins when the answer has arrived, since the last heartbeat of the node may be as young. It begins anew on
+ * another server (node_beat.server), whose rows may lack heartbeats. So a node that starts after all others have died
+ * recovers them one lease later, unless this machine shows their deaths.
  *
  * The heartbeat loop writes the struct. The loop of the duties reads it for recovery, and notes there what a recovery has
  * found. The dispatch loop reads it to take the role of a dead scheduler. The functions never call the store. They look at
@@ -19,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/uuid.h"
 #include "dispatch/node_internal.h"
 
@@ -67,13 +74,32 @@ bool neighbour_is_gone(const struct node_neighbour *neighbour)
            (neighbour->keeper_pid <= 0 || process_is_gone(neighbour->keeper_pid)) && life_is_over(neighbour->life);
 }
 
-bool neighbours_update(struct node *node, const struct node_beat *beat, int64_t now_us)
+/* Since when this node has seen the heartbeats of a neighbour as they are now. Under shared.lock. */
+static int64_t same_since(const struct neighbours *known, const struct node_neighbour *neighbour, int64_t now_us)
+{
+    for (size_t i = 0; i < known->count; i++) {
+        if (known->nodes[i].id == neighbour->id) {
+            return known->nodes[i].beats == neighbour->beats ? known->same_since_us[i] : now_us;
+        }
+    }
+    return now_us;
+}
+
+bool neighbours_update(struct node *node, const struct node_beat *beat)
 {
     INVARIANT(node != NULL && beat != NULL && beat->neighbour_count <= NODE_NEIGHBOURS_MOST);
     struct neighbours *neighbours = &node->neighbours;
+    int64_t now_us = node_now(node);
+    int64_t since_us[NODE_NEIGHBOURS_MOST];
     pthread_mutex_lock(&node->shared.lock);
+    bool is_same_server = strcmp(neighbours->server, beat->server) == 0;
+    for (size_t i = 0; i < beat->neighbour_count; i++) {
+        since_us[i] = is_same_server ? same_since(neighbours, &beat->neighbours[i], now_us) : now_us;
+    }
     memcpy(neighbours->nodes, beat->neighbours, beat->neighbour_count * sizeof beat->neighbours[0]);
+    memcpy(neighbours->same_since_us, since_us, beat->neighbour_count * sizeof since_us[0]);
     neighbours->count = beat->neighbour_count;
+    text_copy(neighbours->server, sizeof neighbours->server, beat->server);
     pthread_mutex_unlock(&node->shared.lock);
     atomic_store(&neighbours->others_reported_us, now_us);
     if (beat->others_lost) {
@@ -89,7 +115,7 @@ static bool find_gone_neighbour(struct node *node, int64_t node_id)
     pthread_mutex_lock(&node->shared.lock);
     for (size_t i = 0; i < node->neighbours.count && !gone && node->clock == clock_system(); i++) {
         const struct node_neighbour *neighbour = &node->neighbours.nodes[i];
-        gone = (node_id == 0 || neighbour->id == node_id) && neighbour_is_gone(neighbour);
+        gone = neighbour->is_here && (node_id == 0 || neighbour->id == node_id) && neighbour_is_gone(neighbour);
     }
     pthread_mutex_unlock(&node->shared.lock);
     return gone;
@@ -105,6 +131,40 @@ bool neighbours_node_is_gone(struct node *node, int64_t node_id)
 {
     INVARIANT(node != NULL);
     return node_id != 0 && find_gone_neighbour(node, node_id);
+}
+
+static int64_t silent_from(const struct neighbours *neighbours, size_t i)
+{
+    return time_add(neighbours->same_since_us[i], neighbours->nodes[i].lease_us);
+}
+
+size_t neighbours_silent(struct node *node, int64_t now_us, struct silent_node *to, char *ret_server)
+{
+    INVARIANT(node != NULL && to != NULL && ret_server != NULL);
+    const struct neighbours *neighbours = &node->neighbours;
+    size_t count = 0;
+    pthread_mutex_lock(&node->shared.lock);
+    for (size_t i = 0; i < neighbours->count; i++) {
+        if (now_us >= silent_from(neighbours, i)) {
+            to[count++] = (struct silent_node){.id = neighbours->nodes[i].id, .beats = neighbours->nodes[i].beats};
+        }
+    }
+    text_copy(ret_server, SERVER_IDENTITY_MAX, neighbours->server);
+    pthread_mutex_unlock(&node->shared.lock);
+    return count;
+}
+
+int64_t neighbours_next_silent_us(struct node *node, int64_t now_us)
+{
+    INVARIANT(node != NULL);
+    int64_t next_us = TIME_NEVER;
+    pthread_mutex_lock(&node->shared.lock);
+    for (size_t i = 0; i < node->neighbours.count; i++) {
+        int64_t from_us = silent_from(&node->neighbours, i);
+        next_us = from_us > now_us ? earlier(next_us, from_us) : next_us;
+    }
+    pthread_mutex_unlock(&node->shared.lock);
+    return next_us;
 }
 
 void neighbours_trust_until(struct node *node, int64_t until_us)

@@ -15,7 +15,12 @@ void machine_id_write(char *to, size_t size);
 bool neighbour_is_gone(const struct node_neighbour *neighbour);
 
 /* The answer to a heartbeat has arrived. True when it reports a lost node: the caller wakes the loop that recovers. */
-bool neighbours_update(struct node *node, const struct node_beat *beat, int64_t now_us);
+bool neighbours_update(struct node *node, const struct node_beat *beat);
+/* The nodes that have sent no heartbeat for their lease, as this node has seen it (store.h, recover_options): at most
+ * NODE_NEIGHBOURS_MOST, and the server that they were watched on, SERVER_IDENTITY_MAX bytes. Returns their number. */
+size_t neighbours_silent(struct node *node, int64_t now_us, struct silent_node *to, char *ret_server);
+/* When the next neighbour will have been silent for its lease, boot time behind now_us; TIME_NEVER = none watched. */
+int64_t neighbours_next_silent_us(struct node *node, int64_t now_us);
 /* This machine shows that the processes of a node are gone: of any node, or of the one with this id. False on a simulated
  * clock. */
 bool neighbours_any_is_gone(struct node *node);

@@ -99,8 +99,10 @@ struct engine_health {
 
 /* The other nodes as the last answer to a heartbeat described them. */
 struct neighbours {
-    struct node_neighbour nodes[NODE_NEIGHBOURS_MOST]; /* on this machine; under shared.lock */
+    struct node_neighbour nodes[NODE_NEIGHBOURS_MOST]; /* as are the next three under shared.lock */
+    int64_t same_since_us[NODE_NEIGHBOURS_MOST];       /* boot time since which each has had that number of heartbeats */
     size_t count;
+    char server[SERVER_IDENTITY_MAX];   /* that answered */
     atomic_bool is_node_lost;           /* there is something to recover */
     _Atomic int64_t others_reported_us; /* boot time of the last answer about other nodes */
     _Atomic int64_t judged_from_us;     /* boot time; this node declares no other node dead before */
@@ -245,7 +247,7 @@ struct heartbeat {
     enum not_accepting reported_not_accepting; /* by the last heartbeat */
     size_t reported_capacity;                  /* by the last heartbeat */
     int64_t offered_us;                        /* boot time of the last record of its handlers */
-    int64_t seen_store_us;                     /* store time of that heartbeat; 0 = none under this id */
+    int64_t seen_beats;                        /* heartbeats that were answered under this id */
 };
 
 /* --- the loop of the duties --- */

@@ -175,6 +175,8 @@ struct claim_result {
     int64_t now_us;     /* store time of the claim */
 };
 
+enum { SERVER_IDENTITY_MAX = 64 };
+
 /* --- the scheduler's role --- */
 
 /* One node schedules for all. Its epoch grows with each takeover; each assignment checks it, so a former scheduler that
@@ -203,9 +205,12 @@ struct role_state {
     int64_t since_us;   /* store time: of the present holder, or when it became free */
     int64_t expires_us; /* store time */
     int64_t now_us;     /* store time */
-    bool is_free; /* TAKE would succeed: no node has it, its lease is over, its holder is dead or has left, or (PostgreSQL
-                     without a pooler) its holder's session has ended */
-    int64_t takeovers_hour; /* in the last hour */
+    /* TAKE would succeed: no node has it, its lease is over, its holder is dead or has left, or (PostgreSQL without a
+     * pooler) its holder's session has ended. On a STORE_SHARED store a lease is over when this handle has seen the role
+     * without a renewal for that time, by the boot clock of this machine: the server's clock may be set while nodes run. */
+    bool is_free;
+    char server[SERVER_IDENTITY_MAX]; /* as in node_beat */
+    int64_t takeovers_hour;           /* in the last hour */
 };
 WEIR_MUST_CHECK enum weir_status store_role(struct store *store, const struct role_request *request,
                                             struct role_state *ret_state, struct weir_error *error);
@@ -421,13 +426,16 @@ WEIR_MUST_CHECK enum weir_status store_node_handlers(struct store *store, int64_
 enum desired_state { NODE_RUN, NODE_PAUSE, NODE_DRAIN, NODE_STOP };
 const char *desired_state_name(enum desired_state desired_state);
 
-enum { NODE_NEIGHBOURS_MOST = 100 };
+enum { NODE_NEIGHBOURS_MOST = 200 };
 
-/* A live node of the same group and, as its row has it, of the same machine: once its processes are shown to be gone it is
- * dead before its lease ends. */
+/* A live node of the same group. One of the same machine, as its row has it, is dead before its lease ends, once its
+ * processes are shown to be gone. */
 enum { NODE_LIFE_MAX = 48 };
 struct node_neighbour {
     int64_t id;
+    int64_t beats; /* its heartbeats. While a node lives the number grows several times within its lease */
+    int64_t lease_us;
+    bool is_here; /* of the same machine */
     long pid;
     long keeper_pid;
     char life[NODE_LIFE_MAX];
@@ -441,18 +449,22 @@ struct node_beat {
     size_t running;                   /* in: executions in the engine */
     size_t stuck;                     /* in: of these, stuck */
     enum not_accepting not_accepting; /* in */
-    size_t capacity; /* in: items that it can hold at once, those that it holds included; 0 = give it none */
-    int64_t seen_us; /* in: now_us of the last heartbeat under this id; 0 = there was none */
+    size_t capacity;    /* in: items that it can hold at once, those that it holds included; 0 = give it none */
+    int64_t seen_beats; /* in: `beats` of the last answer under this id; 0 = there was none */
     enum desired_state desired_state; /* out */
     bool queue_paused;                /* out: the queue or the group is paused */
     int64_t now_us;                   /* out */
+    int64_t beats;                    /* out: heartbeats under this id, with this one */
     /* Out, and only of a store that is STORE_SHARED: facts about the other nodes that the node would otherwise query. */
     bool others_lost; /* a node of the group is dead, or left something behind: store_recover has something to do */
-    size_t neighbour_count;
+    /* The server and its rows: another text after a restart, a promotion or a loaded backup, and then observations from
+     * before prove nothing. */
+    char server[SERVER_IDENTITY_MAX];
+    size_t neighbour_count; /* of a large group a part, so that each node is watched by some */
     struct node_neighbour neighbours[NODE_NEIGHBOURS_MOST];
 };
-/* Renews the lease in store time. WEIR_STALE_FENCE when the lease was lost (the node was declared dead, or its row is older
- * than seen_us: the store was restored from a backup): its claims belong to other nodes, it must abandon everything and
+/* Renews the lease. WEIR_STALE_FENCE when the lease was lost (the node was declared dead, or its row lacks heartbeats that
+ * were answered: the store was restored from a backup): its claims belong to other nodes, it must abandon everything and
  * start again with a new id. */
 WEIR_MUST_CHECK enum weir_status store_node_beat(struct store *store, int64_t node_id, struct node_beat *beat,
                                                  struct weir_error *error);
@@ -476,12 +488,23 @@ enum { STUCK_MARKS_MOST = 64 };
 WEIR_MUST_CHECK enum weir_status store_mark_stuck(struct store *store, const struct stuck_mark *marks, size_t count,
                                                   struct weir_error *error);
 
+/* A node that the caller has watched for the lease of that node, by the boot clock: it has sent no heartbeat. */
+struct silent_node {
+    int64_t id;
+    int64_t beats; /* all the time; with another number in its row it lives */
+};
+
 struct recover_options {
     int64_t node_id; /* the node that does it; 0 = an operator */
     const char *group;
     const char *boot_id; /* of the asking node; nodes with the same one run on this machine. NULL = do not look */
     /* Whether the processes of such a node are gone: then it is dead before its lease ends. NULL = do not look */
     bool (*is_gone)(const struct node_neighbour *node);
+    /* On a STORE_SHARED store these are dead, and no other one is because of its lease: the server's clock may be set while
+     * nodes run. Other stores compare leases with a clock that cannot be set, and ignore them. */
+    const struct silent_node *silent;
+    size_t silent_count; /* at most NODE_NEIGHBOURS_MOST */
+    const char *server;  /* node_beat.server while they were watched; another server ignores them */
     /* Safety net: CLAIMED longer than this; 0 = not now. Only items that `node_id` itself holds and does not know (the
      * answer to its claim was lost), and items of nodes that do not live: taking a claim from another live node would run
      * it twice where runs die with their node, and an engine that is away for an hour is no fault of the item. An operator

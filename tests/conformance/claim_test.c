@@ -279,7 +279,7 @@ static void a_node_that_is_unknown_stopped_or_dead_gets_nothing(void **state)
     int64_t alive = scene_add_node(scene, "node-3", "default");
     struct recover_options options = {.node_id = alive, .group = "default", .handovers_max = 5, .limit = RECOVER_BATCH};
     struct recover_result result = {0};
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     assert_cannot_claim(scene, scene->node);
     assert_int_equal(scene_claim_as(scene, alive, "default", 10).count, 1);
 }

@@ -30,6 +30,9 @@ void driver_make_migrated(struct driver_under_test *driver);
 void driver_remove(struct driver_under_test *driver);
 /* Lets store time pass, and both clocks with it. */
 void driver_pass(struct driver_under_test *driver, int64_t duration_us);
+/* Sets the clock that an operator can set forward or back by so much: that of the server, or the wall clock of the machine.
+ * No time passes. */
+void driver_set_clock(struct driver_under_test *driver, int64_t by_us);
 /* Opens a handle of its own on the place, on the virtual clock. `events` may be NULL. */
 struct store *driver_open(struct driver_under_test *driver, struct event_bus *events);
 /* The rows of a statement as an array of objects (NULL columns are null, bytes are strings). For tables and views whose

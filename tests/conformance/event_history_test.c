@@ -122,7 +122,7 @@ static int64_t let_nodes_die(struct scene *scene, const char *next)
     int64_t node = scene_add_node(scene, next, "default");
     struct recover_options options = {
         .node_id = node, .group = "default", .handovers_max = HANDOVERS_MAX_DEFAULT, .limit = 100};
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     return node;
 }
 
@@ -372,7 +372,7 @@ static void the_safety_net_names_who_held_it(void **state)
                                       .handovers_max = HANDOVERS_MAX_DEFAULT,
                                       .limit = 10};
     struct recover_result result = {0};
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     assert_int_equal(result.handed_over, 1);
     assert_int_equal(STALE_CLAIM_US, SECONDS(300));
     assert_events(scene, id,

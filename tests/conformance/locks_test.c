@@ -119,10 +119,10 @@ static void the_lock_of_a_dead_node_is_freed_when_it_is_found_dead(void **state)
     scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
     scene_ok(scene, take(scene, holder));
     scene_ok(scene, store_lock(scene->store, &other, &scene->error));
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     assert_int_equal(take(scene, "next"), WEIR_CONFLICT); /* it lives */
     scene_pass(scene, SCENE_LEASE_US / 2 + 1);
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     assert_int_equal(result.nodes, 1);
     scene_ok(scene, take(scene, "next"));
     other.holder = "next";

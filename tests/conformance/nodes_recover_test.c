@@ -10,7 +10,7 @@ static struct recover_result recover_as(struct scene *scene, int64_t node, size_
     struct recover_options options = {
         .node_id = node, .group = "default", .handovers_max = HANDOVERS_MAX_DEFAULT, .limit = limit};
     struct recover_result result = {0};
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     return result;
 }
 
@@ -66,9 +66,9 @@ static void a_beat_to_an_older_row_finds_the_lease_lost(void **state)
     struct scene *scene = *state;
     struct node_beat beat = {0};
     assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
-    beat.seen_us = beat.now_us;
+    beat.seen_beats = beat.beats;
     assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
-    beat.seen_us = beat.now_us + 1; /* as if that heartbeat had come after a backup */
+    beat.seen_beats = beat.beats + 1; /* as if that heartbeat had come after a backup */
     assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_STALE_FENCE);
 }
 
@@ -100,18 +100,105 @@ static void a_beat_on_a_shared_store_tells_of_the_other_nodes_of_its_group(void 
     if (tells) {
         assert_int_equal(beat.neighbours[0].id, other);
         assert_int_equal(beat.neighbours[0].pid, 4242);
+        assert_int_equal(beat.neighbours[0].beats, 0);
+        assert_int_equal(beat.neighbours[0].lease_us, SCENE_LEASE_US);
+        assert_true(beat.neighbours[0].is_here);
+        assert_true(beat.server[0] != '\0');
     }
-    /* Late, but nobody has noticed: then it is not lost itself. */
+    /* Late, but only a node that has watched it may declare it dead. */
     scene_pass(scene, SCENE_LEASE_US + 1);
     assert_int_equal(try_beat(scene, other, &beat), WEIR_OK);
-    assert_int_equal(beat.others_lost, tells);
-    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
     assert_false(beat.others_lost);
+    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
+    assert_int_equal(beat.neighbour_count, tells ? 1 : 0);
+    assert_true(!tells || beat.neighbours[0].beats == 1);
     scene_pass(scene, SCENE_LEASE_US / 2);
     scene_ok(scene, store_node_stop(scene->store, other, true, &scene->error));
     assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
     assert_false(beat.others_lost); /* it left nothing behind */
     assert_int_equal(beat.neighbour_count, 0);
+}
+
+static struct recover_result recover_silent(struct scene *scene, int64_t node, struct silent_node silent,
+                                            const char *server)
+{
+    struct recover_options options = {.node_id = node,
+                                      .group = "default",
+                                      .handovers_max = HANDOVERS_MAX_DEFAULT,
+                                      .limit = 100,
+                                      .silent = &silent,
+                                      .silent_count = 1,
+                                      .server = server};
+    struct recover_result result = {0};
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    return result;
+}
+
+/* Its lease is over for a clock that was set forward, and does not end for one that was set back. */
+static void a_clock_that_is_set_takes_no_item_away_and_keeps_none(void **state)
+{
+    struct scene *scene = *state;
+    struct node_beat beat = {0};
+    struct silent_node silent = {.id = scene->node};
+    (void)scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    int64_t other = scene_add_node(scene, "node-2", "default");
+    static const int64_t steps_us[] = {SECONDS(3600), -SECONDS(7200)};
+    for (size_t i = 0; i < 2; i++) {
+        driver_set_clock(&scene->driver, steps_us[i]);
+        silent.beats = (int64_t)i;
+        assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
+        assert_int_equal(beat.beats, i + 1);
+        assert_int_equal(try_beat(scene, other, &beat), WEIR_OK);
+        driver_set_clock(&scene->driver, steps_us[i]);
+        assert_int_equal(recover_silent(scene, other, silent, beat.server).nodes, 0); /* it has sent one since */
+        driver_set_clock(&scene->driver, -steps_us[i]);
+    }
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    driver_set_clock(&scene->driver, -SECONDS(7200));
+    silent.beats = 2;
+    scene_pass(scene, SCENE_LEASE_US);
+    assert_int_equal(try_beat(scene, other, &beat), WEIR_OK);
+    struct recover_result result = recover_silent(scene, other, silent, beat.server);
+    assert_int_equal(result.nodes, 1);
+    assert_int_equal(result.handed_over, 1);
+}
+
+/* Its rows may lack heartbeats of nodes that live. A store of one machine judges by its own clock alone. */
+static void a_silence_that_was_watched_on_another_server_proves_nothing(void **state)
+{
+    struct scene *scene = *state;
+    struct node_beat beat = {0};
+    bool is_shared = (store_features(scene->store) & STORE_SHARED) != 0;
+    int64_t other = scene_add_node(scene, "node-2", "default");
+    assert_int_equal(try_beat(scene, other, &beat), WEIR_OK);
+    assert_int_equal(recover_silent(scene, other, (struct silent_node){.id = scene->node}, "another").nodes, 0);
+    assert_int_equal(recover_silent(scene, other, (struct silent_node){.id = scene->node}, beat.server).nodes, is_shared);
+}
+
+/* Each of so many nodes is watched by some, however many precede it. */
+static void a_node_of_a_large_group_is_told_of_those_that_follow_it(void **state)
+{
+    struct scene *scene = *state;
+    enum { NODES = NODE_NEIGHBOURS_MOST / 2 + 3 };
+    int64_t nodes[NODES];
+    struct node_beat beat = {0};
+    bool tells = (store_features(scene->store) & STORE_SHARED) != 0;
+    for (size_t i = 0; i < NODES; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "many-%zu", i);
+        nodes[i] = scene_add_node(scene, name, "default");
+    }
+    assert_int_equal(try_beat(scene, nodes[NODES - 2], &beat), WEIR_OK);
+    assert_int_equal(beat.neighbour_count, tells ? NODE_NEIGHBOURS_MOST / 2 : 0);
+    bool has_next = false;
+    bool has_previous = false;
+    for (size_t i = 0; i < beat.neighbour_count; i++) {
+        has_next = has_next || beat.neighbours[i].id == nodes[NODES - 1];
+        has_previous = has_previous || beat.neighbours[i].id == nodes[NODES - 3];
+    }
+    assert_int_equal(has_next, tells);
+    assert_false(has_previous);
 }
 
 static void a_live_nodes_claims_are_left_alone(void **state)
@@ -241,7 +328,7 @@ static void a_group_recovers_only_its_own_nodes(void **state)
     int64_t other = scene_add_node(scene, "node-2", "batch");
     struct recover_options options = {.node_id = other, .group = "batch", .handovers_max = 5, .limit = 10};
     struct recover_result result = {0};
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     assert_int_equal(result.handed_over, 0);
     assert_int_equal(result.nodes, 0);
     int64_t alive = scene_add_node(scene, "node-3", "default");
@@ -286,14 +373,14 @@ static void a_node_whose_process_is_gone_is_dead_before_its_lease_ends(void **st
     struct recover_options options = {
         .node_id = alive, .group = "default", .boot_id = "other", .is_gone = is_gone, .handovers_max = 5, .limit = 10};
     struct recover_result result = {0};
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     assert_int_equal(result.nodes, 0); /* of another machine: who knows */
     options.boot_id = "boot";
     options.is_gone = is_not_gone;
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     assert_int_equal(result.nodes, 0);
     options.is_gone = is_gone;
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     assert_int_equal(result.nodes, 1);
     assert_int_equal(result.handed_over, 1);
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &old), WEIR_STALE_FENCE);
@@ -649,17 +736,17 @@ static void the_safety_net_hands_over_claims_that_are_too_old(void **state)
     struct claimed_item fresh = scene_claim_one(scene);
     struct recover_options options = {.node_id = other, .group = "default", .handovers_max = 5, .limit = 10};
     struct recover_result result = {0};
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     assert_int_equal(result.handed_over, 0);
     options.stale_claim_us = STALE_CLAIM_US;
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     assert_int_equal(result.handed_over, 0); /* its holder lives: another node must not take it */
     options.node_id = scene->node;
     options.knows = knows_all;
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     assert_int_equal(result.handed_over, 0);
     options.knows = NULL;
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     assert_int_equal(result.handed_over, 1);
     assert_string_equal(scene_reason_of(scene, stale), "handed_over");
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &old), WEIR_STALE_FENCE);
@@ -681,7 +768,7 @@ static void the_safety_net_minds_only_its_group(void **state)
     struct recover_options options = {
         .node_id = other, .group = "batch", .stale_claim_us = STALE_CLAIM_US, .handovers_max = 5, .limit = 10};
     struct recover_result result = {0};
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     assert_int_equal(result.handed_over, 0);
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &old), WEIR_OK);
 }
@@ -871,6 +958,9 @@ int main(void)
         SCENE_TEST(a_beat_to_an_older_row_finds_the_lease_lost),
         SCENE_TEST(numbers_of_nodes_and_fences_begin_with_the_time),
         SCENE_TEST(a_beat_on_a_shared_store_tells_of_the_other_nodes_of_its_group),
+        SCENE_TEST(a_clock_that_is_set_takes_no_item_away_and_keeps_none),
+        SCENE_TEST(a_silence_that_was_watched_on_another_server_proves_nothing),
+        SCENE_TEST(a_node_of_a_large_group_is_told_of_those_that_follow_it),
         SCENE_TEST(a_live_nodes_claims_are_left_alone),
         SCENE_TEST(a_dead_nodes_items_are_handed_over_with_their_slots),
         SCENE_TEST(a_zombies_late_words_change_nothing),

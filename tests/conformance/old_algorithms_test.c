@@ -263,7 +263,7 @@ static void weir_die(struct contender *c, int claimer)
     struct recover_options options = {
         .node_id = recoverer, .group = "default", .handovers_max = HANDOVERS_MAX_DEFAULT, .limit = 100};
     struct recover_result result;
-    scene_ok(c->scene, store_recover(c->scene->store, &options, &result, &c->scene->error));
+    scene_recover(c->scene, &options, &result);
     for (int i = 0; i < CLAIMERS; i++) {
         c->nodes[i] = 0; /* all of them were silent for so long */
     }

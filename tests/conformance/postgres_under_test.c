@@ -158,13 +158,19 @@ static void set_time(const struct driver_under_test *driver)
     run(inside, sql);
 }
 
-void driver_pass(struct driver_under_test *driver, int64_t duration_us)
+void driver_set_clock(struct driver_under_test *driver, int64_t by_us)
 {
     char sql[100];
+    (void)driver;
+    (void)snprintf(sql, sizeof sql, "UPDATE public.clocks SET now_us = now_us + %lld", (long long)by_us);
+    run(inside, sql);
+}
+
+void driver_pass(struct driver_under_test *driver, int64_t duration_us)
+{
     driver->time.wall_us += duration_us;
     driver->time.boot_us += duration_us;
-    (void)snprintf(sql, sizeof sql, "UPDATE public.clocks SET now_us = now_us + %lld", (long long)duration_us);
-    run(inside, sql);
+    driver_set_clock(driver, duration_us);
 }
 
 /* --- the scene's database --- */

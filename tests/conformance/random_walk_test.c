@@ -169,7 +169,7 @@ static void trouble_nodes(struct walker *walker)
         scene_pass(scene, (int64_t)draw(walker, 3000000));
         break;
     default:
-        scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+        scene_recover(scene, &options, &result);
     }
     for (int i = 0; i < NODES; i++) {
         struct node_beat beat = {.engine_reachable = true};

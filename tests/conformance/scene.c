@@ -129,6 +129,30 @@ void scene_beat(struct scene *scene, int64_t node)
     scene_ok(scene, store_node_beat(scene->store, node, &beat, &scene->error));
 }
 
+void scene_recover(struct scene *scene, const struct recover_options *options, struct recover_result *ret_result)
+{
+    struct recover_options own = *options;
+    struct silent_node silent[NODE_NEIGHBOURS_MOST];
+    struct role_request look = {.act = ROLE_READ};
+    struct role_state role = {0};
+    char sql[SQL_MAX];
+    scene_ok(scene, store_role(scene->store, &look, &role, &scene->error));
+    (void)snprintf(
+        sql, sizeof sql,
+        "SELECT id, beats FROM nodes WHERE dead_at IS NULL AND stopped_at IS NULL AND expires_at <= %lld LIMIT %d",
+        (long long)scene_now(scene), NODE_NEIGHBOURS_MOST);
+    json_t *rows = scene_rows(scene, sql);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        silent[i] = (struct silent_node){.id = json_number_at(row, "id"), .beats = json_number_at(row, "beats")};
+    }
+    own.silent = silent;
+    own.silent_count = json_array_size(rows);
+    own.server = role.server;
+    json_decref(rows);
+    scene_ok(scene, store_recover(scene->store, &own, ret_result, &scene->error));
+}
+
 /* --- enqueue --- */
 
 struct enqueue_result scene_try(struct scene *scene, const struct enqueue_request *request)

@@ -57,6 +57,9 @@ void scene_group(struct scene *scene, const char *group);
 int64_t scene_add_node(struct scene *scene, const char *name, const char *group);
 int64_t scene_add_node_with_engine(struct scene *scene, const char *name, const char *group, const char *engine);
 void scene_beat(struct scene *scene, int64_t node);
+/* store_recover() by a node that has watched all others: those are silent whose leases are over by the clock of the scene.
+ */
+void scene_recover(struct scene *scene, const struct recover_options *options, struct recover_result *ret_result);
 
 /* One request; the result as it came. */
 struct enqueue_result scene_try(struct scene *scene, const struct enqueue_request *request);

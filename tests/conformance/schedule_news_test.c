@@ -353,7 +353,7 @@ static void a_handed_over_item_keeps_its_slot_and_leaves_its_node(void **state)
             struct recover_result result = {0};
             scene_pass(scene, SCENE_LEASE_US + 1);
             scene_beat(scene, scene->node);
-            scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+            scene_recover(scene, &options, &result);
             assert_int_equal(result.handed_over, 1);
         }
         const struct schedule_answer *answer = seat_news(&seat);
@@ -399,7 +399,7 @@ static void a_poisoned_item_is_news_of_a_free_slot(void **state)
     scene_pass(scene, SCENE_LEASE_US + 1);
     scene->node = scene_add_node(scene, "node-2", "default");
     seat_take(&seat, scene, scene->node);
-    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    scene_recover(scene, &options, &result);
     assert_int_equal(result.poisoned, 1);
     const struct schedule_answer *answer = seat_news(&seat);
     assert_int_equal(sum_slots(answer, 0), -1);
@@ -424,7 +424,7 @@ static void a_suspect_is_on_trial_until_a_step_of_it_has_ended(void **state)
         scene_pass(scene, SCENE_LEASE_US + 1);
         (void)snprintf(name, sizeof name, "node-%d", 2 + death);
         scene->node = scene_add_node(scene, name, "default");
-        scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+        scene_recover(scene, &options, &result);
         assert_int_equal(result.handed_over, 1);
     }
     struct claimed_item item = scene_claim_one(scene);

@@ -520,9 +520,8 @@ static void reboot_machine(struct simulation *simulation)
 static void fault_of_server(struct simulation *simulation, struct simulated_node *alive)
 {
     if (drawn(simulation, simulation->profile.clock_step)) {
-        /* Back, and further back. A clock that is set forward ends leases early, which no node can tell from a death
-         * (docs/operations.md, Time). */
-        simulation->server_error_us -= draw(simulation, WALL_ERROR_MOST_US);
+        /* Back or forward, mostly by much more than a lease. */
+        simulation->server_error_us = -draw(simulation, WALL_ERROR_MOST_US);
         set_server_clock(simulation);
         say(simulation, "the server's clock is %lld us behind", -(long long)simulation->server_error_us);
     }

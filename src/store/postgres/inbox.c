@@ -41,7 +41,10 @@ enum {
     ROLE_EXPIRES,
     ROLE_NOW,
     ROLE_FREE,
-    ROLE_TAKEOVERS
+    ROLE_TAKEOVERS,
+    ROLE_RENEWALS,
+    ROLE_LEASE,
+    ROLE_SERVER
 };
 
 /* One item of the inbox, but its names. */
@@ -65,7 +68,7 @@ static void read_inbox_item(const PGresult *result, int row, struct arena *arena
     claimed_set_params(item, result, row, ITEM_PARAMS, arena, ret_failed);
 }
 
-static void read_role(const PGresult *result, int row, struct role_state *role)
+static void read_role(struct postgres_store *self, const PGresult *result, int row, struct role_state *role)
 {
     role->epoch = result_int(result, row, ROLE_EPOCH);
     role->node_id = result_int(result, row, ROLE_NODE_ID);
@@ -75,15 +78,18 @@ static void read_role(const PGresult *result, int row, struct role_state *role)
     role->now_us = result_int(result, row, ROLE_NOW);
     role->is_free = result_bool(result, row, ROLE_FREE);
     role->takeovers_hour = result_int(result, row, ROLE_TAKEOVERS);
+    text_copy(role->server, sizeof role->server, result_text(result, row, ROLE_SERVER));
+    role_watch_note(self, role, result_int(result, row, ROLE_RENEWALS), result_int(result, row, ROLE_LEASE));
 }
 
 /* All but the names and weights. False when memory ran out. */
-static bool read_inbox_rows(const PGresult *result, struct arena *arena, struct inbox *inbox, int64_t **ret_workspace_ids)
+static bool read_inbox_rows(struct postgres_store *self, const PGresult *result, struct arena *arena, struct inbox *inbox,
+                            int64_t **ret_workspace_ids)
 {
     int last = PQntuples(result) - 1;
     bool failed = false;
     INVARIANT(last >= 0 && result_null(result, last, ITEM_ID));
-    read_role(result, last, &inbox->role);
+    read_role(self, result, last, &inbox->role);
     inbox->requests = result_bool(result, last, ITEM_CANCEL);
     struct claim_result *claimed = &inbox->claimed;
     claimed->now_us = inbox->role.now_us;
@@ -117,7 +123,7 @@ enum weir_status postgres_inbox(struct store *store, int64_t node_id, struct inb
         return status;
     }
     int64_t *workspace_ids = NULL;
-    status = read_inbox_rows(result, arena, &inbox, &workspace_ids) ? WEIR_OK : error_out_of_memory(error);
+    status = read_inbox_rows(self, result, arena, &inbox, &workspace_ids) ? WEIR_OK : error_out_of_memory(error);
     if (status == WEIR_OK) {
         status = item_names_set(&self->names, link, arena, inbox.claimed.items, workspace_ids, inbox.claimed.count, error);
     }

@@ -1,12 +1,13 @@
 /* Nodes: start, target, heartbeat, stop, and the orders of operators.
  *
- * The server keeps a row per node with its lease. A heartbeat renews the lease, stores the state of the node and
- * returns the orders of an operator, all in one statement. The same answer lists the lost nodes of the group, and the nodes
- * of the same machine, so that recovery needs no query of its own.
+ * The server keeps a row per node. A heartbeat increments the number of heartbeats, stores the state of the node and
+ * returns the orders of an operator, all in one statement. The same answer lists the lost nodes of the group, and the live
+ * ones with their heartbeats, so that recovery needs no query of its own.
  *
  * A stop gives the items back in chunks of RECOVER_BATCH; the call that finds none marks the node as stopped. This file
- * never takes the time of the machine for a lease: the server sets and compares it. It runs in the thread that has the
- * handle: the heartbeat has one of its own, so it never waits behind other work. The stop runs in the dispatch thread. */
+ * compares no time: the caller watches the numbers of heartbeats (dispatch/neighbours.h). It runs in the thread that has
+ * the handle: the heartbeat has one of its own, so it never waits behind other work. The stop runs in the dispatch thread.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -112,19 +113,26 @@ enum {
     BEAT_DESIRED_STATE,
     BEAT_PAUSED,
     BEAT_NOW,
+    BEAT_BEATS,
+    BEAT_SERVER,
     BEAT_OTHER_LOST,
     BEAT_OTHER_ID,
     BEAT_OTHER_PID,
     BEAT_OTHER_KEEPER,
-    BEAT_OTHER_LIFE
+    BEAT_OTHER_LIFE,
+    BEAT_OTHER_BEATS,
+    BEAT_OTHER_LEASE,
+    BEAT_OTHER_HERE
 };
 
-/* The first row has the orders. Each row may name another node: a lost one, or one of this machine. */
+/* The first row has the orders. Each row may name another node: a lost one, or one that lives. */
 static void read_beat_answer(const PGresult *result, struct node_beat *beat)
 {
     beat->desired_state = parse_state_name(result_text(result, 0, BEAT_DESIRED_STATE));
     beat->queue_paused = result_bool(result, 0, BEAT_PAUSED);
     beat->now_us = result_int(result, 0, BEAT_NOW);
+    beat->beats = result_int(result, 0, BEAT_BEATS);
+    text_copy(beat->server, sizeof beat->server, result_text(result, 0, BEAT_SERVER));
     beat->others_lost = false;
     beat->neighbour_count = 0;
     for (int row = 0; row < PQntuples(result) && !result_null(result, row, BEAT_OTHER_ID); row++) {
@@ -134,7 +142,10 @@ static void read_beat_answer(const PGresult *result, struct node_beat *beat)
             struct node_neighbour *neighbour = &beat->neighbours[beat->neighbour_count++];
             *neighbour = (struct node_neighbour){.id = result_int(result, row, BEAT_OTHER_ID),
                                                  .pid = (long)result_int(result, row, BEAT_OTHER_PID),
-                                                 .keeper_pid = (long)result_int(result, row, BEAT_OTHER_KEEPER)};
+                                                 .keeper_pid = (long)result_int(result, row, BEAT_OTHER_KEEPER),
+                                                 .beats = result_int(result, row, BEAT_OTHER_BEATS),
+                                                 .lease_us = result_int(result, row, BEAT_OTHER_LEASE),
+                                                 .is_here = result_bool(result, row, BEAT_OTHER_HERE)};
             text_copy(neighbour->life, sizeof neighbour->life, result_text(result, row, BEAT_OTHER_LIFE));
         }
     }
@@ -146,11 +157,12 @@ enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct
     PGresult *result = NULL;
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(
-            link_of(store), error, &result, QUERY_BEAT_NODE, "ioiidtitiio", node_id, beat->engine_reachable ? 1 : 0,
-            (int64_t)beat->running, (int64_t)beat->stuck, (int)NODE_NEIGHBOURS_MOST,
-            beat->engine_reachable && !beat->engine_impaired ? NULL : beat->engine_error, (int64_t)beat->keeper_pid,
-            not_accepting_name(beat->not_accepting), (int64_t)beat->capacity, beat->seen_us, beat->engine_impaired ? 1 : 0);
+        status = link_write(link_of(store), error, &result, QUERY_BEAT_NODE, "ioiidtitiio", node_id,
+                            beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck,
+                            (int)NODE_NEIGHBOURS_MOST / 2,
+                            beat->engine_reachable && !beat->engine_impaired ? NULL : beat->engine_error,
+                            (int64_t)beat->keeper_pid, not_accepting_name(beat->not_accepting), (int64_t)beat->capacity,
+                            beat->seen_beats, beat->engine_impaired ? 1 : 0);
     }
     if (status != WEIR_OK) {
         return status;

@@ -1,7 +1,7 @@
 /* The PostgreSQL driver: shared by its files.
  *
  * A handle (struct store) has one link of its own, so a heartbeat's handle never waits behind other work. Time is the
- * server's, from the one SQL function :schema.store_time(); options->clock is not used.
+ * server's, from the one SQL function :schema.store_time(); options->clock only measures how long the role was silent.
  *
  * A verb:
  *     struct link *link = link_of(store);
@@ -38,12 +38,24 @@ struct news_position {
     struct news_entry fold;
 };
 
+/* The role of the scheduler as this handle has seen it. Without a renewal for its lease the role is free, by the boot clock
+ * of this machine: the clock of the server may be set. role.c */
+struct role_watch {
+    int64_t epoch;
+    int64_t renewals;
+    int64_t lease_us;
+    int64_t since_us; /* boot time of the first answer with these numbers */
+    char server[SERVER_IDENTITY_MAX];
+    int64_t server_since_us; /* boot time of the first answer of this server */
+};
+
 struct postgres_store {
     struct store store; /* first */
     struct address *address;
     struct link link;
     bool read_only;
     struct news_position news;
+    struct role_watch role;
     struct item_names names;
     size_t inbox_fits;              /* the items that may fit into the memory of the caller of the inbox; 0 = all */
     bool requests_in_doubt;         /* requests may be marked as passed on without having arrived here */
@@ -78,6 +90,9 @@ enum weir_status postgres_require_writable(struct store *store, struct weir_erro
 /* Finds the whole id that begins with `prefix`. WEIR_EXECUTION_NOT_FOUND: none does. WEIR_INVALID_ARGUMENT: several do, or
  * the prefix is not the beginning of an id. read.c */
 enum weir_status postgres_find_execution(struct link *link, const char *prefix, char *ret_id, struct weir_error *error);
+
+/* An answer shows the role with so many renewals: it is free, too, once it was silent for its lease. role.c */
+void role_watch_note(struct postgres_store *self, struct role_state *state, int64_t renewals, int64_t lease_us);
 
 /* The verbs of store.h, by their names there. schema.c: */
 enum weir_status postgres_require_schema(struct store *, struct weir_error *);

@@ -1,14 +1,14 @@
 /* Recovery: hands over the items of dead nodes (functions/recover.sql).
  *
- * 1. Read the nodes of the group that are lost: lease over, declared dead, or stopped with items left. For live nodes of
+ * 1. Read the nodes of the group that are lost: silent, declared dead, or stopped with items left. For live nodes of
  *    this machine ask the caller whether their processes still exist. Most calls end here and write nothing.
  * 2. Read claims that are CLAIMED for too long. The caller leaves out those that it knows.
  * 3. One call of recover() declares the dead nodes dead and hands their items over, at most `limit` of them. `more` asks
  * the caller for another call, so no transaction is long.
  *
  * Any node may recover, and several may do so at once: recover() locks nodes and items with SKIP LOCKED, and leaves locked
- * ones to the other call. This file never decides that a node is dead by the clock of a machine; the server compares leases
- * with its own time. It runs in the duties thread. */
+ * ones to the other call. This file never decides that a node is dead by the clock of the server, which may be set while
+ * nodes run: the caller names the silent nodes. It runs in the duties thread. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -32,15 +32,28 @@ struct findings {
     bool needed;
 };
 
-/* Step 1: nodes with an ended lease, and nodes of this machine without their processes. */
+/* The list as two arrays. */
+static void split_silent(const struct recover_options *options, int64_t *ids, int64_t *beats)
+{
+    INVARIANT(options->silent_count <= NODE_NEIGHBOURS_MOST);
+    for (size_t i = 0; i < options->silent_count; i++) {
+        ids[i] = options->silent[i].id;
+        beats[i] = options->silent[i].beats;
+    }
+}
+
+/* Step 1: silent nodes, dead and stopped ones, and nodes of this machine without their processes. */
 static enum weir_status find_lost_nodes(struct link *link, const struct recover_options *options, struct findings *findings,
                                         struct weir_error *error)
 {
     PGresult *result = NULL;
+    int64_t silent[NODE_NEIGHBOURS_MOST];
+    int64_t beats[NODE_NEIGHBOURS_MOST];
+    split_silent(options, silent, beats);
     bool checks_processes = options->boot_id != NULL && options->is_gone != NULL;
-    enum weir_status status =
-        link_read(link, error, &result, QUERY_NODES_TO_RECOVER, "ttid", options->group,
-                  checks_processes ? options->boot_id : NULL, options->node_id, (int)NODE_NEIGHBOURS_MOST);
+    enum weir_status status = link_read(
+        link, error, &result, QUERY_NODES_TO_RECOVER, "ttidII", options->group, checks_processes ? options->boot_id : NULL,
+        options->node_id, (int)NODE_NEIGHBOURS_MOST, silent, options->silent_count, beats, options->silent_count);
     for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
         bool lost = result_bool(result, row, NODE_LOST);
         findings->lost = findings->lost || lost;
@@ -102,10 +115,13 @@ static enum weir_status send_recovery(struct link *link, const struct recover_op
                                       struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status =
-        link_write(link, error, &result, QUERY_RECOVER_ITEMS, "tIUIdd", options->group, findings->gone,
-                   findings->gone_count, findings->stale_ids, findings->stale_count, findings->stale_fences,
-                   findings->stale_count, options->handovers_max, (int)options->limit);
+    int64_t silent[NODE_NEIGHBOURS_MOST];
+    int64_t beats[NODE_NEIGHBOURS_MOST];
+    split_silent(options, silent, beats);
+    enum weir_status status = link_write(
+        link, error, &result, QUERY_RECOVER_ITEMS, "tIIItUIdd", options->group, findings->gone, findings->gone_count,
+        silent, options->silent_count, beats, options->silent_count, options->server, findings->stale_ids,
+        findings->stale_count, findings->stale_fences, findings->stale_count, options->handovers_max, (int)options->limit);
     if (status == WEIR_OK) {
         *ret_result = (struct recover_result){
             .handed_over = (size_t)result_int(result, 0, 0),

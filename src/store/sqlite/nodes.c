@@ -233,7 +233,7 @@ static enum weir_status write_beat(struct write *write, int64_t node_id, struct 
         write->connection, error, QUERY_BEAT_NODE, "iidiititiii", node_id, write->now_us, beat->engine_reachable ? 1 : 0,
         (int64_t)beat->running, (int64_t)beat->stuck,
         beat->engine_reachable && !beat->engine_impaired ? NULL : beat->engine_error, (int64_t)beat->keeper_pid,
-        not_accepting_name(beat->not_accepting), (int64_t)beat->capacity, beat->seen_us, (int64_t)beat->engine_impaired);
+        not_accepting_name(beat->not_accepting), (int64_t)beat->capacity, beat->seen_beats, (int64_t)beat->engine_impaired);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -242,6 +242,7 @@ static enum weir_status write_beat(struct write *write, int64_t node_id, struct 
     }
     beat->desired_state = desired_state_of(column_text(statement, 0));
     beat->queue_paused = sqlite3_column_int(statement, 1) != 0;
+    beat->beats = sqlite3_column_int64(statement, 2);
     beat->now_us = write->now_us;
     (void)sqlite3_reset(statement);
     return WEIR_OK;

@@ -12,7 +12,7 @@ RETURNS TABLE (id uuid, fence bigint, workspace_id bigint, definition_id bigint,
                starts_refused integer, deferrals integer, interruptions integer, handed_over boolean, cancel_requested boolean,
                created_at bigint, run_at bigint, dispatched_at bigint, claimed_at bigint, priority integer,
                weight integer, epoch bigint, scheduler_id bigint, scheduler text, since bigint, expires_at bigint, now_us bigint,
-               is_free boolean, takeovers_hour bigint)
+               is_free boolean, takeovers_hour bigint, renewals bigint, lease bigint, server text)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET jit = off
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -24,14 +24,15 @@ BEGIN
            h.starts_refused, h.deferrals, h.interruptions, h.dispatched_at IS NOT NULL OR h.interruptions > 0, h.cancel_at IS NOT NULL,
            h.created_at, h.run_at, h.dispatched_at, h.claimed_at, h.priority::integer,
            (SELECT w.weight FROM :schema.workspaces w WHERE w.id = h.workspace_id),
-           NULL::bigint, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint
+           NULL::bigint, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint,
+           NULL::bigint, NULL::bigint, NULL::text
     FROM (SELECT * FROM :schema.held_items q
           WHERE q.claim_node = reader AND q.claim_fence >= after_fence AND (q.claim_fence, q.last_id) > (after_fence, after_id)
             AND (q.fence, q.id) > (after_fence, after_id)
           ORDER BY q.fence, q.id LIMIT most) h
     ORDER BY h.fence, h.id;
-    SELECT r.epoch, r.node_id, r.node, r.since, r.expires_at, r.now_us, r.is_free, r.takeovers_hour
-    INTO epoch, scheduler_id, scheduler, since, expires_at, now_us, is_free, takeovers_hour
+    SELECT r.epoch, r.node_id, r.node, r.since, r.expires_at, r.now_us, r.is_free, r.takeovers_hour, r.renewals, r.lease, r.server
+    INTO epoch, scheduler_id, scheduler, since, expires_at, now_us, is_free, takeovers_hour, renewals, lease, server
     FROM :schema.role_state() r;
     cancel_requested := :schema.cancel_waits(reader);
     RETURN NEXT;

@@ -1,22 +1,25 @@
 -- Declares nodes dead and hands over their items, at most `most` in a call.
 --   group_name                NULL = all groups
 --   gone                      nodes of the caller's machine without their processes: their lease need not end first
+--   silent, silent_beats      nodes without a new heartbeat for their lease, by the clock of the caller, and their numbers of heartbeats
+--   watched_server            the server_identity() under which the caller has watched them
 --   stale_ids, stale_fences   claims that are too old (stale_claims in queries/nodes.sql)
 --   handovers_max             see hand_over()
 -- Returns the numbers of items and nodes; more: call again.
 --
--- 1. A lease that ends later than it could have begun is from before the server's clock was set back: it begins now.
--- 2. Nodes without a valid lease, and those of `gone`, are declared dead. A restarted, promoted or restored server may lack heartbeats, so
---    the lease also counts from server_since(). News of kind 7 stops the scheduler from using them; their locks are freed.
--- 3. The items of dead and stopped nodes are found by their claim sets and handed over.
--- 4. A node without items is recovered: no later call reads it.
--- 5. Stale claims are handed over in the same way.
--- 6. The commit wakes the scheduler.
+-- 1. Silent nodes that still have that number of heartbeats, and those of `gone`, are declared dead. No clock of the server decides, since
+--    it may be set while nodes run. A restarted, promoted or restored server may lack heartbeats: then the caller watches anew. News of
+--    kind 7 stops the scheduler from using the dead nodes; their locks are freed.
+-- 2. The items of dead and stopped nodes are found by their claim sets and handed over.
+-- 3. A node without items is recovered: no later call reads it.
+-- 4. Stale claims are handed over in the same way.
+-- 5. The commit wakes the scheduler.
 --
 -- Several nodes may call this at once. Locks: nodes FOR UPDATE, then items, both with SKIP LOCKED: locked ones are left for the next call,
 -- so no call waits. An assignment holds its nodes FOR KEY SHARE, so none to a node that is declared dead here is under way. Caller:
 -- recover_items (queries/nodes.sql).
-CREATE OR REPLACE FUNCTION :schema.recover(group_name text, gone bigint[], stale_ids uuid[], stale_fences bigint[],
+CREATE OR REPLACE FUNCTION :schema.recover(group_name text, gone bigint[], silent bigint[], silent_beats bigint[],
+                                           watched_server text, stale_ids uuid[], stale_fences bigint[],
                                            handovers_max integer, most integer, OUT handed_over integer, OUT poisoned integer,
                                            OUT nodes integer, OUT more boolean)
 LANGUAGE plpgsql VOLATILE
@@ -25,20 +28,17 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 #variable_conflict use_column
 DECLARE
     now_us constant bigint := :schema.store_time();
-    clock_slack_us constant bigint := 1000000;
-    since_us constant bigint := :schema.server_since();
     dead   bigint[];
     left_by bigint[];
     ids    uuid[];
     stale  record;
 BEGIN
-    UPDATE :schema.nodes n SET expires_at = now_us + n.lease
-    WHERE n.id = ANY (ARRAY(SELECT o.id FROM :schema.nodes o
-                            WHERE o.recovered_at IS NULL AND o.expires_at > now_us + o.lease + clock_slack_us
-                            ORDER BY o.id FOR NO KEY UPDATE SKIP LOCKED));
+    IF watched_server IS DISTINCT FROM :schema.server_identity() THEN
+        silent := '{}';
+    END IF;
     dead := ARRAY(SELECT n.id FROM :schema.nodes n
                   WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL
-                    AND ((n.expires_at <= now_us AND (n.active_at >= since_us OR since_us + n.lease <= now_us)) OR n.id = ANY (gone))
+                    AND (n.id = ANY (gone) OR n.beats = silent_beats[array_position(silent, n.id)])
                     AND (group_name IS NULL OR n.executor_group = group_name)
                   ORDER BY n.id FOR UPDATE SKIP LOCKED);
     UPDATE :schema.nodes n

@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION :schema.renew_role(own_node bigint, own_epoch bigint,
 LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE :schema.scheduler s
-    SET expires_at = :schema.store_time() + renew_role.lease, lease = renew_role.lease,
+    SET renewals = s.renewals + 1, expires_at = :schema.store_time() + renew_role.lease, lease = renew_role.lease,
         lock_awaited_at = CASE WHEN NOT awaits_lock THEN 0 WHEN s.lock_awaited_at = 0 THEN :schema.store_time() ELSE s.lock_awaited_at END,
         backend_pid = CASE WHEN s.backend_pid IS NULL THEN NULL ELSE pg_backend_pid() END,
         backend_start = CASE WHEN s.backend_pid = pg_backend_pid() THEN s.backend_start

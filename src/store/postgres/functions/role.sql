@@ -2,6 +2,9 @@
 --   act        read, take, leave
 --   own_epoch  of leave
 --   gone_node  of take: a node without its processes, as the caller has seen on its machine; 0 = none
+--   silent_epoch, silent_renewals  of take: the holder that the caller has seen without a renewal for the lease of the role, by its own
+--              clock; 0, 0 = none
+--   known_server, known_for  of take: the server_identity() that the caller has seen for so many microseconds, by its own clock
 --   is_pooled  the session proves nothing about its node: a pooler is between
 -- One row: outcome ('ok', or of a take that of take_role()), then the columns of role_state() after the act.
 --
@@ -10,9 +13,10 @@
 -- that lock; once the role is free its session is terminated, and the next take succeeds.
 -- Locks: the row of scheduler; take also the row of its node. Caller: postgres_role().
 CREATE OR REPLACE FUNCTION :schema.role(act text, caller bigint, own_epoch bigint, lease bigint, gone_node bigint, reason text,
-                                        is_pooled boolean)
+                                        is_pooled boolean, silent_epoch bigint, silent_renewals bigint, known_server text,
+                                        known_for bigint)
 RETURNS TABLE (outcome text, epoch bigint, node_id bigint, node text, since bigint, expires_at bigint, now_us bigint, is_free boolean,
-               takeovers_hour bigint)
+               takeovers_hour bigint, renewals bigint, own_lease bigint, server text)
 LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
 #variable_conflict use_column
 DECLARE
@@ -21,7 +25,8 @@ DECLARE
 BEGIN
     outcome := 'ok';
     IF act = 'take' THEN
-        outcome := :schema.take_role(caller, lease, gone_node, reason, own_pid, own_start);
+        outcome := :schema.take_role(caller, lease, gone_node, reason, own_pid, own_start, silent_epoch, silent_renewals,
+                                      known_server, known_for);
     ELSIF act = 'leave' THEN
         UPDATE :schema.scheduler s
         SET node_id = 0, since = :schema.store_time(), backend_pid = NULL, backend_start = NULL
@@ -31,6 +36,8 @@ BEGIN
         END IF;
     END IF;
     RETURN QUERY
-    SELECT outcome, s.epoch, s.node_id, s.node, s.since, s.expires_at, s.now_us, s.is_free, s.takeovers_hour FROM :schema.role_state() s;
+    SELECT outcome, s.epoch, s.node_id, s.node, s.since, s.expires_at, s.now_us, s.is_free, s.takeovers_hour,
+           s.renewals, s.lease, s.server
+    FROM :schema.role_state() s;
 END
 $$;

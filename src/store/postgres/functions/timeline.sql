@@ -1,7 +1,7 @@
 -- Identifies the rows of the store: the timeline of the server, which changes when a standby is promoted, and the file of the table
 -- scheduler, which changes when a backup is loaded. After a change, transactions that were acknowledged may be missing, so a program must
 -- forget the facts that it has read.
--- Locks: none. Callers: schedule(), schedule_load(), server_since().
+-- Locks: none. Callers: schedule(), schedule_load(), server_identity().
 CREATE OR REPLACE FUNCTION :schema.timeline() RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

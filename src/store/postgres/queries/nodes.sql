@@ -12,9 +12,10 @@ WITH deleted AS (
     SELECT $2 WHERE NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.name = $2) ON CONFLICT DO NOTHING
 ), started AS (
     INSERT INTO :schema.nodes (id, name, executor_group, host, boot_id, pid, keeper_pid, life, version, engine, is_outlived,
-                               lease, started_at, active_at, expires_at, not_accepting, capacity, target_id, desired_state)
+                               lease, heard_by, started_at, active_at, expires_at, not_accepting, capacity, target_id,
+                               desired_state)
     SELECT t.now_us / 1000000 * 10000 + nextval(':schema.registrations') % 10000,
-           $1, $2, $3, $4, $5, $6, $14, $7, $8, $11, $9, t.now_us, t.now_us, t.now_us + $9, $12, $13,
+           $1, $2, $3, $4, $5, $6, $14, $7, $8, $11, $9, :schema.server_identity(), t.now_us, t.now_us, t.now_us + $9, $12, $13,
            CASE WHEN $15::text IS NULL THEN 0 ELSE :schema.keep_target($15, $16, $17, $18) END,
            coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.desired_state END FROM :schema.nodes n
                      WHERE n.name = $1 AND n.executor_group = $2 AND n.boot_id = $4 AND n.pid = $5 ORDER BY n.id DESC LIMIT 1), 'run')
@@ -71,26 +72,27 @@ WITH offered AS (
 )
 SELECT (SELECT count(*) FROM offered), (SELECT count(*) FROM woken), (SELECT count(*) FROM feed);
 
--- A lease that ends a second later than it could have begun is one of before the server's clock was set back: recover() begins it anew.
--- The answer contains the facts that recovery needs of the other nodes of the group, so that no node queries them: a row for each that
--- is lost (first), and for each that lives on the same machine; at least one row. $1 node, $2 engine reachable, $3 running,
--- $4 stuck, $5 at most so many rows, $6 the engine's last error, $7 its keeper, $8 not_accepting, $9 capacity. News only when the node
--- accepts more or less than in its last heartbeat: less is an act (7), so that the scheduler assigns nothing to it that it has not read.
--- $10 when its last heartbeat came: an older row is of a backup, and the node has lost its lease. $11 engine impaired
+-- The answer contains the facts that recovery needs of the other nodes of the group, so that no node queries them: a row for one that is
+-- lost (first), and for each that lives; at least one row. $5 limits the nodes of the same machine, and those of other machines. They
+-- are those whose ids follow the own one, as in a ring: so each is watched by some, however many there are, and no clock chooses them.
+-- $1 node, $2 engine reachable, $3 running, $4 stuck, $6 the engine's last error, $7 its keeper, $8 not_accepting, $9 capacity. News only
+-- when the node accepts more or less than in its last heartbeat: less is an act (7), so that the scheduler assigns nothing to it that it
+-- has not read.
+-- $10 how many heartbeats were answered: a row with fewer is of a backup, and the node has lost its lease. $11 engine impaired
 -- Index: nodes_unrecovered.
 -- name: beat_node
 WITH beat AS (
     UPDATE :schema.nodes n
-    SET active_at = t.now_us, expires_at = t.now_us + n.lease, engine_reachable = $2, running = $3, stuck = $4,
-        engine_error = $6, keeper_pid = $7, not_accepting = $8, capacity = $9,
+    SET active_at = t.now_us, expires_at = t.now_us + n.lease, beats = n.beats + 1, heard_by = :schema.server_identity(),
+        engine_reachable = $2, running = $3, stuck = $4, engine_error = $6, keeper_pid = $7, not_accepting = $8, capacity = $9,
         engine_unreachable_at = CASE WHEN NOT $2 THEN coalesce(n.engine_unreachable_at, t.now_us) END,
         engine_impaired_at = CASE WHEN $11 THEN coalesce(n.engine_impaired_at, t.now_us) END,
         drained_at = CASE WHEN n.desired_state = 'drain' AND $3 = 0
                                AND NOT EXISTS (SELECT 1 FROM :schema.held_items q WHERE q.claim_node = n.id)
                           THEN coalesce(n.drained_at, t.now_us) END
     FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t, :schema.nodes o
-    WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.active_at >= $10 AND o.id = $1
-    RETURNING n.id, n.desired_state, n.active_at, n.executor_group, n.boot_id,
+    WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.beats >= $10 AND o.id = $1
+    RETURNING n.id, n.desired_state, n.active_at, n.executor_group, n.boot_id, n.beats, n.heard_by,
               CASE WHEN o.expires_at > t.now_us AND o.engine_reachable AND o.not_accepting IS NULL THEN o.capacity ELSE 0 END
               AS old_capacity,
               CASE WHEN $2 AND $8::text IS NULL THEN $9 ELSE 0 END AS new_capacity
@@ -100,16 +102,16 @@ WITH beat AS (
     FROM beat b WHERE b.new_capacity <> b.old_capacity
     RETURNING :schema.notify_news()
 ), other_nodes AS (
-    SELECT o.id, o.pid, o.keeper_pid, o.life, o.dead_at IS NOT NULL OR o.stopped_at IS NOT NULL OR o.expires_at <= b.active_at
-               OR o.expires_at > b.active_at + o.lease + 1000000 AS lost,
-           o.boot_id = b.boot_id AS is_here
+    SELECT o.id, o.pid, o.keeper_pid, o.life, o.beats, o.lease, l.lost, o.boot_id = b.boot_id AS is_here,
+           row_number() OVER (PARTITION BY l.lost, o.boot_id = b.boot_id ORDER BY o.id < b.id, o.id) AS place
     FROM beat b JOIN :schema.nodes o ON o.recovered_at IS NULL AND o.id <> b.id AND o.executor_group = b.executor_group
+    CROSS JOIN LATERAL (SELECT o.dead_at IS NOT NULL OR o.stopped_at IS NOT NULL AS lost) l
 )
 SELECT b.desired_state, (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1)
                OR coalesce((SELECT g.paused FROM :schema.executor_groups g WHERE g.name = b.executor_group), false),
-       b.active_at, o.lost, o.id, o.pid, o.keeper_pid, o.life
-FROM beat b LEFT JOIN other_nodes o ON o.lost OR o.is_here
-ORDER BY o.lost DESC NULLS LAST, o.id LIMIT $5;
+       b.active_at, b.beats, b.heard_by, o.lost, o.id, o.pid, o.keeper_pid, o.life, o.beats, o.lease, o.is_here
+FROM beat b LEFT JOIN other_nodes o ON o.place <= CASE WHEN o.lost THEN 1 ELSE $5 END
+ORDER BY o.lost DESC NULLS LAST, o.id;
 
 -- $1 node, $2 graceful, $3 limit
 -- Since when items are stuck. The rows are locked in the order of their ids, as records lock them. $1 ids, $2 fences, $3 for how long,
@@ -149,14 +151,15 @@ SELECT count(*), (SELECT count(*) FROM feed), (SELECT count(*) FROM noted) FROM 
 SELECT n.name FROM :schema.nodes n WHERE n.recovered_at IS NULL AND n.stopped_at IS NULL AND n.dead_at IS NULL ORDER BY n.id LIMIT 100;
 
 -- The nodes that recover would change, but for stale claims, and those of one machine that may have died before their lease
--- ends. $1 group or NULL, $2 boot id of the machine or NULL, $3 the caller, $4 limit. Index: nodes_unrecovered.
+-- ends. $1 group or NULL, $2 boot id of the machine or NULL, $3 the caller, $4 limit, $5 silent nodes and $6 their heartbeats.
+-- Index: nodes_unrecovered.
 -- name: nodes_to_recover
 SELECT k.lost, k.id, k.pid, k.keeper_pid, k.life
 FROM (SELECT n.id, n.pid, n.keeper_pid, n.life,
-             n.dead_at IS NOT NULL OR n.stopped_at IS NOT NULL OR n.expires_at <= t.now_us
-                 OR n.expires_at > t.now_us + n.lease + 1000000 AS lost,
+             n.dead_at IS NOT NULL OR n.stopped_at IS NOT NULL
+                 OR coalesce(n.beats = ($6::bigint[])[array_position($5::bigint[], n.id)], false) AS lost,
              coalesce(n.boot_id = $2, false) AND n.id <> $3 AS is_neighbour
-      FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t, :schema.nodes n
+      FROM :schema.nodes n
       WHERE n.recovered_at IS NULL AND ($1::text IS NULL OR n.executor_group = $1)) k
 WHERE k.lost OR k.is_neighbour ORDER BY k.lost DESC, k.id LIMIT $4;
 
@@ -170,6 +173,7 @@ WHERE q.claim_node > 0 AND q.status = 'CLAIMED' AND q.claimed_at <= :schema.stor
   AND ($3::text IS NULL OR EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.id = q.lane_id >> 47 AND g.name = $3))
 LIMIT $4;
 
--- $1 group or NULL, $2 nodes without their processes, $3 $4 stale claims, $5 most handovers, $6 limit
+-- $1 group or NULL, $2 nodes without their processes, $3 silent nodes, $4 their heartbeats, $5 the server of these, $6 $7 stale claims,
+-- $8 most handovers, $9 limit
 -- name: recover_items
-SELECT r.handed_over, r.poisoned, r.nodes, r.more FROM :schema.recover($1, $2, $3, $4, $5, $6) r;
+SELECT r.handed_over, r.poisoned, r.nodes, r.more FROM :schema.recover($1, $2, $3, $4, $5, $6, $7, $8, $9) r;

@@ -1,9 +1,11 @@
 -- The scheduler's role and rounds, the books, and the reads of a node: one function each (functions/), one round trip each.
 
--- $1 act, $2 node, $3 epoch, $4 lease, $5 a node without its processes, $6 reason, $7 pooled
+-- $1 act, $2 node, $3 epoch, $4 lease, $5 a node without its processes, $6 reason, $7 pooled, $8 epoch and $9 renewals of a silent
+-- holder, $10 the server that the caller has known, $11 for how long
 -- name: role
-SELECT r.outcome, r.epoch, r.node_id, r.node, r.since, r.expires_at, r.now_us, r.is_free, r.takeovers_hour
-FROM :schema.role($1, $2, $3, $4, $5, $6, $7) r;
+SELECT r.outcome, r.epoch, r.node_id, r.node, r.since, r.expires_at, r.now_us, r.is_free, r.takeovers_hour, r.renewals,
+       r.own_lease, r.server
+FROM :schema.role($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) r;
 
 -- The parameters of schedule(), in its order: $1 node, $2 epoch, $3 lease, $4 waits for the lock, $5 snapshot, $6 timeline, $7 snapshot,
 -- $8 transaction and $9 entry of the news that is left, $10 items, $11 their nodes, $12 handed over, $13 skip locked rows, $14 lanes to
@@ -22,7 +24,8 @@ SELECT b.has_epoch, b.folded, b.last_xid, b.last_seq FROM :schema.publish_books(
 SELECT i.id, i.fence, i.workspace_id, i.definition_id, i.params, i.starts_refused, i.deferrals, i.interruptions,
        i.handed_over,
        i.cancel_requested, i.created_at, i.run_at, i.dispatched_at, i.claimed_at, i.priority, i.weight, i.epoch, i.scheduler_id,
-       i.scheduler, i.since, i.expires_at, i.now_us, i.is_free, i.takeovers_hour
+       i.scheduler, i.since, i.expires_at, i.now_us, i.is_free, i.takeovers_hour, i.renewals, i.lease,
+       i.server
 FROM :schema.inbox($1, $2, $3, $4) i;
 
 -- The names of workspaces and of definitions, which never change, with a weight and a version. $1 workspaces, $2 definitions

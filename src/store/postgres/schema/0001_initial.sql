@@ -34,7 +34,7 @@ INSERT INTO :schema.store_state (id) VALUES (1);
 
 -- Which node schedules. node_id 0: the role is free. A takeover increments `epoch`; an assignment checks it in its own
 -- transaction. backend_pid and backend_start identify the holder's session; NULL behind a pooler. `takeovers` has the times of the
--- last takeovers, newest last, at most 100. server_line, server_started, server_since: see server_since().
+-- last takeovers, newest last, at most 100. `renewals` grows with each take and renewal: other nodes watch it, see role_state().
 CREATE TABLE :schema.scheduler (
     partition      integer NOT NULL PRIMARY KEY,
     backend_pid    integer,
@@ -45,9 +45,7 @@ CREATE TABLE :schema.scheduler (
     lease          bigint  NOT NULL DEFAULT 0,
     lock_awaited_at bigint NOT NULL DEFAULT 0,
     backend_start  timestamptz,
-    server_line    text,
-    server_started bigint,
-    server_since   bigint  NOT NULL DEFAULT 0,
+    renewals       bigint  NOT NULL DEFAULT 0,
     why            text,
     takeovers      bigint[] NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
@@ -414,9 +412,11 @@ CREATE TABLE :schema.nodes (
     running        bigint  NOT NULL DEFAULT 0,
     stuck          bigint  NOT NULL DEFAULT 0,
     lease          bigint  NOT NULL,
+    beats          bigint  NOT NULL DEFAULT 0,  -- its heartbeats: other nodes watch this number, and no clock of the server
+    heard_by       text    COLLATE "C" NOT NULL, -- server_identity() at its last heartbeat
     started_at     bigint  NOT NULL,
     active_at      bigint  NOT NULL,
-    expires_at     bigint  NOT NULL,
+    expires_at     bigint  NOT NULL,            -- for display, and for the choice of nodes; no item is taken away by it
     stopped_at     bigint,
     graceful       boolean,                     -- of a stopped node: nothing had to be interrupted
     dead_at        bigint,

@@ -60,18 +60,18 @@ WHERE (recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expir
 -- name: capacity_of_node
 SELECT capacity, not_accepting IS NULL AND engine_reachable FROM nodes WHERE id = ?1;
 
--- ?10 when its last heartbeat came: an older row is that of a backup. ?11 engine impaired
+-- ?10 heartbeats that were answered: a row with fewer is that of a backup. ?11 engine impaired
 -- name: beat_node
-UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, engine_reachable = ?3, running = ?4, stuck = ?5,
+UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, beats = beats + 1, engine_reachable = ?3, running = ?4, stuck = ?5,
     engine_error = ?6, keeper_pid = ?7, not_accepting = ?8, capacity = ?9,
     engine_unreachable_at = CASE WHEN NOT ?3 THEN coalesce(engine_unreachable_at, ?2) END,
     engine_impaired_at = CASE WHEN ?11 THEN coalesce(engine_impaired_at, ?2) END,
     drained_at = CASE WHEN desired_state = 'drain' AND ?4 = 0
                            AND NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = nodes.id)
                       THEN coalesce(drained_at, ?2) END
-WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL AND active_at >= ?10
+WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL AND beats >= ?10
 RETURNING desired_state, (SELECT queue_paused FROM store_state WHERE id = 1)
-             OR coalesce((SELECT g.paused FROM executor_groups g WHERE g.name = nodes.executor_group), 0);
+             OR coalesce((SELECT g.paused FROM executor_groups g WHERE g.name = nodes.executor_group), 0), beats;
 
 -- ?2 fence, ?3 for how long it is stuck, -1 = it is not, ?4 store time
 -- name: mark_stuck

@@ -320,6 +320,7 @@ CREATE TABLE nodes (
     running        INTEGER NOT NULL DEFAULT 0,
     stuck          INTEGER NOT NULL DEFAULT 0,
     lease          INTEGER NOT NULL,
+    beats          INTEGER NOT NULL DEFAULT 0, -- its heartbeats
     started_at     INTEGER NOT NULL,
     active_at      INTEGER NOT NULL,
     expires_at     INTEGER NOT NULL,

@@ -354,6 +354,7 @@ static void an_open_pause_holds_up_no_recovery(void **state)
     assert_int_equal(records[0].status, WEIR_OK);
     assert_int_equal(records[1].status, WEIR_OK);
     end_lease(scene);
+    name_silent(scene, &options);
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a, "SELECT weir.pause_workspace('acme')");
     ok(store_recover(scene->store, &options, &result, &scene->error));

@@ -17,10 +17,9 @@ static void an_end_that_comes_during_a_handover_is_refused(void **state)
     struct scene *scene = *state;
     (void)enqueue_for(scene, "acme", NULL);
     struct claim_result held = claim(scene, 10);
-    end_lease(scene);
     let_records_wait(scene);
     (void)run(scene->a, "BEGIN");
-    assert_string_equal(run(scene->a, "SELECT r.handed_over FROM weir.recover(NULL, '{}', '{}', '{}', 5, 500) r"), "1");
+    assert_string_equal(run(scene->a, RECOVER_SQL, (long long)scene->node), "1");
     run_into(scene->b, COMPLETE_SQL, (long long)scene->node, held.items[0].id, (long long)held.items[0].fence);
     (void)run(scene->a, "COMMIT");
     assert_string_equal(answer(scene->b), "stale_fence");
@@ -92,9 +91,8 @@ static void an_assignment_to_a_node_that_is_declared_dead_meanwhile_takes_nothin
     long long node = (long long)scene->node;
     long long epoch = take_epoch(scene);
     (void)run(scene->b, "ALTER FUNCTION weir.schedule SET lock_timeout = '60s'");
-    end_lease(scene);
     (void)run(scene->a, "BEGIN");
-    (void)run(scene->a, "SELECT weir.recover(NULL, '{}', '{}', '{}', 5, 500)");
+    (void)run(scene->a, RECOVER_SQL, node);
     run_into(scene->b, ASSIGN_SQL, node, epoch, id, node);
     (void)run(scene->a, "COMMIT");
     PGresult *result = PQgetResult(scene->b); /* the death is an act: the round is undone */
@@ -147,7 +145,7 @@ static void neither_rounds_nor_acts_use_advisory_locks(void **state)
     assert_string_equal(run(scene->a, ASSIGN_SQL, node, epoch, id, node), "1");
     (void)run(scene->a, "SELECT weir.pause_workspace('acme')");
     (void)run(scene->a, "SELECT weir.publish_definition('other', NULL, '{\"name\":\"other\"}', 0, NULL, false)");
-    (void)run(scene->a, "SELECT weir.recover(NULL, '{}', '{}', '{}', 5, 500)");
+    (void)run(scene->a, RECOVER_SQL, node);
     (void)run(scene->a, "SET CONSTRAINTS ALL IMMEDIATE"); /* the wait of the pause */
     assert_string_equal(run(scene->a, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), "0");
     (void)run(scene->a, "ROLLBACK");

@@ -233,11 +233,22 @@ struct recover_result recover(struct scene *scene)
 {
     struct recover_options options = {.handovers_max = 5, .limit = RECOVER_BATCH};
     struct recover_result result = {0};
+    name_silent(scene, &options);
     ok(store_recover(scene->store, &options, &result, &scene->error));
     return result;
 }
 
 void end_lease(struct scene *scene)
 {
-    (void)run(scene->b, "UPDATE weir.nodes SET expires_at = 0 WHERE id = %lld", (long long)scene->node);
+    scene->silent = (struct silent_node){
+        .id = scene->node,
+        .beats = number(run(scene->b, "SELECT beats FROM weir.nodes WHERE id = %lld", (long long)scene->node))};
+    text_copy(scene->server, sizeof scene->server, run(scene->b, "SELECT weir.server_identity()"));
+}
+
+void name_silent(struct scene *scene, struct recover_options *options)
+{
+    options->silent = &scene->silent;
+    options->silent_count = scene->silent.id == 0 ? 0 : 1;
+    options->server = scene->server;
 }

@@ -25,7 +25,9 @@ struct scene {
     struct store *store;
     PGconn *a;
     PGconn *b;
-    int64_t node; /* of the group "default" */
+    int64_t node;              /* of the group "default" */
+    struct silent_node silent; /* by end_lease(); id 0 = none */
+    char server[SERVER_IDENTITY_MAX];
     struct arena arena;
     struct weir_error error;
 };
@@ -95,6 +97,14 @@ struct record record_of(enum record_kind kind, const struct claimed_item *item);
 /* One record of the scene's node, its own status answered. */
 enum weir_status record(struct scene *scene, enum record_kind kind, const struct claimed_item *item);
 struct recover_result recover(struct scene *scene);
+/* From now on the scene's node counts as silent: recover() and RECOVER_SQL name it with its present number of heartbeats.
+ */
 void end_lease(struct scene *scene);
+/* The same for a call of store_recover(). The arrays live in the scene. */
+void name_silent(struct scene *scene, struct recover_options *options);
+/* the node */
+#define RECOVER_SQL                                                                                                        \
+    "SELECT r.handed_over FROM weir.recover(NULL, '{}', ARRAY[%1$lld], ARRAY(SELECT n.beats FROM weir.nodes n WHERE n.id " \
+    "= %1$lld), weir.server_identity(), '{}', '{}', 5, 500) r"
 
 #endif
