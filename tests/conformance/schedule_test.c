@@ -150,29 +150,6 @@ static void a_lease_that_is_over_frees_the_role(void **state)
     assert_int_equal(look(scene).epoch, second.epoch);
 }
 
-/* An hour forward would end each lease early, an hour back would keep a dead holder. */
-static void a_clock_that_is_set_frees_no_role_and_keeps_none(void **state)
-{
-    struct scene *scene = *state;
-    struct role_state role;
-    int64_t other = scene_add_node(scene, "node-2", "default");
-    free_role(scene);
-    scene_ok(scene, take(scene, scene->node, LEASE_US, &role));
-    static const int64_t steps_us[] = {SECONDS(3600), -SECONDS(7200)};
-    for (size_t i = 0; i < 2; i++) {
-        driver_set_clock(&scene->driver, steps_us[i]);
-        assert_false(look(scene).is_free);
-        assert_int_equal(take(scene, other, LEASE_US, &role), WEIR_CONFLICT);
-        scene_ok(scene, renew(scene, scene->node, look(scene).epoch));
-        assert_false(look(scene).is_free);
-    }
-    scene_pass(scene, LEASE_US - 1);
-    assert_int_equal(take(scene, other, LEASE_US, &role), WEIR_CONFLICT);
-    scene_pass(scene, 1);
-    assert_true(look(scene).is_free);
-    scene_ok(scene, take(scene, other, LEASE_US, &role));
-}
-
 static void a_node_that_leaves_frees_the_role_at_once(void **state)
 {
     struct scene *scene = *state;
@@ -788,7 +765,6 @@ int main(void)
         SCENE_TEST(a_held_role_is_refused_to_other_nodes),
         SCENE_TEST(a_renewal_extends_the_lease_of_its_epoch_alone),
         SCENE_TEST(a_lease_that_is_over_frees_the_role),
-        SCENE_TEST(a_clock_that_is_set_frees_no_role_and_keeps_none),
         SCENE_TEST(a_node_that_leaves_frees_the_role_at_once),
         SCENE_TEST(the_role_of_a_dead_or_stopped_node_is_free),
         SCENE_TEST(the_role_of_a_node_without_processes_is_taken_before_its_lease_ends),

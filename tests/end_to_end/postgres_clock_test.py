@@ -242,6 +242,17 @@ def _set_server_clock(server, seconds):
     os.rename(path + '.new', path)
 
 
+def _server_with_a_clock(seconds):
+    server = PostgresServer(environment={'LD_PRELOAD': _library(), 'FAKETIME_TIMESTAMP_FILE': '/tmp/none',
+                                         'FAKETIME_NO_CACHE': '1', 'FAKETIME_DONT_FAKE_MONOTONIC': '1',
+                                         'FAKETIME_FORCE_MONOTONIC_FIX': '0', 'FAKETIME_DISABLE_SHM': '1'})
+    server.stop()
+    server.environment['FAKETIME_TIMESTAMP_FILE'] = server.path('clock')
+    _set_server_clock(server, seconds)
+    server.start()
+    return server
+
+
 class SetBackScene(Scene):
     def complete(self, it):
         it.store_clock_went_back = True
@@ -250,13 +261,7 @@ class SetBackScene(Scene):
 def a_node_that_dies_while_the_servers_clock_is_set_back_is_taken_over_soon(weir):
     """By an hour, once with a server that started while its clock was ahead. The node is of another machine, as its row has
     it: nothing but its lease tells of its death."""
-    server = PostgresServer(environment={'LD_PRELOAD': _library(), 'FAKETIME_TIMESTAMP_FILE': '/tmp/none',
-                                         'FAKETIME_NO_CACHE': '1', 'FAKETIME_DONT_FAKE_MONOTONIC': '1',
-                                         'FAKETIME_FORCE_MONOTONIC_FIX': '0', 'FAKETIME_DISABLE_SHM': '1'})
-    server.stop()
-    server.environment['FAKETIME_TIMESTAMP_FILE'] = server.path('clock')
-    _set_server_clock(server, 3600)
-    server.start()
+    server = _server_with_a_clock(3600)
     url = server.url(server.database())
     weir.environment['WEIR_STORE'] = url
 
@@ -288,6 +293,43 @@ def a_node_that_dies_while_the_servers_clock_is_set_back_is_taken_over_soon(weir
     scene.drain()
     _stop(nodes['heir'])
     scene.check()
+
+
+def nodes_that_live_keep_their_executions_while_the_servers_clock_is_set_forward(weir):
+    """By an hour, twice. The nodes are of different machines, as their rows have it, so only their heartbeats tell of their
+    lives. Each has work, and looks after the other."""
+    server = _server_with_a_clock(0)
+    url = server.url(server.database())
+    weir.environment['WEIR_STORE'] = url
+
+    def sql(text):
+        return server.sql(text, url.rpartition('/')[2])
+
+    def beats():
+        return [int(line) for line in sql('SELECT beats FROM weir.nodes ORDER BY id').splitlines()]
+    scene = Scene(weir, milliseconds=15000)
+    settings = {'WEIR_NODE_LEASE': '3s', 'WEIR_EXECUTOR_MAX_RUNNING': '2'}
+    nodes = [weir.spawn('serve', '--allow-exec', '--node', name, env=settings) for name in ('one', 'two')]
+    wait_for('both nodes', lambda: sql('SELECT count(*) FROM weir.nodes') == '2', pause=SHORT)
+    sql("UPDATE weir.nodes SET boot_id = 'machine ' || name")
+    scene.enqueue(pro_co=4)
+    wait_for('steps at work', lambda: len(scene.runs()) >= 4, pause=SHORT)
+    for hours in (1, 2):
+        before, epoch = beats(), sql('SELECT epoch FROM weir.scheduler')
+        _set_server_clock(server, hours * 3600)
+        new_us = time.time_ns() // 1000 + hours * 3600 * SECOND_US - WRONG_US
+        renewed = f'SELECT count(*) FROM weir.nodes WHERE expires_at > {new_us}'
+        wait_for('heartbeats by the new time', lambda: sql(renewed) == '2', pause=SHORT)
+        # Each has read the heartbeats of the other, and could have declared it dead.
+        wait_for('more heartbeats', lambda: all(new > old + 3 for new, old in zip(beats(), before)), pause=SHORT)
+        assert sql('SELECT epoch FROM weir.scheduler') == epoch, 'another node has taken the role'
+        assert sql('SELECT count(dead_at) FROM weir.nodes') == '0'
+    scene.drain()
+    for node in nodes:
+        _stop(node)
+    assert sql('SELECT count(*), count(dead_at) FROM weir.nodes') == '2|0'
+    assert sql('SELECT sum(handovers) + sum(interruptions) FROM weir.workflow_executions') == '0'
+    assert all(run.attempt == 1 for run in scene.runs()), 'a step was interrupted'
 
 
 def steps_have_the_clock_of_the_machine_and_nothing_of_their_nodes_environment(weir):

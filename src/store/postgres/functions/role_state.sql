@@ -17,7 +17,8 @@ DECLARE
     takeovers bigint[];
 BEGIN
     now_us := :schema.store_time();
-    SELECT s.epoch, s.node_id, coalesce(n.name, ''), s.since, s.expires_at, s.backend_pid, s.backend_start, s.takeovers, s.lease, s.renewals,
+    SELECT s.epoch, s.node_id, coalesce(n.name, ''), s.since, s.expires_at, s.backend_pid, s.backend_start, s.takeovers, s.lease,
+           s.renewals,
            n.dead_at IS NULL AND n.stopped_at IS NULL AND n.recovered_at IS NULL AND n.id IS NOT NULL
     INTO epoch, node_id, node, since, expires_at, pid, started, takeovers, lease, renewals, lives
     FROM :schema.scheduler s LEFT JOIN :schema.nodes n ON n.id = s.node_id

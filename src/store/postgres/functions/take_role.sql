@@ -33,7 +33,8 @@ BEGIN
         CROSS JOIN LATERAL pg_stat_get_activity(s.backend_pid) a
         CROSS JOIN :schema.role_state() r
         WHERE s.partition = 0 AND s.backend_pid <> pg_backend_pid() AND a.backend_start = s.backend_start
-          AND (r.is_free OR r.node_id = gone_node OR (r.epoch, r.renewals) = (silent_epoch, silent_renewals)) AND pg_has_role(a.usesysid, 'MEMBER');
+          AND (r.is_free OR r.node_id = gone_node OR (r.epoch, r.renewals) = (silent_epoch, silent_renewals))
+          AND pg_has_role(a.usesysid, 'MEMBER');
         RETURN 'conflict';
     END;
     PERFORM 1 FROM :schema.nodes n
@@ -53,7 +54,8 @@ BEGIN
     END IF;
     PERFORM setval(':schema.fences', greatest(nextval(':schema.fences'), now_us));
     UPDATE :schema.scheduler s
-    SET epoch = s.epoch + 1, renewals = s.renewals + 1, node_id = caller, since = now_us, expires_at = now_us + take_role.lease, lease = take_role.lease,
+    SET epoch = s.epoch + 1, renewals = s.renewals + 1, node_id = caller, since = now_us,
+        expires_at = now_us + take_role.lease, lease = take_role.lease,
         lock_awaited_at = 0, why = reason,
         backend_pid = own_pid, backend_start = own_start,
         takeovers = (s.takeovers || now_us)[greatest(1, cardinality(s.takeovers) + 2 - takeovers_kept):]

@@ -220,7 +220,8 @@ SELECT json_build_object(
         'node', CASE WHEN r.node_id <> 0 THEN r.node END, 'node_id', nullif(r.node_id, 0), 'epoch', r.epoch,
         'taken_at', :schema.rfc3339(nullif(r.since, 0)), 'expires_at', CASE WHEN r.node_id <> 0 THEN :schema.rfc3339(r.expires_at) END,
         'lag_us', greatest(r.lag_us, 0), 'takeovers_hour', r.takeovers_hour, 'is_free', r.is_free OR r.expires_at <= r.now_us, 'why', r.why,
-        'lock_awaited_since', CASE WHEN NOT r.is_free AND r.expires_at > r.now_us THEN :schema.rfc3339(nullif(r.lock_awaited_at, 0)) END) FROM role r),
+        'lock_awaited_since', CASE WHEN NOT r.is_free AND r.expires_at > r.now_us
+                                   THEN :schema.rfc3339(nullif(r.lock_awaited_at, 0)) END) FROM role r),
     'queue_paused', (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1),
     'nodes', l.nodes, 'running', l.running, 'stuck', l.stuck, 'engine_reachable', l.engine_reachable,
     'engine_error', coalesce(:schema.engine_error(NULL), l.engine_error), 'engine_impaired_since', :schema.rfc3339(l.impaired_at),
