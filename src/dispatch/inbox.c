@@ -3,7 +3,8 @@
  * A node that does not schedule reads its inbox
  *
  *   - when the store wakes it, and when its engine has free capacity again;
- *   - once a second (SCHEDULER_WATCH_US), because the answer also shows a role that has become free;
+ *   - once a second (SCHEDULER_WATCH_US), because the answer also shows a role that has become free, and when it becomes
+ *     free because its holder is silent;
  *   - where the store cannot wake it, every INBOX_POLL_FIRST_US, and less often while nothing comes.
  *
  * The scheduler's own node gets its items with each round. It reads its inbox only after it has taken the role: a round
@@ -108,7 +109,9 @@ static int64_t next_inbox_read(struct node *node, int64_t now_us, const struct i
     struct node_inbox *own = &node->dispatcher.inbox;
     own->poll_us = inbox->claimed.count > 0 ? INBOX_POLL_FIRST_US : earlier(own->poll_us * 2, SCHEDULER_WATCH_US);
     bool is_woken = store_wake_fd(node->stores[LOOP_DISPATCH]) >= 0;
-    return time_add(now_us, is_woken ? SCHEDULER_WATCH_US : own->poll_us);
+    int64_t next_us = time_add(now_us, is_woken ? SCHEDULER_WATCH_US : own->poll_us);
+    int64_t free_us = inbox->role.free_from_us;
+    return free_us > now_us ? earlier(next_us, free_us) : next_us;
 }
 
 enum weir_status inbox_step(struct node *node, int64_t now_us, int64_t *ret_next_us, struct role_state *ret_role,

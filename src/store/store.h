@@ -209,6 +209,8 @@ struct role_state {
      * pooler) its holder's session has ended. On a STORE_SHARED store a lease is over when this handle has seen the role
      * without a renewal for that time, by the boot clock of this machine: the server's clock may be set while nodes run. */
     bool is_free;
+    int64_t
+        free_from_us; /* boot time at which it will be free without a renewal until then; 0 = not known, or it is free */
     char server[SERVER_IDENTITY_MAX]; /* as in node_beat */
     int64_t takeovers_hour;           /* in the last hour */
 };

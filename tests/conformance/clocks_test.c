@@ -147,6 +147,9 @@ static void a_clock_that_is_set_frees_no_role_and_keeps_none(void **state)
         scene_ok(scene, renew_for(scene, scene->node, role_now(scene).epoch));
         assert_false(role_now(scene).is_free);
     }
+    bool watches = (store_features(scene->store) & STORE_SHARED) != 0;
+    int64_t free_us = clock_boot(&scene->driver.time.clock) + ROLE_LEASE_US;
+    assert_int_equal(role_now(scene).free_from_us, watches ? free_us : 0);
     scene_pass(scene, ROLE_LEASE_US - 1);
     assert_int_equal(take_for(scene, other, &role), WEIR_CONFLICT);
     scene_pass(scene, 1);

@@ -49,7 +49,9 @@ void role_watch_note(struct postgres_store *self, struct role_state *state, int6
         watch->lease_us = lease_us;
         watch->since_us = now_us;
     }
-    state->is_free = state->is_free || now_us - watch->since_us >= watch->lease_us;
+    int64_t silent_from_us = time_add(watch->since_us, watch->lease_us);
+    state->is_free = state->is_free || now_us >= silent_from_us;
+    state->free_from_us = state->is_free ? 0 : silent_from_us;
 }
 
 /* The state after the act. */

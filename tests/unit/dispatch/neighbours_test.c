@@ -1,0 +1,107 @@
+/* The watch of a node over the heartbeats of others: by its boot clock, from the answer that showed the last heartbeat. */
+#include "dispatch/neighbours.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "dispatch/node_internal.h"
+#include "unit/dispatch/bench.h"
+
+#define SILENCE_US (5 * SECOND)
+enum { WATCHED = 77, OTHER = 78 };
+
+static struct node_beat answer_with(int64_t watched_beats, int64_t other_beats)
+{
+    struct node_beat answer = {.server = "one", .neighbour_count = 2};
+    answer.neighbours[0] = (struct node_neighbour){.id = WATCHED, .beats = watched_beats, .lease_us = SILENCE_US};
+    answer.neighbours[1] = (struct node_neighbour){.id = OTHER, .beats = other_beats, .lease_us = 3600 * SECOND};
+    return answer;
+}
+
+/* The heartbeats of the node that is silent now, -1 = none is. */
+static int64_t silent_beats(struct bench *bench)
+{
+    struct silent_node silent[NODE_NEIGHBOURS_MOST];
+    char server[SERVER_IDENTITY_MAX];
+    size_t count = neighbours_silent(bench->node, bench->now_us, silent, server);
+    assert_true(count <= 1);
+    assert_string_equal(server, "one");
+    assert_true(count == 0 || silent[0].id == WATCHED);
+    return count == 0 ? -1 : silent[0].beats;
+}
+
+static void hear(struct bench *bench, struct node_beat answer)
+{
+    assert_false(neighbours_update(bench->node, &answer));
+}
+
+static void a_node_is_silent_one_lease_after_the_answer_that_showed_its_last_heartbeat(void **state)
+{
+    struct bench *bench = *state;
+    start_node(bench);
+    hear(bench, answer_with(9, 1));
+    int64_t from_us = bench->now_us + SILENCE_US;
+    assert_int_equal(neighbours_next_silent_us(bench->node, bench->now_us), from_us);
+    bench->now_us = from_us - 1;
+    assert_int_equal(silent_beats(bench), -1);
+    hear(bench, answer_with(9, 2)); /* no change of this one */
+    bench->now_us = from_us;
+    assert_int_equal(silent_beats(bench), 9);
+    assert_true(neighbours_next_silent_us(bench->node, bench->now_us) >
+                from_us); /* of the other one: none is in the past */
+}
+
+static void any_other_number_of_heartbeats_begins_the_watch_anew(void **state)
+{
+    struct bench *bench = *state;
+    static const int64_t numbers[] = {9, 10, 4}; /* the last one is that of a backup */
+    start_node(bench);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        hear(bench, answer_with(numbers[i], 1));
+        bench->now_us += SILENCE_US - 1;
+        assert_int_equal(silent_beats(bench), -1);
+    }
+    bench->now_us += 1;
+    assert_int_equal(silent_beats(bench), 4);
+}
+
+static void another_server_begins_all_watches_anew(void **state)
+{
+    struct bench *bench = *state;
+    struct node_beat before = answer_with(9, 1);
+    start_node(bench);
+    text_copy(before.server, sizeof before.server, "another");
+    hear(bench, before);
+    bench->now_us += SILENCE_US;
+    hear(bench, answer_with(9, 1));
+    assert_int_equal(silent_beats(bench), -1);
+    bench->now_us += SILENCE_US;
+    assert_int_equal(silent_beats(bench), 9);
+}
+
+static void a_node_that_was_out_of_the_answers_is_watched_anew(void **state)
+{
+    struct bench *bench = *state;
+    struct node_beat none = {.server = "one"};
+    start_node(bench);
+    hear(bench, answer_with(9, 1));
+    bench->now_us += SILENCE_US;
+    hear(bench, none);
+    assert_int_equal(silent_beats(bench), -1);
+    assert_int_equal(neighbours_next_silent_us(bench->node, bench->now_us), TIME_NEVER);
+    hear(bench, answer_with(9, 1));
+    assert_int_equal(silent_beats(bench), -1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_node_is_silent_one_lease_after_the_answer_that_showed_its_last_heartbeat),
+        TEST(any_other_number_of_heartbeats_begins_the_watch_anew),
+        TEST(another_server_begins_all_watches_anew),
+        TEST(a_node_that_was_out_of_the_answers_is_watched_anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
