@@ -568,7 +568,8 @@ def the_documents_describe_every_route_and_problem(weir):
     weir.make_store()
     listener = Listener(weir).ready()
     api = listener.api().document
-    operations = [(method, path, operation) for path, methods in api['paths'].items() for method, operation in methods.items()]
+    operations = [(method, path, operation) for path, methods in api['paths'].items()
+                  for method, operation in methods.items()]
     ids = [operation['operationId'] for _, _, operation in operations]
     assert len(ids) == len(set(ids)) and 'enqueueExecution' in ids, ids
     for method, path, operation in operations:
