@@ -15,8 +15,11 @@
 #include "base/uuid.h"
 #include "library/library.h"
 
-/* A waiting call reads the state after the first time, also without a wake-up, and not sooner than after the second. */
-#define WAIT_POLL_US (200 * MICROSECONDS_PER_MS)
+/* A waiting call reads the state again after this time, also without a wake-up: PostgreSQL signals no end. Each time is
+ * half as long again as the one before, so a short execution is found soon and a long one costs five reads a second. */
+#define WAIT_FIRST_US (4 * MICROSECONDS_PER_MS)
+#define WAIT_MOST_US (200 * MICROSECONDS_PER_MS)
+/* Not sooner, whatever the store signals. */
 #define WAIT_PAUSE_US (2 * MICROSECONDS_PER_MS)
 
 static enum weir_status check_id_and_answer(const char *id, const void *answer, struct weir_error *error)
@@ -106,11 +109,11 @@ static void sleep_or_wake(int fd, int64_t duration_us)
     (void)poll(&ready, fd >= 0 ? 1 : 0, time_to_poll_ms(duration_us));
 }
 
-/* Returns when the store has changed, when the next poll is due, or at `until_us`. */
-static void await_change(struct store *handle, int64_t until_us)
+/* Returns when the store has changed, after `pause_us`, or at `until_us`. */
+static void await_change(struct store *handle, int64_t pause_us, int64_t until_us)
 {
     const struct clock *clock = clock_system();
-    int64_t poll_us = clock_boot(clock) + WAIT_POLL_US;
+    int64_t poll_us = clock_boot(clock) + pause_us;
     int64_t again_us = TIME_NEVER;
     int fd = store_wake_fd(handle);
     sleep_or_wake(-1, WAIT_PAUSE_US);
@@ -128,6 +131,7 @@ static enum weir_status await_execution_end(struct store *handle, const char *id
                                             enum item_state *ret_state, struct weir_error *error)
 {
     int64_t until_us = timeout_us < 0 ? TIME_NEVER : time_add(clock_boot(clock_system()), timeout_us);
+    int64_t pause_us = WAIT_FIRST_US;
     (void)store_wake_fd(handle); /* asks for signals before the first read, so that no change is missed */
     for (;;) {
         enum weir_status status = read_execution_state(handle, id, ret_state, error);
@@ -138,7 +142,8 @@ static enum weir_status await_execution_end(struct store *handle, const char *id
         if (clock_boot(clock_system()) >= until_us) {
             return error_set(error, WEIR_TIMED_OUT, "execution %s has not ended yet, it goes on", id);
         }
-        await_change(handle, until_us);
+        await_change(handle, pause_us, until_us);
+        pause_us = pause_us * 3 / 2 < WAIT_MOST_US ? pause_us * 3 / 2 : WAIT_MOST_US;
     }
 }
 
