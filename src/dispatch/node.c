@@ -78,15 +78,60 @@ static void fill_settings(struct node *node, const struct node_settings *setting
     }
 }
 
+/* Signals are the host's: its own threads take them, and a thread that starts now takes none. Returns the mask before. */
+static sigset_t mask_signals_of_threads(void)
+{
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    return before;
+}
+
+struct connecting {
+    struct store *store;
+    pthread_t thread;
+    bool has_thread;
+    enum weir_status status;
+    struct weir_error error;
+};
+
+static void *connect_handle(void *context)
+{
+    struct connecting *connecting = context;
+    int64_t now_us = 0;
+    connecting->status = store_time(connecting->store, &now_us, &connecting->error);
+    return NULL;
+}
+
 /* A node that is assigned items and cannot record them would hold slots for nothing. So where each handle has a connection
- * of its own, all of them are made before the node begins. */
+ * of its own, all of them are made before the node begins. Side by side, because a server takes some milliseconds for each.
+ */
 static enum weir_status connect_handles(struct node *node, struct weir_error *error)
 {
+    struct connecting all[LOOP_COUNT] = {0};
     enum weir_status status = WEIR_OK;
-    int64_t now_us = 0;
-    for (int i = 0; i < LOOP_COUNT && status == WEIR_OK; i++) {
-        if ((store_features(node->stores[i]) & STORE_SHARED) != 0) {
-            status = store_time(node->stores[i], &now_us, error);
+    sigset_t before = mask_signals_of_threads();
+    for (int i = 0; i < LOOP_COUNT; i++) {
+        struct connecting *one = &all[i];
+        one->store = node->stores[i];
+        if ((store_features(one->store) & STORE_SHARED) != 0) {
+            one->has_thread = pthread_create(&one->thread, NULL, connect_handle, one) == 0;
+            if (!one->has_thread) {
+                (void)connect_handle(one);
+            }
+        }
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    for (int i = 0; i < LOOP_COUNT; i++) {
+        if (all[i].has_thread) {
+            (void)pthread_join(all[i].thread, NULL);
+        }
+        if (status == WEIR_OK && all[i].status != WEIR_OK) {
+            status = all[i].status;
+            if (error != NULL) {
+                *error = all[i].error;
+            }
         }
     }
     return status;
@@ -105,11 +150,11 @@ static enum weir_status open_loops(struct node *node, struct store *store, struc
     if (status == WEIR_OK) {
         status = loop_fds_open(node, error);
     }
-    if (status == WEIR_OK) {
-        status = store_require_schema(store, error);
-    }
     for (int i = 0; i < LOOP_COUNT && status == WEIR_OK; i++) {
         status = store_open_again(store, &node->stores[i], error);
+    }
+    if (status == WEIR_OK) {
+        status = store_require_schema(node->stores[LOOP_DISPATCH], error);
     }
     if (status == WEIR_OK) {
         status = connect_handles(node, error);
@@ -307,15 +352,11 @@ static void join_threads(struct node *node)
 enum weir_status node_run_threads(struct node *node, struct weir_error *error)
 {
     INVARIANT(node != NULL && !node->threads.are_running);
-    sigset_t all;
-    sigset_t before;
     enum weir_status status = engine_run_threads(node->engine, error);
     if (status != WEIR_OK) {
         return status;
     }
-    /* Signals are the host's: its own threads take them. */
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before = mask_signals_of_threads();
     node->threads.are_running = true;
     for (int i = 0; i < LOOP_COUNT && status == WEIR_OK; i++) {
         struct loop_start *start = malloc(sizeof *start);

@@ -107,6 +107,18 @@ static enum weir_status open_first_handle(struct weir *weir, const char *url, co
     return status == WEIR_OK ? store_require_schema(weir->store, error) : status;
 }
 
+/* The handle that others are opened from makes no call, so it needs no connection: the first one becomes an idle handle. */
+static enum weir_status keep_first_handle(struct weir *weir, struct weir_error *error)
+{
+    struct store *source = NULL;
+    enum weir_status status = store_open_again(weir->store, &source, error);
+    if (status == WEIR_OK) {
+        weir->idle[weir->idle_count++] = weir->store;
+        weir->store = source;
+    }
+    return status;
+}
+
 enum weir_status weir_open(const char *url, const struct weir_options *options, struct weir **ret_weir,
                            struct weir_error *error)
 {
@@ -131,6 +143,9 @@ enum weir_status weir_open(const char *url, const struct weir_options *options, 
             (void)event_subscribe(&weir->events, forward_event, weir);
         }
         status = open_first_handle(weir, url, options, error);
+    }
+    if (status == WEIR_OK) {
+        status = keep_first_handle(weir, error);
     }
     if (status != WEIR_OK) {
         weir_close(weir);
