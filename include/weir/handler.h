@@ -1,8 +1,8 @@
 /* Steps in C: a `handler` step of a workflow definition names one of these functions.
  *
  * A handler is called on a thread of the node (or inside weir_node_step()), once per attempt. It reads its input, does its
- * work, and gives exactly one answer: weir_done(), weir_retry(), weir_retry_after() or weir_fail(). Returning without an
- * answer is a failure with the code `handler_no_result`, unless weir_call_defer() was called before: then the handler
+ * work, and gives exactly one answer: weir_done(), weir_retry(), weir_retry_after() or weir_fail(), or for a program outside
+ * of the node weir_interrupted() or weir_give_back(). Returning without an answer is a failure with the code `handler_no_result`, unless weir_call_defer() was called before: then the handler
  * returns at once, and any other thread answers later.
  * The first answer counts, later ones do nothing. Only the thread that was called may call these functions; after
  * weir_call_defer() it is the thread that has the call, one at a time.
@@ -53,6 +53,14 @@ const char *weir_call_secret(const struct weir_call *call, const char *name);
 /* True when the execution was cancelled, timed out, or the node is stopping. */
 bool weir_call_cancelled(const struct weir_call *call);
 
+/* True when it was cancelled because this node gives the execution up, and another node goes on with it. */
+bool weir_call_moves(const struct weir_call *call);
+/* How long this node has had the execution, in microseconds, if another claim of it ended before its end was on record.
+ * Then a program outside of the former node may still work at this step. -1: this is its first claim. */
+int64_t weir_call_taken_over_us(const struct weir_call *call);
+/* The time until the timeout of the step, in microseconds; not below 0. -1: the step has no timeout. */
+int64_t weir_call_time_left_us(const struct weir_call *call);
+
 /* Adds text to the log of this attempt, for `weir logs`: one line or several; a newline is added when the last one lacks
  * it. It reaches the store within about a second. Never waits and never fails: what finds no space is left out, and the log
  * shows that. Any thread may call it between the start of the handler and the answer. */
@@ -92,6 +100,13 @@ void weir_retry(struct weir_call *call, const char *code, const char *error);
 void weir_retry_after(struct weir_call *call, int64_t delay_us, const char *code, const char *error);
 /* It did not work and never will: the step fails at once. Arguments as of weir_retry(). */
 void weir_fail(struct weir_call *call, const char *code, const char *error);
+/* The program that did the work is gone, and nobody knows how far it came: the step runs again at once on this node, with
+ * the next attempt number, and has spent no retry. After the second time in one claim it counts as weir_retry() with the
+ * code `worker_lost`: the step may be the cause. Arguments as of weir_retry(). */
+void weir_interrupted(struct weir_call *call, const char *error);
+/* Nothing on this node can run the step: another node of the group continues the execution, and its other steps here are
+ * stopped. Unregister the handler first, or this node may get the execution again. */
+void weir_give_back(struct weir_call *call);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -74,6 +74,7 @@ struct step_run {
     int attempt;        /* the last one begun */
     int failures;
     int keepers_lost; /* while it ran under this claim */
+    int workers_lost; /* likewise: weir_interrupted() */
     int shortages; /* in a row: attempts without the resources or the secrets for a start, or without memory for the output
                     */
     int exit_code;

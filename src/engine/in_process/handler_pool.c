@@ -109,6 +109,22 @@ EXPORTED bool weir_call_cancelled(const struct weir_call *call)
     return atomic_load_explicit(&call->cancelled, memory_order_relaxed);
 }
 
+EXPORTED bool weir_call_moves(const struct weir_call *call)
+{
+    return weir_call_cancelled(call) && atomic_load(&call->moves);
+}
+
+EXPORTED int64_t weir_call_taken_over_us(const struct weir_call *call)
+{
+    return call->taken_over_us == TIME_NEVER ? -1
+                                             : time_later(0, clock_boot(call->engine->clock) - call->taken_over_us);
+}
+
+EXPORTED int64_t weir_call_time_left_us(const struct weir_call *call)
+{
+    return call->timeout_us == TIME_NEVER ? -1 : time_later(0, call->timeout_us - clock_boot(call->engine->clock));
+}
+
 static enum log_stream stream_of(enum weir_stream stream)
 {
     return stream == WEIR_STREAM_STDOUT ? LOG_STDOUT : stream == WEIR_STREAM_STDERR ? LOG_STDERR : LOG_HANDLER;
@@ -284,12 +300,24 @@ EXPORTED void weir_fail(struct weir_call *call, const char *code, const char *er
     give_answer(call, CALL_FAILED, -1, code, error);
 }
 
+EXPORTED void weir_interrupted(struct weir_call *call, const char *error)
+{
+    give_answer(call, CALL_INTERRUPTED, -1, "worker_lost", error);
+}
+
+EXPORTED void weir_give_back(struct weir_call *call)
+{
+    give_answer(call, CALL_GIVEN_BACK, -1, NULL, NULL);
+}
+
 struct weir_call *weir_call_new(void)
 {
     struct weir_call *call = calloc(1, sizeof *call);
     if (call != NULL) {
         atomic_init(&call->open_ends, 1);
         call->retry_delay_us = -1;
+        call->taken_over_us = TIME_NEVER;
+        call->timeout_us = TIME_NEVER;
         (void)pthread_mutex_init(&call->cancel_lock, NULL);
     }
     return call;
@@ -443,10 +471,13 @@ void handler_pool_submit(struct handler_pool *pool, struct weir_call *call)
     pool->submitted_count++;
 }
 
-void handler_pool_cancel(struct weir_call *call)
+void handler_pool_cancel(struct weir_call *call, bool moves)
 {
     INVARIANT(call->pool != NULL);
     (void)pthread_mutex_lock(&call->cancel_lock);
+    if (moves) {
+        atomic_store(&call->moves, true);
+    }
     if (!atomic_exchange(&call->cancelled, true) && call->on_cancel != NULL) {
         weir_cancel_function *function = call->on_cancel;
         call->on_cancel = NULL;

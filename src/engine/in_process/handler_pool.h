@@ -31,7 +31,16 @@ enum {
 
 struct step_secrets;
 
-enum call_result { CALL_NOTHING, CALL_DONE, CALL_RETRY, CALL_FAILED, CALL_BAD_OUTPUT, CALL_STARVED };
+enum call_result {
+    CALL_NOTHING,
+    CALL_DONE,
+    CALL_RETRY,
+    CALL_FAILED,
+    CALL_BAD_OUTPUT,
+    CALL_STARVED,
+    CALL_INTERRUPTED,
+    CALL_GIVEN_BACK
+};
 
 struct weir_call {
     struct fair_entry turn;
@@ -48,11 +57,14 @@ struct weir_call {
     int64_t fence;
     struct engine *engine;  /* takes its log lines; NULL = nobody does */
     int64_t store_ahead_us; /* store time minus boot clock */
+    int64_t taken_over_us;  /* boot time of the claim, if it is not the first one; else TIME_NEVER */
+    int64_t timeout_us;     /* boot time; TIME_NEVER = none */
     void *owner;
     struct handler_pool *pool; /* set when it is submitted */
     atomic_int open_ends;      /* the handler's return and, if deferred, the answer: the last one hands the call back */
     bool is_deferred;
     atomic_bool cancelled;
+    atomic_bool moves; /* set before `cancelled` */
     pthread_mutex_t cancel_lock; /* of the next two members; held while on_cancel runs */
     weir_cancel_function *on_cancel;
     void *cancel_context;
@@ -93,8 +105,8 @@ WEIR_MUST_CHECK enum weir_status handler_pool_run_threads(struct handler_pool *p
 void handler_pool_close(struct handler_pool *pool);
 /* The pool takes the call; its thread gets it in handler_pool_flush(). */
 void handler_pool_submit(struct handler_pool *pool, struct weir_call *call);
-/* Asks the handler to end. */
-void handler_pool_cancel(struct weir_call *call);
+/* Asks the handler to end. `moves`: this node gives the execution up. */
+void handler_pool_cancel(struct weir_call *call, bool moves);
 /* Sets the weight of a workspace's lane. */
 void handler_pool_set_weight(struct handler_pool *pool, struct fair_lane *lane, int weight);
 /* Gives all submitted calls to the threads at once, or runs them here when there are no threads. */

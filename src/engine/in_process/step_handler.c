@@ -18,7 +18,10 @@
 #include "engine/in_process/step_inputs.h"
 #include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_report.h"
+#include "engine/in_process/step_run.h"
 #include "engine/in_process/step_secrets.h"
+
+enum { WORKERS_LOST_FREE = 2 };
 
 void step_handler_start(struct step_run *run)
 {
@@ -48,6 +51,7 @@ void step_handler_start(struct step_run *run)
     call->owner = run;
     call->engine = &execution->runner->base;
     call->store_ahead_us = execution->store_ahead_us;
+    call->taken_over_us = execution->interruptions > 0 ? execution->started_us : TIME_NEVER;
     call->secrets = secrets;
     call->input = execution->params;
     if (run->inputs != NULL && run->inputs->has_input) {
@@ -60,9 +64,31 @@ void step_handler_start(struct step_run *run)
     run->stop = STOP_NONE;
     step_run_set_phase(run, PHASE_RUNNING);
     if (step->timeout_us > 0) {
-        step_run_set_timer(run, time_add(loop_now(&execution->runner->loop), step->timeout_us));
+        call->timeout_us = time_add(loop_now(&execution->runner->loop), step->timeout_us);
+        step_run_set_timer(run, call->timeout_us);
     }
     handler_pool_submit(&execution->runner->handlers, call);
+}
+
+/* No failure of the step, unless it has lost several workers: then it may be the cause. */
+static void repeat_after_worker_loss(struct step_run *run, const struct weir_call *call)
+{
+    if (run->stop != STOP_ENDING && run->execution->ending == ENDING_NONE && ++run->workers_lost <= WORKERS_LOST_FREE) {
+        step_run_attempt(run);
+    } else {
+        step_run_fail(run, call->code, call->error, false);
+    }
+}
+
+/* Stops the execution here. The step waits on record for the next node. */
+static void give_execution_back(struct step_run *run)
+{
+    struct execution *execution = run->execution;
+    if (execution->ending == ENDING_NONE) {
+        execution->ending = ENDING_GIVEN_BACK; /* execution_settle() stops the other steps */
+    }
+    run->stop = STOP_ENDING;
+    step_run_fail(run, STEP_INTERRUPTED, NULL, false);
 }
 
 /* Translates the answer of the handler into the outcome of the attempt. */
@@ -98,6 +124,12 @@ static void take_call_result(struct step_run *run, struct weir_call *call)
         break;
     case CALL_STARVED: /* no memory for its output */
         step_run_wait_for_resources(run, ENOMEM);
+        return;
+    case CALL_INTERRUPTED:
+        repeat_after_worker_loss(run, call);
+        return;
+    case CALL_GIVEN_BACK:
+        give_execution_back(run);
         return;
     case CALL_NOTHING:
         outcome.is_final = true;

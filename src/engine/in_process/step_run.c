@@ -15,7 +15,8 @@
  *   5. The keeper reports the end only after every process of the step is gone. So two attempts never overlap.
  *   6. Report the end, and wait for its durable record (step_report.c). Only then do the steps begin that need this one.
  *
- * A handler skips 2 to 4 under its first claim, which saves a transaction; `interruptions` keeps its numbers unique.
+ * A handler skips 2 to 4 under its first claim, which saves a transaction; `interruptions` keeps its numbers unique. After
+ * a lost worker it does not.
  * The loop's thread runs all of it. A function here must not use its step after it has settled the execution.
  */
 #include "engine/in_process/step_run.h"
@@ -42,10 +43,11 @@ enum { RESTORED_COUNT_MAX = INT_MAX / 4 };
 /* --- the way to an attempt --- */
 
 /* From the second claim on, an attempt of a handler is on record before it begins, as those of exec steps always are: the
- * handler may have ended its node, and the next handover must show that it ran. */
+ * handler may have ended its node, and the next handover must show that it ran. So is an attempt after an interrupted one:
+ * nothing else keeps its number from being used again. */
 static void begin_handler(struct step_run *run)
 {
-    if (run->execution->interruptions > 0) {
+    if (run->execution->interruptions > 0 || run->workers_lost > 0) {
         step_run_report_start(run);
     } else {
         step_handler_start(run);
@@ -146,7 +148,7 @@ static void step_timer_fired(struct timer *timer)
         if (run->process != NULL) {
             process_kill(run->process, KEEPER_GRACE_US);
         } else if (run->call != NULL) {
-            handler_pool_cancel(run->call);
+            handler_pool_cancel(run->call, false);
         }
     }
 }
@@ -223,7 +225,7 @@ static void stop_running(struct step_run *run)
         run->is_killed = ending == ENDING_ABANDONED;
         process_kill(run->process, run->is_killed ? 0 : KEEPER_GRACE_US);
     } else if (run->call != NULL) {
-        handler_pool_cancel(run->call);
+        handler_pool_cancel(run->call, ending == ENDING_GIVEN_BACK || ending == ENDING_ABANDONED);
     }
 }
 

@@ -1,0 +1,416 @@
+/* Workers, and the claims of tasks.
+ *
+ * A worker is live from its first claim until it has sent nothing for one lease. Its handlers are those of its last claim.
+ * While a claim of it waits, its lease does not run.
+ *
+ * A claim that finds no task waits without a thread: its waiter is in a list, and a task that comes later wakes the first
+ * waiter whose worker has the handler. The waiter then claims again. Another claim may have taken the task meanwhile; then
+ * it waits for the rest of its time.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "definition/definition.h"
+#include "server/task_hub_internal.h"
+
+/* --- workers --- */
+
+static struct task_worker **worker_bucket(const struct task_hub *hub, const char *name)
+{
+    uint64_t hash = text_hash(name);
+    return (struct task_worker **)(void *)&hub->workers[(hash ^ hash >> 32) % WORKER_BUCKETS];
+}
+
+struct task_worker *task_worker_find(const struct task_hub *hub, const char *name)
+{
+    struct task_worker *worker = *worker_bucket(hub, name);
+    while (worker != NULL && strcmp(worker->name, name) != 0) {
+        worker = worker->of_bucket;
+    }
+    return worker;
+}
+
+struct task_worker *task_worker_get(struct task_hub *hub, const char *name)
+{
+    struct task_worker *worker = task_worker_find(hub, name);
+    if (worker != NULL || hub->worker_count >= TASK_WORKERS_MAX) {
+        return worker;
+    }
+    worker = calloc(1, sizeof *worker);
+    if (worker != NULL) {
+        struct task_worker **bucket = worker_bucket(hub, name);
+        text_copy(worker->name, sizeof worker->name, name);
+        worker->of_bucket = *bucket;
+        *bucket = worker;
+        hub->worker_count++;
+    }
+    return worker;
+}
+
+static bool is_in_due_list(const struct task_worker *worker)
+{
+    return worker->is_live && worker->waits == 0;
+}
+
+static void leave_due_list(struct task_hub *hub, struct task_worker *worker)
+{
+    *(worker->previous != NULL ? &worker->previous->next : &hub->first_worker) = worker->next;
+    *(worker->next != NULL ? &worker->next->previous : &hub->last_worker) = worker->previous;
+}
+
+/* All leases have one length, so the end is the place of the latest. */
+static void join_due_list(struct task_hub *hub, struct task_worker *worker)
+{
+    worker->due_us = time_add(task_hub_now(hub), hub->options.lease_us);
+    worker->next = NULL;
+    worker->previous = hub->last_worker;
+    *(worker->previous != NULL ? &worker->previous->next : &hub->first_worker) = worker;
+    hub->last_worker = worker;
+    task_hub_schedule(hub, worker->due_us);
+}
+
+void task_worker_touch(struct task_hub *hub, struct task_worker *worker)
+{
+    if (is_in_due_list(worker)) {
+        leave_due_list(hub, worker);
+    }
+    worker->is_live = true;
+    if (is_in_due_list(worker)) {
+        join_due_list(hub, worker);
+    }
+}
+
+void task_worker_release(struct task_hub *hub, struct task_worker *worker)
+{
+    if (worker->is_live || worker->task_count > 0) {
+        return;
+    }
+    struct task_worker **link = worker_bucket(hub, worker->name);
+    while (*link != worker) {
+        link = &(*link)->of_bucket;
+    }
+    *link = worker->of_bucket;
+    hub->worker_count--;
+    free(worker);
+}
+
+static void set_handlers(struct task_worker *worker, struct task_handler *const *handlers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        handlers[i]->worker_count++;
+    }
+    for (size_t i = 0; i < worker->handler_count; i++) {
+        worker->handlers[i]->worker_count--;
+    }
+    for (size_t i = 0; i < count; i++) {
+        worker->handlers[i] = handlers[i];
+    }
+    worker->handler_count = count;
+}
+
+void task_workers_expire(struct task_hub *hub, int64_t now_us)
+{
+    while (hub->first_worker != NULL && hub->first_worker->due_us <= now_us) {
+        struct task_worker *worker = hub->first_worker;
+        leave_due_list(hub, worker);
+        worker->is_live = false;
+        set_handlers(worker, NULL, 0);
+        task_worker_release(hub, worker);
+    }
+}
+
+void task_workers_free(struct task_hub *hub)
+{
+    for (size_t i = 0; i < WORKER_BUCKETS; i++) {
+        while (hub->workers[i] != NULL) {
+            struct task_worker *worker = hub->workers[i];
+            hub->workers[i] = worker->of_bucket;
+            free(worker);
+        }
+    }
+}
+
+/* --- waiters --- */
+
+static void waiter_take_out(struct task_hub *hub, struct task_waiter *waiter)
+{
+    *(waiter->previous != NULL ? &waiter->previous->next : &hub->first_waiter) = waiter->next;
+    *(waiter->next != NULL ? &waiter->next->previous : &hub->last_waiter) = waiter->previous;
+    waiter->is_waiting = false;
+    waiter->worker->waits--;
+    task_worker_touch(hub, waiter->worker);
+}
+
+static void waiter_add(struct task_hub *hub, struct task_waiter *waiter, struct task_worker *worker,
+                       const struct task_claim *claim)
+{
+    if (is_in_due_list(worker)) {
+        leave_due_list(hub, worker);
+    }
+    worker->waits++;
+    waiter->worker = worker;
+    waiter->deadline_us = claim->deadline_us;
+    waiter->allows = claim->allows;
+    waiter->context = claim->context;
+    waiter->is_waiting = true;
+    waiter->next = NULL;
+    waiter->previous = hub->last_waiter;
+    *(waiter->previous != NULL ? &waiter->previous->next : &hub->first_waiter) = waiter;
+    hub->last_waiter = waiter;
+    task_hub_schedule(hub, waiter->deadline_us);
+}
+
+static void wake_waiter(struct task_hub *hub, struct task_waiter *waiter)
+{
+    waiter_take_out(hub, waiter);
+    waiter->wake(waiter);
+}
+
+static bool worker_has_handler(const struct task_worker *worker, const struct task_handler *handler)
+{
+    for (size_t i = 0; i < worker->handler_count; i++) {
+        if (worker->handlers[i] == handler) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool may_see(bool (*allows)(void *, const char *), void *context, const struct task *task)
+{
+    return allows == NULL || allows(context, weir_call_workspace(task->call));
+}
+
+void task_waiter_wake_for(struct task_hub *hub, const struct task *task)
+{
+    for (struct task_waiter *waiter = hub->first_waiter; waiter != NULL; waiter = waiter->next) {
+        if (worker_has_handler(waiter->worker, task->handler) && may_see(waiter->allows, waiter->context, task)) {
+            wake_waiter(hub, waiter);
+            return;
+        }
+    }
+}
+
+void task_waiters_expire(struct task_hub *hub, int64_t now_us, bool all)
+{
+    struct task_waiter *next;
+    for (struct task_waiter *waiter = hub->first_waiter; waiter != NULL; waiter = next) {
+        next = waiter->next;
+        if (all || waiter->deadline_us <= now_us) {
+            wake_waiter(hub, waiter);
+        }
+    }
+}
+
+int64_t task_workers_due(const struct task_hub *hub)
+{
+    int64_t due_us = hub->first_worker != NULL ? hub->first_worker->due_us : TIME_NEVER;
+    for (const struct task_waiter *waiter = hub->first_waiter; waiter != NULL; waiter = waiter->next) {
+        due_us = time_earlier(due_us, waiter->deadline_us);
+    }
+    return due_us;
+}
+
+void task_hub_leave(struct task_hub *hub, struct task_waiter *waiter)
+{
+    INVARIANT(hub != NULL && waiter != NULL);
+    (void)pthread_mutex_lock(&hub->lock);
+    if (waiter->is_waiting) {
+        waiter_take_out(hub, waiter);
+    }
+    (void)pthread_mutex_unlock(&hub->lock);
+}
+
+/* --- claims --- */
+
+static struct task_handler *find_handler(const struct task_hub *hub, const char *name)
+{
+    for (size_t i = 0; i < hub->handler_count; i++) {
+        if (strcmp(hub->handlers[i]->handler.name, name) == 0) {
+            return hub->handlers[i];
+        }
+    }
+    return NULL;
+}
+
+/* Handlers stay for the life of the hub, because the engine may call one for as long. */
+static enum weir_status get_handler(struct task_hub *hub, const char *name, struct task_handler **ret_handler,
+                                    struct weir_error *error)
+{
+    struct task_handler *handler = find_handler(hub, name);
+    if (handler == NULL && hub->handler_count == TASK_HANDLERS_MAX) {
+        return error_set(error, WEIR_QUEUE_FULL, "workers have named %d different handlers on this node",
+                         TASK_HANDLERS_MAX);
+    }
+    if (handler == NULL) {
+        handler = calloc(1, sizeof *handler);
+        char *copy = strdup(name);
+        if (handler == NULL || copy == NULL) {
+            free(handler);
+            free(copy);
+            return error_out_of_memory(error);
+        }
+        handler->hub = hub;
+        handler->handler = (struct weir_handler){.name = copy, .function = task_hub_handle, .context = handler};
+        hub->handlers[hub->handler_count++] = handler;
+    }
+    *ret_handler = handler;
+    return WEIR_OK;
+}
+
+static enum weir_status check_claim(const struct task_claim *claim, struct weir_error *error)
+{
+    size_t length = claim->worker == NULL ? 0 : strlen(claim->worker);
+    if (length == 0 || length > TASK_WORKER_NAME_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "`worker` is a name of 1 to %d bytes", TASK_WORKER_NAME_MAX);
+    }
+    if (claim->handler_count == 0 || claim->handler_count > TASK_WORKER_HANDLERS_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "`handlers` has 1 to %d names", TASK_WORKER_HANDLERS_MAX);
+    }
+    if (claim->max > TASK_CLAIM_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "`max` is 0 to %d", TASK_CLAIM_MAX);
+    }
+    for (size_t i = 0; i < claim->handler_count; i++) {
+        if (!name_is_valid(claim->handlers[i])) {
+            return error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" cannot be a handler: use a name like \"send-mail\"",
+                             claim->handlers[i]);
+        }
+    }
+    return WEIR_OK;
+}
+
+/* The worker as the claim describes it. */
+static enum weir_status take_worker(struct task_hub *hub, const struct task_claim *claim, struct task_worker **ret_worker,
+                                    struct weir_error *error)
+{
+    struct task_handler *handlers[TASK_WORKER_HANDLERS_MAX];
+    for (size_t i = 0; i < claim->handler_count; i++) {
+        enum weir_status status = get_handler(hub, claim->handlers[i], &handlers[i], error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    struct task_worker *worker = task_worker_get(hub, claim->worker);
+    if (worker == NULL) {
+        return hub->worker_count < TASK_WORKERS_MAX
+                   ? error_out_of_memory(error)
+                   : error_set(error, WEIR_QUEUE_FULL, "this node has %d workers already", TASK_WORKERS_MAX);
+    }
+    set_handlers(worker, handlers, claim->handler_count);
+    worker->wanted = claim->max;
+    task_worker_touch(hub, worker);
+    for (size_t i = 0; i < claim->handler_count; i++) {
+        if (!handlers[i]->is_registered) {
+            task_hub_schedule(hub, task_hub_now(hub));
+        }
+    }
+    *ret_worker = worker;
+    return WEIR_OK;
+}
+
+/* The input is JSON text, and goes to the worker as it is. */
+static enum weir_status write_task(const struct task *task, struct text *answer, struct weir_error *error)
+{
+    const struct weir_call *call = task->call;
+    int64_t left_us = weir_call_time_left_us(call);
+    const char *id = weir_call_execution_id(call);
+    const char *step = weir_call_step(call);
+    json_t *head = json_pack("{ss ss ss ss ss si sI so so}", "task", task->id, "execution", id, "workspace",
+                             weir_call_workspace(call), "step", step, "handler", task->handler->handler.name, "attempt",
+                             weir_call_attempt(call), "fence", (json_int_t)weir_call_fence(call), "idempotency_key",
+                             json_sprintf("%s/%s", id, step), "timeout_ms",
+                             left_us < 0 ? json_null() : json_integer(left_us / MICROSECONDS_PER_MS));
+    if (head == NULL) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = json_write(head, answer, error);
+    json_decref(head);
+    if (status == WEIR_OK) {
+        answer->length--; /* the brace that closes it */
+        status = text_add_string(answer, ",\"input\":");
+    }
+    if (status == WEIR_OK) {
+        status = text_add_string(answer, weir_call_input(call));
+    }
+    return status == WEIR_OK ? text_add_string(answer, "}") : status;
+}
+
+enum { ANSWER_END_MAX = 64 };
+
+/* Claims tasks of one handler until `max` have been claimed, or the answer is full. */
+static enum weir_status claim_waiting(struct task_worker *worker, struct task_handler *handler,
+                                      const struct task_claim *claim, size_t *count, struct text *answer)
+{
+    struct task *next;
+    enum weir_status status = WEIR_OK;
+    for (struct task *task = handler->waiting.first; task != NULL && *count < claim->max && status == WEIR_OK;
+         task = next) {
+        next = task->next;
+        if (!may_see(claim->allows, claim->context, task)) {
+            continue;
+        }
+        size_t before = answer->length;
+        status = *count > 0 ? text_add_string(answer, ",") : WEIR_OK;
+        status = status == WEIR_OK ? write_task(task, answer, NULL) : status;
+        if (status != WEIR_OK || answer->length + ANSWER_END_MAX > answer->max) {
+            answer->length = before;
+            return status == WEIR_OUT_OF_MEMORY ? status : WEIR_FAILED;
+        }
+        task_lease(task, worker);
+        (*count)++;
+    }
+    return status;
+}
+
+static enum weir_status claim_all(struct task_worker *worker, const struct task_claim *claim, struct text *answer,
+                                  size_t *ret_count, struct weir_error *error)
+{
+    enum weir_status status = text_add_string(answer, "{\"tasks\":[");
+    size_t count = 0;
+    for (size_t i = 0; i < worker->handler_count && status == WEIR_OK; i++) {
+        status = claim_waiting(worker, worker->handlers[i], claim, &count, answer);
+    }
+    if (status == WEIR_FAILED && count > 0) {
+        status = WEIR_OK; /* the answer is full */
+    }
+    if (status != WEIR_OK && count == 0) {
+        return status == WEIR_OUT_OF_MEMORY ? error_out_of_memory(error)
+                                            : error_set(error, status, "the task does not fit into an answer");
+    }
+    *ret_count = count;
+    return WEIR_OK; /* without memory the claimed tasks are in the answer all the same */
+}
+
+enum weir_status task_hub_claim(struct task_hub *hub, const struct task_claim *claim, struct task_waiter *waiter,
+                                struct text *answer, struct weir_error *error)
+{
+    INVARIANT(hub != NULL && claim != NULL && answer != NULL && answer->length == 0);
+    struct task_worker *worker;
+    size_t count = 0;
+    enum weir_status status = check_claim(claim, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    (void)pthread_mutex_lock(&hub->lock);
+    status = hub->is_stopped ? error_set(error, WEIR_STOPPED, "this node stops: claim at another one") : WEIR_OK;
+    if (status == WEIR_OK) {
+        status = take_worker(hub, claim, &worker, error);
+    }
+    if (status == WEIR_OK) {
+        status = claim_all(worker, claim, answer, &count, error);
+    }
+    if (status == WEIR_OK && count == 0 && waiter != NULL && claim->max > 0 && claim->deadline_us > task_hub_now(hub)) {
+        text_clear(answer);
+        waiter_add(hub, waiter, worker, claim);
+    }
+    int64_t lease_us = hub->options.lease_us;
+    (void)pthread_mutex_unlock(&hub->lock);
+    if (status == WEIR_OK && answer->length > 0) {
+        status = text_format(answer, "],\"lease_ms\":%" PRId64 "}", lease_us / MICROSECONDS_PER_MS);
+    }
+    return status;
+}

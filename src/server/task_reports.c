@@ -1,0 +1,201 @@
+/* Reports of workers: heartbeats and results.
+ *
+ * A report names its task by id, EXECUTION/STEP/ATTEMPT/FENCE. The verdict, in this order:
+ *
+ *   1. The worker has the task: the report counts.
+ *   2. The task has ended here: the same report is accepted again, any other finds the task lost.
+ *   3. Nobody has the step's task, and it has a larger fence: this node has taken the execution over, and the worker ran the
+ *      step for the former node. The worker adopts the task. It keeps its id, so that the worker need not know.
+ *   4. Another worker has the step, or a later attempt of this claim waits: the task is lost.
+ *   5. Else this node knows nothing: the execution may be on its way to it.
+ *
+ * A step has at most one task, so 3 cannot give it to two workers.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "server/task_hub_internal.h"
+
+/* --- reports of ended tasks --- */
+
+static uint64_t mix_text(uint64_t hash, const char *text)
+{
+    return (hash ^ (text != NULL ? text_hash(text) : 1)) * UINT64_C(0x100000001b3);
+}
+
+/* Never 0. */
+static uint64_t report_hash(const struct task_report *report)
+{
+    uint64_t hash = (uint64_t)report->kind * 4 + report->is_final * 2 + 1;
+    hash = mix_text(hash, report->output);
+    hash = mix_text(hash, report->code);
+    hash = mix_text(hash, report->error) ^ (uint64_t)report->retry_after_us;
+    return hash != 0 ? hash : 1;
+}
+
+static uint32_t *kept_bucket(const struct task_hub *hub, uint64_t id)
+{
+    return (uint32_t *)(void *)&hub->kept_buckets[(id ^ id >> 32) % REPORT_BUCKETS];
+}
+
+static void forget_report(struct task_hub *hub, const struct kept_report *kept)
+{
+    uint32_t *link = kept_bucket(hub, kept->id);
+    while (&hub->kept[*link - 1] != kept) {
+        link = &hub->kept[*link - 1].next;
+    }
+    *link = kept->next;
+}
+
+void task_keep_report(struct task_hub *hub, const char *id, uint64_t report)
+{
+    struct kept_report *kept = &hub->kept[hub->kept_next];
+    if (kept->id != 0) {
+        forget_report(hub, kept);
+    }
+    uint64_t hash = text_hash(id);
+    uint32_t *bucket = kept_bucket(hub, hash != 0 ? hash : 1);
+    *kept = (struct kept_report){.id = hash != 0 ? hash : 1, .report = report, .next = *bucket};
+    *bucket = (uint32_t)hub->kept_next + 1;
+    hub->kept_next = (hub->kept_next + 1) % TASK_REPORTS_KEPT;
+}
+
+/* The latest one of the task, or NULL. */
+static const struct kept_report *find_kept(const struct task_hub *hub, const char *id)
+{
+    uint64_t hash = text_hash(id);
+    hash = hash != 0 ? hash : 1;
+    uint32_t index = *kept_bucket(hub, hash);
+    while (index != 0 && hub->kept[index - 1].id != hash) {
+        index = hub->kept[index - 1].next;
+    }
+    return index != 0 ? &hub->kept[index - 1] : NULL;
+}
+
+/* --- verdicts --- */
+
+struct task_name {
+    char execution_id[UUID_TEXT_MAX];
+    char step[STEP_ID_MAX + 1];
+    int64_t attempt;
+    int64_t fence;
+};
+
+static bool take_part(const char **text, char *part, size_t size)
+{
+    const char *end = strchr(*text, '/');
+    if (end == NULL || (size_t)(end - *text) >= size) {
+        return false;
+    }
+    memcpy(part, *text, (size_t)(end - *text));
+    part[end - *text] = '\0';
+    *text = end + 1;
+    return true;
+}
+
+/* Digits alone, 18 at most, so that no number overflows. */
+static bool read_number(const char *text, int64_t *ret_number)
+{
+    size_t length = strspn(text, "0123456789");
+    if (length == 0 || length > 18 || text[length] != '\0') {
+        return false;
+    }
+    *ret_number = strtoll(text, NULL, 10);
+    return true;
+}
+
+static bool read_task_id(const char *id, struct task_name *name)
+{
+    char attempt[24];
+    return take_part(&id, name->execution_id, sizeof name->execution_id) && take_part(&id, name->step, sizeof name->step) &&
+           take_part(&id, attempt, sizeof attempt) && read_number(attempt, &name->attempt) &&
+           read_number(id, &name->fence);
+}
+
+static bool may_report(const struct task_report *report, const struct task *task)
+{
+    return report->allows == NULL || report->allows(report->context, weir_call_workspace(task->call));
+}
+
+/* The verdict, and with TASK_ACCEPTED the task, which the worker has from now on if it had it not before. */
+static enum task_verdict find_task(struct task_hub *hub, const struct task_report *report, struct task **ret_task)
+{
+    struct task_name name;
+    if (!read_task_id(report->task, &name)) {
+        return TASK_UNKNOWN;
+    }
+    struct task *task = task_find(hub, name.execution_id, name.step);
+    if (task != NULL && !may_report(report, task)) {
+        return TASK_UNKNOWN;
+    }
+    if (task != NULL && task->state == TASK_CLAIMED && strcmp(task->id, report->task) == 0) {
+        *ret_task = task;
+        return strcmp(task->worker->name, report->worker) == 0 ? TASK_ACCEPTED : TASK_LOST;
+    }
+    const struct kept_report *kept = find_kept(hub, report->task);
+    if (kept != NULL) {
+        return report->kind != TASK_HEARTBEAT && kept->report == report_hash(report) ? TASK_ACCEPTED : TASK_LOST;
+    }
+    if (task == NULL || hub->is_stopped) {
+        return TASK_UNKNOWN;
+    }
+    if (task->state == TASK_CLAIMED || weir_call_fence(task->call) <= name.fence) {
+        return TASK_LOST;
+    }
+    struct task_worker *worker = task_worker_get(hub, report->worker);
+    if (worker == NULL) {
+        return TASK_UNKNOWN; /* no memory for the worker, or too many workers */
+    }
+    text_copy(task->id, sizeof task->id, report->task);
+    task_lease(task, worker);
+    task_worker_touch(hub, worker);
+    *ret_task = task;
+    return TASK_ACCEPTED;
+}
+
+static void answer_report(struct weir_call *call, const struct task_report *report)
+{
+    if (report->kind == TASK_COMPLETE) {
+        weir_done(call, report->output);
+    } else if (report->is_final) {
+        weir_fail(call, report->code, report->error);
+    } else {
+        weir_retry_after(call, report->retry_after_us, report->code, report->error);
+    }
+}
+
+enum task_verdict task_hub_report(struct task_hub *hub, const struct task_report *report)
+{
+    INVARIANT(hub != NULL && report != NULL && report->worker != NULL && report->task != NULL);
+    struct task *task = NULL;
+    (void)pthread_mutex_lock(&hub->lock);
+    enum task_verdict verdict = find_task(hub, report, &task);
+    struct task_worker *worker = task_worker_find(hub, report->worker);
+    if (worker != NULL && worker->is_live) {
+        task_worker_touch(hub, worker);
+    }
+    bool is_answered = verdict == TASK_ACCEPTED && task != NULL && report->kind != TASK_HEARTBEAT;
+    if (is_answered) {
+        task_keep_report(hub, task->id, report_hash(report));
+        task_move(task, TASK_ENDED);
+    } else if (verdict == TASK_ACCEPTED && task != NULL) {
+        task_lease(task, task->worker);
+        verdict = task->is_cancelled ? TASK_CANCELLED : TASK_ACCEPTED;
+    }
+    (void)pthread_mutex_unlock(&hub->lock);
+    if (is_answered) { /* no other thread knows the task any more, but a cancel, for which the answer waits */
+        answer_report(task->call, report);
+        free(task);
+    }
+    return verdict;
+}
+
+const char *task_verdict_name(enum task_verdict verdict)
+{
+    static const char *const names[] = {"accepted", "cancelled", "task_unknown", "task_lost"};
+    INVARIANT((size_t)verdict < sizeof names / sizeof names[0]);
+    return names[verdict];
+}

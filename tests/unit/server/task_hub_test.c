@@ -1,0 +1,730 @@
+/* Tasks of workers over HTTP, on a real engine. The clock of the leases is virtual: the test moves it. */
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/json.h"
+#include "engine/engine.h"
+#include "server/task_hub.h"
+#include "support/engine_fixture.h"
+#include "support/test.h"
+
+enum { WAIT_SECONDS = 60 };
+#define LEASE_US (10 * MICROSECONDS_PER_SECOND)
+#define BEFORE_LEASE_US (LEASE_US - 1)
+
+static struct engine_fixture fixture;
+static struct task_hub *hub;
+static _Atomic int64_t now_us;
+static atomic_int registrations;
+static atomic_int refusals; /* registrations that fail */
+
+static int64_t read_clock(void *context)
+{
+    (void)context;
+    return atomic_load(&now_us);
+}
+
+static const struct clock virtual_clock = {.wall_us = read_clock, .boot_us = read_clock};
+
+static enum weir_status register_handler(void *context, const struct weir_handler *handler)
+{
+    (void)context;
+    if (atomic_load(&refusals) > 0) {
+        atomic_fetch_sub(&refusals, 1);
+        return WEIR_OUT_OF_MEMORY;
+    }
+    atomic_fetch_add(&registrations, 1);
+    return engine_add_handler(fixture.engine, handler, NULL);
+}
+
+static enum weir_status unregister_handler(void *context, const char *name)
+{
+    (void)context;
+    atomic_fetch_sub(&registrations, 1);
+    return engine_remove_handler(fixture.engine, name, NULL);
+}
+
+static int open_hub(void **state)
+{
+    (void)state;
+    atomic_store(&now_us, 1000 * MICROSECONDS_PER_SECOND);
+    atomic_store(&registrations, 0);
+    atomic_store(&refusals, 0);
+    engine_fixture_open(&fixture, &(struct in_process_options){.handler_threads = 1});
+    struct task_hub_options options = {
+        .clock = &virtual_clock, .register_handler = register_handler, .unregister_handler = unregister_handler};
+    assert_int_equal(task_hub_open(&options, &hub, NULL), WEIR_OK);
+    return 0;
+}
+
+/* The engine waits for its calls at the close, which a thread of the hub answers. */
+static int close_hub(void **state)
+{
+    (void)state;
+    task_hub_stop(hub);
+    assert_int_equal(task_hub_run_thread(hub, NULL), WEIR_OK);
+    engine_fixture_close(&fixture);
+    task_hub_close(hub);
+    return 0;
+}
+
+static void pass(int64_t duration_us)
+{
+    atomic_fetch_add(&now_us, duration_us);
+    (void)task_hub_step(hub);
+}
+
+/* --- claims --- */
+
+struct waiting_claim {
+    struct task_waiter waiter;
+    sem_t woken;
+};
+
+static void wake(struct task_waiter *waiter)
+{
+    assert_int_equal(sem_post(&((struct waiting_claim *)(void *)waiter)->woken), 0);
+}
+
+static void await_wake(struct waiting_claim *waiting)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += WAIT_SECONDS;
+    assert_int_equal(sem_timedwait(&waiting->woken, &until), 0);
+}
+
+static struct task_claim claim_of(const char *worker, size_t max)
+{
+    static const char *const handlers[] = {"send"};
+    return (struct task_claim){
+        .worker = worker, .handlers = handlers, .handler_count = 1, .max = max, .deadline_us = TIME_NEVER};
+}
+
+/* Claims without waiting. */
+static json_t *claim_once(const struct task_claim *claim)
+{
+    struct text answer = {.max = 1 << 20};
+    json_t *value;
+    assert_int_equal(task_hub_claim(hub, claim, NULL, &answer, NULL), WEIR_OK);
+    assert_int_equal(json_read(answer.data, answer.length, &value, NULL), WEIR_OK);
+    text_close(&answer);
+    return value;
+}
+
+static size_t count_claimed(const struct task_claim *claim)
+{
+    json_t *answer = claim_once(claim);
+    size_t count = json_array_size(json_object_get(answer, "tasks"));
+    json_decref(answer);
+    return count;
+}
+
+/* Waits for a task; its JSON. */
+static json_t *claim_with(const struct task_claim *claim)
+{
+    struct waiting_claim waiting = {.waiter = {.wake = wake}};
+    struct text answer = {.max = 1 << 20};
+    json_t *value;
+    assert_int_equal(sem_init(&waiting.woken, 0, 0), 0);
+    assert_int_equal(task_hub_claim(hub, claim, &waiting.waiter, &answer, NULL), WEIR_OK);
+    while (answer.length == 0) {
+        await_wake(&waiting);
+        assert_int_equal(task_hub_claim(hub, claim, &waiting.waiter, &answer, NULL), WEIR_OK);
+    }
+    assert_int_equal(sem_destroy(&waiting.woken), 0);
+    assert_int_equal(json_read(answer.data, answer.length, &value, NULL), WEIR_OK);
+    text_close(&answer);
+    json_t *task = json_incref(json_array_get(json_object_get(value, "tasks"), 0));
+    assert_non_null(task);
+    json_decref(value);
+    return task;
+}
+
+/* The id of the next task: static storage. */
+static const char *claim_id(const char *worker)
+{
+    static char ids[8][256];
+    static int next;
+    struct task_claim claim = claim_of(worker, 1);
+    json_t *task = claim_with(&claim);
+    char *id = ids[next++ % 8];
+    (void)snprintf(id, sizeof ids[0], "%s", json_string_value(json_object_get(task, "task")));
+    json_decref(task);
+    return id;
+}
+
+/* The worker is known, and the node has its handler. */
+static void join(const char *worker)
+{
+    struct task_claim claim = claim_of(worker, 0);
+    assert_int_equal(count_claimed(&claim), 0);
+    (void)task_hub_step(hub);
+}
+
+static void start(int number, const char *more)
+{
+    char definition[256];
+    (void)snprintf(definition, sizeof definition, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"send\"%s}}}", more);
+    engine_fixture_start(&fixture, number, definition, "{\"to\":\"ada\"}");
+}
+
+static void start_taken_over(int number, int64_t fence)
+{
+    struct engine_start start =
+        engine_fixture_start_of(number, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"send\"}}}", "{}");
+    start.fence = fence;
+    start.interruptions = 1;
+    engine_fixture_start_with(&fixture, &start);
+}
+
+/* --- reports --- */
+
+static enum task_verdict report(enum task_report_kind kind, const char *worker, const char *task)
+{
+    struct task_report report = {
+        .kind = kind, .worker = worker, .task = task, .output = "\"sent\"", .retry_after_us = -1};
+    return task_hub_report(hub, &report);
+}
+
+static enum task_verdict fail(const char *task, const char *code, bool is_final, int64_t retry_after_us)
+{
+    struct task_report report = {.kind = TASK_FAIL,
+                                 .worker = "w1",
+                                 .task = task,
+                                 .code = code,
+                                 .error = "no",
+                                 .is_final = is_final,
+                                 .retry_after_us = retry_after_us};
+    return task_hub_report(hub, &report);
+}
+
+static const struct report *end_of(int number, enum end_state end)
+{
+    return engine_fixture_expect_end(&fixture, number, end);
+}
+
+static void wait_for_figures(size_t waiting, size_t claimed)
+{
+    struct task_figures figures = task_hub_figures(hub);
+    for (int i = 0; i < WAIT_SECONDS * 1000 && (figures.waiting != waiting || figures.claimed != claimed); i++) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        figures = task_hub_figures(hub);
+    }
+    assert_int_equal(figures.waiting, waiting);
+    assert_int_equal(figures.claimed, claimed);
+}
+
+/* --- tests --- */
+
+static void a_claimed_task_has_all_that_a_worker_needs(void **state)
+{
+    (void)state;
+    join("w1");
+    start(1, ",\"timeout\":\"1h\",\"input\":{\"name\":\"${.input.to}\"}");
+    struct task_claim claim = claim_of("w1", 1);
+    json_t *task = claim_with(&claim);
+    char id[128];
+    (void)snprintf(id, sizeof id, "%s/a/1/1", engine_fixture_id(1));
+    assert_string_equal(json_string_value(json_object_get(task, "task")), id);
+    assert_string_equal(json_string_value(json_object_get(task, "execution")), engine_fixture_id(1));
+    assert_string_equal(json_string_value(json_object_get(task, "workspace")), "acme");
+    assert_string_equal(json_string_value(json_object_get(task, "step")), "a");
+    assert_string_equal(json_string_value(json_object_get(task, "handler")), "send");
+    assert_int_equal(json_integer_value(json_object_get(task, "attempt")), 1);
+    assert_int_equal(json_integer_value(json_object_get(task, "fence")), 1);
+    (void)snprintf(id, sizeof id, "%s/a", engine_fixture_id(1));
+    assert_string_equal(json_string_value(json_object_get(task, "idempotency_key")), id);
+    assert_in_range(json_integer_value(json_object_get(task, "timeout_ms")), 3000000, 3600000);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(task, "input"), "name")), "ada");
+    (void)snprintf(id, sizeof id, "%s/a/1/1", engine_fixture_id(1));
+    json_decref(task);
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+    assert_string_equal(end_of(1, END_COMPLETED)->step.output, "\"sent\"");
+}
+
+static void each_failure_of_a_worker_is_that_of_a_handler(void **state)
+{
+    (void)state;
+    join("w1");
+    start(1, ",\"retry\":{\"attempts\":2,\"backoff\":\"1ms\"}");
+    assert_int_equal(fail(claim_id("w1"), "busy", false, -1), TASK_ACCEPTED);
+    assert_int_equal(fail(claim_id("w1"), "card_declined", true, -1), TASK_ACCEPTED);
+    assert_string_equal(end_of(1, END_FAILED)->error_code, "card_declined");
+    start(2, "");
+    assert_int_equal(fail(claim_id("w1"), NULL, false, 3600 * MICROSECONDS_PER_SECOND), TASK_ACCEPTED);
+    const struct report *wait = engine_fixture_expect(&fixture, REPORT_STEP, 2, "a", STEP_WAITING, 1);
+    assert_string_equal(wait->step.error_code, "handler_failed");
+    assert_int_equal(wait->step.due_in_us, 3600 * MICROSECONDS_PER_SECOND);
+}
+
+static void the_same_report_is_accepted_twice_and_counts_once(void **state)
+{
+    (void)state;
+    join("w1");
+    start(1, "");
+    const char *id = claim_id("w1");
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+    assert_int_equal(fail(id, "late", false, -1), TASK_LOST);
+    assert_int_equal(report(TASK_HEARTBEAT, "w1", id), TASK_LOST);
+    (void)end_of(1, END_COMPLETED);
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_ENDED, engine_fixture_id(1), NULL, -1), 1);
+}
+
+static void a_worker_reports_its_own_tasks_only(void **state)
+{
+    (void)state;
+    join("w1");
+    join("w2");
+    start(1, "");
+    const char *id = claim_id("w1");
+    assert_int_equal(report(TASK_COMPLETE, "w2", id), TASK_LOST);
+    assert_int_equal(report(TASK_HEARTBEAT, "w2", id), TASK_LOST);
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+    (void)end_of(1, END_COMPLETED);
+}
+
+static void a_lost_lease_gives_the_step_to_another_worker(void **state)
+{
+    (void)state;
+    join("w1");
+    start(1, "");
+    const char *first = claim_id("w1");
+    pass(BEFORE_LEASE_US);
+    assert_int_equal(report(TASK_HEARTBEAT, "w1", first), TASK_ACCEPTED); /* a whole lease again */
+    pass(BEFORE_LEASE_US);
+    join("w2");
+    assert_int_equal(report(TASK_HEARTBEAT, "w1", first), TASK_ACCEPTED);
+    join("w2");
+    pass(BEFORE_LEASE_US);
+    join("w2");
+    pass(1);
+    const char *second = claim_id("w2");
+    assert_non_null(strstr(second, "/a/2/1"));
+    assert_int_equal(report(TASK_COMPLETE, "w1", first), TASK_LOST);
+    assert_int_equal(report(TASK_HEARTBEAT, "w1", first), TASK_LOST);
+    assert_int_equal(report(TASK_COMPLETE, "w2", second), TASK_ACCEPTED);
+    const struct report *end = end_of(1, END_COMPLETED);
+    assert_int_equal(end->step.attempt, 2);
+    assert_int_equal(end->step.failures, 0);
+    /* The second attempt was on record before it began: no later one has its number. */
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, engine_fixture_id(1), "a", STEP_RUNNING), 1);
+}
+
+static void the_third_lost_worker_counts_as_a_failure(void **state)
+{
+    (void)state;
+    join("w1");
+    start(1, ",\"retry\":{\"attempts\":1}");
+    for (int i = 0; i < 3; i++) {
+        (void)claim_id("w1");
+        pass(BEFORE_LEASE_US);
+        join("w2");
+        pass(1);
+    }
+    const struct report *end = end_of(1, END_FAILED);
+    assert_string_equal(end->error_code, "worker_lost");
+    assert_non_null(strstr(end->error, "w1"));
+    assert_int_equal(end->step.attempt, 3);
+}
+
+static void without_a_worker_the_handler_and_its_tasks_leave_the_node(void **state)
+{
+    (void)state;
+    join("w1");
+    assert_int_equal(atomic_load(&registrations), 1);
+    start(1, "");
+    (void)claim_id("w1");
+    start(2, "");
+    wait_for_figures(1, 1);
+    pass(BEFORE_LEASE_US);
+    assert_int_equal(atomic_load(&registrations), 1);
+    pass(1);
+    assert_int_equal(atomic_load(&registrations), 0);
+    for (int i = 1; i <= 2; i++) {
+        (void)engine_fixture_expect(&fixture, REPORT_GIVEN_BACK, i, NULL, -1, 1);
+        (void)engine_fixture_expect(&fixture, REPORT_STEP, i, "a", STEP_WAITING, 1); /* its number is used */
+    }
+    assert_int_equal(task_hub_figures(hub).workers, 0);
+    join("w1");
+    assert_int_equal(atomic_load(&registrations), 1);
+}
+
+static void a_failed_registration_is_repeated(void **state)
+{
+    (void)state;
+    atomic_store(&refusals, 1);
+    join("w1");
+    assert_int_equal(atomic_load(&registrations), 0);
+    pass(MICROSECONDS_PER_SECOND);
+    assert_int_equal(atomic_load(&registrations), 1);
+}
+
+static void a_waiting_claim_keeps_its_worker(void **state)
+{
+    (void)state;
+    struct waiting_claim waiting = {.waiter = {.wake = wake}};
+    struct text answer = {.max = 1000};
+    struct task_claim claim = claim_of("w1", 1);
+    claim.deadline_us = atomic_load(&now_us) + 3 * LEASE_US;
+    assert_int_equal(sem_init(&waiting.woken, 0, 0), 0);
+    assert_int_equal(task_hub_claim(hub, &claim, &waiting.waiter, &answer, NULL), WEIR_OK);
+    assert_int_equal(answer.length, 0);
+    (void)task_hub_step(hub);
+    pass(3 * LEASE_US - 1);
+    assert_int_equal(sem_trywait(&waiting.woken), -1);
+    assert_int_equal(task_hub_figures(hub).workers, 1);
+    pass(1);
+    await_wake(&waiting);
+    assert_int_equal(task_hub_claim(hub, &claim, &waiting.waiter, &answer, NULL), WEIR_OK);
+    assert_string_equal(answer.data, "{\"tasks\":[],\"lease_ms\":10000}");
+    pass(BEFORE_LEASE_US);
+    assert_int_equal(task_hub_figures(hub).workers, 1);
+    pass(1);
+    assert_int_equal(task_hub_figures(hub).workers, 0);
+    text_close(&answer);
+    (void)sem_destroy(&waiting.woken);
+}
+
+static void a_waiter_that_leaves_is_not_woken(void **state)
+{
+    (void)state;
+    struct waiting_claim waiting = {.waiter = {.wake = wake}};
+    struct text answer = {.max = 1000};
+    struct task_claim claim = claim_of("w1", 1);
+    assert_int_equal(sem_init(&waiting.woken, 0, 0), 0);
+    assert_int_equal(task_hub_claim(hub, &claim, &waiting.waiter, &answer, NULL), WEIR_OK);
+    (void)task_hub_step(hub);
+    task_hub_leave(hub, &waiting.waiter);
+    task_hub_leave(hub, &waiting.waiter);
+    start(1, "");
+    wait_for_figures(1, 0);
+    assert_int_equal(sem_trywait(&waiting.woken), -1);
+    assert_int_equal(report(TASK_COMPLETE, "w1", claim_id("w1")), TASK_ACCEPTED);
+    (void)end_of(1, END_COMPLETED);
+    (void)sem_destroy(&waiting.woken);
+}
+
+static void each_task_wakes_one_of_many_waiters(void **state)
+{
+    (void)state;
+    enum { COUNT = 1000 };
+    static struct waiting_claim waiting[COUNT];
+    struct text answer = {.max = 1000};
+    for (int i = 0; i < COUNT; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "w%d", i);
+        struct task_claim claim = claim_of(name, 1);
+        waiting[i] = (struct waiting_claim){.waiter = {.wake = wake}};
+        assert_int_equal(sem_init(&waiting[i].woken, 0, 0), 0);
+        assert_int_equal(task_hub_claim(hub, &claim, &waiting[i].waiter, &answer, NULL), WEIR_OK);
+    }
+    (void)task_hub_step(hub);
+    assert_int_equal(task_hub_figures(hub).workers, COUNT);
+    assert_int_equal(task_hub_figures(hub).places, COUNT);
+    start(1, "");
+    start(2, "");
+    await_wake(&waiting[0]);
+    await_wake(&waiting[1]);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(sem_trywait(&waiting[i].woken), -1);
+        task_hub_leave(hub, &waiting[i].waiter);
+        (void)sem_destroy(&waiting[i].woken);
+    }
+    assert_int_equal(report(TASK_COMPLETE, "w0", claim_id("w0")), TASK_ACCEPTED);
+    assert_int_equal(report(TASK_COMPLETE, "w1", claim_id("w1")), TASK_ACCEPTED);
+    (void)end_of(1, END_COMPLETED);
+    (void)end_of(2, END_COMPLETED);
+}
+
+static void a_cancel_reaches_the_worker_with_its_heartbeat(void **state)
+{
+    (void)state;
+    join("w1");
+    start(1, "");
+    const char *id = claim_id("w1");
+    engine_cancel(fixture.engine, engine_fixture_id(1), 1);
+    enum task_verdict verdict = TASK_ACCEPTED;
+    for (int i = 0; i < WAIT_SECONDS * 1000 && verdict == TASK_ACCEPTED; i++) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        verdict = report(TASK_HEARTBEAT, "w1", id);
+    }
+    assert_int_equal(verdict, TASK_CANCELLED);
+    assert_int_equal(fail(id, "stopped", false, -1), TASK_ACCEPTED);
+    (void)end_of(1, END_CANCELLED);
+}
+
+static void a_task_that_waits_ends_with_a_cancel(void **state)
+{
+    (void)state;
+    join("w1");
+    start(1, "");
+    wait_for_figures(1, 0);
+    engine_cancel(fixture.engine, engine_fixture_id(1), 1);
+    wait_for_figures(0, 0);
+    (void)task_hub_step(hub);
+    (void)end_of(1, END_CANCELLED);
+}
+
+static void a_worker_takes_its_task_to_the_next_node(void **state)
+{
+    (void)state;
+    char id[128];
+    join("w2");
+    (void)snprintf(id, sizeof id, "%s/a/1/3", engine_fixture_id(1)); /* of a node that died */
+    assert_int_equal(report(TASK_HEARTBEAT, "w1", id), TASK_UNKNOWN);
+    start_taken_over(1, 4);
+    wait_for_figures(1, 0);
+    struct task_claim claim = claim_of("w2", 1);
+    assert_int_equal(count_claimed(&claim), 0); /* held for the worker that may run it */
+    assert_int_equal(report(TASK_HEARTBEAT, "w1", id), TASK_ACCEPTED);
+    assert_int_equal(report(TASK_HEARTBEAT, "w1", id), TASK_ACCEPTED);
+    assert_int_equal(task_hub_figures(hub).claimed, 1);
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+    assert_string_equal(end_of(1, END_COMPLETED)->step.output, "\"sent\"");
+}
+
+static void a_result_may_be_the_first_that_the_next_node_hears(void **state)
+{
+    (void)state;
+    char id[128];
+    join("w2");
+    start_taken_over(1, 4);
+    wait_for_figures(1, 0);
+    (void)snprintf(id, sizeof id, "%s/a/1/4", engine_fixture_id(1));
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_LOST); /* of this claim, not of an earlier one */
+    (void)snprintf(id, sizeof id, "%s/a/1/3", engine_fixture_id(1));
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+    (void)end_of(1, END_COMPLETED);
+}
+
+static void a_step_that_nobody_continues_is_offered_after_one_lease(void **state)
+{
+    (void)state;
+    char id[128];
+    join("w2");
+    start_taken_over(1, 4);
+    wait_for_figures(1, 0);
+    struct task_claim claim = claim_of("w2", 1);
+    pass(LEASE_US - 5 * MICROSECONDS_PER_SECOND);
+    assert_int_equal(count_claimed(&claim), 0);
+    join("w2");
+    pass(5 * MICROSECONDS_PER_SECOND);
+    const char *second = claim_id("w2");
+    (void)snprintf(id, sizeof id, "%s/a/1/3", engine_fixture_id(1));
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_LOST);
+    assert_int_equal(report(TASK_COMPLETE, "w2", second), TASK_ACCEPTED);
+    (void)end_of(1, END_COMPLETED);
+}
+
+static void an_abandoned_execution_leaves_its_worker_running(void **state)
+{
+    (void)state;
+    join("w1");
+    start(1, "");
+    const char *id = claim_id("w1");
+    engine_abandon(fixture.engine, engine_fixture_id(1), 1);
+    wait_for_figures(0, 0);
+    assert_int_equal(report(TASK_HEARTBEAT, "w1", id), TASK_UNKNOWN);
+    (void)task_hub_step(hub);
+    start_taken_over(1, 2); /* this node gets it again */
+    wait_for_figures(1, 0);
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+    (void)end_of(1, END_COMPLETED);
+}
+
+static bool is_not_acme(void *context, const char *workspace)
+{
+    (void)context;
+    return strcmp(workspace, "acme") != 0;
+}
+
+static void a_worker_sees_the_workspaces_of_its_token_only(void **state)
+{
+    (void)state;
+    join("w1");
+    start(1, "");
+    wait_for_figures(1, 0);
+    struct task_claim claim = claim_of("w2", 1);
+    claim.allows = is_not_acme;
+    assert_int_equal(count_claimed(&claim), 0);
+    const char *id = claim_id("w1");
+    struct task_report foreign = {
+        .kind = TASK_HEARTBEAT, .worker = "w1", .task = id, .retry_after_us = -1, .allows = is_not_acme};
+    assert_int_equal(task_hub_report(hub, &foreign), TASK_UNKNOWN);
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+    (void)end_of(1, END_COMPLETED);
+}
+
+static void an_answer_has_as_many_tasks_as_fit(void **state)
+{
+    (void)state;
+    join("w1");
+    for (int i = 1; i <= 3; i++) {
+        start(i, "");
+    }
+    wait_for_figures(3, 0);
+    struct text answer = {.max = 700};
+    struct task_claim claim = claim_of("w1", 3);
+    assert_int_equal(task_hub_claim(hub, &claim, NULL, &answer, NULL), WEIR_OK);
+    wait_for_figures(1, 2);
+    assert_string_equal(answer.data + answer.length - strlen("}],\"lease_ms\":10000}"), "}],\"lease_ms\":10000}");
+    text_close(&answer);
+    struct text small = {.max = 20};
+    struct weir_error error;
+    assert_int_equal(task_hub_claim(hub, &claim, NULL, &small, &error), WEIR_FAILED);
+    text_close(&small);
+}
+
+static void a_stopped_hub_gives_everything_back(void **state)
+{
+    (void)state;
+    join("w1");
+    start(1, "");
+    const char *id = claim_id("w1");
+    start(2, "");
+    wait_for_figures(1, 1);
+    struct waiting_claim waiting = {.waiter = {.wake = wake}};
+    struct text answer = {.max = 1000};
+    static const char *const others[] = {"print"};
+    struct task_claim claim = {
+        .worker = "w2", .handlers = others, .handler_count = 1, .max = 1, .deadline_us = TIME_NEVER};
+    assert_int_equal(sem_init(&waiting.woken, 0, 0), 0);
+    assert_int_equal(task_hub_claim(hub, &claim, &waiting.waiter, &answer, NULL), WEIR_OK);
+    task_hub_stop(hub);
+    (void)task_hub_step(hub);
+    await_wake(&waiting);
+    assert_int_equal(task_hub_claim(hub, &claim, &waiting.waiter, &answer, NULL), WEIR_STOPPED);
+    assert_int_equal(report(TASK_HEARTBEAT, "w1", id), TASK_UNKNOWN); /* it moves on with its task */
+    for (int i = 1; i <= 2; i++) {
+        (void)engine_fixture_expect(&fixture, REPORT_GIVEN_BACK, i, NULL, -1, 1);
+    }
+    assert_int_equal(atomic_load(&registrations), 0);
+    text_close(&answer);
+    (void)sem_destroy(&waiting.woken);
+}
+
+static void expect_refusal(struct task_claim claim, const char *text)
+{
+    struct text answer = {.max = 1000};
+    struct weir_error error = {.status = WEIR_OK};
+    assert_int_equal(task_hub_claim(hub, &claim, NULL, &answer, &error), WEIR_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.message, text));
+}
+
+static void a_claim_that_makes_no_sense_is_refused(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"No Name"};
+    char longest[TASK_WORKER_NAME_MAX + 2];
+    memset(longest, 'w', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    expect_refusal(claim_of("", 1), "`worker`");
+    expect_refusal(claim_of(longest, 1), "`worker`");
+    expect_refusal(claim_of("w1", TASK_CLAIM_MAX + 1), "`max`");
+    struct task_claim claim = claim_of("w1", 1);
+    claim.handler_count = 0;
+    expect_refusal(claim, "`handlers`");
+    claim.handlers = names;
+    claim.handler_count = 1;
+    expect_refusal(claim, "\"No Name\"");
+}
+
+static void too_many_handlers_are_refused(void **state)
+{
+    (void)state;
+    struct text answer = {.max = 1000};
+    struct weir_error error = {.status = WEIR_OK};
+    enum weir_status status = WEIR_OK;
+    int count = 0;
+    while (status == WEIR_OK) {
+        char name[16];
+        const char *const names[] = {name};
+        (void)snprintf(name, sizeof name, "h%d", count);
+        struct task_claim claim = {.worker = "w1", .handlers = names, .handler_count = 1};
+        text_clear(&answer);
+        status = task_hub_claim(hub, &claim, NULL, &answer, &error);
+        count += status == WEIR_OK;
+    }
+    assert_int_equal(status, WEIR_QUEUE_FULL);
+    assert_int_equal(count, TASK_HANDLERS_MAX);
+    text_close(&answer);
+}
+
+static void ids_that_no_claim_gave_are_unknown(void **state)
+{
+    (void)state;
+    static const char *const ids[] = {"", "/", "a/b/c/d", "x/a/1", "x/a/1/", "x/a/-1/1", "x/a/1/1/1", "x/a/1/99999999999999999999",
+                                      "00000000-0000-7000-8000-000000000001/a/1/1"};
+    join("w1");
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        assert_int_equal(report(TASK_COMPLETE, "w1", ids[i]), TASK_UNKNOWN);
+    }
+}
+
+static void old_reports_make_space_for_later_ones(void **state)
+{
+    (void)state;
+    join("w1");
+    start(1, ",\"retry\":{\"attempts\":2,\"backoff\":\"1ms\"}");
+    const char *first = claim_id("w1");
+    assert_int_equal(fail(first, "busy", false, -1), TASK_ACCEPTED);
+    const char *second = claim_id("w1");
+    assert_int_equal(fail(first, "busy", false, -1), TASK_ACCEPTED);
+    assert_int_equal(report(TASK_COMPLETE, "w1", second), TASK_ACCEPTED);
+    (void)end_of(1, END_COMPLETED);
+}
+
+static void a_lease_has_bounds(void **state)
+{
+    (void)state;
+    static const int64_t leases[] = {1, TASK_LEASE_LEAST_US - 1, TASK_LEASE_MOST_US + 1, -1};
+    struct task_hub *other = NULL;
+    for (size_t i = 0; i < sizeof leases / sizeof leases[0]; i++) {
+        struct task_hub_options options = {.lease_us = leases[i],
+                                           .clock = &virtual_clock,
+                                           .register_handler = register_handler,
+                                           .unregister_handler = unregister_handler};
+        assert_int_equal(task_hub_open(&options, &other, NULL), WEIR_INVALID_ARGUMENT);
+        assert_null(other);
+    }
+    task_hub_close(NULL);
+}
+
+int main(void)
+{
+#define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, open_hub, close_hub)
+    const struct CMUnitTest tests[] = {
+        HUB_TEST(a_claimed_task_has_all_that_a_worker_needs),
+        HUB_TEST(each_failure_of_a_worker_is_that_of_a_handler),
+        HUB_TEST(the_same_report_is_accepted_twice_and_counts_once),
+        HUB_TEST(a_worker_reports_its_own_tasks_only),
+        HUB_TEST(a_lost_lease_gives_the_step_to_another_worker),
+        HUB_TEST(the_third_lost_worker_counts_as_a_failure),
+        HUB_TEST(without_a_worker_the_handler_and_its_tasks_leave_the_node),
+        HUB_TEST(a_failed_registration_is_repeated),
+        HUB_TEST(a_waiting_claim_keeps_its_worker),
+        HUB_TEST(a_waiter_that_leaves_is_not_woken),
+        HUB_TEST(each_task_wakes_one_of_many_waiters),
+        HUB_TEST(a_cancel_reaches_the_worker_with_its_heartbeat),
+        HUB_TEST(a_task_that_waits_ends_with_a_cancel),
+        HUB_TEST(a_worker_takes_its_task_to_the_next_node),
+        HUB_TEST(a_result_may_be_the_first_that_the_next_node_hears),
+        HUB_TEST(a_step_that_nobody_continues_is_offered_after_one_lease),
+        HUB_TEST(an_abandoned_execution_leaves_its_worker_running),
+        HUB_TEST(a_worker_sees_the_workspaces_of_its_token_only),
+        HUB_TEST(an_answer_has_as_many_tasks_as_fit),
+        HUB_TEST(a_stopped_hub_gives_everything_back),
+        HUB_TEST(a_claim_that_makes_no_sense_is_refused),
+        HUB_TEST(too_many_handlers_are_refused),
+        HUB_TEST(ids_that_no_claim_gave_are_unknown),
+        HUB_TEST(old_reports_make_space_for_later_ones),
+        HUB_TEST(a_lease_has_bounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
