@@ -190,7 +190,7 @@ static enum task_verdict report(enum task_report_kind kind, const char *worker, 
     return task_hub_report(hub, &report);
 }
 
-static enum task_verdict fail(const char *task, const char *code, bool is_final, int64_t retry_after_us)
+static enum task_verdict report_failure(const char *task, const char *code, bool is_final, int64_t retry_after_us)
 {
     struct task_report report = {.kind = TASK_FAIL,
                                  .worker = "w1",
@@ -251,11 +251,11 @@ static void each_failure_of_a_worker_is_that_of_a_handler(void **state)
     (void)state;
     join("w1");
     start(1, ",\"retry\":{\"attempts\":2,\"backoff\":\"1ms\"}");
-    assert_int_equal(fail(claim_id("w1"), "busy", false, -1), TASK_ACCEPTED);
-    assert_int_equal(fail(claim_id("w1"), "card_declined", true, -1), TASK_ACCEPTED);
+    assert_int_equal(report_failure(claim_id("w1"), "busy", false, -1), TASK_ACCEPTED);
+    assert_int_equal(report_failure(claim_id("w1"), "card_declined", true, -1), TASK_ACCEPTED);
     assert_string_equal(end_of(1, END_FAILED)->error_code, "card_declined");
     start(2, "");
-    assert_int_equal(fail(claim_id("w1"), NULL, false, 3600 * MICROSECONDS_PER_SECOND), TASK_ACCEPTED);
+    assert_int_equal(report_failure(claim_id("w1"), NULL, false, 3600 * MICROSECONDS_PER_SECOND), TASK_ACCEPTED);
     const struct report *wait = engine_fixture_expect(&fixture, REPORT_STEP, 2, "a", STEP_WAITING, 1);
     assert_string_equal(wait->step.error_code, "handler_failed");
     assert_int_equal(wait->step.due_in_us, 3600 * MICROSECONDS_PER_SECOND);
@@ -269,7 +269,7 @@ static void the_same_report_is_accepted_twice_and_counts_once(void **state)
     const char *id = claim_id("w1");
     assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
     assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
-    assert_int_equal(fail(id, "late", false, -1), TASK_LOST);
+    assert_int_equal(report_failure(id, "late", false, -1), TASK_LOST);
     assert_int_equal(report(TASK_HEARTBEAT, "w1", id), TASK_LOST);
     (void)end_of(1, END_COMPLETED);
     assert_int_equal(recorder_count(&fixture.recorder, REPORT_ENDED, engine_fixture_id(1), NULL, -1), 1);
@@ -454,7 +454,7 @@ static void a_cancel_reaches_the_worker_with_its_heartbeat(void **state)
         verdict = report(TASK_HEARTBEAT, "w1", id);
     }
     assert_int_equal(verdict, TASK_CANCELLED);
-    assert_int_equal(fail(id, "stopped", false, -1), TASK_ACCEPTED);
+    assert_int_equal(report_failure(id, "stopped", false, -1), TASK_ACCEPTED);
     (void)end_of(1, END_CANCELLED);
 }
 
@@ -673,9 +673,9 @@ static void old_reports_make_space_for_later_ones(void **state)
     join("w1");
     start(1, ",\"retry\":{\"attempts\":2,\"backoff\":\"1ms\"}");
     const char *first = claim_id("w1");
-    assert_int_equal(fail(first, "busy", false, -1), TASK_ACCEPTED);
+    assert_int_equal(report_failure(first, "busy", false, -1), TASK_ACCEPTED);
     const char *second = claim_id("w1");
-    assert_int_equal(fail(first, "busy", false, -1), TASK_ACCEPTED);
+    assert_int_equal(report_failure(first, "busy", false, -1), TASK_ACCEPTED);
     assert_int_equal(report(TASK_COMPLETE, "w1", second), TASK_ACCEPTED);
     (void)end_of(1, END_COMPLETED);
 }
