@@ -245,11 +245,27 @@ static enum weir_status start_node(struct node_runner *runner, struct running_no
     return status == WEIR_OK ? node_run_threads(running->node, error) : status;
 }
 
+/* Only a process that listens has workers. */
+static enum weir_status start_tasks(struct node_runner *runner, const struct running_node *running, struct weir_error *error)
+{
+    _Static_assert((int)TASK_SERVICES_MAX >= (int)SETTINGS_NODES_MAX, "each node has one");
+    if (runner->server == NULL) {
+        return WEIR_OK;
+    }
+    return task_service_open(&runner->api.task_services[runner->api.task_service_count++],
+                             settings_text(&running->settings, SETTING_EXECUTOR_GROUP),
+                             settings_number(runner->settings, SETTING_HTTP_TASK_LEASE), running->engine, running->node,
+                             error);
+}
+
 enum weir_status node_runner_start(struct node_runner *runner, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < runner->count && status == WEIR_OK; i++) {
         status = start_node(runner, &runner->nodes[i], error);
+        if (status == WEIR_OK) {
+            status = start_tasks(runner, &runner->nodes[i], error);
+        }
         runner->api.probes.nodes[runner->api.probes.node_count++] = runner->nodes[i].node;
     }
     return status == WEIR_OK && runner->server != NULL ? http_server_start(runner->server, error) : status;
@@ -480,10 +496,16 @@ enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error 
 
 void node_runner_close(struct node_runner *runner)
 {
+    for (size_t i = 0; i < runner->api.task_service_count; i++) {
+        task_service_stop(&runner->api.task_services[i]); /* before the server: claims wait in it */
+    }
     http_server_close(runner->server); /* before the nodes: it reads them */
     for (size_t i = 0; i < runner->count; i++) {
         node_close(runner->nodes[i].node);
         engine_close(runner->nodes[i].engine);
+    }
+    for (size_t i = 0; i < runner->api.task_service_count; i++) {
+        task_service_close(&runner->api.task_services[i]);
     }
     store_close(runner->store);
     if (runner->has_log) {

@@ -4,10 +4,15 @@
 
 #include "server/probes.h"
 #include "server/route.h"
+#include "server/task_service.h"
+
+enum { TASK_SERVICES_MAX = 32 };
 
 /* Owner: the process; it outlives the server. Each member has rules of its own for threads. */
 struct api {
     struct probes probes;
+    struct task_service task_services[TASK_SERVICES_MAX]; /* one for each node */
+    size_t task_service_count;
 };
 
 /* Whether the request may reach its handler; else the answer is filled. Makes the actor of the following calls of `store`

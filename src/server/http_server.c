@@ -7,10 +7,12 @@
  *   4. A route without a handler is answered there. Every other one puts the exchange into the queue, and the connection
  *      sleeps. A thread takes it, computes the answer and wakes the connection; the library calls again, and the answer is
  *      sent (answer_http_request). Enqueues that wait at the same time are taken together and become one transaction.
- *   5. The end of the request frees the exchange (end_exchange).
+ *   5. A handler may park its request, for example a claim of tasks that waits. Then the connection sleeps on without a
+ *      thread, until somebody puts the request into the queue again.
+ *   6. The end of the request frees the exchange (end_exchange).
  *
  * libmicrohttpd must not be stopped while a connection sleeps. So http_server_close() first lets the threads answer what is
- * in the queue; from then on a request is refused instead of being queued.
+ * in the queue; from then on a request is refused instead of being queued. The owner has to wake parked requests before.
  *
  * The thread of a listener never calls the store and never waits. */
 #include "server/http_server.h"
@@ -135,6 +137,34 @@ static size_t queue_take(struct http_server *server, struct exchange **taken)
     return count;
 }
 
+/* The bound of the queue does not count: the request was admitted before, and its client waits. */
+static void queue_again(struct exchange *exchange)
+{
+    struct http_server *server = exchange->server;
+    (void)pthread_mutex_lock(&server->lock);
+    exchange->next = NULL;
+    *server->tail = exchange;
+    server->tail = &exchange->next;
+    server->waiting++;
+    (void)pthread_cond_signal(&server->filled);
+    (void)pthread_mutex_unlock(&server->lock);
+}
+
+/* The handler has returned, or the request may go on: the later one of both queues it, and from then on it belongs to
+ * another thread. */
+static void close_parked_end(struct exchange *exchange)
+{
+    if (atomic_fetch_sub(&exchange->open_ends, 1) == 1) {
+        exchange->request.is_parked = false;
+        queue_again(exchange);
+    }
+}
+
+static void resume_request(struct http_request *request)
+{
+    close_parked_end((struct exchange *)(void *)((char *)request - offsetof(struct exchange, request)));
+}
+
 struct thread_start {
     struct http_server *server;
     struct store *store;
@@ -153,6 +183,8 @@ static void answer_taken(struct http_server *server, struct store *store, struct
             respond_problem(&exchange->request, &exchange->answer, 503, "out_of_memory",
                             "there is no memory for the request", NULL, NULL);
         } else if (api_admit(server->api, store, &exchange->request, &exchange->answer)) {
+            exchange->request.again = resume_request;
+            atomic_store(&exchange->open_ends, 2);
             requests[admitted] = &exchange->request;
             answers[admitted++] = &exchange->answer;
         }
@@ -176,6 +208,10 @@ static void *run_answering_thread(void *context)
         answer_taken(start.server, start.store, taken, count);
         for (size_t i = 0; i < count; i++) {
             struct MHD_Connection *connection = taken[i]->connection;
+            if (taken[i]->request.is_parked) {
+                close_parked_end(taken[i]);
+                continue;
+            }
             taken[i]->is_answered = true;
             MHD_resume_connection(connection);
         }

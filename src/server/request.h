@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/uuid.h"
 #include "server/request_target.h"
+#include "server/task_hub.h"
 #include "weir/status.h"
 
 struct http_route;
@@ -55,6 +56,12 @@ struct http_request {
     const struct principal *principal; /* who asks; NULL = nobody must show a token here */
     bool is_whole;                     /* false: no memory for a part of it */
     bool is_of_machine; /* only a process of this machine can have sent it: a local address, and no proxy before it */
+    /* A handler that has to wait sets `is_parked` and leaves the answer empty. Any thread then calls `again` once, also
+     * before the handler has returned: the handler runs from its beginning. */
+    bool is_parked;
+    void (*again)(struct http_request *request);
+    int64_t deadline_us;       /* the handler's own, boot clock; 0 at first */
+    struct task_waiter waiter; /* of a parked claim of tasks */
 };
 
 /* Starts with status 0 and an empty body; a handler fills it. */

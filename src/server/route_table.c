@@ -6,6 +6,7 @@
 #include <assert.h>
 
 #include "queue/limits.h"
+#include "server/http_server.h"
 #include "server/routes/routes.h"
 #include "store/json_line.h"
 
@@ -78,6 +79,15 @@ static const struct http_route routes[] = {
     .answer_schema = "Execution",
     .handle = answer_show_execution,
 },
+/* Tasks of workers */
+#define TASK_ROUTE(word, id, text, schema)                                                                                 \
+    .method = "POST", .path = "/v1/tasks:" word, .operation = word "Tasks", .scope = SCOPE_OPERATE,                        \
+    .workspace = WORKSPACE_OF_BODY, .summary = text, .bodies = BODY_JSON, .body_max = HTTP_BODY_BYTES_MAX,                 \
+    .body_schema = schema "Request", .answer_schema = schema, .handle = answer_##id##_tasks
+{TASK_ROUTE("claim", claim, "Claim tasks of handlers for a worker", "TaskClaim")},
+{TASK_ROUTE("heartbeat", heartbeat, "Renew the leases of tasks", "TaskHeartbeat")},
+{TASK_ROUTE("complete", complete, "Complete tasks with their outputs", "TaskComplete")},
+{TASK_ROUTE("fail", fail, "Fail tasks, to be retried or for good", "TaskFail")},
 };
 /* clang-format on */
 

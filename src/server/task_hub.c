@@ -326,7 +326,7 @@ int64_t task_hub_step(struct task_hub *hub)
     INVARIANT(hub != NULL);
     (void)pthread_mutex_lock(&hub->lock);
     int64_t now_us = task_hub_now(hub);
-    task_waiters_expire(hub, now_us, hub->is_stopped);
+    task_waiters_expire(hub, now_us, false);
     task_workers_expire(hub, now_us);
     expire_tasks(hub, now_us);
     for (size_t i = 0; i < hub->handler_count; i++) {
@@ -430,6 +430,7 @@ void task_hub_stop(struct task_hub *hub)
     INVARIANT(hub != NULL);
     (void)pthread_mutex_lock(&hub->lock);
     hub->is_stopped = true;
+    task_waiters_expire(hub, task_hub_now(hub), true);
     struct task_list *lists[] = {&hub->held, &hub->claimed};
     for (size_t i = 0; i < 2; i++) {
         while (lists[i]->first != NULL) {

@@ -74,6 +74,7 @@ void task_hub_close(struct task_hub *hub);
 struct task_waiter {
     /* Called once, under the lock of the hub: claim again. Must be quick. */
     void (*wake)(struct task_waiter *waiter);
+    void *owner;              /* the caller's own */
     struct task_waiter *next; /* the hub's own, with all that follow */
     struct task_waiter *previous;
     struct task_worker *worker;

@@ -109,6 +109,10 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_HTTP_BEHIND_PROXY] = {
     .key = "http.behind_proxy", .type = SETTING_BOOLEAN, .default_text = "false", .environment = "WEIR_HTTP_BEHIND_PROXY",
     .of_process = true, .help = "a proxy in front of http.listen has TLS, so other machines may reach it without"},
+[SETTING_HTTP_TASK_LEASE] = {
+    .key = "http.task_lease", .type = SETTING_DURATION, .default_text = "10s", .environment = "WEIR_HTTP_TASK_LEASE",
+    .least = MICROSECONDS_PER_SECOND, .most = 10 * MINUTE_US, .of_process = true,
+    .help = "a worker over HTTP that sends no heartbeat for longer loses its tasks"},
 [SETTING_RETENTION] = {
     .key = "retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_RETENTION",
     .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,

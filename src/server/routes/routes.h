@@ -7,8 +7,9 @@
 
 /* clang-format off */
 #define ROUTE_HANDLER_LIST(X)                                                                                              \
-    X(readiness) X(metrics) X(openapi) X(docs) X(problems) X(problem_page)                                                                                                \
-    X(list_executions) X(show_execution)
+    X(readiness) X(metrics) X(openapi) X(docs) X(problems) X(problem_page)                                                 \
+    X(list_executions) X(show_execution)                                                                                   \
+    X(claim_tasks) X(heartbeat_tasks) X(complete_tasks) X(fail_tasks)
 /* clang-format on */
 
 #define ROUTE_HANDLER_DECLARE(name)                                                                                        \

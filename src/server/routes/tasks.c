@@ -1,0 +1,382 @@
+/* Tasks: claim, heartbeat, complete, fail (docs/workers.md).
+ *
+ * A claim without a task parks its request (request.h) until the hub wakes it; then the handler runs again from its
+ * beginning, with the deadline of the first time. A report of one task is answered by the status of its verdict, one of
+ * several tasks by 200 with a verdict for each. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "server/http_server.h"
+#include "server/routes/routes.h"
+#include "server/task_service.h"
+
+enum { CLAIM_WAIT_MS_MOST = 60000, REPORTS_MAX = 1000 };
+
+/* --- reading --- */
+
+static enum weir_status read_text(const json_t *object, const char *key, bool is_needed, const char **ret_text,
+                                  const char **at_fault, struct weir_error *error)
+{
+    const json_t *value = json_object_get(object, key);
+    *ret_text = NULL;
+    if ((value == NULL || json_is_null(value)) && !is_needed) {
+        return WEIR_OK;
+    }
+    if (!json_is_string(value)) {
+        *at_fault = key;
+        return error_set(error, WEIR_INVALID_ARGUMENT, "`%s` must be a text", key);
+    }
+    *ret_text = json_string_value(value);
+    return WEIR_OK;
+}
+
+static enum weir_status read_number(const json_t *object, const char *key, int64_t most, int64_t otherwise,
+                                    int64_t *ret_number, const char **at_fault, struct weir_error *error)
+{
+    const json_t *value = json_object_get(object, key);
+    *ret_number = otherwise;
+    if (value == NULL || json_is_null(value)) {
+        return WEIR_OK;
+    }
+    if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > most) {
+        *at_fault = key;
+        return error_set(error, WEIR_INVALID_ARGUMENT, "`%s` must be a whole number from 0 to %lld", key, (long long)most);
+    }
+    *ret_number = json_integer_value(value);
+    return WEIR_OK;
+}
+
+/* A misspelt key would otherwise have no effect. */
+static enum weir_status check_keys(const json_t *object, const char *const *keys, size_t count, const char **at_fault,
+                                   struct weir_error *error)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        size_t i = 0;
+        while (i < count && strcmp(key, keys[i]) != 0) {
+            i++;
+        }
+        if (i == count) {
+            const char *nearest = text_nearest(key, keys, count);
+            *at_fault = "";
+            error_set(error, WEIR_INVALID_ARGUMENT, "the body has the unknown key \"%.64s\"", key);
+            if (nearest != NULL) {
+                error_hint(error, "did you mean \"%s\"?", nearest);
+            }
+            return WEIR_INVALID_ARGUMENT;
+        }
+    }
+    return WEIR_OK;
+}
+
+static void refuse(struct http_request *request, struct http_answer *answer, const struct weir_error *error,
+                   const char *at_fault)
+{
+    char pointer[64];
+    if (at_fault != NULL) {
+        (void)snprintf(pointer, sizeof pointer, "%s%s", at_fault[0] == '\0' ? "" : "/", at_fault);
+    }
+    respond_error(request, answer, error, at_fault != NULL ? pointer : NULL);
+}
+
+/* --- claim --- */
+
+/* The first node of the process, or that of the group. */
+static struct task_hub *find_hub(struct api *api, const char *group)
+{
+    for (size_t i = 0; i < api->task_service_count; i++) {
+        struct task_service *service = &api->task_services[i];
+        if (service->hub != NULL && (group == NULL || strcmp(service->group, group) == 0)) {
+            return service->hub;
+        }
+    }
+    return NULL;
+}
+
+struct claim_body {
+    const char *handlers[TASK_WORKER_HANDLERS_MAX];
+    const char *group;
+    struct task_claim claim;
+    int64_t wait_ms;
+};
+
+static enum weir_status read_handlers(const json_t *body, struct claim_body *read, const char **at_fault,
+                                      struct weir_error *error)
+{
+    const json_t *handlers = json_object_get(body, "handlers");
+    size_t i;
+    const json_t *name;
+    *at_fault = "handlers";
+    if (!json_is_array(handlers) || json_array_size(handlers) == 0 ||
+        json_array_size(handlers) > TASK_WORKER_HANDLERS_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "`handlers` must be a list of 1 to %d names",
+                         TASK_WORKER_HANDLERS_MAX);
+    }
+    json_array_foreach(handlers, i, name)
+    {
+        if (!json_is_string(name)) {
+            return error_set(error, WEIR_INVALID_ARGUMENT, "`handlers` must have texts alone");
+        }
+        read->handlers[i] = json_string_value(name);
+    }
+    *at_fault = NULL;
+    read->claim.handlers = read->handlers;
+    read->claim.handler_count = json_array_size(handlers);
+    return WEIR_OK;
+}
+
+static enum weir_status read_claim(const json_t *body, struct claim_body *read, const char **at_fault,
+                                   struct weir_error *error)
+{
+    static const char *const keys[] = {"worker", "handlers", "max", "wait_ms", "group"};
+    int64_t max = 1;
+    enum weir_status status = check_keys(body, keys, sizeof keys / sizeof keys[0], at_fault, error);
+    if (status == WEIR_OK) {
+        status = read_text(body, "worker", true, &read->claim.worker, at_fault, error);
+    }
+    if (status == WEIR_OK) {
+        status = read_text(body, "group", false, &read->group, at_fault, error);
+    }
+    if (status == WEIR_OK) {
+        status = read_number(body, "max", TASK_CLAIM_MAX, 1, &max, at_fault, error);
+    }
+    if (status == WEIR_OK) {
+        status = read_number(body, "wait_ms", CLAIM_WAIT_MS_MOST, 0, &read->wait_ms, at_fault, error);
+    }
+    read->claim.max = (size_t)max;
+    return status == WEIR_OK ? read_handlers(body, read, at_fault, error) : status;
+}
+
+static void wake_claim(struct task_waiter *waiter)
+{
+    struct http_request *request = waiter->owner;
+    request->again(request);
+}
+
+static enum weir_status claim_tasks(struct api *api, struct http_request *request, struct http_answer *answer,
+                                    struct claim_body *read, struct weir_error *error)
+{
+    struct task_hub *hub = find_hub(api, read->group);
+    if (hub == NULL) {
+        return error_set(error, WEIR_NOT_FOUND, "this process has no node of the group \"%.64s\" that runs handlers",
+                         read->group != NULL ? read->group : "default");
+    }
+    int64_t now_us = clock_boot(clock_system());
+    if (request->deadline_us == 0) {
+        request->deadline_us = time_add(now_us, read->wait_ms * MICROSECONDS_PER_MS);
+    }
+    read->claim.deadline_us = request->deadline_us;
+    request->waiter = (struct task_waiter){.wake = wake_claim, .owner = request};
+    enum weir_status status = task_hub_claim(hub, &read->claim, &request->waiter, &answer->body, error);
+    if (status == WEIR_OK && answer->body.length > 0) {
+        answer->status = 200;
+        answer->type = "application/json";
+    } else if (status == WEIR_OK) {
+        request->is_parked = true;
+    }
+    return status;
+}
+
+void answer_claim_tasks(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)store;
+    struct weir_error error = {.status = WEIR_OK};
+    struct claim_body read = {.group = NULL};
+    const char *at_fault = NULL;
+    json_t *body = NULL;
+    enum weir_status status = request_object(request, &body, &error);
+    if (status == WEIR_OK) {
+        status = read_claim(body, &read, &at_fault, &error);
+    }
+    if (status == WEIR_OK) {
+        status = claim_tasks(api, request, answer, &read, &error);
+    }
+    if (status != WEIR_OK) {
+        text_clear(&answer->body);
+        refuse(request, answer, &error, at_fault);
+    }
+    json_decref(body);
+}
+
+/* --- reports --- */
+
+struct report_reader {
+    struct api *api;
+    const char *worker;
+    enum task_report_kind kind;
+    struct text output; /* of the present task */
+    const char *at_fault;
+};
+
+/* A process may have several nodes, and a report does not name one. */
+static enum task_verdict give_report(const struct report_reader *reader, const struct task_report *report)
+{
+    enum task_verdict verdict = TASK_UNKNOWN;
+    for (size_t i = 0; i < reader->api->task_service_count && verdict == TASK_UNKNOWN; i++) {
+        struct task_hub *hub = reader->api->task_services[i].hub;
+        verdict = hub != NULL ? task_hub_report(hub, report) : TASK_UNKNOWN;
+    }
+    return verdict;
+}
+
+static enum weir_status read_failure(const json_t *item, struct task_report *report, struct report_reader *reader,
+                                     struct weir_error *error)
+{
+    const json_t *retry = json_object_get(item, "retry");
+    int64_t retry_after_ms = -1;
+    enum weir_status status = read_text(item, "code", false, &report->code, &reader->at_fault, error);
+    if (status == WEIR_OK) {
+        status = read_text(item, "error", false, &report->error, &reader->at_fault, error);
+    }
+    if (status == WEIR_OK) {
+        status = read_number(item, "retry_after_ms", INT64_C(365) * 86400 * 1000, -1, &retry_after_ms, &reader->at_fault,
+                             error);
+    }
+    if (status == WEIR_OK && retry != NULL && !json_is_boolean(retry)) {
+        reader->at_fault = "retry";
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "`retry` must be true or false");
+    }
+    report->is_final = json_is_false(retry);
+    report->retry_after_us = retry_after_ms < 0 ? -1 : retry_after_ms * MICROSECONDS_PER_MS;
+    return status;
+}
+
+/* The text of the output lives in the reader. */
+static enum weir_status read_report(const json_t *item, struct task_report *report, struct report_reader *reader,
+                                    struct weir_error *error)
+{
+    static const char *const keys[] = {"task", "output", "code", "error", "retry", "retry_after_ms"};
+    static const size_t counts[] = {[TASK_HEARTBEAT] = 1, [TASK_COMPLETE] = 2, [TASK_FAIL] = 6};
+    *report = (struct task_report){.kind = reader->kind, .worker = reader->worker, .retry_after_us = -1};
+    reader->at_fault = "tasks";
+    if (!json_is_object(item)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "each of `tasks` must be an object");
+    }
+    enum weir_status status = check_keys(item, keys, counts[reader->kind], &reader->at_fault, error);
+    if (status == WEIR_OK) {
+        status = read_text(item, "task", true, &report->task, &reader->at_fault, error);
+    }
+    if (status == WEIR_OK && reader->kind == TASK_FAIL) {
+        status = read_failure(item, report, reader, error);
+    }
+    const json_t *output = json_object_get(item, "output");
+    if (status == WEIR_OK && reader->kind == TASK_COMPLETE && output != NULL) {
+        text_clear(&reader->output);
+        status = json_write(output, &reader->output, error);
+        report->output = reader->output.data;
+    }
+    return status;
+}
+
+static enum weir_status read_set(const json_t *body, struct report_reader *reader, const json_t **ret_tasks,
+                                 struct weir_error *error)
+{
+    static const char *const keys[] = {"worker", "tasks"};
+    enum weir_status status = check_keys(body, keys, 2, &reader->at_fault, error);
+    if (status == WEIR_OK) {
+        status = read_text(body, "worker", true, &reader->worker, &reader->at_fault, error);
+    }
+    if (status == WEIR_OK && (reader->worker[0] == '\0' || strlen(reader->worker) > TASK_WORKER_NAME_MAX)) {
+        reader->at_fault = "worker";
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "`worker` is a name of 1 to %d bytes", TASK_WORKER_NAME_MAX);
+    }
+    *ret_tasks = json_object_get(body, "tasks");
+    size_t count = json_array_size(*ret_tasks);
+    if (status == WEIR_OK && (count == 0 || count > REPORTS_MAX)) {
+        reader->at_fault = "tasks";
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "`tasks` must be a list of 1 to %d reports", REPORTS_MAX);
+    }
+    return status;
+}
+
+/* Reads all reports before the first one counts: a refused set has no effect. */
+static enum weir_status report_all(const json_t *tasks, struct report_reader *reader, json_t *results,
+                                   enum task_verdict *ret_last, struct weir_error *error)
+{
+    struct task_report report;
+    size_t i;
+    const json_t *item;
+    json_array_foreach(tasks, i, item)
+    {
+        enum weir_status status = read_report(item, &report, reader, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    reader->at_fault = NULL;
+    json_array_foreach(tasks, i, item)
+    {
+        enum weir_status status = read_report(item, &report, reader, error);
+        if (status != WEIR_OK) {
+            return status; /* no memory: the reports before it count, and the client repeats all of them */
+        }
+        *ret_last = give_report(reader, &report);
+        (void)json_array_append_new(
+            results, json_pack("{s:s, s:s}", "task", report.task, "result", task_verdict_name(*ret_last)));
+    }
+    return WEIR_OK;
+}
+
+static void answer_verdicts(struct http_request *request, struct http_answer *answer, json_t *results,
+                            enum task_verdict last)
+{
+    bool is_alone = json_array_size(results) == 1;
+    if (is_alone && last == TASK_LOST) {
+        respond_problem(request, answer, 409, task_verdict_name(last),
+                        "the worker does not have this task any more: its lease was over, or another report has ended it",
+                        "drop it: its step is continued elsewhere", "/tasks/0/task");
+    } else if (is_alone && last == TASK_UNKNOWN) {
+        respond_problem(request, answer, 404, task_verdict_name(last), "this node does not have the task",
+                        "report it to the other nodes until its lease is over", "/tasks/0/task");
+    } else {
+        respond_json(answer, 200, json_pack("{s:O}", "results", results));
+    }
+}
+
+static void answer_reports(struct api *api, struct http_request *request, struct http_answer *answer,
+                           enum task_report_kind kind)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    /* A larger output is refused by the engine, so that the step fails with the reason. */
+    struct report_reader reader = {.api = api, .kind = kind, .output = {.max = HTTP_BODY_BYTES_MAX * 2}};
+    enum task_verdict last = TASK_UNKNOWN;
+    json_t *body = NULL;
+    const json_t *tasks = NULL;
+    json_t *results = json_array();
+    enum weir_status status = results == NULL ? error_out_of_memory(&error) : request_object(request, &body, &error);
+    if (status == WEIR_OK) {
+        status = read_set(body, &reader, &tasks, &error);
+    }
+    if (status == WEIR_OK) {
+        status = report_all(tasks, &reader, results, &last, &error);
+    }
+    if (status == WEIR_OK) {
+        answer_verdicts(request, answer, results, last);
+    } else {
+        refuse(request, answer, &error, reader.at_fault);
+    }
+    text_close(&reader.output);
+    json_decref(results);
+    json_decref(body);
+}
+
+void answer_heartbeat_tasks(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)store;
+    answer_reports(api, request, answer, TASK_HEARTBEAT);
+}
+
+void answer_complete_tasks(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)store;
+    answer_reports(api, request, answer, TASK_COMPLETE);
+}
+
+void answer_fail_tasks(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)store;
+    answer_reports(api, request, answer, TASK_FAIL);
+}
