@@ -60,7 +60,7 @@ struct http_request {
      * before the handler has returned: the handler runs from its beginning. */
     bool is_parked;
     void (*again)(struct http_request *request);
-    int64_t deadline_us;       /* the handler's own, boot clock; 0 at first */
+    int64_t arrived_us;        /* the handler's own, boot clock; 0 at first */
     struct task_waiter waiter; /* of a parked claim of tasks */
 };
 

@@ -339,7 +339,7 @@ static enum weir_status write_task(const struct task *task, struct text *answer,
     return status == WEIR_OK ? text_add_string(answer, "}") : status;
 }
 
-enum { ANSWER_END_MAX = 64 };
+enum { ANSWER_END_MAX = 80 };
 
 /* Claims tasks of one handler until `max` have been claimed, or the answer is full. */
 static enum weir_status claim_waiting(struct task_worker *worker, struct task_handler *handler,
@@ -408,9 +408,11 @@ enum weir_status task_hub_claim(struct task_hub *hub, const struct task_claim *c
         waiter_add(hub, waiter, worker, claim);
     }
     int64_t lease_us = hub->options.lease_us;
+    int64_t waited_us = time_later(0, task_hub_now(hub) - claim->arrived_us);
     (void)pthread_mutex_unlock(&hub->lock);
     if (status == WEIR_OK && answer->length > 0) {
-        status = text_format(answer, "],\"lease_ms\":%" PRId64 "}", lease_us / MICROSECONDS_PER_MS);
+        status = text_format(answer, "],\"lease_ms\":%" PRId64 ",\"waited_ms\":%" PRId64 "}",
+                             lease_us / MICROSECONDS_PER_MS, waited_us / MICROSECONDS_PER_MS);
     }
     return status;
 }

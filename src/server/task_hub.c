@@ -271,22 +271,26 @@ static void expire_tasks(struct task_hub *hub, int64_t now_us)
     }
 }
 
-static bool task_handler_is_wanted(const struct task_handler *handler)
+/* Whether the node must learn of it. A stopped hub leaves the node alone, which may be closed. */
+static bool handler_has_changed(const struct task_handler *handler)
 {
-    return handler->worker_count > 0 && !handler->hub->is_stopped;
+    return (handler->worker_count > 0) != handler->is_registered && !handler->hub->is_stopped;
 }
 
 /* Step 2 for one handler. The lock is released meanwhile; only this thread changes is_registered. */
 static void settle_handler(struct task_hub *hub, struct task_handler *handler)
 {
-    bool wanted = task_handler_is_wanted(handler);
-    if (wanted == handler->is_registered || task_hub_now(hub) < handler->again_us) {
+    bool wanted = handler->worker_count > 0;
+    if (!handler_has_changed(handler) || task_hub_now(hub) < handler->again_us) {
         return;
     }
+    hub->is_registering = true;
     (void)pthread_mutex_unlock(&hub->lock);
     enum weir_status status = wanted ? hub->options.register_handler(hub->options.context, &handler->handler)
                                      : hub->options.unregister_handler(hub->options.context, handler->handler.name);
     (void)pthread_mutex_lock(&hub->lock);
+    hub->is_registering = false;
+    (void)pthread_cond_broadcast(&hub->registered);
     if (status == WEIR_OK) {
         handler->is_registered = wanted;
     } else {
@@ -311,7 +315,7 @@ static int64_t next_due(const struct task_hub *hub)
     int64_t due_us = task_workers_due(hub);
     for (size_t i = 0; i < hub->handler_count; i++) {
         const struct task_handler *handler = hub->handlers[i];
-        if (task_handler_is_wanted(handler) != handler->is_registered) {
+        if (handler_has_changed(handler)) {
             due_us = time_earlier(due_us, handler->again_us);
         }
     }
@@ -407,6 +411,7 @@ enum weir_status task_hub_open(const struct task_hub_options *options, struct ta
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&hub->lock, NULL);
     (void)pthread_cond_init(&hub->changed, &attributes);
+    (void)pthread_cond_init(&hub->registered, NULL);
     (void)pthread_condattr_destroy(&attributes);
     *ret_hub = hub;
     return WEIR_OK;
@@ -443,6 +448,9 @@ void task_hub_stop(struct task_hub *hub)
         }
     }
     task_hub_schedule(hub, task_hub_now(hub));
+    while (hub->is_registering) {
+        (void)pthread_cond_wait(&hub->registered, &hub->lock);
+    }
     (void)pthread_mutex_unlock(&hub->lock);
 }
 
@@ -466,6 +474,7 @@ void task_hub_close(struct task_hub *hub)
         free(hub->handlers[i]);
     }
     (void)pthread_cond_destroy(&hub->changed);
+    (void)pthread_cond_destroy(&hub->registered);
     (void)pthread_mutex_destroy(&hub->lock);
     free(hub->kept);
     free(hub->kept_buckets);

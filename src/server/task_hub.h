@@ -63,7 +63,8 @@ WEIR_MUST_CHECK enum weir_status task_hub_open(const struct task_hub_options *op
 int64_t task_hub_step(struct task_hub *hub);
 /* Calls task_hub_step() in a thread of its own until task_hub_close(). WEIR_SYSTEM. */
 WEIR_MUST_CHECK enum weir_status task_hub_run_thread(struct task_hub *hub, struct weir_error *error);
-/* Gives back all tasks, also those that come later, and ends all waits. */
+/* Gives back all tasks, also those that come later, and ends all waits. No handler is registered or unregistered after
+ * this; waits for one that is. */
 void task_hub_stop(struct task_hub *hub);
 /* After task_hub_stop() and the close of the engine. Takes NULL. */
 void task_hub_close(struct task_hub *hub);
@@ -89,13 +90,15 @@ struct task_claim {
     const char *const *handlers;
     size_t handler_count; /* 1 to TASK_WORKER_HANDLERS_MAX */
     size_t max;           /* 0 to TASK_CLAIM_MAX; 0 = only report that the worker lives */
-    int64_t deadline_us;  /* the end of the wait, boot clock */
+    int64_t arrived_us;   /* when the request came, boot clock */
+    int64_t deadline_us;  /* the end of the wait, likewise */
     /* Whether the worker may see tasks of the workspace; NULL = of all. Called under the lock of the hub. */
     bool (*allows)(void *context, const char *workspace);
     void *context;
 };
 
-/* Adds {"tasks": [...], "lease_ms": N} to `answer`: up to `max` tasks, as many as `answer` has space for. When there is none
+/* Adds {"tasks": [...], "lease_ms": N, "waited_ms": N} to `answer`: up to `max` tasks, as many as `answer` has space for.
+ * Their leases end lease_ms + waited_ms after the request came. When there is none
  * and the deadline has not passed, `waiter` waits instead, and `answer` stays empty; `waiter` NULL never waits.
  * WEIR_INVALID_ARGUMENT; WEIR_QUEUE_FULL (too many workers or handlers); WEIR_STOPPED; WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status task_hub_claim(struct task_hub *hub, const struct task_claim *claim,

@@ -82,6 +82,8 @@ struct task_hub {
     struct task_hub_options options; /* constant */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* task_hub_step() is due sooner */
+    pthread_cond_t registered; /* is_registering is false again */
+    bool is_registering;       /* the node is being told of a handler, without the lock */
     pthread_t thread;
     bool has_thread; /* of the owner's thread */
     bool is_closing;

@@ -165,10 +165,11 @@ static enum weir_status claim_tasks(struct api *api, struct http_request *reques
                          read->group != NULL ? read->group : "default");
     }
     int64_t now_us = clock_boot(clock_system());
-    if (request->deadline_us == 0) {
-        request->deadline_us = time_add(now_us, read->wait_ms * MICROSECONDS_PER_MS);
+    if (request->arrived_us == 0) {
+        request->arrived_us = now_us;
     }
-    read->claim.deadline_us = request->deadline_us;
+    read->claim.arrived_us = request->arrived_us;
+    read->claim.deadline_us = time_add(request->arrived_us, read->wait_ms * MICROSECONDS_PER_MS);
     request->waiter = (struct task_waiter){.wake = wake_claim, .owner = request};
     enum weir_status status = task_hub_claim(hub, &read->claim, &request->waiter, &answer->body, error);
     if (status == WEIR_OK && answer->body.length > 0) {

@@ -101,7 +101,7 @@ static struct task_claim claim_of(const char *worker, size_t max)
 {
     static const char *const handlers[] = {"send"};
     return (struct task_claim){
-        .worker = worker, .handlers = handlers, .handler_count = 1, .max = max, .deadline_us = TIME_NEVER};
+        .worker = worker, .handlers = handlers, .handler_count = 1, .max = max, .deadline_us = TIME_NEVER, .arrived_us = atomic_load(&now_us)};
 }
 
 /* Claims without waiting. */
@@ -381,7 +381,7 @@ static void a_waiting_claim_keeps_its_worker(void **state)
     pass(1);
     await_wake(&waiting);
     assert_int_equal(task_hub_claim(hub, &claim, &waiting.waiter, &answer, NULL), WEIR_OK);
-    assert_string_equal(answer.data, "{\"tasks\":[],\"lease_ms\":10000}");
+    assert_string_equal(answer.data, "{\"tasks\":[],\"lease_ms\":10000,\"waited_ms\":30000}");
     pass(BEFORE_LEASE_US);
     assert_int_equal(task_hub_figures(hub).workers, 1);
     pass(1);
@@ -573,7 +573,7 @@ static void an_answer_has_as_many_tasks_as_fit(void **state)
     struct task_claim claim = claim_of("w1", 3);
     assert_int_equal(task_hub_claim(hub, &claim, NULL, &answer, NULL), WEIR_OK);
     wait_for_figures(1, 2);
-    assert_string_equal(answer.data + answer.length - strlen("}],\"lease_ms\":10000}"), "}],\"lease_ms\":10000}");
+    assert_string_equal(answer.data + answer.length - strlen("}],\"lease_ms\":10000,\"waited_ms\":0}"), "}],\"lease_ms\":10000,\"waited_ms\":0}");
     text_close(&answer);
     struct text small = {.max = 20};
     struct weir_error error;
@@ -593,7 +593,7 @@ static void a_stopped_hub_gives_everything_back(void **state)
     struct text answer = {.max = 1000};
     static const char *const others[] = {"print"};
     struct task_claim claim = {
-        .worker = "w2", .handlers = others, .handler_count = 1, .max = 1, .deadline_us = TIME_NEVER};
+        .worker = "w2", .handlers = others, .handler_count = 1, .max = 1, .deadline_us = TIME_NEVER, .arrived_us = atomic_load(&now_us)};
     assert_int_equal(sem_init(&waiting.woken, 0, 0), 0);
     assert_int_equal(task_hub_claim(hub, &claim, &waiting.waiter, &answer, NULL), WEIR_OK);
     task_hub_stop(hub);
@@ -604,7 +604,7 @@ static void a_stopped_hub_gives_everything_back(void **state)
     for (int i = 1; i <= 2; i++) {
         (void)engine_fixture_expect(&fixture, REPORT_GIVEN_BACK, i, NULL, -1, 1);
     }
-    assert_int_equal(atomic_load(&registrations), 0);
+    assert_int_equal(atomic_load(&registrations), 1); /* the node may be closed already */
     text_close(&answer);
     (void)sem_destroy(&waiting.woken);
 }

@@ -1,0 +1,3 @@
+module weir.dev/go
+
+go 1.21

@@ -1,0 +1,436 @@
+package weir
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// The causes of a context of a handler that is done.
+var (
+	// ErrCancelled: the result is wanted no more. The execution was cancelled, or the step's timeout is over.
+	ErrCancelled = errors.New("weir: the task was cancelled")
+	// ErrLost: the worker could not renew its lease, or the node has given the task to another worker.
+	ErrLost = errors.New("weir: the task was lost")
+)
+
+// Task is one attempt of a step.
+type Task struct {
+	ID             string          `json:"task"`
+	Execution      string          `json:"execution"`
+	Workspace      string          `json:"workspace"`
+	Step           string          `json:"step"`
+	Handler        string          `json:"handler"`
+	Attempt        int             `json:"attempt"`
+	Fence          int64           `json:"fence"`
+	IdempotencyKey string          `json:"idempotency_key"` // the same for each attempt of the step
+	TimeoutMS      *int64          `json:"timeout_ms"`      // until the timeout of the step, at the claim
+	Input          json.RawMessage `json:"input"`
+}
+
+// Handler runs a task and returns its output, which becomes JSON. An error is retried by the policy of the step, unless it
+// is made by Fail. The context is done when the task was cancelled or lost; then the handler should return soon.
+type Handler func(ctx context.Context, task *Task) (output any, err error)
+
+type failure struct {
+	code   string
+	text   string
+	retry  bool
+	after  time.Duration
+	hasOwn bool
+}
+
+func (f *failure) Error() string { return f.text }
+
+// Fail makes an error that no retry can mend. `code` is for programs, as "card_declined".
+func Fail(code, text string) error { return &failure{code: code, text: text} }
+
+// Retry makes an error with a code; the policy of the step decides about the retry.
+func Retry(code, text string) error { return &failure{code: code, text: text, retry: true} }
+
+// RetryAfter is Retry with a delay in place of the policy's.
+func RetryAfter(delay time.Duration, code, text string) error {
+	return &failure{code: code, text: text, retry: true, after: delay, hasOwn: true}
+}
+
+// WorkerOptions has a useful default for each field.
+type WorkerOptions struct {
+	Name  string // no other running worker has it; default: host, process and a random number
+	Group string // executor group; default: that of the first node of the process
+	Slots int    // tasks at once; default 10
+	Log   *slog.Logger
+}
+
+// Worker claims tasks and runs their handlers.
+type Worker struct {
+	client   *Client
+	options  WorkerOptions
+	handlers map[string]Handler
+	free     chan struct{} // one entry for each free slot
+
+	lock    sync.Mutex
+	home    int // the node that the worker claims at
+	running map[string]*run
+	lease   time.Duration
+	tasks   sync.WaitGroup
+}
+
+// run is a task that the worker has.
+type run struct {
+	task   *Task
+	cancel context.CancelCauseFunc
+	ends   time.Time // of its lease, by this machine's monotonic clock
+	node   int       // that has accepted it last
+}
+
+// NewWorker makes a worker. Its handlers are added by Handle.
+func NewWorker(client *Client, options WorkerOptions) *Worker {
+	if options.Name == "" {
+		host, _ := os.Hostname()
+		options.Name = fmt.Sprintf("%.60s-%d-%08x", host, os.Getpid(), rand.Uint32())
+	}
+	if options.Slots <= 0 {
+		options.Slots = 10
+	}
+	if options.Log == nil {
+		options.Log = slog.Default()
+	}
+	worker := &Worker{client: client, options: options, handlers: map[string]Handler{},
+		free: make(chan struct{}, options.Slots), running: map[string]*run{}, lease: 10 * time.Second}
+	if len(client.urls) > 0 {
+		worker.home = rand.Intn(len(client.urls))
+	}
+	for i := 0; i < options.Slots; i++ {
+		worker.free <- struct{}{}
+	}
+	return worker
+}
+
+// Handle adds the handler of a name, as in `handler: NAME` of a step. Before Run.
+func (w *Worker) Handle(name string, handler Handler) { w.handlers[name] = handler }
+
+const (
+	claimWait  = 30 * time.Second
+	pauseFirst = 50 * time.Millisecond
+	pauseMost  = time.Second
+)
+
+type claimRequest struct {
+	Worker   string   `json:"worker"`
+	Handlers []string `json:"handlers"`
+	Max      int      `json:"max"`
+	WaitMS   int64    `json:"wait_ms"`
+	Group    string   `json:"group,omitempty"`
+}
+
+type claimAnswer struct {
+	Tasks   []*Task `json:"tasks"`
+	LeaseMS int64   `json:"lease_ms"`
+	// WaitedMS is the time from the request to the beginning of the leases.
+	WaitedMS int64 `json:"waited_ms"`
+}
+
+// Run works until the context is done. Then it claims nothing more, and returns when the handlers that run have returned
+// and their results have been taken. An error is a refusal that no repetition can mend.
+func (w *Worker) Run(ctx context.Context) error {
+	if len(w.handlers) == 0 || len(w.client.urls) == 0 {
+		return errors.New("weir: a worker needs a handler and the address of a node")
+	}
+	beats, stop := context.WithCancel(context.Background())
+	var beating sync.WaitGroup
+	beating.Add(1)
+	go func() {
+		defer beating.Done()
+		w.beat(beats)
+	}()
+	err := w.claimUntilDone(ctx)
+	w.tasks.Wait()
+	stop()
+	beating.Wait()
+	return err
+}
+
+// takeSlots waits for a free slot, and takes all that are free.
+func (w *Worker) takeSlots(ctx context.Context) int {
+	select {
+	case <-ctx.Done():
+		return 0
+	case <-w.free:
+	}
+	count := 1
+	for ; count < w.options.Slots; count++ {
+		select {
+		case <-w.free:
+			continue
+		default:
+		}
+		break
+	}
+	return count
+}
+
+func (w *Worker) returnSlots(count int) {
+	for i := 0; i < count; i++ {
+		w.free <- struct{}{}
+	}
+}
+
+func (w *Worker) claimUntilDone(ctx context.Context) error {
+	pause := pauseFirst
+	for {
+		slots := w.takeSlots(ctx)
+		if slots == 0 || ctx.Err() != nil {
+			w.returnSlots(slots)
+			return nil
+		}
+		node := w.homeNode()
+		sent := time.Now()
+		answer, err := w.claim(ctx, node, slots, claimWait)
+		if err != nil && ctx.Err() == nil {
+			w.returnSlots(slots)
+			if !isLater(err) {
+				return err
+			}
+			w.options.Log.Warn("a node does not answer a claim", "node", w.client.urls[node], "error", err)
+			w.leaveNode(node)
+			sleep(ctx, pause)
+			pause = min(pause*2, pauseMost)
+			continue
+		}
+		pause = pauseFirst
+		w.returnSlots(slots - len(answer.Tasks))
+		for _, task := range answer.Tasks {
+			lease := time.Duration(answer.LeaseMS) * time.Millisecond
+			waited := time.Duration(answer.WaitedMS) * time.Millisecond
+			w.begin(task, node, lease, sent.Add(waited+lease))
+		}
+	}
+}
+
+// claim also makes the worker known to the node. An answer that arrives after the end of the context is lost; the leases of
+// its tasks end by themselves.
+func (w *Worker) claim(ctx context.Context, node, slots int, wait time.Duration) (claimAnswer, error) {
+	request := claimRequest{Worker: w.options.Name, Max: slots, WaitMS: wait.Milliseconds(), Group: w.options.Group}
+	for name := range w.handlers {
+		request.Handlers = append(request.Handlers, name)
+	}
+	within, cancel := context.WithTimeout(ctx, wait+callTimeout)
+	defer cancel()
+	var answer claimAnswer
+	_, err := w.client.call(within, http.MethodPost, w.client.urls[node]+"/v1/tasks:claim", request, &answer, nil)
+	return answer, err
+}
+
+func (w *Worker) homeNode() int {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return w.home
+}
+
+// leaveNode makes the next node the home, if the home is still `node`.
+func (w *Worker) leaveNode(node int) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	if w.home == node {
+		w.home = (node + 1) % len(w.client.urls)
+	}
+}
+
+func sleep(ctx context.Context, duration time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(duration):
+	}
+}
+
+// begin runs the handler of a task, whose lease ends at `ends` or a little later.
+func (w *Worker) begin(task *Task, node int, lease time.Duration, ends time.Time) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	started := &run{task: task, cancel: cancel, ends: ends, node: node}
+	w.lock.Lock()
+	w.lease = lease
+	w.running[task.ID] = started
+	w.lock.Unlock()
+	w.tasks.Add(1)
+	go func() {
+		defer w.tasks.Done()
+		w.report(ctx, started, w.handle(ctx, task))
+		w.lock.Lock()
+		delete(w.running, task.ID)
+		w.lock.Unlock()
+		cancel(nil)
+		w.returnSlots(1)
+	}()
+}
+
+type reportItem struct {
+	Task         string          `json:"task"`
+	Output       json.RawMessage `json:"output,omitempty"`
+	Code         string          `json:"code,omitempty"`
+	Error        string          `json:"error,omitempty"`
+	Retry        *bool           `json:"retry,omitempty"`
+	RetryAfterMS *int64          `json:"retry_after_ms,omitempty"`
+	verb         string
+}
+
+// handle calls the handler. A panic is an error of it.
+func (w *Worker) handle(ctx context.Context, task *Task) (item reportItem) {
+	defer func() {
+		if caught := recover(); caught != nil {
+			item = failureItem(task, Retry("handler_panicked", fmt.Sprint(caught)))
+		}
+	}()
+	output, err := w.handlers[task.Handler](ctx, task)
+	if err != nil {
+		return failureItem(task, err)
+	}
+	text, err := json.Marshal(output)
+	if err != nil {
+		return failureItem(task, Fail("handler_bad_output", err.Error()))
+	}
+	return reportItem{Task: task.ID, Output: text, verb: "complete"}
+}
+
+func failureItem(task *Task, err error) reportItem {
+	item := reportItem{Task: task.ID, Error: err.Error(), verb: "fail"}
+	var own *failure
+	if errors.As(err, &own) {
+		item.Code = own.code
+		item.Retry = &own.retry
+		if own.hasOwn {
+			delay := own.after.Milliseconds()
+			item.RetryAfterMS = &delay
+		}
+	}
+	return item
+}
+
+// report sends the result until a node has taken it, or the lease is over. The context is done when the task was lost.
+func (w *Worker) report(ctx context.Context, done *run, item reportItem) {
+	for pause := pauseFirst; !errors.Is(context.Cause(ctx), ErrLost); pause = min(pause*2, pauseMost) {
+		results, err := w.send(context.Background(), w.nodeOf(done), item.verb, []reportItem{item})
+		if err == nil && results[item.Task] != "task_unknown" {
+			return
+		}
+		if err != nil && !isLater(err) {
+			w.options.Log.Error("a node refuses a result", "task", item.Task, "error", err)
+			return
+		}
+		w.moveOn(done)
+		time.Sleep(pause)
+	}
+}
+
+func (w *Worker) nodeOf(task *run) int {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return task.node
+}
+
+// moveOn makes the next node the one that is asked for the task.
+func (w *Worker) moveOn(task *run) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	task.node = (task.node + 1) % len(w.client.urls)
+}
+
+// send reports a set of tasks to one node, and returns the word for each.
+func (w *Worker) send(ctx context.Context, node int, verb string, items []reportItem) (map[string]string, error) {
+	var answer struct {
+		Results []struct{ Task, Result string }
+	}
+	within, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	body := map[string]any{"worker": w.options.Name, "tasks": items}
+	_, err := w.client.call(within, http.MethodPost, w.client.urls[node]+"/v1/tasks:"+verb, body, &answer, nil)
+	var refusal *Error
+	if len(items) == 1 && errors.As(err, &refusal) && (refusal.Code == "task_lost" || refusal.Code == "task_unknown") {
+		return map[string]string{items[0].Task: refusal.Code}, nil
+	}
+	results := map[string]string{}
+	for _, result := range answer.Results {
+		results[result.Task] = result.Result
+	}
+	return results, err
+}
+
+// beat renews the leases, three times in each. A task that its node does not know, or whose node does not answer, is
+// offered to the other nodes more often: one of them may have taken its execution over.
+func (w *Worker) beat(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause := w.leaseTime() / 3
+		if !w.beatOnce(ctx) {
+			pause = min(pause, pauseMost) / 4
+		}
+		sleep(ctx, pause)
+	}
+}
+
+func (w *Worker) leaseTime() time.Duration {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return w.lease
+}
+
+// beatOnce returns whether all leases were renewed.
+func (w *Worker) beatOnce(ctx context.Context) bool {
+	w.lock.Lock()
+	nodes := map[int][]reportItem{}
+	for _, task := range w.running {
+		nodes[task.node] = append(nodes[task.node], reportItem{Task: task.task.ID})
+	}
+	lease := w.lease
+	w.lock.Unlock()
+	all := true
+	for node, items := range nodes {
+		within, cancel := context.WithTimeout(ctx, lease/3)
+		sent := time.Now()
+		results, err := w.send(within, node, "heartbeat", items)
+		cancel()
+		if err != nil {
+			w.options.Log.Warn("a node does not answer a heartbeat", "node", w.client.urls[node], "error", err)
+			w.leaveNode(node)
+		}
+		all = w.takeResults(items, results, sent.Add(lease)) && all
+	}
+	if !all {
+		// The node that takes the executions over must have the handlers: it learns them by a claim of nothing.
+		_, _ = w.claim(ctx, w.homeNode(), 0, 0)
+	}
+	return all
+}
+
+func (w *Worker) takeResults(items []reportItem, results map[string]string, ends time.Time) bool {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	all := true
+	for _, item := range items {
+		task := w.running[item.Task]
+		if task == nil {
+			continue // it has ended meanwhile
+		}
+		switch results[item.Task] {
+		case "accepted":
+			task.ends = ends
+		case "cancelled":
+			task.ends = ends
+			task.cancel(ErrCancelled)
+		case "task_lost":
+			task.cancel(ErrLost)
+		default:
+			all = false
+			task.node = (task.node + 1) % len(w.client.urls)
+			if time.Now().After(task.ends) {
+				task.cancel(ErrLost)
+			}
+		}
+	}
+	return all
+}
