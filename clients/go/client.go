@@ -163,15 +163,15 @@ type Execution struct {
 	ID        string          `json:"id"`
 	Workspace string          `json:"workspace"`
 	Workflow  string          `json:"workflow"`
-	State     string          `json:"state"` // PENDING, CLAIMED, DISPATCHED, COMPLETED, FAILED, CANCELLED
+	Status    string          `json:"status"` // PENDING, CLAIMED, DISPATCHED, COMPLETED, FAILED, CANCELLED
 	ErrorCode string          `json:"error_code"`
 	Error     string          `json:"error"`
 	Steps     json.RawMessage `json:"steps"`
 }
 
-// HasEnded reports whether the state is final.
+// HasEnded reports whether the status is final.
 func (e *Execution) HasEnded() bool {
-	return e.State == "COMPLETED" || e.State == "FAILED" || e.State == "CANCELLED"
+	return e.Status == "COMPLETED" || e.Status == "FAILED" || e.Status == "CANCELLED"
 }
 
 // Show reads the execution.

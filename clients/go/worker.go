@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -79,6 +80,7 @@ type Worker struct {
 	home    int // the node that the worker claims at
 	running map[string]*run
 	lease   time.Duration
+	begun   chan struct{} // full: a task has begun, so that its lease is renewed in time
 	tasks   sync.WaitGroup
 }
 
@@ -86,8 +88,14 @@ type Worker struct {
 type run struct {
 	task   *Task
 	cancel context.CancelCauseFunc
-	ends   time.Time // of its lease, by this machine's monotonic clock
-	node   int       // that has accepted it last
+	timer  *time.Timer // loses the task with its lease, also while no node answers
+	lost   atomic.Bool
+	node   int // that has accepted it last
+}
+
+func (r *run) lose() {
+	r.lost.Store(true)
+	r.cancel(ErrLost)
 }
 
 // NewWorker makes a worker. Its handlers are added by Handle.
@@ -103,7 +111,8 @@ func NewWorker(client *Client, options WorkerOptions) *Worker {
 		options.Log = slog.Default()
 	}
 	worker := &Worker{client: client, options: options, handlers: map[string]Handler{},
-		free: make(chan struct{}, options.Slots), running: map[string]*run{}, lease: 10 * time.Second}
+		free: make(chan struct{}, options.Slots), running: map[string]*run{}, lease: 10 * time.Second,
+		begun: make(chan struct{}, 1)}
 	if len(client.urls) > 0 {
 		worker.home = rand.Intn(len(client.urls))
 	}
@@ -253,18 +262,24 @@ func sleep(ctx context.Context, duration time.Duration) {
 // begin runs the handler of a task, whose lease ends at `ends` or a little later.
 func (w *Worker) begin(task *Task, node int, lease time.Duration, ends time.Time) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	started := &run{task: task, cancel: cancel, ends: ends, node: node}
+	started := &run{task: task, cancel: cancel, node: node}
+	started.timer = time.AfterFunc(time.Until(ends), started.lose)
 	w.lock.Lock()
 	w.lease = lease
 	w.running[task.ID] = started
 	w.lock.Unlock()
+	select {
+	case w.begun <- struct{}{}:
+	default:
+	}
 	w.tasks.Add(1)
 	go func() {
 		defer w.tasks.Done()
-		w.report(ctx, started, w.handle(ctx, task))
+		w.report(started, w.handle(ctx, task))
 		w.lock.Lock()
 		delete(w.running, task.ID)
 		w.lock.Unlock()
+		started.timer.Stop()
 		cancel(nil)
 		w.returnSlots(1)
 	}()
@@ -312,9 +327,9 @@ func failureItem(task *Task, err error) reportItem {
 	return item
 }
 
-// report sends the result until a node has taken it, or the lease is over. The context is done when the task was lost.
-func (w *Worker) report(ctx context.Context, done *run, item reportItem) {
-	for pause := pauseFirst; !errors.Is(context.Cause(ctx), ErrLost); pause = min(pause*2, pauseMost) {
+// report sends the result until a node has taken it, or the lease is over.
+func (w *Worker) report(done *run, item reportItem) {
+	for pause := pauseFirst; !done.lost.Load(); pause = min(pause*2, pauseMost) {
 		results, err := w.send(context.Background(), w.nodeOf(done), item.verb, []reportItem{item})
 		if err == nil && results[item.Task] != "task_unknown" {
 			return
@@ -365,18 +380,22 @@ func (w *Worker) send(ctx context.Context, node int, verb string, items []report
 // offered to the other nodes more often: one of them may have taken its execution over.
 func (w *Worker) beat(ctx context.Context) {
 	for ctx.Err() == nil {
-		pause := w.leaseTime() / 3
-		if !w.beatOnce(ctx) {
+		all := w.beatOnce(ctx)
+		w.lock.Lock()
+		pause, count := w.lease/3, len(w.running)
+		w.lock.Unlock()
+		if count == 0 {
+			select {
+			case <-ctx.Done():
+			case <-w.begun: // a task whose lease is a new one
+			}
+			continue
+		}
+		if !all {
 			pause = min(pause, pauseMost) / 4
 		}
 		sleep(ctx, pause)
 	}
-}
-
-func (w *Worker) leaseTime() time.Duration {
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	return w.lease
 }
 
 // beatOnce returns whether all leases were renewed.
@@ -418,18 +437,15 @@ func (w *Worker) takeResults(items []reportItem, results map[string]string, ends
 		}
 		switch results[item.Task] {
 		case "accepted":
-			task.ends = ends
+			task.timer.Reset(time.Until(ends))
 		case "cancelled":
-			task.ends = ends
+			task.timer.Reset(time.Until(ends))
 			task.cancel(ErrCancelled)
 		case "task_lost":
-			task.cancel(ErrLost)
+			task.lose()
 		default:
 			all = false
 			task.node = (task.node + 1) % len(w.client.urls)
-			if time.Now().After(task.ends) {
-				task.cancel(ErrLost)
-			}
 		}
 	}
 	return all

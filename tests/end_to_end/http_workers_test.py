@@ -1,0 +1,334 @@
+#!/usr/bin/env python3
+"""Workers over HTTP: the cases that every client must pass, the statuses of the protocol, and kills of nodes and workers.
+
+usage: http_workers_test.py BINARY [--postgres] [TEST ...]
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import http_worker
+from harness import LONG_CAMPAIGNS, run_tests
+from http_test import Listener
+from ports import free_port
+from postgres_server import PostgresServer
+from waiting import SHORT, wait_for
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CASES = os.path.join(HERE, '..', 'workers', 'cases.json')
+ON_POSTGRES = '--postgres' in sys.argv
+CAP = 5  # of the plan pro
+SEED = int(os.environ.get('WEIR_TEST_SEED') or random.randrange(1 << 30))
+KILLS = 200 if LONG_CAMPAIGNS else 12
+server = None
+
+
+def _store(weir, **settings):
+    lines = ['http.task_lease: 2s', 'node.lease: 2s', *(f'{key}: {value}' for key, value in settings.items())]
+    if ON_POSTGRES:
+        global server
+        server = server or PostgresServer()
+        lines.append(f'store: {server.url(server.database())}')
+    weir.write('weir.yaml', '\n'.join(lines) + '\n')
+    weir.good('store', 'init', '-q')
+    weir.good('workspace', 'set', 'acme', '--plan', 'pro', '-q')
+
+
+def _apply(weir, name, **step):
+    weir.write(f'{name}.yaml', json.dumps({'name': name, 'steps': {'only': step}}))
+    weir.good('workflow', 'apply', f'{name}.yaml', '-q')
+
+
+def _node(weir, name, port):
+    process = weir.spawn('serve', '--node', name, '--listen', f'127.0.0.1:{port}', stdout=subprocess.DEVNULL,
+                         stderr=subprocess.PIPE)
+    wait_for('the listener', lambda: b'http at' in process.stderr.readline(), pause=SHORT)
+    return process
+
+
+def _show(weir, execution):
+    return weir.good('show', execution, '--json').json()
+
+
+def _ended(weir, execution):
+    def look():
+        shown = _show(weir, execution)
+        return shown if shown['status'] in ('COMPLETED', 'FAILED', 'CANCELLED') else None
+    return wait_for(lambda: f'the end of {_show(weir, execution)}', look)
+
+
+# --- the cases of all clients ---
+
+def _scripted(begun):
+    def handler(run):
+        acts = run.task['input']['acts']
+        (act, value), = acts[min(run.task['attempt'], len(acts)) - 1].items()
+        begun.set()
+        if act == 'complete':
+            return value
+        if act == 'raise':
+            raise RuntimeError(value)
+        if act == 'await_cancel':
+            assert run.cancelled.wait(60), 'the cancel does not arrive'
+            return None
+        raise http_worker.Retry(value['code'], value['error'], value.get('after_ms'), act == 'retry')
+    return handler
+
+
+def a_client_passes_the_cases(weir):
+    _store(weir)
+    node = Listener(weir)
+    begun = threading.Event()
+    worker = http_worker.Worker('cases', [f'http://127.0.0.1:{node.port}'], {'scripted': _scripted(begun)})
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    with open(CASES) as file:
+        cases = json.load(file)['cases']
+    for number, case in enumerate(cases):
+        begun.clear()
+        _apply(weir, f'case-{number}', handler='scripted', **case.get('workflow', {}))
+        execution = weir.enqueue('-w', 'acme', f'case-{number}', '-p', json.dumps({'acts': case['acts']}))
+        if case.get('cancel'):
+            assert begun.wait(60)
+            weir.good('cancel', execution, '-q')
+        shown = _ended(weir, execution)
+        step, = shown['steps']
+        expected = case['expect']
+        assert shown['status'] == expected['status'], (case['name'], shown)
+        assert shown['error_code'] == expected.get('error_code'), (case['name'], shown)
+        for key in ('attempt', 'failures', 'output'):
+            assert key not in expected or step[key] == expected[key], (case['name'], shown)
+    worker.stopping.set()
+    thread.join(60)
+    node.stop()
+
+
+# --- the protocol ---
+
+def _ask(node, verb, body):
+    return node.ask(f'/v1/tasks:{verb}', 'POST', body=body)
+
+
+def the_statuses_are_those_of_the_document(weir):
+    _store(weir)
+    _apply(weir, 'job', handler='job')
+    node = Listener(weir)
+    claim = {'worker': 'w1', 'handlers': ['job'], 'max': 2, 'wait_ms': 60000}
+    execution = weir.enqueue('-w', 'acme', 'job', '-p', '{"n": 1}')
+    why = weir.good('why', execution, '--json').json()
+    assert why['pending_reason'] == 'no_worker', why
+    answer = _ask(node, 'claim', claim)
+    assert answer.status == 200, answer
+    task, = answer.json()['tasks']
+    assert task['execution'] == execution and task['input'] == {'n': 1} and task['workspace'] == 'acme', task
+    assert task['idempotency_key'] == f'{execution}/only' and task['timeout_ms'] is None, task
+    assert answer.json()['lease_ms'] == 2000, answer
+    mine = {'worker': 'w1', 'tasks': [{'task': task['task']}]}
+    answer = _ask(node, 'heartbeat', mine)
+    assert answer.status == 200 and answer.json()['results'][0]['result'] == 'accepted', answer
+    answer = _ask(node, 'complete', {**mine, 'worker': 'w2'})
+    assert answer.status == 409 and answer.json()['code'] == 'task_lost', answer
+    done = {'worker': 'w1', 'tasks': [{'task': task['task'], 'output': [1]}]}
+    for _ in range(2):  # the second one changes nothing, and is answered in the same way
+        answer = _ask(node, 'complete', done)
+        assert answer.status == 200 and answer.json()['results'][0]['result'] == 'accepted', answer
+    answer = _ask(node, 'fail', mine)
+    assert answer.status == 409 and answer.json()['code'] == 'task_lost', answer
+    assert _ended(weir, execution)['steps'][0]['output'] == [1]
+    answer = _ask(node, 'heartbeat', {'worker': 'w1', 'tasks': [{'task': 'x/y/1/1'}]})
+    assert answer.status == 404 and answer.json()['code'] == 'task_unknown', answer
+    both = {'worker': 'w1', 'tasks': [{'task': 'x/y/1/1'}, {'task': task['task']}]}
+    answer = _ask(node, 'heartbeat', both)
+    words = [result['result'] for result in answer.json()['results']]
+    assert answer.status == 200 and words == ['task_unknown', 'task_lost'], answer
+    node.stop()
+
+
+def what_is_no_claim_and_no_report_is_refused_with_the_place(weir):
+    _store(weir)
+    node = Listener(weir)
+    claim = {'worker': 'w1', 'handlers': ['job']}
+    report = {'worker': 'w1', 'tasks': [{'task': 'x/y/1/1'}]}
+    for verb, body, pointer, text in (
+            ('claim', {}, '/worker', '`worker`'),
+            ('claim', [], None, 'object'),
+            ('claim', {**claim, 'worker': 'w' * 200}, None, '`worker`'),
+            ('claim', {**claim, 'handlers': 'job'}, '/handlers', '`handlers`'),
+            ('claim', {**claim, 'handlers': [1]}, '/handlers', '`handlers`'),
+            ('claim', {**claim, 'handlers': ['No Name']}, None, 'No Name'),
+            ('claim', {**claim, 'max': 1001}, '/max', '`max`'),
+            ('claim', {**claim, 'max': -1}, '/max', '`max`'),
+            ('claim', {**claim, 'wait_ms': 60001}, '/wait_ms', '`wait_ms`'),
+            ('claim', {**claim, 'wait': 1}, '', 'wait'),
+            ('heartbeat', {**report, 'tasks': []}, '/tasks', '`tasks`'),
+            ('heartbeat', {**report, 'tasks': [1]}, '/tasks', 'object'),
+            ('heartbeat', {**report, 'worker': ''}, '/worker', '`worker`'),
+            ('heartbeat', {**report, 'tasks': [{'task': 1}]}, '/task', '`task`'),
+            ('complete', {**report, 'tasks': [{'task': 'x', 'code': 'c'}]}, '', 'code'),
+            ('fail', {**report, 'tasks': [{'task': 'x', 'retry': 1}]}, '/retry', '`retry`'),
+            ('fail', {**report, 'tasks': [{'task': 'x', 'retry_after_ms': -5}]}, '/retry_after_ms', 'retry_after_ms')):
+        answer = _ask(node, verb, body)
+        assert answer.status == 400 and text in answer.json()['detail'], (verb, body, answer)
+        assert (answer.json().get('errors') or [{}])[0].get('pointer') == pointer, (verb, body, answer)
+    answer = _ask(node, 'claim', {**claim, 'group': 'other'})
+    assert answer.status == 404 and 'other' in answer.json()['detail'], answer
+    node.stop()
+
+
+def a_claim_that_waits_ends_with_its_time_and_with_the_node(weir):
+    _store(weir)
+    node = Listener(weir)
+    answer = _ask(node, 'claim', {'worker': 'w1', 'handlers': ['job'], 'wait_ms': 300})
+    assert answer.status == 200 and answer.json()['tasks'] == [] and answer.json()['waited_ms'] >= 300, answer
+    answers = []
+    body = {'worker': 'w2', 'handlers': ['other'], 'wait_ms': 60000}
+    waiting = threading.Thread(target=lambda: answers.append(_ask(node, 'claim', body)), daemon=True)
+    waiting.start()
+    wait_for('the second worker', lambda: [row for row in weir.items('worker', 'list') if 'other' in row['handlers']])
+    node.stop()
+    waiting.join(60)
+    assert answers and answers[0].status == 503, answers
+
+
+def a_thousand_workers_wait_without_a_thread(weir):
+    _store(weir)
+    _apply(weir, 'job', handler='job')
+    node = Listener(weir)
+
+    def threads():
+        return len(os.listdir(f'/proc/{node.process.pid}/task'))
+
+    before, connections = threads(), []
+    for number in range(1000):
+        body = json.dumps({'worker': f'w{number}', 'handlers': ['job'], 'wait_ms': 60000}).encode()
+        connection = node.connect()
+        connection.sendall(b'POST /v1/tasks:claim HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
+                           b'Content-Length: %d\r\n\r\n' % len(body) + body)
+        connections.append(connection)
+    executions = [weir.enqueue('-w', 'acme', 'job') for _ in range(2)]
+    assert threads() <= before + 1, (before, threads())
+    # The first two that asked have them. All others still wait, and the node answers others meanwhile.
+    for connection in connections[:2]:
+        head = connection.recv(65536)
+        assert b'200 OK' in head and any(execution.encode() in head for execution in executions), head
+    assert node.ask('/readyz').status == 200
+    for connection in connections:
+        connection.close()
+    node.process.kill()
+
+
+# --- kills ---
+
+class Fleet:
+    """Nodes and workers that are killed and started again. Where there is one SQLite file there is one node."""
+
+    def __init__(self, weir):
+        self.weir = weir
+        self.random = random.Random(SEED)
+        self.ports = [free_port() for _ in range(2 if ON_POSTGRES else 1)]
+        self.nodes = [_node(weir, f'node-{place}', port) for place, port in enumerate(self.ports)]
+        self.number, self.killed = 0, {}  # the time of a worker's death
+        self.workers = [self.start_worker() for _ in range(3)]
+
+    def start_worker(self):
+        self.number += 1
+        name = f'worker-{self.number}'
+        urls = [f'http://127.0.0.1:{port}' for port in self.ports]
+        urls = urls[self.number % len(urls):] + urls[:self.number % len(urls)]
+        process = subprocess.Popen([sys.executable, os.path.join(HERE, 'http_worker.py'), name, '4',
+                                    self.weir.path('records'), self.weir.path('locks'), *urls],
+                                   stdout=subprocess.PIPE, cwd=self.weir.folder, env=self.weir.environment)
+        self.weir.background.append(process)
+        assert process.stdout.readline() == b'started\n'
+        process.name = name
+        return process
+
+    def kill_worker(self):
+        place = self.random.randrange(len(self.workers))
+        process = self.workers[place]
+        process.kill()
+        process.wait()
+        self.killed[process.name] = time.monotonic()
+        self.workers[place] = self.start_worker()
+
+    def kill_node(self):
+        place = self.random.randrange(len(self.nodes))
+        self.nodes[place].kill()
+        self.nodes[place].wait()
+        self.nodes[place] = _node(self.weir, f'node-{place}', self.ports[place])
+
+    def records(self):
+        if not os.path.exists(self.weir.path('records')):
+            return []
+        with open(self.weir.path('records')) as file:
+            return [json.loads(line) for line in file]
+
+
+def _most_at_once(fleet, workspace):
+    """The largest number of runs of the workspace at a time. A run without an end lasted until its worker was killed."""
+    runs = {}
+    for record in fleet.records():
+        if record['workspace'] == workspace:
+            run = runs.setdefault(record['run'], {'end': fleet.killed.get(record['worker'])})
+            run['begin' if record['what'] in ('begin', 'overlap') else 'end'] = record['at']
+    steps = sorted([(run['begin'], 1) for run in runs.values()] +
+                   [(run['end'], -1) for run in runs.values()])
+    most = now = 0
+    for _, step in steps:
+        now += step
+        most = max(most, now)
+    return most
+
+
+def kills_of_nodes_and_workers_lose_nothing_and_double_nothing(weir):
+    print(f'# WEIR_TEST_SEED={SEED}')
+    _store(weir)
+    _apply(weir, 'job', handler='record')
+    os.mkdir(weir.path('locks'))
+    fleet = Fleet(weir)
+    executions = []
+    for kill in range(KILLS):
+        for _ in range(6):
+            executions.append(weir.enqueue('-w', 'acme', 'job', '-p', json.dumps({'seconds': fleet.random.random() * 0.6})))
+        before = len(fleet.records())
+        wait_for('a run', lambda: len(fleet.records()) > before, pause=SHORT)
+        fleet.kill_node() if kill % 2 == 0 else fleet.kill_worker()
+    for execution in executions:
+        shown = _ended(weir, execution)
+        assert shown['status'] == 'COMPLETED', shown
+    records = fleet.records()
+    assert not [record for record in records if record['what'] == 'overlap'], records
+    ended = {record['run']: record['execution'] for record in records if record['what'] in ('end', 'left')}
+    for execution in executions:
+        # The result is that of one run, which came to its end. A step has at most one result.
+        output = _show(weir, execution)['steps'][0]['output']
+        assert ended.get(output) == execution, (output, [record for record in records if record['execution'] == execution])
+    assert set(record['execution'] for record in records) == set(executions)
+    most = _most_at_once(fleet, 'acme')
+    assert 0 < most <= CAP, most
+
+
+def a_worker_keeps_its_run_when_its_node_dies(weir):
+    _store(weir)
+    _apply(weir, 'job', handler='record')
+    os.mkdir(weir.path('locks'))
+    fleet = Fleet(weir)
+    execution = weir.enqueue('-w', 'acme', 'job', '-p', '{"seconds": 4}')
+    wait_for('the run', fleet.records, pause=SHORT)
+    for place, process in enumerate(fleet.nodes):
+        process.kill()
+        process.wait()
+        fleet.nodes[place] = _node(weir, f'node-{place}', fleet.ports[place])
+    shown = _ended(weir, execution)
+    assert shown['status'] == 'COMPLETED' and shown['handovers'] >= 1, shown
+    assert [record['what'] for record in fleet.records()] == ['begin', 'end'], fleet.records()
+
+
+if __name__ == '__main__':
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))
