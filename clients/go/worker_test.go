@@ -1,0 +1,413 @@
+package weir_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	weir "weir.dev/go"
+)
+
+const mostTime = 90 * time.Second
+
+// node is a real node in a folder of its own. WEIR_BINARY names the program.
+type node struct {
+	t       *testing.T
+	folder  string
+	address string
+	process *exec.Cmd
+}
+
+func binary(t *testing.T) string {
+	path := os.Getenv("WEIR_BINARY")
+	if path == "" {
+		path = filepath.Join("..", "..", "build", "weir")
+	}
+	path, err := filepath.Abs(path)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		t.Fatalf("WEIR_BINARY must name the program weir: %v", err)
+	}
+	return path
+}
+
+func startNode(t *testing.T) *node {
+	n := &node{t: t, folder: t.TempDir(), address: "127.0.0.1:0"}
+	n.write("weir.yaml", "http.task_lease: 3s\n")
+	n.run("store", "init", "-q")
+	n.run("workspace", "set", "acme", "--plan", "pro", "-q")
+	n.start()
+	t.Cleanup(func() { n.end(syscall.SIGKILL) })
+	return n
+}
+
+func (n *node) write(name, text string) string {
+	path := filepath.Join(n.folder, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+	return path
+}
+
+func (n *node) command(words ...string) *exec.Cmd {
+	command := exec.Command(binary(n.t), words...)
+	command.Dir = n.folder
+	command.Env = []string{"HOME=" + n.folder, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}
+	return command
+}
+
+func (n *node) run(words ...string) string {
+	out, err := n.command(words...).CombinedOutput()
+	if err != nil {
+		n.t.Fatalf("weir %v: %v\n%s", words, err, out)
+	}
+	return string(out)
+}
+
+var addressLine = regexp.MustCompile(`http at (\S+?)[,:]? `)
+
+// start also starts a killed node again, at its former address.
+func (n *node) start() {
+	n.process = n.command("serve", "--listen", n.address)
+	errors, err := n.process.StderrPipe()
+	if err == nil {
+		err = n.process.Start()
+	}
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	lines := bufio.NewScanner(errors)
+	for lines.Scan() {
+		if found := addressLine.FindStringSubmatch(lines.Text() + " "); found != nil {
+			n.address = strings.TrimSuffix(found[1], ":")
+			go func() {
+				for lines.Scan() { // the node must not wait for a reader
+				}
+			}()
+			return
+		}
+	}
+	n.t.Fatal("the node does not listen")
+}
+
+func (n *node) end(signal syscall.Signal) {
+	_ = n.process.Process.Signal(signal)
+	_ = n.process.Wait()
+}
+
+func (n *node) url() string { return "http://" + n.address }
+
+func (n *node) apply(name string, step map[string]any) {
+	text, err := json.Marshal(map[string]any{"name": name, "steps": map[string]any{"only": step}})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.run("workflow", "apply", n.write(name+".yaml", string(text)), "-q")
+}
+
+// startWorker runs the worker until the end of the test, or until the returned function is called.
+func startWorker(t *testing.T, client *weir.Client, handlers map[string]weir.Handler) func() {
+	worker := weir.NewWorker(client, weir.WorkerOptions{Slots: 4})
+	for name, handler := range handlers {
+		worker.Handle(name, handler)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(ctx) }()
+	stop := func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- nil
+		case <-time.After(mostTime):
+			t.Error("the worker does not end")
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), mostTime)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func enqueue(t *testing.T, client *weir.Client, workflow string, params any) string {
+	id, _, err := client.Enqueue(within(t), weir.Enqueue{Workspace: "acme", Workflow: workflow, Params: params})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func wait(t *testing.T, client *weir.Client, id string) *weir.Execution {
+	execution, err := client.Wait(within(t), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return execution
+}
+
+// --- the cases of all clients ---
+
+type caseFile struct {
+	Cases []struct {
+		Name     string
+		Workflow map[string]any
+		Cancel   bool
+		Acts     []map[string]json.RawMessage
+		Expect   map[string]any
+	}
+}
+
+func scripted(begun chan struct{}) weir.Handler {
+	return func(ctx context.Context, task *weir.Task) (any, error) {
+		var input struct{ Acts []map[string]json.RawMessage }
+		if err := json.Unmarshal(task.Input, &input); err != nil {
+			return nil, err
+		}
+		begun <- struct{}{}
+		for act, value := range input.Acts[min(task.Attempt, len(input.Acts))-1] {
+			var answer struct {
+				Code, Error string
+				AfterMS     *int64 `json:"after_ms"`
+			}
+			_ = json.Unmarshal(value, &answer) // other acts have other values
+			switch act {
+			case "complete":
+				return value, nil
+			case "raise":
+				return nil, errors.New(string(value))
+			case "fail":
+				return nil, weir.Fail(answer.Code, answer.Error)
+			case "retry":
+				if answer.AfterMS != nil {
+					return nil, weir.RetryAfter(time.Duration(*answer.AfterMS)*time.Millisecond, answer.Code, answer.Error)
+				}
+				return nil, weir.Retry(answer.Code, answer.Error)
+			case "await_cancel":
+				<-ctx.Done()
+				if !errors.Is(context.Cause(ctx), weir.ErrCancelled) {
+					return nil, fmt.Errorf("the cause is %w", context.Cause(ctx))
+				}
+				return nil, nil
+			}
+		}
+		return nil, weir.Fail("unknown_act", "the case has an act that this client does not know")
+	}
+}
+
+func TestCases(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "tests", "workers", "cases.json"))
+	var file caseFile
+	if err == nil {
+		err = json.Unmarshal(text, &file)
+	}
+	if err != nil || len(file.Cases) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	n := startNode(t)
+	client := weir.New(n.url())
+	begun := make(chan struct{}, 100)
+	startWorker(t, client, map[string]weir.Handler{"scripted": scripted(begun)})
+	for number, each := range file.Cases {
+		t.Run(each.Name, func(t *testing.T) {
+			for len(begun) > 0 {
+				<-begun
+			}
+			step := map[string]any{"handler": "scripted"}
+			for key, value := range each.Workflow {
+				step[key] = value
+			}
+			workflow := fmt.Sprintf("case-%d", number)
+			n.apply(workflow, step)
+			id := enqueue(t, client, workflow, map[string]any{"acts": each.Acts})
+			if each.Cancel {
+				<-begun
+				n.run("cancel", id, "-q")
+			}
+			execution := wait(t, client, id)
+			var steps []map[string]any
+			if err := json.Unmarshal(execution.Steps, &steps); err != nil || len(steps) != 1 {
+				t.Fatalf("%v: %s", err, execution.Steps)
+			}
+			steps[0]["status"] = execution.Status
+			for key, value := range each.Expect {
+				want, _ := json.Marshal(value)
+				got, _ := json.Marshal(steps[0][key])
+				if string(want) != string(got) {
+					t.Errorf("%s is %s, not %s: %s", key, got, want, execution.Steps)
+				}
+			}
+		})
+	}
+}
+
+// --- faults ---
+
+func TestWorkerKeepsItsRunWhenTheNodeDies(t *testing.T) {
+	n := startNode(t)
+	n.apply("job", map[string]any{"handler": "job"})
+	client := weir.New(n.url())
+	begun, goOn := make(chan struct{}, 10), make(chan struct{})
+	var runs atomic.Int32
+	startWorker(t, client, map[string]weir.Handler{"job": func(ctx context.Context, _ *weir.Task) (any, error) {
+		runs.Add(1)
+		begun <- struct{}{}
+		select {
+		case <-goOn:
+			return "kept", nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}})
+	id := enqueue(t, client, "job", nil)
+	<-begun
+	n.end(syscall.SIGKILL)
+	n.start()
+	for !strings.Contains(n.run("show", id, "--json"), `"event":"step_start"`) { // the node has it again
+		time.Sleep(50 * time.Millisecond)
+	}
+	close(goOn)
+	execution := wait(t, client, id)
+	if execution.Status != "COMPLETED" || !strings.Contains(string(execution.Steps), `"kept"`) || runs.Load() != 1 {
+		t.Errorf("%d runs: %+v %s", runs.Load(), execution, execution.Steps)
+	}
+}
+
+func TestWorkerLosesItsRunWithTheLease(t *testing.T) {
+	n := startNode(t)
+	n.apply("job", map[string]any{"handler": "job"})
+	client := weir.New(n.url())
+	begun, ended := make(chan struct{}, 10), make(chan error, 10)
+	startWorker(t, client, map[string]weir.Handler{"job": func(ctx context.Context, _ *weir.Task) (any, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return nil, context.Cause(ctx)
+	}})
+	enqueue(t, client, "job", nil)
+	<-begun
+	n.end(syscall.SIGKILL)
+	if cause := <-ended; !errors.Is(cause, weir.ErrLost) {
+		t.Errorf("the cause is %v", cause)
+	}
+}
+
+func TestStoppedWorkerDeliversItsResults(t *testing.T) {
+	n := startNode(t)
+	n.apply("job", map[string]any{"handler": "job"})
+	client := weir.New(n.url())
+	begun, goOn := make(chan struct{}, 10), make(chan struct{})
+	stop := startWorker(t, client, map[string]weir.Handler{"job": func(context.Context, *weir.Task) (any, error) {
+		begun <- struct{}{}
+		<-goOn
+		return 1, nil
+	}})
+	id := enqueue(t, client, "job", nil)
+	<-begun
+	go close(goOn)
+	stop()
+	if execution := wait(t, client, id); execution.Status != "COMPLETED" {
+		t.Errorf("%+v", execution)
+	}
+}
+
+func TestPanicIsAnErrorOfTheHandler(t *testing.T) {
+	n := startNode(t)
+	n.apply("job", map[string]any{"handler": "job", "retry": map[string]any{"attempts": 1}})
+	client := weir.New(n.url())
+	startWorker(t, client, map[string]weir.Handler{"job": func(context.Context, *weir.Task) (any, error) { panic("no") }})
+	execution := wait(t, client, enqueue(t, client, "job", nil))
+	if execution.Status != "FAILED" || execution.ErrorCode != "handler_panicked" || execution.Error != "no" {
+		t.Errorf("%+v", execution)
+	}
+}
+
+// --- the client ---
+
+func TestEnqueueWithAKeyIsDoneOnce(t *testing.T) {
+	n := startNode(t)
+	n.apply("job", map[string]any{"handler": "job"})
+	// The first address has no node.
+	client := weir.New("http://127.0.0.1:1", n.url())
+	request := weir.Enqueue{Workspace: "acme", Workflow: "job", IdempotencyKey: "one"}
+	first, before, err := client.Enqueue(within(t), request)
+	if err != nil || before {
+		t.Fatal(first, before, err)
+	}
+	second, before, err := client.Enqueue(within(t), request)
+	if err != nil || !before || first != second {
+		t.Errorf("%s and %s, %v, %v", first, second, before, err)
+	}
+}
+
+func TestRefusalIsAnError(t *testing.T) {
+	n := startNode(t)
+	_, _, err := weir.New(n.url()).Enqueue(within(t), weir.Enqueue{Workspace: "acme", Workflow: "none"})
+	var refusal *weir.Error
+	if !errors.As(err, &refusal) || refusal.Code != "workflow_not_found" || refusal.Status != http.StatusNotFound {
+		t.Errorf("%v", err)
+	}
+	if err == nil || !strings.Contains(err.Error(), "workflow_not_found") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAnswerOfAProxyIsAnError(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			t.Errorf("%v", r.Header)
+		}
+		w.WriteHeader(http.StatusBadGateway)
+		fmt.Fprint(w, "<html>")
+	}))
+	defer proxy.Close()
+	client := weir.New(proxy.URL + "/")
+	client.Token = "secret"
+	_, err := client.Show(within(t), "x")
+	var refusal *weir.Error
+	if !errors.As(err, &refusal) || refusal.Status != http.StatusBadGateway {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWorkerNeedsAHandlerAndANode(t *testing.T) {
+	if err := weir.NewWorker(weir.New("http://127.0.0.1:1"), weir.WorkerOptions{}).Run(within(t)); err == nil {
+		t.Error("a worker without a handler runs")
+	}
+	worker := weir.NewWorker(weir.New(), weir.WorkerOptions{})
+	worker.Handle("job", nil)
+	if err := worker.Run(within(t)); err == nil {
+		t.Error("a worker without a node runs")
+	}
+}
+
+func TestWorkerEndsWithARefusalThatNoRepetitionMends(t *testing.T) {
+	n := startNode(t)
+	worker := weir.NewWorker(weir.New(n.url()), weir.WorkerOptions{Name: "w", Group: "no-such-group"})
+	worker.Handle("job", nil)
+	var refusal *weir.Error
+	if err := worker.Run(within(t)); !errors.As(err, &refusal) || refusal.Status != http.StatusNotFound {
+		t.Errorf("%v", err)
+	}
+}
