@@ -1,9 +1,10 @@
 /* Steps in C: a `handler` step of a workflow definition names one of these functions.
  *
  * A handler is called on a thread of the node (or inside weir_node_step()), once per attempt. It reads its input, does its
- * work, and gives exactly one answer: weir_done(), weir_retry(), weir_retry_after() or weir_fail(), or for a program outside
- * of the node weir_interrupted() or weir_give_back(). Returning without an answer is a failure with the code `handler_no_result`, unless weir_call_defer() was called before: then the handler
- * returns at once, and any other thread answers later.
+ * work, and gives exactly one answer: weir_done(), weir_retry(), weir_retry_after() or weir_fail(); for a program outside
+ * of the node also weir_interrupted() or weir_give_back(). Returning without an answer is a failure with the code
+ * `handler_no_result`, unless weir_call_defer() was called before: then the handler returns at once, and any other thread
+ * answers later.
  * The first answer counts, later ones do nothing. Only the thread that was called may call these functions; after
  * weir_call_defer() it is the thread that has the call, one at a time.
  * Long work should ask weir_call_cancelled() now and then and answer when it is true; weir_call_on_cancel() spares the

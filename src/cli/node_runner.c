@@ -246,7 +246,8 @@ static enum weir_status start_node(struct node_runner *runner, struct running_no
 }
 
 /* Only a process that listens has workers. */
-static enum weir_status start_tasks(struct node_runner *runner, const struct running_node *running, struct weir_error *error)
+static enum weir_status start_tasks(struct node_runner *runner, const struct running_node *running,
+                                    struct weir_error *error)
 {
     _Static_assert((int)TASK_SERVICES_MAX >= (int)SETTINGS_NODES_MAX, "each node has one");
     if (runner->server == NULL) {

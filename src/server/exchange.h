@@ -26,7 +26,7 @@ struct exchange {
     const char *target_text;        /* as it came; in the arena */
     _Atomic size_t *bodies;         /* the bytes of all bodies of the server */
     size_t reserved;                /* of them, for this one */
-    atomic_int open_ends; /* of a parked request: the handler's return and `again`; the second one queues it */
+    atomic_int open_ends;           /* of a parked request: the handler's return and `again`; the second one queues it */
     bool is_checked;
     bool is_queued;
     bool is_answered;

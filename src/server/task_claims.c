@@ -98,7 +98,8 @@ void task_worker_release(struct task_hub *hub, struct task_worker *worker)
     free(worker);
 }
 
-static void set_handlers(struct task_worker *worker, struct task_handler *const *handlers, size_t count)
+/* Counts the new ones first: a handler of both must not lose its last worker in between. */
+static void worker_set_handlers(struct task_worker *worker, struct task_handler *const *handlers, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         handlers[i]->worker_count++;
@@ -118,7 +119,7 @@ void task_workers_expire(struct task_hub *hub, int64_t now_us)
         struct task_worker *worker = hub->first_worker;
         leave_due_list(hub, worker);
         worker->is_live = false;
-        set_handlers(worker, NULL, 0);
+        worker_set_handlers(worker, NULL, 0);
         task_worker_release(hub, worker);
     }
 }
@@ -145,6 +146,7 @@ static void waiter_take_out(struct task_hub *hub, struct task_waiter *waiter)
     task_worker_touch(hub, waiter->worker);
 }
 
+/* The lease of the worker does not run while a claim of it waits. */
 static void waiter_add(struct task_hub *hub, struct task_waiter *waiter, struct task_worker *worker,
                        const struct task_claim *claim)
 {
@@ -227,7 +229,7 @@ void task_hub_leave(struct task_hub *hub, struct task_waiter *waiter)
 
 /* --- claims --- */
 
-static struct task_handler *find_handler(const struct task_hub *hub, const char *name)
+static struct task_handler *task_handler_find(const struct task_hub *hub, const char *name)
 {
     for (size_t i = 0; i < hub->handler_count; i++) {
         if (strcmp(hub->handlers[i]->handler.name, name) == 0) {
@@ -238,10 +240,10 @@ static struct task_handler *find_handler(const struct task_hub *hub, const char 
 }
 
 /* Handlers stay for the life of the hub, because the engine may call one for as long. */
-static enum weir_status get_handler(struct task_hub *hub, const char *name, struct task_handler **ret_handler,
-                                    struct weir_error *error)
+static enum weir_status task_handler_get(struct task_hub *hub, const char *name, struct task_handler **ret_handler,
+                                         struct weir_error *error)
 {
-    struct task_handler *handler = find_handler(hub, name);
+    struct task_handler *handler = task_handler_find(hub, name);
     if (handler == NULL && hub->handler_count == TASK_HANDLERS_MAX) {
         return error_set(error, WEIR_QUEUE_FULL, "workers have named %d different handlers on this node",
                          TASK_HANDLERS_MAX);
@@ -289,7 +291,7 @@ static enum weir_status take_worker(struct task_hub *hub, const struct task_clai
 {
     struct task_handler *handlers[TASK_WORKER_HANDLERS_MAX];
     for (size_t i = 0; i < claim->handler_count; i++) {
-        enum weir_status status = get_handler(hub, claim->handlers[i], &handlers[i], error);
+        enum weir_status status = task_handler_get(hub, claim->handlers[i], &handlers[i], error);
         if (status != WEIR_OK) {
             return status;
         }
@@ -300,7 +302,7 @@ static enum weir_status take_worker(struct task_hub *hub, const struct task_clai
                    ? error_out_of_memory(error)
                    : error_set(error, WEIR_QUEUE_FULL, "this node has %d workers already", TASK_WORKERS_MAX);
     }
-    set_handlers(worker, handlers, claim->handler_count);
+    worker_set_handlers(worker, handlers, claim->handler_count);
     worker->wanted = claim->max;
     task_worker_touch(hub, worker);
     for (size_t i = 0; i < claim->handler_count; i++) {
@@ -319,11 +321,11 @@ static enum weir_status write_task(const struct task *task, struct text *answer,
     int64_t left_us = weir_call_time_left_us(call);
     const char *id = weir_call_execution_id(call);
     const char *step = weir_call_step(call);
-    json_t *head = json_pack("{ss ss ss ss ss si sI so so}", "task", task->id, "execution", id, "workspace",
-                             weir_call_workspace(call), "step", step, "handler", task->handler->handler.name, "attempt",
-                             weir_call_attempt(call), "fence", (json_int_t)weir_call_fence(call), "idempotency_key",
-                             json_sprintf("%s/%s", id, step), "timeout_ms",
-                             left_us < 0 ? json_null() : json_integer(left_us / MICROSECONDS_PER_MS));
+    json_t *head =
+        json_pack("{ss ss ss ss ss si sI so so}", "task", task->id, "execution", id, "workspace", weir_call_workspace(call),
+                  "step", step, "handler", task->handler->handler.name, "attempt", weir_call_attempt(call), "fence",
+                  (json_int_t)weir_call_fence(call), "idempotency_key", json_sprintf("%s/%s", id, step), "timeout_ms",
+                  left_us < 0 ? json_null() : json_integer(left_us / MICROSECONDS_PER_MS));
     if (head == NULL) {
         return error_out_of_memory(error);
     }
@@ -366,6 +368,7 @@ static enum weir_status claim_waiting(struct task_worker *worker, struct task_ha
     return status;
 }
 
+/* The handlers in the order of the claim. An answer that is full is no failure, if it has a task. */
 static enum weir_status claim_all(struct task_worker *worker, const struct task_claim *claim, struct text *answer,
                                   size_t *ret_count, struct weir_error *error)
 {

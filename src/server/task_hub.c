@@ -4,8 +4,8 @@
  * task leaves the hub in one of two ways, and only the thread that took it out answers its call:
  *
  *   1. By a report: task_reports.c answers.
- *   2. Without one: task_end() puts it among the ended ones, and task_hub_step() answers. So a cancel, which holds a lock of
- *      the call, never answers itself.
+ *   2. Without one: task_end() puts it among the ended ones, and task_hub_step() answers. So a cancel, which holds a lock
+ * of the call, never answers itself.
  *
  * No answer is given under the lock: an answer waits for a cancel of the same call, and that waits for the lock.
  *
@@ -47,7 +47,7 @@ void task_hub_schedule(struct task_hub *hub, int64_t due_us)
     }
 }
 
-void task_list_add(struct task_list *list, struct task *task)
+static void task_list_add(struct task_list *list, struct task *task)
 {
     task->next = NULL;
     task->previous = list->last;
@@ -55,14 +55,14 @@ void task_list_add(struct task_list *list, struct task *task)
     list->last = task;
 }
 
-static void list_take_out(struct task_list *list, struct task *task)
+static void task_list_take_out(struct task_list *list, struct task *task)
 {
     *(task->previous != NULL ? &task->previous->next : &list->first) = task->next;
     *(task->next != NULL ? &task->next->previous : &list->last) = task->previous;
 }
 
 /* Tasks are held for a lease at most, so nearly always the place is the last one. */
-static void list_add_by_due(struct task_list *list, struct task *task)
+static void task_list_add_by_due(struct task_list *list, struct task *task)
 {
     struct task *before = list->last;
     while (before != NULL && before->due_us > task->due_us) {
@@ -74,7 +74,7 @@ static void list_add_by_due(struct task_list *list, struct task *task)
     *(task->next != NULL ? &task->next->previous : &list->last) = task;
 }
 
-static struct task **bucket_of(const struct task_hub *hub, const char *execution_id, const char *step)
+static struct task **task_bucket(const struct task_hub *hub, const char *execution_id, const char *step)
 {
     uint64_t hash = text_hash(execution_id) * 31 + text_hash(step);
     return (struct task **)(void *)&hub->tasks[(hash ^ hash >> 32) % TASK_BUCKETS];
@@ -82,7 +82,7 @@ static struct task **bucket_of(const struct task_hub *hub, const char *execution
 
 struct task *task_find(const struct task_hub *hub, const char *execution_id, const char *step)
 {
-    struct task *task = *bucket_of(hub, execution_id, step);
+    struct task *task = *task_bucket(hub, execution_id, step);
     while (task != NULL && (strcmp(weir_call_execution_id(task->call), execution_id) != 0 ||
                             strcmp(weir_call_step(task->call), step) != 0)) {
         task = task->of_bucket;
@@ -90,16 +90,16 @@ struct task *task_find(const struct task_hub *hub, const char *execution_id, con
     return task;
 }
 
-static void bucket_take_out(struct task_hub *hub, const struct task *task)
+static void task_bucket_take_out(struct task_hub *hub, const struct task *task)
 {
-    struct task **link = bucket_of(hub, weir_call_execution_id(task->call), weir_call_step(task->call));
+    struct task **link = task_bucket(hub, weir_call_execution_id(task->call), weir_call_step(task->call));
     while (*link != task) {
         link = &(*link)->of_bucket;
     }
     *link = task->of_bucket;
 }
 
-static struct task_list *list_of(struct task *task)
+static struct task_list *task_state_list(struct task *task)
 {
     return task->state == TASK_HELD      ? &task->hub->held
            : task->state == TASK_WAITING ? &task->handler->waiting
@@ -111,12 +111,12 @@ void task_move(struct task *task, enum task_state state)
     struct task_hub *hub = task->hub;
     INVARIANT(task->state != TASK_ENDED && state != TASK_NEW);
     if (task->state == TASK_NEW) {
-        struct task **bucket = bucket_of(hub, weir_call_execution_id(task->call), weir_call_step(task->call));
+        struct task **bucket = task_bucket(hub, weir_call_execution_id(task->call), weir_call_step(task->call));
         task->of_bucket = *bucket;
         *bucket = task;
         hub->open_count++;
     } else {
-        list_take_out(list_of(task), task);
+        task_list_take_out(task_state_list(task), task);
     }
     if (task->state == TASK_CLAIMED) {
         hub->claimed_count--;
@@ -126,17 +126,18 @@ void task_move(struct task *task, enum task_state state)
     }
     task->state = state;
     if (state == TASK_ENDED) {
-        bucket_take_out(hub, task);
+        task_bucket_take_out(hub, task);
         hub->open_count--;
     } else if (state == TASK_HELD) {
-        list_add_by_due(&hub->held, task);
+        task_list_add_by_due(&hub->held, task);
         task_hub_schedule(hub, task->due_us);
     } else {
-        task_list_add(list_of(task), task);
+        task_list_add(task_state_list(task), task);
     }
 }
 
-void task_offer(struct task *task)
+/* To WAITING, and wakes a waiter. */
+static void task_offer(struct task *task)
 {
     task_move(task, TASK_WAITING);
     if (task->handler->worker_count == 0) {
@@ -150,7 +151,7 @@ void task_lease(struct task *task, struct task_worker *worker)
     struct task_hub *hub = task->hub;
     task->due_us = time_add(task_hub_now(hub), hub->options.lease_us);
     if (task->state == TASK_CLAIMED) {
-        list_take_out(&hub->claimed, task);
+        task_list_take_out(&hub->claimed, task);
         task_list_add(&hub->claimed, task);
     } else {
         task_move(task, TASK_CLAIMED);
@@ -161,7 +162,8 @@ void task_lease(struct task *task, struct task_worker *worker)
     task_hub_schedule(hub, task->due_us);
 }
 
-void task_end(struct task *task, enum task_ending ending)
+/* Without a report; step 4 answers. */
+static void task_end(struct task *task, enum task_ending ending)
 {
     struct task_hub *hub = task->hub;
     if (task->state == TASK_CLAIMED) {
@@ -190,7 +192,8 @@ static void cancel_task(struct weir_call *call, void *context)
     (void)pthread_mutex_unlock(&hub->lock);
 }
 
-/* A worker of the former node may still run the step: then the task is held for the rest of one lease since the takeover. */
+/* A worker of the former node may still run the step: then the task is held for the rest of one lease since the takeover.
+ */
 static void take_call(struct task *task)
 {
     struct task_hub *hub = task->hub;

@@ -13,8 +13,8 @@
  * other worker gets it; a report of that worker adopts the task. With its last worker a handler is unregistered, and its
  * tasks are given back, so that another node can have them.
  *
- * Everything is in memory: the store knows steps, not tasks. Bounds: the engine bounds the tasks, since each is a step of an
- * admitted execution; the constants below bound the rest.
+ * Everything is in memory: the store knows steps, not tasks. Bounds: the engine bounds the tasks, since each is a step of
+ * an admitted execution; the constants below bound the rest.
  *
  * Threads: each function may be called by any thread, but task_hub_step() by one at a time. No function waits. No callback
  * may call the hub. Owner: task_hub_open() .. task_hub_stop() .. (close of the engine) .. task_hub_close().
@@ -33,11 +33,11 @@
 
 enum {
     TASK_WORKERS_MAX = 10000,
-    TASK_WORKER_NAME_MAX = 128,   /* bytes */
-    TASK_HANDLERS_MAX = 1000,     /* different ones in the life of a hub */
+    TASK_WORKER_NAME_MAX = 128,    /* bytes */
+    TASK_HANDLERS_MAX = 1000,      /* different ones in the life of a hub */
     TASK_WORKER_HANDLERS_MAX = 64, /* of one worker */
-    TASK_CLAIM_MAX = 1000,        /* tasks of one claim */
-    TASK_REPORTS_KEPT = 65536     /* ended tasks whose last report is known, so that it may come twice */
+    TASK_CLAIM_MAX = 1000,         /* tasks of one claim */
+    TASK_REPORTS_KEPT = 65536      /* ended tasks whose last report is known, so that it may come twice */
 };
 #define TASK_LEASE_DEFAULT_US (10 * MICROSECONDS_PER_SECOND)
 #define TASK_LEASE_LEAST_US MICROSECONDS_PER_SECOND
@@ -48,8 +48,8 @@ struct task_hub;
 struct task_hub_options {
     int64_t lease_us; /* 0 = TASK_LEASE_DEFAULT_US; within its bounds */
     const struct clock *clock;
-    /* The node has the handler from now on, or has it no more. Called by task_hub_step(). After a failure it is called again
-     * with the next step. The handler lives as long as the hub. */
+    /* The node has the handler from now on, or has it no more. Called by task_hub_step(). After a failure it is called
+     * again with the next step. The handler lives as long as the hub. */
     enum weir_status (*register_handler)(void *context, const struct weir_handler *handler);
     enum weir_status (*unregister_handler)(void *context, const char *name);
     void *context;
@@ -113,12 +113,12 @@ enum task_report_kind { TASK_HEARTBEAT, TASK_COMPLETE, TASK_FAIL };
 struct task_report {
     enum task_report_kind kind;
     const char *worker;
-    const char *task;       /* the id, as the claim had it */
-    const char *output;     /* COMPLETE: JSON text, or NULL */
-    const char *code;       /* FAIL: NULL = handler_failed */
-    const char *error;      /* FAIL: or NULL */
-    bool is_final;          /* FAIL: no retry */
-    int64_t retry_after_us; /* FAIL: the delay of the retry, -1 = the policy's */
+    const char *task;                                     /* the id, as the claim had it */
+    const char *output;                                   /* COMPLETE: JSON text, or NULL */
+    const char *code;                                     /* FAIL: NULL = handler_failed */
+    const char *error;                                    /* FAIL: or NULL */
+    bool is_final;                                        /* FAIL: no retry */
+    int64_t retry_after_us;                               /* FAIL: the delay of the retry, -1 = the policy's */
     bool (*allows)(void *context, const char *workspace); /* as in a claim */
     void *context;
 };
@@ -130,6 +130,7 @@ enum task_verdict {
     TASK_LOST       /* the worker has it no more: the lease is over, or it has ended with another report */
 };
 
+/* One report of one task. Answers the call of the task when it ends with it. */
 enum task_verdict task_hub_report(struct task_hub *hub, const struct task_report *report);
 
 /* --- figures --- */

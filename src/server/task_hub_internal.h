@@ -49,7 +49,7 @@ struct task_list {
 };
 
 struct task_handler {
-    struct task_hub *hub; /* constant */
+    struct task_hub *hub;        /* constant */
     struct weir_handler handler; /* constant; its name is owned */
     size_t worker_count;         /* live ones that name it */
     bool is_registered;          /* changed by task_hub_step() alone */
@@ -81,7 +81,7 @@ struct kept_report {
 struct task_hub {
     struct task_hub_options options; /* constant */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* task_hub_step() is due sooner */
+    pthread_cond_t changed;    /* task_hub_step() is due sooner */
     pthread_cond_t registered; /* is_registering is false again */
     bool is_registering;       /* the node is being told of a handler, without the lock */
     pthread_t thread;
@@ -94,7 +94,7 @@ struct task_hub {
     struct task_list held; /* in the order of `due_us`, and the next one too */
     struct task_list claimed;
     struct task_list ended;
-    size_t open_count;    /* tasks that are not ENDED */
+    size_t open_count; /* tasks that are not ENDED */
     size_t claimed_count;
 
     struct task_handler *handlers[TASK_HANDLERS_MAX];
@@ -119,16 +119,11 @@ void task_hub_handle(struct weir_call *call, void *context);
 int64_t task_hub_now(const struct task_hub *hub);
 /* The step is due at `due_us` at the latest. */
 void task_hub_schedule(struct task_hub *hub, int64_t due_us);
-void task_list_add(struct task_list *list, struct task *task);
 struct task *task_find(const struct task_hub *hub, const char *execution_id, const char *step);
 /* From its present state to another one; ENDED takes it out of the hub. */
 void task_move(struct task *task, enum task_state state);
-/* To WAITING, and wakes a waiter. */
-void task_offer(struct task *task);
 /* To CLAIMED, with a whole lease; renews one. */
 void task_lease(struct task *task, struct task_worker *worker);
-/* Ends it without a report; task_hub_step() answers. */
-void task_end(struct task *task, enum task_ending ending);
 /* The worker lives: one lease from now on. */
 void task_worker_touch(struct task_hub *hub, struct task_worker *worker);
 /* Finds or makes it; NULL when memory is short or there are too many. */

@@ -4,8 +4,8 @@
  *
  *   1. The worker has the task: the report counts.
  *   2. The task has ended here: the same report is accepted again, any other finds the task lost.
- *   3. Nobody has the step's task, and it has a larger fence: this node has taken the execution over, and the worker ran the
- *      step for the former node. The worker adopts the task. It keeps its id, so that the worker need not know.
+ *   3. Nobody has the step's task, and it has a larger fence: this node has taken the execution over, and the worker ran
+ * the step for the former node. The worker adopts the task. It keeps its id, so that the worker need not know.
  *   4. Another worker has the step, or a later attempt of this claim waits: the task is lost.
  *   5. Else this node knows nothing: the execution may be on its way to it.
  *
@@ -84,7 +84,7 @@ struct task_name {
     int64_t fence;
 };
 
-static bool take_part(const char **text, char *part, size_t size)
+static bool take_task_id_part(const char **text, char *part, size_t size)
 {
     const char *end = strchr(*text, '/');
     if (end == NULL || (size_t)(end - *text) >= size) {
@@ -97,7 +97,7 @@ static bool take_part(const char **text, char *part, size_t size)
 }
 
 /* Digits alone, 18 at most, so that no number overflows. */
-static bool read_number(const char *text, int64_t *ret_number)
+static bool read_task_number(const char *text, int64_t *ret_number)
 {
     size_t length = strspn(text, "0123456789");
     if (length == 0 || length > 18 || text[length] != '\0') {
@@ -110,9 +110,9 @@ static bool read_number(const char *text, int64_t *ret_number)
 static bool read_task_id(const char *id, struct task_name *name)
 {
     char attempt[24];
-    return take_part(&id, name->execution_id, sizeof name->execution_id) && take_part(&id, name->step, sizeof name->step) &&
-           take_part(&id, attempt, sizeof attempt) && read_number(attempt, &name->attempt) &&
-           read_number(id, &name->fence);
+    return take_task_id_part(&id, name->execution_id, sizeof name->execution_id) &&
+           take_task_id_part(&id, name->step, sizeof name->step) && take_task_id_part(&id, attempt, sizeof attempt) &&
+           read_task_number(attempt, &name->attempt) && read_task_number(id, &name->fence);
 }
 
 static bool may_report(const struct task_report *report, const struct task *task)

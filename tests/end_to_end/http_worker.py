@@ -4,9 +4,9 @@ program whose handler `record` writes each of its runs down:
 
     http_worker.py NAME SLOTS RECORDS LOCKS URL...
 
-A run appends {"at", "what": "begin" or "end", "execution", "workspace", "attempt", "run", "worker"} to the file RECORDS, and
-holds a lock on a file in the folder LOCKS meanwhile, which the kernel releases when the process dies. A second run of the step
-at the same time writes "overlap".
+A run appends {"at", "what": "begin" or "end", "execution", "workspace", "attempt", "run", "worker"} to the file RECORDS. It
+holds a lock on a file in the folder LOCKS meanwhile, which the kernel releases when the process dies. A second run of the
+step at the same time writes "overlap".
 """
 
 import fcntl

@@ -116,8 +116,7 @@ EXPORTED bool weir_call_moves(const struct weir_call *call)
 
 EXPORTED int64_t weir_call_taken_over_us(const struct weir_call *call)
 {
-    return call->taken_over_us == TIME_NEVER ? -1
-                                             : time_later(0, clock_boot(call->engine->clock) - call->taken_over_us);
+    return call->taken_over_us == TIME_NEVER ? -1 : time_later(0, clock_boot(call->engine->clock) - call->taken_over_us);
 }
 
 EXPORTED int64_t weir_call_time_left_us(const struct weir_call *call)

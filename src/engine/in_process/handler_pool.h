@@ -64,7 +64,7 @@ struct weir_call {
     atomic_int open_ends;      /* the handler's return and, if deferred, the answer: the last one hands the call back */
     bool is_deferred;
     atomic_bool cancelled;
-    atomic_bool moves; /* set before `cancelled` */
+    atomic_bool moves;           /* set before `cancelled` */
     pthread_mutex_t cancel_lock; /* of the next two members; held while on_cancel runs */
     weir_cancel_function *on_cancel;
     void *cancel_context;

@@ -15,8 +15,9 @@ enum { CLAIM_WAIT_MS_MOST = 60000, REPORTS_MAX = 1000 };
 
 /* --- reading --- */
 
-static enum weir_status read_text(const json_t *object, const char *key, bool is_needed, const char **ret_text,
-                                  const char **at_fault, struct weir_error *error)
+/* `at_fault` becomes the name of the key when it is refused; likewise below. */
+static enum weir_status task_text_field(const json_t *object, const char *key, bool is_needed, const char **ret_text,
+                                        const char **at_fault, struct weir_error *error)
 {
     const json_t *value = json_object_get(object, key);
     *ret_text = NULL;
@@ -31,8 +32,8 @@ static enum weir_status read_text(const json_t *object, const char *key, bool is
     return WEIR_OK;
 }
 
-static enum weir_status read_number(const json_t *object, const char *key, int64_t most, int64_t otherwise,
-                                    int64_t *ret_number, const char **at_fault, struct weir_error *error)
+static enum weir_status task_number_field(const json_t *object, const char *key, int64_t most, int64_t otherwise,
+                                          int64_t *ret_number, const char **at_fault, struct weir_error *error)
 {
     const json_t *value = json_object_get(object, key);
     *ret_number = otherwise;
@@ -72,8 +73,9 @@ static enum weir_status check_keys(const json_t *object, const char *const *keys
     return WEIR_OK;
 }
 
-static void refuse(struct http_request *request, struct http_answer *answer, const struct weir_error *error,
-                   const char *at_fault)
+/* `at_fault`: a key, "" for the whole body, or NULL. */
+static void refuse_task_request(struct http_request *request, struct http_answer *answer, const struct weir_error *error,
+                                const char *at_fault)
 {
     char pointer[64];
     if (at_fault != NULL) {
@@ -96,6 +98,7 @@ static struct task_hub *find_hub(struct api *api, const char *group)
     return NULL;
 }
 
+/* Borrowed from the body. */
 struct claim_body {
     const char *handlers[TASK_WORKER_HANDLERS_MAX];
     const char *group;
@@ -103,6 +106,7 @@ struct claim_body {
     int64_t wait_ms;
 };
 
+/* The names live as long as the body. The hub checks what a name may be. */
 static enum weir_status read_handlers(const json_t *body, struct claim_body *read, const char **at_fault,
                                       struct weir_error *error)
 {
@@ -128,6 +132,7 @@ static enum weir_status read_handlers(const json_t *body, struct claim_body *rea
     return WEIR_OK;
 }
 
+/* An empty `max` is one task, an empty `wait_ms` no wait. */
 static enum weir_status read_claim(const json_t *body, struct claim_body *read, const char **at_fault,
                                    struct weir_error *error)
 {
@@ -135,27 +140,29 @@ static enum weir_status read_claim(const json_t *body, struct claim_body *read, 
     int64_t max = 1;
     enum weir_status status = check_keys(body, keys, sizeof keys / sizeof keys[0], at_fault, error);
     if (status == WEIR_OK) {
-        status = read_text(body, "worker", true, &read->claim.worker, at_fault, error);
+        status = task_text_field(body, "worker", true, &read->claim.worker, at_fault, error);
     }
     if (status == WEIR_OK) {
-        status = read_text(body, "group", false, &read->group, at_fault, error);
+        status = task_text_field(body, "group", false, &read->group, at_fault, error);
     }
     if (status == WEIR_OK) {
-        status = read_number(body, "max", TASK_CLAIM_MAX, 1, &max, at_fault, error);
+        status = task_number_field(body, "max", TASK_CLAIM_MAX, 1, &max, at_fault, error);
     }
     if (status == WEIR_OK) {
-        status = read_number(body, "wait_ms", CLAIM_WAIT_MS_MOST, 0, &read->wait_ms, at_fault, error);
+        status = task_number_field(body, "wait_ms", CLAIM_WAIT_MS_MOST, 0, &read->wait_ms, at_fault, error);
     }
     read->claim.max = (size_t)max;
     return status == WEIR_OK ? read_handlers(body, read, at_fault, error) : status;
 }
 
+/* Called by the hub, under its lock. */
 static void wake_claim(struct task_waiter *waiter)
 {
     struct http_request *request = waiter->owner;
     request->again(request);
 }
 
+/* The first time sets the arrival; a request that was parked keeps it, so that its wait ends in time. */
 static enum weir_status claim_tasks(struct api *api, struct http_request *request, struct http_answer *answer,
                                     struct claim_body *read, struct weir_error *error)
 {
@@ -181,6 +188,7 @@ static enum weir_status claim_tasks(struct api *api, struct http_request *reques
     return status;
 }
 
+/* An answer that was begun is dropped on a failure: its tasks come back when their leases end. */
 void answer_claim_tasks(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)store;
@@ -197,7 +205,7 @@ void answer_claim_tasks(struct api *api, struct store *store, struct http_reques
     }
     if (status != WEIR_OK) {
         text_clear(&answer->body);
-        refuse(request, answer, &error, at_fault);
+        refuse_task_request(request, answer, &error, at_fault);
     }
     json_decref(body);
 }
@@ -223,18 +231,19 @@ static enum task_verdict give_report(const struct report_reader *reader, const s
     return verdict;
 }
 
-static enum weir_status read_failure(const json_t *item, struct task_report *report, struct report_reader *reader,
-                                     struct weir_error *error)
+/* Without `retry` the policy of the step decides. */
+static enum weir_status task_failure_fields(const json_t *item, struct task_report *report, struct report_reader *reader,
+                                            struct weir_error *error)
 {
     const json_t *retry = json_object_get(item, "retry");
     int64_t retry_after_ms = -1;
-    enum weir_status status = read_text(item, "code", false, &report->code, &reader->at_fault, error);
+    enum weir_status status = task_text_field(item, "code", false, &report->code, &reader->at_fault, error);
     if (status == WEIR_OK) {
-        status = read_text(item, "error", false, &report->error, &reader->at_fault, error);
+        status = task_text_field(item, "error", false, &report->error, &reader->at_fault, error);
     }
     if (status == WEIR_OK) {
-        status = read_number(item, "retry_after_ms", INT64_C(365) * 86400 * 1000, -1, &retry_after_ms, &reader->at_fault,
-                             error);
+        status = task_number_field(item, "retry_after_ms", INT64_C(365) * 86400 * 1000, -1, &retry_after_ms,
+                                   &reader->at_fault, error);
     }
     if (status == WEIR_OK && retry != NULL && !json_is_boolean(retry)) {
         reader->at_fault = "retry";
@@ -258,10 +267,10 @@ static enum weir_status read_report(const json_t *item, struct task_report *repo
     }
     enum weir_status status = check_keys(item, keys, counts[reader->kind], &reader->at_fault, error);
     if (status == WEIR_OK) {
-        status = read_text(item, "task", true, &report->task, &reader->at_fault, error);
+        status = task_text_field(item, "task", true, &report->task, &reader->at_fault, error);
     }
     if (status == WEIR_OK && reader->kind == TASK_FAIL) {
-        status = read_failure(item, report, reader, error);
+        status = task_failure_fields(item, report, reader, error);
     }
     const json_t *output = json_object_get(item, "output");
     if (status == WEIR_OK && reader->kind == TASK_COMPLETE && output != NULL) {
@@ -272,13 +281,14 @@ static enum weir_status read_report(const json_t *item, struct task_report *repo
     return status;
 }
 
-static enum weir_status read_set(const json_t *body, struct report_reader *reader, const json_t **ret_tasks,
-                                 struct weir_error *error)
+/* The set without its reports: these are read one by one. */
+static enum weir_status read_report_set(const json_t *body, struct report_reader *reader, const json_t **ret_tasks,
+                                        struct weir_error *error)
 {
     static const char *const keys[] = {"worker", "tasks"};
     enum weir_status status = check_keys(body, keys, 2, &reader->at_fault, error);
     if (status == WEIR_OK) {
-        status = read_text(body, "worker", true, &reader->worker, &reader->at_fault, error);
+        status = task_text_field(body, "worker", true, &reader->worker, &reader->at_fault, error);
     }
     if (status == WEIR_OK && (reader->worker[0] == '\0' || strlen(reader->worker) > TASK_WORKER_NAME_MAX)) {
         reader->at_fault = "worker";
@@ -315,12 +325,13 @@ static enum weir_status report_all(const json_t *tasks, struct report_reader *re
             return status; /* no memory: the reports before it count, and the client repeats all of them */
         }
         *ret_last = give_report(reader, &report);
-        (void)json_array_append_new(
-            results, json_pack("{s:s, s:s}", "task", report.task, "result", task_verdict_name(*ret_last)));
+        (void)json_array_append_new(results,
+                                    json_pack("{s:s, s:s}", "task", report.task, "result", task_verdict_name(*ret_last)));
     }
     return WEIR_OK;
 }
 
+/* A client that reports one task at a time needs no body: the status is the verdict. */
 static void answer_verdicts(struct http_request *request, struct http_answer *answer, json_t *results,
                             enum task_verdict last)
 {
@@ -337,6 +348,7 @@ static void answer_verdicts(struct http_request *request, struct http_answer *an
     }
 }
 
+/* The whole set is read first, so that a mistake in one report is answered before another one counts. */
 static void answer_reports(struct api *api, struct http_request *request, struct http_answer *answer,
                            enum task_report_kind kind)
 {
@@ -349,7 +361,7 @@ static void answer_reports(struct api *api, struct http_request *request, struct
     json_t *results = json_array();
     enum weir_status status = results == NULL ? error_out_of_memory(&error) : request_object(request, &body, &error);
     if (status == WEIR_OK) {
-        status = read_set(body, &reader, &tasks, &error);
+        status = read_report_set(body, &reader, &tasks, &error);
     }
     if (status == WEIR_OK) {
         status = report_all(tasks, &reader, results, &last, &error);
@@ -357,13 +369,14 @@ static void answer_reports(struct api *api, struct http_request *request, struct
     if (status == WEIR_OK) {
         answer_verdicts(request, answer, results, last);
     } else {
-        refuse(request, answer, &error, reader.at_fault);
+        refuse_task_request(request, answer, &error, reader.at_fault);
     }
     text_close(&reader.output);
     json_decref(results);
     json_decref(body);
 }
 
+/* The three kinds of reports differ in their fields alone. */
 void answer_heartbeat_tasks(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)store;

@@ -100,8 +100,12 @@ static void await_wake(struct waiting_claim *waiting)
 static struct task_claim claim_of(const char *worker, size_t max)
 {
     static const char *const handlers[] = {"send"};
-    return (struct task_claim){
-        .worker = worker, .handlers = handlers, .handler_count = 1, .max = max, .deadline_us = TIME_NEVER, .arrived_us = atomic_load(&now_us)};
+    return (struct task_claim){.worker = worker,
+                               .handlers = handlers,
+                               .handler_count = 1,
+                               .max = max,
+                               .deadline_us = TIME_NEVER,
+                               .arrived_us = atomic_load(&now_us)};
 }
 
 /* Claims without waiting. */
@@ -185,8 +189,7 @@ static void start_taken_over(int number, int64_t fence)
 
 static enum task_verdict report(enum task_report_kind kind, const char *worker, const char *task)
 {
-    struct task_report report = {
-        .kind = kind, .worker = worker, .task = task, .output = "\"sent\"", .retry_after_us = -1};
+    struct task_report report = {.kind = kind, .worker = worker, .task = task, .output = "\"sent\"", .retry_after_us = -1};
     return task_hub_report(hub, &report);
 }
 
@@ -573,7 +576,8 @@ static void an_answer_has_as_many_tasks_as_fit(void **state)
     struct task_claim claim = claim_of("w1", 3);
     assert_int_equal(task_hub_claim(hub, &claim, NULL, &answer, NULL), WEIR_OK);
     wait_for_figures(1, 2);
-    assert_string_equal(answer.data + answer.length - strlen("}],\"lease_ms\":10000,\"waited_ms\":0}"), "}],\"lease_ms\":10000,\"waited_ms\":0}");
+    assert_string_equal(answer.data + answer.length - strlen("}],\"lease_ms\":10000,\"waited_ms\":0}"),
+                        "}],\"lease_ms\":10000,\"waited_ms\":0}");
     text_close(&answer);
     struct text small = {.max = 20};
     struct weir_error error;
@@ -592,8 +596,12 @@ static void a_stopped_hub_gives_everything_back(void **state)
     struct waiting_claim waiting = {.waiter = {.wake = wake}};
     struct text answer = {.max = 1000};
     static const char *const others[] = {"print"};
-    struct task_claim claim = {
-        .worker = "w2", .handlers = others, .handler_count = 1, .max = 1, .deadline_us = TIME_NEVER, .arrived_us = atomic_load(&now_us)};
+    struct task_claim claim = {.worker = "w2",
+                               .handlers = others,
+                               .handler_count = 1,
+                               .max = 1,
+                               .deadline_us = TIME_NEVER,
+                               .arrived_us = atomic_load(&now_us)};
     assert_int_equal(sem_init(&waiting.woken, 0, 0), 0);
     assert_int_equal(task_hub_claim(hub, &claim, &waiting.waiter, &answer, NULL), WEIR_OK);
     task_hub_stop(hub);
@@ -659,7 +667,14 @@ static void too_many_handlers_are_refused(void **state)
 static void ids_that_no_claim_gave_are_unknown(void **state)
 {
     (void)state;
-    static const char *const ids[] = {"", "/", "a/b/c/d", "x/a/1", "x/a/1/", "x/a/-1/1", "x/a/1/1/1", "x/a/1/99999999999999999999",
+    static const char *const ids[] = {"",
+                                      "/",
+                                      "a/b/c/d",
+                                      "x/a/1",
+                                      "x/a/1/",
+                                      "x/a/-1/1",
+                                      "x/a/1/1/1",
+                                      "x/a/1/99999999999999999999",
                                       "00000000-0000-7000-8000-000000000001/a/1/1"};
     join("w1");
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
