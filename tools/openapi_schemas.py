@@ -22,6 +22,17 @@ OBJECTS = {
     'Problem': 'type title status detail code request_id hint~ errors~ allowed_actions~',
     'EnqueueRequest': 'workspace~ workflow params~ idempotency_key~ executor_group~ priority~ run_at~',
     'Enqueued': 'id duplicate',
+    'TaskClaimRequest': 'worker handlers max~ wait_us~ executor_group~',
+    'TaskClaim': 'tasks[]:Task lease_us waited_us',
+    'Task': 'task execution_id workspace step handler attempt fence idempotency_key timeout_us? input',
+    'TaskReport': 'task',
+    'TaskHeartbeatRequest': 'worker tasks[]:TaskReport',
+    'TaskCompletion': 'task output~',
+    'TaskCompleteRequest': 'worker tasks[]:TaskCompletion',
+    'TaskFailure': 'task error_code~ error~ retry~ retry_after_us~',
+    'TaskFailRequest': 'worker tasks[]:TaskFailure',
+    'TaskVerdicts': 'tasks[]:TaskVerdict',
+    'TaskVerdict': 'task verdict',
 }
 #: Lists that come in pages.
 PAGES = {'ExecutionPage': 'ExecutionRow', 'EventPage': 'Event', 'StepPage': 'Step'}

@@ -25,14 +25,14 @@ var (
 // Task is one attempt of a step.
 type Task struct {
 	ID             string          `json:"task"`
-	Execution      string          `json:"execution"`
+	Execution      string          `json:"execution_id"`
 	Workspace      string          `json:"workspace"`
 	Step           string          `json:"step"`
 	Handler        string          `json:"handler"`
 	Attempt        int             `json:"attempt"`
 	Fence          int64           `json:"fence"`
 	IdempotencyKey string          `json:"idempotency_key"` // the same for each attempt of the step
-	TimeoutMS      *int64          `json:"timeout_ms"`      // until the timeout of the step, at the claim
+	TimeoutUS      *int64          `json:"timeout_us"`      // until the timeout of the step, at the claim
 	Input          json.RawMessage `json:"input"`
 }
 
@@ -135,15 +135,15 @@ type claimRequest struct {
 	Worker   string   `json:"worker"`
 	Handlers []string `json:"handlers"`
 	Max      int      `json:"max"`
-	WaitMS   int64    `json:"wait_ms"`
-	Group    string   `json:"group,omitempty"`
+	WaitUS   int64    `json:"wait_us"`
+	Group    string   `json:"executor_group,omitempty"`
 }
 
 type claimAnswer struct {
 	Tasks   []*Task `json:"tasks"`
-	LeaseMS int64   `json:"lease_ms"`
-	// WaitedMS is the time from the request to the beginning of the leases.
-	WaitedMS int64 `json:"waited_ms"`
+	LeaseUS int64   `json:"lease_us"`
+	// WaitedUS is the time from the request to the beginning of the leases.
+	WaitedUS int64 `json:"waited_us"`
 }
 
 // Run works until the context is done. Then it claims nothing more, and returns when the handlers that run have returned
@@ -216,8 +216,8 @@ func (w *Worker) claimUntilDone(ctx context.Context) error {
 		pause = pauseFirst
 		w.returnSlots(slots - len(answer.Tasks))
 		for _, task := range answer.Tasks {
-			lease := time.Duration(answer.LeaseMS) * time.Millisecond
-			waited := time.Duration(answer.WaitedMS) * time.Millisecond
+			lease := time.Duration(answer.LeaseUS) * time.Microsecond
+			waited := time.Duration(answer.WaitedUS) * time.Microsecond
 			w.begin(task, node, lease, sent.Add(waited+lease))
 		}
 	}
@@ -226,7 +226,7 @@ func (w *Worker) claimUntilDone(ctx context.Context) error {
 // claim also makes the worker known to the node. An answer that arrives after the end of the context is lost; the leases of
 // its tasks end by themselves.
 func (w *Worker) claim(ctx context.Context, node, slots int, wait time.Duration) (claimAnswer, error) {
-	request := claimRequest{Worker: w.options.Name, Max: slots, WaitMS: wait.Milliseconds(), Group: w.options.Group}
+	request := claimRequest{Worker: w.options.Name, Max: slots, WaitUS: wait.Microseconds(), Group: w.options.Group}
 	for name := range w.handlers {
 		request.Handlers = append(request.Handlers, name)
 	}
@@ -288,10 +288,10 @@ func (w *Worker) begin(task *Task, node int, lease time.Duration, ends time.Time
 type reportItem struct {
 	Task         string          `json:"task"`
 	Output       json.RawMessage `json:"output,omitempty"`
-	Code         string          `json:"code,omitempty"`
+	Code         string          `json:"error_code,omitempty"`
 	Error        string          `json:"error,omitempty"`
 	Retry        *bool           `json:"retry,omitempty"`
-	RetryAfterMS *int64          `json:"retry_after_ms,omitempty"`
+	RetryAfterUS *int64          `json:"retry_after_us,omitempty"`
 	verb         string
 }
 
@@ -320,8 +320,8 @@ func failureItem(task *Task, err error) reportItem {
 		item.Code = own.code
 		item.Retry = &own.retry
 		if own.hasOwn {
-			delay := own.after.Milliseconds()
-			item.RetryAfterMS = &delay
+			delay := own.after.Microseconds()
+			item.RetryAfterUS = &delay
 		}
 	}
 	return item
@@ -359,7 +359,7 @@ func (w *Worker) moveOn(task *run) {
 // send reports a set of tasks to one node, and returns the word for each.
 func (w *Worker) send(ctx context.Context, node int, verb string, items []reportItem) (map[string]string, error) {
 	var answer struct {
-		Results []struct{ Task, Result string }
+		Tasks []struct{ Task, Verdict string }
 	}
 	within, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -370,8 +370,8 @@ func (w *Worker) send(ctx context.Context, node int, verb string, items []report
 		return map[string]string{items[0].Task: refusal.Code}, nil
 	}
 	results := map[string]string{}
-	for _, result := range answer.Results {
-		results[result.Task] = result.Result
+	for _, task := range answer.Tasks {
+		results[task.Task] = task.Verdict
 	}
 	return results, err
 }

@@ -189,7 +189,7 @@ func scripted(begun chan struct{}) weir.Handler {
 		for act, value := range input.Acts[min(task.Attempt, len(input.Acts))-1] {
 			var answer struct {
 				Code, Error string
-				AfterMS     *int64 `json:"after_ms"`
+				AfterUS     *int64 `json:"after_us"`
 			}
 			_ = json.Unmarshal(value, &answer) // other acts have other values
 			switch act {
@@ -200,8 +200,8 @@ func scripted(begun chan struct{}) weir.Handler {
 			case "fail":
 				return nil, weir.Fail(answer.Code, answer.Error)
 			case "retry":
-				if answer.AfterMS != nil {
-					return nil, weir.RetryAfter(time.Duration(*answer.AfterMS)*time.Millisecond, answer.Code, answer.Error)
+				if answer.AfterUS != nil {
+					return nil, weir.RetryAfter(time.Duration(*answer.AfterUS)*time.Microsecond, answer.Code, answer.Error)
 				}
 				return nil, weir.Retry(answer.Code, answer.Error)
 			case "await_cancel":

@@ -80,14 +80,14 @@ static const struct http_route routes[] = {
     .handle = answer_show_execution,
 },
 /* Tasks of workers */
-#define TASK_ROUTE(word, text, schema)                                                                                     \
+#define TASK_ROUTE(word, text, schema, answer)                                                                                     \
     .method = "POST", .path = "/v1/tasks:" word, .operation = word "Tasks", .scope = SCOPE_OPERATE,                        \
     .workspace = WORKSPACE_OF_BODY, .summary = text, .bodies = BODY_JSON, .body_max = HTTP_BODY_BYTES_MAX,                 \
-    .body_schema = schema "Request", .answer_schema = schema
-{TASK_ROUTE("claim", "Claim tasks of handlers for a worker", "TaskClaim"), .handle = answer_claim_tasks},
-{TASK_ROUTE("heartbeat", "Renew the leases of tasks", "TaskHeartbeat"), .handle = answer_heartbeat_tasks},
-{TASK_ROUTE("complete", "Complete tasks with their outputs", "TaskComplete"), .handle = answer_complete_tasks},
-{TASK_ROUTE("fail", "Fail tasks, to be retried or for good", "TaskFail"), .handle = answer_fail_tasks},
+    .body_schema = "Task" schema "Request", .answer_schema = answer
+{TASK_ROUTE("claim", "Claim tasks of handlers for a worker", "Claim", "TaskClaim"), .handle = answer_claim_tasks},
+{TASK_ROUTE("heartbeat", "Renew the leases of tasks", "Heartbeat", "TaskVerdicts"), .handle = answer_heartbeat_tasks},
+{TASK_ROUTE("complete", "Complete tasks with their outputs", "Complete", "TaskVerdicts"), .handle = answer_complete_tasks},
+{TASK_ROUTE("fail", "Fail tasks, to be retried or for good", "Fail", "TaskVerdicts"), .handle = answer_fail_tasks},
 };
 /* clang-format on */
 

@@ -322,10 +322,10 @@ static enum weir_status write_task(const struct task *task, struct text *answer,
     const char *id = weir_call_execution_id(call);
     const char *step = weir_call_step(call);
     json_t *head =
-        json_pack("{ss ss ss ss ss si sI so so}", "task", task->id, "execution", id, "workspace", weir_call_workspace(call),
-                  "step", step, "handler", task->handler->handler.name, "attempt", weir_call_attempt(call), "fence",
-                  (json_int_t)weir_call_fence(call), "idempotency_key", json_sprintf("%s/%s", id, step), "timeout_ms",
-                  left_us < 0 ? json_null() : json_integer(left_us / MICROSECONDS_PER_MS));
+        json_pack("{ss ss ss ss ss si sI so so}", "task", task->id, "execution_id", id, "workspace",
+                  weir_call_workspace(call), "step", step, "handler", task->handler->handler.name, "attempt",
+                  weir_call_attempt(call), "fence", (json_int_t)weir_call_fence(call), "idempotency_key",
+                  json_sprintf("%s/%s", id, step), "timeout_us", left_us < 0 ? json_null() : json_integer(left_us));
     if (head == NULL) {
         return error_out_of_memory(error);
     }
@@ -414,8 +414,7 @@ enum weir_status task_hub_claim(struct task_hub *hub, const struct task_claim *c
     int64_t waited_us = time_later(0, task_hub_now(hub) - claim->arrived_us);
     (void)pthread_mutex_unlock(&hub->lock);
     if (status == WEIR_OK && answer->length > 0) {
-        status = text_format(answer, "],\"lease_ms\":%" PRId64 ",\"waited_ms\":%" PRId64 "}",
-                             lease_us / MICROSECONDS_PER_MS, waited_us / MICROSECONDS_PER_MS);
+        status = text_format(answer, "],\"lease_us\":%" PRId64 ",\"waited_us\":%" PRId64 "}", lease_us, waited_us);
     }
     return status;
 }

@@ -97,8 +97,8 @@ struct task_claim {
     void *context;
 };
 
-/* Adds {"tasks": [...], "lease_ms": N, "waited_ms": N} to `answer`: up to `max` tasks, as many as `answer` has space for.
- * Their leases end lease_ms + waited_ms after the request came. When there is none
+/* Adds {"tasks": [...], "lease_us": N, "waited_us": N} to `answer`: up to `max` tasks, as many as `answer` has space for.
+ * Their leases end lease_us + waited_us after the request came. When there is none
  * and the deadline has not passed, `waiter` waits instead, and `answer` stays empty; `waiter` NULL never waits.
  * WEIR_INVALID_ARGUMENT; WEIR_QUEUE_FULL (too many workers or handlers); WEIR_STOPPED; WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status task_hub_claim(struct task_hub *hub, const struct task_claim *claim,

@@ -19,7 +19,7 @@ import time
 import urllib.parse
 
 CALL_SECONDS = 10
-CLAIM_WAIT_MS = 5000
+CLAIM_WAIT_US = 5000000
 PAUSE_SECONDS = 0.05
 
 
@@ -32,9 +32,9 @@ class Refused(Exception):
 class Retry(Exception):
     """A handler raises it: the policy of the step decides about the next attempt, or the delay."""
 
-    def __init__(self, code, error, after_ms=None, retry=True):
+    def __init__(self, code, error, after_us=None, retry=True):
         super().__init__(error)
-        self.code, self.after_ms, self.retry = code, after_ms, retry
+        self.code, self.after_us, self.retry = code, after_us, retry
 
 
 class Run:
@@ -75,9 +75,9 @@ class Worker:
             raise Refused(response.status, answer)
         return answer
 
-    def claim(self, node, most, wait_ms):
-        body = {'handlers': list(self.handlers), 'max': most, 'wait_ms': wait_ms}
-        return self.call(node, 'claim', body, CALL_SECONDS + wait_ms / 1000)
+    def claim(self, node, most, wait_us):
+        body = {'handlers': list(self.handlers), 'max': most, 'wait_us': wait_us}
+        return self.call(node, 'claim', body, CALL_SECONDS + wait_us / 1e6)
 
     def report(self, node, verb, items):
         """The word for each task."""
@@ -87,7 +87,7 @@ class Worker:
             if len(items) == 1 and refused.code in ('task_lost', 'task_unknown'):
                 return {items[0]['task']: refused.code}
             raise
-        return {result['task']: result['result'] for result in answer['results']}
+        return {task['task']: task['verdict'] for task in answer['tasks']}
 
     # --- the loops ---
 
@@ -106,18 +106,18 @@ class Worker:
     def _claim_once(self, most):
         node, sent = self.home, time.monotonic()
         try:
-            answer = self.claim(node, most, CLAIM_WAIT_MS)
+            answer = self.claim(node, most, CLAIM_WAIT_US)
         except (OSError, http.client.HTTPException, ValueError, Refused) as error:
             if isinstance(error, Refused) and error.status not in (404, 429, 503):
                 raise
             self.home = (node + 1) % len(self.nodes)
             self.stopping.wait(PAUSE_SECONDS)
             return
-        ends = sent + (answer['lease_ms'] + answer['waited_ms']) / 1000
+        ends = sent + (answer['lease_us'] + answer['waited_us']) / 1e6
         for task in answer['tasks']:
             run = Run(task, node, ends)
             with self.changed:
-                self.lease = answer['lease_ms'] / 1000
+                self.lease = answer['lease_us'] / 1e6
                 self.runs[task['task']] = run
                 self.changed.notify_all()
             thread = threading.Thread(target=self._run_task, args=(run,), daemon=True)
@@ -129,9 +129,9 @@ class Worker:
         try:
             item['output'] = self.handlers[run.task['handler']](run)
         except Retry as retry:
-            verb, item = 'fail', {**item, 'code': retry.code, 'error': str(retry), 'retry': retry.retry}
-            if retry.after_ms is not None:
-                item['retry_after_ms'] = retry.after_ms
+            verb, item = 'fail', {**item, 'error_code': retry.code, 'error': str(retry), 'retry': retry.retry}
+            if retry.after_us is not None:
+                item['retry_after_us'] = retry.after_us
         except Exception as error:
             verb, item = 'fail', {**item, 'error': repr(error)}
         self._deliver(run, verb, item)
@@ -202,13 +202,13 @@ class Recorder:
         self.file = os.open(records, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
 
     def write(self, what, run, number):
-        line = {'at': time.monotonic(), 'what': what, 'execution': run.task['execution'], 'run': number,
+        line = {'at': time.monotonic(), 'what': what, 'execution': run.task['execution_id'], 'run': number,
                 'workspace': run.task['workspace'], 'attempt': run.task['attempt'], 'worker': self.name}
         os.write(self.file, (json.dumps(line) + '\n').encode())
 
     def record(self, run):
         number = f'{self.name}-{id(run)}-{time.monotonic_ns()}'
-        lock = os.open(os.path.join(self.locks, run.task['execution']), os.O_RDWR | os.O_CREAT, 0o666)
+        lock = os.open(os.path.join(self.locks, run.task['execution_id']), os.O_RDWR | os.O_CREAT, 0o666)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -77,7 +77,7 @@ def _scripted(begun):
         if act == 'await_cancel':
             assert run.cancelled.wait(60), 'the cancel does not arrive'
             return None
-        raise http_worker.Retry(value['code'], value['error'], value.get('after_ms'), act == 'retry')
+        raise http_worker.Retry(value['code'], value['error'], value.get('after_us'), act == 'retry')
     return handler
 
 
@@ -119,25 +119,25 @@ def the_statuses_are_those_of_the_document(weir):
     _store(weir)
     _apply(weir, 'job', handler='job')
     node = Listener(weir)
-    claim = {'worker': 'w1', 'handlers': ['job'], 'max': 2, 'wait_ms': 60000}
+    claim = {'worker': 'w1', 'handlers': ['job'], 'max': 2, 'wait_us': 60000000}
     execution = weir.enqueue('-w', 'acme', 'job', '-p', '{"n": 1}')
     why = weir.good('why', execution, '--json').json()
     assert why['pending_reason'] == 'no_worker', why
     answer = _ask(node, 'claim', claim)
     assert answer.status == 200, answer
     task, = answer.json()['tasks']
-    assert task['execution'] == execution and task['input'] == {'n': 1} and task['workspace'] == 'acme', task
-    assert task['idempotency_key'] == f'{execution}/only' and task['timeout_ms'] is None, task
-    assert answer.json()['lease_ms'] == 2000, answer
+    assert task['execution_id'] == execution and task['input'] == {'n': 1} and task['workspace'] == 'acme', task
+    assert task['idempotency_key'] == f'{execution}/only' and task['timeout_us'] is None, task
+    assert answer.json()['lease_us'] == 2000000, answer
     mine = {'worker': 'w1', 'tasks': [{'task': task['task']}]}
     answer = _ask(node, 'heartbeat', mine)
-    assert answer.status == 200 and answer.json()['results'][0]['result'] == 'accepted', answer
+    assert answer.status == 200 and answer.json()['tasks'][0]['verdict'] == 'accepted', answer
     answer = _ask(node, 'complete', {**mine, 'worker': 'w2'})
     assert answer.status == 409 and answer.json()['code'] == 'task_lost', answer
     done = {'worker': 'w1', 'tasks': [{'task': task['task'], 'output': [1]}]}
     for _ in range(2):  # the second one changes nothing, and is answered in the same way
         answer = _ask(node, 'complete', done)
-        assert answer.status == 200 and answer.json()['results'][0]['result'] == 'accepted', answer
+        assert answer.status == 200 and answer.json()['tasks'][0]['verdict'] == 'accepted', answer
     answer = _ask(node, 'fail', mine)
     assert answer.status == 409 and answer.json()['code'] == 'task_lost', answer
     assert _ended(weir, execution)['steps'][0]['output'] == [1]
@@ -145,7 +145,7 @@ def the_statuses_are_those_of_the_document(weir):
     assert answer.status == 404 and answer.json()['code'] == 'task_unknown', answer
     both = {'worker': 'w1', 'tasks': [{'task': 'x/y/1/1'}, {'task': task['task']}]}
     answer = _ask(node, 'heartbeat', both)
-    words = [result['result'] for result in answer.json()['results']]
+    words = [item['verdict'] for item in answer.json()['tasks']]
     assert answer.status == 200 and words == ['task_unknown', 'task_lost'], answer
     node.stop()
 
@@ -164,19 +164,19 @@ def what_is_no_claim_and_no_report_is_refused_with_the_place(weir):
             ('claim', {**claim, 'handlers': ['No Name']}, None, 'No Name'),
             ('claim', {**claim, 'max': 1001}, '/max', '`max`'),
             ('claim', {**claim, 'max': -1}, '/max', '`max`'),
-            ('claim', {**claim, 'wait_ms': 60001}, '/wait_ms', '`wait_ms`'),
+            ('claim', {**claim, 'wait_us': 60000001}, '/wait_us', '`wait_us`'),
             ('claim', {**claim, 'wait': 1}, '', 'wait'),
             ('heartbeat', {**report, 'tasks': []}, '/tasks', '`tasks`'),
             ('heartbeat', {**report, 'tasks': [1]}, '/tasks', 'object'),
             ('heartbeat', {**report, 'worker': ''}, '/worker', '`worker`'),
             ('heartbeat', {**report, 'tasks': [{'task': 1}]}, '/task', '`task`'),
-            ('complete', {**report, 'tasks': [{'task': 'x', 'code': 'c'}]}, '', 'code'),
+            ('complete', {**report, 'tasks': [{'task': 'x', 'error_code': 'c'}]}, '', 'error_code'),
             ('fail', {**report, 'tasks': [{'task': 'x', 'retry': 1}]}, '/retry', '`retry`'),
-            ('fail', {**report, 'tasks': [{'task': 'x', 'retry_after_ms': -5}]}, '/retry_after_ms', 'retry_after_ms')):
+            ('fail', {**report, 'tasks': [{'task': 'x', 'retry_after_us': -5}]}, '/retry_after_us', 'retry_after_us')):
         answer = _ask(node, verb, body)
         assert answer.status == 400 and text in answer.json()['detail'], (verb, body, answer)
         assert (answer.json().get('errors') or [{}])[0].get('pointer') == pointer, (verb, body, answer)
-    answer = _ask(node, 'claim', {**claim, 'group': 'other'})
+    answer = _ask(node, 'claim', {**claim, 'executor_group': 'other'})
     assert answer.status == 404 and 'other' in answer.json()['detail'], answer
     node.stop()
 
@@ -184,10 +184,10 @@ def what_is_no_claim_and_no_report_is_refused_with_the_place(weir):
 def a_claim_that_waits_ends_with_its_time_and_with_the_node(weir):
     _store(weir)
     node = Listener(weir)
-    answer = _ask(node, 'claim', {'worker': 'w1', 'handlers': ['job'], 'wait_ms': 300})
-    assert answer.status == 200 and answer.json()['tasks'] == [] and answer.json()['waited_ms'] >= 300, answer
+    answer = _ask(node, 'claim', {'worker': 'w1', 'handlers': ['job'], 'wait_us': 300000})
+    assert answer.status == 200 and answer.json()['tasks'] == [] and answer.json()['waited_us'] >= 300000, answer
     answers = []
-    body = {'worker': 'w2', 'handlers': ['other'], 'wait_ms': 60000}
+    body = {'worker': 'w2', 'handlers': ['other'], 'wait_us': 60000000}
     waiting = threading.Thread(target=lambda: answers.append(_ask(node, 'claim', body)), daemon=True)
     waiting.start()
     wait_for('the second worker', lambda: [row for row in weir.items('worker', 'list') if 'other' in row['handlers']])
@@ -206,7 +206,7 @@ def a_thousand_workers_wait_without_a_thread(weir):
 
     before, connections = threads(), []
     for number in range(1000):
-        body = json.dumps({'worker': f'w{number}', 'handlers': ['job'], 'wait_ms': 60000}).encode()
+        body = json.dumps({'worker': f'w{number}', 'handlers': ['job'], 'wait_us': 60000000}).encode()
         connection = node.connect()
         connection.sendall(b'POST /v1/tasks:claim HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
                            b'Content-Length: %d\r\n\r\n' % len(body) + body)

@@ -11,7 +11,7 @@
 #include "server/routes/routes.h"
 #include "server/task_service.h"
 
-enum { CLAIM_WAIT_MS_MOST = 60000, REPORTS_MAX = 1000 };
+enum { CLAIM_WAIT_US_MOST = 60000000, REPORTS_MAX = 1000 };
 
 /* --- reading --- */
 
@@ -103,7 +103,7 @@ struct claim_body {
     const char *handlers[TASK_WORKER_HANDLERS_MAX];
     const char *group;
     struct task_claim claim;
-    int64_t wait_ms;
+    int64_t wait_us;
 };
 
 /* The names live as long as the body. The hub checks what a name may be. */
@@ -132,24 +132,24 @@ static enum weir_status read_handlers(const json_t *body, struct claim_body *rea
     return WEIR_OK;
 }
 
-/* An empty `max` is one task, an empty `wait_ms` no wait. */
+/* An empty `max` is one task, an empty `wait_us` no wait. */
 static enum weir_status read_claim(const json_t *body, struct claim_body *read, const char **at_fault,
                                    struct weir_error *error)
 {
-    static const char *const keys[] = {"worker", "handlers", "max", "wait_ms", "group"};
+    static const char *const keys[] = {"worker", "handlers", "max", "wait_us", "executor_group"};
     int64_t max = 1;
     enum weir_status status = check_keys(body, keys, sizeof keys / sizeof keys[0], at_fault, error);
     if (status == WEIR_OK) {
         status = task_text_field(body, "worker", true, &read->claim.worker, at_fault, error);
     }
     if (status == WEIR_OK) {
-        status = task_text_field(body, "group", false, &read->group, at_fault, error);
+        status = task_text_field(body, "executor_group", false, &read->group, at_fault, error);
     }
     if (status == WEIR_OK) {
         status = task_number_field(body, "max", TASK_CLAIM_MAX, 1, &max, at_fault, error);
     }
     if (status == WEIR_OK) {
-        status = task_number_field(body, "wait_ms", CLAIM_WAIT_MS_MOST, 0, &read->wait_ms, at_fault, error);
+        status = task_number_field(body, "wait_us", CLAIM_WAIT_US_MOST, 0, &read->wait_us, at_fault, error);
     }
     read->claim.max = (size_t)max;
     return status == WEIR_OK ? read_handlers(body, read, at_fault, error) : status;
@@ -176,7 +176,7 @@ static enum weir_status claim_tasks(struct api *api, struct http_request *reques
         request->arrived_us = now_us;
     }
     read->claim.arrived_us = request->arrived_us;
-    read->claim.deadline_us = time_add(request->arrived_us, read->wait_ms * MICROSECONDS_PER_MS);
+    read->claim.deadline_us = time_add(request->arrived_us, read->wait_us);
     request->waiter = (struct task_waiter){.wake = wake_claim, .owner = request};
     enum weir_status status = task_hub_claim(hub, &read->claim, &request->waiter, &answer->body, error);
     if (status == WEIR_OK && answer->body.length > 0) {
@@ -236,21 +236,21 @@ static enum weir_status task_failure_fields(const json_t *item, struct task_repo
                                             struct weir_error *error)
 {
     const json_t *retry = json_object_get(item, "retry");
-    int64_t retry_after_ms = -1;
-    enum weir_status status = task_text_field(item, "code", false, &report->code, &reader->at_fault, error);
+    int64_t retry_after_us = -1;
+    enum weir_status status = task_text_field(item, "error_code", false, &report->code, &reader->at_fault, error);
     if (status == WEIR_OK) {
         status = task_text_field(item, "error", false, &report->error, &reader->at_fault, error);
     }
     if (status == WEIR_OK) {
-        status = task_number_field(item, "retry_after_ms", INT64_C(365) * 86400 * 1000, -1, &retry_after_ms,
-                                   &reader->at_fault, error);
+        status = task_number_field(item, "retry_after_us", INT64_C(365) * 86400 * MICROSECONDS_PER_SECOND, -1,
+                                   &retry_after_us, &reader->at_fault, error);
     }
     if (status == WEIR_OK && retry != NULL && !json_is_boolean(retry)) {
         reader->at_fault = "retry";
         status = error_set(error, WEIR_INVALID_ARGUMENT, "`retry` must be true or false");
     }
     report->is_final = json_is_false(retry);
-    report->retry_after_us = retry_after_ms < 0 ? -1 : retry_after_ms * MICROSECONDS_PER_MS;
+    report->retry_after_us = retry_after_us;
     return status;
 }
 
@@ -258,7 +258,7 @@ static enum weir_status task_failure_fields(const json_t *item, struct task_repo
 static enum weir_status read_report(const json_t *item, struct task_report *report, struct report_reader *reader,
                                     struct weir_error *error)
 {
-    static const char *const keys[] = {"task", "output", "code", "error", "retry", "retry_after_ms"};
+    static const char *const keys[] = {"task", "output", "error_code", "error", "retry", "retry_after_us"};
     static const size_t counts[] = {[TASK_HEARTBEAT] = 1, [TASK_COMPLETE] = 2, [TASK_FAIL] = 6};
     *report = (struct task_report){.kind = reader->kind, .worker = reader->worker, .retry_after_us = -1};
     reader->at_fault = "tasks";
@@ -326,7 +326,7 @@ static enum weir_status report_all(const json_t *tasks, struct report_reader *re
         }
         *ret_last = give_report(reader, &report);
         (void)json_array_append_new(results,
-                                    json_pack("{s:s, s:s}", "task", report.task, "result", task_verdict_name(*ret_last)));
+                                    json_pack("{s:s, s:s}", "task", report.task, "verdict", task_verdict_name(*ret_last)));
     }
     return WEIR_OK;
 }
@@ -344,7 +344,7 @@ static void answer_verdicts(struct http_request *request, struct http_answer *an
         respond_problem(request, answer, 404, task_verdict_name(last), "this node does not have the task",
                         "report it to the other nodes until its lease is over", "/tasks/0/task");
     } else {
-        respond_json(answer, 200, json_pack("{s:O}", "results", results));
+        respond_json(answer, 200, json_pack("{s:O}", "tasks", results));
     }
 }
 

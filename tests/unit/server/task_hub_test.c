@@ -233,7 +233,7 @@ static void a_claimed_task_has_all_that_a_worker_needs(void **state)
     char id[128];
     (void)snprintf(id, sizeof id, "%s/a/1/1", engine_fixture_id(1));
     assert_string_equal(json_string_value(json_object_get(task, "task")), id);
-    assert_string_equal(json_string_value(json_object_get(task, "execution")), engine_fixture_id(1));
+    assert_string_equal(json_string_value(json_object_get(task, "execution_id")), engine_fixture_id(1));
     assert_string_equal(json_string_value(json_object_get(task, "workspace")), "acme");
     assert_string_equal(json_string_value(json_object_get(task, "step")), "a");
     assert_string_equal(json_string_value(json_object_get(task, "handler")), "send");
@@ -241,7 +241,7 @@ static void a_claimed_task_has_all_that_a_worker_needs(void **state)
     assert_int_equal(json_integer_value(json_object_get(task, "fence")), 1);
     (void)snprintf(id, sizeof id, "%s/a", engine_fixture_id(1));
     assert_string_equal(json_string_value(json_object_get(task, "idempotency_key")), id);
-    assert_in_range(json_integer_value(json_object_get(task, "timeout_ms")), 3000000, 3600000);
+    assert_in_range(json_integer_value(json_object_get(task, "timeout_us")), 3000000000, 3600000000);
     assert_string_equal(json_string_value(json_object_get(json_object_get(task, "input"), "name")), "ada");
     (void)snprintf(id, sizeof id, "%s/a/1/1", engine_fixture_id(1));
     json_decref(task);
@@ -384,7 +384,7 @@ static void a_waiting_claim_keeps_its_worker(void **state)
     pass(1);
     await_wake(&waiting);
     assert_int_equal(task_hub_claim(hub, &claim, &waiting.waiter, &answer, NULL), WEIR_OK);
-    assert_string_equal(answer.data, "{\"tasks\":[],\"lease_ms\":10000,\"waited_ms\":30000}");
+    assert_string_equal(answer.data, "{\"tasks\":[],\"lease_us\":10000000,\"waited_us\":30000000}");
     pass(BEFORE_LEASE_US);
     assert_int_equal(task_hub_figures(hub).workers, 1);
     pass(1);
@@ -576,8 +576,8 @@ static void an_answer_has_as_many_tasks_as_fit(void **state)
     struct task_claim claim = claim_of("w1", 3);
     assert_int_equal(task_hub_claim(hub, &claim, NULL, &answer, NULL), WEIR_OK);
     wait_for_figures(1, 2);
-    assert_string_equal(answer.data + answer.length - strlen("}],\"lease_ms\":10000,\"waited_ms\":0}"),
-                        "}],\"lease_ms\":10000,\"waited_ms\":0}");
+    assert_string_equal(answer.data + answer.length - strlen("}],\"lease_us\":10000000,\"waited_us\":0}"),
+                        "}],\"lease_us\":10000000,\"waited_us\":0}");
     text_close(&answer);
     struct text small = {.max = 20};
     struct weir_error error;
