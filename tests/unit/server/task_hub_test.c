@@ -311,6 +311,7 @@ static void a_lost_lease_gives_the_step_to_another_worker(void **state)
     assert_int_equal(report(TASK_COMPLETE, "w1", first), TASK_LOST);
     assert_int_equal(report(TASK_HEARTBEAT, "w1", first), TASK_LOST);
     assert_int_equal(report(TASK_COMPLETE, "w2", second), TASK_ACCEPTED);
+    assert_int_equal(report(TASK_COMPLETE, "w1", first), TASK_LOST); /* also when the task has gone */
     const struct report *end = end_of(1, END_COMPLETED);
     assert_int_equal(end->step.attempt, 2);
     assert_int_equal(end->step.failures, 0);
