@@ -80,7 +80,7 @@ static const struct http_route routes[] = {
     .handle = answer_show_execution,
 },
 /* Tasks of workers */
-#define TASK_ROUTE(word, text, schema, answer)                                                                                     \
+#define TASK_ROUTE(word, text, schema, answer)                                                                             \
     .method = "POST", .path = "/v1/tasks:" word, .operation = word "Tasks", .scope = SCOPE_OPERATE,                        \
     .workspace = WORKSPACE_OF_BODY, .summary = text, .bodies = BODY_JSON, .body_max = HTTP_BODY_BYTES_MAX,                 \
     .body_schema = "Task" schema "Request", .answer_schema = answer

@@ -56,6 +56,7 @@ static bool is_in_due_list(const struct task_worker *worker)
     return worker->is_live && worker->waits == 0;
 }
 
+/* The worker is live, and no claim of it waits. */
 static void leave_due_list(struct task_hub *hub, struct task_worker *worker)
 {
     *(worker->previous != NULL ? &worker->previous->next : &hub->first_worker) = worker->next;
@@ -113,6 +114,7 @@ static void worker_set_handlers(struct task_worker *worker, struct task_handler 
     worker->handler_count = count;
 }
 
+/* Its tasks have leases of their own, which end no later. */
 void task_workers_expire(struct task_hub *hub, int64_t now_us)
 {
     while (hub->first_worker != NULL && hub->first_worker->due_us <= now_us) {
@@ -264,6 +266,7 @@ static enum weir_status task_handler_get(struct task_hub *hub, const char *name,
     return WEIR_OK;
 }
 
+/* Without the lock: nothing of the hub is read. */
 static enum weir_status check_claim(const struct task_claim *claim, struct weir_error *error)
 {
     size_t length = claim->worker == NULL ? 0 : strlen(claim->worker);

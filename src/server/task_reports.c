@@ -107,6 +107,7 @@ static bool read_task_number(const char *text, int64_t *ret_number)
     return true;
 }
 
+/* False: no claim has made this id. */
 static bool read_task_id(const char *id, struct task_name *name)
 {
     char attempt[24];
@@ -156,6 +157,7 @@ static enum task_verdict find_task(struct task_hub *hub, const struct task_repor
     return TASK_ACCEPTED;
 }
 
+/* Without the lock: an answer waits for a cancel of the call, which takes it. */
 static void answer_report(struct weir_call *call, const struct task_report *report)
 {
     if (report->kind == TASK_COMPLETE) {

@@ -16,6 +16,7 @@ static enum weir_status report_names(struct task_service *service)
     return status;
 }
 
+/* The name is in the list. */
 static void drop_name(json_t *names, const char *name)
 {
     size_t i = 0;
@@ -25,6 +26,7 @@ static void drop_name(json_t *names, const char *name)
     (void)json_array_remove(names, i);
 }
 
+/* The three places that know a handler change together: the list, the engine, the node. */
 static enum weir_status register_handler(void *context, const struct weir_handler *handler)
 {
     struct task_service *service = context;
@@ -45,6 +47,7 @@ static enum weir_status register_handler(void *context, const struct weir_handle
     return status;
 }
 
+/* The other way round: the scheduler learns first that nothing may come any more. */
 static enum weir_status unregister_handler(void *context, const char *name)
 {
     struct task_service *service = context;

@@ -196,6 +196,26 @@ def a_claim_that_waits_ends_with_its_time_and_with_the_node(weir):
     assert answers and answers[0].status == 503, answers
 
 
+def without_a_worker_an_execution_goes_back_and_the_reason_names_the_handler(weir):
+    _store(weir)
+    _apply(weir, 'job', handler='job')
+    node = Listener(weir)
+    execution = weir.enqueue('-w', 'acme', 'job')
+    claim = {'worker': 'w1', 'handlers': ['job'], 'wait_us': 60000000}
+    task, = _ask(node, 'claim', claim).json()['tasks']
+    # The worker is silent from now on: the task and the handler end with its lease.
+    wait_for('the reason', lambda: weir.good('why', execution, '--json').json().get('handlers_missing') == ['job'])
+    assert weir.items('worker', 'list') == []
+    answer = _ask(node, 'complete', {'worker': 'w1', 'tasks': [{'task': task['task']}]})
+    assert answer.status == 409, answer
+    again, = _ask(node, 'claim', {**claim, 'worker': 'w2'}).json()['tasks']
+    assert again['attempt'] > task['attempt'] and again['fence'] > task['fence'], again
+    assert again['idempotency_key'] == task['idempotency_key'], again
+    answer = _ask(node, 'complete', {'worker': 'w2', 'tasks': [{'task': again['task']}]})
+    assert answer.status == 200 and _ended(weir, execution)['status'] == 'COMPLETED', answer
+    node.stop()
+
+
 def a_thousand_workers_wait_without_a_thread(weir):
     _store(weir)
     _apply(weir, 'job', handler='job')
@@ -315,15 +335,17 @@ def kills_of_nodes_and_workers_lose_nothing_and_double_nothing(weir):
 
 
 def a_worker_keeps_its_run_when_its_node_dies(weir):
+    """On PostgreSQL the other node takes the execution over, and the worker finds it there. Else the node comes back."""
     _store(weir)
     _apply(weir, 'job', handler='record')
     os.mkdir(weir.path('locks'))
     fleet = Fleet(weir)
     execution = weir.enqueue('-w', 'acme', 'job', '-p', '{"seconds": 4}')
     wait_for('the run', fleet.records, pause=SHORT)
-    for place, process in enumerate(fleet.nodes):
-        process.kill()
-        process.wait()
+    place = int(_show(weir, execution)['node'].rpartition('-')[2])
+    fleet.nodes[place].kill()
+    fleet.nodes[place].wait()
+    if not ON_POSTGRES:
         fleet.nodes[place] = _node(weir, f'node-{place}', fleet.ports[place])
     shown = _ended(weir, execution)
     assert shown['status'] == 'COMPLETED' and shown['handovers'] >= 1, shown

@@ -11,6 +11,7 @@
 #include "server/routes/routes.h"
 #include "server/task_service.h"
 
+/* A client that is gone is noticed when its claim is answered, so no wait may be long. */
 enum { CLAIM_WAIT_US_MOST = 60000000, REPORTS_MAX = 1000 };
 
 /* --- reading --- */
@@ -32,6 +33,7 @@ static enum weir_status task_text_field(const json_t *object, const char *key, b
     return WEIR_OK;
 }
 
+/* From 0 to `most`; `otherwise` when it is not there. */
 static enum weir_status task_number_field(const json_t *object, const char *key, int64_t most, int64_t otherwise,
                                           int64_t *ret_number, const char **at_fault, struct weir_error *error)
 {
@@ -212,6 +214,7 @@ void answer_claim_tasks(struct api *api, struct store *store, struct http_reques
 
 /* --- reports --- */
 
+/* What all reports of a request share. */
 struct report_reader {
     struct api *api;
     const char *worker;

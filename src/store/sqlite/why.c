@@ -302,12 +302,14 @@ static enum weir_status add_no_scheduler(struct why *why, struct weir_error *err
     return status;
 }
 
-/* Reads which handlers of the item no live node has. Nothing of an item that runs, or that needs no handler. */
+/* Reads which handlers of the item no live node has. Nothing of an item that a node runs, or that needs no handler. */
 static enum weir_status read_missing_worker(struct why *why, json_t **ret_missing, struct weir_error *error)
 {
     json_t *rows = NULL;
     const char *group = column_text(why->item, WHY_GROUP);
-    if (sqlite3_column_type(why->item, WHY_DISPATCHED_AT) != SQLITE_NULL || group == NULL) {
+    bool runs = sqlite3_column_type(why->item, WHY_DISPATCHED_AT) != SQLITE_NULL &&
+                sqlite3_column_int64(why->item, WHY_NODE_ID) != 0;
+    if (runs || group == NULL) {
         return WEIR_OK;
     }
     enum weir_status status =

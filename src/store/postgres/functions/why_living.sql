@@ -56,7 +56,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
                          (SELECT :schema.store_time()) - coalesce(o.dispatched_at, o.claimed_at) AS running_us
                   FROM :schema.held_items o LEFT JOIN :schema.nodes n ON n.id = o.node_id
                   WHERE o.workspace_id = q.workspace_id ORDER BY o.claimed_at LIMIT 20) h))
-        || coalesce(CASE WHEN e.dispatched_at IS NULL
+        || coalesce(CASE WHEN e.dispatched_at IS NULL OR coalesce(q.node_id, 0) = 0
                          THEN :schema.missing_worker(q.definition_id, e.executor_group) END::jsonb, '{}'))::json
     FROM :schema.executions e
     JOIN :schema.workflow_execution_queue q ON q.id = e.id
