@@ -257,7 +257,8 @@ static enum weir_status task_failure_fields(const json_t *item, struct task_repo
     return status;
 }
 
-/* The text of the output lives in the reader. */
+/* The text of the output lives in the reader, until the next report is read. The engine parses it again: it also hides the
+ * secrets in it. */
 static enum weir_status read_report(const json_t *item, struct task_report *report, struct report_reader *reader,
                                     struct weir_error *error)
 {
@@ -351,7 +352,8 @@ static void answer_verdicts(struct http_request *request, struct http_answer *an
     }
 }
 
-/* The whole set is read first, so that a mistake in one report is answered before another one counts. */
+/* The status 400 stands for the set as a whole. The whole set is read first, so that a mistake in one report is answered
+ * before another one counts. */
 static void answer_reports(struct api *api, struct http_request *request, struct http_answer *answer,
                            enum task_report_kind kind)
 {
