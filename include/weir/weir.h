@@ -69,6 +69,9 @@ struct weir_event {
     int64_t slots_max;
     int64_t duration_us;
     int64_t age_us;
+    int64_t slot_wait_us;  /* of a wait: while the workspace had no free slot */
+    int64_t pause_wait_us; /* of a wait: while workspace, group or queue was paused after that */
+    int64_t latency_us;    /* of a start: from the assignment */
 };
 
 /* Called in the thread in which it happens, also in the node's own: be quick, do not call the library, copy strings that

@@ -99,6 +99,31 @@ struct in_flight *in_flight_find_older(const struct in_flight_table *table, cons
     return found;
 }
 
+void in_flight_await_start(struct in_flight *entry, struct batch_starts *starts)
+{
+    INVARIANT(entry != NULL && entry->starts == NULL && starts != NULL);
+    entry->starts = starts;
+    starts->count++;
+    starts->left++;
+}
+
+bool in_flight_start_recorded(struct in_flight *entry, struct batch_starts *ret_starts)
+{
+    INVARIANT(entry != NULL && ret_starts != NULL);
+    struct batch_starts *starts = entry->starts;
+    if (starts == NULL) {
+        return false;
+    }
+    entry->starts = NULL;
+    starts->left--;
+    if (starts->left > 0) {
+        return false;
+    }
+    *ret_starts = *starts;
+    free(starts);
+    return true;
+}
+
 void in_flight_answered(struct in_flight_table *table, struct in_flight *entry)
 {
     INVARIANT(table != NULL && entry != NULL && (entry->batch != NULL) == (entry->unanswered_link != NULL));
@@ -125,8 +150,10 @@ void in_flight_remove(struct in_flight_table *table, const char *id, int64_t fen
     struct in_flight *entry = *at;
     if (entry != NULL) {
         INVARIANT(table->count > 0);
+        struct batch_starts ended;
         *at = entry->next;
         in_flight_answered(table, entry);
+        (void)in_flight_start_recorded(entry, &ended);
         table->count--;
         free(entry);
     }

@@ -16,6 +16,14 @@
 struct assignment_batch {
     struct arena arena;
     size_t references;
+    int64_t began_us; /* when the store call began that brought the items; boot clock */
+};
+
+/* The starts of a batch whose record is awaited: the batch is processed when there are none. */
+struct batch_starts {
+    int64_t began_us;
+    size_t count;
+    size_t left;
 };
 
 struct in_flight {
@@ -28,8 +36,9 @@ struct in_flight {
     int starts_max;
     int deferrals;
     int64_t claimed_boot_us;
-    int64_t waited_us;      /* from when it could have run to its assignment */
-    int64_t resend_boot_us; /* when an unanswered start is sent again */
+    int64_t assigned_boot_us; /* before it, by the way from the scheduler to this node */
+    int64_t waited_us;        /* from when it could have run to its assignment */
+    int64_t resend_boot_us;   /* when an unanswered start is sent again */
     int sends;
     int unrecorded_reports; /* reports of its steps and its end that are not on record yet */
     bool answer_waits;      /* a definite answer is in the recorder's queue: nothing is sent again meanwhile */
@@ -45,6 +54,7 @@ struct in_flight {
     int64_t warned_boot_us;         /* of the last stuck warning; 0 = none */
     bool is_marked_stuck;           /* on record in the store */
     struct assignment_batch *batch; /* NULL once it was answered */
+    struct batch_starts *starts;    /* NULL once its start is on record, or without memory for it */
     const struct claimed_item *item;
     char *workspace; /* these two are in the same allocation */
     char *workflow;
@@ -70,6 +80,10 @@ struct in_flight *in_flight_find(const struct in_flight_table *table, const char
 /* The newest entry of the id under an older fence than this one, or NULL: a claim that this node has lost without a
  * notice. */
 struct in_flight *in_flight_find_older(const struct in_flight_table *table, const char *id, int64_t fence);
+/* The record of the start of this entry is awaited, as one of `starts`. */
+void in_flight_await_start(struct in_flight *entry, struct batch_starts *starts);
+/* It is awaited no more. True when it was the last one of its batch, whose facts are then in *ret_starts. */
+bool in_flight_start_recorded(struct in_flight *entry, struct batch_starts *ret_starts);
 /* The start was answered: the memory of the assignment is not needed any more. */
 void in_flight_answered(struct in_flight_table *table, struct in_flight *entry);
 void in_flight_remove(struct in_flight_table *table, const char *id, int64_t fence);

@@ -127,6 +127,7 @@ enum weir_status inbox_step(struct node *node, int64_t now_us, int64_t *ret_next
     if (batch == NULL) {
         return error_out_of_memory(error);
     }
+    batch->began_us = now_us;
     enum weir_status status =
         store_inbox(node->stores[LOOP_DISPATCH], node_id, &own->position, limit, &batch->arena, &inbox, error);
     if (status == WEIR_OK) {

@@ -344,7 +344,7 @@ static enum weir_status purge_ended(struct node *node, int64_t now_us, struct we
 
 /* --- workspaces at capacity --- */
 
-/* A workspace at capacity has items on some node, and that node gives the notice: an idle node makes no query. */
+/* A workspace at capacity has items on some node: an idle node that does not schedule makes no query. */
 static bool holds_items(struct node *node)
 {
     pthread_mutex_lock(&node->shared.lock);
@@ -353,14 +353,16 @@ static bool holds_items(struct node *node)
     return holds;
 }
 
-/* At most one notice a minute for each workspace, so that a busy tenant cannot flood the log. */
+/* At most one notice a minute for each workspace, so that a busy tenant cannot flood the log. The node that schedules
+ * gives it; the others only learn whose slots are wanted. */
 static enum weir_status report_full_workspaces(struct node *node, int64_t now_us, struct weir_error *error)
 {
     json_t *answer = NULL;
     size_t i;
     json_t *workspace;
     node->maintenance.next_capacity_us = time_add(now_us, CAPACITY_NOTICE_US);
-    if (!holds_items(node)) {
+    bool schedules = atomic_load(&node->shared.schedules);
+    if (!schedules && !holds_items(node)) {
         return WEIR_OK;
     }
     enum weir_status status = store_status(node->stores[LOOP_MAINTENANCE], CAPACITY_WORKSPACES, &answer, error);
@@ -370,13 +372,17 @@ static enum weir_status report_full_workspaces(struct node *node, int64_t now_us
         int64_t most = json_integer_value(json_object_get(workspace, "slots_max"));
         int64_t pending = json_integer_value(json_object_get(workspace, "pending"));
         const char *name = json_string_value(json_object_get(workspace, "name"));
-        if (name != NULL && pending > 0 && used >= most) {
-            slot_demand_reported(&node->slot_demand, name);
+        if (name == NULL || pending == 0 || used < most) {
+            continue;
+        }
+        slot_demand_reported(&node->slot_demand, name);
+        if (schedules) {
             struct event event = {.type = EVENT_WORKSPACE_AT_CAPACITY,
                                   .count = pending,
                                   .slots_used = used,
                                   .slots_max = most,
                                   .workspace = name,
+                                  .node = node->name,
                                   .plan = json_string_value(json_object_get(workspace, "plan"))};
             event_emit(node->events, &event);
         }

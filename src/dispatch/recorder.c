@@ -451,7 +451,10 @@ struct reported_facts {
     char workflow[WORKFLOW_NAME_MAX + 1];
     int start_number;
     int64_t waited_us;
+    int64_t latency_us;
     int64_t began_us;
+    bool ends_batch; /* its start was the last one of its batch to be recorded */
+    struct batch_starts batch;
 };
 
 static void copy_facts(const struct in_flight *entry, struct reported_facts *facts)
@@ -463,7 +466,47 @@ static void copy_facts(const struct in_flight *entry, struct reported_facts *fac
         facts->dispatched = entry->dispatched;
         facts->start_number = entry->starts_refused + 1;
         facts->waited_us = entry->waited_us;
+        facts->latency_us = entry->started_boot_us > entry->assigned_boot_us && entry->started_boot_us != 0
+                                ? entry->started_boot_us - entry->assigned_boot_us
+                                : 0;
         facts->began_us = entry->started_boot_us != 0 ? entry->started_boot_us : entry->claimed_boot_us;
+    }
+}
+
+/* The end of an attempt. A step that was skipped has none. */
+static void emit_step(struct node *node, const struct record *record, const struct reported_facts *facts, int64_t now_us)
+{
+    const struct step_record *step = record->step;
+    const char *end = step == NULL                                                      ? NULL
+                      : step_state_is_final(step->state) && step->state != STEP_SKIPPED ? step_state_name(step->state)
+                                                                                        : step_record_lost_attempt(step);
+    if (end == NULL) {
+        return;
+    }
+    struct event event = {.type = EVENT_STEP_ENDED,
+                          .execution_id = record->id,
+                          .node = node->name,
+                          .fence = record->fence,
+                          .reason = end,
+                          .code = step->error_code[0] == '\0' ? NULL : step->error_code};
+    if (facts->known) {
+        event.workspace = facts->workspace;
+        event.workflow = facts->workflow;
+    }
+    event.duration_us = record->step_began_ago_us >= 0 ? record->step_began_ago_us
+                        : facts->known                 ? now_us - facts->began_us
+                                                       : 0;
+    event_emit(node->events, &event);
+}
+
+static void emit_batch(struct node *node, const struct reported_facts *facts, int64_t now_us)
+{
+    if (facts->ends_batch) {
+        struct event event = {.type = EVENT_BATCH_PROCESSED,
+                              .node = node->name,
+                              .count = (int64_t)facts->batch.count,
+                              .duration_us = now_us - facts->batch.began_us};
+        event_emit(node->events, &event);
     }
 }
 
@@ -488,6 +531,7 @@ static void emit_record(struct node *node, const struct record *record, const st
         struct event start = event;
         start.type = EVENT_EXECUTION_DISPATCHED;
         start.duration_us = facts->waited_us;
+        start.latency_us = facts->latency_us;
         start.code = NULL; /* of the end */
         start.error = NULL;
         event_emit(node->events, &start);
@@ -527,6 +571,9 @@ static bool update_in_flight(struct node *node, const struct report *report, con
     if (entry != NULL && record->kind == RECORD_DISPATCHED && record->status == WEIR_OK) {
         entry->dispatched = true;
     }
+    if (entry != NULL && record->kind != RECORD_STEP) {
+        facts->ends_batch = in_flight_start_recorded(entry, &facts->batch);
+    }
     if (entry != NULL) {
         entry->unrecorded_reports -= report_awaits_record(report->kind);
     }
@@ -554,8 +601,10 @@ static bool settle_report(struct node *node, const struct report *report, const 
         slot_demand_freed(&node->slot_demand, facts.workspace, now_us);
     }
     if (record->status == WEIR_OK) {
+        emit_step(node, record, &facts, now_us);
         emit_record(node, record, &facts, now_us);
     }
+    emit_batch(node, &facts, now_us);
     if (report->kind == REPORT_STARTED && lost) {
         engine_abandon(node->engine, report->id, report->fence);
     }

@@ -22,6 +22,7 @@
  */
 #include "dispatch/scheduling.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,9 +199,8 @@ static enum weir_status learn_answer(struct node *node, const struct schedule_ca
                                      const struct schedule_answer *answer, int64_t now_us)
 {
     struct scheduling *s = &node->dispatcher.scheduling;
-    int64_t store_ahead_us = answer->now_us - now_us; /* too large by a part of the call: due times come early */
+    int64_t store_ahead_us = node->dispatcher.store_ahead_us;
     enum weir_status status = WEIR_OK;
-    node->dispatcher.store_ahead_us = store_ahead_us;
     for (size_t i = call->assignment_count; i-- > 0;) {
         scheduler_settle(s->scheduler, now_us, &call->assignments[i]);
         if (call->assignments[i].outcome == ASSIGNMENT_LOCKED) {
@@ -249,6 +249,44 @@ static void plan_round(struct node *node, struct schedule_call *call, size_t own
     call->orphans = s->orphans;
 }
 
+/* From `since_us` until `until_us`, at most `most_us`. */
+static int64_t part_of_wait(int64_t since_us, int64_t until_us, int64_t most_us)
+{
+    return until_us > since_us ? earlier(until_us - since_us, most_us) : 0;
+}
+
+/* The wait of each item that was assigned for the first time, to whatever node. */
+static void report_assignments(struct node *node, const struct schedule_call *call)
+{
+    for (size_t i = 0; i < call->assignment_count; i++) {
+        const struct assignment *assignment = &call->assignments[i];
+        if (assignment->outcome != ASSIGNMENT_TAKEN || assignment->since_us == 0) {
+            continue;
+        }
+        int64_t since_us = assignment->since_us - node->dispatcher.store_ahead_us;
+        struct event event = {.type = EVENT_EXECUTION_ASSIGNED, .node = node->name};
+        event.duration_us = node_now(node) > since_us ? node_now(node) - since_us : 0;
+        event.slot_wait_us = part_of_wait(since_us, assignment->slot_since_us, event.duration_us);
+        event.pause_wait_us =
+            part_of_wait(since_us + event.slot_wait_us, assignment->resumed_us, event.duration_us - event.slot_wait_us);
+        event_emit(node->events, &event);
+    }
+}
+
+static void report_orphans(struct node *node, const struct schedule_answer *answer)
+{
+    for (size_t i = 0; i < answer->orphan_count; i++) {
+        char workspace[32];
+        (void)snprintf(workspace, sizeof workspace, "number %lld", (long long)answer->orphans[i].workspace_id);
+        struct event event = {.type = EVENT_WORKSPACE_NOT_FOUND,
+                              .node = node->name,
+                              .execution_id = answer->orphans[i].id,
+                              .workspace = workspace,
+                              .code = weir_status_name(WEIR_WORKSPACE_NOT_FOUND)};
+        event_emit(node->events, &event);
+    }
+}
+
 /* Steps 1 to 5. *claimed grows by the items of this node. *ret_again: this round shows that the next one has work. */
 static enum weir_status run_round(struct node *node, size_t own_capacity, bool may_assign, size_t *claimed, bool *ret_again,
                                   struct weir_error *error)
@@ -262,12 +300,17 @@ static enum weir_status run_round(struct node *node, size_t own_capacity, bool m
         return error_out_of_memory(error);
     }
     INVARIANT(s->epoch != 0);
+    batch->began_us = now_us;
     plan_round(node, &call, own_capacity, may_assign, now_us);
     s->needs = 0;
     enum weir_status status = store_schedule(node->stores[LOOP_DISPATCH], &call, &batch->arena, &answer, error);
     if (status == WEIR_OK) {
         FAILPOINT("after_claim");
         inbox_skip(node, &answer.claimed);
+        node->dispatcher.store_ahead_us =
+            answer.now_us - now_us; /* too large by a part of the call: due times come early */
+        report_assignments(node, &call);
+        report_orphans(node, &answer);
         starter_start(node, call.node_id, batch, &answer.claimed);
         *claimed += answer.claimed.count;
         status = learn_answer(node, &call, &answer, now_us);

@@ -212,24 +212,20 @@ static void abandon_older_claims(struct node *node, const struct claimed_item *i
     } while (older != 0);
 }
 
-static int64_t runnable_since_us(const struct claimed_item *item)
-{
-    return item->run_at_us > item->created_at_us ? item->run_at_us : item->created_at_us;
-}
-
 /* An item that was put back or handed over waited for something else than a slot. */
 static void note_demand(struct node *node, const struct claimed_item *item)
 {
     if (!item->handed_over && item->starts_refused == 0) {
         slot_demand_claimed(&node->slot_demand, item->workspace,
-                            item->others_wait ? SLOT_DEMAND_WAITED_US : item->claimed_at_us - runnable_since_us(item));
+                            item->others_wait ? SLOT_DEMAND_WAITED_US : item->claimed_at_us - claimed_item_since_us(item));
     }
 }
 
 static void fill_entry(const struct node *node, struct in_flight *entry, const struct claimed_item *item, int64_t now_us)
 {
-    int64_t since_us = runnable_since_us(item);
+    int64_t since_us = claimed_item_since_us(item);
     entry->claimed_boot_us = now_us;
+    entry->assigned_boot_us = earlier(now_us, item->claimed_at_us - node->dispatcher.store_ahead_us);
     entry->waited_us = item->claimed_at_us > since_us ? item->claimed_at_us - since_us : 0;
     entry->resend_boot_us = time_add(now_us, START_DEADLINE_US);
     entry->starts_max = node->tuning.starts_max;
@@ -244,7 +240,8 @@ void starter_start(struct node *node, int64_t node_id, struct assignment_batch *
     if (result->count == 0) {
         return;
     }
-    engine_health_use(node, result->count, now_us); /* while the breaker is not closed, this is the probe */
+    engine_health_use(node, result->count, now_us);          /* while the breaker is not closed, this is the probe */
+    struct batch_starts *starts = calloc(1, sizeof *starts); /* NULL: the duration of this batch is not measured */
     pthread_mutex_lock(&node->shared.lock);
     bool ours = atomic_load(&node->shared.id) == node_id && !atomic_load(&node->shared.lease_lost);
     for (; added < result->count && ours; added++) {
@@ -253,6 +250,13 @@ void starter_start(struct node *node, int64_t node_id, struct assignment_batch *
             break; /* out of memory */
         }
         fill_entry(node, entry, &result->items[added], now_us);
+        if (starts != NULL) {
+            starts->began_us = batch->began_us;
+            in_flight_await_start(entry, starts);
+        }
+    }
+    if (added == 0) {
+        free(starts);
     }
     pthread_mutex_unlock(&node->shared.lock);
     if (ours && added < result->count) {
@@ -264,6 +268,7 @@ void starter_start(struct node *node, int64_t node_id, struct assignment_batch *
                               .execution_id = item->id,
                               .workspace = item->workspace,
                               .workflow = item->workflow,
+                              .node = node->name,
                               .fence = item->fence,
                               .start_number = item->starts_refused + 1};
         event_emit(node->events, &event);
@@ -313,6 +318,7 @@ int64_t starter_send_again(struct node *node, int64_t now_us)
         struct event event = {.type = EVENT_START_UNKNOWN,
                               .execution_id = due.items[i].id,
                               .workspace = due.items[i].workspace,
+                              .node = node->name,
                               .fence = due.items[i].fence,
                               .count = due.sends[i]};
         event_emit(node->events, &event);

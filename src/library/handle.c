@@ -64,6 +64,9 @@ static void forward_event(void *context, const struct event *event)
         .slots_max = event->slots_max,
         .duration_us = event->duration_us,
         .age_us = event->age_us,
+        .slot_wait_us = event->slot_wait_us,
+        .pause_wait_us = event->pause_wait_us,
+        .latency_us = event->latency_us,
     };
     weir->on_event(weir->event_context, &out);
 }

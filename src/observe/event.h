@@ -17,19 +17,26 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
 
 /* X(enum, name, level). The spec's log events are marked with their text there. */
 #define EVENT_LIST(X)                                                                                                      \
-    X(EVENT_EXECUTION_ENQUEUED, "execution.enqueued", EVENT_INFO)        /* "Enqueued execution"; count for a set */       \
-    X(EVENT_BATCH_CLAIMED, "batch.claimed", EVENT_DEBUG)                 /* "Processing N queue items"; count, duration */ \
-    X(EVENT_EXECUTION_DISPATCHING, "execution.dispatching", EVENT_DEBUG) /* "Dispatching queue item" */                    \
-    X(EVENT_EXECUTION_DISPATCHED, "execution.dispatched", EVENT_INFO) /* "Dispatched execution"; duration = queue wait */  \
+    X(EVENT_EXECUTION_ENQUEUEING, "execution.enqueueing", EVENT_INFO) /* "Enqueueing workflow"; count for a set */         \
+    X(EVENT_EXECUTION_ENQUEUED, "execution.enqueued", EVENT_INFO)     /* "Enqueued execution"; count for a set */          \
+    X(EVENT_EXECUTION_ASSIGNED, "execution.assigned", EVENT_DEBUG)    /* to any node; duration = wait */                   \
+    X(EVENT_BATCH_CLAIMED, "batch.claimed", EVENT_DEBUG)              /* "Processing N queue items"; count, duration */    \
+    X(EVENT_BATCH_PROCESSED, "batch.processed", EVENT_DEBUG)          /* each start of it is on record; count, duration */ \
+    X(EVENT_EXECUTION_DISPATCHING, "execution.dispatching", EVENT_INFO) /* "Dispatching queue item" */                     \
+    X(EVENT_EXECUTION_DISPATCHED, "execution.dispatched",                                                                  \
+      EVENT_INFO) /* "Dispatched execution"; duration = queue wait, latency_us */                                          \
     X(EVENT_EXECUTION_COMPLETED, "execution.completed", EVENT_INFO)                                                        \
     X(EVENT_EXECUTION_FAILED, "execution.failed", EVENT_WARN) /* the run ended FAILED; code */                             \
     X(EVENT_EXECUTION_CANCELLED, "execution.cancelled", EVENT_INFO)                                                        \
-    X(EVENT_EXECUTION_RETRYING, "execution.retrying", EVENT_WARN)       /* start refused, tried again; code, start */      \
+    X(EVENT_EXECUTION_RETRYING, "execution.retrying", EVENT_ERROR)      /* "Error processing queue item": tried again */   \
     X(EVENT_EXECUTION_DEFERRED, "execution.deferred", EVENT_INFO)       /* no start counted; code */                       \
     X(EVENT_DISPATCH_FAILED, "dispatch.failed", EVENT_ERROR)            /* "Failed to start", for good; code, error */     \
+    X(EVENT_STEP_ENDED, "step.ended", EVENT_DEBUG)                      /* an attempt; reason = state, duration */         \
     X(EVENT_START_UNKNOWN, "start.unknown", EVENT_WARN)                 /* no answer; same ids are sent again */           \
     X(EVENT_WORKSPACE_AT_CAPACITY, "workspace.at_capacity", EVENT_INFO) /* "Workspace at capacity"; once a minute each */  \
-    X(EVENT_ITEMS_RECOVERED, "items.recovered", EVENT_WARN)             /* "Recovered N stale queue items"; count */       \
+    X(EVENT_WORKSPACE_NOT_FOUND, "workspace.not_found", EVENT_WARN)     /* "Workspace not found": an item without one */   \
+    X(EVENT_ITEMS_RECOVERING, "items.recovering", EVENT_WARN)           /* "Recovering stale items"; count, age */         \
+    X(EVENT_ITEMS_RECOVERED, "items.recovered", EVENT_INFO)             /* "Recovered N stale queue items"; count */       \
     X(EVENT_EXECUTION_POISONED, "execution.poisoned", EVENT_ERROR)      /* killed its node too often; count */             \
     X(EVENT_EXECUTION_STUCK, "execution.stuck", EVENT_WARN)             /* item, age, "n of m"; once per period */         \
     X(EVENT_STEPS_INTERRUPTED, "steps.interrupted", EVENT_ERROR)        /* run again, no attempt spent; count, error */    \
@@ -97,6 +104,9 @@ struct event {
     int64_t slots_max;
     int64_t duration_us;
     int64_t age_us;
+    int64_t slot_wait_us;  /* the part of a wait in which the workspace had no free slot */
+    int64_t pause_wait_us; /* the part after it in which workspace, group or queue was paused */
+    int64_t latency_us;    /* from the assignment until the engine has started the execution */
 };
 
 const char *event_name(enum event_type type);

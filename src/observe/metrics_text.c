@@ -18,12 +18,12 @@ void metrics_text_head(struct metrics_text *text, const char *name, const char *
 }
 
 /* Backslash, quote and newline are escaped (the format's rule); text_make_safe() has replaced newlines before. */
-static void add_label_value(struct metrics_text *text, const char *label, const char *value)
+static void add_label(struct metrics_text *text, const struct metrics_label *label)
 {
     char safe[WORKSPACE_NAME_MAX * 2 + 1];
-    text_copy(safe, sizeof safe, value);
+    text_copy(safe, sizeof safe, label->value);
     text_make_safe(safe);
-    text->status = text_format(text->to, "{%s=\"", label);
+    text->status = text_format(text->to, "%s=\"", label->name);
     for (const char *at = safe; *at != '\0' && text->status == WEIR_OK; at++) {
         if (*at == '"' || *at == '\\') {
             text->status = text_add(text->to, "\\", 1);
@@ -33,21 +33,34 @@ static void add_label_value(struct metrics_text *text, const char *label, const 
         }
     }
     if (text->status == WEIR_OK) {
-        text->status = text_add_string(text->to, "\"}");
+        text->status = text_add_string(text->to, "\"");
+    }
+}
+
+void metrics_text_labelled(struct metrics_text *text, const char *name, const struct metrics_label *labels, size_t count,
+                           double value)
+{
+    if (text->status == WEIR_OK) {
+        text->status = text_add_string(text->to, name);
+    }
+    for (size_t i = 0; i < count && text->status == WEIR_OK; i++) {
+        text->status = text_add_string(text->to, i == 0 ? "{" : ",");
+        if (text->status == WEIR_OK) {
+            add_label(text, &labels[i]);
+        }
+    }
+    if (text->status == WEIR_OK && count > 0) {
+        text->status = text_add_string(text->to, "}");
+    }
+    if (text->status == WEIR_OK) {
+        bool is_whole = fabs(value) < 1e15 && floor(value) == value;
+        text->status = text_format(text->to, is_whole ? " %.0f\n" : " %.9g\n", value);
     }
 }
 
 void metrics_text_sample(struct metrics_text *text, const char *name, const char *label, const char *label_value,
                          double value)
 {
-    if (text->status == WEIR_OK) {
-        text->status = text_add_string(text->to, name);
-    }
-    if (text->status == WEIR_OK && label != NULL) {
-        add_label_value(text, label, label_value);
-    }
-    if (text->status == WEIR_OK) {
-        bool is_whole = fabs(value) < 1e15 && floor(value) == value;
-        text->status = text_format(text->to, is_whole ? " %.0f\n" : " %.9g\n", value);
-    }
+    struct metrics_label own = {label, label_value};
+    metrics_text_labelled(text, name, &own, label == NULL ? 0 : 1, value);
 }

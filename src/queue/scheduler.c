@@ -455,6 +455,7 @@ static size_t request_of_pool(struct scheduler *scheduler, struct pool *pool, st
 size_t scheduler_request_reads(struct scheduler *scheduler, int64_t now_us, struct lane_read *reads, size_t most)
 {
     INVARIANT(scheduler != NULL && (reads != NULL || most == 0));
+    scheduler->now_us = now_us;
     retry_locked(scheduler, now_us);
     if (scheduler->suspects_next_us <= now_us) {
         scheduler->suspects_next_us = TIME_NEVER; /* the next scheduler_assign() decides again */
@@ -474,6 +475,16 @@ size_t scheduler_request_reads(struct scheduler *scheduler, int64_t now_us, stru
 
 /* --- assign --- */
 
+/* Since when nothing but the dispatch holds back the items of the lane. */
+static void note_opening(const struct scheduler *scheduler, const struct lane *lane, struct assignment *assignment)
+{
+    const struct workspace *workspace = lane_workspace(scheduler, lane);
+    const struct pool *pool = table_at(&scheduler->pools, lane_demand_of(scheduler, lane)->pool);
+    int64_t resumed_us = scheduler->resumed_us > pool->resumed_us ? scheduler->resumed_us : pool->resumed_us;
+    assignment->slot_since_us = workspace->slot_since_us;
+    assignment->resumed_us = resumed_us > workspace->resumed_us ? resumed_us : workspace->resumed_us;
+}
+
 /* One turn of a lane (steps 6 to 8 of the overview): its first head goes to the node, each of its limits loses a slot, and
  * its pass grows. The pass of the share is the highest pass served: a lane that comes back starts there. Each turn earns
  * the share a read ahead. */
@@ -484,6 +495,7 @@ static void take_turn(struct scheduler *scheduler, struct lane *lane, struct nod
     struct share *share = lane_share(scheduler, lane);
     const struct schedule_head *head = &lane->heads[lane->first];
     *assignment = (struct assignment){.rank = head->rank, .lane_id = lane->entry.key, .node_id = node->entry.key};
+    note_opening(scheduler, lane, assignment);
     memcpy(assignment->id, head->id, sizeof assignment->id);
     lane->first++;
     lane->count--;
@@ -538,6 +550,7 @@ size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own
     INVARIANT(scheduler != NULL && (assignments != NULL || limit == 0));
     size_t pools = scheduler->pools.count;
     size_t count = 0;
+    scheduler->now_us = now_us;
     retry_locked(scheduler, now_us);
     passes_settle(scheduler);
     set_own_node(scheduler, own_node_id, own_free_capacity);

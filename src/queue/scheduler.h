@@ -203,8 +203,11 @@ struct assignment {
     int64_t rank;
     int64_t lane_id;
     int64_t node_id;
-    bool handed_over;                /* it holds its slot already */
-    bool others_wait;                /* its workspace is full with it, and its lane has more */
+    bool handed_over;      /* it holds its slot already */
+    bool others_wait;      /* its workspace is full with it, and its lane has more */
+    int64_t slot_since_us; /* when its workspace, being full, got a free slot last, as far as known; else 0 */
+    int64_t resumed_us;    /* when a pause of its workspace, group or queue ended last; likewise */
+    int64_t since_us;      /* set by the store: TAKEN for the first time: store time from which it could run; else 0 */
     enum assignment_outcome outcome; /* set by the store */
 };
 

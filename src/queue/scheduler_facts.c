@@ -111,6 +111,7 @@ static enum weir_status learn_held(struct scheduler *scheduler, const struct sch
     workspace->cap.held = held;
     scheduler->held = held_in_all;
     if (was_full != (held >= workspace->cap.max)) {
+        workspace->slot_since_us = was_full ? scheduler->now_us : workspace->slot_since_us;
         workspace_place(scheduler, workspace);
     }
     workspace_forget_unused(scheduler, workspace);
@@ -122,6 +123,12 @@ static void workspace_set_limits(struct scheduler *scheduler, struct workspace *
 {
     bool is_same = workspace->known && workspace->exists == limits->exists && workspace->paused == limits->paused &&
                    workspace->cap.max == limits->cap.max;
+    if (workspace->exists) { /* else its limits were not known before */
+        bool was_full = workspace->cap.held >= workspace->cap.max;
+        bool gets_slot = was_full && workspace->cap.held < limits->cap.max;
+        workspace->slot_since_us = gets_slot ? scheduler->now_us : workspace->slot_since_us;
+        workspace->resumed_us = workspace->paused && !limits->paused ? scheduler->now_us : workspace->resumed_us;
+    }
     int32_t weight = limits->weight < 1 ? 1 : limits->weight;
     workspace->weight = weight > WEIGHT_CEILING ? WEIGHT_CEILING : weight;
     workspace->known = true;
@@ -161,6 +168,10 @@ static enum weir_status learn_group(struct scheduler *scheduler, const struct sc
     struct pool *temporal = steps == NULL ? NULL : pool_get(scheduler, pool_id_of(fact->group_id, true));
     if (temporal == NULL) {
         return WEIR_OUT_OF_MEMORY;
+    }
+    if (steps->paused && !fact->paused) {
+        steps->resumed_us = scheduler->now_us;
+        temporal->resumed_us = scheduler->now_us;
     }
     steps->paused = fact->paused;
     temporal->paused = fact->paused;
@@ -378,6 +389,7 @@ enum weir_status scheduler_learn(struct scheduler *scheduler, const struct sched
     case FACT_GROUP:
         return learn_group(scheduler, fact);
     case FACT_QUEUE:
+        scheduler->resumed_us = scheduler->queue_paused && !fact->paused ? scheduler->now_us : scheduler->resumed_us;
         scheduler->queue_paused = fact->paused;
         return WEIR_OK;
     case FACT_NODES:

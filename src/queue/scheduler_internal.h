@@ -53,6 +53,8 @@ struct workspace {
     struct list lanes;
     int64_t quarantine_due_us; /* by suspects_place(): none of its items in quarantine is tried before */
     int32_t weight;
+    int64_t slot_since_us; /* see struct assignment, as the next one */
+    int64_t resumed_us;
     bool is_in_quarantine; /* likewise: one of them is on trial, or has a node that is emptied for it */
     bool known;            /* the cap's max, the weight and the flags below were read */
     bool exists;
@@ -106,6 +108,7 @@ struct pool {
     int64_t quarantine_repeated_us; /* the latest of these that is not the first one of its item */
     int64_t quarantine_held_us;     /* an item waits for its distance from the trial that began then */
     int64_t quarantine_nodes;       /* nodes that are emptied or have their item */
+    int64_t resumed_us;             /* when the pause of its group ended last; 0 = not known */
     bool paused;
 };
 
@@ -232,6 +235,8 @@ struct scheduler {
     bool suspects_are_old;    /* a node with suspects holds less than when they were listed */
     bool has_closed_nodes;
     uint64_t handed_order; /* of the last item that began to wait */
+    int64_t now_us;        /* of the last scheduler_assign() or scheduler_request_reads(): facts come soon after it */
+    int64_t resumed_us;    /* when the pause of the queue ended last; 0 = not known */
     int64_t held;          /* slots, over all workspaces */
     size_t heads;
     size_t heads_most;       /* SCHEDULER_HEADS_MOST; tests make it smaller */

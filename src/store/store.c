@@ -205,6 +205,10 @@ enum weir_status store_enqueue(struct store *store, const struct enqueue_request
     size_t valid = 0;
     enum weir_status status = enqueue_requests_check(requests, count, results, &valid, &call.own);
     if (status == WEIR_OK && valid > 0) {
+        struct event event = {.type = EVENT_EXECUTION_ENQUEUEING, .count = (int64_t)valid};
+        event.workspace = count == 1 ? requests[0].workspace : NULL;
+        event.workflow = count == 1 ? requests[0].workflow : NULL;
+        event_emit(store->events, &event);
         status = store->driver->enqueue(store, requests, count, results, &call.own);
     }
     if (status == WEIR_OK) {
@@ -353,6 +357,25 @@ enum weir_status store_set_desired_state(struct store *store, const char *name, 
     CALL(store, "desired_state", error, store->driver->desired_state(store, name, desired_state, detail));
 }
 
+/* Nodes beyond RECOVER_NAMES_MOST have one event together, without a name. */
+static void emit_recovery(struct store *store, const struct recover_options *options, const struct recover_result *result)
+{
+    size_t named = result->nodes < RECOVER_NAMES_MOST ? result->nodes : RECOVER_NAMES_MOST;
+    for (size_t i = 0; i < named; i++) {
+        event_emit(store->events, &(struct event){.type = EVENT_NODE_DEAD, .node = result->dead[i], .count = 1});
+    }
+    if (result->nodes > named) {
+        event_emit(store->events, &(struct event){.type = EVENT_NODE_DEAD, .count = (int64_t)(result->nodes - named)});
+    }
+    struct event event = {.type = EVENT_ITEMS_RECOVERING, .count = (int64_t)(result->handed_over + result->poisoned)};
+    if (event.count > 0) {
+        event.age_us = options->stale_claim_us;
+        event_emit(store->events, &event);
+        event.type = EVENT_ITEMS_RECOVERED;
+        event_emit(store->events, &event);
+    }
+}
+
 enum weir_status store_recover(struct store *store, const struct recover_options *options,
                                struct recover_result *ret_result, struct weir_error *error)
 {
@@ -365,15 +388,7 @@ enum weir_status store_recover(struct store *store, const struct recover_options
     enum weir_status status = store->driver->recover(store, options, &result, &call.own);
     if (status == WEIR_OK) {
         *ret_result = result;
-        if (result.nodes > 0) {
-            struct event dead = {.type = EVENT_NODE_DEAD, .count = (int64_t)result.nodes};
-            event_emit(store->events, &dead);
-        }
-        if (result.handed_over + result.poisoned > 0) {
-            struct event recovered = {.type = EVENT_ITEMS_RECOVERED,
-                                      .count = (int64_t)(result.handed_over + result.poisoned)};
-            event_emit(store->events, &recovered);
-        }
+        emit_recovery(store, options, &result);
         call_emit_poisoned(&call, result.poisoned);
     }
     return call_end(&call, status);

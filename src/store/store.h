@@ -168,6 +168,17 @@ struct claimed_item {
     size_t step_count;
 };
 
+/* Since when it could run, as enqueued. Store time. */
+static inline int64_t claimed_item_since_us(const struct claimed_item *item)
+{
+    return item->run_at_us > item->created_at_us ? item->run_at_us : item->created_at_us;
+}
+/* The same of an item that is assigned for the first time; 0 for any other, which has waited for something else. */
+static inline int64_t claimed_item_first_wait_us(const struct claimed_item *item)
+{
+    return item->starts_refused == 0 && item->deferrals == 0 && item->interruptions == 0 ? claimed_item_since_us(item) : 0;
+}
+
 struct claim_result {
     struct claimed_item *items; /* in the order in which they are to be started */
     size_t count;
@@ -246,6 +257,11 @@ struct schedule_answer {
     bool is_stale;
     struct claim_result claimed; /* the assignments of `node_id` itself, ready to be started */
     size_t assigned;             /* taken, over all nodes */
+    struct orphan {
+        char id[UUID_TEXT_MAX];
+        int64_t workspace_id;
+    } * orphans; /* items that ended because their workspace does not exist */
+    size_t orphan_count;
     struct schedule_fact *facts; /* to be learnt after `reads` */
     size_t fact_count;
     /* Not asked for, perhaps none: the first heads of lanes with a new item, as answers of reads that come after `facts`.
@@ -523,11 +539,13 @@ struct recover_options {
     int handovers_max;
     size_t limit; /* items per call, at most RECOVER_BATCH */
 };
+enum { RECOVER_NAMES_MOST = 16 };
 struct recover_result {
     size_t handed_over;
-    size_t poisoned; /* ended FAILED, code `poison` */
-    size_t nodes;    /* nodes found dead by this call */
-    bool more;       /* call again */
+    size_t poisoned;                                  /* ended FAILED, code `poison` */
+    size_t nodes;                                     /* nodes found dead by this call */
+    char dead[RECOVER_NAMES_MOST][NODE_NAME_MAX + 1]; /* the first ones of these by id */
+    bool more;                                        /* call again */
 };
 /* Takes claims and executions of dead nodes away from them: the fence grows, so the dead node's late records change
  * nothing; the slot stays taken; the item waits (reason handed_over) for the next claim. In chunks. */

@@ -9,6 +9,7 @@
  * Any node may recover, and several may do so at once: recover() locks nodes and items with SKIP LOCKED, and leaves locked
  * ones to the other call. This file never decides that a node is dead by the clock of the server, which may be set while
  * nodes run: the caller names the silent nodes. It runs in the duties thread. */
+#include <jansson.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -109,6 +110,21 @@ static enum weir_status find_work(struct link *link, const struct recover_option
     return status;
 }
 
+/* The names of dead nodes. Without memory for them, the events of these nodes have no name. */
+static void read_dead(const PGresult *result, struct recover_result *ret_result)
+{
+    json_t *names = result_null(result, 0, 4) ? NULL : json_loads(result_text(result, 0, 4), 0, NULL);
+    size_t i;
+    json_t *name;
+    json_array_foreach(names, i, name)
+    {
+        if (i < RECOVER_NAMES_MOST && json_is_string(name)) {
+            text_copy(ret_result->dead[i], sizeof ret_result->dead[i], json_string_value(name));
+        }
+    }
+    json_decref(names);
+}
+
 /* Step 3. */
 static enum weir_status send_recovery(struct link *link, const struct recover_options *options,
                                       const struct findings *findings, struct recover_result *ret_result,
@@ -128,6 +144,7 @@ static enum weir_status send_recovery(struct link *link, const struct recover_op
             .poisoned = (size_t)result_int(result, 0, 1),
             .nodes = (size_t)result_int(result, 0, 2),
             .more = result_bool(result, 0, 3) || (findings->stale_count > 0 && findings->stale_count == options->limit)};
+        read_dead(result, ret_result);
         PQclear(result);
     }
     return status;

@@ -129,9 +129,6 @@ static void read_assigned_row(struct round *round, int row)
     const char *times = row_list(round, row, ROW_LIST3);
     int64_t now_us = row_integer(round, row, ROW_N2);
     round->fence = row_integer(round, row, ROW_N1);
-    while (next_integer(&elsewhere, &place)) {
-        (void)mark_taken(round, place);
-    }
     while (next_integer(&plain, &place)) {
         struct claimed_item *item = add_own_item(round, place);
         item->definition_id = require_integer(round, &definitions);
@@ -139,6 +136,10 @@ static void read_assigned_row(struct round *round, int row)
         item->created_at_us = require_integer(round, &times);
         item->run_at_us = item->created_at_us;
         item->claimed_at_us = now_us > item->created_at_us ? now_us : item->created_at_us;
+        round->call->assignments[place - 1].since_us = claimed_item_first_wait_us(item);
+    }
+    while (next_integer(&elsewhere, &place)) {
+        mark_taken(round, place)->since_us = require_integer(round, &times);
     }
 }
 
@@ -157,7 +158,17 @@ static void read_taken_row(struct round *round, int row)
         result_null(round->result, row, ROW_N8) ? 0 : item->claimed_at_us - row_integer(round, row, ROW_N8);
     item->deferrals = (int)row_integer(round, row, ROW_N9);
     item->cancel_requested = result_bool(round->result, row, ROW_FLAG);
+    round->call->assignments[row_integer(round, row, ROW_PLACE) - 1].since_us = claimed_item_first_wait_us(item);
     claimed_set_params(item, round->result, row, ROW_DATA, round->arena, &round->failed);
+}
+
+/* An item that was ended because its workspace does not exist. */
+static void read_orphan_row(struct round *round, int row)
+{
+    INVARIANT(round->answer->orphan_count < RECOVER_BATCH);
+    struct orphan *orphan = &round->answer->orphans[round->answer->orphan_count++];
+    text_copy(orphan->id, sizeof orphan->id, result_text(round->result, row, ROW_ID));
+    orphan->workspace_id = row_integer(round, row, ROW_N1);
 }
 
 /* The item could have been assigned, but its row or its node was not available. */
@@ -430,6 +441,7 @@ static const struct {
     {"suspects_end", read_suspects_end_row},
     {"assigned", read_assigned_row},
     {"locked", read_locked_row},
+    {"orphan", read_orphan_row},
     {"round", read_round_row},
     {"runnables", read_runnables_row},
     {"helds", read_helds_row},
@@ -473,7 +485,10 @@ bool round_allocate(struct round *round)
     round->heads = arena_allocate(round->arena, heads * sizeof *round->heads);
     round->own = arena_allocate(round->arena, (round->call->assignment_count + 1) * sizeof *round->own);
     round->answer->news_reads = arena_allocate(round->arena, NEWS_HEADS_MOST * sizeof *round->answer->news_reads);
-    return round->answer->facts != NULL && round->heads != NULL && round->own != NULL && round->answer->news_reads != NULL;
+    size_t orphans = round->call->orphan_count > 0 ? RECOVER_BATCH : 1;
+    round->answer->orphans = arena_allocate(round->arena, orphans * sizeof *round->answer->orphans);
+    return round->answer->orphans != NULL && round->answer->facts != NULL && round->heads != NULL && round->own != NULL &&
+           round->answer->news_reads != NULL;
 }
 
 void round_read_rows(struct round *round)

@@ -229,6 +229,23 @@ static enum weir_status find_gone(struct connection *connection, const struct re
     return status;
 }
 
+/* Counts the nodes whose names the statement returns, and keeps the first names. */
+static enum weir_status note_dead(struct connection *connection, sqlite3_stmt *statement, struct recover_result *result,
+                                  struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (connection_step(connection, statement, &status, error)) {
+        if (result->nodes < RECOVER_NAMES_MOST) {
+            text_copy(result->dead[result->nodes], sizeof result->dead[0], column_text(statement, 0));
+        }
+        result->nodes++;
+    }
+    return status;
+}
+
 /* Marks nodes as dead whose process is gone or whose lease is over, and frees their locks. */
 static enum weir_status mark_dead(struct write *write, const struct recover_options *options, struct recover_result *result,
                                   struct weir_error *error)
@@ -237,20 +254,13 @@ static enum weir_status mark_dead(struct write *write, const struct recover_opti
     size_t count = 0;
     enum weir_status status = find_gone(write->connection, options, gone, &count, error);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        int64_t changes = 0;
-        status = connection_run(write->connection, error, &changes, QUERY_MARK_GONE, "ii", gone[i], write->now_us);
-        result->nodes += (size_t)changes;
+        sqlite3_stmt *mark = connection_bind(write->connection, error, QUERY_MARK_GONE, "ii", gone[i], write->now_us);
+        status = note_dead(write->connection, mark, result, error);
     }
-    if (status != WEIR_OK) {
-        return status;
-    }
-    sqlite3_stmt *statement =
-        connection_bind(write->connection, error, QUERY_FIND_DEAD, "it", write->now_us, options->group);
-    if (statement == NULL) {
-        return statement_failure(error);
-    }
-    while (connection_step(write->connection, statement, &status, error)) {
-        result->nodes++;
+    if (status == WEIR_OK) {
+        sqlite3_stmt *find =
+            connection_bind(write->connection, error, QUERY_FIND_DEAD, "it", write->now_us, options->group);
+        status = note_dead(write->connection, find, result, error);
     }
     if (result->nodes > 0) {
         news_act(&write->news);

@@ -105,7 +105,11 @@ static enum weir_status assign_one(struct round *round, struct assignment *assig
     }
     round->answer.assigned++;
     round->changed = true;
-    if (!assignment->handed_over) {
+    if (!assignment->handed_over && assignment->node_id != round->call->node_id) {
+        status = connection_read_integer(round->connection, error, &assignment->since_us, QUERY_FIRST_WAIT, "i",
+                                         facts_read_id(assignment->id));
+    }
+    if (!assignment->handed_over && status == WEIR_OK) {
         struct lane_delta *delta =
             news_lane(&round->write->news, round->connection, NEWS_ASSIGNED, 0, assignment->lane_id, &status, error);
         delta->runnable--;
@@ -141,6 +145,7 @@ static enum weir_status read_claimed(struct round *round, struct weir_error *err
     for (size_t i = 0; i < call->assignment_count && status == WEIR_OK; i++) {
         const struct assignment *assignment = &call->assignments[i];
         if (is_own(call, assignment)) {
+            call->assignments[i].since_us = claimed_item_first_wait_us(item);
             item->handed_over = assignment->handed_over;
             item->others_wait = assignment->others_wait;
             result->handed_over += assignment->handed_over;
@@ -222,6 +227,9 @@ static enum weir_status end_orphan(struct round *round, const char *id, int64_t 
     enum weir_status status = event_history_add(round->connection, id, round->now_us, "refuse", round->call->node_id, 0,
                                                 NULL, ending.error_code, text, error);
     round->changed = true;
+    struct orphan *orphan = &round->answer.orphans[round->answer.orphan_count++];
+    text_copy(orphan->id, sizeof orphan->id, id);
+    orphan->workspace_id = lane_workspace_id(lane_id);
     return status == WEIR_OK ? item_end(round->write, &ending, error) : status;
 }
 
@@ -254,6 +262,10 @@ static enum weir_status end_orphans(struct round *round, struct weir_error *erro
 {
     size_t left = RECOVER_BATCH;
     enum weir_status status = WEIR_OK;
+    if (round->call->orphan_count > 0) {
+        round->answer.orphans = arena_allocate(round->arena, left * sizeof *round->answer.orphans);
+        status = round->answer.orphans == NULL ? error_out_of_memory(error) : WEIR_OK;
+    }
     for (size_t i = 0; i < round->call->orphan_count && left > 0 && status == WEIR_OK; i++) {
         int64_t lane_id = round->call->orphans[i];
         int64_t slots_max;

@@ -45,7 +45,7 @@ static void json_line_is_one_object_with_the_same_fields(void **state)
     assert_non_null(object);
     assert_string_equal(json_string_value(json_object_get(object, "level")), "error");
     assert_string_equal(json_string_value(json_object_get(object, "event")), "dispatch.failed");
-    assert_string_equal(json_string_value(json_object_get(object, "message")), "Failed to start execution");
+    assert_string_equal(json_string_value(json_object_get(object, "message")), "Failed to start workflow");
     assert_string_equal(json_string_value(json_object_get(object, "execution_id")), "id-1");
     assert_int_equal(json_integer_value(json_object_get(object, "start_number")), 3);
     assert_true(json_number_value(json_object_get(object, "duration_us")) == 1500);

@@ -36,8 +36,13 @@ static void events_are_counted_under_our_names_and_the_specifications(void **sta
 {
     (void)state;
     metrics_event(metrics, &(struct event){.type = EVENT_EXECUTION_ENQUEUED, .count = 65});
-    metrics_event(metrics, &(struct event){.type = EVENT_EXECUTION_DISPATCHED, .duration_us = 2000});
+    metrics_event(metrics, &(struct event){.type = EVENT_EXECUTION_DISPATCHED, .start_number = 3, .latency_us = 7000});
     metrics_event(metrics, &(struct event){.type = EVENT_WORKSPACE_AT_CAPACITY, .count = 9});
+    metrics_event(metrics, &(struct event){.type = EVENT_EXECUTION_ASSIGNED, .duration_us = 2000});
+    metrics_event(metrics, &(struct event){.type = EVENT_EXECUTION_ASSIGNED,
+                                           .duration_us = 9000000,
+                                           .slot_wait_us = 6000000,
+                                           .pause_wait_us = 2000000});
     metrics_event(metrics, &(struct event){.type = EVENT_ITEMS_RECOVERED, .count = 4});
     metrics_event(metrics, &(struct event){.type = EVENT_LOCK_BUSY});
     metrics_event(metrics, &(struct event){.type = EVENT_STEPS_INTERRUPTED, .count = 3});
@@ -45,12 +50,36 @@ static void events_are_counted_under_our_names_and_the_specifications(void **sta
     metrics_event(metrics, &(struct event){.type = EVENT_STORE_UNWATCHED});
     metrics_event(metrics, &(struct event){.type = EVENT_SCHEDULER_TAKEN, .count = 12});
     metrics_event(metrics, &(struct event){.type = EVENT_DISPATCH_FAILED, .code = "not_here"});
-    metrics_event(metrics, &(struct event){.type = EVENT_BATCH_CLAIMED, .count = 7, .duration_us = 30000});
+    metrics_event(metrics, &(struct event){.type = EVENT_BATCH_CLAIMED, .count = 7, .duration_us = 5});
+    metrics_event(metrics, &(struct event){.type = EVENT_BATCH_PROCESSED, .count = 7, .duration_us = 30000});
+    metrics_event(metrics, &(struct event){.type = EVENT_STORE_CALLED, .reason = "schedule", .duration_us = 20000});
+    metrics_event(metrics, &(struct event){.type = EVENT_STORE_CALLED, .reason = "inbox"});
+    metrics_event(metrics, &(struct event){.type = EVENT_STORE_CALLED, .reason = "enqueue"});
+    metrics_event(metrics, &(struct event){.type = EVENT_STEP_ENDED, .reason = "FAILED", .duration_us = 1500000});
+    metrics_event(metrics, &(struct event){.type = EVENT_EXECUTION_CANCELLED, .duration_us = 4000000});
+    metrics_event(metrics, &(struct event){.type = EVENT_NODE_DEAD, .node = "n1", .count = 1});
+    metrics_event(metrics, &(struct event){.type = EVENT_NODE_DEAD, .count = 3});
+    metrics_event(metrics, &(struct event){.type = EVENT_WORKSPACE_NOT_FOUND});
     assert_int_equal(metrics_render(metrics, &text), WEIR_OK);
     assert_line("weir_executions_enqueued_total 65");
     assert_line("weir_executions_dispatched_total 1");
     assert_line("queue_items_dispatched_total 1");
-    assert_line("queue_items_at_capacity_total 9");
+    assert_line("queue_items_at_capacity_total 1");
+    assert_line("weir_queue_wait_seconds_sum{phase=\"capacity\"} 6");
+    assert_line("weir_queue_wait_seconds_sum{phase=\"pause\"} 2");
+    assert_line("weir_queue_wait_seconds_sum{phase=\"dispatch\"} 1.002");
+    assert_line("weir_queue_wait_seconds_count{phase=\"capacity\"} 2");
+    assert_line("weir_start_latency_seconds_sum 0.007");
+    assert_line("weir_start_retries_sum 2");
+    assert_line("weir_start_retries_count 2"); /* DISPATCH_FAILED, too */
+    assert_line("weir_dispatch_cycles_total 2");
+    assert_line("weir_store_call_duration_seconds_bucket{le=\"0.025\",verb=\"schedule\"} 1");
+    assert_line("weir_store_call_duration_seconds_bucket{le=\"0.005\",verb=\"schedule\"} 0");
+    assert_line("weir_step_duration_seconds_sum{state=\"FAILED\"} 1.5");
+    assert_line("weir_step_duration_seconds_count{state=\"COMPLETED\"} 0");
+    assert_line("weir_execution_duration_seconds_sum{status=\"CANCELLED\"} 4");
+    assert_line("weir_nodes_dead_total 4");
+    assert_line("weir_workspaces_not_found_total 1");
     assert_line("weir_executions_recovered_total 4");
     assert_line("queue_stale_recovery_count 4");
     assert_line("shedlock_acquisition_failures 1");
@@ -65,19 +94,23 @@ static void events_are_counted_under_our_names_and_the_specifications(void **sta
     assert_line("queue_processing_batch_size_sum 7");
     assert_line("queue_processing_duration_seconds_bucket{le=\"0.05\"} 1");
     assert_line("queue_processing_duration_seconds_sum 0.03");
-    assert_line("weir_queue_wait_seconds_bucket{le=\"+Inf\"} 1");
 }
 
 static void engine_up_follows_its_events(void **state)
 {
     (void)state;
-    metrics_event(metrics, &(struct event){.type = EVENT_ENGINE_DOWN});
+    metrics_event(metrics, &(struct event){.type = EVENT_NODE_STARTED, .node = "one"});
+    metrics_event(metrics, &(struct event){.type = EVENT_NODE_STARTED, .node = "two"});
+    metrics_event(metrics, &(struct event){.type = EVENT_ENGINE_DOWN, .node = "one"});
     assert_int_equal(metrics_render(metrics, &text), WEIR_OK);
-    assert_line("weir_engine_up 0");
+    assert_line("weir_engine_up{node=\"one\"} 0");
+    assert_line("weir_engine_up{node=\"two\"} 1");
     text_clear(&text);
-    metrics_event(metrics, &(struct event){.type = EVENT_ENGINE_UP});
+    metrics_event(metrics, &(struct event){.type = EVENT_ENGINE_UP, .node = "one"});
+    metrics_event(metrics, &(struct event){.type = EVENT_NODE_STOPPED, .node = "two"});
     assert_int_equal(metrics_render(metrics, &text), WEIR_OK);
-    assert_line("weir_engine_up 1");
+    assert_line("weir_engine_up{node=\"one\"} 1");
+    assert_null(strstr(text.data, "\"two\""));
 }
 
 static void labels_are_bounded_and_escaped(void **state)

@@ -18,7 +18,8 @@
 --
 -- Rows, with places in the arguments; other columns are NULL:
 --   assigned  n1 fence, n2 time of the claim. places: assigned to other nodes. plain: assigned to own_node, and new in every other respect;
---             list1 definitions, list2 priorities and list3 creation times, in the order of plain
+--             list1 definitions, list2 priorities and list3 creation times, in the order of plain. Behind the last one of these, list3 has
+--             for each of places when it could run first, 0 = it was assigned before
 --   taken     place of another item of own_node: n1 definition, n2 starts_refused, n3 interruptions, n4 priority, n5 created, n6 run at,
 --             n7 claimed, n8 dispatched, n9 deferrals, flag cancel requested, data params
 --   locked    place: the item could have been assigned, but another transaction has its row; or, with flag, its node does not live or is
@@ -69,7 +70,8 @@ BEGIN
         WHERE q.id = a.id AND n.id = a.node AND (q.lane_id >> 31) & 1 = n.kind
           AND (NOT a.handed AND q.phase = 0
                OR a.handed AND q.phase = 2 AND q.node_id = 0 AND (q.target_id = 0 OR q.target_id = n.target_id))
-        RETURNING a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority, q.created_at,
+        RETURNING CASE WHEN q.starts_refused = 0 AND q.deferrals = 0 AND q.interruptions = 0 THEN greatest(q.run_at, q.created_at)
+                       ELSE 0 END AS first_wait, a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority, q.created_at,
                   q.node_id = own_node AS is_own,
                   q.node_id = own_node AND NOT a.handed AND q.starts_refused = 0 AND q.deferrals = 0 AND q.interruptions = 0
                   AND NOT q.has_params AND q.run_at = q.created_at AND q.cancel_at IS NULL AS is_plain
@@ -80,7 +82,8 @@ BEGIN
     SELECT count(*), array_agg(t.lane_id) FILTER (WHERE NOT t.handed), array_agg(t.place) FILTER (WHERE t.handed),
            array_agg(t.place) FILTER (WHERE NOT t.is_own), array_agg(t.place) FILTER (WHERE t.is_own AND NOT t.is_plain),
            array_agg(t.place) FILTER (WHERE t.is_plain), array_agg(t.definition_id) FILTER (WHERE t.is_plain),
-           array_agg(t.priority::bigint) FILTER (WHERE t.is_plain), array_agg(t.created_at) FILTER (WHERE t.is_plain)
+           array_agg(t.priority::bigint) FILTER (WHERE t.is_plain),
+           coalesce(array_agg(t.created_at) FILTER (WHERE t.is_plain), '{}') || array_agg(t.first_wait) FILTER (WHERE NOT t.is_own)
     INTO taken, taken_lanes, taken_handed, places, detailed, plain, list1, list2, list3
     FROM taken t;
     IF taken_lanes IS NOT NULL THEN

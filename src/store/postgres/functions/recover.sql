@@ -5,7 +5,7 @@
 --   watched_server            the server_identity() under which the caller has watched them
 --   stale_ids, stale_fences   claims that are too old (stale_claims in queries/nodes.sql)
 --   handovers_max             see hand_over()
--- Returns the numbers of items and nodes; more: call again.
+-- Returns the numbers of items and nodes; more: call again; names: of the first 16 nodes, NULL = none.
 --
 -- 1. Silent nodes that still have that number of heartbeats, and those of `gone`, are declared dead. No clock of the server decides, since
 --    it may be set while nodes run. A restarted, promoted or restored server may lack heartbeats: then the caller watches anew. News of
@@ -21,7 +21,7 @@
 CREATE OR REPLACE FUNCTION :schema.recover(group_name text, gone bigint[], silent bigint[], silent_beats bigint[],
                                            watched_server text, stale_ids uuid[], stale_fences bigint[],
                                            handovers_max integer, most integer, OUT handed_over integer, OUT poisoned integer,
-                                           OUT nodes integer, OUT more boolean)
+                                           OUT nodes integer, OUT more boolean, OUT names json)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -47,6 +47,7 @@ BEGIN
     WHERE n.id = ANY (dead);
     INSERT INTO :schema.news (at, kind, node_id, workspaces) SELECT now_us, 7, d, '{}' FROM unnest(dead) d;
     nodes := cardinality(dead);
+    names := (SELECT json_agg(n.name ORDER BY n.id) FROM :schema.nodes n WHERE n.id = ANY (dead[1:16]));
     IF nodes > 0 THEN
         PERFORM :schema.free_locks_of(dead);
     END IF;

@@ -23,7 +23,7 @@
 --   round        n1 store time, n2 next due time, n3 1: an act was read and nothing was assigned, flag a cancel waits for own_node
 --   seen         name: all news that this snapshot contains was read  timeline     name
 --   more         name, n1, n2: news is left; the position of the next round
---   assigned, taken, locked  see assign_items()
+--   assigned, taken, locked  see assign_items()                       orphan       n1 workspace, id: an item that was ended
 --   heads        place, n1 slots_max, n2 weight, flag paused, list1 ranks, ids (NULL: the lane has none)
 --   news_heads   the same without a place: n3 lane, n4 after which rank. Of lanes with a new item in the news, when the call asks for
 --                nothing else: the item is assigned one round trip earlier
@@ -107,7 +107,12 @@ BEGIN
                      FROM :schema.promote_due(now_us, limits[1]) p;
         next_due := :schema.next_due();
     END IF;
-    PERFORM :schema.fail_orphans(orphans, limits[2]) WHERE cardinality(orphans) > 0;
+    IF cardinality(orphans) > 0 THEN
+        RETURN QUERY SELECT 'orphan', NULL::integer, o.workspace, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
+                            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, o.item, NULL::text, NULL::bytea,
+                            NULL::integer[], NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint[], NULL::uuid[]
+                     FROM :schema.fail_orphans(orphans, limits[2]) o;
+    END IF;
     IF since IS NOT NULL AND needs & (need_state | need_handed_over) > 0 THEN
         RETURN QUERY SELECT f.tag, NULL::integer, f.n1, f.n2, f.n3, f.n4, f.n5, NULL::bigint, NULL::bigint,
                             NULL::bigint, NULL::bigint, f.flag, f.id, NULL::text, NULL::bytea, NULL::integer[], NULL::integer[],

@@ -176,4 +176,4 @@ LIMIT $4;
 -- $1 group or NULL, $2 nodes without their processes, $3 silent nodes, $4 their heartbeats, $5 the server of these, $6 $7 stale claims,
 -- $8 most handovers, $9 limit
 -- name: recover_items
-SELECT r.handed_over, r.poisoned, r.nodes, r.more FROM :schema.recover($1, $2, $3, $4, $5, $6, $7, $8, $9) r;
+SELECT r.handed_over, r.poisoned, r.nodes, r.more, r.names FROM :schema.recover($1, $2, $3, $4, $5, $6, $7, $8, $9) r;

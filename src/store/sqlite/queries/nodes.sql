@@ -92,7 +92,7 @@ SELECT name FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dea
 -- name: find_dead
 UPDATE nodes SET dead_at = ?1, held_at_death = (SELECT count(*) FROM workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = nodes.id)
 WHERE recovered_at IS NULL AND expires_at <= ?1 AND dead_at IS NULL AND stopped_at IS NULL AND (?2 IS NULL OR executor_group = ?2)
-RETURNING id;
+RETURNING name;
 
 -- Live nodes of one machine. ?1 boot id, ?2 not this one, ?3 group or NULL. Index: nodes_unrecovered.
 -- name: nodes_of_machine
@@ -103,7 +103,8 @@ WHERE recovered_at IS NULL AND dead_at IS NULL AND stopped_at IS NULL AND boot_i
 -- A node without its process.
 -- name: mark_gone
 UPDATE nodes SET dead_at = ?2, held_at_death = (SELECT count(*) FROM workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = nodes.id)
-WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL;
+WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL
+RETURNING name;
 
 -- Dead or stopped nodes that may still hold items.
 -- name: unrecovered_nodes

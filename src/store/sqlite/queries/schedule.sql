@@ -11,6 +11,10 @@ UPDATE workflow_execution_queue
 SET status = 'CLAIMED', phase = 2, node_id = ?2, target_id = ?7, fence = ?3, claimed_at = max(?4, created_at)
 WHERE number = ?1 AND phase = 0 AND lane_id = ?5 AND rank = ?6;
 
+-- Since when an item that is assigned for the first time could run; 0 = it was assigned before. ?1 number
+-- name: first_wait
+SELECT (starts_refused + deferrals + interruptions = 0) * max(run_at, created_at) FROM workflow_execution_queue WHERE number = ?1;
+
 -- Only a node of the item's target can ask for its outcome. ?6 target of the node.
 -- name: assign_handed_over
 UPDATE workflow_execution_queue SET node_id = ?2, target_id = ?6, fence = ?3, claimed_at = max(?4, created_at), cancel_sent = 1
