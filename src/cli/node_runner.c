@@ -179,6 +179,9 @@ static enum weir_status open_runner_metrics(struct node_runner *runner, bool is_
     if (!is_offer && settings_text(runner->settings, SETTING_HTTP_LISTEN)[0] == '\0') {
         return WEIR_OK;
     }
+    bool known = metrics_workspaces_parse(settings_text(runner->settings, SETTING_METRICS_WORKSPACES),
+                                          &runner->api.probes.workspaces);
+    INVARIANT(known); /* settings_set() has checked it */
     enum weir_status status = metrics_open(&runner->api.probes.metrics, error);
     if (status == WEIR_OK) {
         (void)event_subscribe(&runner->events, metrics_event, runner->api.probes.metrics);

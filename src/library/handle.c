@@ -241,7 +241,7 @@ enum weir_status weir_metrics(struct weir *weir, char **ret_text, struct weir_er
     }
     status = metrics_render(weir->metrics, &text);
     if (status == WEIR_OK) {
-        status = metrics_render_store(answer, &text);
+        status = metrics_render_store(answer, METRICS_WORKSPACES_TOP, &text);
     }
     json_decref(answer);
     if (status != WEIR_OK) {

@@ -1,8 +1,7 @@
 /* The state of the queue as metrics: renders the answer of store_status(), the same for each caller.
  *
  * Gauges without a label come from two tables, series per workspace and per group from two more. A key that the answer does
- * not have is left out. The answer names METRICS_WORKSPACES_MAX workspaces at most; the rest is added under `_other` where
- * the totals allow it. It makes no query and keeps nothing; any thread.
+ * not have is left out. The workspaces that the answer does not name are added under `_other` where the totals allow it. It makes no query and keeps nothing; any thread.
  */
 #include <string.h>
 
@@ -141,7 +140,27 @@ static void render_groups(struct metrics_text *to, const json_t *status)
     }
 }
 
-enum weir_status metrics_render_store(const json_t *status, struct text *to)
+bool metrics_workspaces_parse(const char *name, enum metrics_workspaces *ret_workspaces)
+{
+    static const char *const names[] = {
+        [METRICS_WORKSPACES_TOP] = "top", [METRICS_WORKSPACES_ALL] = "all", [METRICS_WORKSPACES_OFF] = "off"};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *ret_workspaces = (enum metrics_workspaces)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t metrics_workspaces_most(enum metrics_workspaces workspaces)
+{
+    return workspaces == METRICS_WORKSPACES_OFF   ? 0
+           : workspaces == METRICS_WORKSPACES_ALL ? METRICS_WORKSPACES_ALL_MAX
+                                                  : METRICS_WORKSPACES_MAX;
+}
+
+enum weir_status metrics_render_store(const json_t *status, enum metrics_workspaces workspaces, struct text *to)
 {
     struct metrics_text text = {.to = to};
     for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++) {
@@ -158,7 +177,9 @@ enum weir_status metrics_render_store(const json_t *status, struct text *to)
                             status_number(status, endings[i].key));
     }
     render_reasons(&text, status);
-    render_workspaces(&text, status);
+    if (workspaces != METRICS_WORKSPACES_OFF) {
+        render_workspaces(&text, status);
+    }
     render_groups(&text, status);
     return text.status;
 }

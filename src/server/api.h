@@ -2,6 +2,7 @@
 #ifndef WEIR_SERVER_API_H
 #define WEIR_SERVER_API_H
 
+#include "server/http_metrics.h"
 #include "server/probes.h"
 #include "server/route.h"
 #include "server/task_service.h"
@@ -13,6 +14,7 @@ struct api {
     struct probes probes;
     struct task_service task_services[TASK_SERVICES_MAX]; /* one for each node */
     size_t task_service_count;
+    struct http_metrics requests;
 };
 
 /* Whether the request may reach its handler; else the answer is filled. Makes the actor of the following calls of `store`

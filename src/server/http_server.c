@@ -102,6 +102,7 @@ static bool queue_add(struct http_server *server, struct exchange *exchange)
         server->waiting++;
         server->unsent++;
         exchange->is_queued = true;
+        atomic_store(&server->api->requests.waiting, server->waiting);
         (void)pthread_cond_signal(&server->filled);
     }
     (void)pthread_mutex_unlock(&server->lock);
@@ -129,6 +130,7 @@ static size_t queue_take(struct http_server *server, struct exchange **taken)
         }
     }
     server->waiting -= count;
+    atomic_store(&server->api->requests.waiting, server->waiting);
     server->tail = &server->head;
     while (*server->tail != NULL) {
         server->tail = &(*server->tail)->next;
@@ -250,7 +252,7 @@ static void *run_deadline_thread(void *context)
         until.tv_sec += DEADLINE_CHECK_SECONDS;
         (void)pthread_cond_timedwait(&server->ended, &server->lock, &until);
         (void)pthread_mutex_unlock(&server->lock);
-        (void)connection_list_cut(&server->connections, now_boot_us());
+        atomic_fetch_add(&server->api->requests.cut, connection_list_cut(&server->connections, now_boot_us()));
         stop_retired_daemons(server);
         (void)pthread_mutex_lock(&server->lock);
     }
@@ -268,6 +270,7 @@ static void notify_connection(void *context, struct MHD_Connection *connection, 
     struct http_server *server = context;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         if (*socket_context != NULL) {
+            atomic_fetch_sub(&server->api->requests.connections, 1);
             connection_list_remove(&server->connections, *socket_context);
         }
         return;
@@ -276,6 +279,7 @@ static void notify_connection(void *context, struct MHD_Connection *connection, 
     *socket_context =
         info == NULL ? NULL
                      : connection_list_add(&server->connections, info->connect_fd, now_boot_us() + HTTP_HEAD_DEADLINE_US);
+    atomic_fetch_add(&server->api->requests.connections, *socket_context == NULL ? 0 : 1);
 }
 
 /* The listener of a connection; *ret_is_retired (may be NULL): by the daemon of an older certificate. */
@@ -325,6 +329,7 @@ static void end_exchange(void *context, struct MHD_Connection *connection, void 
     struct exchange *exchange = *request_context;
     if (exchange != NULL) {
         struct http_server *server = exchange->server;
+        http_metrics_note(&server->api->requests, exchange->request.route, exchange->answer.status);
         atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_IDLE_DEADLINE_US);
         (void)pthread_mutex_lock(&server->lock);
         server->unsent -= exchange->is_queued ? 1 : 0;
@@ -345,9 +350,11 @@ static enum MHD_Result begin_answer(struct exchange *exchange)
         exchange->answer.status = 200;
         return text_add_string(&exchange->answer.body, "ok\n") == WEIR_OK ? exchange_send(exchange) : MHD_NO;
     }
-    return queue_add(exchange->server, exchange)
-               ? MHD_YES
-               : exchange_refuse(exchange, 503, "overloaded", "too many requests wait; try again in a second");
+    if (queue_add(exchange->server, exchange)) {
+        return MHD_YES;
+    }
+    atomic_fetch_add(&exchange->server->api->requests.refused, 1);
+    return exchange_refuse(exchange, 503, "overloaded", "too many requests wait; try again in a second");
 }
 
 /* Called when the head is whole, for each piece of the body, when the whole request was read, and again after the

@@ -110,10 +110,11 @@ void answer_metrics(struct api *api, struct store *store, struct http_request *r
     json_t *status = NULL;
     answer->status = 200;
     answer->type = "text/plain; version=0.0.4; charset=utf-8";
-    bool is_fine = metrics_render(probes->metrics, &answer->body) == WEIR_OK;
+    bool is_fine = metrics_render(probes->metrics, &answer->body) == WEIR_OK &&
+                   http_metrics_render(&api->requests, &answer->body) == WEIR_OK;
     /* Without the store the counters of the process are all the more wanted. */
-    if (is_fine && store_status(store, METRICS_WORKSPACES_MAX, &status, &error) == WEIR_OK) {
-        is_fine = metrics_render_store(status, &answer->body) == WEIR_OK;
+    if (is_fine && store_status(store, metrics_workspaces_most(probes->workspaces), &status, &error) == WEIR_OK) {
+        is_fine = metrics_render_store(status, probes->workspaces, &answer->body) == WEIR_OK;
     }
     if (!is_fine) {
         text_clear(&answer->body);

@@ -40,8 +40,10 @@ class Answer:
 class Listener:
     """A node with an HTTP listener."""
 
-    def __init__(self, weir, *words, listen='127.0.0.1:0', verb='serve'):
-        with open(weir.path('node.err'), 'w') as errors, open(weir.path('node.out'), 'w') as out:
+    def __init__(self, weir, *words, listen='127.0.0.1:0', verb='serve', output='node'):
+        """`output`: the name of the files with its output, so that a test can have several."""
+        self.errors, self.out = weir.path(f'{output}.err'), weir.path(f'{output}.out')
+        with open(self.errors, 'w') as errors, open(self.out, 'w') as out:
             self.process = weir.spawn(verb, '--allow-exec' if verb == 'serve' else '-q', '--listen', listen, *words,
                                       stdout=out, stderr=errors)
         self.weir = weir
@@ -51,7 +53,7 @@ class Listener:
         self.port = int(self.addresses[0].rpartition(':')[2])
 
     def _said(self):
-        with open(self.weir.path('node.err')) as file:
+        with open(self.errors) as file:
             text = file.read()
         assert self.process.poll() is None, text
         return text if 'http at' in text else None

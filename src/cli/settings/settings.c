@@ -113,6 +113,10 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "http.task_lease", .type = SETTING_DURATION, .default_text = "10s", .environment = "WEIR_HTTP_TASK_LEASE",
     .least = MICROSECONDS_PER_SECOND, .most = 10 * MINUTE_US, .of_process = true,
     .help = "a worker over HTTP that sends no heartbeat for longer loses its tasks"},
+[SETTING_METRICS_WORKSPACES] = {
+    .key = "metrics.workspaces", .type = SETTING_CHOICE, .default_text = "top", .environment = "WEIR_METRICS_WORKSPACES",
+    .choices = "top all off", .of_process = true,
+    .help = "workspaces with metrics of their own: top = the 100 under most pressure, all, off"},
 [SETTING_RETENTION] = {
     .key = "retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_RETENTION",
     .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,

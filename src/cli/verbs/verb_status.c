@@ -18,7 +18,7 @@
 #include "cli/verbs/verb.h"
 #include "observe/metrics.h"
 
-enum { STATUS_WORKSPACES = 20, METRICS_WORKSPACES = 100, METRICS_BYTES_MAX = 4 * 1024 * 1024 };
+enum { STATUS_WORKSPACES = 20 };
 
 static void print_paused_groups(struct output *output, const json_t *answer, int64_t now_us)
 {
@@ -177,14 +177,15 @@ static void print_workspace_table(struct output *output, const json_t *answer)
 }
 
 /* Prints the status as text for Prometheus. */
-static enum weir_status print_metrics(struct output *output, const json_t *answer, struct weir_error *error)
+static enum weir_status print_metrics(struct output *output, const json_t *answer, enum metrics_workspaces workspaces,
+                                      struct weir_error *error)
 {
-    struct text text = {.max = METRICS_BYTES_MAX};
-    enum weir_status status = metrics_render_store(answer, &text);
+    struct text text = {.max = METRICS_TEXT_BYTES_MAX};
+    enum weir_status status = metrics_render_store(answer, workspaces, &text);
     if (status == WEIR_OK) {
         output_print(output, "%s", text.data != NULL ? text.data : "");
     } else {
-        error_set(error, status, "the metrics do not fit into %d bytes", METRICS_BYTES_MAX);
+        error_set(error, status, "the metrics do not fit into %d bytes", METRICS_TEXT_BYTES_MAX);
     }
     text_close(&text);
     return status;
@@ -199,9 +200,12 @@ enum weir_status verb_status(struct invocation *invocation, struct weir_error *e
     if (as_metrics && invocation->output->format != OUTPUT_TABLE) {
         return invocation_usage_error(invocation, error, "--metrics is the text of Prometheus, which has no JSON form");
     }
+    enum metrics_workspaces workspaces = METRICS_WORKSPACES_TOP;
+    bool known = metrics_workspaces_parse(settings_text(invocation->settings, SETTING_METRICS_WORKSPACES), &workspaces);
+    INVARIANT(known); /* settings_set() has checked it */
     enum weir_status status = verb_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
-        status = store_status(store, as_metrics ? METRICS_WORKSPACES : STATUS_WORKSPACES, &answer, error);
+        status = store_status(store, as_metrics ? metrics_workspaces_most(workspaces) : STATUS_WORKSPACES, &answer, error);
     }
     if (status == WEIR_OK) {
         status = store_time(store, &now_us, error);
@@ -210,7 +214,7 @@ enum weir_status verb_status(struct invocation *invocation, struct weir_error *e
         status = act_add_pauses(store, answer, error);
     }
     if (status == WEIR_OK && as_metrics) {
-        status = print_metrics(invocation->output, answer, error);
+        status = print_metrics(invocation->output, answer, workspaces, error);
     } else if (status == WEIR_OK && !output_object(invocation->output, answer)) {
         print_totals(invocation->output, answer, now_us);
         print_workspace_table(invocation->output, answer);

@@ -164,7 +164,7 @@ static void status_becomes_gauges(void **state)
                   "oldest_pending_age_us", 2500000, "executor_groups", "name", "default", "pending", 6,
                   "oldest_pending_age_us", 3500000, "name", "idle", "pending", 0, "oldest_pending_age_us");
     assert_non_null(status);
-    assert_int_equal(metrics_render_store(status, &text), WEIR_OK);
+    assert_int_equal(metrics_render_store(status, METRICS_WORKSPACES_TOP, &text), WEIR_OK);
     assert_line("weir_oldest_pending_age_seconds 1.5");
     assert_line("weir_ended_executions_total{status=\"COMPLETED\"} 10");
     assert_line("weir_ended_executions_total{status=\"FAILED\"} 1");
