@@ -132,6 +132,8 @@ def build_tarball(commit, folder):
     files = {'bin/weir': binary, 'share/man/man1/weir.1': made + '/weir.1',
              'share/bash-completion/completions/weir': made + '/weir', 'share/zsh/site-functions/_weir': made + '/_weir',
              'share/fish/vendor_completions.d/weir.fish': made + '/weir.fish',
+             **{f'share/weir/{name}': f'{source}/packaging/{name}'
+                for name in ('prometheus/alerts.yml', 'grafana/weir-queue.json', 'grafana/weir-nodes.json')},
              'share/doc/weir/weir.service': source + '/packaging/systemd/weir.service',
              'share/doc/weir/weir.socket': source + '/packaging/systemd/weir.socket',
              'share/doc/weir/install.md': source + '/docs/install.md', 'LICENSE': source + '/LICENSE',

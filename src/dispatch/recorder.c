@@ -602,9 +602,11 @@ static bool settle_report(struct node *node, const struct report *report, const 
     }
     if (record->status == WEIR_OK) {
         emit_step(node, record, &facts, now_us);
-        emit_record(node, record, &facts, now_us);
     }
     emit_batch(node, &facts, now_us);
+    if (record->status == WEIR_OK) {
+        emit_record(node, record, &facts, now_us);
+    }
     if (report->kind == REPORT_STARTED && lost) {
         engine_abandon(node->engine, report->id, report->fence);
     }

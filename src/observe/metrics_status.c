@@ -1,7 +1,8 @@
 /* The state of the queue as metrics: renders the answer of store_status(), the same for each caller.
  *
  * Gauges without a label come from two tables, series per workspace and per group from two more. A key that the answer does
- * not have is left out. The workspaces that the answer does not name are added under `_other` where the totals allow it. It makes no query and keeps nothing; any thread.
+ * not have is left out. The workspaces that the answer does not name are added under `_other` where the totals allow it. It
+ * makes no query and keeps nothing; any thread.
  */
 #include <string.h>
 

@@ -1,5 +1,13 @@
-/* A table of counters: one row for each route, and one for requests without a route; one column for each status. Only
- * counters that are not zero become series, so their number is bounded by the answers that the routes really give. */
+/* Counts of requests in a table.
+ *
+ *     row      a route, in the order of the table of routes; the last one is for requests without a route
+ *     column   a status that the server gives; the first one is for requests without an answer
+ *
+ * Only counters that are not zero become series, so their number is bounded by the answers that the routes really give.
+ * Each counter is an atomic integer: the thread of a listener counts, and an answering thread renders. A rendered text may
+ * therefore lack the request that ends at the same moment, and never counts one twice. The texts of the labels are those of
+ * the table of routes, so no text of a client becomes a label.
+ */
 #include "server/http_metrics.h"
 
 #include <stdio.h>
@@ -13,6 +21,7 @@ static const int statuses[] = {0,   200, 201, 202, 204, 304, 400, 401, 403, 404,
 enum { STATUS_COUNT = sizeof statuses / sizeof statuses[0] };
 _Static_assert((int)STATUS_COUNT <= (int)HTTP_METRICS_STATUSES_MAX, "a column for each status");
 
+/* The last column that is not above the status. */
 static size_t column_of(int status)
 {
     size_t column = 0;
@@ -33,6 +42,7 @@ void http_metrics_note(struct http_metrics *metrics, const struct http_route *ro
     atomic_fetch_add(&metrics->requests[row][column_of(status)], 1);
 }
 
+/* In the order of the table, so that two scrapes can be compared line by line. */
 static void render_requests(struct metrics_text *to, struct http_metrics *metrics)
 {
     size_t count = 0;

@@ -70,9 +70,8 @@ BEGIN
         WHERE q.id = a.id AND n.id = a.node AND (q.lane_id >> 31) & 1 = n.kind
           AND (NOT a.handed AND q.phase = 0
                OR a.handed AND q.phase = 2 AND q.node_id = 0 AND (q.target_id = 0 OR q.target_id = n.target_id))
-        RETURNING CASE WHEN q.starts_refused = 0 AND q.deferrals = 0 AND q.interruptions = 0 THEN greatest(q.run_at, q.created_at)
-                       ELSE 0 END AS first_wait, a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority, q.created_at,
-                  q.node_id = own_node AS is_own,
+        RETURNING CASE q.starts_refused + q.deferrals + q.interruptions WHEN 0 THEN greatest(q.run_at, q.created_at) ELSE 0 END AS since,
+                  a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority, q.created_at, q.node_id = own_node AS is_own,
                   q.node_id = own_node AND NOT a.handed AND q.starts_refused = 0 AND q.deferrals = 0 AND q.interruptions = 0
                   AND NOT q.has_params AND q.run_at = q.created_at AND q.cancel_at IS NULL AS is_plain
     ), claim AS (
@@ -83,7 +82,7 @@ BEGIN
            array_agg(t.place) FILTER (WHERE NOT t.is_own), array_agg(t.place) FILTER (WHERE t.is_own AND NOT t.is_plain),
            array_agg(t.place) FILTER (WHERE t.is_plain), array_agg(t.definition_id) FILTER (WHERE t.is_plain),
            array_agg(t.priority::bigint) FILTER (WHERE t.is_plain),
-           coalesce(array_agg(t.created_at) FILTER (WHERE t.is_plain), '{}') || array_agg(t.first_wait) FILTER (WHERE NOT t.is_own)
+           coalesce(array_agg(t.created_at) FILTER (WHERE t.is_plain), '{}') || array_agg(t.since) FILTER (WHERE NOT t.is_own)
     INTO taken, taken_lanes, taken_handed, places, detailed, plain, list1, list2, list3
     FROM taken t;
     IF taken_lanes IS NOT NULL THEN

@@ -15,7 +15,8 @@ BEGIN
           AND NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = q.workspace_id)
         LIMIT most FOR UPDATE OF q SKIP LOCKED
     ) o;
-    PERFORM :schema.move_to_history(ids, 'FAILED', 'workspace_not_found', 'its workspace does not exist', :schema.store_time()) WHERE ids IS NOT NULL;
+    PERFORM :schema.move_to_history(ids, 'FAILED', 'workspace_not_found', 'its workspace does not exist', :schema.store_time())
+    WHERE ids IS NOT NULL;
     RETURN QUERY SELECT o.id, o.workspace_id FROM unnest(ids, workspaces) o (id, workspace_id);
 END
 $$;

@@ -101,18 +101,14 @@ BEGIN
                      FROM :schema.assign_items(own_node, ids, nodes, handed, skip_locked) a;
     END IF;
     IF next_due <= now_us THEN -- step 5, to the heads of the news
-        RETURN QUERY SELECT 'runnable', NULL::integer, p.lane, p.least_rank, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
-                            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid, NULL::text, NULL::bytea,
-                            NULL::integer[], NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint[], NULL::uuid[]
-                     FROM :schema.promote_due(now_us, limits[1]) p;
+        RETURN QUERY SELECT 'runnable', NULL::int4, p.lane, p.least_rank, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
+                            NULL::int8, NULL::int8, NULL::boolean, NULL::uuid, NULL::text, NULL::bytea, NULL::int4[], NULL::int4[],
+                            NULL::int8[], NULL::int8[], NULL::int8[], NULL::uuid[] FROM :schema.promote_due(now_us, limits[1]) p;
         next_due := :schema.next_due();
     END IF;
-    IF cardinality(orphans) > 0 THEN
-        RETURN QUERY SELECT 'orphan', NULL::integer, o.workspace, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
-                            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, o.item, NULL::text, NULL::bytea,
-                            NULL::integer[], NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint[], NULL::uuid[]
-                     FROM :schema.fail_orphans(orphans, limits[2]) o;
-    END IF;
+    RETURN QUERY SELECT 'orphan', NULL::int4, o.workspace, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
+                        NULL::int8, NULL::int8, NULL::boolean, o.item, NULL::text, NULL::bytea, NULL::int4[], NULL::int4[], NULL::int8[],
+                        NULL::int8[], NULL::int8[], NULL::uuid[] FROM :schema.fail_orphans(orphans, limits[2]) o WHERE orphans <> '{}';
     IF since IS NOT NULL AND needs & (need_state | need_handed_over) > 0 THEN
         RETURN QUERY SELECT f.tag, NULL::integer, f.n1, f.n2, f.n3, f.n4, f.n5, NULL::bigint, NULL::bigint,
                             NULL::bigint, NULL::bigint, f.flag, f.id, NULL::text, NULL::bytea, NULL::integer[], NULL::integer[],
