@@ -138,6 +138,7 @@ static void a_dead_nodes_items_are_handed_over_with_their_slots(void **state)
     struct recover_result result = recover_as(scene, alive, 100);
     assert_int_equal(result.handed_over, 5);
     assert_int_equal(result.nodes, 1);
+    assert_string_equal(result.dead[0], "node-1");
     assert_int_equal(result.poisoned, 0);
     assert_false(result.more);
     scene_check(scene);

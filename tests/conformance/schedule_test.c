@@ -345,6 +345,7 @@ static void an_assigned_item_is_held_by_its_node_under_a_new_fence(void **state)
     }
     for (int i = 0; i < 3; i++) {
         assert_int_equal(assignments[i].outcome, ASSIGNMENT_TAKEN);
+        assert_int_equal(assignments[i].since_us, scene_now(scene) - SECONDS(1 + i)); /* ids[2 - i] was enqueued then */
         assert_string_equal(scene_status_of(scene, ids[i]), "CLAIMED");
         assert_string_equal(scene_text(scene, "SELECT node FROM executions WHERE id = '%s'", ids[i]),
                             i == 1 ? "node-2" : "node-1");

@@ -210,6 +210,37 @@ static void a_lowered_cap_is_obeyed_from_its_fact_on(void **state)
     assert_set(f, 4);
 }
 
+static void an_assignment_tells_since_when_its_slot_was_free(void **state)
+{
+    struct fixture *f = *state;
+    f->limits[1].slots_max = 1;
+    enqueue(f, lane(1), 4);
+    f->now_us = 1000;
+    assert_int_equal(take(f, 10), 1);
+    assert_int_equal(f->set[0].slot_since_us, 0); /* it was never full */
+    f->now_us = 2000;
+    assert_int_equal(take(f, 10), 0);
+    learn_end(f, lane(1), NODE);
+    f->now_us = 3000;
+    assert_int_equal(take(f, 10), 1);
+    assert_int_equal(f->set[0].slot_since_us, 2000);
+    assert_int_equal(f->set[0].resumed_us, 0);
+    f->now_us = 4000;
+    assert_int_equal(take(f, 10), 0);
+    f->limits[1].slots_max = 2; /* a larger plan is a free slot, too */
+    learn_limits(f, 1);
+    assert_int_equal(take(f, 10), 1);
+    assert_int_equal(f->set[0].slot_since_us, 4000);
+    learn(f, (struct schedule_fact){.kind = FACT_QUEUE, .paused = true});
+    learn_end(f, lane(1), NODE);
+    f->now_us = 5000;
+    assert_int_equal(take(f, 10), 0);
+    learn(f, (struct schedule_fact){.kind = FACT_QUEUE, .paused = false});
+    f->now_us = 6000;
+    assert_int_equal(take(f, 10), 1);
+    assert_int_equal(f->set[0].resumed_us, 5000);
+}
+
 static void held_slots_count_before_the_limits_are_known(void **state)
 {
     struct fixture *f = *state;
@@ -674,6 +705,7 @@ int main(void)
         rule(the_cap_counts_across_groups),
         rule(the_last_item_leaves_nobody_waiting),
         rule(a_lowered_cap_is_obeyed_from_its_fact_on),
+        rule(an_assignment_tells_since_when_its_slot_was_free),
         rule(held_slots_count_before_the_limits_are_known),
         rule(a_count_below_zero_is_refused),
         rule(a_count_that_no_rows_can_have_is_refused),
