@@ -6,6 +6,8 @@
  */
 #include "store/call.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "observe/event.h"
 
@@ -67,4 +69,19 @@ enum weir_status call_refuse_blank(const char *kind, struct weir_error *error)
     error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name is nothing but blanks", kind);
     error_hint(error, "give it a name that can be seen");
     return WEIR_INVALID_ARGUMENT;
+}
+
+enum weir_status call_check_name(const char *what, const char *name, size_t most, struct weir_error *error)
+{
+    size_t length = name == NULL ? 0 : strlen(name);
+    if (length == 0 || length > most || !text_is_utf8(name, length)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name must have 1 to %zu bytes of UTF-8", what, most);
+    }
+    char safe[WORKSPACE_NAME_MAX + 1];
+    text_copy(safe, sizeof safe, name);
+    text_make_safe(safe);
+    if (strcmp(safe, name) != 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name has control characters", what);
+    }
+    return WEIR_OK;
 }

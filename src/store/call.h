@@ -28,6 +28,10 @@ void call_emit_poisoned(const struct call *call, size_t count);
 /* WEIR_INVALID_ARGUMENT: a new name of a `kind` of thing consists of blanks. */
 enum weir_status call_refuse_blank(const char *kind, struct weir_error *error);
 
+/* WEIR_INVALID_ARGUMENT: the name of a `kind` of thing is empty, longer than `most` bytes (at most WORKSPACE_NAME_MAX), no
+ * UTF-8, or has control characters. */
+enum weir_status call_check_name(const char *kind, const char *name, size_t most, struct weir_error *error);
+
 /* A verb that does nothing but call the driver; `invocation` names the error `detail`. */
 #define CALL(store, verb, error, invocation)                                                                               \
     do {                                                                                                                   \

@@ -99,6 +99,11 @@ struct store_driver {
     enum weir_status (*purge_logs)(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
     enum weir_status (*note_act)(struct store *, const char *, const char *, const char *, struct weir_error *);
     enum weir_status (*purge_audit)(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
+    enum weir_status (*token_create)(struct store *, const struct token_request *, int64_t *, struct weir_error *);
+    enum weir_status (*token_revoke)(struct store *, const char *, struct weir_error *);
+    enum weir_status (*tokens_read)(struct store *, struct arena *, struct token **, size_t *, int64_t *,
+                                    struct weir_error *);
+    enum weir_status (*tokens_used)(struct store *, const int64_t *, size_t, struct weir_error *);
     int (*wake_fd)(struct store *);
     void (*wake_for)(struct store *, int64_t, bool); /* NULL: the driver does not know */
     bool (*wake_drain)(struct store *, int64_t *);
@@ -166,6 +171,10 @@ struct definition_facts {
 WEIR_MUST_CHECK enum weir_status definition_facts_read(const char *text, struct definition_facts *ret_facts,
                                                        struct weir_error *error);
 void definition_facts_close(struct definition_facts *facts);
+
+/* Sets the workspaces of a token from a JSON array of names; NULL: it has all. The names are copied into the arena. */
+WEIR_MUST_CHECK enum weir_status token_fill_workspaces(struct token *token, const char *names, struct arena *arena,
+                                                       struct weir_error *error);
 
 /* The drivers that this build knows, NULL-terminated; defined in assemble.c, the only file that names them. */
 extern const struct store_driver *const store_drivers[];

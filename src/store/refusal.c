@@ -157,3 +157,24 @@ enum weir_status refusal_lock_not_held(const char *name, struct weir_error *erro
 {
     return error_set(error, WEIR_CONFLICT, "the lock %s is not ours", name);
 }
+
+enum weir_status refusal_token_exists(const char *name, struct weir_error *error)
+{
+    error_set(error, WEIR_CONFLICT, "there is a token \"%s\" already", name);
+    error_hint(error, "give another name, or revoke the old one first: weir token revoke");
+    return WEIR_CONFLICT;
+}
+
+enum weir_status refusal_tokens_full(struct weir_error *error)
+{
+    error_set(error, WEIR_ILLEGAL_STATE, "the store has %d tokens, which is the most", TOKENS_MOST);
+    error_hint(error, "revoke those that are not used: weir token list shows the last use of each");
+    return WEIR_ILLEGAL_STATE;
+}
+
+enum weir_status refusal_token_expired(struct weir_error *error)
+{
+    error_set(error, WEIR_INVALID_ARGUMENT, "the token would have expired already");
+    error_hint(error, "give a time in the future, as 90d or 2030-01-31T12:00:00Z");
+    return WEIR_INVALID_ARGUMENT;
+}

@@ -48,6 +48,14 @@ enum weir_status refusal_workflow_lives(const char *name, const char *workspace,
 /* WEIR_WORKFLOW_DISABLED; `workspace` as above. */
 enum weir_status refusal_workflow_disabled(const char *name, const char *workspace, struct weir_error *error);
 
+/* WEIR_CONFLICT: a live token has the name. */
+enum weir_status refusal_token_exists(const char *name, struct weir_error *error);
+/* WEIR_ILLEGAL_STATE: the store has TOKENS_MOST tokens. */
+enum weir_status refusal_tokens_full(struct weir_error *error);
+/* WEIR_INVALID_ARGUMENT: a new token would have expired already. */
+enum weir_status refusal_token_expired(struct weir_error *error);
+#define TOKEN_HOW "weir token list shows them"
+
 /* WEIR_ILLEGAL_STATE: a definition would need a set of handlers for which lane ids have no number left. */
 enum weir_status refusal_handler_sets_full(struct weir_error *error);
 

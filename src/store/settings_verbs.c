@@ -37,26 +37,10 @@ enum weir_status store_bulk_one(struct store *store, enum bulk_act act, const st
     return status;
 }
 
-/* A name must be short enough, UTF-8 and without control characters. */
-static enum weir_status check_name(const char *what, const char *name, size_t most, struct weir_error *error)
-{
-    size_t length = name == NULL ? 0 : strlen(name);
-    if (length == 0 || length > most || !text_is_utf8(name, length)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name must have 1 to %zu bytes of UTF-8", what, most);
-    }
-    char safe[WORKSPACE_NAME_MAX + 1];
-    text_copy(safe, sizeof safe, name);
-    text_make_safe(safe);
-    if (strcmp(safe, name) != 0) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name has control characters", what);
-    }
-    return WEIR_OK;
-}
-
 enum weir_status store_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error)
 {
     INVARIANT(change != NULL);
-    enum weir_status status = check_name("plan", change->name, PLAN_NAME_MAX, error);
+    enum weir_status status = call_check_name("plan", change->name, PLAN_NAME_MAX, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -86,7 +70,7 @@ static enum weir_status change_blank_workspace(struct store *store, const struct
 enum weir_status store_set_workspace(struct store *store, const struct workspace_change *change, struct weir_error *error)
 {
     INVARIANT(change != NULL);
-    enum weir_status status = check_name("workspace", change->name, WORKSPACE_NAME_MAX, error);
+    enum weir_status status = call_check_name("workspace", change->name, WORKSPACE_NAME_MAX, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -108,7 +92,7 @@ enum weir_status store_publish(struct store *store, const char *name, const char
                                const char *source, struct published *ret_published, struct weir_error *error)
 {
     INVARIANT(text != NULL && ret_published != NULL);
-    enum weir_status status = check_name("workflow", name, WORKFLOW_NAME_MAX, error);
+    enum weir_status status = call_check_name("workflow", name, WORKFLOW_NAME_MAX, error);
     if (status != WEIR_OK) {
         return status;
     }

@@ -29,6 +29,7 @@
 #include "queue/scheduler.h"
 #include "queue/step.h"
 #include "store/logs.h"
+#include "store/tokens.h"
 #include "weir/status.h"
 
 struct store;
@@ -733,6 +734,7 @@ enum store_list_kind {
     LIST_NODES,
     LIST_LOCKS,
     LIST_GROUPS,
+    LIST_TOKENS, /* also the revoked ones, never a hash */
     LIST_AUDIT /* the acts, newest first; `name` is the subject, filter.created_since_us the earliest time */
 };
 struct list_options {

@@ -394,6 +394,10 @@ const struct store_driver sqlite_store_driver = {
     .purge_logs = sqlite_purge_logs,
     .note_act = sqlite_note_act,
     .purge_audit = sqlite_purge_audit,
+    .token_create = sqlite_token_create,
+    .token_revoke = sqlite_token_revoke,
+    .tokens_read = sqlite_tokens_read,
+    .tokens_used = sqlite_tokens_used,
     .wake_fd = sqlite_wake_fd,
     .wake_drain = sqlite_wake_drain,
 };

@@ -155,6 +155,11 @@ enum weir_status sqlite_read_log(struct store *, const char *, const char *, int
 enum weir_status sqlite_purge_logs(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
 enum weir_status sqlite_note_act(struct store *, const char *, const char *, const char *, struct weir_error *);
 enum weir_status sqlite_purge_audit(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
+enum weir_status sqlite_token_create(struct store *, const struct token_request *, int64_t *, struct weir_error *);
+enum weir_status sqlite_token_revoke(struct store *, const char *, struct weir_error *);
+enum weir_status sqlite_tokens_read(struct store *, struct arena *, struct token **, size_t *, int64_t *,
+                                    struct weir_error *);
+enum weir_status sqlite_tokens_used(struct store *, const int64_t *, size_t, struct weir_error *);
 enum weir_status sqlite_check(struct store *, json_t **, struct weir_error *);
 int sqlite_wake_fd(struct store *);
 bool sqlite_wake_drain(struct store *, int64_t *);

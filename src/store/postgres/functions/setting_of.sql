@@ -10,6 +10,10 @@ BEGIN
                       FROM :schema.plans p WHERE p.name = key)
     WHEN 'workspace' THEN (SELECT jsonb_build_object('plan', w.plan, 'max_concurrent', w.max_concurrent, 'paused', w.paused)
                            FROM :schema.workspaces w WHERE w.name = key)
+    WHEN 'token' THEN (SELECT jsonb_build_object('id', t.id, 'role', t.role, 'workspaces', :schema.workspace_names(t.workspaces),
+                                                 'expires_at', to_char(:schema.time_of(t.expires_at) AT TIME ZONE 'UTC',
+                                                                       'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+                       FROM :schema.tokens t WHERE t.name = key AND t.revoked_at IS NULL)
     WHEN 'workflow' THEN (SELECT jsonb_build_object('version', d.version, 'state',
                                                     (ARRAY['published', 'disabled', 'deleted'])[d.state + 1])
                           FROM :schema.workflow_definitions d

@@ -373,6 +373,21 @@ CREATE TABLE :schema.books (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
 CREATE INDEX books_of_workspace ON :schema.books (workspace_id);
 
+-- The tokens of the HTTP API. hash: SHA-256 of the secret, which is stored nowhere. workspaces: ids; NULL = all.
+CREATE TABLE :schema.tokens (
+    id             bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name           text    COLLATE "C" NOT NULL,
+    hash           bytea   NOT NULL CHECK (octet_length(hash) = 32),
+    role           text    COLLATE "C" NOT NULL CHECK (role IN ('read', 'enqueue', 'operate', 'admin')),
+    workspaces     integer[],
+    created_at     bigint  NOT NULL,
+    created_by     text    NOT NULL,
+    expires_at     bigint,                      -- NULL = never
+    revoked_at     bigint,
+    last_used_at   bigint
+) WITH (fillfactor = 80);
+CREATE UNIQUE INDEX tokens_by_name ON :schema.tokens (name) WHERE revoked_at IS NULL;
+
 -- Where nodes run executions (engine_target in queue/engine_target.h). service: its identity, whatever its address; address: where it was
 -- reached last, for people.
 CREATE TABLE :schema.engine_targets (

@@ -28,6 +28,12 @@ WHEN 'node' THEN (SELECT json_object('desired_state', n.desired_state) FROM node
                   WHERE (n.name = ?2 OR CAST(n.id AS TEXT) = ?2) AND n.stopped_at IS NULL AND n.dead_at IS NULL
                   ORDER BY n.id DESC LIMIT 1)
 WHEN 'execution' THEN (SELECT json_object('status', e.status) FROM workflow_executions e WHERE e.id = ?2)
+WHEN 'token' THEN (SELECT json_object('id', t.id, 'role', t.role,
+                                      'workspaces', json(CASE WHEN t.workspaces IS NOT NULL THEN
+                                          (SELECT json_group_array(w.name) FROM json_each(t.workspaces) i
+                                           JOIN workspaces w ON w.id = i.value) END),
+                                      'expires_at', strftime('%Y-%m-%dT%H:%M:%SZ', t.expires_at / 1000000, 'unixepoch'))
+                   FROM tokens t WHERE t.name = ?2 AND t.revoked_at IS NULL)
 WHEN 'lock' THEN (SELECT json_object('holder', l.locked_by) FROM shedlock l WHERE l.name = ?2 AND l.lock_until > ?4)
 END;
 

@@ -280,6 +280,21 @@ CREATE TABLE audit (
 CREATE INDEX audit_by_subject ON audit (subject, seq);
 CREATE INDEX audit_by_time ON audit (at);
 
+-- The tokens of the HTTP API. hash: SHA-256 of the secret, which is stored nowhere. workspaces: a JSON array of ids; NULL = all.
+CREATE TABLE tokens (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    name           TEXT    NOT NULL,
+    hash           BLOB    NOT NULL CHECK (length(hash) = 32),
+    role           TEXT    NOT NULL CHECK (role = 'read' OR role = 'enqueue' OR role = 'operate' OR role = 'admin'),
+    workspaces     TEXT,
+    created_at     INTEGER NOT NULL,
+    created_by     TEXT    NOT NULL,
+    expires_at     INTEGER,                    -- NULL = never
+    revoked_at     INTEGER,
+    last_used_at   INTEGER
+);
+CREATE UNIQUE INDEX tokens_by_name ON tokens (name) WHERE revoked_at IS NULL;
+
 -- Where nodes run executions (engine_target in queue/engine_target.h). service: its identity, whatever its address; address: where it was
 -- reached last, for people.
 CREATE TABLE engine_targets (

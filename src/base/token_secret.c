@@ -1,0 +1,81 @@
+/* Secrets of tokens: made from getrandom(), hashed and compared by OpenSSL.
+ *
+ * It keeps no secret: the caller wipes the text that it got. It never logs and never shortens a comparison.
+ */
+#include "base/token_secret.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/error.h"
+
+#define PREFIX "weir_"
+enum { PREFIX_LENGTH = sizeof PREFIX - 1, RANDOM_BYTES = 32, BASE64_LENGTH = 44 };
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/* base64url is base64 with two other characters, and without the padding. */
+static void to_base64url(char *text)
+{
+    for (; *text != '\0'; text++) {
+        *text = *text == '+' ? '-' : *text == '/' ? '_' : *text == '=' ? '\0' : *text;
+        if (*text == '\0') {
+            return;
+        }
+    }
+}
+
+enum weir_status token_secret_make(char *to, struct weir_error *error)
+{
+    INVARIANT(to != NULL);
+    unsigned char bytes[RANDOM_BYTES];
+    char base64[BASE64_LENGTH + 1];
+    ssize_t got;
+    do {
+        got = getrandom(bytes, sizeof bytes, 0);
+    } while (got < 0 && errno == EINTR);
+    if (got != (ssize_t)sizeof bytes) {
+        return error_set(error, WEIR_SYSTEM, "the system has no random numbers for a secret: %s", strerror(errno));
+    }
+    int length = EVP_EncodeBlock((unsigned char *)base64, bytes, sizeof bytes);
+    INVARIANT(length == BASE64_LENGTH);
+    to_base64url(base64);
+    INVARIANT(strlen(base64) == TOKEN_SECRET_LENGTH - PREFIX_LENGTH);
+    (void)memcpy(to, PREFIX, PREFIX_LENGTH);
+    (void)memcpy(to + PREFIX_LENGTH, base64, TOKEN_SECRET_LENGTH - PREFIX_LENGTH + 1);
+    OPENSSL_cleanse(bytes, sizeof bytes);
+    OPENSSL_cleanse(base64, sizeof base64);
+    return WEIR_OK;
+}
+
+static bool has_form(const char *text, size_t length)
+{
+    if (length != TOKEN_SECRET_LENGTH || memcmp(text, PREFIX, PREFIX_LENGTH) != 0) {
+        return false;
+    }
+    for (size_t i = PREFIX_LENGTH; i < length; i++) {
+        if (text[i] == '\0' || strchr(alphabet, text[i]) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool token_secret_hash(const char *text, size_t length, unsigned char ret_hash[TOKEN_HASH_BYTES])
+{
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned int hash_length = 0;
+    if (text == NULL || !has_form(text, length) ||
+        EVP_Digest(text, length, hash, &hash_length, EVP_sha256(), NULL) != 1 || hash_length != TOKEN_HASH_BYTES) {
+        return false;
+    }
+    (void)memcpy(ret_hash, hash, TOKEN_HASH_BYTES);
+    return true;
+}
+
+bool token_hash_equal(const unsigned char a[TOKEN_HASH_BYTES], const unsigned char b[TOKEN_HASH_BYTES])
+{
+    return CRYPTO_memcmp(a, b, TOKEN_HASH_BYTES) == 0;
+}

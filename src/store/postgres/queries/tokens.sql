@@ -1,0 +1,37 @@
+-- The tokens of the HTTP API.
+
+-- $1 name, $2 hash, $3 role, $4 names of workspaces, $5 all workspaces, $6 expiry; 0 = never, $7 at most, $8 actor, $9 reason
+-- name: create_token
+SELECT c.status, c.id, c.unknown
+FROM :schema.create_token($1, $2, $3, CASE WHEN NOT $5 THEN $4 END, $6, $7, $8, $9) c;
+
+-- $1 name or id, $2 actor, $3 reason
+-- name: revoke_token
+SELECT :schema.revoke_token($1, $2, $3);
+
+-- name: token_names
+SELECT name FROM :schema.tokens WHERE revoked_at IS NULL ORDER BY name LIMIT 1000;
+
+-- All that the server may accept, and the store time, which is there without a token as well. $1 limit
+-- name: read_tokens
+SELECT t.id, t.name, t.hash, t.role, :schema.workspace_names(t.workspaces)::text, t.expires_at, n.now_us
+FROM (SELECT :schema.store_time() AS now_us OFFSET 0) n
+LEFT JOIN :schema.tokens t ON t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > n.now_us)
+ORDER BY t.id LIMIT $1;
+
+-- $1 ids, $2 a use that is this old is noted again
+-- name: use_tokens
+UPDATE :schema.tokens t SET last_used_at = n.now_us
+FROM (SELECT :schema.store_time() AS now_us OFFSET 0) n
+WHERE t.id = ANY ($1) AND (t.last_used_at IS NULL OR t.last_used_at <= n.now_us - $2);
+
+-- By id. $1 name or NULL, $2 behind this cursor, $3 limit
+-- name: list_tokens
+SELECT t.id, t.name, t.role, :schema.workspace_names(t.workspaces) AS workspaces,
+       CASE WHEN t.revoked_at IS NOT NULL THEN 'revoked' WHEN t.expires_at <= (SELECT :schema.store_time()) THEN 'expired'
+            ELSE 'live' END AS state,
+       :schema.rfc3339(t.created_at) AS created_at, t.created_by, :schema.rfc3339(t.expires_at) AS expires_at,
+       :schema.rfc3339(t.revoked_at) AS revoked_at, :schema.rfc3339(t.last_used_at) AS last_used_at,
+       lpad(t.id::text, 20, '0') AS cursor_key
+FROM :schema.tokens t
+WHERE ($1 IS NULL OR t.name = $1) AND lpad(t.id::text, 20, '0') COLLATE "C" > $2 ORDER BY t.id LIMIT $3;

@@ -1,0 +1,125 @@
+/* The verbs of tokens, and what both drivers share of them.
+ *
+ * Each verb checks its arguments and calls the driver, so that all drivers refuse the same. No verb gets or returns a
+ * secret. Runs in the caller's thread.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "store/call.h"
+
+static const char *const role_names[TOKEN_ROLE_COUNT] = {"read", "enqueue", "operate", "admin"};
+
+const char *token_role_name(enum token_role role)
+{
+    INVARIANT((unsigned)role < TOKEN_ROLE_COUNT);
+    return role_names[role];
+}
+
+bool token_role_parse(const char *name, enum token_role *ret_role)
+{
+    for (int i = 0; name != NULL && i < TOKEN_ROLE_COUNT; i++) {
+        if (strcmp(name, role_names[i]) == 0) {
+            *ret_role = (enum token_role)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- shared by the drivers --- */
+
+enum weir_status token_fill_workspaces(struct token *token, const char *names, struct arena *arena, struct weir_error *error)
+{
+    INVARIANT(token != NULL && arena != NULL);
+    json_t *list = NULL;
+    token->has_all_workspaces = names == NULL;
+    if (names == NULL) {
+        return WEIR_OK;
+    }
+    enum weir_status status = json_read(names, strlen(names), &list, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const char **copies = arena_allocate(arena, (json_array_size(list) + 1) * sizeof *copies);
+    bool failed = copies == NULL;
+    for (size_t i = 0; i < json_array_size(list) && !failed; i++) {
+        copies[i] = arena_copy_string(arena, json_string_value(json_array_get(list, i)));
+        failed = copies[i] == NULL;
+    }
+    token->workspaces = copies;
+    token->workspace_count = json_array_size(list);
+    json_decref(list);
+    return failed ? error_out_of_memory(error) : WEIR_OK;
+}
+
+/* --- verbs --- */
+
+static enum weir_status check_workspaces(const struct token_request *request, struct weir_error *error)
+{
+    if (request->has_all_workspaces) {
+        return WEIR_OK;
+    }
+    if (request->workspaces == NULL || request->workspace_count == 0 || request->workspace_count > TOKEN_WORKSPACES_MOST) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "a token is for 1 to %d workspaces, or for all", TOKEN_WORKSPACES_MOST);
+        error_hint(error, "name each workspace, or ask for all of them");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < request->workspace_count && status == WEIR_OK; i++) {
+        status = call_check_name("workspace", request->workspaces[i], WORKSPACE_NAME_MAX, error);
+    }
+    return status;
+}
+
+enum weir_status store_token_create(struct store *store, const struct token_request *request, int64_t *ret_id,
+                                    struct weir_error *error)
+{
+    INVARIANT(store != NULL && request != NULL && ret_id != NULL && (unsigned)request->role < TOKEN_ROLE_COUNT);
+    enum weir_status status = call_check_name("token", request->name, TOKEN_NAME_MAX, error);
+    if (status == WEIR_OK && text_is_blank(request->name)) {
+        status = call_refuse_blank("token", error);
+    }
+    if (status == WEIR_OK && strspn(request->name, "0123456789") == strlen(request->name)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "a token's name must not be a number");
+        error_hint(error, "`weir token revoke` takes a number as an id");
+        status = WEIR_INVALID_ARGUMENT;
+    }
+    if (status == WEIR_OK) {
+        status = check_workspaces(request, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    CALL(store, "token_create", error, store->driver->token_create(store, request, ret_id, detail));
+}
+
+enum weir_status store_token_revoke(struct store *store, const char *name_or_id, struct weir_error *error)
+{
+    INVARIANT(store != NULL);
+    enum weir_status status = call_check_name("token", name_or_id, TOKEN_NAME_MAX, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    CALL(store, "token_revoke", error, store->driver->token_revoke(store, name_or_id, detail));
+}
+
+enum weir_status store_tokens_read(struct store *store, struct arena *arena, struct token **ret_tokens, size_t *ret_count,
+                                   int64_t *ret_now_us, struct weir_error *error)
+{
+    INVARIANT(store != NULL && arena != NULL && ret_tokens != NULL && ret_count != NULL && ret_now_us != NULL);
+    CALL(store, "tokens_read", error, store->driver->tokens_read(store, arena, ret_tokens, ret_count, ret_now_us, detail));
+}
+
+enum weir_status store_tokens_used(struct store *store, const int64_t *ids, size_t count, struct weir_error *error)
+{
+    INVARIANT(store != NULL && (ids != NULL || count == 0));
+    if (count > TOKENS_USED_MOST) {
+        return error_set(error, WEIR_MISUSE, "a call notes the use of at most %d tokens", TOKENS_USED_MOST);
+    }
+    if (count == 0) {
+        return WEIR_OK;
+    }
+    CALL(store, "tokens_used", error, store->driver->tokens_used(store, ids, count, detail));
+}

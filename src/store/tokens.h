@@ -1,0 +1,77 @@
+/* The tokens of the HTTP API: who may do what in which workspaces.
+ *
+ * A token has a name, which the record of acts shows as the actor `token:NAME`, a role, and its workspaces: all of them, or a
+ * list. The store keeps the hash of its secret (base/token_secret.h) and never the secret. A token names workspaces by
+ * their ids, so that a later workspace of the same name is not open to it. Live tokens have different names; a name is free
+ * again once its token is revoked. A token whose expiry is over is refused by the server, and stays until it is revoked.
+ * store/store.h includes this file.
+ */
+#ifndef WEIR_STORE_TOKENS_H
+#define WEIR_STORE_TOKENS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/token_secret.h"
+#include "weir/status.h"
+
+struct store;
+
+enum {
+    TOKEN_NAME_MAX = 64,         /* bytes of UTF-8 */
+    TOKENS_MOST = 10000,         /* of a store, without the revoked ones */
+    TOKEN_WORKSPACES_MOST = 100, /* of one token */
+    TOKENS_USED_MOST = 1000      /* of one call */
+};
+/* The time of the last use is written again after this long. */
+#define TOKEN_USE_US (60 * MICROSECONDS_PER_SECOND)
+
+/* Each role may do all that the roles before it may do. */
+enum token_role {
+    TOKEN_READ,    /* lists, shows, counts */
+    TOKEN_ENQUEUE, /* also enqueues */
+    TOKEN_OPERATE, /* also acts on executions, and pauses */
+    TOKEN_ADMIN    /* also changes settings and workflows */
+};
+enum { TOKEN_ROLE_COUNT = TOKEN_ADMIN + 1 };
+/* "read". */
+const char *token_role_name(enum token_role role);
+/* False: no role has this name. */
+bool token_role_parse(const char *name, enum token_role *ret_role);
+
+struct token_request {
+    const char *name;
+    unsigned char hash[TOKEN_HASH_BYTES]; /* of the secret */
+    enum token_role role;
+    bool has_all_workspaces; /* else those that follow */
+    const char *const *workspaces;
+    size_t workspace_count;
+    int64_t expires_at_us; /* store time; 0 = never */
+};
+/* The same request again has the same answer. WEIR_CONFLICT: a live token has the name. WEIR_WORKSPACE_NOT_FOUND.
+ * WEIR_ILLEGAL_STATE: the store has TOKENS_MOST. WEIR_INVALID_ARGUMENT: no workspace, too many, or an expiry that is over. */
+WEIR_MUST_CHECK enum weir_status store_token_create(struct store *store, const struct token_request *request,
+                                                    int64_t *ret_id, struct weir_error *error);
+/* By its name, or by its id in digits. WEIR_NOT_FOUND: no token that is not revoked has it. */
+WEIR_MUST_CHECK enum weir_status store_token_revoke(struct store *store, const char *name_or_id, struct weir_error *error);
+
+struct token {
+    int64_t id;
+    const char *name;
+    unsigned char hash[TOKEN_HASH_BYTES];
+    enum token_role role;
+    bool has_all_workspaces;
+    const char *const *workspaces; /* names of those that exist */
+    size_t workspace_count;
+    int64_t expires_at_us; /* store time; TIME_NEVER = never */
+};
+/* All tokens that are neither revoked nor expired, by their ids; the texts are in the arena. *ret_now_us: store time. */
+WEIR_MUST_CHECK enum weir_status store_tokens_read(struct store *store, struct arena *arena, struct token **ret_tokens,
+                                                   size_t *ret_count, int64_t *ret_now_us, struct weir_error *error);
+/* These tokens were used now. A time that is less than TOKEN_USE_US old stays. At most TOKENS_USED_MOST. */
+WEIR_MUST_CHECK enum weir_status store_tokens_used(struct store *store, const int64_t *ids, size_t count,
+                                                   struct weir_error *error);
+
+#endif
