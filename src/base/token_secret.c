@@ -67,8 +67,8 @@ bool token_secret_hash(const char *text, size_t length, unsigned char ret_hash[T
 {
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned int hash_length = 0;
-    if (text == NULL || !has_form(text, length) ||
-        EVP_Digest(text, length, hash, &hash_length, EVP_sha256(), NULL) != 1 || hash_length != TOKEN_HASH_BYTES) {
+    if (text == NULL || !has_form(text, length) || EVP_Digest(text, length, hash, &hash_length, EVP_sha256(), NULL) != 1 ||
+        hash_length != TOKEN_HASH_BYTES) {
         return false;
     }
     (void)memcpy(ret_hash, hash, TOKEN_HASH_BYTES);

@@ -16,8 +16,8 @@ enum {
     TOKEN_SECRET_LENGTH = 48 /* bytes of the text, without its NUL */
 };
 
-/* Makes a secret from the random numbers of the system; `to` holds TOKEN_SECRET_LENGTH + 1 bytes. Waits only while a machine
- * that has just started has no random numbers yet. WEIR_SYSTEM: the system has none. */
+/* Makes a secret from the random numbers of the system; `to` holds TOKEN_SECRET_LENGTH + 1 bytes. Waits only while a
+ * machine that has just started has no random numbers yet. WEIR_SYSTEM: the system has none. */
 WEIR_MUST_CHECK enum weir_status token_secret_make(char *to, struct weir_error *error);
 /* The hash of a text of `length` bytes. False: the text has not the form of a secret, or OpenSSL cannot compute SHA-256. */
 WEIR_MUST_CHECK bool token_secret_hash(const char *text, size_t length, unsigned char ret_hash[TOKEN_HASH_BYTES]);

@@ -735,7 +735,7 @@ enum store_list_kind {
     LIST_LOCKS,
     LIST_GROUPS,
     LIST_TOKENS, /* also the revoked ones, never a hash */
-    LIST_AUDIT /* the acts, newest first; `name` is the subject, filter.created_since_us the earliest time */
+    LIST_AUDIT   /* the acts, newest first; `name` is the subject, filter.created_since_us the earliest time */
 };
 struct list_options {
     enum store_list_kind kind;

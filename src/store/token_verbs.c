@@ -30,7 +30,8 @@ bool token_role_parse(const char *name, enum token_role *ret_role)
 
 /* --- shared by the drivers --- */
 
-enum weir_status token_fill_workspaces(struct token *token, const char *names, struct arena *arena, struct weir_error *error)
+enum weir_status token_fill_workspaces(struct token *token, const char *names, struct arena *arena,
+                                       struct weir_error *error)
 {
     INVARIANT(token != NULL && arena != NULL);
     json_t *list = NULL;

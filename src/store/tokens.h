@@ -1,7 +1,7 @@
 /* The tokens of the HTTP API: who may do what in which workspaces.
  *
- * A token has a name, which the record of acts shows as the actor `token:NAME`, a role, and its workspaces: all of them, or a
- * list. The store keeps the hash of its secret (base/token_secret.h) and never the secret. A token names workspaces by
+ * A token has a name, which the record of acts shows as the actor `token:NAME`, a role, and its workspaces: all of them, or
+ * a list. The store keeps the hash of its secret (base/token_secret.h) and never the secret. A token names workspaces by
  * their ids, so that a later workspace of the same name is not open to it. Live tokens have different names; a name is free
  * again once its token is revoked. A token whose expiry is over is refused by the server, and stays until it is revoked.
  * store/store.h includes this file.
@@ -51,7 +51,8 @@ struct token_request {
     int64_t expires_at_us; /* store time; 0 = never */
 };
 /* The same request again has the same answer. WEIR_CONFLICT: a live token has the name. WEIR_WORKSPACE_NOT_FOUND.
- * WEIR_ILLEGAL_STATE: the store has TOKENS_MOST. WEIR_INVALID_ARGUMENT: no workspace, too many, or an expiry that is over. */
+ * WEIR_ILLEGAL_STATE: the store has TOKENS_MOST. WEIR_INVALID_ARGUMENT: no workspace, too many, or an expiry that is over.
+ */
 WEIR_MUST_CHECK enum weir_status store_token_create(struct store *store, const struct token_request *request,
                                                     int64_t *ret_id, struct weir_error *error);
 /* By its name, or by its id in digits. WEIR_NOT_FOUND: no token that is not revoked has it. */

@@ -274,10 +274,9 @@ static void a_store_has_a_most_of_tokens(void **state)
     int64_t id = 0;
     struct token_request request = request_of("first", 1);
     (void)create(scene, &request);
-    json_decref(scene_rows(scene,
-                          "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9999) "
-                          "INSERT INTO tokens (name, hash, role, created_at, created_by) "
-                          "SELECT 'n' || n.i, t.hash, 'read', 0, '' FROM n CROSS JOIN tokens t"));
+    json_decref(scene_rows(scene, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9999) "
+                                  "INSERT INTO tokens (name, hash, role, created_at, created_by) "
+                                  "SELECT 'n' || n.i, t.hash, 'read', 0, '' FROM n CROSS JOIN tokens t"));
     struct token *tokens = NULL;
     assert_int_equal(read_tokens(scene, &tokens), TOKENS_MOST);
     struct token_request more = request_of("more", 2);

@@ -28,7 +28,7 @@ COMPLETIONS = (('weir enq', {'enqueue'}), ('weir workflow ', {'apply', 'delete',
 NAMES = (('weir why -w ac', {'acme'}), ('weir workspace show ', {'acme', 'tiny'}), ('weir enqueue -w acme he', {'hello'}),
          ('weir workflow show h', {'hello'}), ('weir workspace set x --plan pr', {'pro'}),
          ('weir node pause ', {'alpha'}), ('weir pause --executor-group ', {'default'}),
-         ('weir lock release process', {'processExecutionQueue'}), ('weir enqueue -k üü -w ac', {'acme'}),
+         ('weir lock release process', {'processExecutionQueue'}), ('weir enqueue -k üü -w ac', {'acme'}), ('weir token revoke ', {'ci'}),
          ('weir --store sqlite:weir.db workspace show a', {'acme'}), ('weir workspace show nothing-like-it', set()),
          ('weir --store sqlite:missing.db workspace show a', set()))
 
@@ -42,6 +42,7 @@ def _make_names(weir):
     node = start_dev_node(weir, '--config', weir.write('node.yaml', 'node.name: alpha\n'))
     with weir.database() as database:  # as another program does that shares the table of locks
         database.execute("INSERT INTO shedlock VALUES ('processExecutionQueue', 2000000000000000, 1, 'another program')")
+    weir.good('token', 'create', 'ci', '--role', 'read', '--all-workspaces', '-q')
     assert node.poll() is None
     return weir.good('enqueue', '-w', 'acme', 'hello', '--run-at', '+1h', '-q').out.strip()
 

@@ -21,7 +21,7 @@ from workers_test import _stop, _worker
 ROOT = os.environ.get('WEIR_SOURCE_ROOT') or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STATUSES = ('PENDING', 'CLAIMED', 'DISPATCHED', 'COMPLETED', 'FAILED', 'CANCELLED', 'WAITING', 'RUNNING', 'INTERRUPTED')
 STATES = ('alive', 'paused', 'draining', 'drained', 'stopping', 'stopped', 'dead', 'expired', 'starting', 'lease_lost',
-          'enabled', 'disabled', 'deleted')
+          'enabled', 'disabled', 'deleted', 'live', 'revoked')
 TIME = re.compile(r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$')
 
 
@@ -144,6 +144,10 @@ def _answers(weir):
     wait_for('the start', lambda: weir.good('show', slow, '--json').json()['status'] == 'DISPATCHED')
     wait_for('the missing worker', lambda: weir.good('why', lacking, '--json').json()['pending_reason'] == 'no_worker')
     run('enqueue', '-', stdin='{"workspace": "acme", "workflow": "hello"}\n{"workspace": "acme"}\n', code=1)
+    run('token', 'create', 'ci', '--role', 'enqueue', '-w', 'acme', '--expires-at', '1d')
+    run('token', 'create', 'ops', '--role', 'admin', '--all-workspaces')
+    run('token', 'revoke', 'ops')
+    run('token', 'list')
     for execution in (slow, waits, bad, good, lacking):
         run('show', execution)
         run('why', execution)

@@ -529,6 +529,41 @@ static const struct command commands[] = {
     .arguments = {{.name = "NAME", .help = "name of the lock"}},
     .flags = {FLAG_REASON},
 },
+{
+    .name = "token create", .section = "Operate", .run = verb_token_create, .marks = COMMAND_CHANGES,
+    .summary = "Make a token for the HTTP API and print its secret",
+    .example = "weir token create ci --role enqueue --workspace acme --expires-at 90d\n"
+               "weir token create ops --role operate --all-workspaces\n",
+    .details = "The secret is printed this once, on stdout; the store keeps a hash of it. Programs send it as"
+               " `Authorization: Bearer SECRET`. A role may do all that the ones before it may do: read, enqueue, operate,"
+               " admin. To a token of some workspaces the others do not exist. `weir audit` shows what is done with it as"
+               " `token:NAME`.",
+    .arguments = {{.name = "NAME", .help = "name of the token, for people and for the record of acts"}},
+    .flags = {
+        {.name = "role", .type = VALUE_CHOICE, .value = "ROLE", .choices = "read enqueue operate admin",
+         .help = "what it may do: read, enqueue, operate or admin"},
+        {.name = "workspace", .letter = 'w', .type = VALUE_TEXT, .value = "NAME", .many = true,
+         .help = "a workspace that it is for; may be given several times"},
+        {.name = "all-workspaces", .help = "it is for all workspaces, also later ones"},
+        {.name = "expires-at", .type = VALUE_TIME, .value = "TIME",
+         .help = "it is refused from then on: 2027-01-31T10:00:00Z, or 90d; without, never"},
+        FLAG_REASON,
+    },
+},
+{
+    .name = "token list", .section = "Operate", .run = verb_token_list,
+    .summary = "List the tokens, their workspaces and their last use",
+    .example = "weir token list\n",
+    .details = "The last use is written at most once a minute. No list shows a secret: it is stored nowhere.",
+},
+{
+    .name = "token revoke", .section = "Operate", .run = verb_token_revoke, .marks = COMMAND_CHANGES,
+    .summary = "Revoke a token for ever",
+    .example = "weir token revoke ci --reason leaked\n",
+    .details = "Every server refuses it within about a second. Its name can then be given to another token.",
+    .arguments = {{.name = "NAME", .help = "name of the token, or its id"}},
+    .flags = {FLAG_REASON},
+},
 /* The Temporal service itself. These verbs call it directly. */
 {
     .name = "temporal setup", .section = "Operate", .run = verb_temporal_setup, .marks = COMMAND_CHANGES,

@@ -36,6 +36,7 @@ struct flag {
     const char *choices; /* VALUE_CHOICE: "table json jsonl", as a text */
     int64_t least;       /* VALUE_INTEGER */
     int64_t most;
+    bool many;        /* it may be given several times */
     bool has_setting; /* it overrides `setting` (settings.h), for this call */
     enum setting_id setting;
 };
@@ -92,6 +93,7 @@ void command_usage(const struct command *command, char *to, size_t size);
     X(workspace_delete) X(workflow_disable) X(workflow_enable) X(workflow_delete) X(plan_list) X(plan_set)                 \
     X(pause) X(resume) X(status) X(doctor) X(audit)                                                                        \
     X(node_list) X(worker_list) X(node_pause) X(node_resume) X(node_drain) X(lock_list) X(lock_release)                    \
+    X(token_create) X(token_list) X(token_revoke)                                                              \
     X(temporal_setup) X(temporal_doctor) X(temporal_describe) X(temporal_query) X(temporal_update)                         \
     X(store_init) X(store_migrate) X(store_check) X(store_backup) X(store_plan)                                            \
     X(config_show) X(config_check) X(completion) X(version) X(help)

@@ -54,6 +54,20 @@ const char *invocation_text(const struct invocation *invocation, const char *nam
     return value != NULL ? value->text : NULL;
 }
 
+const char *const *invocation_texts(const struct invocation *invocation, const char *name, size_t *ret_count)
+{
+    INVARIANT(invocation_takes(invocation, name) && ret_count != NULL);
+    const char **texts = arena_allocate(invocation->arena, INVOCATION_FLAGS_MAX * sizeof *texts);
+    size_t count = 0;
+    for (size_t i = 0; i < invocation->value_count && texts != NULL; i++) {
+        if (strcmp(invocation->values[i].flag->name, name) == 0) {
+            texts[count++] = invocation->values[i].text;
+        }
+    }
+    *ret_count = count;
+    return count > 0 ? texts : NULL;
+}
+
 int64_t invocation_number(const struct invocation *invocation, const char *name, int64_t otherwise)
 {
     const struct flag_value *value = find_value(invocation, name);

@@ -22,7 +22,7 @@ struct flag_value {
     int64_t number;   /* integer, or microseconds */
 };
 
-enum { INVOCATION_FLAGS_MAX = 32 };
+enum { INVOCATION_FLAGS_MAX = 160 };
 
 struct invocation {
     const struct command *command;
@@ -44,6 +44,9 @@ bool invocation_takes(const struct invocation *invocation, const char *name);
 bool invocation_has(const struct invocation *invocation, const char *name);
 /* As given; NULL when it was not. */
 const char *invocation_text(const struct invocation *invocation, const char *name);
+/* All values of a flag that may be given several times, in their order; *ret_count of them, in the arena. NULL: it was not
+ * given, or memory ran out. */
+const char *const *invocation_texts(const struct invocation *invocation, const char *name, size_t *ret_count);
 /* Of VALUE_INTEGER; VALUE_DURATION in microseconds. */
 int64_t invocation_number(const struct invocation *invocation, const char *name, int64_t otherwise);
 /* Of VALUE_TIME; relative ones count from `now_us`, which should be the store's time. */

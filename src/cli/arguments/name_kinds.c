@@ -24,11 +24,8 @@ int name_kind_of_argument(const struct command *command, size_t before)
     static const struct {
         const char *noun;
         enum store_list_kind kind;
-    } nouns[] = {{"workspace ", LIST_WORKSPACES},
-                 {"workflow ", LIST_WORKFLOWS},
-                 {"plan ", LIST_PLANS},
-                 {"node ", LIST_NODES},
-                 {"lock ", LIST_LOCKS}};
+    } nouns[] = {{"workspace ", LIST_WORKSPACES}, {"workflow ", LIST_WORKFLOWS}, {"plan ", LIST_PLANS},
+                 {"node ", LIST_NODES},           {"lock ", LIST_LOCKS},         {"token ", LIST_TOKENS}};
     size_t index = 0;
     while (index < COMMAND_ARGUMENTS_MAX && command->arguments[index].name != NULL && index < before &&
            !command->arguments[index].many) {

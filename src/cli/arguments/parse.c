@@ -470,11 +470,16 @@ static enum weir_status check_flag(struct invocation *invocation, const struct t
         return WEIR_INVALID_ARGUMENT;
     }
     for (size_t i = 0; i < invocation->value_count; i++) {
-        if (invocation->values[i].flag == flag) {
+        if (invocation->values[i].flag == flag && !flag->many) {
             error_set(error, WEIR_INVALID_ARGUMENT, "%s is given twice", typed->spelling);
             error_hint(error, "give the flag once");
             return WEIR_INVALID_ARGUMENT;
         }
+    }
+    if (invocation->value_count == INVOCATION_FLAGS_MAX) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "%s is given too often", typed->spelling);
+        error_hint(error, "a command takes at most %d flags", INVOCATION_FLAGS_MAX);
+        return WEIR_INVALID_ARGUMENT;
     }
     struct flag_value value = {.flag = flag, .text = typed->value != NULL ? typed->value : ""};
     enum weir_status status = read_flag_value(typed, flag, invocation->arena, &value.number, error);

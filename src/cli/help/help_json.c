@@ -43,6 +43,9 @@ static json_t *flag_json(const struct flag *flag)
         failed |= json_object_set_new(json, "least", json_integer(flag->least));
         failed |= json_object_set_new(json, "most", json_integer(flag->most));
     }
+    if (flag->many) {
+        failed |= json_object_set_new(json, "many", json_true());
+    }
     if (flag->has_setting) {
         failed |= json_object_set_new(json, "setting", json_string(settings_table()[flag->setting].key));
     }

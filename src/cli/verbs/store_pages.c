@@ -151,8 +151,8 @@ enum weir_status page_require_name(struct store *store, enum store_list_kind kin
                                    enum weir_status missing, struct weir_error *error)
 {
     static const char *const kinds[] = {
-        [LIST_WORKSPACES] = "workspace", [LIST_PLANS] = "plan", [LIST_WORKFLOWS] = "workflow",
-        [LIST_NODES] = "node",           [LIST_LOCKS] = "lock", [LIST_GROUPS] = "group"};
+        [LIST_WORKSPACES] = "workspace", [LIST_PLANS] = "plan",   [LIST_WORKFLOWS] = "workflow", [LIST_NODES] = "node",
+        [LIST_LOCKS] = "lock",           [LIST_GROUPS] = "group", [LIST_TOKENS] = "token"};
     json_t *page = NULL;
     struct list_options options = {.kind = kind, .name = name, .limit = 1};
     enum weir_status status = store_list(store, &options, &page, error);

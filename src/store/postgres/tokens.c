@@ -39,11 +39,11 @@ enum weir_status postgres_token_create(struct store *store, const struct token_r
         return status;
     }
     struct link *link = link_of(store);
-    status = link_write(link, error, &result, QUERY_CREATE_TOKEN, "tbtToidtt", request->name, (const char *)request->hash,
-                        (size_t)TOKEN_HASH_BYTES, token_role_name(request->role), request->workspaces,
-                        request->has_all_workspaces ? (size_t)0 : request->workspace_count,
-                        (int)request->has_all_workspaces, request->expires_at_us, TOKENS_MOST, store_actor(store),
-                        store_reason(store));
+    status =
+        link_write(link, error, &result, QUERY_CREATE_TOKEN, "tbtToidtt", request->name, (const char *)request->hash,
+                   (size_t)TOKEN_HASH_BYTES, token_role_name(request->role), request->workspaces,
+                   request->has_all_workspaces ? (size_t)0 : request->workspace_count, (int)request->has_all_workspaces,
+                   request->expires_at_us, TOKENS_MOST, store_actor(store), store_reason(store));
     if (status != WEIR_OK) {
         return status;
     }
@@ -67,20 +67,21 @@ enum weir_status postgres_token_revoke(struct store *store, const char *name_or_
         return status;
     }
     struct link *link = link_of(store);
-    status = link_write(link, error, &result, QUERY_REVOKE_TOKEN, "ttt", name_or_id, store_actor(store), store_reason(store));
+    status =
+        link_write(link, error, &result, QUERY_REVOKE_TOKEN, "ttt", name_or_id, store_actor(store), store_reason(store));
     if (status != WEIR_OK) {
         return status;
     }
     status = status_parse_name(result_text(result, 0, 0));
     PQclear(result);
-    return status == WEIR_OK ? status
-                             : refuse_unknown_name(link, QUERY_TOKEN_NAMES, WEIR_NOT_FOUND, "token", name_or_id, TOKEN_HOW,
-                                                   error);
+    return status == WEIR_OK
+               ? status
+               : refuse_unknown_name(link, QUERY_TOKEN_NAMES, WEIR_NOT_FOUND, "token", name_or_id, TOKEN_HOW, error);
 }
 
 /* A row with a role or a hash that no program of this version writes is left out: it must open nothing. */
-static enum weir_status read_token(const PGresult *result, int row, struct arena *arena, struct token *token,
-                                   size_t *count, struct weir_error *error)
+static enum weir_status read_token(const PGresult *result, int row, struct arena *arena, struct token *token, size_t *count,
+                                   struct weir_error *error)
 {
     bool failed = false;
     size_t length = 0;

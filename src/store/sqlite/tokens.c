@@ -76,10 +76,10 @@ static enum weir_status insert_token(struct write *write, const struct token_req
         status = find_workspaces(write, request, &ids, error);
     }
     if (status == WEIR_OK) {
-        status = connection_read_integer(write->connection, error, ret_id, QUERY_INSERT_TOKEN, "tbttiti", request->name,
-                                         (const char *)request->hash, (size_t)TOKEN_HASH_BYTES,
-                                         token_role_name(request->role), ids.data, write->now_us,
-                                         actor == NULL ? "" : actor, request->expires_at_us);
+        status =
+            connection_read_integer(write->connection, error, ret_id, QUERY_INSERT_TOKEN, "tbttiti", request->name,
+                                    (const char *)request->hash, (size_t)TOKEN_HASH_BYTES, token_role_name(request->role),
+                                    ids.data, write->now_us, actor == NULL ? "" : actor, request->expires_at_us);
     }
     text_close(&ids);
     return status;

@@ -57,7 +57,9 @@ static void the_hash_is_the_sha_256_of_the_text(void **state)
 static void texts_of_another_form_have_no_hash(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"", "weir_", "weir_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+    static const char *const wrong[] = {"",
+                                        "weir_",
+                                        "weir_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
                                         "weir_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
                                         "Weir_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
                                         "weir_AAAAAAAAAAAAAAAAAAAAA AAAAAAAAAAAAAAAAAAAAA",

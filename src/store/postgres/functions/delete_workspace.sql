@@ -12,6 +12,7 @@ DECLARE
     behind uuid := '00000000-0000-0000-0000-000000000000';
 BEGIN
     PERFORM :schema.check_reason(reason);
+    PERFORM :schema.require_workspace(workspace);
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM :schema.refuse('illegal_state', 'a workspace is deleted in a transaction of READ COMMITTED only', NULL);
     END IF;

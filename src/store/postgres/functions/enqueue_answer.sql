@@ -3,7 +3,8 @@
 --   request_id ... idempotency_key  the request
 --   workspace_id, definition_id     NULL: the name is unknown
 --   unknown_group                   the group that the request names and that does not exist, or NULL
--- Returns status, id, duplicate, message and hint. A key that points to an execution without it was inserted by this call; it is deleted.
+-- Returns status, id, duplicate, message and hint. To a role that is
+-- limited to some workspaces a workflow of another one is missing. A key that points to an execution without it was inserted by this call; it is deleted.
 -- Locks: that row. Caller: enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.enqueue_answer(request_id uuid, workspace text, workflow text, content bytea, idempotency_key text,
                                        workspace_id integer, definition_id bigint, unknown_group text,
@@ -30,7 +31,8 @@ BEGIN
             hint := hint || ' -w ' || :schema.shell_quote(workspace);
         END IF;
         RETURN;
-    ELSIF definition_id IS NULL AND EXISTS (SELECT 1 FROM :schema.workflow_definitions d WHERE d.name = workflow AND d.state <> 2) THEN
+    ELSIF definition_id IS NULL AND EXISTS (SELECT 1 FROM :schema.workflow_definitions d WHERE d.name = workflow AND d.state <> 2)
+          AND :schema.own_workspaces() IS NULL THEN
         status := 'workflow_of_another_workspace';
         message := format('workflow "%s" belongs to another workspace than "%s"', workflow, workspace);
         hint := 'publish it for this workspace, or without an owner so that every workspace may run it';

@@ -6,6 +6,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 #variable_conflict use_column
 DECLARE
     now_us     constant bigint := :schema.store_time();
+    own        constant integer[] := :schema.own_workspaces();
     read       record;
     places     integer[];
     ids        uuid[];
@@ -30,6 +31,12 @@ BEGIN
         IF read.status IS NOT NULL THEN
             refused := refused || jsonb_build_object('place', read.nth, 'code', read.status, 'message', read.message,
                                                      'hint', read.hint);
+            CONTINUE;
+        END IF;
+        IF own IS NOT NULL AND NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.name = read.workspace AND w.id = ANY (own)) THEN
+            refused := refused || jsonb_build_object('place', read.nth, 'code', 'workspace_not_found',
+                                                     'message', format('there is no workspace "%s"', read.workspace),
+                                                     'hint', 'the role is granted its workspaces: grant_workspace()');
             CONTINUE;
         END IF;
         places := places || read.nth::integer;

@@ -1,4 +1,4 @@
--- The hint of a refusal with the nearest name that may be meant, by the status: of all workspaces, of the workflows that the workspace
+-- The hint of a refusal with the nearest name that may be meant, by the status: of all workspaces that the calling role may use, of the workflows that the workspace
 -- may run, of the executor groups (`not_found`). Callers: try_enqueue(),
 -- enqueue_many(), refuse_workspace().
 CREATE OR REPLACE FUNCTION :schema.hint_with_nearest(status text, workspace text, workflow text, executor_group text, hint text)
@@ -7,7 +7,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE status
         WHEN 'workspace_not_found' THEN
             coalesce('did you mean "' || :schema.nearest(workspace, ARRAY(
-                SELECT w.name FROM :schema.workspaces w ORDER BY w.id LIMIT 1000)) || '"?', hint)
+                SELECT w.name FROM :schema.workspaces w CROSS JOIN (SELECT :schema.own_workspaces() AS ids OFFSET 0) o
+                WHERE o.ids IS NULL OR w.id = ANY (o.ids) ORDER BY w.id LIMIT 1000)) || '"?', hint)
         WHEN 'workflow_not_found' THEN
             coalesce('did you mean "' || :schema.nearest(workflow, ARRAY(
                 SELECT DISTINCT d.name FROM :schema.workflow_definitions d

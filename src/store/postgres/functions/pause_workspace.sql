@@ -3,6 +3,7 @@ CREATE OR REPLACE FUNCTION :schema.pause_workspace(workspace text, reason text D
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM :schema.check_reason(reason);
+    PERFORM :schema.require_workspace(workspace);
     PERFORM :schema.refuse_workspace(workspace)
     WHERE (:schema.change_workspace(workspace, NULL, 0, true, false, :schema.actor(), reason)).status <> 'ok';
 END

@@ -6,6 +6,7 @@ DECLARE
     answer record;
 BEGIN
     PERFORM :schema.check_reason(reason);
+    PERFORM :schema.require_workspace(owner);
     SELECT c.status, c.living INTO answer FROM :schema.change_workflow(workflow, owner, new_state, :schema.actor(), reason) c;
     IF answer.status = 'workspace_not_found' THEN
         PERFORM :schema.refuse_workspace(owner);

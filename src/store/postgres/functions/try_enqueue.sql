@@ -17,6 +17,12 @@ BEGIN
     IF code IS NOT NULL THEN
         RETURN;
     END IF;
+    IF NOT :schema.may_use_workspace(workspace) THEN
+        code := 'workspace_not_found';
+        message := format('there is no workspace "%s"', workspace);
+        hint := :schema.hint_with_nearest(code, workspace, NULL, NULL, 'the role is granted its workspaces: grant_workspace()');
+        RETURN;
+    END IF;
     SELECT s.status, s.id, s.duplicate, s.message, s.hint INTO code, id, duplicate, message, hint
     FROM :schema.enqueue_one(coalesce(execution_id, :schema.make_id(:schema.store_time(), 0)), execution_id IS NOT NULL, workspace,
                              workflow, convert_to(nullif(params, '{}'), 'UTF8'), idempotency_key, executor_group, priority,

@@ -1,16 +1,18 @@
--- For callers in SQL: the slots of a workspace, used and allowed; NULL = all workspaces. Raises workspace_not_found.
+-- For callers in SQL: the slots of a workspace, used and allowed; NULL = all workspaces that the role may use. Raises workspace_not_found.
 CREATE OR REPLACE FUNCTION :schema.usage(workspace text DEFAULT NULL)
 RETURNS TABLE (name text, plan text, slots_used integer, slots_max integer, max_concurrent integer, weight integer, paused boolean,
                pending bigint, waiting bigint, completed bigint, failed bigint, cancelled bigint, created_at timestamptz)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+    own constant integer[] := :schema.own_workspaces();
 BEGIN
     RETURN QUERY
         SELECT w.name, w.plan, coalesce(b.held, 0)::integer, w.slots_max, w.max_concurrent, w.weight, w.paused,
                coalesce(b.runnable + b.waiting, 0), coalesce(b.waiting, 0), coalesce(b.completed, 0), coalesce(b.failed, 0),
                coalesce(b.cancelled, 0), :schema.time_of(w.created_at)
         FROM :schema.workspaces w LEFT JOIN :schema.workspace_books b ON b.workspace_id = w.id
-        WHERE usage.workspace IS NULL OR w.name = usage.workspace
+        WHERE (usage.workspace IS NULL OR w.name = usage.workspace) AND (own IS NULL OR w.id = ANY (own))
         ORDER BY w.name;
     IF NOT FOUND AND usage.workspace IS NOT NULL THEN
         PERFORM :schema.refuse_workspace(usage.workspace);

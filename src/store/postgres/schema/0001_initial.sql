@@ -388,6 +388,14 @@ CREATE TABLE :schema.tokens (
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX tokens_by_name ON :schema.tokens (name) WHERE revoked_at IS NULL;
 
+-- The roles of PostgreSQL that may use some workspaces only (grant_workspace()), by their names. workspace_id 0: the role is limited; this
+-- row stays when its last workspace is revoked.
+CREATE TABLE :schema.workspace_grants (
+    grantee        text    COLLATE "C" NOT NULL,
+    workspace_id   integer NOT NULL,
+    PRIMARY KEY (grantee, workspace_id)
+);
+
 -- Where nodes run executions (engine_target in queue/engine_target.h). service: its identity, whatever its address; address: where it was
 -- reached last, for people.
 CREATE TABLE :schema.engine_targets (
