@@ -148,8 +148,19 @@ static enum weir_status open_runner_store(struct node_runner *runner, const stru
     return status;
 }
 
+/* The set of tokens is read before the first request. */
+static enum weir_status open_runner_access(struct node_runner *runner, bool is_anonymous, struct weir_error *error)
+{
+    const struct access_options options = {
+        .is_anonymous = is_anonymous || settings_number(runner->settings, SETTING_HTTP_ANONYMOUS) != 0,
+        .rate = settings_number(runner->settings, SETTING_HTTP_RATE)};
+    enum weir_status status = access_open(&options, &runner->api.access, error);
+    return status == WEIR_OK ? access_start(runner->api.access, runner->store, error) : status;
+}
+
 /* An address that nobody asked for must not end the start: another `weir dev` may have it. */
-static enum weir_status open_runner_server(struct node_runner *runner, bool is_offer, struct weir_error *error)
+static enum weir_status open_runner_server(struct node_runner *runner, bool is_offer, bool is_anonymous,
+                                           struct weir_error *error)
 {
     const struct settings *settings = runner->settings;
     const char *listen = settings_text(settings, SETTING_HTTP_LISTEN);
@@ -163,7 +174,11 @@ static enum weir_status open_runner_server(struct node_runner *runner, bool is_o
     if (options.listen[0] == '\0') {
         return WEIR_OK;
     }
-    enum weir_status status = http_server_open(&options, runner->store, &runner->api, &runner->server, error);
+    enum weir_status status = open_runner_access(runner, is_anonymous, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = http_server_open(&options, runner->store, &runner->api, &runner->server, error);
     if (status != WEIR_OK && status != WEIR_OUT_OF_MEMORY && is_offer) {
         output_report(runner->invocation->output, "no HTTP: %s (--listen chooses another address)",
                       error == NULL ? "" : error->message);
@@ -211,7 +226,7 @@ enum weir_status node_runner_open(struct node_runner *runner, const struct invoc
         status = open_runner_store(runner, options, error);
     }
     if (status == WEIR_OK) {
-        status = open_runner_server(runner, options->opens_http, error);
+        status = open_runner_server(runner, options->opens_http, options->is_anonymous, error);
     }
     return status;
 }
@@ -504,6 +519,7 @@ void node_runner_close(struct node_runner *runner)
         task_service_stop(&runner->api.task_services[i]); /* before the server: claims wait in it */
     }
     http_server_close(runner->server); /* before the nodes: it reads them */
+    access_close(runner->api.access);
     for (size_t i = 0; i < runner->count; i++) {
         node_close(runner->nodes[i].node);
         engine_close(runner->nodes[i].engine);

@@ -45,6 +45,7 @@ struct node_runner_options {
     const char *store_url;
     bool create_store; /* make and migrate it */
     bool open_exec;    /* beside exec.allow */
+    bool is_anonymous; /* beside http.anonymous */
     bool one_node;     /* beside `nodes` */
     bool opens_http;   /* at HTTP_LISTEN_DEFAULT without http.listen, if that is free */
     const char *group; /* of `nodes` only the one of this group; NULL = all */

@@ -1,21 +1,247 @@
-/* Without tokens everybody who reaches the listener may do everything: http_server.h admits this machine alone. */
+/* Admission: who asks, what the route needs, and whose workspace it is about.
+ *
+ * 1. A route of SCOPE_OPEN is for everybody.
+ * 2. A token is looked up in memory. Without one the request is anonymous, if only a process of this machine can have sent it
+ *    and no token is needed there (access.h). Expired, revoked and unknown tokens get the same 401.
+ * 3. The role of the token must include the scope of the route: else 403.
+ * 4. A token of some workspaces is held to them here, for all routes but those of WORKSPACE_OF_BODY. A workspace or an
+ *    execution that is not its own gets the same 404 as a missing one: both are refused here, before a handler is asked.
+ *
+ * A refused attempt counts for the address of the client; with too many of them the answer is 429, and no call of the store
+ * is made. A valid token is never affected by that. */
 #include "server/api.h"
 
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
 #include "base/error.h"
+#include "store/filter.h"
+
+/* --- tokens --- */
+
+/* The secret of "Bearer SECRET"; NULL: it is another scheme. */
+static const char *bearer_secret(const char *authorization)
+{
+    static const char scheme[] = "Bearer ";
+    if (strncasecmp(authorization, scheme, sizeof scheme - 1) != 0) {
+        return NULL;
+    }
+    const char *secret = authorization + sizeof scheme - 1;
+    return secret + strspn(secret, " ");
+}
+
+union peer_address {
+    struct sockaddr any;
+    struct sockaddr_storage room;
+};
+
+/* The same for a missing, malformed, unknown, expired and revoked token. */
+static bool refuse_token(struct api *api, struct http_request *request, struct http_answer *answer)
+{
+    union peer_address peer;
+    socklen_t length = sizeof peer;
+    bool has_peer = getpeername(request->connection_fd, &peer.any, &length) == 0;
+    if (access_count_failure(api->access, has_peer ? &peer.any : NULL, &answer->retry_after_s)) {
+        respond_problem(request, answer, 429, "rate_limited", "too many requests of this address had no valid token", NULL,
+                        NULL);
+        return false;
+    }
+    respond_problem(request, answer, 401, "unauthorized", "the request has no valid token",
+                    "send the field `Authorization: Bearer SECRET`; `weir token create` makes one", NULL);
+    return false;
+}
+
+/* Sets request->principal. ACCESS_UNKNOWN is left to the caller; every other refusal is answered. */
+static enum access_answer look_up(struct api *api, struct http_request *request, struct http_answer *answer)
+{
+    struct principal principal;
+    const char *secret = bearer_secret(request->fields[FIELD_AUTHORIZATION]);
+    enum access_answer found = secret == NULL
+                                   ? ACCESS_UNKNOWN
+                                   : access_find(api->access, secret, &request->arena, &principal, &answer->retry_after_s);
+    struct principal *copy = found == ACCESS_GRANTED ? arena_allocate(&request->arena, sizeof *copy) : NULL;
+    if (found == ACCESS_GRANTED && copy == NULL) {
+        found = ACCESS_NO_MEMORY;
+    }
+    switch (found) {
+    case ACCESS_GRANTED:
+        *copy = principal;
+        request->principal = copy;
+        break;
+    case ACCESS_TOO_FAST:
+        respond_problem(request, answer, 429, "rate_limited", "the token has sent more requests than http.rate allows",
+                        "send several executions in one request, or wait for Retry-After", NULL);
+        break;
+    case ACCESS_STALE:
+        respond_problem(request, answer, 503, "store_unreachable", "the tokens cannot be read from the store", NULL, NULL);
+        break;
+    case ACCESS_NO_MEMORY:
+        respond_problem(request, answer, 503, "out_of_memory", "there is no memory for the request", NULL, NULL);
+        break;
+    case ACCESS_UNKNOWN:
+        break;
+    }
+    return found;
+}
+
+bool api_admit_head(struct api *api, size_t body_length, struct http_request *request, struct http_answer *answer)
+{
+    INVARIANT(api != NULL && api->access != NULL && request->route != NULL);
+    if (request->route->scope == SCOPE_OPEN) {
+        return true;
+    }
+    if (request->fields[FIELD_AUTHORIZATION] == NULL) {
+        request->is_anonymous = !access_needs_token(api->access, request->is_of_machine);
+        return request->is_anonymous || refuse_token(api, request, answer);
+    }
+    enum access_answer found = look_up(api, request, answer);
+    if (found == ACCESS_UNKNOWN && body_length > API_UNKNOWN_BODY_MAX) {
+        return refuse_token(api, request, answer);
+    }
+    return found == ACCESS_GRANTED || found == ACCESS_UNKNOWN;
+}
+
+/* A token that was made since the set was read is found now. */
+static bool find_new_token(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    if (!access_refresh_after_miss(api->access, store)) {
+        return refuse_token(api, request, answer);
+    }
+    enum access_answer found = look_up(api, request, answer);
+    return found == ACCESS_GRANTED || (found == ACCESS_UNKNOWN && refuse_token(api, request, answer));
+}
+
+/* --- rights --- */
+
+static bool check_scope(struct http_request *request, struct http_answer *answer)
+{
+    static const enum token_role roles[] = {[SCOPE_READ] = TOKEN_READ,
+                                            [SCOPE_ENQUEUE] = TOKEN_ENQUEUE,
+                                            [SCOPE_OPERATE] = TOKEN_OPERATE,
+                                            [SCOPE_ADMIN] = TOKEN_ADMIN};
+    char detail[128 + TOKEN_NAME_MAX];
+    const struct http_route *route = request->route;
+    if (access_has_role(request->principal, roles[route->scope])) {
+        return true;
+    }
+    (void)snprintf(detail, sizeof detail, "the token \"%s\" has the role %s; this needs %s", request->principal->name,
+                   token_role_name(request->principal->role), route_scope_name(route->scope));
+    respond_problem(request, answer, 403, "not_permitted", detail, "use a token with a higher role", NULL);
+    return false;
+}
+
+/* The same for a workspace of another token and a missing one. */
+static bool refuse_missing_workspace(const struct http_request *request, struct http_answer *answer, const char *workspace)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    error_set(&error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", workspace);
+    respond_error(request, answer, &error, NULL);
+    return false;
+}
+
+static bool refuse_missing_execution(const struct http_request *request, struct http_answer *answer, const char *id)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    error_set(&error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
+    respond_error(request, answer, &error, NULL);
+    return false;
+}
+
+/* Only a whole id: the first characters could be those of another workspace's executions, too. */
+static bool check_execution(struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    const char *id = request_value(request, "id");
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *page = NULL;
+    const struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.id = id}, .limit = 1};
+    if (!uuid_is_valid(id)) {
+        return refuse_missing_execution(request, answer, id);
+    }
+    if (store_list(store, &options, &page, &error) != WEIR_OK) {
+        respond_error(request, answer, &error, NULL);
+        return false;
+    }
+    const json_t *row = json_array_get(json_object_get(page, "items"), 0);
+    bool is_own = access_has_workspace(request->principal, json_string_value(json_object_get(row, "workspace")));
+    json_decref(page);
+    return is_own || refuse_missing_execution(request, answer, id);
+}
+
+/* The argument decides, and a filter must not name another workspace. */
+static bool check_filter(struct http_request *request, struct http_answer *answer)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    struct execution_filter filter = {.id = NULL};
+    const char *workspace = request_argument(request, "workspace");
+    const char *where = request_argument(request, "where");
+    if (workspace == NULL) {
+        error_set(&error, WEIR_INVALID_ARGUMENT, "the token is of some workspaces: the argument workspace must name one");
+        respond_error(request, answer, &error, "?workspace");
+        return false;
+    }
+    if (!access_has_workspace(request->principal, workspace)) {
+        return refuse_missing_workspace(request, answer, workspace);
+    }
+    if (where != NULL && filter_parse(where, clock_wall(clock_system()), &request->arena, &filter, &error) != WEIR_OK) {
+        respond_error(request, answer, &error, "?where");
+        return false;
+    }
+    return filter.workspace == NULL || access_has_workspace(request->principal, filter.workspace) ||
+           refuse_missing_workspace(request, answer, filter.workspace);
+}
+
+static bool check_workspace(struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    if (request->principal == NULL || request->principal->has_all_workspaces) {
+        return true;
+    }
+    const char *workspace;
+    switch (request->route->workspace) {
+    case WORKSPACE_OF_PATH:
+        workspace = request_value(request, "workspace");
+        return access_has_workspace(request->principal, workspace) || refuse_missing_workspace(request, answer, workspace);
+    case WORKSPACE_OF_ID:
+        return check_execution(store, request, answer);
+    case WORKSPACE_OF_FILTER:
+        return check_filter(request, answer);
+    case WORKSPACE_OF_BODY:
+    case WORKSPACE_ANY:
+        return true;
+    case WORKSPACE_NONE:
+        break;
+    }
+    respond_problem(request, answer, 403, "not_permitted", "this is for tokens of all workspaces alone",
+                    "weir token create --all-workspaces", NULL);
+    return false;
+}
+
+/* The actor of the record of acts: "token:NAME". */
+static enum weir_status set_actor(struct store *store, const struct http_request *request, struct weir_error *error)
+{
+    char actor[sizeof "token:" + TOKEN_NAME_MAX] = "http";
+    if (request->principal != NULL) {
+        (void)snprintf(actor, sizeof actor, "token:%s", request->principal->name);
+    }
+    return store_act_as(store, actor, request->fields[FIELD_REASON], error);
+}
 
 bool api_admit(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     INVARIANT(api != NULL && request->route != NULL);
     struct weir_error error = {.status = WEIR_OK};
     const char *name = NULL;
-    if (request->route->scope != SCOPE_OPEN && !request->is_of_machine) {
-        respond_problem(request, answer, 401, "unauthorized", "this address needs a token", NULL, NULL);
-        return false;
-    }
-    if (request->route->scope != SCOPE_OPEN &&
-        store_act_as(store, "http", request->fields[FIELD_REASON], &error) != WEIR_OK) {
-        respond_error(request, answer, &error, NULL);
-        return false;
+    if (request->route->scope != SCOPE_OPEN) {
+        bool is_known = request->is_anonymous || request->principal != NULL;
+        if ((!is_known && !find_new_token(api, store, request, answer)) || !check_scope(request, answer) ||
+            !check_workspace(store, request, answer)) {
+            return false;
+        }
+        if (set_actor(store, request, &error) != WEIR_OK) {
+            respond_error(request, answer, &error, NULL);
+            return false;
+        }
     }
     /* After the actor: a refusal is answered to one who may know the route. */
     if (route_check_arguments(request, &name, &error) != WEIR_OK) {

@@ -1,13 +1,22 @@
-/* All that the handlers of the routes can reach beside the store, and the admission of a request. */
+/* All that the handlers of the routes can reach beside the store, and the admission of a request.
+ *
+ * A request is admitted in two steps: its head, before its body is read, by the thread of the listener, which makes no call
+ * of the store; and the whole of it by an answering thread. Only a token that is younger than the set in memory needs the
+ * second step to be found.
+ */
 #ifndef WEIR_SERVER_API_H
 #define WEIR_SERVER_API_H
 
 #include "server/http_metrics.h"
+#include "server/access.h"
 #include "server/probes.h"
 #include "server/route.h"
 #include "server/task_service.h"
 
 enum { TASK_SERVICES_MAX = 32 };
+
+/* The longest body that is read for a token that is not known yet. */
+enum { API_UNKNOWN_BODY_MAX = 64 * 1024 };
 
 /* Owner: the process; it outlives the server. Each member has rules of its own for threads. */
 struct api {
@@ -15,8 +24,11 @@ struct api {
     struct task_service task_services[TASK_SERVICES_MAX]; /* one for each node */
     size_t task_service_count;
     struct http_metrics requests;
+    struct access *access;
 };
 
+/* Reads the token of the head; the route is found. False: the answer is a refusal. Any thread. */
+bool api_admit_head(struct api *api, size_t body_length, struct http_request *request, struct http_answer *answer);
 /* Whether the request may reach its handler; else the answer is filled. Makes the actor of the following calls of `store`
  * the one who asks, with the reason of the request. Any thread of the server. */
 bool api_admit(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "server/api.h"
 #include "server/http_server.h"
 #include "server/request_head.h"
 #include "server/route.h"
@@ -22,7 +23,7 @@
 enum { ARENA_BYTES_MAX = HTTP_HEAD_BYTES_MAX * 4 + HTTP_BODY_BYTES_MAX * 2 };
 
 /* The request id is made at once, so that a refusal of the first line has one, too. */
-struct exchange *exchange_open(struct http_server *server, struct MHD_Connection *connection,
+struct exchange *exchange_open(struct http_server *server, struct api *api, struct MHD_Connection *connection,
                                struct connection_entry *entry, const char *target, _Atomic size_t *bodies)
 {
     struct exchange *exchange = calloc(1, sizeof *exchange);
@@ -30,6 +31,8 @@ struct exchange *exchange_open(struct http_server *server, struct MHD_Connection
         return NULL;
     }
     exchange->server = server;
+    exchange->api = api;
+    exchange->request.connection_fd = entry->fd;
     exchange->connection = connection;
     exchange->entry = entry;
     exchange->bodies = bodies;
@@ -154,6 +157,15 @@ static bool is_of_other_origin(const struct http_request *request)
     return origin != NULL && (host == NULL || strcmp(host + 3, request->fields[FIELD_HOST]) != 0);
 }
 
+/* A web page that lets its own name point to this machine sends its own name as the host. A page cannot send a token that it
+ * does not have, so the host matters only where no token is read. */
+static bool refuse_host(struct exchange *exchange)
+{
+    exchange->ends_connection = true;
+    return refuse(exchange, 421, "wrong_host",
+                  "without a token this listener answers only to the names of this machine for itself");
+}
+
 /* The order of the checks: first whether the bytes can be trusted, then what they ask for. */
 bool exchange_read_head(struct exchange *exchange, const char *method, const char *version)
 {
@@ -170,9 +182,9 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
     if (!request->is_whole) {
         return refuse(exchange, 503, "out_of_memory", "there is no memory for the request");
     }
-    if (request->is_of_machine && !request_head_is_local(&reader.head)) {
-        exchange->ends_connection = true;
-        return refuse(exchange, 421, "wrong_host", "this listener answers only to the names of this machine for itself");
+    bool is_wrong_host = request->is_of_machine && !request_head_is_local(&reader.head);
+    if (is_wrong_host && request->fields[FIELD_AUTHORIZATION] == NULL) {
+        return refuse_host(exchange);
     }
     reason = reader.has_double_field ? "a field of the head is there twice"
                                      : request_target_read(exchange->target_text, &request->arena, &request->target);
@@ -187,10 +199,14 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
     if (status != 0) {
         return refuse(exchange, 404, "not_found", "there is nothing at this path");
     }
+    if (is_wrong_host && request->route->scope == SCOPE_OPEN) {
+        return refuse_host(exchange); /* no token is read for it */
+    }
     if (strcmp(request->route->method, "GET") != 0 && is_of_other_origin(request)) {
         return refuse(exchange, 403, "cross_origin", "a page of another origin may not change anything here");
     }
-    if (!check_body(exchange, reader.head.content_length)) {
+    if (!api_admit_head(exchange->api, reader.head.content_length, request, &exchange->answer) ||
+        !check_body(exchange, reader.head.content_length)) {
         return false;
     }
     exchange->ends_connection = false;

@@ -16,10 +16,12 @@
 #include "server/libmicrohttpd.h"
 #include "server/request.h"
 
+struct api;
 struct http_server;
 
 struct exchange {
     struct http_server *server;
+    struct api *api;
     struct MHD_Connection *connection;
     struct connection_entry *entry; /* of the connection */
     struct exchange *next;          /* in the queue */
@@ -36,7 +38,7 @@ struct exchange {
 };
 
 /* NULL: no memory. `target`: of the first line. */
-struct exchange *exchange_open(struct http_server *server, struct MHD_Connection *connection,
+struct exchange *exchange_open(struct http_server *server, struct api *api, struct MHD_Connection *connection,
                                struct connection_entry *entry, const char *target, _Atomic size_t *bodies);
 /* Takes NULL. */
 void exchange_close(struct exchange *exchange);

@@ -309,7 +309,7 @@ static void *begin_exchange(void *context, const char *uri, struct MHD_Connectio
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct exchange *exchange = info == NULL || info->socket_context == NULL
                                     ? NULL
-                                    : exchange_open(server, connection, info->socket_context, uri, &server->bodies);
+                                    : exchange_open(server, server->api, connection, info->socket_context, uri, &server->bodies);
     if (exchange != NULL) {
         const struct listener *listener = listener_of(server, connection, NULL);
         exchange->request.is_of_machine = listener != NULL && listener->socket.is_local && !server->behind_proxy;

@@ -53,7 +53,9 @@ struct http_request {
     const char *fields[HTTP_FIELDS];      /* NULL = not there */
     struct text body;
     struct arena arena;                /* for the handler, too */
-    const struct principal *principal; /* who asks; NULL = nobody must show a token here */
+    const struct principal *principal; /* who asks; NULL = no token was needed, or it is not known yet */
+    bool is_anonymous;                 /* no token is needed */
+    int connection_fd;                 /* for the address of the client */
     bool is_whole;                     /* false: no memory for a part of it */
     bool is_of_machine; /* only a process of this machine can have sent it: a local address, and no proxy before it */
     /* A handler that has to wait sets `is_parked` and leaves the answer empty. Any thread then calls `again` once, also

@@ -30,7 +30,7 @@ static const struct http_route routes[] = {
     .handle = answer_readiness,
 },
 {
-    .method = "GET", .path = "/metrics", .operation = "readMetrics", .scope = SCOPE_OPEN, .workspace = WORKSPACE_NONE,
+    .method = "GET", .path = "/metrics", .operation = "readMetrics", .scope = SCOPE_READ, .workspace = WORKSPACE_NONE,
     .summary = "Print the metrics of the process and the queue for Prometheus", .answer_type = "text/plain",
     .handle = answer_metrics,
 },

@@ -101,8 +101,7 @@ struct store_driver {
     enum weir_status (*purge_audit)(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
     enum weir_status (*token_create)(struct store *, const struct token_request *, int64_t *, struct weir_error *);
     enum weir_status (*token_revoke)(struct store *, const char *, struct weir_error *);
-    enum weir_status (*tokens_read)(struct store *, struct arena *, struct token **, size_t *, int64_t *,
-                                    struct weir_error *);
+    enum weir_status (*tokens_read)(struct store *, struct arena *, struct token_set *, struct weir_error *);
     enum weir_status (*tokens_used)(struct store *, const int64_t *, size_t, struct weir_error *);
     int (*wake_fd)(struct store *);
     void (*wake_for)(struct store *, int64_t, bool); /* NULL: the driver does not know */

@@ -106,11 +106,11 @@ enum weir_status store_token_revoke(struct store *store, const char *name_or_id,
     CALL(store, "token_revoke", error, store->driver->token_revoke(store, name_or_id, detail));
 }
 
-enum weir_status store_tokens_read(struct store *store, struct arena *arena, struct token **ret_tokens, size_t *ret_count,
-                                   int64_t *ret_now_us, struct weir_error *error)
+enum weir_status store_tokens_read(struct store *store, struct arena *arena, struct token_set *ret_set,
+                                   struct weir_error *error)
 {
-    INVARIANT(store != NULL && arena != NULL && ret_tokens != NULL && ret_count != NULL && ret_now_us != NULL);
-    CALL(store, "tokens_read", error, store->driver->tokens_read(store, arena, ret_tokens, ret_count, ret_now_us, detail));
+    INVARIANT(store != NULL && arena != NULL && ret_set != NULL);
+    CALL(store, "tokens_read", error, store->driver->tokens_read(store, arena, ret_set, detail));
 }
 
 enum weir_status store_tokens_used(struct store *store, const int64_t *ids, size_t count, struct weir_error *error)

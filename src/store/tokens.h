@@ -68,9 +68,15 @@ struct token {
     size_t workspace_count;
     int64_t expires_at_us; /* store time; TIME_NEVER = never */
 };
-/* All tokens that are neither revoked nor expired, by their ids; the texts are in the arena. *ret_now_us: store time. */
-WEIR_MUST_CHECK enum weir_status store_tokens_read(struct store *store, struct arena *arena, struct token **ret_tokens,
-                                                   size_t *ret_count, int64_t *ret_now_us, struct weir_error *error);
+struct token_set {
+    struct token *tokens; /* neither revoked nor expired, by their ids */
+    size_t count;
+    bool has_had_tokens; /* also when all of them are revoked or expired */
+    int64_t now_us;      /* store time */
+};
+/* All tokens that a server may accept; in the arena. */
+WEIR_MUST_CHECK enum weir_status store_tokens_read(struct store *store, struct arena *arena, struct token_set *ret_set,
+                                                   struct weir_error *error);
 /* These tokens were used now. A time that is less than TOKEN_USE_US old stays. At most TOKENS_USED_MOST. */
 WEIR_MUST_CHECK enum weir_status store_tokens_used(struct store *store, const int64_t *ids, size_t count,
                                                    struct weir_error *error);

@@ -20,11 +20,12 @@ static int64_t create(struct scene *scene, const struct token_request *request)
 /* The live tokens, in the scene's arena. */
 static size_t read_tokens(struct scene *scene, struct token **ret_tokens)
 {
-    size_t count = 0;
-    int64_t now_us = 0;
-    scene_ok(scene, store_tokens_read(scene->store, &scene->arena, ret_tokens, &count, &now_us, &scene->error));
-    assert_true(now_us > 0);
-    return count;
+    struct token_set set = {.tokens = NULL};
+    scene_ok(scene, store_tokens_read(scene->store, &scene->arena, &set, &scene->error));
+    assert_true(set.now_us > 0);
+    assert_int_equal(set.has_had_tokens, scene_number(scene, "SELECT count(*) FROM tokens") > 0);
+    *ret_tokens = set.tokens;
+    return set.count;
 }
 
 /* The row of LIST_TOKENS with this name; the caller releases it. */

@@ -117,6 +117,12 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "metrics.workspaces", .type = SETTING_CHOICE, .default_text = "top", .environment = "WEIR_METRICS_WORKSPACES",
     .choices = "top all off", .of_process = true,
     .help = "workspaces with metrics of their own: top = the 100 under most pressure, all, off"},
+[SETTING_HTTP_ANONYMOUS] = {
+    .key = "http.anonymous", .type = SETTING_BOOLEAN, .default_text = "false", .environment = "WEIR_HTTP_ANONYMOUS",
+    .of_process = true, .help = "this machine needs no token, although the store has some"},
+[SETTING_HTTP_RATE] = {
+    .key = "http.rate", .type = SETTING_INTEGER, .default_text = "0", .environment = "WEIR_HTTP_RATE", .least = 0,
+    .most = 1000000, .of_process = true, .help = "requests per second of one token; 0 = any number"},
 [SETTING_RETENTION] = {
     .key = "retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_RETENTION",
     .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,

@@ -207,6 +207,7 @@ static enum weir_status prepare_demo(struct demo *demo, struct weir_error *error
                                           .open_exec = true,
                                           .one_node = true,
                                           .opens_http = true,
+                                          .is_anonymous = true,
                                           .log_fd = -1};
     enum weir_status status = node_runner_open(&demo->runner, demo->invocation, &options, error);
     for (size_t w = 0; w < DEMO_WORKSPACE_COUNT && status == WEIR_OK; w++) {

@@ -135,6 +135,7 @@ enum weir_status verb_dev(struct invocation *invocation, struct weir_error *erro
                                           .create_store = true,
                                           .open_exec = true,
                                           .opens_http = true,
+                                          .is_anonymous = true,
                                           .log_fd = STDOUT_FILENO};
     bool is_new = false;
     enum weir_status status = node_runner_open(&runner, invocation, &options, error);

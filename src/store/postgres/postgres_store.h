@@ -155,8 +155,7 @@ enum weir_status postgres_note_act(struct store *, const char *, const char *, c
 enum weir_status postgres_purge_audit(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
 enum weir_status postgres_token_create(struct store *, const struct token_request *, int64_t *, struct weir_error *);
 enum weir_status postgres_token_revoke(struct store *, const char *, struct weir_error *);
-enum weir_status postgres_tokens_read(struct store *, struct arena *, struct token **, size_t *, int64_t *,
-                                      struct weir_error *);
+enum weir_status postgres_tokens_read(struct store *, struct arena *, struct token_set *, struct weir_error *);
 enum weir_status postgres_tokens_used(struct store *, const int64_t *, size_t, struct weir_error *);
 enum weir_status postgres_check(struct store *, json_t **, struct weir_error *);
 

@@ -100,28 +100,26 @@ static enum weir_status read_token(const PGresult *result, int row, struct arena
     return token_fill_workspaces(token, result_null(result, row, 4) ? NULL : result_text(result, row, 4), arena, error);
 }
 
-enum weir_status postgres_tokens_read(struct store *store, struct arena *arena, struct token **ret_tokens,
-                                      size_t *ret_count, int64_t *ret_now_us, struct weir_error *error)
+enum weir_status postgres_tokens_read(struct store *store, struct arena *arena, struct token_set *ret_set,
+                                      struct weir_error *error)
 {
-    INVARIANT(arena != NULL && ret_tokens != NULL && ret_count != NULL && ret_now_us != NULL);
+    INVARIANT(arena != NULL && ret_set != NULL);
     PGresult *result = NULL;
     enum weir_status status = link_read(link_of(store), error, &result, QUERY_READ_TOKENS, "d", TOKENS_MOST);
     if (status != WEIR_OK) {
         return status;
     }
-    size_t rows = (size_t)PQntuples(result);
-    size_t count = 0;
-    int64_t now_us = result_int(result, 0, 6);
-    struct token *tokens = arena_allocate(arena, rows * sizeof *tokens);
-    status = tokens == NULL ? error_out_of_memory(error) : WEIR_OK;
+    size_t rows = (size_t)PQntuples(result); /* at least one, with the time */
+    struct token_set set = {.tokens = arena_allocate(arena, rows * sizeof *set.tokens),
+                            .now_us = result_int(result, 0, 6),
+                            .has_had_tokens = result_bool(result, 0, 7)};
+    status = set.tokens == NULL ? error_out_of_memory(error) : WEIR_OK;
     for (size_t i = 0; i < rows && status == WEIR_OK && !result_null(result, 0, 0); i++) {
-        status = read_token(result, (int)i, arena, &tokens[count], &count, error);
+        status = read_token(result, (int)i, arena, &set.tokens[set.count], &set.count, error);
     }
     PQclear(result);
     if (status == WEIR_OK) {
-        *ret_tokens = tokens;
-        *ret_count = count;
-        *ret_now_us = now_us;
+        *ret_set = set;
     }
     return status;
 }

@@ -157,8 +157,7 @@ enum weir_status sqlite_note_act(struct store *, const char *, const char *, con
 enum weir_status sqlite_purge_audit(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
 enum weir_status sqlite_token_create(struct store *, const struct token_request *, int64_t *, struct weir_error *);
 enum weir_status sqlite_token_revoke(struct store *, const char *, struct weir_error *);
-enum weir_status sqlite_tokens_read(struct store *, struct arena *, struct token **, size_t *, int64_t *,
-                                    struct weir_error *);
+enum weir_status sqlite_tokens_read(struct store *, struct arena *, struct token_set *, struct weir_error *);
 enum weir_status sqlite_tokens_used(struct store *, const int64_t *, size_t, struct weir_error *);
 enum weir_status sqlite_check(struct store *, json_t **, struct weir_error *);
 int sqlite_wake_fd(struct store *);

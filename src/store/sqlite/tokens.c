@@ -180,51 +180,51 @@ static enum weir_status read_token(sqlite3_stmt *statement, struct arena *arena,
     return token_fill_workspaces(token, column_text(statement, 4), arena, error);
 }
 
-static enum weir_status read_all(struct connection *connection, int64_t now_us, struct arena *arena,
-                                 struct token **ret_tokens, size_t *ret_count, struct weir_error *error)
+static enum weir_status read_all(struct connection *connection, struct arena *arena, struct token_set *set,
+                                 struct weir_error *error)
 {
     int64_t most = 0;
-    size_t count = 0;
+    int64_t any = 0;
     enum weir_status status = connection_read_integer(connection, error, &most, QUERY_COUNT_TOKENS, "");
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &any, QUERY_HAS_TOKENS, "");
+    }
     if (status != WEIR_OK) {
         return status;
     }
-    struct token *tokens = arena_allocate(arena, ((size_t)most + 1) * sizeof *tokens);
-    if (tokens == NULL) {
+    set->has_had_tokens = any != 0;
+    set->tokens = arena_allocate(arena, ((size_t)most + 1) * sizeof *set->tokens);
+    if (set->tokens == NULL) {
         return error_out_of_memory(error);
     }
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_TOKENS, "ii", now_us, most);
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_TOKENS, "ii", set->now_us, most);
     if (statement == NULL) {
         return statement_failure(error);
     }
     while (status == WEIR_OK && connection_step(connection, statement, &status, error)) {
-        status = read_token(statement, arena, &tokens[count], &count, error);
+        status = read_token(statement, arena, &set->tokens[set->count], &set->count, error);
     }
     (void)sqlite3_reset(statement);
-    if (status == WEIR_OK) {
-        *ret_tokens = tokens;
-        *ret_count = count;
-    }
     return status;
 }
 
-enum weir_status sqlite_tokens_read(struct store *store, struct arena *arena, struct token **ret_tokens, size_t *ret_count,
-                                    int64_t *ret_now_us, struct weir_error *error)
+enum weir_status sqlite_tokens_read(struct store *store, struct arena *arena, struct token_set *ret_set,
+                                    struct weir_error *error)
 {
-    INVARIANT(arena != NULL && ret_tokens != NULL && ret_count != NULL && ret_now_us != NULL);
+    INVARIANT(arena != NULL && ret_set != NULL);
     struct connection *connection;
-    int64_t now_us = 0;
+    struct token_set set = {.tokens = NULL};
     enum weir_status status = snapshot_begin(store, &connection, error);
     if (status != WEIR_OK) {
         return status;
     }
-    status = connection_store_time(connection, &now_us, error);
+    status = connection_store_time(connection, &set.now_us, error);
     if (status == WEIR_OK) {
-        status = read_all(connection, now_us, arena, ret_tokens, ret_count, error);
+        status = read_all(connection, arena, &set, error);
     }
     snapshot_end(connection);
     if (status == WEIR_OK) {
-        *ret_now_us = now_us;
+        *ret_set = set;
     }
     return status;
 }

@@ -6,6 +6,9 @@ SELECT t.id, t.hash FROM tokens t WHERE t.name = ?1 AND t.revoked_at IS NULL;
 -- name: count_tokens
 SELECT count(*) FROM tokens WHERE revoked_at IS NULL;
 
+-- name: has_tokens
+SELECT EXISTS (SELECT 1 FROM tokens);
+
 -- ?1 name, ?2 hash, ?3 role, ?4 JSON array of ids or NULL, ?5 time, ?6 actor, ?7 expiry; 0 = never
 -- name: insert_token
 INSERT INTO tokens (name, hash, role, workspaces, created_at, created_by, expires_at)

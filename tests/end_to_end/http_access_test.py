@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""Tokens over HTTP: the matrix of routes and tokens, made from the table of routes, and the life of a token.
+
+usage: http_access_test.py BINARY [TEST ...]      the sources are in WEIR_SOURCE_ROOT
+"""
+
+import itertools
+import json
+import os
+import re
+import socket
+import sys
+
+from harness import run_tests
+from http_test import SECONDS, Listener, is_closed, read_answer
+from postgres_server import PostgresServer
+from waiting import SHORT, wait_for
+
+ROOT = os.environ.get('WEIR_SOURCE_ROOT') or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROLES = ('read', 'enqueue', 'operate', 'admin')
+MISSING = '01a215fd-f18a-7002-b43c-a0d8f870aebd'
+SOURCES = itertools.count(2)
+SERVER = None
+
+
+def _routes():
+    """(method, path, role, workspace, takes a body) of each row."""
+    with open(os.path.join(ROOT, 'src/server/route_table.c'), encoding='utf-8') as file:
+        rows = re.findall(r'^\{\n(.*?)^\},', file.read(), re.MULTILINE | re.DOTALL)
+    found = []
+    for row in rows:
+        one = dict(re.findall(r'\.(method|path|scope|workspace|bodies) = "?([^",]+)"?,', row))
+        found.append((one['method'], one['path'], one['scope'].removeprefix('SCOPE_').lower(),
+                      one['workspace'].removeprefix('WORKSPACE_'), 'bodies' in one))
+    assert len(found) >= 6 and all(role in (*ROLES, 'open') for _, _, role, _, _ in found), found
+    return found
+
+
+class Client:
+    """Each request comes from an address of its own, so that refused attempts do not add up."""
+
+    def __init__(self, listener):
+        self.listener = listener
+
+    def ask(self, method, path, secret=None, body=False, host='localhost', source=None, **fields):
+        number = next(SOURCES)
+        content = b'{}' if body else b''
+        lines = [f'{method} {path} HTTP/1.1', f'Host: {host}']
+        lines += ['Content-Type: application/json', f'Content-Length: {len(content)}'] if body else []
+        lines += [f'Authorization: {secret if " " in secret else "Bearer " + secret}'] if secret is not None else []
+        lines += [f'{name.replace("_", "-")}: {value}' for name, value in fields.items()]
+        with socket.create_connection(('127.0.0.1', self.listener.port), SECONDS,
+                                      (source or f'127.1.{number // 250}.{number % 250 + 1}', 0)) as connection:
+            connection.sendall('\r\n'.join(lines).encode() + b'\r\n\r\n' + content)
+            return read_answer(connection)
+
+
+def _token(weir, name, role, *words):
+    return weir.good('token', 'create', name, '--role', role, *(words or ('--all-workspaces',)), '-q').out.strip()
+
+
+def _fill(path, workspace, execution):
+    path = path.replace('{workspace}', workspace).replace('{id}', execution)
+    return re.sub(r'\{\w+\}', 'x', path)
+
+
+def _same(first, second, *pairs):
+    """Whether two refusals differ in nothing but these texts and the id of the request."""
+    def text(answer):
+        problem = answer.json()
+        del problem['request_id']
+        found = json.dumps(problem)
+        for one, other in pairs:
+            found = found.replace(one, other)
+        return answer.status, found
+    assert text(first) == text(second), (first, second)
+
+
+def _assert_401(answer):
+    assert (answer.status, answer.json()['code'], answer.head['www-authenticate']) == (401, 'unauthorized', 'Bearer'), answer
+
+
+def every_route_refuses_every_wrong_token(weir):
+    weir.make_store()
+    execution = weir.enqueue('-w', 'acme', 'hello')
+    secrets = {role: _token(weir, role, role) for role in ROLES}
+    own = {role: _token(weir, f'acme-{role}', role, '-w', 'acme') for role in ROLES}
+    other = {role: _token(weir, f'tiny-{role}', role, '-w', 'tiny') for role in ROLES}
+    expired, revoked = _token(weir, 'expired', 'admin'), _token(weir, 'revoked', 'admin')
+    weir.database().execute("UPDATE tokens SET expires_at = created_at + 1 WHERE name = 'expired'")
+    weir.good('token', 'revoke', 'revoked', '-q')
+    listener = Listener(weir).ready()
+    client = Client(listener)
+    unknown = 'weir_' + 'A' * 43
+    refusals = []
+    for method, path, role, workspace, body in _routes():
+        place = f'{method} {path}'
+        mine = _fill(path, 'acme', execution)
+        if role == 'open':
+            assert client.ask(method, mine).status == 200, place
+            continue
+        for secret in (None, unknown, expired, revoked, 'x', '', 'Basic d2Vpcjp4', 'Bearer', own['admin'] + 'A', own['admin'][:-1]):
+            answer = client.ask(method, mine, secret, body)
+            _assert_401(answer)
+            refusals.append(answer)
+        _same(refusals[0], refusals[-1])
+        for lower in ROLES[:ROLES.index(role)]:
+            answer = client.ask(method, mine, secrets[lower], body)
+            assert (answer.status, answer.json()['code']) == (403, 'not_permitted'), (place, answer)
+        foreign = client.ask(method, mine + ('?workspace=acme' if workspace == 'OF_FILTER' else ''), other[role], body)
+        if workspace == 'OF_PATH':
+            assert foreign.status == 404 and foreign.json()['code'] == 'workspace_not_found', (place, foreign)
+            _same(foreign, client.ask(method, _fill(path, 'zzzz', execution), other[role], body), ('acme', 'zzzz'))
+        elif workspace == 'OF_ID':
+            assert foreign.status == 404 and foreign.json()['code'] == 'execution_not_found', (place, foreign)
+            _same(foreign, client.ask(method, _fill(path, 'acme', MISSING), other[role], body), (execution, MISSING))
+            short = client.ask(method, _fill(path, 'acme', execution[:8]), other[role], body)
+            assert short.status == 404, (place, short)
+        elif workspace == 'OF_FILTER':
+            assert foreign.status == 404 and foreign.json()['code'] == 'workspace_not_found', (place, foreign)
+            _same(foreign, client.ask(method, mine + '?workspace=zzzz', other[role], body), ('acme', 'zzzz'))
+            assert client.ask(method, mine, other[role], body).status == 400, place
+            hidden = client.ask(method, mine + '?workspace=tiny&where=workspace%3Dacme', other[role], body)
+            assert hidden.status in (400, 404), (place, hidden)
+        elif workspace == 'NONE':
+            assert (foreign.status, foreign.json()['code']) == (403, 'not_permitted'), (place, foreign)
+        else:
+            assert foreign.status not in (401, 403, 429), (place, foreign)
+    for method, path, role, workspace, body in _routes():
+        if role == 'open':
+            continue
+        mine = _fill(path, 'acme', execution) + ('?workspace=acme' if workspace == 'OF_FILTER' else '')
+        right = [secrets[role], secrets['admin']] + ([own[role]] if workspace != 'NONE' else [])
+        for secret in right:
+            answer = client.ask(method, mine, secret, body)
+            assert answer.status not in (401, 403, 421, 429), (method, path, answer)
+    listener.stop()
+
+
+def a_token_of_a_workspace_sees_nothing_of_another(weir):
+    weir.make_store()
+    theirs = weir.enqueue('-w', 'tiny', 'hello')
+    secret = _token(weir, 'acme', 'enqueue', '-w', 'acme')
+    listener = Listener(weir).ready()
+    made = listener.ask('/v1/workspaces/acme/executions', 'POST', body={'workflow': 'hello'}, authorization=f'Bearer {secret}')
+    assert made.status == 202, made
+    rows = listener.ask('/v1/executions?workspace=acme&count', authorization=f'Bearer {secret}').json()
+    assert [row['id'] for row in rows['items']] == [made.json()['id']] and rows['count'] == 1, rows
+    assert listener.ask(f'/v1/executions/{made.json()["id"]}', authorization=f'Bearer {secret}').status == 200
+    assert listener.ask(f'/v1/executions/{theirs}', authorization=f'Bearer {secret}').status == 404
+    beside = listener.ask('/v1/workspaces/acme/executions', 'POST', body={'workflow': 'hello', 'workspace': 'tiny'},
+                          authorization=f'Bearer {secret}')
+    assert beside.status == 400, beside
+    assert len(weir.items('list', '-w', 'tiny')) == 1
+    listener.stop()
+
+
+def _lives(weir):
+    """A token that is made while a server runs is accepted at once, refused after its revocation, and its use is noted."""
+    weir.make_store()
+    listener = Listener(weir).ready()
+    client = Client(listener)
+    path = '/v1/executions?workspace=acme'
+    assert client.ask('GET', path).status == 200  # there was no token yet
+    secret = _token(weir, 'ci', 'read')
+    assert client.ask('GET', path, secret).status == 200
+    wait_for('the listener to ask for tokens', lambda: client.ask('GET', path).status == 401, pause=SHORT)
+    wait_for('the last use', lambda: weir.items('token', 'list')[0]['last_used_at'], pause=SHORT)
+    weir.good('token', 'revoke', 'ci', '-q')
+    wait_for('the revocation', lambda: client.ask('GET', path, secret).status == 401, pause=SHORT)
+    _assert_401(client.ask('GET', path))  # it does not open again
+    assert client.ask('GET', '/livez').status == 200
+    listener.stop()
+    Listener(weir).ready().stop()
+
+
+def a_token_lives_on_sqlite(weir):
+    _lives(weir)
+
+
+def a_token_lives_on_postgres(weir):
+    global SERVER
+    SERVER = SERVER or PostgresServer()
+    weir.environment['WEIR_STORE'] = SERVER.url(SERVER.database())
+    _lives(weir)
+
+
+def the_actor_of_an_act_is_the_token(weir):
+    """Once a route records an act: until then the table has none."""
+    acts = [(method, path) for method, path, role, workspace, body in _routes()
+            if workspace == 'OF_ID' and path.endswith('/cancel')]
+    weir.make_store()
+    execution = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h')
+    secret = _token(weir, 'ops', 'operate')
+    listener = Listener(weir).ready()
+    for method, path in acts:
+        answer = Client(listener).ask(method, _fill(path, 'acme', execution), secret, True, Weir_Reason='by hand')
+        assert answer.status < 300, answer
+        act = weir.items('audit', '--act', 'cancel')[0]
+        assert (act['actor'], act['reason']) == ('token:ops', 'by hand'), act
+    listener.stop()
+
+
+def too_many_refused_attempts_of_an_address_are_refused_sooner(weir):
+    weir.make_store()
+    secret = _token(weir, 'ci', 'read')
+    listener = Listener(weir).ready()
+    client = Client(listener)
+    answers = [client.ask('GET', '/v1/executions', 'weir_' + 'B' * 43, source='127.9.9.9') for _ in range(60)]
+    assert [answer.status for answer in answers[:20]] == [401] * 20, answers[:20]
+    limited = [answer for answer in answers if answer.status == 429]
+    assert limited and all(answer.json()['code'] == 'rate_limited' for answer in limited), answers
+    assert all(int(answer.head['retry-after']) >= 1 for answer in limited), limited
+    assert client.ask('GET', '/v1/executions', secret, source='127.9.9.9').status == 200  # valid ones are not affected
+    _assert_401(client.ask('GET', '/v1/executions', source='127.9.9.8'))
+    listener.stop()
+
+
+def a_token_that_is_too_fast_is_told_when_to_come_back(weir):
+    weir.make_store()
+    secret, another = _token(weir, 'ci', 'read'), _token(weir, 'another', 'read')
+    weir.environment['WEIR_HTTP_RATE'] = '1'
+    listener = Listener(weir).ready()
+    client = Client(listener)
+    answers = [client.ask('GET', '/v1/executions', secret) for _ in range(50)]
+    assert answers[0].status == 200 and {answer.status for answer in answers} == {200, 429}, answers
+    slow = next(answer for answer in answers if answer.status == 429)
+    assert slow.json()['code'] == 'rate_limited' and slow.head['retry-after'] == '1', slow
+    assert client.ask('GET', '/v1/executions', another).status == 200
+    listener.stop()
+
+
+def a_large_body_without_a_known_token_is_not_read(weir):
+    weir.make_store()
+    _token(weir, 'ci', 'admin')
+    listener = Listener(weir).ready()
+    for line in ('', 'Authorization: Bearer weir_' + 'C' * 43 + '\r\n'):
+        with listener.connect() as connection:
+            connection.sendall(f'POST /v1/workspaces/acme/executions HTTP/1.1\r\nHost: localhost\r\n{line}'
+                               'Content-Type: application/json\r\nContent-Length: 900000\r\n\r\n'.encode())
+            _assert_401(read_answer(connection))
+            assert is_closed(connection)
+    listener.stop()
+
+
+def where_no_token_is_needed_the_host_is_this_machine(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    client = Client(listener)
+    for path in ('/v1/executions', '/metrics', '/livez'):
+        assert client.ask('GET', path, host='evil.example').status == 421, path
+    secret = _token(weir, 'ci', 'read')
+    assert client.ask('GET', '/v1/executions', secret, host='weir.example').status == 200
+    assert client.ask('GET', '/livez', secret, host='evil.example').status == 421
+    listener.stop()
+
+
+def a_setting_and_dev_let_this_machine_in(weir):
+    weir.make_store()
+    _token(weir, 'ci', 'read')
+    for words, environment in (({'verb': 'dev'}, {}), ({}, {'WEIR_HTTP_ANONYMOUS': 'true'})):
+        weir.environment.update(environment)
+        listener = Listener(weir, **words).ready()
+        client = Client(listener)
+        assert client.ask('GET', '/v1/executions').status == 200
+        _assert_401(client.ask('GET', '/v1/executions', 'weir_' + 'D' * 43))
+        listener.stop()
+
+
+def an_address_of_other_machines_needs_tokens_and_a_proxy(weir):
+    weir.make_store()
+    for environment, word in (({}, 'http.behind_proxy is not set'), ({'WEIR_HTTP_BEHIND_PROXY': 'true'}, 'the store has no token')):
+        refused = weir.run('serve', '--listen', '0.0.0.0:0', env=environment, code=2)
+        assert word in refused.err and 'weir token create' in refused.err, refused
+    secret = _token(weir, 'ci', 'read')
+    weir.run('serve', '--listen', '0.0.0.0:0', code=2)
+    weir.environment.update({'WEIR_HTTP_BEHIND_PROXY': 'true', 'WEIR_HTTP_ANONYMOUS': 'true'})
+    listener = Listener(weir, listen='0.0.0.0:0')
+    client = Client(listener)
+    assert client.ask('GET', '/livez', host='weir.example').status == 200
+    _assert_401(client.ask('GET', '/v1/executions'))  # a connection from this machine is the proxy's
+    assert client.ask('GET', '/v1/executions', secret, host='weir.example').status == 200
+    listener.stop()
+
+
+def a_secret_is_in_no_log_and_no_answer(weir):
+    weir.make_store()
+    secret = _token(weir, 'ci', 'read', '-w', 'acme')
+    weir.environment['WEIR_LOG_LEVEL'] = 'debug'
+    listener = Listener(weir).ready()
+    client = Client(listener)
+    answers = [client.ask('GET', path, secret) for path in
+               ('/v1/executions?workspace=acme', '/v1/executions', '/metrics', '/v1/executions?x=y&workspace=acme')]
+    listener.stop()
+    for name in ('node.out', 'node.err'):
+        with open(weir.path(name)) as file:
+            assert secret[5:] not in file.read(), name
+    assert all(secret[5:].encode() not in answer.body for answer in answers)
+
+
+if __name__ == '__main__':
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))
