@@ -28,7 +28,8 @@ COMPLETIONS = (('weir enq', {'enqueue'}), ('weir workflow ', {'apply', 'delete',
 NAMES = (('weir why -w ac', {'acme'}), ('weir workspace show ', {'acme', 'tiny'}), ('weir enqueue -w acme he', {'hello'}),
          ('weir workflow show h', {'hello'}), ('weir workspace set x --plan pr', {'pro'}),
          ('weir node pause ', {'alpha'}), ('weir pause --executor-group ', {'default'}),
-         ('weir lock release process', {'processExecutionQueue'}), ('weir enqueue -k üü -w ac', {'acme'}), ('weir token revoke ', {'ci'}),
+         ('weir lock release process', {'processExecutionQueue'}), ('weir enqueue -k üü -w ac', {'acme'}),
+         ('weir token revoke ', {'ci'}),
          ('weir --store sqlite:weir.db workspace show a', {'acme'}), ('weir workspace show nothing-like-it', set()),
          ('weir --store sqlite:missing.db workspace show a', set()))
 

@@ -19,8 +19,9 @@ def _scene(weir):
     """A store with acme and tiny, an execution of each, and sessions of the owner and of a role that has acme alone."""
     name = _use(weir)
     sql_test.SERVER.sql("DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'tenant') THEN"
-                        ' CREATE ROLE tenant LOGIN; CREATE ROLE member LOGIN IN ROLE tenant; CREATE ROLE pool LOGIN NOINHERIT;'
-                        ' GRANT tenant TO pool; CREATE ROLE another LOGIN; END IF; END $$')
+                        ' CREATE ROLE tenant LOGIN; CREATE ROLE member LOGIN IN ROLE tenant;'
+                        ' CREATE ROLE pool LOGIN NOINHERIT; GRANT tenant TO pool; CREATE ROLE another LOGIN;'
+                        ' END IF; END $$')
     owner = Session(name)
     mine, theirs = (owner.good(f"SELECT weir.enqueue('{workspace}', 'hello', run_at => now() + interval '1 hour')")
                     for workspace in ('acme', 'tiny'))
@@ -46,7 +47,8 @@ def a_limited_role_works_in_its_own_workspace(weir):
 def a_foreign_workspace_is_as_a_missing_one(weir):
     name, owner, tenant, mine, theirs = _scene(weir)
     for call in ("weir.enqueue('NAME', 'hello')", "weir.enqueue('NAME', 'hello', '{}'::json)", "weir.usage('NAME')",
-                 "weir.enqueue('NAME', 'no-such-workflow')", "weir.enqueue('NAME', 'hello', execution_id => '%s')" % theirs):
+                 "weir.enqueue('NAME', 'no-such-workflow')",
+                 "weir.enqueue('NAME', 'hello', execution_id => '%s')" % theirs):
         foreign, missing = (tenant.refused('SELECT ' + call.replace('NAME', name)) for name in ('tiny', 'zzzz'))
         assert foreign[0] == 'WR008' and foreign[1] == 'there is no workspace "tiny"', foreign
         assert [text and text.replace('tiny', 'zzzz') for text in foreign] == list(missing), call
@@ -67,7 +69,8 @@ def a_foreign_execution_is_as_a_missing_one(weir):
     for function in ('cancel', 'why', 'result'):
         for id in (theirs, ended):
             foreign, missing = (tenant.refused(f"SELECT weir.{function}('{some}')") for some in (id, MISSING))
-            assert foreign[0] == 'WR010' and [text and text.replace(id, MISSING) for text in foreign] == list(missing), function
+            assert foreign[0] == 'WR010', (function, foreign)
+            assert [text and text.replace(id, MISSING) for text in foreign] == list(missing), function
     for view, column in (('own_executions', 'id'), ('own_execution_events', 'execution_id')):
         assert tenant.good(f"SELECT count(*) FROM weir.{view} WHERE {column} IN ('{theirs}', '{ended}')") == '0', view
         assert tenant.good(f"SELECT count(*) > 0 FROM weir.{view} WHERE {column} = '{mine}'") == 't', view
@@ -79,7 +82,8 @@ def a_foreign_execution_is_as_a_missing_one(weir):
         foreign, missing = (tenant.refused(f"SELECT weir.{function}('{some}')") for some in (ended, MISSING))
         assert foreign[0] == 'WR010' and foreign[1].replace(ended, MISSING) == missing[1], (function, foreign)
     for call in ("pause_workspace('tiny')", "resume_workspace('tiny')", "delete_workspace('tiny', true, true)",
-                 "disable_workflow('hello', 'tiny')", "enable_workflow('hello', 'tiny')", "delete_workflow('hello', 'tiny')"):
+                 "disable_workflow('hello', 'tiny')", "enable_workflow('hello', 'tiny')",
+                 "delete_workflow('hello', 'tiny')"):
         assert tenant.refused(f'SELECT weir.{call}')[0] == 'WR008', call
     assert tenant.refused("SELECT weir.disable_workflow('hello')")[0] == 'WR002'  # the one of all workspaces
     assert 'permission denied' in tenant.ask("SELECT weir.grant_workspace('tenant', 'tiny')")
@@ -92,7 +96,8 @@ def a_workflow_of_another_workspace_is_as_a_missing_one(weir):
     weir.write('private.yaml', 'name: private\nworkspace: tiny\nsteps:\n  one: {exec: ["true"]}\n')
     weir.good('workflow', 'apply', 'private.yaml', '-q')
     foreign, missing = (tenant.refused(f"SELECT weir.enqueue('acme', '{flow}')") for flow in ('private', 'zzzzzzz'))
-    assert foreign[0] == 'WR009' and [text and text.replace('private', 'zzzzzzz') for text in foreign] == list(missing), foreign
+    assert foreign[0] == 'WR009', foreign
+    assert [text and text.replace('private', 'zzzzzzz') for text in foreign] == list(missing), foreign
     assert owner.refused("SELECT weir.enqueue('acme', 'private')")[0] == 'WR018'
 
 

@@ -79,7 +79,8 @@ def slips_are_answered(weir):
             (('create', 'ci', '--role', 'read', '-w', 'acm'), 3, 'workspace_not_found'),
             (('create', 'ci', '--role', 'read', '-w', 'acm', '-n'), 3, 'workspace_not_found'),
             (('create', '17', '--role', 'read', '-w', 'acme'), 2, 'invalid_argument'),
-            (('create', 'ci', '--role', 'read', '-w', 'acme', '--expires-at', '2001-01-01T00:00:00Z'), 2, 'invalid_argument'),
+            (('create', 'ci', '--role', 'read', '-w', 'acme', '--expires-at', '2001-01-01T00:00:00Z'), 2,
+             'invalid_argument'),
             (('create', 'ci', '--role', 'read', *('-w', 'acme') * 101), 2, 'invalid_argument'),
             (('create', 'ci', '--role', 'read', *('-w', 'acme') * 200), 2, 'invalid_argument'),
             (('revoke', 'nobody'), 3, 'not_found'), (('revoke', 'nobody', '-n'), 3, 'not_found')):

@@ -476,6 +476,7 @@ static enum weir_status check_flag(struct invocation *invocation, const struct t
             return WEIR_INVALID_ARGUMENT;
         }
     }
+    /* Only flags that may be given several times can fill the array. */
     if (invocation->value_count == INVOCATION_FLAGS_MAX) {
         error_set(error, WEIR_INVALID_ARGUMENT, "%s is given too often", typed->spelling);
         error_hint(error, "a command takes at most %d flags", INVOCATION_FLAGS_MAX);

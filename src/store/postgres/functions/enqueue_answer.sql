@@ -3,8 +3,8 @@
 --   request_id ... idempotency_key  the request
 --   workspace_id, definition_id     NULL: the name is unknown
 --   unknown_group                   the group that the request names and that does not exist, or NULL
--- Returns status, id, duplicate, message and hint. To a role that is
--- limited to some workspaces a workflow of another one is missing. A key that points to an execution without it was inserted by this call; it is deleted.
+-- Returns status, id, duplicate, message and hint. To a role that is limited to some workspaces a workflow of another one is missing. A key
+-- that points to an execution without it was inserted by this call; it is deleted.
 -- Locks: that row. Caller: enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.enqueue_answer(request_id uuid, workspace text, workflow text, content bytea, idempotency_key text,
                                        workspace_id integer, definition_id bigint, unknown_group text,
