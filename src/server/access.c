@@ -72,14 +72,14 @@ static uint64_t prefix_of(const unsigned char hash[TOKEN_HASH_BYTES])
     return prefix;
 }
 
-static int compare_entries(const void *a, const void *b)
+static int compare_by_prefix(const void *a, const void *b)
 {
     uint64_t first = ((const struct entry *)a)->prefix;
     uint64_t second = ((const struct entry *)b)->prefix;
     return (first > second) - (first < second);
 }
 
-static void close_set(struct set *set)
+static void access_close_set(struct set *set)
 {
     if (set != NULL) {
         arena_close(&set->arena);
@@ -88,7 +88,7 @@ static void close_set(struct set *set)
 }
 
 /* The first entry whose prefix is not less. */
-static size_t find_place(const struct set *set, uint64_t prefix)
+static size_t find_prefix(const struct set *set, uint64_t prefix)
 {
     size_t from = 0;
     size_t to = set->count;
@@ -108,7 +108,7 @@ static struct entry *find_entry(struct set *set, const unsigned char hash[TOKEN_
 {
     static const unsigned char nobodys[TOKEN_HASH_BYTES];
     uint64_t prefix = prefix_of(hash);
-    size_t i = set == NULL ? 0 : find_place(set, prefix);
+    size_t i = set == NULL ? 0 : find_prefix(set, prefix);
     struct entry *found = NULL;
     if (set == NULL || i == set->count || set->entries[i].prefix != prefix) {
         (void)token_hash_equal(hash, nobodys);
@@ -135,8 +135,8 @@ static void take_over_counters(struct set *old, struct set *new)
     }
 }
 
-static enum weir_status read_set(struct access *access, struct store *store, struct set **ret_set, bool *ret_has_had,
-                                 struct weir_error *error)
+static enum weir_status access_read_set(struct access *access, struct store *store, struct set **ret_set, bool *ret_has_had,
+                                        struct weir_error *error)
 {
     struct token_set read = {.tokens = NULL};
     struct set *set = calloc(1, sizeof *set);
@@ -151,7 +151,7 @@ static enum weir_status read_set(struct access *access, struct store *store, str
         status = set->entries == NULL ? error_out_of_memory(error) : WEIR_OK;
     }
     if (status != WEIR_OK) {
-        close_set(set);
+        access_close_set(set);
         return status;
     }
     set->store_us = read.now_us;
@@ -162,7 +162,7 @@ static enum weir_status read_set(struct access *access, struct store *store, str
                                          .credit_us = MICROSECONDS_PER_SECOND,
                                          .credit_at_us = set->boot_us};
     }
-    qsort(set->entries, set->count, sizeof *set->entries, compare_entries);
+    qsort(set->entries, set->count, sizeof *set->entries, compare_by_prefix);
     *ret_has_had = read.has_had_tokens;
     *ret_set = set;
     return WEIR_OK;
@@ -173,7 +173,7 @@ enum weir_status access_refresh(struct access *access, struct store *store, stru
     INVARIANT(access != NULL && store != NULL);
     struct set *set = NULL;
     bool has_had_tokens = false;
-    enum weir_status status = read_set(access, store, &set, &has_had_tokens, error);
+    enum weir_status status = access_read_set(access, store, &set, &has_had_tokens, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -186,7 +186,7 @@ enum weir_status access_refresh(struct access *access, struct store *store, stru
         access->has_had_tokens = access->has_had_tokens || has_had_tokens;
     }
     (void)pthread_mutex_unlock(&access->lock);
-    close_set(is_later ? old : set);
+    access_close_set(is_later ? old : set);
     return WEIR_OK;
 }
 
@@ -298,7 +298,7 @@ void access_close(struct access *access)
         (void)pthread_join(access->thread, NULL);
     }
     store_close(access->store);
-    close_set(access->set);
+    access_close_set(access->set);
     (void)pthread_cond_destroy(&access->ended);
     (void)pthread_mutex_destroy(&access->lock);
     free(access);

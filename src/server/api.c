@@ -1,8 +1,8 @@
 /* Admission: who asks, what the route needs, and whose workspace it is about.
  *
  * 1. A route of SCOPE_OPEN is for everybody.
- * 2. A token is looked up in memory. Without one the request is anonymous, if only a process of this machine can have sent it
- *    and no token is needed there (access.h). Expired, revoked and unknown tokens get the same 401.
+ * 2. A token is looked up in memory. Without one the request is anonymous, if only a process of this machine can have sent
+ *    it and no token is needed there (access.h). Expired, revoked and unknown tokens get the same 401.
  * 3. The role of the token must include the scope of the route: else 403.
  * 4. A token of some workspaces is held to them here, for all routes but those of WORKSPACE_OF_BODY. A workspace or an
  *    execution that is not its own gets the same 404 as a missing one: both are refused here, before a handler is asked.
@@ -54,7 +54,7 @@ static bool refuse_token(struct api *api, struct http_request *request, struct h
 }
 
 /* Sets request->principal. ACCESS_UNKNOWN is left to the caller; every other refusal is answered. */
-static enum access_answer look_up(struct api *api, struct http_request *request, struct http_answer *answer)
+static enum access_answer find_principal(struct api *api, struct http_request *request, struct http_answer *answer)
 {
     struct principal principal;
     const char *secret = bearer_secret(request->fields[FIELD_AUTHORIZATION]);
@@ -96,7 +96,7 @@ bool api_admit_head(struct api *api, size_t body_length, struct http_request *re
         request->is_anonymous = !access_needs_token(api->access, request->is_of_machine);
         return request->is_anonymous || refuse_token(api, request, answer);
     }
-    enum access_answer found = look_up(api, request, answer);
+    enum access_answer found = find_principal(api, request, answer);
     if (found == ACCESS_UNKNOWN && body_length > API_UNKNOWN_BODY_MAX) {
         return refuse_token(api, request, answer);
     }
@@ -109,7 +109,7 @@ static bool find_new_token(struct api *api, struct store *store, struct http_req
     if (!access_refresh_after_miss(api->access, store)) {
         return refuse_token(api, request, answer);
     }
-    enum access_answer found = look_up(api, request, answer);
+    enum access_answer found = find_principal(api, request, answer);
     return found == ACCESS_GRANTED || (found == ACCESS_UNKNOWN && refuse_token(api, request, answer));
 }
 

@@ -157,8 +157,8 @@ static bool is_of_other_origin(const struct http_request *request)
     return origin != NULL && (host == NULL || strcmp(host + 3, request->fields[FIELD_HOST]) != 0);
 }
 
-/* A web page that lets its own name point to this machine sends its own name as the host. A page cannot send a token that it
- * does not have, so the host matters only where no token is read. */
+/* A web page that lets its own name point to this machine sends its own name as the host. A page cannot send a token that
+ * it does not have, so the host matters only where no token is read. */
 static bool refuse_host(struct exchange *exchange)
 {
     exchange->ends_connection = true;

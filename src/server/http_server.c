@@ -307,9 +307,9 @@ static void *begin_exchange(void *context, const char *uri, struct MHD_Connectio
 {
     struct http_server *server = context;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct exchange *exchange = info == NULL || info->socket_context == NULL
-                                    ? NULL
-                                    : exchange_open(server, server->api, connection, info->socket_context, uri, &server->bodies);
+    struct connection_entry *entry = info == NULL ? NULL : info->socket_context;
+    struct exchange *exchange =
+        entry == NULL ? NULL : exchange_open(server, server->api, connection, entry, uri, &server->bodies);
     if (exchange != NULL) {
         const struct listener *listener = listener_of(server, connection, NULL);
         exchange->request.is_of_machine = listener != NULL && listener->socket.is_local && !server->behind_proxy;

@@ -54,7 +54,9 @@ const char *invocation_text(const struct invocation *invocation, const char *nam
     return value != NULL ? value->text : NULL;
 }
 
-/* The values of a flag stand in the order in which they were given, among those of the other flags. */
+/* The caller may keep the array: it lives as long as the invocation.
+ *
+ * The values of a flag stand in the order in which they were given, among those of the other flags. */
 const char *const *invocation_texts(const struct invocation *invocation, const char *name, size_t *ret_count)
 {
     INVARIANT(invocation_takes(invocation, name) && ret_count != NULL);

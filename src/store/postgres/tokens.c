@@ -80,8 +80,8 @@ enum weir_status postgres_token_revoke(struct store *store, const char *name_or_
 }
 
 /* A row with a role or a hash that no program of this version writes is left out: it must open nothing. */
-static enum weir_status read_token(const PGresult *result, int row, struct arena *arena, struct token *token, size_t *count,
-                                   struct weir_error *error)
+static enum weir_status token_of_result(const PGresult *result, int row, struct arena *arena, struct token *token,
+                                        size_t *count, struct weir_error *error)
 {
     bool failed = false;
     size_t length = 0;
@@ -115,7 +115,7 @@ enum weir_status postgres_tokens_read(struct store *store, struct arena *arena, 
                             .has_had_tokens = result_bool(result, 0, 7)};
     status = set.tokens == NULL ? error_out_of_memory(error) : WEIR_OK;
     for (size_t i = 0; i < rows && status == WEIR_OK && !result_null(result, 0, 0); i++) {
-        status = read_token(result, (int)i, arena, &set.tokens[set.count], &set.count, error);
+        status = token_of_result(result, (int)i, arena, &set.tokens[set.count], &set.count, error);
     }
     PQclear(result);
     if (status == WEIR_OK) {

@@ -114,8 +114,8 @@ enum weir_status sqlite_token_create(struct store *store, const struct token_req
 
 /* --- revocation --- */
 
-static enum weir_status find_name(struct write *write, const char *name_or_id, char *to, size_t size,
-                                  struct weir_error *error)
+static enum weir_status find_live_token(struct write *write, const char *name_or_id, char *to, size_t size,
+                                        struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_FIND_TOKEN_NAME, "t", name_or_id);
     enum weir_status status = WEIR_OK;
@@ -141,7 +141,7 @@ enum weir_status sqlite_token_revoke(struct store *store, const char *name_or_id
     if (status != WEIR_OK) {
         return status;
     }
-    status = find_name(&write, name_or_id, name, sizeof name, error);
+    status = find_live_token(&write, name_or_id, name, sizeof name, error);
     if (status == WEIR_OK) {
         status = act_begin(&write, "token revoke", "token", name, NULL, error);
     }
@@ -158,8 +158,8 @@ enum weir_status sqlite_token_revoke(struct store *store, const char *name_or_id
 /* --- the server's set --- */
 
 /* A row with a role or a hash that no program of this version writes is left out: it must open nothing. */
-static enum weir_status read_token(sqlite3_stmt *statement, struct arena *arena, struct token *token, size_t *count,
-                                   struct weir_error *error)
+static enum weir_status token_of_row(sqlite3_stmt *statement, struct arena *arena, struct token *token, size_t *count,
+                                     struct weir_error *error)
 {
     bool failed = false;
     const void *hash = sqlite3_column_blob(statement, 2);
@@ -202,7 +202,7 @@ static enum weir_status read_all(struct connection *connection, struct arena *ar
         return statement_failure(error);
     }
     while (status == WEIR_OK && connection_step(connection, statement, &status, error)) {
-        status = read_token(statement, arena, &set->tokens[set->count], &set->count, error);
+        status = token_of_row(statement, arena, &set->tokens[set->count], &set->count, error);
     }
     (void)sqlite3_reset(statement);
     return status;

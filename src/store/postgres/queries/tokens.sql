@@ -3,7 +3,7 @@
 -- $1 name, $2 hash, $3 role, $4 names of workspaces, $5 all workspaces, $6 expiry; 0 = never, $7 at most, $8 actor, $9 reason
 -- name: create_token
 SELECT c.status, c.id, c.unknown
-FROM :schema.create_token($1, $2, $3, CASE WHEN NOT $5 THEN $4 END, $6, $7, $8, $9) c;
+FROM :schema.create_token($1, $2, $3, CASE WHEN NOT $5 THEN $4::text[] END, $6, $7, $8, $9) c;
 
 -- $1 name or id, $2 actor, $3 reason
 -- name: revoke_token
