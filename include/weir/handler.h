@@ -45,6 +45,9 @@ int weir_call_attempt(const struct weir_call *call);
 /* A later claim of the same execution has a larger one: a program that keeps the largest seen one of an execution can
  * refuse a node that has lost it. */
 int64_t weir_call_fence(const struct weir_call *call);
+/* The trace context for all that the handler calls: a W3C `traceparent` of the trace that the execution belongs to. NULL:
+ * the request had none, and the node exports no spans. */
+const char *weir_call_traceparent(const struct weir_call *call);
 /* JSON text: the step's `input` template when it has one, else the execution's params. */
 const char *weir_call_input(const struct weir_call *call);
 /* The value of a secret that `secrets` of the step lists: UTF-8 text, never empty. NULL: the step does not list the name.

@@ -120,6 +120,7 @@ struct weir_request {
     int priority;                /* -100 to 100, higher goes first */
     int64_t run_at_us;           /* not before, since 1970; 0 = now */
     const char *id;              /* NULL = made here; your own UUIDv7 makes a call repeatable after WEIR_COMMIT_UNKNOWN */
+    const char *traceparent;     /* the W3C trace context (version 00) that the execution belongs to; NULL = none */
 };
 
 /* Enqueues one execution, durably, in a transaction of its own; `id` gets its id. A known idempotency key is no failure.

@@ -43,6 +43,8 @@ struct node_settings {
     int64_t stop_grace_us;      /* 0 = STOP_GRACE_US */
     int starts_max;             /* 0 = STARTS_MAX_DEFAULT */
     bool exclusive;             /* dispatch.exclusive: assign only while holding processExecutionQueue (beside Riven) */
+    bool exports_spans;         /* a subscriber of the events exports them (observe/spans.h): steps pass on ids of spans */
+    double spans_ratio;         /* of the executions without a trace context of their caller that are traced */
     uint64_t seed;              /* of the jitter; 0 = from the system */
     const char *language;       /* of the program around the node, like "python 3.11"; NULL = C */
     const char *handlers;       /* the names of its handlers, a JSON array; NULL = none */

@@ -31,6 +31,7 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/json.h"
+#include "base/traceparent.h"
 #include "dispatch/engine_health.h"
 #include "dispatch/node_internal.h"
 #include "dispatch/recorder.h"
@@ -145,7 +146,24 @@ static void handle_unsent(struct node *node, const struct claimed_item *item, in
     }
 }
 
-static struct engine_start start_of_item(const struct node *node, const struct claimed_item *item, const char *definition)
+/* The context that the engine passes on; NULL = none. A node that exports spans passes on the id of the execution's own
+ * span. Any other node passes on the context of the caller, because children of a span that does not exist have no place in
+ * the trace. `to` holds TRACEPARENT_SIZE bytes. */
+static const char *choose_traceparent(const struct node *node, const struct claimed_item *item, char *to)
+{
+    struct trace_context context;
+    if (!node->settings.exports_spans) {
+        return item->traceparent;
+    }
+    traceparent_of_execution(item->id, item->traceparent, node->settings.spans_ratio, &context);
+    span_id_make(item->id, SPAN_OF_EXECUTION, context.span_id);
+    traceparent_write(&context, to);
+    return to;
+}
+
+/* `traceparent` holds TRACEPARENT_SIZE bytes and must live as long as the start. */
+static struct engine_start start_of_item(const struct node *node, const struct claimed_item *item, const char *definition,
+                                         char *traceparent)
 {
     struct engine_start start = {
         .node = node->name,
@@ -165,6 +183,8 @@ static struct engine_start start_of_item(const struct node *node, const struct c
         .age_us = item->claimed_at_us - item->created_at_us,
         .store_ahead_us = node->dispatcher.store_ahead_us,
         .cancel_requested = item->cancel_requested,
+        .traceparent = choose_traceparent(node, item, traceparent),
+        .has_step_spans = node->settings.exports_spans,
         .steps = item->steps,
         .step_count = item->step_count,
     };
@@ -180,7 +200,8 @@ static void send_item(struct node *node, struct arena *arena, const struct claim
     struct cached_definition *definition = NULL;
     enum weir_status status = find_definition(node, arena, item->definition_id, &definition, &error);
     if (status == WEIR_OK) {
-        struct engine_start start = start_of_item(node, item, definition->text);
+        char traceparent[TRACEPARENT_SIZE];
+        struct engine_start start = start_of_item(node, item, definition->text, traceparent);
         pthread_mutex_lock(&node->shared.start_lock);
         if (note_sending(node, item, definition, sends)) {
             FAILPOINT("before_start");

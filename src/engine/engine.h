@@ -58,6 +58,10 @@ struct engine_start {
     int64_t store_ahead_us; /* store time minus this node's boot clock: for the comparison with times that people wrote */
     int priority;           /* as enqueued */
     bool cancel_requested;
+    /* The trace context to pass on (base/traceparent.h); NULL = none. With has_step_spans each step passes on the id of its
+     * own span in place of the context's: this node exports a span for each. */
+    const char *traceparent;
+    bool has_step_spans;
     const struct step_record *steps; /* the steps on record from before, when interruptions > 0 */
     size_t step_count;
 };

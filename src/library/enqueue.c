@@ -42,7 +42,8 @@ static struct enqueue_request translate_request(const struct weir_request *reque
                                     .group = request->group,
                                     .priority = request->priority,
                                     .run_at_us = request->run_at_us,
-                                    .id = request->id};
+                                    .id = request->id,
+                                    .traceparent = request->traceparent};
 }
 
 /* The answer about one request: its own status when the set as a whole went through. */

@@ -17,7 +17,7 @@
 
 SQLITE_EXTENSION_INIT1
 
-enum { REQUESTS_MOST = 10000, ENQUEUE_ARGUMENTS_MOST = 8, ANSWER_BYTES_MAX = 64 * 1024 * 1024 };
+enum { REQUESTS_MOST = 10000, ENQUEUE_ARGUMENTS_MOST = 9, ANSWER_BYTES_MAX = 64 * 1024 * 1024 };
 
 /* The extension opens no store by a URL. */
 const struct store_driver *const store_drivers[] = {&sqlite_store_driver, NULL};
@@ -153,7 +153,10 @@ static enum weir_status read_arguments(struct store *store, int count, sqlite3_v
     if (status == WEIR_OK) {
         status = take_text(count, values, 6, "executor_group", &request->group, error);
     }
-    return status == WEIR_OK ? take_text(count, values, 7, "execution_id", &request->id, error) : status;
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 7, "execution_id", &request->id, error);
+    }
+    return status == WEIR_OK ? take_text(count, values, 8, "traceparent", &request->traceparent, error) : status;
 }
 
 /* A refusal of the request is an error of the statement, as in weir.enqueue() on PostgreSQL. */
@@ -211,7 +214,8 @@ static enum weir_status read_key(struct store *store, const char *key, const jso
                  {"workflow", &request->workflow},
                  {"idempotency_key", &request->idempotency_key},
                  {"executor_group", &request->group},
-                 {"execution_id", &request->id}};
+                 {"execution_id", &request->id},
+                 {"traceparent", &request->traceparent}};
     const char *text = json_string_value(value);
     if (json_is_null(value)) {
         return WEIR_OK;

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/traceparent.h"
 #include "base/uuid.h"
 #include "store/driver.h"
 
@@ -120,6 +121,9 @@ enum weir_status enqueue_request_check(const struct enqueue_request *request, st
     }
     if (status == WEIR_OK && request->run_at_us > RUN_AT_MOST_US) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "run_at is after the year 9999");
+    }
+    if (status == WEIR_OK && request->traceparent != NULL) {
+        status = traceparent_check(request->traceparent, error);
     }
     return status == WEIR_OK ? check_params(request, error) : status;
 }

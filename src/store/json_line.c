@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "base/json.h"
 
-static const char *const keys[] = {"workspace", "workflow", "params",        "idempotency_key",
-                                   "priority",  "run_at",   "executor_group"};
+static const char *const keys[] = {"workspace", "workflow", "params",         "idempotency_key",
+                                   "priority",  "run_at",   "executor_group", "traceparent"};
 
 /* --- the raw bytes of one value --- */
 
@@ -196,7 +196,8 @@ static enum weir_status check_line_keys(json_t *object, struct weir_error *error
             error_set(error, WEIR_INVALID_ARGUMENT, "unknown key \"%s\"", key);
             error_hint(error,
                        nearest != NULL ? "did you mean \"%s\"?"
-                                       : "keys: workspace workflow params idempotency_key priority run_at executor_group",
+                                       : "keys: workspace workflow params idempotency_key priority run_at executor_group "
+                                         "traceparent",
                        nearest);
             return WEIR_INVALID_ARGUMENT;
         }
@@ -216,6 +217,7 @@ static enum weir_status take_line_fields(const char *line, size_t length, json_t
         {"workflow", &request->workflow},
         {"idempotency_key", &request->idempotency_key},
         {"executor_group", &request->group},
+        {"traceparent", &request->traceparent},
     };
     enum weir_status status = check_line_keys(object, error);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0] && status == WEIR_OK; i++) {

@@ -112,9 +112,10 @@ struct enqueue_request {
     const char *group;           /* executor group; NULL = the definition's */
     const char *default_group;   /* where neither names one; NULL = "default" */
     int priority;
-    int64_t run_at_us; /* 0 = now; a past time is kept, and counts as at most RUN_AT_PAST_MOST_US ago for the order */
-    const char *id;    /* NULL = made here; given when a lost answer is repeated */
-    bool id_is_new;    /* the caller made `id` for this call, and no other call has used it */
+    int64_t run_at_us;       /* 0 = now; a past time is kept, and counts as at most RUN_AT_PAST_MOST_US ago for the order */
+    const char *id;          /* NULL = made here; given when a lost answer is repeated */
+    bool id_is_new;          /* the caller made `id` for this call, and no other call has used it */
+    const char *traceparent; /* the W3C trace context of the caller (base/traceparent.h); NULL = none */
 };
 
 struct enqueue_result {
@@ -153,6 +154,7 @@ struct claimed_item {
     int64_t definition_id;
     const char *params; /* never NULL */
     size_t params_length;
+    const char *traceparent; /* of the request; NULL = none */
     int64_t fence;
     int priority;       /* as enqueued */
     int starts_refused; /* so far */

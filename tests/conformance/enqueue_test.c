@@ -537,7 +537,7 @@ static void wrong_arguments_are_refused_one_by_one(void **state)
     memset(group, 'g', sizeof group - 1);
     key[sizeof key - 1] = '\0';
     group[sizeof group - 1] = '\0';
-    enum { WRONG = 10 };
+    enum { WRONG = 11 };
     struct enqueue_request requests[WRONG];
     struct enqueue_result results[WRONG];
     for (int i = 0; i < WRONG; i++) {
@@ -553,6 +553,7 @@ static void wrong_arguments_are_refused_one_by_one(void **state)
     requests[7].group = "";
     requests[8].id = "00000000-0000-0000-0000-000000000000"; /* of another version: lists go by the order of ids */
     requests[9].run_at_us = RUN_AT_MOST_US + 1;
+    requests[10].traceparent = "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     scene_ok(scene, store_enqueue(scene->store, requests, WRONG, results, &scene->error));
     for (int i = 0; i < WRONG; i++) {
         if (results[i].status != WEIR_INVALID_ARGUMENT) {
@@ -676,6 +677,57 @@ static void a_duplicate_or_a_refusal_counts_nothing(void **state)
     assert_int_equal(scene_claim(scene, 10).count, 1);
 }
 
+#define TRACE_OF(digit) "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b" digit "-01"
+
+static const char *traceparent_of(struct scene *scene, const char *id)
+{
+    return scene_text(scene, "SELECT traceparent FROM executions WHERE id = '%s'", id);
+}
+
+/* From the queue to the claim and to the history; an item without one has none beside it. */
+static void a_traceparent_stays_with_its_execution(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request set[] = {hello("pro-co"), hello("pro-co"), hello_params("{\"a\":1}")};
+    struct enqueue_result results[3];
+    set[0].traceparent = TRACE_OF("1");
+    set[2].traceparent = TRACE_OF("2");
+    scene_ok(scene, store_enqueue(scene->store, set, 3, results, &scene->error));
+    struct enqueue_request alone = hello("pro-co");
+    alone.traceparent = TRACE_OF("3");
+    const char *single = scene_enqueue_request(scene, &alone);
+    struct claim_result claim = scene_claim(scene, 10);
+    assert_int_equal(claim.count, 4);
+    assert_string_equal(claim.items[0].traceparent, TRACE_OF("1"));
+    assert_null(claim.items[1].traceparent);
+    assert_string_equal(claim.items[2].traceparent, TRACE_OF("2"));
+    assert_string_equal(claim.items[3].traceparent, TRACE_OF("3"));
+    assert_string_equal(traceparent_of(scene, results[0].id), TRACE_OF("1"));
+    scene_complete(scene, &claim);
+    assert_string_equal(scene_status_of(scene, single), "COMPLETED");
+    assert_string_equal(traceparent_of(scene, results[0].id), TRACE_OF("1"));
+    assert_null(traceparent_of(scene, results[1].id));
+    assert_string_equal(traceparent_of(scene, single), TRACE_OF("3"));
+    json_t *shown = NULL;
+    scene_ok(scene, store_show(scene->store, single, &shown, &scene->error));
+    assert_string_equal(json_text_at(shown, "traceparent"), TRACE_OF("3"));
+    json_decref(shown);
+}
+
+static void a_cancelled_execution_and_its_retry_keep_the_traceparent(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request request = hello("pro-co");
+    struct bulk_result result = {.matched = 0};
+    request.traceparent = TRACE_OF("1");
+    struct execution_filter filter = {.id = scene_enqueue_request(scene, &request)};
+    scene_ok(scene, store_bulk_one(scene->store, BULK_CANCEL, &filter, &result, &scene->error));
+    assert_string_equal(scene_status_of(scene, filter.id), "CANCELLED");
+    assert_string_equal(traceparent_of(scene, filter.id), TRACE_OF("1"));
+    scene_ok(scene, store_bulk_one(scene->store, BULK_RETRY, &filter, &result, &scene->error));
+    assert_string_equal(scene_claim_one(scene).traceparent, TRACE_OF("1"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -716,6 +768,8 @@ int main(void)
         SCENE_TEST(keys_come_back_byte_for_byte),
         SCENE_TEST(sixty_four_kibibytes_in_a_string_come_back),
         SCENE_TEST(a_duplicate_or_a_refusal_counts_nothing),
+        SCENE_TEST(a_traceparent_stays_with_its_execution),
+        SCENE_TEST(a_cancelled_execution_and_its_retry_keep_the_traceparent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

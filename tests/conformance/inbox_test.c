@@ -49,9 +49,12 @@ static void a_node_reads_only_what_was_assigned_to_it(void **state)
     const char *ids[4];
     for (int i = 0; i < 4; i++) {
         ids[i] = scene_enqueue_request(
-            scene,
-            &(struct enqueue_request){
-                .workspace = "pro-co", .workflow = "hello", .params = "{\"a\":[1]}", .params_length = 9, .priority = 4});
+            scene, &(struct enqueue_request){.workspace = "pro-co",
+                                             .workflow = "hello",
+                                             .params = "{\"a\":[1]}",
+                                             .params_length = 9,
+                                             .priority = 4,
+                                             .traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"});
     }
     scene_pass(scene, SECONDS(2));
     seat_take(&seat, scene, scene->node);
@@ -75,6 +78,8 @@ static void a_node_reads_only_what_was_assigned_to_it(void **state)
     assert_int_equal(item->definition_id, direct.definition_id);
     assert_int_equal(item->params_length, direct.params_length);
     assert_memory_equal(item->params, direct.params, direct.params_length);
+    assert_string_equal(item->traceparent, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+    assert_string_equal(item->traceparent, direct.traceparent);
     assert_int_equal(item->fence, direct.fence);
     assert_int_equal(item->priority, 4);
     assert_int_equal(item->created_at_us, direct.created_at_us);

@@ -154,13 +154,16 @@ static const struct command commands[] = {
                "weir enqueue -w acme report --run-at +10m --idempotency-key report-2026-11\n"
                "weir enqueue - < executions.jsonl\n",
     .details = "Prints the id. With \"-\" it reads JSON lines from stdin, each {\"workspace\", \"workflow\", \"params\","
-               " \"idempotency_key\", \"priority\", \"run_at\", \"executor_group\"}; only the first two keys are required."
-               " --workspace, --priority, --run-at and --executor-group give the values that a line leaves out. Ids are"
+               " \"idempotency_key\", \"priority\", \"run_at\", \"executor_group\", \"traceparent\"}; only the first two keys are"
+               " required."
+               " --workspace, --priority, --run-at, --executor-group and --traceparent give the values that a line leaves"
+               " out. Ids are"
                " printed in the order of the lines. For a refused line, its number and the reason go to stderr; the other"
                " lines are enqueued, and the exit code is 1.\n"
                "Without --executor-group the execution goes to the nodes of the workflow's executor_group, or else of the"
                " setting executor.group.\n"
-               "A second request with the same idempotency key prints the id of the first execution and changes nothing.",
+               "A second request with the same idempotency key prints the id of the first execution and changes nothing.\n"
+               "Without --traceparent the execution belongs to the trace of the variable TRACEPARENT, if that is set.",
     .arguments = {{.name = "WORKFLOW", .help = "name of the workflow; \"-\" reads JSON lines"}},
     .flags = {
         FLAG_WORKSPACE,
@@ -170,6 +173,8 @@ static const struct command commands[] = {
          .help = "at most one execution per workspace and key"},
         {.name = "priority", .type = VALUE_INTEGER, .value = "N", .least = PRIORITY_LEAST, .most = PRIORITY_MOST,
          .help = "-100 to 100, higher goes first; 0 by default"},
+        {.name = "traceparent", .type = VALUE_TEXT, .value = "CONTEXT",
+         .help = "the W3C trace context that the execution belongs to"},
         {.name = "run-at", .type = VALUE_TIME, .value = "TIME", .help = "earliest start: 2026-11-21T10:00:00Z, or +10m"},
         FLAG_GROUP("the executor group, in place of the workflow's"),
         {.name = "wait", .help = "wait for the end, as `weir wait` does, and print the result: with --json on stdout"},

@@ -109,7 +109,6 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_HTTP_BEHIND_PROXY] = {
     .key = "http.behind_proxy", .type = SETTING_BOOLEAN, .default_text = "false", .environment = "WEIR_HTTP_BEHIND_PROXY",
     .of_process = true, .help = "a proxy in front of http.listen has TLS, so other machines may reach it without"},
-<<<<<<< HEAD
 [SETTING_HTTP_TASK_LEASE] = {
     .key = "http.task_lease", .type = SETTING_DURATION, .default_text = "10s", .environment = "WEIR_HTTP_TASK_LEASE",
     .least = MICROSECONDS_PER_SECOND, .most = 10 * MINUTE_US, .of_process = true,
@@ -118,9 +117,7 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "metrics.workspaces", .type = SETTING_CHOICE, .default_text = "top", .environment = "WEIR_METRICS_WORKSPACES",
     .choices = "top all off", .of_process = true,
     .help = "workspaces with metrics of their own: top = the 100 under most pressure, all, off"},
-=======
-/* Who may use HTTP: server/access.h. */
->>>>>>> 9bafa65d (tokens: documents, promises and names of their own)
+/* The two below: server/access.h. */
 [SETTING_HTTP_ANONYMOUS] = {
     .key = "http.anonymous", .type = SETTING_BOOLEAN, .default_text = "false", .environment = "WEIR_HTTP_ANONYMOUS",
     .of_process = true, .help = "this machine needs no token, although the store has some"},

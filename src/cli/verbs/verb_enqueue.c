@@ -4,10 +4,12 @@
  * making a second execution. Params are checked by the store alone. With --wait the command then polls until the
  * execution ends, and prints its end with the result. A dry run checks the names and writes nothing. One thread.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/traceparent.h"
 #include "cli/arguments/input.h"
 #include "cli/output/json_fields.h"
 #include "cli/verbs/dry_run.h"
@@ -16,6 +18,24 @@
 #include "cli/verbs/verb.h"
 #include "cli/verbs/wait_for_end.h"
 #include "store/json_line.h"
+
+/* The context of the flag, else that of the environment; NULL = none. An invalid variable is no fault of this command: it
+ * is reported and left out. */
+static const char *choose_traceparent(const struct invocation *invocation)
+{
+    struct trace_context context;
+    const char *of_flag = invocation_text(invocation, "traceparent");
+    const char *inherited = getenv("TRACEPARENT");
+    if (of_flag != NULL || inherited == NULL || inherited[0] == '\0') {
+        return of_flag;
+    }
+    if (!traceparent_parse(inherited, &context)) {
+        output_report_sign(invocation->output, SIGN_WARN,
+                           "the variable TRACEPARENT has no trace context of version 00; the execution gets none");
+        return NULL;
+    }
+    return inherited;
+}
 
 /* Reads the flags into the request, except workflow and params. */
 static enum weir_status request_of_flags(const struct invocation *invocation, struct store *store,
@@ -30,6 +50,7 @@ static enum weir_status request_of_flags(const struct invocation *invocation, st
         .default_group = settings_text(invocation->settings, SETTING_EXECUTOR_GROUP),
         .priority = (int)invocation_number(invocation, "priority", 0),
         .run_at_us = invocation_time(invocation, "run-at", now_us, 0),
+        .traceparent = choose_traceparent(invocation),
     };
     return status;
 }

@@ -41,6 +41,7 @@ static void print_execution_facts(struct output *output, const json_t *execution
         {"fence", "fence"},
         {"idempotency key", "idempotency_key"},
         {"retry of", "retry_of"},
+        {"traceparent", "traceparent"},
     };
     const char *state = field_text(output, execution, "status");
     const char *reason = field_text(output, execution, "pending_reason");

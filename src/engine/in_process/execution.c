@@ -51,6 +51,8 @@ static void copy_start(struct execution *execution, const struct engine_start *s
     execution->running_for_us = start->running_for_us;
     execution->store_ahead_us = start->store_ahead_us;
     execution->cancel_requested = start->cancel_requested;
+    text_copy(execution->traceparent, sizeof execution->traceparent, start->traceparent != NULL ? start->traceparent : "");
+    execution->has_step_spans = start->has_step_spans;
     const char *workspace = start->workspace != NULL ? start->workspace : "";
     const char *workflow = start->workflow != NULL ? start->workflow : "";
     const char *node = start->node != NULL ? start->node : "";

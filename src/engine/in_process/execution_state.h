@@ -21,6 +21,7 @@
 
 #include <jansson.h>
 
+#include "base/traceparent.h"
 #include "base/uuid.h"
 #include "engine/engine.h"
 #include "engine/in_process/command_queue.h"
@@ -120,6 +121,8 @@ struct execution {
     int64_t started_us;
     enum ending ending;
     bool in_table;
+    char traceparent[TRACEPARENT_SIZE]; /* "" = none */
+    bool has_step_spans;                /* see struct engine_start */
     bool cancel_requested;
     bool end_reported;     /* ENDED or GIVEN_BACK is with the recorder */
     bool capacity_is_free; /* the verb `recorded` has already lowered `admitted` for it */

@@ -94,6 +94,11 @@ EXPORTED int64_t weir_call_fence(const struct weir_call *call)
     return call->fence;
 }
 
+EXPORTED const char *weir_call_traceparent(const struct weir_call *call)
+{
+    return call->traceparent[0] == '\0' ? NULL : call->traceparent;
+}
+
 EXPORTED const char *weir_call_input(const struct weir_call *call)
 {
     return call->input;

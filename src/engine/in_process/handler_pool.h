@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/traceparent.h"
 #include "engine/engine.h"
 #include "engine/in_process/fair_queue.h"
 #include "engine/in_process/loop.h"
@@ -51,8 +52,9 @@ struct weir_call {
     const char *workspace;
     const char *step;
     const char *input;
-    struct step_secrets *secrets; /* of its step, or NULL */
-    char *own_input;              /* the evaluated `input`, or NULL: the params */
+    struct step_secrets *secrets;       /* of its step, or NULL */
+    char *own_input;                    /* the evaluated `input`, or NULL: the params */
+    char traceparent[TRACEPARENT_SIZE]; /* "" = none */
     int attempt;
     int64_t fence;
     struct engine *engine;  /* takes its log lines; NULL = nobody does */

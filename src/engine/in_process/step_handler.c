@@ -48,6 +48,7 @@ void step_handler_start(struct step_run *run)
     call->step = step->id;
     call->attempt = run->attempt;
     call->fence = execution->fence;
+    step_write_traceparent(run, call->traceparent);
     call->owner = run;
     call->engine = &execution->runner->base;
     call->store_ahead_us = execution->store_ahead_us;

@@ -269,6 +269,28 @@ static enum weir_status add_variable(struct step_inputs *inputs, const char *str
     return process_command_add(&inputs->command, string, strlen(string));
 }
 
+void step_write_traceparent(const struct step_run *run, char to[TRACEPARENT_SIZE])
+{
+    const struct execution *execution = run->execution;
+    struct trace_context context;
+    text_copy(to, TRACEPARENT_SIZE, execution->traceparent);
+    if (execution->has_step_spans && traceparent_parse(execution->traceparent, &context)) {
+        span_id_of_step(execution->id, step_run_step(run)->id, run->attempt, context.span_id);
+        traceparent_write(&context, to);
+    }
+}
+
+/* A step may set the variable itself. */
+static enum weir_status add_traceparent(struct step_inputs *inputs)
+{
+    static const char name[] = "TRACEPARENT=";
+    char variable[sizeof name + TRACEPARENT_SIZE];
+    memcpy(variable, name, sizeof name);
+    step_write_traceparent(inputs->run, variable + sizeof name - 1);
+    bool is_wanted = variable[sizeof name - 1] != '\0' && !step_sets_variable(step_run_step(inputs->run), name);
+    return is_wanted ? add_variable(inputs, variable) : WEIR_OK;
+}
+
 static enum weir_status add_own_variables(struct step_inputs *inputs)
 {
     const struct step_run *run = inputs->run;
@@ -282,6 +304,7 @@ static enum weir_status add_own_variables(struct step_inputs *inputs)
     status = status == WEIR_OK ? add_variable(inputs, text) : status;
     (void)snprintf(text, sizeof text, "WEIR_FENCE=%lld", (long long)execution->fence);
     status = status == WEIR_OK ? add_variable(inputs, text) : status;
+    status = status == WEIR_OK ? add_traceparent(inputs) : status;
     result_file_remove(&inputs->result_path);
     inputs->result_path = status == WEIR_OK ? result_file_make(execution->runner->options.temporary_directory) : NULL;
     if (inputs->result_path == NULL) {

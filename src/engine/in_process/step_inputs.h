@@ -49,6 +49,8 @@ bool step_inputs_are_ready(const struct step_run *run);
 struct step_inputs *step_inputs_new(struct step_run *run, void (*answered)(struct step_run *run), bool *ret_is_short);
 /* Evaluates as far as the answers allow. */
 enum step_inputs_result step_inputs_evaluate(struct step_inputs *inputs);
+/* The trace context that the present attempt of the step passes on, as text; "" = none. */
+void step_write_traceparent(const struct step_run *run, char to[TRACEPARENT_SIZE]);
 /* Also while an evaluator works on it. Takes NULL. */
 void step_inputs_free(struct step_inputs *inputs);
 

@@ -19,6 +19,8 @@
 #include "base/error.h"
 #include "base/json.h"
 
+#define TRACER_HEADER "_tracer-data"
+
 /* The context of the expressions, and the place for a fault. */
 struct evaluation {
     const json_t *context;
@@ -379,6 +381,19 @@ static enum weir_status evaluate_fields(const struct evaluation *evaluation, con
     return status == WEIR_OK ? fit_attributes(evaluation, types, fields->attributes) : status;
 }
 
+/* The header that the OpenTelemetry interceptors of Temporal's SDKs read. One that the definition names stays. */
+static enum weir_status add_trace_header(const char *traceparent, struct start_fields *fields, struct weir_error *error)
+{
+    if (traceparent == NULL || json_object_get(fields->headers, TRACER_HEADER) != NULL) {
+        return WEIR_OK;
+    }
+    if (fields->headers == NULL) {
+        fields->headers = json_object();
+    }
+    json_t *header = json_pack("{s:s}", "traceparent", traceparent);
+    return json_object_set_new(fields->headers, TRACER_HEADER, header) == 0 ? WEIR_OK : error_out_of_memory(error);
+}
+
 enum weir_status fields_evaluate(const struct definition *definition, const struct engine_start *start, const char *queue,
                                  const json_t *types, struct start_fields *ret_fields, const char **ret_code,
                                  struct weir_error *error)
@@ -398,6 +413,9 @@ enum weir_status fields_evaluate(const struct definition *definition, const stru
     struct evaluation evaluation = {context, ret_code, error};
     if (status == WEIR_OK) {
         status = evaluate_fields(&evaluation, temporal, start->id, queue, types, ret_fields);
+    }
+    if (status == WEIR_OK) {
+        status = add_trace_header(start->traceparent, ret_fields, error);
     }
     json_decref(context);
     return status == WEIR_OK || status == WEIR_OUT_OF_MEMORY ? status : WEIR_FAILED;

@@ -41,6 +41,7 @@ struct chunk {
     const char *default_groups[CHUNK_REQUESTS];
     int priorities[CHUNK_REQUESTS];
     int64_t run_ats[CHUNK_REQUESTS];
+    const char *traceparents[CHUNK_REQUESTS];
 };
 
 struct enqueue {
@@ -118,6 +119,7 @@ static void add_request(struct enqueue *enqueue, size_t place)
     chunk->default_groups[at] = request->default_group;
     chunk->priorities[at] = request->priority;
     chunk->run_ats[at] = request->run_at_us;
+    chunk->traceparents[at] = request->traceparent;
     chunk->bytes += chunk->params[at].length;
 }
 
@@ -183,10 +185,10 @@ static enum weir_status send_single_request(const struct chunk *chunk, struct li
     bool ahead =
         !chunk->given[0] && chunk->keys[0] == NULL && run_at_us == NULL && !link->in_transaction && !link->address->pooled;
     PGresult *result = NULL;
-    enum weir_status status =
-        link_write(link, error, &result, QUERY_ENQUEUE_ONE, "uottbttdpto", chunk->ids[0], (int)chunk->given[0],
-                   chunk->workspaces[0], chunk->workflows[0], chunk->params[0].data, chunk->params[0].length,
-                   chunk->keys[0], chunk->groups[0], chunk->priorities[0], run_at_us, chunk->default_groups[0], (int)ahead);
+    enum weir_status status = link_write(
+        link, error, &result, QUERY_ENQUEUE_ONE, "uottbttdptot", chunk->ids[0], (int)chunk->given[0], chunk->workspaces[0],
+        chunk->workflows[0], chunk->params[0].data, chunk->params[0].length, chunk->keys[0], chunk->groups[0],
+        chunk->priorities[0], run_at_us, chunk->default_groups[0], (int)ahead, chunk->traceparents[0]);
     if (status == WEIR_OK && ahead && status_parse_name(result_text(result, 0, 0)) == WEIR_OK) {
         status = flush_commit(link, result_int(result, 0, 6), error);
     }
@@ -201,10 +203,10 @@ static enum weir_status send_single_request(const struct chunk *chunk, struct li
 static enum weir_status send_request_arrays(const struct chunk *chunk, struct link *link, PGresult **ret_result,
                                             struct weir_error *error)
 {
-    return link_write(link, error, ret_result, QUERY_ENQUEUE_SET, "UOTTBTTDIT", chunk->ids, chunk->count, chunk->given,
+    return link_write(link, error, ret_result, QUERY_ENQUEUE_SET, "UOTTBTTDITT", chunk->ids, chunk->count, chunk->given,
                       chunk->count, chunk->workspaces, chunk->count, chunk->workflows, chunk->count, chunk->params,
                       chunk->count, chunk->keys, chunk->count, chunk->groups, chunk->count, chunk->priorities, chunk->count,
-                      chunk->run_ats, chunk->count, chunk->default_groups, chunk->count);
+                      chunk->run_ats, chunk->count, chunk->default_groups, chunk->count, chunk->traceparents, chunk->count);
 }
 
 static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, struct weir_error *error)

@@ -44,7 +44,8 @@ enum {
     ROLE_TAKEOVERS,
     ROLE_RENEWALS,
     ROLE_LEASE,
-    ROLE_SERVER
+    ROLE_SERVER,
+    ITEM_TRACEPARENT
 };
 
 /* One item of the inbox, but its names. */
@@ -64,6 +65,7 @@ static void read_inbox_item(const PGresult *result, int row, struct arena *arena
     item->run_at_us = result_int(result, row, ITEM_RUN_AT);
     item->claimed_at_us = result_int(result, row, ITEM_CLAIMED_AT);
     item->priority = (int)result_int(result, row, ITEM_PRIORITY);
+    item->traceparent = result_copy(result, row, ITEM_TRACEPARENT, arena, ret_failed);
     item->running_for_us = dispatched_at_us == 0 ? 0 : item->claimed_at_us - dispatched_at_us;
     claimed_set_params(item, result, row, ITEM_PARAMS, arena, ret_failed);
 }

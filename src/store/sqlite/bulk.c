@@ -169,6 +169,7 @@ static enum weir_status copy_ended(struct bulk *bulk, sqlite3_stmt *statement, c
         .params_length = (size_t)sqlite3_column_bytes(statement, 6),
         .idempotency_key = column_text(statement, 5),
         .retry_of = id,
+        .traceparent = column_text(statement, 10),
     };
     enum weir_status status = enqueue_item(&context, &item, error);
     if (status == WEIR_OK) {

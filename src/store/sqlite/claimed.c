@@ -138,6 +138,7 @@ static void read_row(const struct claimed *claimed, sqlite3_stmt *statement, str
     if (sqlite3_column_type(statement, 8) != SQLITE_NULL) {
         item->running_for_us = claimed->now_us - sqlite3_column_int64(statement, 8);
     }
+    item->traceparent = column_copy(statement, 15, claimed->arena, ret_failed);
     const char *workspace = column_copy(statement, 12, claimed->arena, ret_failed);
     item->workspace = workspace == NULL ? "" : workspace;
 }

@@ -195,10 +195,10 @@ enum weir_status enqueue_item(struct enqueue_context *context, const struct new_
     int64_t earliest_us = context->now_us - RUN_AT_PAST_MOST_US;
     int64_t rank = item_rank(item->run_at_us < earliest_us ? earliest_us : item->run_at_us, item->priority);
     bool waits = item->run_at_us > context->now_us;
-    sqlite3_stmt *insert = connection_bind(context->connection, error, QUERY_INSERT_ITEM, "tiiididiiditt", item->id,
+    sqlite3_stmt *insert = connection_bind(context->connection, error, QUERY_INSERT_ITEM, "tiiididiidittt", item->id,
                                            lane_id, item->workspace_id, item->definition_id, waits ? 1 : 0, rank,
                                            item->priority, item->run_at_us, item->run_at_us, item->params != NULL ? 1 : 0,
-                                           context->now_us, item->idempotency_key, item->retry_of);
+                                           context->now_us, item->idempotency_key, item->retry_of, item->traceparent);
     if (insert == NULL) {
         return statement_failure(error);
     }
@@ -356,6 +356,7 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
         .params = empty ? NULL : request->params,
         .params_length = request->params_length,
         .idempotency_key = request->idempotency_key,
+        .traceparent = request->traceparent,
     };
     return enqueue_item(context, &item, error);
 }

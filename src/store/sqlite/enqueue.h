@@ -48,6 +48,7 @@ struct new_item {
     size_t params_length;
     const char *idempotency_key;
     const char *retry_of;
+    const char *traceparent;
 };
 enum weir_status enqueue_item(struct enqueue_context *context, const struct new_item *item, struct weir_error *error);
 /* One request; its own failure goes to `result`. Anything else than WEIR_OK is a failure of the store. */

@@ -21,13 +21,13 @@
 --             list1 definitions, list2 priorities and list3 creation times, in the order of plain. Behind the last one of these, list3 has
 --             for each of places when it could run first, 0 = it was assigned before
 --   taken     place of another item of own_node: n1 definition, n2 starts_refused, n3 interruptions, n4 priority, n5 created, n6 run at,
---             n7 claimed, n8 dispatched, n9 deferrals, flag cancel requested, data params
+--             n7 claimed, n8 dispatched, n9 deferrals, flag cancel requested, trace its trace context, data params
 --   locked    place: the item could have been assigned, but another transaction has its row; or, with flag, its node does not live or is
 --             locked. An item that has no row at all has ended.
 -- Locks: nodes FOR KEY SHARE, the items. Caller: schedule(), which has checked the epoch.
 CREATE OR REPLACE FUNCTION :schema.assign_items(own_node bigint, ids uuid[], nodes bigint[], handed boolean[], skip_locked boolean)
 RETURNS TABLE (tag text, place integer, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, n6 bigint, n7 bigint, n8 bigint,
-               n9 bigint, flag boolean, data bytea, places integer[], plain integer[], list1 bigint[], list2 bigint[], list3 bigint[])
+               n9 bigint, flag boolean, trace text, data bytea, places integer[], plain integer[], list1 bigint[], list2 bigint[], list3 bigint[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -73,7 +73,8 @@ BEGIN
         RETURNING CASE q.starts_refused + q.deferrals + q.interruptions WHEN 0 THEN greatest(q.run_at, q.created_at) ELSE 0 END AS since,
                   a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority, q.created_at, q.node_id = own_node AS is_own,
                   q.node_id = own_node AND NOT a.handed AND q.starts_refused = 0 AND q.deferrals = 0 AND q.interruptions = 0
-                  AND NOT q.has_params AND q.run_at = q.created_at AND q.cancel_at IS NULL AS is_plain
+                  AND NOT q.has_params AND q.run_at = q.created_at AND q.cancel_at IS NULL
+                  AND q.traceparent IS NULL AS is_plain
     ), claim AS (
         INSERT INTO :schema.claims (node_id, fence, at, held, size, ids)
         SELECT t.node_id, set_fence, now_us, count(*), count(*), array_agg(t.id ORDER BY t.id) FROM taken t GROUP BY t.node_id
@@ -103,7 +104,7 @@ BEGIN
         RETURN QUERY
         SELECT 'taken', a.place, q.definition_id, q.starts_refused::bigint, q.interruptions::bigint, q.priority::bigint, q.created_at,
                q.run_at,
-               q.claimed_at, q.dispatched_at, q.deferrals::bigint, q.cancel_at IS NOT NULL,
+               q.claimed_at, q.dispatched_at, q.deferrals::bigint, q.cancel_at IS NOT NULL, q.traceparent,
                CASE WHEN q.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = q.id) END,
                NULL::integer[], NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint[]
         FROM unnest(detailed) a (place) JOIN :schema.workflow_execution_queue q ON q.id = ids[a.place];
@@ -111,8 +112,8 @@ BEGIN
     IF taken < cardinality(ids) THEN
         RETURN QUERY
         SELECT 'locked', a.place::integer, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
-               NULL::bigint, NULL::bigint, NULL::bigint, (a.node = ANY (alive)) IS NOT TRUE, NULL::bytea, NULL::integer[], NULL::integer[],
-               NULL::bigint[], NULL::bigint[], NULL::bigint[]
+               NULL::bigint, NULL::bigint, NULL::bigint, (a.node = ANY (alive)) IS NOT TRUE, NULL::text, NULL::bytea, NULL::integer[],
+               NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint[]
         FROM unnest(ids, handed, nodes) WITH ORDINALITY a (id, handed, node, place)
         JOIN :schema.workflow_execution_queue q ON q.id = a.id
         WHERE NOT a.handed AND q.phase = 0 OR a.handed AND q.phase = 2 AND q.node_id = 0;

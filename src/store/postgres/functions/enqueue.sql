@@ -3,13 +3,13 @@
 -- call without params is not ambiguous. Raises the refusals of try_enqueue(). Locks: those of enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.enqueue(workspace text, workflow text, params text DEFAULT NULL, idempotency_key text DEFAULT NULL,
                                 priority integer DEFAULT 0, run_at timestamptz DEFAULT NULL, executor_group text DEFAULT NULL,
-                                execution_id uuid DEFAULT NULL) RETURNS uuid
+                                execution_id uuid DEFAULT NULL, traceparent text DEFAULT NULL) RETURNS uuid
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     answer record;
 BEGIN
     SELECT * INTO answer FROM :schema.try_enqueue(workspace, workflow, params, idempotency_key, priority, run_at, executor_group,
-                                                  execution_id);
+                                                  execution_id, traceparent);
     IF answer.code <> 'ok' THEN
         PERFORM :schema.refuse(answer.code, answer.message, answer.hint);
     END IF;
@@ -19,18 +19,20 @@ $$;
 
 CREATE OR REPLACE FUNCTION :schema.enqueue(workspace text, workflow text, params jsonb, idempotency_key text DEFAULT NULL,
                                 priority integer DEFAULT 0, run_at timestamptz DEFAULT NULL, executor_group text DEFAULT NULL,
-                                execution_id uuid DEFAULT NULL) RETURNS uuid
+                                execution_id uuid DEFAULT NULL, traceparent text DEFAULT NULL) RETURNS uuid
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT :schema.enqueue(workspace, workflow, params::text, idempotency_key, priority, run_at, executor_group, execution_id)
+    SELECT :schema.enqueue(workspace, workflow, params::text, idempotency_key, priority, run_at, executor_group, execution_id,
+                           traceparent)
 $$;
 
 CREATE OR REPLACE FUNCTION :schema.enqueue(workspace text, workflow text, params json, idempotency_key text DEFAULT NULL,
                                 priority integer DEFAULT 0, run_at timestamptz DEFAULT NULL, executor_group text DEFAULT NULL,
-                                execution_id uuid DEFAULT NULL) RETURNS uuid
+                                execution_id uuid DEFAULT NULL, traceparent text DEFAULT NULL) RETURNS uuid
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT :schema.enqueue(workspace, workflow, params::text, idempotency_key, priority, run_at, executor_group, execution_id)
+    SELECT :schema.enqueue(workspace, workflow, params::text, idempotency_key, priority, run_at, executor_group, execution_id,
+                           traceparent)
 $$;
 
-REVOKE ALL ON FUNCTION :schema.enqueue(text, text, text, text, integer, timestamptz, text, uuid),
-    :schema.enqueue(text, text, jsonb, text, integer, timestamptz, text, uuid),
-    :schema.enqueue(text, text, json, text, integer, timestamptz, text, uuid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION :schema.enqueue(text, text, text, text, integer, timestamptz, text, uuid, text),
+    :schema.enqueue(text, text, jsonb, text, integer, timestamptz, text, uuid, text),
+    :schema.enqueue(text, text, json, text, integer, timestamptz, text, uuid, text) FROM PUBLIC;

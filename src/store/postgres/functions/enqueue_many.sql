@@ -18,6 +18,7 @@ DECLARE
     groups     text[];
     priorities integer[];
     run_ats    bigint[];
+    traces     text[];
     refused    jsonb[];
 BEGIN
     IF jsonb_typeof(requests) IS DISTINCT FROM 'array' THEN
@@ -49,6 +50,7 @@ BEGIN
         groups := groups || read.executor_group;
         priorities := priorities || read.priority;
         run_ats := run_ats || :schema.microseconds_of(read.run_at);
+        traces := traces || read.traceparent;
     END LOOP;
     -- A search for the meant name costs more than an enqueue: only the first few get it.
     RETURN QUERY
@@ -56,7 +58,7 @@ BEGIN
                CASE WHEN s.status <> 'ok' AND row_number() OVER (PARTITION BY s.status ORDER BY s.place) <= 3
                     THEN :schema.hint_with_nearest(s.status, workspaces[s.place], workflows[s.place], groups[s.place], s.hint)
                     ELSE s.hint END
-        FROM :schema.enqueue_set(ids, given, workspaces, workflows, contents, keys, groups, priorities, run_ats, '{}') s
+        FROM :schema.enqueue_set(ids, given, workspaces, workflows, contents, keys, groups, priorities, run_ats, '{}', traces) s
         UNION ALL
         SELECT (r.row ->> 'place')::integer, r.row ->> 'code', NULL, false, r.row ->> 'message', r.row ->> 'hint'
         FROM unnest(refused) r(row)

@@ -3,6 +3,7 @@
 --   content                params as bytes; NULL = {}
 --   executor_group, default_group  see enqueue_set()
 --   run_at                 microseconds; NULL = now
+--   traceparent            NULL = none
 -- Returns status ('ok', or the name of a refusal), id, duplicate, message and hint.
 --
 -- 1. One query resolves the names.
@@ -14,8 +15,8 @@
 -- Locks: those of enqueue_set(). Callers: try_enqueue(), enqueue_one (queries/enqueue.sql).
 CREATE OR REPLACE FUNCTION :schema.enqueue_one(new_id uuid, given boolean, workspace text, workflow text, content bytea,
                                                idempotency_key text, executor_group text, priority integer, run_at bigint,
-                                               default_group text, OUT status text, OUT id uuid, OUT duplicate boolean,
-                                               OUT message text, OUT hint text)
+                                               default_group text, traceparent text, OUT status text, OUT id uuid,
+                                               OUT duplicate boolean, OUT message text, OUT hint text)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
@@ -46,10 +47,10 @@ BEGIN
     IF is_plain THEN
         INSERT INTO :schema.workflow_execution_queue
             (id, lane_id, workspace_id, definition_id, status, phase, rank, priority, run_at, due_at, has_params, created_at,
-             idempotency_key)
+             idempotency_key, traceparent)
         VALUES (new_id, wanted.lane_id, wanted.workspace_id, wanted.definition_id, 'PENDING', CASE WHEN waits THEN 1 ELSE 0 END,
                 item_rank, enqueue_one.priority, starts_at, CASE WHEN waits THEN starts_at END, content IS NOT NULL, now_us,
-                enqueue_one.idempotency_key)
+                enqueue_one.idempotency_key, enqueue_one.traceparent)
         ON CONFLICT DO NOTHING;
         is_plain := FOUND;
         IF is_plain AND given THEN
@@ -79,6 +80,6 @@ BEGIN
     END IF;
     SELECT s.status, s.id, s.duplicate, s.message, s.hint INTO status, id, duplicate, message, hint
     FROM :schema.enqueue_set(ARRAY[new_id], ARRAY[given], ARRAY[workspace], ARRAY[workflow], ARRAY[content], ARRAY[idempotency_key],
-                             ARRAY[executor_group], ARRAY[priority], ARRAY[run_at], ARRAY[default_group]) s;
+                             ARRAY[executor_group], ARRAY[priority], ARRAY[run_at], ARRAY[default_group], ARRAY[traceparent]) s;
 END
 $$;

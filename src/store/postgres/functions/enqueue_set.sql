@@ -3,6 +3,7 @@
 --   contents        params as bytes; NULL = {}
 --   executor_groups NULL = the definition's, else that of default_groups (may be shorter than the other arrays), else 'default'
 --   run_ats         microseconds; NULL = now
+--   traceparents    NULL = none; may be shorter than the other arrays
 -- Returns a row per request, by its place (from 1): 'ok', or the refusal of this request alone.
 --
 -- 1. resolve_names() turns names into ids, and makes missing groups that no request named itself.
@@ -22,7 +23,7 @@
 -- enqueue_many(), enqueue_set (queries/enqueue.sql).
 CREATE OR REPLACE FUNCTION :schema.enqueue_set(ids uuid[], given boolean[], workspaces text[], workflows text[], contents bytea[],
                                                idempotency_keys text[], executor_groups text[], priorities integer[], run_ats bigint[],
-                                               default_groups text[])
+                                               default_groups text[], traceparents text[])
 RETURNS TABLE (place integer, status text, id uuid, duplicate boolean, message text, hint text)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -80,7 +81,7 @@ BEGIN
                         GROUP BY u.id);
     END IF;
     inserted := :schema.insert_items(now_us, ids, workspace_ids, definition_ids, group_ids, demands, priorities, contents,
-                                     idempotency_keys, run_ats, chosen);
+                                     idempotency_keys, run_ats, traceparents, chosen);
     IF any_given AND inserted IS NOT NULL THEN
         inserted := :schema.undo_ended_items(now_us, inserted);
     END IF;

@@ -1,8 +1,10 @@
--- Inserts items, their params and one row of news. `places`: of the arrays, those that become items; NULL = all. Returns the ids that
+-- Inserts items, their params and one row of news. `places`: of the arrays, those that become items; NULL = all.
+-- `traceparents` may be shorter than the other arrays. Returns the ids that
 -- were inserted; an id that is in the queue already is left out. Locks: nothing but its own rows. Caller: enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.insert_items(now_us bigint, ids uuid[], workspace_ids integer[], definition_ids bigint[],
                                                 group_ids integer[], demands integer[], priorities integer[], contents bytea[],
-                                                idempotency_keys text[], run_ats bigint[], places integer[]) RETURNS uuid[]
+                                                idempotency_keys text[], run_ats bigint[], traceparents text[], places integer[])
+RETURNS uuid[]
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
@@ -11,19 +13,20 @@ DECLARE
 BEGIN
     WITH request AS MATERIALIZED (
         SELECT u.id, :schema.lane_id(u.group_id, u.workspace_id, u.demand) AS lane_id, u.workspace_id, u.definition_id, u.priority,
-               u.content, u.key, coalesce(u.run_at, now_us) AS run_at, coalesce(u.run_at, now_us) > now_us AS waits
-        FROM unnest(ids, group_ids, workspace_ids, definition_ids, demands, priorities, contents, idempotency_keys, run_ats)
-             WITH ORDINALITY u (id, group_id, workspace_id, definition_id, demand, priority, content, key, run_at, place)
+               u.content, u.key, u.traceparent, coalesce(u.run_at, now_us) AS run_at, coalesce(u.run_at, now_us) > now_us AS waits
+        FROM unnest(ids, group_ids, workspace_ids, definition_ids, demands, priorities, contents, idempotency_keys, run_ats,
+                    traceparents)
+             WITH ORDINALITY u (id, group_id, workspace_id, definition_id, demand, priority, content, key, run_at, traceparent, place)
         WHERE u.definition_id IS NOT NULL AND (places IS NULL OR u.place IN (SELECT unnest(places)))
         ORDER BY u.id
     ), item AS (
         INSERT INTO :schema.workflow_execution_queue
             (id, lane_id, workspace_id, definition_id, status, phase, rank, priority, run_at, due_at, has_params, created_at,
-             idempotency_key)
+             idempotency_key, traceparent)
         SELECT r.id, r.lane_id, r.workspace_id, r.definition_id, 'PENDING', CASE WHEN r.waits THEN 1 ELSE 0 END,
                :schema.item_rank(greatest(r.run_at, now_us - run_at_past_most), r.priority), r.priority, r.run_at,
                CASE WHEN r.waits THEN r.run_at END,
-               r.content IS NOT NULL, now_us, r.key
+               r.content IS NOT NULL, now_us, r.key, r.traceparent
         FROM request r
         ON CONFLICT DO NOTHING
         RETURNING id, lane_id, phase, rank, due_at

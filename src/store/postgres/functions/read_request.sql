@@ -1,11 +1,12 @@
 -- One element of the array of enqueue_many(): its parts, or the refusal. Caller: enqueue_many().
 CREATE OR REPLACE FUNCTION :schema.read_request(request jsonb, OUT status text, OUT message text, OUT hint text, OUT workspace text,
                                      OUT workflow text, OUT params text, OUT idempotency_key text, OUT priority integer,
-                                     OUT run_at timestamptz, OUT executor_group text, OUT execution_id uuid)
+                                     OUT run_at timestamptz, OUT executor_group text, OUT execution_id uuid,
+                                     OUT traceparent text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     known constant text[] := ARRAY['workspace', 'workflow', 'params', 'idempotency_key', 'priority', 'run_at', 'executor_group',
-                                   'execution_id'];
+                                   'execution_id', 'traceparent'];
     key   text;
 BEGIN
     status := 'invalid_argument';
@@ -21,7 +22,8 @@ BEGIN
         RETURN;
     END IF;
     SELECT n.name INTO key
-    FROM unnest(ARRAY['workspace', 'workflow', 'idempotency_key', 'run_at', 'executor_group', 'execution_id']) n(name)
+    FROM unnest(ARRAY['workspace', 'workflow', 'idempotency_key', 'run_at', 'executor_group', 'execution_id',
+                      'traceparent']) n(name)
     WHERE jsonb_typeof(request -> n.name) NOT IN ('string', 'null') LIMIT 1;
     IF key IS NOT NULL OR jsonb_typeof(request -> 'priority') NOT IN ('number', 'null') THEN
         message := format('"%s" must be a %s', coalesce(key, 'priority'), CASE WHEN key IS NULL THEN 'number' ELSE 'string' END);
@@ -54,7 +56,8 @@ BEGIN
     params := CASE WHEN jsonb_typeof(request -> 'params') <> 'null' THEN (request -> 'params')::text END;
     idempotency_key := request ->> 'idempotency_key';
     executor_group := request ->> 'executor_group';
+    traceparent := request ->> 'traceparent';
     SELECT p.status, p.message, p.hint INTO status, message, hint
-    FROM :schema.request_problem(workspace, workflow, params, idempotency_key, priority, run_at, executor_group) p;
+    FROM :schema.request_problem(workspace, workflow, params, idempotency_key, priority, run_at, executor_group, traceparent) p;
 END
 $$;

@@ -25,7 +25,7 @@ BEGIN
           AND (r.kind BETWEEN 6 AND 8 OR r.kind BETWEEN 1 AND 4 AND q.status = 'CLAIMED' AND (r.kind = 4 OR q.cancel_at IS NOT NULL))
         RETURNING q.id, q.lane_id, q.definition_id, q.run_at, q.fence, q.node_id, q.created_at, q.claimed_at,
                   q.workspace_id, q.starts_refused, q.deferrals, q.handovers, q.interruptions, q.priority, q.has_params,
-                  q.idempotency_key, q.retry_of, q.error_code, q.error, r.kind, r.code, r.reported, r.n,
+                  q.idempotency_key, q.traceparent, q.retry_of, q.error_code, q.error, r.kind, r.code, r.reported, r.n,
                   r.step, r.step_status, r.step_attempt, r.step_failures, r.step_exit_code, r.step_began_ago, r.step_output,
                   r.step_variables, r.step_error_code, r.step_error,
                   r.step IS NOT NULL AND (stored IS NULL OR r.n <> ALL (stored)) AS with_step,
@@ -39,14 +39,14 @@ BEGIN
     ), history AS (
         INSERT INTO :schema.workflow_executions
             (id, lane_id, definition_id, run_at, fence, node_id, created_at, claimed_at, dispatched_at, finished_at, workspace_id,
-             starts_refused, deferrals, handovers, interruptions, priority, has_params, status, idempotency_key, retry_of, error_code,
-             error,
+             starts_refused, deferrals, handovers, interruptions, priority, has_params, status, idempotency_key, traceparent, retry_of,
+             error_code, error,
              step, step_status, step_attempt, step_failures, step_exit_code, step_started_at, step_output, step_variables,
              step_error_code, step_error)
         SELECT e.id, e.lane_id, e.definition_id, e.run_at, e.fence, e.node_id, e.created_at, e.claimed_at,
                e.started_at, now_us, e.workspace_id,
                e.starts_refused + CASE e.kind WHEN 4 THEN 1 ELSE 0 END, e.deferrals, e.handovers, e.interruptions, e.priority,
-               e.has_params, e.end_state, e.idempotency_key, e.retry_of,
+               e.has_params, e.end_state, e.idempotency_key, e.traceparent, e.retry_of,
                CASE WHEN e.kind <> 6 THEN coalesce(e.code, e.error_code) END, CASE WHEN e.kind <> 6 THEN coalesce(e.reported, e.error) END,
                CASE WHEN e.with_step THEN e.step END, CASE WHEN e.with_step THEN e.step_status END,
                CASE WHEN e.with_step THEN e.step_attempt END, CASE WHEN e.with_step THEN e.step_failures END,

@@ -1,7 +1,7 @@
 -- Whether a request is well-formed: status NULL, or the refusal with the message of the library (src/store/enqueue_request.c). Callers:
 -- try_enqueue(), read_request(). The library checks its own requests before it calls enqueue_set() or enqueue_one().
 CREATE OR REPLACE FUNCTION :schema.request_problem(workspace text, workflow text, params text, idempotency_key text, priority integer,
-                                        run_at timestamptz, executor_group text,
+                                        run_at timestamptz, executor_group text, traceparent text,
                                         OUT status text, OUT message text, OUT hint text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -28,6 +28,10 @@ BEGIN
     ELSIF run_at >= '10000-01-01 00:00:00+00' THEN
         status := 'invalid_argument';
         message := 'run_at is after the year 9999';
+    ELSIF traceparent !~ '^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z' THEN
+        status := 'invalid_argument';
+        message := format('"%s" is no traceparent of version 00', left(traceparent, 100));
+        hint := 'for example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
     ELSIF octet_length(params) > 1048576 THEN
         status := 'params_too_large';
         message := format('params are %s bytes, the limit is 1048576', octet_length(params));

@@ -18,9 +18,9 @@ BEGIN
     WITH copied AS (
         INSERT INTO :schema.workflow_execution_queue
             (id, lane_id, definition_id, rank, run_at, created_at, workspace_id, priority, phase, has_params, status, idempotency_key,
-             retry_of)
+             traceparent, retry_of)
         SELECT u.new_id, h.lane_id, h.definition_id, :schema.item_rank(now_us, h.priority), now_us, now_us, h.workspace_id, h.priority,
-               0, h.has_params, 'PENDING', h.idempotency_key, h.id
+               0, h.has_params, 'PENDING', h.idempotency_key, h.traceparent, h.id
         FROM unnest(ids, new_ids) u (id, new_id) JOIN :schema.workflow_executions h ON h.id = u.id
         JOIN :schema.workspaces w ON w.id = h.workspace_id
         JOIN :schema.workflow_definitions d ON d.id = h.definition_id AND d.state = 0

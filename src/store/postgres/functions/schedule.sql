@@ -23,7 +23,8 @@
 --   round        n1 store time, n2 next due time, n3 1: an act was read and nothing was assigned, flag a cancel waits for own_node
 --   seen         name: all news that this snapshot contains was read  timeline     name
 --   more         name, n1, n2: news is left; the position of the next round
---   assigned, taken, locked  see assign_items()                       orphan       n1 workspace, id: an item that was ended
+--   assigned, taken, locked  see assign_items(); name: its column `trace`
+--   orphan       n1 workspace, id: an item that was ended
 --   heads        place, n1 slots_max, n2 weight, flag paused, list1 ranks, ids (NULL: the lane has none)
 --   news_heads   the same without a place: n3 lane, n4 after which rank. Of lanes with a new item in the news, when the call asks for
 --                nothing else: the item is assigned one round trip earlier
@@ -96,7 +97,7 @@ BEGIN
         END IF;
     END IF;
     IF assigns AND NOT has_act THEN -- step 4
-        RETURN QUERY SELECT a.tag, a.place, a.n1, a.n2, a.n3, a.n4, a.n5, a.n6, a.n7, a.n8, a.n9, a.flag, NULL::uuid, NULL::text, a.data,
+        RETURN QUERY SELECT a.tag, a.place, a.n1, a.n2, a.n3, a.n4, a.n5, a.n6, a.n7, a.n8, a.n9, a.flag, NULL::uuid, a.trace, a.data,
                             a.places, a.plain, a.list1, a.list2, a.list3, NULL::uuid[]
                      FROM :schema.assign_items(own_node, ids, nodes, handed, skip_locked) a;
     END IF;

@@ -14,7 +14,7 @@ SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.p
        e.starts_refused, e.deferrals, e.handovers, e.node, e.fence, e.error_code, e.error,
        :schema.rfc3339(e.created_at) AS created_at, :schema.rfc3339(e.claimed_at) AS claimed_at,
        :schema.rfc3339(e.dispatched_at) AS dispatched_at, :schema.rfc3339(e.stuck_since) AS stuck_since,
-       :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group, e.idempotency_key, e.retry_of
+       :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group, e.idempotency_key, e.retry_of, e.traceparent
 FROM :schema.executions e
 WHERE e.id = ANY (ARRAY(SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) c(id)))
 ORDER BY e.id DESC;

@@ -155,6 +155,7 @@ CREATE TABLE :schema.workflow_execution_queue (
     cancel_sent    boolean NOT NULL DEFAULT false, -- the node has read the request to cancel
     status         text    COLLATE "C" NOT NULL CHECK (status IN ('PENDING', 'CLAIMED', 'DISPATCHED')),
     idempotency_key text   COLLATE "C",
+    traceparent    text    COLLATE "C",          -- the W3C trace context of the request
     retry_of       uuid,
     error_code     text    COLLATE "C",
     error          text,
@@ -212,6 +213,7 @@ CREATE TABLE :schema.workflow_executions (
     has_params     boolean NOT NULL,
     status         text    COLLATE "C" NOT NULL CHECK (status IN ('COMPLETED', 'FAILED', 'CANCELLED')),
     idempotency_key text   COLLATE "C",
+    traceparent    text    COLLATE "C",
     retry_of       uuid,
     error_code     text    COLLATE "C",
     error          text,

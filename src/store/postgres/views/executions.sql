@@ -28,7 +28,8 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
        :schema.time_of(q.dispatched_at) AS dispatched_at,
        CASE WHEN q.phase = 2 AND q.stuck_fence = q.fence THEN :schema.time_of(q.stuck_at) END AS stuck_since,
        NULL::timestamptz AS finished_at,
-       g.name AS executor_group, q.idempotency_key AS idempotency_key, q.retry_of AS retry_of
+       g.name AS executor_group, q.idempotency_key AS idempotency_key, q.retry_of AS retry_of,
+       q.traceparent AS traceparent
 FROM :schema.workflow_execution_queue q
 CROSS JOIN :schema.store_state s
 CROSS JOIN (SELECT l.node_id <> 0 AND l.lock_awaited_at = 0 AND l.expires_at > (SELECT :schema.store_time()) AS scheduled
@@ -50,7 +51,7 @@ SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority::integer, :sc
        h.starts_refused, h.deferrals, h.handovers,
        (SELECT o.name FROM :schema.nodes o WHERE o.id = h.node_id), h.fence, h.error_code, h.error,
        :schema.time_of(h.created_at), :schema.time_of(h.claimed_at), :schema.time_of(h.dispatched_at), NULL,
-       :schema.time_of(h.finished_at), g.name, h.idempotency_key, h.retry_of
+       :schema.time_of(h.finished_at), g.name, h.idempotency_key, h.retry_of, h.traceparent
 FROM :schema.workflow_executions h
 LEFT JOIN :schema.workspaces w ON w.id = h.workspace_id
 LEFT JOIN :schema.workflow_definitions d ON d.id = h.definition_id

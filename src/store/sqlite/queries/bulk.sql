@@ -10,7 +10,7 @@ UPDATE workflow_execution_queue SET phase = 0, due_at = NULL WHERE id = ?1 AND p
 -- name: read_ended
 SELECT h.status, h.workspace_id, h.definition_id, g.name, h.priority, h.idempotency_key, p.params, h.lane_id,
        EXISTS (SELECT 1 FROM workspaces w WHERE w.id = h.workspace_id),
-       coalesce((SELECT d.state FROM workflow_definitions d WHERE d.id = h.definition_id), 2)
+       coalesce((SELECT d.state FROM workflow_definitions d WHERE d.id = h.definition_id), 2), h.traceparent
 FROM workflow_executions h JOIN executor_groups g ON g.id = h.lane_id >> 47 LEFT JOIN execution_params p ON p.id = h.id WHERE h.id = ?1;
 
 -- name: find_retry

@@ -53,8 +53,8 @@ SELECT workspace_id FROM workflow_execution_queue WHERE id = ?1 UNION ALL SELECT
 -- name: insert_item
 INSERT INTO workflow_execution_queue
     (id, lane_id, workspace_id, definition_id, status, phase, rank, priority, run_at, due_at, has_params, created_at,
-     idempotency_key, retry_of)
-VALUES (?1, ?2, ?3, ?4, 'PENDING', ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
+     idempotency_key, retry_of, traceparent)
+VALUES (?1, ?2, ?3, ?4, 'PENDING', ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
 
 -- name: insert_params
 INSERT INTO execution_params (id, params) VALUES (?1, ?2);

@@ -52,8 +52,8 @@ FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.id = g.id AND q
 -- name: end_items
 INSERT INTO workflow_executions
     (id, lane_id, workspace_id, definition_id, status, priority, run_at, starts_refused, deferrals, handovers, interruptions, fence,
-     node_id, has_params, created_at, claimed_at, dispatched_at, finished_at, idempotency_key, retry_of, error_code, error,
-     step, step_status, step_attempt, step_failures, step_exit_code, step_started_at, step_output, step_variables, step_error_code,
+     node_id, has_params, created_at, claimed_at, dispatched_at, finished_at, idempotency_key, traceparent, retry_of, error_code,
+     error, step, step_status, step_attempt, step_failures, step_exit_code, step_started_at, step_output, step_variables, step_error_code,
      step_error)
 SELECT q.id, q.lane_id, q.workspace_id, q.definition_id, g.status, q.priority, q.run_at, q.starts_refused + g.refused, q.deferrals,
        q.handovers, q.interruptions, q.fence, q.node_id, q.has_params, q.created_at, q.claimed_at,
@@ -61,7 +61,7 @@ SELECT q.id, q.lane_id, q.workspace_id, q.definition_id, g.status, q.priority, q
                                       THEN min(max(?1 - g.started_ago, coalesce(q.claimed_at, 0)),
                                                coalesce((SELECT min(s.started_at) FROM workflow_node_executions s
                                                          WHERE s.execution_id = q.id AND s.fence = q.fence), ?1)) END), ?1,
-       q.idempotency_key, q.retry_of,
+       q.idempotency_key, q.traceparent, q.retry_of,
        CASE WHEN g.status <> 'COMPLETED' THEN coalesce(g.error_code, q.error_code) END,
        CASE WHEN g.status <> 'COMPLETED' THEN coalesce(g.error, q.error) END,
        g.step, g.step_status, g.step_attempt, g.step_failures, g.step_exit_code,

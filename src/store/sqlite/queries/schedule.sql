@@ -28,7 +28,7 @@ SELECT 2 * target_id + (engine = 'temporal') FROM nodes WHERE id = ?1 AND dead_a
 -- Items of a claim for their node, in the order of their numbers in `parameter_rows`.
 -- name: claimed_items
 SELECT q.id, q.definition_id, q.starts_refused, q.interruptions, q.has_params, q.cancel_at, q.created_at, q.run_at, q.dispatched_at,
-       q.priority, q.fence, q.claimed_at, w.name, q.deferrals, w.weight
+       q.priority, q.fence, q.claimed_at, w.name, q.deferrals, w.weight, q.traceparent
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number LEFT JOIN workspaces w ON w.id = q.workspace_id;
 
 -- name: read_params

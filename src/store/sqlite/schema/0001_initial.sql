@@ -125,6 +125,7 @@ CREATE TABLE workflow_execution_queue (
     stuck_at       INTEGER,                    -- since when it runs longer than expected, under the fence stuck_fence only
     stuck_fence    INTEGER,
     idempotency_key TEXT,
+    traceparent    TEXT,                       -- the W3C trace context of the request
     retry_of       TEXT,
     error_code     TEXT,
     error          TEXT
@@ -165,6 +166,7 @@ CREATE TABLE workflow_executions (
     dispatched_at  INTEGER,
     finished_at    INTEGER NOT NULL,
     idempotency_key TEXT,
+    traceparent    TEXT,
     retry_of       TEXT,
     error_code     TEXT,
     error          TEXT,

@@ -80,7 +80,8 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
             THEN strftime('%Y-%m-%dT%H:%M:%S', q.stuck_at / 1000000, 'unixepoch') || printf('.%06dZ', q.stuck_at % 1000000)
        END AS stuck_since,
        NULL AS finished_at,
-       g.name AS executor_group, q.idempotency_key AS idempotency_key, q.retry_of AS retry_of
+       g.name AS executor_group, q.idempotency_key AS idempotency_key, q.retry_of AS retry_of,
+       q.traceparent AS traceparent
 FROM workflow_execution_queue q
 CROSS JOIN store_state s
 LEFT JOIN workspaces w ON w.id = q.workspace_id
@@ -95,7 +96,7 @@ SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority,
        strftime('%Y-%m-%dT%H:%M:%S', h.claimed_at / 1000000, 'unixepoch') || printf('.%06dZ', h.claimed_at % 1000000),
        strftime('%Y-%m-%dT%H:%M:%S', h.dispatched_at / 1000000, 'unixepoch') || printf('.%06dZ', h.dispatched_at % 1000000),
        NULL, strftime('%Y-%m-%dT%H:%M:%S', h.finished_at / 1000000, 'unixepoch') || printf('.%06dZ', h.finished_at % 1000000),
-       g.name, h.idempotency_key, h.retry_of
+       g.name, h.idempotency_key, h.retry_of, h.traceparent
 FROM workflow_executions h
 LEFT JOIN workspaces w ON w.id = h.workspace_id
 LEFT JOIN workflow_definitions d ON d.id = h.definition_id
