@@ -47,7 +47,8 @@ struct in_flight *in_flight_add(struct in_flight_table *table, const struct clai
     INVARIANT(table != NULL && item != NULL && batch != NULL && batch->references > 0);
     size_t workspace = strlen(item->workspace) + 1;
     size_t workflow = strlen(item->workflow) + 1;
-    struct in_flight *entry = calloc(1, sizeof *entry + workspace + workflow);
+    size_t traceparent = item->traceparent == NULL ? 0 : strlen(item->traceparent) + 1;
+    struct in_flight *entry = calloc(1, sizeof *entry + workspace + workflow + traceparent);
     if (entry == NULL) {
         return NULL;
     }
@@ -55,6 +56,10 @@ struct in_flight *in_flight_add(struct in_flight_table *table, const struct clai
     entry->workflow = entry->workspace + workspace;
     memcpy(entry->workspace, item->workspace, workspace);
     memcpy(entry->workflow, item->workflow, workflow);
+    if (item->traceparent != NULL) {
+        entry->traceparent = entry->workflow + workflow;
+        memcpy(entry->traceparent, item->traceparent, traceparent);
+    }
     memcpy(entry->id, item->id, sizeof entry->id);
     entry->fence = item->fence;
     entry->starts_refused = item->starts_refused;

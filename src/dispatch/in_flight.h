@@ -56,8 +56,9 @@ struct in_flight {
     struct assignment_batch *batch; /* NULL once it was answered */
     struct batch_starts *starts;    /* NULL once its start is on record, or without memory for it */
     const struct claimed_item *item;
-    char *workspace; /* these two are in the same allocation */
+    char *workspace; /* these three are in the same allocation */
     char *workflow;
+    char *traceparent; /* NULL = none */
 };
 
 enum {

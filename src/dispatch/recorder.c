@@ -28,6 +28,7 @@
 
 #include "base/error.h"
 #include "base/failpoint.h"
+#include "base/traceparent.h"
 #include "dispatch/blocked_reports.h"
 #include "dispatch/capacity.h"
 #include "dispatch/engine_health.h"
@@ -449,9 +450,11 @@ struct reported_facts {
     bool dispatched;
     char workspace[WORKSPACE_NAME_MAX + 1];
     char workflow[WORKFLOW_NAME_MAX + 1];
+    char traceparent[TRACEPARENT_SIZE]; /* "" = none */
     int start_number;
     int64_t waited_us;
     int64_t latency_us;
+    int64_t claimed_us;
     int64_t began_us;
     bool ends_batch; /* its start was the last one of its batch to be recorded */
     struct batch_starts batch;
@@ -465,37 +468,37 @@ static void copy_facts(const struct in_flight *entry, struct reported_facts *fac
         text_copy(facts->workflow, sizeof facts->workflow, entry->workflow);
         facts->dispatched = entry->dispatched;
         facts->start_number = entry->starts_refused + 1;
+        text_copy(facts->traceparent, sizeof facts->traceparent, entry->traceparent == NULL ? "" : entry->traceparent);
         facts->waited_us = entry->waited_us;
         facts->latency_us = entry->started_boot_us > entry->assigned_boot_us && entry->started_boot_us != 0
                                 ? entry->started_boot_us - entry->assigned_boot_us
                                 : 0;
+        facts->claimed_us = entry->claimed_boot_us;
         facts->began_us = entry->started_boot_us != 0 ? entry->started_boot_us : entry->claimed_boot_us;
     }
 }
 
-/* The end of an attempt. A step that was skipped has none. */
-static void emit_step(struct node *node, const struct record *record, const struct reported_facts *facts, int64_t now_us)
+/* The end of a run of a step, if the record is one. A step that was skipped did not run. */
+static void emit_step(struct node *node, const struct report *report, const struct event *of_record,
+                      const struct reported_facts *facts, int64_t now_us)
 {
-    const struct step_record *step = record->step;
-    const char *end = step == NULL                                                      ? NULL
-                      : step_state_is_final(step->state) && step->state != STEP_SKIPPED ? step_state_name(step->state)
-                                                                                        : step_record_lost_attempt(step);
-    if (end == NULL) {
+    const struct step_record *step = report->has_step ? &report->step : NULL;
+    if (step == NULL || step->state == STEP_SKIPPED ||
+        (!step_state_is_final(step->state) && step_record_lost_attempt(step) == NULL)) {
         return;
     }
-    struct event event = {.type = EVENT_STEP_ENDED,
-                          .execution_id = record->id,
-                          .node = node->name,
-                          .fence = record->fence,
-                          .reason = end,
-                          .code = step->error_code[0] == '\0' ? NULL : step->error_code};
-    if (facts->known) {
-        event.workspace = facts->workspace;
-        event.workflow = facts->workflow;
-    }
-    event.duration_us = record->step_began_ago_us >= 0 ? record->step_began_ago_us
-                        : facts->known                 ? now_us - facts->began_us
-                                                       : 0;
+    struct event event = *of_record;
+    event.type = EVENT_STEP_ENDED;
+    event.step = step->step;
+    event.attempt = step->attempt;
+    event.reason = step_state_is_final(step->state) ? step_state_name(step->state) : step_record_lost_attempt(step);
+    event.code = step->error_code[0] == '\0' ? NULL : step->error_code;
+    event.error = NULL; /* the end of the program's stderr: it is in the store, for those who may read it */
+    event.ended_ago_us = now_us - report->reported_us;
+    event.began_ago_us = step->ran_us >= 0 ? time_add(step->ran_us, event.ended_ago_us)
+                         : facts->known    ? now_us - facts->began_us
+                                           : event.ended_ago_us;
+    event.duration_us = event.began_ago_us - event.ended_ago_us;
     event_emit(node->events, &event);
 }
 
@@ -510,37 +513,50 @@ static void emit_batch(struct node *node, const struct reported_facts *facts, in
     }
 }
 
+/* The event of a start that is on record. */
+static void emit_start(struct node *node, const struct event *of_record, const struct reported_facts *facts, int64_t now_us,
+                       bool is_alone)
+{
+    struct event event = *of_record;
+    event.type = EVENT_EXECUTION_DISPATCHED;
+    event.is_start_alone = is_alone;
+    event.duration_us = facts->waited_us;
+    event.latency_us = facts->latency_us;
+    event.code = NULL; /* of the end */
+    event.error = NULL;
+    event.began_ago_us = now_us - facts->claimed_us;
+    event.ended_ago_us = now_us - facts->began_us;
+    event_emit(node->events, &event);
+}
+
 /* An end without a record of the start emits the event of the start, too. */
-static void emit_record(struct node *node, const struct record *record, const struct reported_facts *facts, int64_t now_us)
+static void emit_record(struct node *node, const struct report *report, const struct record *record,
+                        const struct reported_facts *facts, int64_t now_us)
 {
     struct event event = {.execution_id = record->id,
                           .fence = record->fence,
                           .code = record->error_code,
                           .error = record->error,
                           .node = node->name};
-    if (record->kind == RECORD_STEP || record->kind == RECORD_GIVEN_BACK) {
-        return;
-    }
     if (facts->known) {
         event.workspace = facts->workspace;
         event.workflow = facts->workflow;
         event.start_number = facts->start_number;
+        event.traceparent = facts->traceparent[0] == '\0' ? NULL : facts->traceparent;
     }
     bool ends = record->kind == RECORD_COMPLETED || record->kind == RECORD_FAILED || record->kind == RECORD_CANCELLED;
     if (facts->known && (record->kind == RECORD_DISPATCHED || (ends && !facts->dispatched))) {
-        struct event start = event;
-        start.type = EVENT_EXECUTION_DISPATCHED;
-        start.duration_us = facts->waited_us;
-        start.latency_us = facts->latency_us;
-        start.code = NULL; /* of the end */
-        start.error = NULL;
-        event_emit(node->events, &start);
+        emit_start(node, &event, facts, now_us, !ends);
     }
-    if (record->kind != RECORD_DISPATCHED) {
-        event.type = event_of_record(record->kind);
-        event.duration_us = ends && facts->known ? now_us - facts->began_us : 0;
-        event_emit(node->events, &event);
+    emit_step(node, report, &event, facts, now_us);
+    if (record->kind == RECORD_DISPATCHED || record->kind == RECORD_STEP || record->kind == RECORD_GIVEN_BACK) {
+        return;
     }
+    event.type = event_of_record(record->kind);
+    event.duration_us = ends && facts->known ? now_us - facts->began_us : 0;
+    event.ended_ago_us = now_us - report->reported_us;
+    event.began_ago_us = !facts->known ? event.ended_ago_us : now_us - (ends ? facts->began_us : facts->claimed_us);
+    event_emit(node->events, &event);
 }
 
 /* The store refused the record: this node does not hold the item any more. */
@@ -600,12 +616,9 @@ static bool settle_report(struct node *node, const struct report *report, const 
     if (!stays && facts.known) {
         slot_demand_freed(&node->slot_demand, facts.workspace, now_us);
     }
-    if (record->status == WEIR_OK) {
-        emit_step(node, record, &facts, now_us);
-    }
     emit_batch(node, &facts, now_us);
     if (record->status == WEIR_OK) {
-        emit_record(node, record, &facts, now_us);
+        emit_record(node, report, record, &facts, now_us);
     }
     if (report->kind == REPORT_STARTED && lost) {
         engine_abandon(node->engine, report->id, report->fence);

@@ -10,6 +10,7 @@
 #ifndef WEIR_OBSERVE_EVENT_H
 #define WEIR_OBSERVE_EVENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,7 +32,6 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_EXECUTION_RETRYING, "execution.retrying", EVENT_ERROR)      /* "Error processing queue item": tried again */   \
     X(EVENT_EXECUTION_DEFERRED, "execution.deferred", EVENT_INFO)       /* no start counted; code */                       \
     X(EVENT_DISPATCH_FAILED, "dispatch.failed", EVENT_ERROR)            /* "Failed to start", for good; code, error */     \
-    X(EVENT_STEP_ENDED, "step.ended", EVENT_DEBUG)                      /* an attempt; reason = state, duration */         \
     X(EVENT_START_UNKNOWN, "start.unknown", EVENT_WARN)                 /* no answer; same ids are sent again */           \
     X(EVENT_WORKSPACE_AT_CAPACITY, "workspace.at_capacity", EVENT_INFO) /* "Workspace at capacity"; once a minute each */  \
     X(EVENT_WORKSPACE_NOT_FOUND, "workspace.not_found", EVENT_WARN)     /* "Workspace not found": an item without one */   \
@@ -39,11 +39,12 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_ITEMS_RECOVERED, "items.recovered", EVENT_INFO)             /* "Recovered N stale queue items"; count */       \
     X(EVENT_EXECUTION_POISONED, "execution.poisoned", EVENT_ERROR)      /* killed its node too often; count */             \
     X(EVENT_EXECUTION_STUCK, "execution.stuck", EVENT_WARN)             /* item, age, "n of m"; once per period */         \
-    X(EVENT_STEPS_INTERRUPTED, "steps.interrupted", EVENT_ERROR)        /* run again, no attempt spent; count, error */    \
-    X(EVENT_STEPS_DEFERRED, "steps.deferred", EVENT_ERROR)              /* the machine is short of something; error */     \
-    X(EVENT_STALE_WRITE_REFUSED, "stale_write.refused", EVENT_WARN)     /* a late writer changed nothing; count */         \
-    X(EVENT_SCHEDULER_TAKEN, "scheduler.taken", EVENT_INFO)             /* this node schedules; count = epoch, reason */   \
-    X(EVENT_SCHEDULER_LEFT, "scheduler.left", EVENT_INFO)               /* it has given the role up, because it stops */   \
+    X(EVENT_STEP_ENDED, "step.ended", EVENT_DEBUG)                  /* a run of a step, also a lost one; reason = state */ \
+    X(EVENT_STEPS_INTERRUPTED, "steps.interrupted", EVENT_ERROR)    /* run again, no attempt spent; count, error */        \
+    X(EVENT_STEPS_DEFERRED, "steps.deferred", EVENT_ERROR)          /* the machine is short of something; error */         \
+    X(EVENT_STALE_WRITE_REFUSED, "stale_write.refused", EVENT_WARN) /* a late writer changed nothing; count */             \
+    X(EVENT_SCHEDULER_TAKEN, "scheduler.taken", EVENT_INFO)         /* this node schedules; count = epoch, reason */       \
+    X(EVENT_SCHEDULER_LEFT, "scheduler.left", EVENT_INFO)           /* it has given the role up, because it stops */       \
     X(EVENT_SCHEDULER_LOST, "scheduler.lost", EVENT_WARN)   /* it does so no longer: another epoch, or doubt; reason */    \
     X(EVENT_ENGINE_DOWN, "engine.down", EVENT_WARN)         /* the breaker opened; error */                                \
     X(EVENT_ENGINE_UP, "engine.up", EVENT_INFO)             /* it closed; duration */                                      \
@@ -69,6 +70,8 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_STORE_WATCHED, "store.watched", EVENT_INFO) /* ... no longer */                                                \
     X(EVENT_WORKSPACE_DELETED, "workspace.deleted", EVENT_INFO)      /* count = waiting executions that ended; reason */   \
     X(EVENT_OUTPUT_LOST, "output.lost", EVENT_WARN)                  /* output of steps that no log has; count = bytes */  \
+    X(EVENT_SPANS_EXPORTED, "spans.exported", EVENT_DEBUG)           /* count */                                           \
+    X(EVENT_SPANS_DROPPED, "spans.dropped", EVENT_WARN)              /* spans that no collector got; count, error */       \
     X(EVENT_RETENTION_PURGED, "retention.purged", EVENT_INFO)        /* count */                                           \
     X(EVENT_LOOP_FAILED, "loop.failed", EVENT_ERROR)                 /* a node loop hit a failure that it cannot handle */ \
     X(EVENT_SETTING_CHANGED, "setting.changed", EVENT_INFO)          /* while it runs; reason = "KEY: OLD -> NEW" */       \
@@ -104,9 +107,16 @@ struct event {
     int64_t slots_max;
     int64_t duration_us;
     int64_t age_us;
-    int64_t slot_wait_us;  /* the part of a wait in which the workspace had no free slot */
-    int64_t pause_wait_us; /* the part after it in which workspace, group or queue was paused */
-    int64_t latency_us;    /* from the assignment until the engine has started the execution */
+    int64_t slot_wait_us;    /* the part of a wait in which the workspace had no free slot */
+    int64_t pause_wait_us;   /* the part after it in which workspace, group or queue was paused */
+    int64_t latency_us;      /* from the assignment until the engine has started the execution */
+    const char *traceparent; /* of the request of the execution */
+    const char *step;
+    int64_t attempt;
+    /* How long ago, on this node's clock, began and ended the work that the event reports; in no log line. */
+    int64_t began_ago_us;
+    int64_t ended_ago_us;
+    bool is_start_alone; /* EVENT_EXECUTION_DISPATCHED: the start is on record, and the execution has not ended */
 };
 
 const char *event_name(enum event_type type);

@@ -67,6 +67,8 @@ static const struct buckets retries = {7, {0, 1, 2, 3, 5, 10, 20}};
       "Steps whose keeper or node process died and that are run again.")                                                   \
     X(STEPS_DEFERRED, "weir_steps_deferred_total", NULL, NULL, NULL, NULL,                                                 \
       "Times that the machine was too short of something to start a step's process.")                                      \
+    X(SPANS_EXPORTED, "weir_spans_exported_total", NULL, NULL, NULL, NULL, "Spans that the collector took.")               \
+    X(SPANS_DROPPED, "weir_spans_dropped_total", NULL, NULL, NULL, NULL, "Spans that no collector took.")                  \
     X(OUTPUT_LOST, "weir_output_lost_bytes_total", NULL, NULL, NULL, NULL, "Bytes of output of steps that no log has.")    \
     X(EXECUTION, "weir_execution_duration_seconds", &seconds, "status", NULL, NULL,                                        \
       "From start to end of executions, by the status of their end.")                                                      \
@@ -169,6 +171,8 @@ static const struct feed {
     {EVENT_STEP_ENDED, FAMILY_STEP, AMOUNT_DURATION, LABEL_REASON, NULL, NULL},
     {EVENT_STEPS_INTERRUPTED, FAMILY_STEPS_INTERRUPTED, AMOUNT_COUNT, LABEL_CONSTANT, NULL, NULL},
     {EVENT_STEPS_DEFERRED, FAMILY_STEPS_DEFERRED, AMOUNT_ONE, LABEL_CONSTANT, NULL, NULL},
+    {EVENT_SPANS_EXPORTED, FAMILY_SPANS_EXPORTED, AMOUNT_COUNT, LABEL_CONSTANT, NULL, NULL},
+    {EVENT_SPANS_DROPPED, FAMILY_SPANS_DROPPED, AMOUNT_COUNT, LABEL_CONSTANT, NULL, NULL},
     {EVENT_OUTPUT_LOST, FAMILY_OUTPUT_LOST, AMOUNT_COUNT, LABEL_CONSTANT, NULL, NULL},
     {EVENT_EXECUTION_COMPLETED, FAMILY_COMPLETED, AMOUNT_COUNT, LABEL_CONSTANT, NULL, NULL},
     {EVENT_EXECUTION_COMPLETED, FAMILY_EXECUTION, AMOUNT_DURATION, LABEL_CONSTANT, "COMPLETED", NULL},

@@ -7,8 +7,8 @@
 #ifndef WEIR_SERVER_API_H
 #define WEIR_SERVER_API_H
 
-#include "server/http_metrics.h"
 #include "server/access.h"
+#include "server/http_metrics.h"
 #include "server/probes.h"
 #include "server/route.h"
 #include "server/task_service.h"

@@ -46,11 +46,12 @@ enum weir_status call_end(struct call *call, enum weir_status status)
     return status;
 }
 
-void call_emit_claimed(const struct call *call, size_t count)
+void call_emit_claimed(const struct call *call, const struct claim_result *claimed)
 {
-    if (count > 0) {
+    if (claimed->count > 0) {
         struct event event = {.type = EVENT_BATCH_CLAIMED,
-                              .count = (int64_t)count,
+                              .count = (int64_t)claimed->count,
+                              .fence = claimed->items[0].fence,
                               .duration_us = clock_boot(clock_system()) - call->began_us};
         event_emit(call->store->events, &event);
     }

@@ -21,8 +21,8 @@ struct call {
 struct call call_begin(struct store *store, const char *verb, struct weir_error *error);
 /* Emits EVENT_STORE_CALLED, and EVENT_STORE_FAILED for a failure of the store itself. Returns `status`. */
 enum weir_status call_end(struct call *call, enum weir_status status);
-/* For each assignment that the call has made or read. */
-void call_emit_claimed(const struct call *call, size_t count);
+/* For the assignments to the caller's node that the call has made or read. */
+void call_emit_claimed(const struct call *call, const struct claim_result *claimed);
 /* For items that ended as poison. */
 void call_emit_poisoned(const struct call *call, size_t count);
 /* WEIR_INVALID_ARGUMENT: a new name of a `kind` of thing consists of blanks. */

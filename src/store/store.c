@@ -258,7 +258,7 @@ enum weir_status store_schedule(struct store *store, struct schedule_call *reque
     enum weir_status status = store->driver->schedule(store, request, arena, &answer, &call.own);
     if (status == WEIR_OK) {
         *ret_answer = answer;
-        call_emit_claimed(&call, answer.claimed.count);
+        call_emit_claimed(&call, &answer.claimed);
     }
     return call_end(&call, status);
 }
@@ -285,7 +285,7 @@ enum weir_status store_inbox(struct store *store, int64_t node_id, struct inbox_
     if (status == WEIR_OK) {
         *ret_inbox = inbox;
         *position = moved;
-        call_emit_claimed(&call, inbox.claimed.count);
+        call_emit_claimed(&call, &inbox.claimed);
     }
     return call_end(&call, status);
 }

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/libcurl.h"
 #include "base/text.h"
-#include "engine/temporal/libcurl.h"
 
 #define VARIABLE_PREFIX "env:"
 #define NAMESPACE_MARK "{namespace}"
@@ -389,7 +389,7 @@ enum weir_status codec_open(const struct codec_options *options, struct codec_wi
 {
     INVARIANT(options != NULL && options->url != NULL && options->namespace_name != NULL && ret_wire != NULL);
     enum weir_status status = codec_check_options(options, error);
-    status = status == WEIR_OK ? libcurl_load(error) : status;
+    status = status == WEIR_OK ? libcurl_load("temporal.codec_url", error) : status;
     if (status != WEIR_OK) {
         return status;
     }

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/traceparent.h"
 #include "queue/suspicion.h"
 #include "support/engine_fixture.h"
 #include "support/test.h"
@@ -261,6 +262,34 @@ static void step_sees_only_its_own_environment(void **state)
     assert_non_null(strstr(output, "WEIR_STEP=a"));
     assert_non_null(strstr(output, "WEIR_ATTEMPT=1\\n"));
     assert_non_null(strstr(output, "WEIR_FENCE=1\\n"));
+}
+
+#define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
+#define CALLER "00-" TRACE "-00f067aa0ba902b7-01"
+
+static void step_passes_its_trace_context_on(void **state)
+{
+    (void)state;
+    char span[SPAN_ID_LENGTH + 1];
+    char wanted[TRACEPARENT_SIZE + 2];
+    struct engine_start start = engine_fixture_start_of(1, script("echo $TRACEPARENT", ""), "{}");
+    start.traceparent = CALLER;
+    engine_fixture_start_with(&fixture, &start);
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output, "\"" CALLER "\"");
+    struct engine_start exported = engine_fixture_start_of(2, script("echo $TRACEPARENT", ""), "{}");
+    exported.traceparent = CALLER;
+    exported.has_step_spans = true;
+    engine_fixture_start_with(&fixture, &exported);
+    span_id_of_step(engine_fixture_id(2), "a", 1, span);
+    (void)snprintf(wanted, sizeof wanted, "\"00-" TRACE "-%s-01\"", span);
+    assert_string_equal(engine_fixture_expect_end(&fixture, 2, END_COMPLETED)->step.output, wanted);
+    struct engine_start own =
+        engine_fixture_start_of(3, script("echo $TRACEPARENT", ",\"env\":{\"TRACEPARENT\":\"mine\"}"), "{}");
+    own.traceparent = CALLER;
+    engine_fixture_start_with(&fixture, &own);
+    assert_string_equal(engine_fixture_expect_end(&fixture, 3, END_COMPLETED)->step.output, "\"mine\"");
+    engine_fixture_start(&fixture, 4, script("echo ${TRACEPARENT-unset}", ""), "{}");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 4, END_COMPLETED)->step.output, "\"unset\"");
 }
 
 static void step_has_only_the_standard_file_descriptors(void **state)
@@ -682,6 +711,7 @@ int main(void)
         CLAIM(large_input_that_a_step_does_not_read_blocks_no_process),
         CLAIM(step_without_stdin_reads_the_end_at_once),
         CLAIM(step_sees_only_its_own_environment),
+        CLAIM(step_passes_its_trace_context_on),
         CLAIM(step_has_only_the_standard_file_descriptors),
         CLAIM(arguments_reach_the_program_byte_for_byte),
         CLAIM(step_has_default_signals_its_own_group_no_core_and_no_new_privileges),

@@ -27,6 +27,15 @@ static void echo(struct weir_call *call, void *context)
     weir_fail(call, "late", "the first answer counts");
 }
 
+static void tells_trace(struct weir_call *call, void *context)
+{
+    (void)context;
+    char text[128];
+    const char *traceparent = weir_call_traceparent(call);
+    (void)snprintf(text, sizeof text, "\"%s\"", traceparent == NULL ? "none" : traceparent);
+    weir_done(call, text);
+}
+
 static void done(struct weir_call *call, void *context)
 {
     (void)context;
@@ -108,6 +117,7 @@ static void waits_for_go(struct weir_call *call, void *context)
 
 static const struct weir_handler handlers[] = {
     {.name = "echo", .function = echo},
+    {.name = "tells-trace", .function = tells_trace},
     {.name = "done", .function = done},
     {.name = "fails-twice", .function = fails_twice},
     {.name = "fails", .function = fails},
@@ -681,10 +691,30 @@ static void two_handlers_of_one_name_are_refused(void **state)
 
 #define CLAIM(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
 
+static void handler_reads_the_trace_context(void **state)
+{
+    (void)state;
+    static const char definition[] = "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"tells-trace\"}}}";
+    static const char caller[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    char span[SPAN_ID_LENGTH + 1];
+    struct engine_start start = engine_fixture_start_of(1, definition, "{}");
+    engine_fixture_start_with(&fixture, &start);
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output, "\"none\"");
+    start = engine_fixture_start_of(2, definition, "{}");
+    start.traceparent = caller;
+    start.has_step_spans = true;
+    engine_fixture_start_with(&fixture, &start);
+    const char *output = engine_fixture_expect_end(&fixture, 2, END_COMPLETED)->step.output;
+    span_id_of_step(engine_fixture_id(2), "a", 1, span);
+    assert_non_null(strstr(output, "\"00-4bf92f3577b34da6a3ce929d0e0e4736-"));
+    assert_non_null(strstr(output, span));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CLAIM(handler_gets_its_input_and_gives_its_output),
+        CLAIM(handler_reads_the_trace_context),
         CLAIM(handler_that_fails_is_not_retried),
         CLAIM(handler_that_answers_retry_is_retried_by_its_policy),
         CLAIM(handler_without_a_policy_waits_a_minute_for_its_next_attempt),

@@ -12,7 +12,8 @@ struct scene {
     struct weir_error error;
 };
 
-static enum weir_status evaluate(struct scene *scene, const char *temporal, const char *params, const json_t *types)
+static enum weir_status evaluate_traced(struct scene *scene, const char *temporal, const char *params, const json_t *types,
+                                        const char *traceparent)
 {
     char text[2000];
     struct engine_start start = {.id = ID,
@@ -20,6 +21,7 @@ static enum weir_status evaluate(struct scene *scene, const char *temporal, cons
                                  .workflow = "order",
                                  .version = 3,
                                  .params = params,
+                                 .traceparent = traceparent,
                                  .params_length = strlen(params)};
     *scene = (struct scene){.code = NULL};
     (void)snprintf(text, sizeof text, "{\"name\":\"order\",\"temporal\":{%s}}", temporal);
@@ -27,6 +29,11 @@ static enum weir_status evaluate(struct scene *scene, const char *temporal, cons
         fail_msg("%s", scene->error.message);
     }
     return fields_evaluate(scene->definition, &start, "node-queue", types, &scene->fields, &scene->code, &scene->error);
+}
+
+static enum weir_status evaluate(struct scene *scene, const char *temporal, const char *params, const json_t *types)
+{
+    return evaluate_traced(scene, temporal, params, types, NULL);
 }
 
 static void close_scene(struct scene *scene)
@@ -187,6 +194,26 @@ static void attributes_take_the_type_that_the_namespace_has(void **state)
     }
 }
 
+/* A header that the definition names goes before the context of the request. */
+static void a_start_carries_the_trace_context(void **state)
+{
+    static const char caller[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    struct scene scene;
+    (void)state;
+    assert_int_equal(evaluate_traced(&scene, "\"task_queue\":\"q\"", "{}", NULL, caller), WEIR_OK);
+    expect_json(scene.fields.headers,
+                "{\"_tracer-data\":{\"traceparent\":\"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\"}}");
+    close_scene(&scene);
+    assert_int_equal(evaluate_traced(&scene, "\"headers\":{\"kind\":\"x\",\"_tracer-data\":{\"traceparent\":\"mine\"}}",
+                                     "{}", NULL, caller),
+                     WEIR_OK);
+    expect_json(scene.fields.headers, "{\"kind\":\"x\",\"_tracer-data\":{\"traceparent\":\"mine\"}}");
+    close_scene(&scene);
+    assert_int_equal(evaluate_traced(&scene, "\"task_queue\":\"q\"", "{}", NULL, NULL), WEIR_OK);
+    assert_null(scene.fields.headers);
+    close_scene(&scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +222,7 @@ int main(void)
         cmocka_unit_test(a_definition_without_expressions_reads_no_params),
         cmocka_unit_test(values_that_do_not_fit_are_named_with_their_field),
         cmocka_unit_test(attributes_take_the_type_that_the_namespace_has),
+        cmocka_unit_test(a_start_carries_the_trace_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,10 @@
-/* libcurl, loaded when the first payload codec is opened, so that a node without a codec does not need it.
+/* libcurl, loaded when it is needed for the first time, so that a node without a payload codec and without an exporter of
+ * spans does not need it.
  *
- * Only the file that calls libcurl includes this header: its macros turn each call into a call of the loaded function.
+ * Only a file that calls libcurl includes this header: its macros turn each call into a call of the loaded function.
  */
-#ifndef WEIR_ENGINE_TEMPORAL_LIBCURL_H
-#define WEIR_ENGINE_TEMPORAL_LIBCURL_H
+#ifndef WEIR_BASE_LIBCURL_H
+#define WEIR_BASE_LIBCURL_H
 
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
@@ -19,6 +20,7 @@
     X(curl_easy_cleanup)                                                                                                   \
     X(curl_easy_getinfo)                                                                                                   \
     X(curl_easy_init)                                                                                                      \
+    X(curl_easy_perform)                                                                                                   \
     X(curl_easy_setopt)                                                                                                    \
     X(curl_easy_strerror)                                                                                                  \
     X(curl_global_init)                                                                                                    \
@@ -41,12 +43,14 @@ struct libcurl {
 /* Empty until libcurl_load() has answered WEIR_OK; never changed after that, never unloaded. */
 extern struct libcurl libcurl;
 
-/* Any thread, any number of times; a failed load is tried again. WEIR_INVALID_CONFIG: it is not installed, or too old. */
-WEIR_MUST_CHECK enum weir_status libcurl_load(struct weir_error *error);
+/* Any thread, any number of times; a failed load is tried again. `setting` names the setting that needs it, for the
+ * message. WEIR_INVALID_CONFIG: it is not installed, or too old. */
+WEIR_MUST_CHECK enum weir_status libcurl_load(const char *setting, struct weir_error *error);
 
 #define curl_easy_cleanup libcurl.curl_easy_cleanup
 #define curl_easy_getinfo libcurl.curl_easy_getinfo
 #define curl_easy_init libcurl.curl_easy_init
+#define curl_easy_perform libcurl.curl_easy_perform
 #define curl_easy_setopt libcurl.curl_easy_setopt
 #define curl_easy_strerror libcurl.curl_easy_strerror
 #define curl_global_init libcurl.curl_global_init
