@@ -204,6 +204,21 @@ static enum weir_status open_runner_metrics(struct node_runner *runner, bool is_
     return status;
 }
 
+/* The part of the executions without a trace of their caller that is traced. */
+static double sample_ratio(const struct settings *settings)
+{
+    return (double)settings_number(settings, SETTING_OTEL_SAMPLE) / SETTING_RATIO_ONE;
+}
+
+/* Before the first event as well. */
+static enum weir_status open_runner_exporter(struct node_runner *runner, struct weir_error *error)
+{
+    struct span_exporter_options options = {.endpoint = settings_text(runner->settings, SETTING_OTEL_ENDPOINT),
+                                            .ratio = sample_ratio(runner->settings),
+                                            .events = &runner->events};
+    return options.endpoint[0] == '\0' ? WEIR_OK : span_exporter_open(&options, &runner->exporter, error);
+}
+
 enum weir_status node_runner_open(struct node_runner *runner, const struct invocation *invocation,
                                   const struct node_runner_options *options, struct weir_error *error)
 {
@@ -221,6 +236,9 @@ enum weir_status node_runner_open(struct node_runner *runner, const struct invoc
     if (status == WEIR_OK) {
         open_runner_log(runner, options->log_fd);
         status = open_runner_metrics(runner, options->opens_http, error);
+    }
+    if (status == WEIR_OK) {
+        status = open_runner_exporter(runner, error);
     }
     if (status == WEIR_OK) {
         status = open_runner_store(runner, options, error);
@@ -252,6 +270,8 @@ static struct node_settings node_settings_of(const struct running_node *running)
         .stop_grace_us = settings_number(settings, SETTING_STOP_GRACE),
         .starts_max = (int)settings_number(settings, SETTING_STARTS_MAX),
         .exclusive = settings_number(settings, SETTING_DISPATCH_EXCLUSIVE) != 0,
+        .exports_spans = settings_text(settings, SETTING_OTEL_ENDPOINT)[0] != '\0',
+        .spans_ratio = sample_ratio(settings),
     };
 }
 
@@ -528,6 +548,7 @@ void node_runner_close(struct node_runner *runner)
         task_service_close(&runner->api.task_services[i]);
     }
     store_close(runner->store);
+    span_exporter_close(runner->exporter); /* behind the last event of nodes and store; it still logs */
     if (runner->has_log) {
         log_close(&runner->log);
     }

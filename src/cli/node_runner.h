@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "observe/event.h"
 #include "observe/log.h"
+#include "observe/span_exporter.h"
 #include "server/api.h"
 #include "server/http_server.h"
 #include "store/store.h"
@@ -39,6 +40,7 @@ struct node_runner {
     size_t count;
     struct http_server *server; /* NULL without http.listen */
     struct api api;
+    struct span_exporter *exporter; /* NULL without otel.endpoint */
 };
 
 struct node_runner_options {

@@ -56,7 +56,7 @@ struct span {
 enum {
     SPANS_OF_EVENT_MAX = 3,
     SPANS_BATCH_MAX = 512,
-    SPANS_TEXT_BYTES_MAX = 2 * 1024 * 1024 /* of a batch in JSON */
+    SPANS_TEXT_BYTES_MAX = 8 * 1024 * 1024 /* of a batch in JSON */
 };
 
 /* The spans that the event ends, at most SPANS_OF_EVENT_MAX. Returns their number; 0 when the trace is not sampled.

@@ -209,6 +209,13 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "temporal.tls.server_name", .type = SETTING_TEXT, .default_text = "",
     .environment = "WEIR_TEMPORAL_TLS_SERVER_NAME",
     .help = "name that the server's certificate must have"},
+/* Traces. The URL is checked when the exporter opens. */
+[SETTING_OTEL_ENDPOINT] = {
+    .key = "otel.endpoint", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_OTEL_ENDPOINT",
+    .of_process = true, .help = "a collector of OpenTelemetry that gets the spans, by OTLP over HTTP: http://127.0.0.1:4318"},
+[SETTING_OTEL_SAMPLE] = {
+    .key = "otel.sample", .type = SETTING_RATIO, .default_text = "1", .environment = "WEIR_OTEL_SAMPLE",
+    .of_process = true, .help = "the part of the executions that is traced, 0 to 1; a traceparent of the caller goes before it"},
 /* The log. */
 [SETTING_LOG_FORMAT] = {
     .key = "log.format", .type = SETTING_CHOICE, .default_text = "auto", .environment = "WEIR_LOG_FORMAT",
@@ -283,6 +290,20 @@ static enum weir_status read_boolean_setting(const struct setting *setting, cons
         return error_set(error, WEIR_INVALID_CONFIG, "%s: \"%s\" is neither true nor false", setting->key, text);
     }
     *ret_number = is_true;
+    return WEIR_OK;
+}
+
+/* A decimal number from 0 to 1, in millionths. */
+static enum weir_status read_ratio_setting(const struct setting *setting, const char *text, int64_t *ret_number,
+                                           struct weir_error *error)
+{
+    char *end = NULL;
+    bool is_plain = text[0] != '\0' && text[strspn(text, "0123456789.")] == '\0';
+    double ratio = is_plain ? strtod(text, &end) : -1;
+    if (!is_plain || *end != '\0' || ratio < 0 || ratio > 1) {
+        return error_set(error, WEIR_INVALID_CONFIG, "%s: \"%s\" is not a number from 0 to 1", setting->key, text);
+    }
+    *ret_number = (int64_t)(ratio * SETTING_RATIO_ONE + 0.5);
     return WEIR_OK;
 }
 
@@ -437,6 +458,9 @@ enum weir_status settings_set(struct settings *settings, enum setting_id id, con
         break;
     case SETTING_BOOLEAN:
         status = read_boolean_setting(setting, text, &value.number, error);
+        break;
+    case SETTING_RATIO:
+        status = read_ratio_setting(setting, text, &value.number, error);
         break;
     case SETTING_CHOICE:
         status = check_choice(settings, setting, text, error);

@@ -76,6 +76,8 @@ enum setting_id {
     SETTING_TEMPORAL_TLS_CERTIFICATE_FILE,
     SETTING_TEMPORAL_TLS_KEY_FILE,
     SETTING_TEMPORAL_TLS_SERVER_NAME,
+    SETTING_OTEL_ENDPOINT,
+    SETTING_OTEL_SAMPLE,
     SETTING_LOG_FORMAT,
     SETTING_LOG_LEVEL,
     SETTING_COUNT
@@ -86,6 +88,7 @@ enum setting_type {
     SETTING_INTEGER,
     SETTING_DURATION, /* "10s"; `forever_ok` ones also "forever" */
     SETTING_BOOLEAN,  /* true | false */
+    SETTING_RATIO,    /* 0 to 1, as "0.1" */
     SETTING_CHOICE,
     SETTING_ALLOW_LIST,   /* false | true | a list of program names or absolute paths */
     SETTING_VARIABLE_LIST /* a list of names of environment variables */
@@ -105,11 +108,14 @@ struct setting {
 };
 
 struct setting_value {
-    const char *text;        /* as written */
-    const char *origin;      /* "default", "WEIR_STORE", "./weir.yaml:3", "--store" */
-    int64_t number;          /* INTEGER, DURATION in microseconds (-1 = forever), BOOLEAN 0 or 1, ALLOW_LIST 1 = allowed */
+    const char *text;   /* as written */
+    const char *origin; /* "default", "WEIR_STORE", "./weir.yaml:3", "--store" */
+    int64_t number; /* INTEGER, DURATION in microseconds (-1 = forever), BOOLEAN 0 or 1, ALLOW_LIST 1 = allowed, RATIO in
+                   millionths */
     const char *const *list; /* ALLOW_LIST: NULL-terminated; NULL = all or none; VARIABLE_LIST: NULL-terminated */
 };
+
+enum { SETTING_RATIO_ONE = 1000000 }; /* of SETTING_RATIO */
 
 enum { SETTINGS_NODES_MAX = 16, SETTINGS_LIST_MAX = 256 };
 
