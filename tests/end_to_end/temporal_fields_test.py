@@ -60,11 +60,11 @@ def the_trace_context_of_the_request_is_a_header(weir):
     traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
     server = the_server()
     prepare(weir, server, queue='nobody')
-    _apply(weir, 'traced', {'workflow_type': 'Several', 'workflow_id': 'traced-1', 'task_queue': 'q'})
+    _apply(weir, 'traced', {'workflow_type': 'Several', 'workflow_id': 'traced-${.execution.id}', 'task_queue': 'q'})
     serve(weir)
     id = weir.good('enqueue', '-w', 'acme', 'traced', '--traceparent', traceparent).out.strip()
     wait_for('the start', lambda: weir.good('show', id, '--json').json()['status'] == 'DISPATCHED')
-    assert json.loads(server.ask('about', 'traced-1'))['headers'] == {'_tracer-data': {'traceparent': traceparent}}
+    assert json.loads(server.ask('about', f'traced-{id}'))['headers'] == {'_tracer-data': {'traceparent': traceparent}}
 
 
 def a_workflow_id_is_used_once(weir):

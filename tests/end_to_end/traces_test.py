@@ -114,7 +114,8 @@ def the_context_of_the_command_line_reaches_the_step(weir):
     none = weir.good('enqueue', '-w', 'acme', 'hello', '--wait', '-q').out.split()[0]
     assert _output(weir, none) == 'none'
     assert weir.good('show', none, '--json').json()['traceparent'] is None
-    lines = [{'workspace': 'acme', 'workflow': 'hello', 'traceparent': TRACEPARENT}, {'workspace': 'acme', 'workflow': 'hello'}]
+    line = {'workspace': 'acme', 'workflow': 'hello'}
+    lines = [{**line, 'traceparent': TRACEPARENT}, line]
     ids = weir.good('enqueue', '-', '--traceparent', other, stdin='\n'.join(map(json.dumps, lines))).out.split()
     for id, wanted in zip(ids, (TRACEPARENT, other), strict=True):
         weir.good('wait', id)
@@ -141,7 +142,8 @@ def a_collector_gets_the_tree_of_an_execution(weir):
              fails={'needs': ['greet'], 'exec': ['sh', '-c', f'echo {CANARY} >&2; exit 3']})
     node = weir.spawn('serve', '--allow-exec', '--node', 'one', env={'WEIR_OTEL_ENDPOINT': collector.endpoint},
                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    id = weir.good('enqueue', '-w', 'acme', 'hello', '-p', json.dumps({'secret': CANARY}), '--traceparent', TRACEPARENT).out.strip()
+    params = json.dumps({'secret': CANARY})
+    id = weir.good('enqueue', '-w', 'acme', 'hello', '-p', params, '--traceparent', TRACEPARENT).out.strip()
     weir.run('wait', id)
     names = ['queue_processing', 'claim_batch', 'enqueue hello', 'process_item hello', 'dispatch hello', 'execution hello',
              'settle hello', 'step greet', 'step fails']

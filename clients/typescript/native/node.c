@@ -166,15 +166,15 @@ static void collect_call(napi_env env, void *data, void *unused)
     release_call(data);
 }
 
-/* deliver(number, handle, handler, executionId, workspace, step, attempt, fence, input), or deliver(number) of a
- * cancellation. The external takes over the delivery's share of the call. */
+/* deliver(number, handle, handler, executionId, workspace, step, attempt, fence, input, traceparent), or deliver(number) of
+ * a cancellation. The external takes over the delivery's share of the call. */
 static void deliver_call(napi_env env, napi_value function, void *context, void *data)
 {
     (void)context;
     const struct delivery *delivery = data;
     struct call *call = delivery->call;
     napi_value receiver = NULL;
-    napi_value values[9] = {NULL};
+    napi_value values[10] = {NULL};
     if (env == NULL || call->call == NULL) {
         release_call(call);
         return;
@@ -199,7 +199,9 @@ static void deliver_call(napi_env env, napi_value function, void *context, void 
     values[6] = make_number(env, weir_call_attempt(call->call));
     values[7] = make_number(env, weir_call_fence(call->call));
     values[8] = make_text(env, weir_call_input(call->call));
-    (void)napi_call_function(env, receiver, function, 9, values, NULL);
+    const char *traceparent = weir_call_traceparent(call->call);
+    values[9] = traceparent == NULL ? make_null(env) : make_text(env, traceparent);
+    (void)napi_call_function(env, receiver, function, 10, values, NULL);
 }
 
 /* Reads a call and the arguments of its answer. False: it has ended, or a TypeError is pending. */

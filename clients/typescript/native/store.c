@@ -200,8 +200,8 @@ static napi_value finish_close(napi_env env, struct task *task)
 
 /* --- enqueue --- */
 
-/* The arguments of a request: workspace, workflow, params, key, group, priority, run_at, id. */
-static const char request_types[] = "ssszziiz";
+/* The arguments of a request: workspace, workflow, params, key, group, priority, run_at, id, traceparent. */
+static const char request_types[] = "ssszziizz";
 
 static struct weir_request make_request(const struct argument *arguments)
 {
@@ -213,7 +213,8 @@ static struct weir_request make_request(const struct argument *arguments)
                                  .group = arguments[4].text,
                                  .priority = (int)arguments[5].number,
                                  .run_at_us = arguments[6].number,
-                                 .id = arguments[7].text};
+                                 .id = arguments[7].text,
+                                 .traceparent = arguments[8].text};
 }
 
 static enum weir_status run_enqueue(struct task *task)

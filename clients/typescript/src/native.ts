@@ -7,8 +7,18 @@ import { toError, WeirError } from './errors';
 export type StoreHandle = { readonly store: unique symbol };
 export type NodeHandle = { readonly node: unique symbol };
 export type CallHandle = { readonly call: unique symbol };
-/** workspace, workflow, params, key, group, priority, runAt in microseconds, id */
-export type RequestArguments = [string, string, string, string | null, string | null, number, number, string | null];
+/** workspace, workflow, params, key, group, priority, runAt in microseconds, id, traceparent */
+export type RequestArguments = [
+  string,
+  string,
+  string,
+  string | null,
+  string | null,
+  number,
+  number,
+  string | null,
+  string | null,
+];
 export type EventFunction = (level: number, name: string, message: string, ...fields: (string | number | null)[]) => void;
 /** With the number alone it reports that the call is cancelled. */
 export type DeliverFunction = (
@@ -21,6 +31,7 @@ export type DeliverFunction = (
   attempt: number,
   fence: number,
   input: string,
+  traceparent: string | null,
 ) => void;
 
 export interface Native {

@@ -60,6 +60,8 @@ export interface EnqueueOptions {
   delay?: Duration;
   /** Your own UUIDv7 makes a call repeatable after CommitUnknown. */
   id?: string;
+  /** The W3C trace context that the execution belongs to. */
+  traceparent?: string;
 }
 
 export interface Request extends EnqueueOptions {
@@ -83,7 +85,7 @@ export interface CompleteOptions {
 }
 
 export function requestArguments(request: Request): RequestArguments {
-  const { workspace, workflow, key, executorGroup, priority, id } = request;
+  const { workspace, workflow, key, executorGroup, priority, id, traceparent } = request;
   const name = typeof workflow === 'string' ? workflow : workflow?.name;
   if (typeof workspace !== 'string' || typeof name !== 'string') {
     throw new Misuse('a request has no workspace or no workflow', { hint: "give workspace: 'acme'" });
@@ -93,7 +95,8 @@ export function requestArguments(request: Request): RequestArguments {
   }
   const params = dumpParams(request.params ?? {});
   const at = moment(request.runAt, request.delay);
-  return [workspace, name, params, key ?? null, executorGroup ?? null, priority ?? 0, at, id ?? null];
+  const group = executorGroup ?? null;
+  return [workspace, name, params, key ?? null, group, priority ?? 0, at, id ?? null, traceparent ?? null];
 }
 
 /** Opened at the first use. */

@@ -47,6 +47,7 @@ class InlineContext implements Context {
     readonly executionId: string,
     names: readonly string[],
     private readonly lines: string[],
+    readonly traceparent: string | null,
   ) {
     this.idempotencyKey = `${executionId}/${this.step}`;
     this.secrets = makeSecrets(names, secretOfEnvironment);
@@ -100,7 +101,7 @@ function begin(
 }
 
 async function run(workflow: AnyWorkflow, made: Run, text: string): Promise<void> {
-  const context = new InlineContext(workflow.name, made.workspace, made.id, workflow.secrets, made.log);
+  const context = new InlineContext(workflow.name, made.workspace, made.id, workflow.secrets, made.log, made.options.traceparent ?? null);
   try {
     made.result = JSON.parse(dumpResult(workflow.name, await workflow.handler(workflow.read(text), context)));
   } catch (problem) {

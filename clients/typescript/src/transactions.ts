@@ -6,7 +6,7 @@
 import { Misuse, makeError } from './errors';
 import { type Request, requestArguments, type Store } from './store';
 
-/** A statement with $1 to $8 and its values, run in the transaction; returns its rows. */
+/** A statement with $1 to $9 and its values, run in the transaction; returns its rows. */
 export type QueryFunction = (sql: string, values: (string | null)[]) => Promise<readonly object[]>;
 
 /**
@@ -24,8 +24,9 @@ const NAMES = [
   'priority',
   'run_at',
   'execution_id',
+  'traceparent',
 ];
-const TYPES = ['text', 'text', 'text', 'text', 'text', 'integer', 'timestamptz', 'uuid'];
+const TYPES = ['text', 'text', 'text', 'text', 'text', 'integer', 'timestamptz', 'uuid', 'text'];
 
 interface Row {
   code: string;
@@ -133,9 +134,9 @@ function query(using: Any, schema: string, values: (string | null)[]): Promise<r
 
 export async function enqueueUsing(using: Transaction, store: Store, request: Request): Promise<string> {
   const schema = schemaOf(store);
-  const [workspace, workflow, params, key, group, priority, atUs, id] = requestArguments(request);
+  const [workspace, workflow, params, key, group, priority, atUs, id, traceparent] = requestArguments(request);
   const runAt = atUs === 0 ? null : new Date(atUs / 1000).toISOString();
-  const values = [workspace, workflow, params, key, group, String(priority), runAt, id];
+  const values = [workspace, workflow, params, key, group, String(priority), runAt, id, traceparent];
   const [row] = (await query(using, schema, values)) as Row[];
   if (row === undefined) {
     return refuse('the query function returned no row', 'it must return the rows of the statement');

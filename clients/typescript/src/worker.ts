@@ -83,6 +83,7 @@ class CallContext implements Context {
     readonly step: string,
     readonly attempt: number,
     readonly fence: number,
+    readonly traceparent: string | null,
     readonly signal: AbortSignal,
   ) {
     this.#handle = handle;
@@ -350,6 +351,7 @@ export class Worker {
     attempt = 0,
     fence = 0,
     input = '',
+    traceparent: string | null = null,
   ): void {
     if (handle === undefined) {
       this.#cancel(number);
@@ -359,7 +361,18 @@ export class Worker {
     const controller = new AbortController();
     const { signal } = controller;
     const { name, secrets } = workflow;
-    const context = new CallContext(handle, name, secrets, executionId, workspace, step, attempt, fence, signal);
+    const context = new CallContext(
+      handle,
+      name,
+      secrets,
+      executionId,
+      workspace,
+      step,
+      attempt,
+      fence,
+      traceparent,
+      signal,
+    );
     const log = new AttemptLog((text, stream) => native.log(handle, clean(text) ?? '', stream));
     const running: Running = { handle, workflow, context, controller, log, timer: undefined };
     this.#running.set(number, running);

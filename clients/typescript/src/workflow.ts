@@ -57,6 +57,8 @@ export interface Context {
   readonly attempt: number;
   /** A later claim of the same execution has a larger one. */
   readonly fence: number;
+  /** The W3C trace context for all that the function calls; null = there is no trace. */
+  readonly traceparent: string | null;
   /** The same at every attempt: give it to services that know idempotency keys. */
   readonly idempotencyKey: string;
   /** Aborted when the execution is cancelled, times out, or loses its lease, and when the worker stops. */

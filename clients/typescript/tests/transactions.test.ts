@@ -53,7 +53,7 @@ async function exists(store: Store, id: string): Promise<boolean> {
 function enqueue(
   using: object,
   order = 1,
-  more: { key?: string; workspace?: string; delay?: string } = {},
+  more: { key?: string; workspace?: string; delay?: string; traceparent?: string } = {},
 ): Promise<string> {
   return ship.enqueue({ workspace: 'acme', params: { order }, using, ...more });
 }
@@ -68,6 +68,11 @@ test('pg', async (t) => {
   assert.equal(await exists(store, id), true);
   await client.query('BEGIN');
   assert.equal(await enqueue(client, 1, { key: 'a' }), id);
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  const kept = await enqueue(client, 7, { traceparent });
+  await client.query('COMMIT');
+  assert.equal((await store.show(kept)).traceparent, traceparent);
+  await client.query('BEGIN');
   const other = await enqueue(client, 2);
   await client.query('ROLLBACK');
   assert.equal(await exists(store, other), false);

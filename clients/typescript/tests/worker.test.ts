@@ -477,3 +477,19 @@ test('a worker names the functions of the program that it does not run', async (
     [],
   );
 });
+
+test('a function reads the trace context of its request', async (t) => {
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  const store = await makeStore(t);
+  await makeWorker(t);
+  const id = await echo.enqueue({ workspace: 'acme', params: { order: 1 }, traceparent });
+  const [many] = await echo.enqueueMany([{ workspace: 'acme', params: { order: 2 }, traceparent }]);
+  const none = await echo.enqueue({ workspace: 'acme', params: { order: 3 } });
+  for (const one of [id, many, none] as string[]) {
+    await store.result(one, { timeout: 20 });
+  }
+  const byId = new Map(calls.map((ctx) => [ctx.executionId, ctx.traceparent]));
+  assert.deepEqual([byId.get(id), byId.get(many as string), byId.get(none)], [traceparent, traceparent, null]);
+  assert.equal((await store.show(id)).traceparent, traceparent);
+  await assert.rejects(echo.enqueue({ workspace: 'acme', params: { order: 1 }, traceparent: '01-x' }), /no traceparent of version 00/);
+});

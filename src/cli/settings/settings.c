@@ -212,10 +212,12 @@ static const struct setting table[SETTING_COUNT] = {
 /* Traces. The URL is checked when the exporter opens. */
 [SETTING_OTEL_ENDPOINT] = {
     .key = "otel.endpoint", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_OTEL_ENDPOINT",
-    .of_process = true, .help = "a collector of OpenTelemetry that gets the spans, by OTLP over HTTP: http://127.0.0.1:4318"},
+    .of_process = true,
+    .help = "a collector of OpenTelemetry that gets the spans, by OTLP over HTTP: http://127.0.0.1:4318"},
 [SETTING_OTEL_SAMPLE] = {
     .key = "otel.sample", .type = SETTING_RATIO, .default_text = "1", .environment = "WEIR_OTEL_SAMPLE",
-    .of_process = true, .help = "the part of the executions that is traced, 0 to 1; a traceparent of the caller goes before it"},
+    .of_process = true,
+    .help = "the part of the executions that is traced, 0 to 1; a traceparent of the caller goes before it"},
 /* The log. */
 [SETTING_LOG_FORMAT] = {
     .key = "log.format", .type = SETTING_CHOICE, .default_text = "auto", .environment = "WEIR_LOG_FORMAT",

@@ -21,7 +21,7 @@
 
 /* The context of the flag, else that of the environment; NULL = none. An invalid variable is no fault of this command: it
  * is reported and left out. */
-static const char *choose_traceparent(const struct invocation *invocation)
+static const char *choose_request_traceparent(const struct invocation *invocation)
 {
     struct trace_context context;
     const char *of_flag = invocation_text(invocation, "traceparent");
@@ -50,7 +50,7 @@ static enum weir_status request_of_flags(const struct invocation *invocation, st
         .default_group = settings_text(invocation->settings, SETTING_EXECUTOR_GROUP),
         .priority = (int)invocation_number(invocation, "priority", 0),
         .run_at_us = invocation_time(invocation, "run-at", now_us, 0),
-        .traceparent = choose_traceparent(invocation),
+        .traceparent = choose_request_traceparent(invocation),
     };
     return status;
 }

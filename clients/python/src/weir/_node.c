@@ -66,6 +66,19 @@ static PyObject *call_fence(struct call *self, void *unused)
     return is_open(self) ? PyLong_FromLongLong(weir_call_fence(self->call)) : NULL;
 }
 
+static PyObject *call_traceparent(struct call *self, void *unused)
+{
+    (void)unused;
+    if (!is_open(self)) {
+        return NULL;
+    }
+    const char *traceparent = weir_call_traceparent(self->call);
+    if (traceparent == NULL) {
+        Py_RETURN_NONE;
+    }
+    return PyUnicode_FromString(traceparent);
+}
+
 static PyObject *call_cancelled(struct call *self, void *unused)
 {
     (void)unused;
@@ -499,6 +512,7 @@ static PyGetSetDef call_fields[] = {{"execution_id", (getter)call_execution_id, 
                                     {"input", (getter)call_input, NULL, NULL, NULL},
                                     {"attempt", (getter)call_attempt, NULL, NULL, NULL},
                                     {"fence", (getter)call_fence, NULL, NULL, NULL},
+                                    {"traceparent", (getter)call_traceparent, NULL, NULL, NULL},
                                     {"cancelled", (getter)call_cancelled, NULL, NULL, NULL},
                                     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot call_slots[] = {

@@ -158,8 +158,9 @@ static bool read_request(PyObject *tuple, struct weir_request *request)
 {
     Py_ssize_t length = 0;
     long long run_at_us = 0;
-    if (!PyArg_ParseTuple(tuple, "sss#zziLz:enqueue", &request->workspace, &request->workflow, &request->params, &length,
-                          &request->idempotency_key, &request->group, &request->priority, &run_at_us, &request->id)) {
+    if (!PyArg_ParseTuple(tuple, "sss#zziLzz:enqueue", &request->workspace, &request->workflow, &request->params, &length,
+                          &request->idempotency_key, &request->group, &request->priority, &run_at_us, &request->id,
+                          &request->traceparent)) {
         return false;
     }
     request->params_length = (size_t)length;

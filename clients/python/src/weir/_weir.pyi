@@ -15,6 +15,7 @@ class Store:
         priority: int,
         run_at_us: int,
         id: str | None,
+        traceparent: str | None,
         /,
     ) -> str: ...
     def enqueue_many(self, requests: list[tuple[Any, ...]], /) -> list[Any]: ...
@@ -53,6 +54,7 @@ class Call:
     input: str
     attempt: int
     fence: int
+    traceparent: str | None
     cancelled: bool
     def done(self, output: str | None, /) -> None: ...
     def retry(self, code: str | None, error: str | None, delay_us: int, /) -> None: ...

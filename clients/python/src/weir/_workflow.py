@@ -18,6 +18,7 @@ from typing import Any, Callable, Generic, TypeVar, Union
 
 from weir import _log, transactions
 from weir._time import Duration, text
+from weir._trace import current_traceparent
 from weir.errors import DefinitionError, ParamsError, WorkflowNotFound
 from weir.outcome import Cancelled, Fail, Outcome, Retry
 from weir.store import Store, dump_params
@@ -28,7 +29,7 @@ _NAME = re.compile(r'[a-z0-9][a-z0-9_-]{0,63}')
 _SECRET = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}')
 _HIDDEN_MIN = 4  # a shorter value occurs everywhere
 #: Options of enqueue(), so no names of params.
-OPTIONS = ('workspace', 'key', 'executor_group', 'priority', 'run_at', 'id', 'using', 'store')
+OPTIONS = ('workspace', 'key', 'executor_group', 'priority', 'run_at', 'id', 'traceparent', 'using', 'store')
 _STEP = 'run'
 
 
@@ -75,6 +76,8 @@ class Context:
         self.attempt: int = call.attempt
         #: A later claim of the same execution has a larger one.
         self.fence: int = call.fence
+        #: The W3C trace context for all that the function calls; None = there is no trace.
+        self.traceparent: str | None = call.traceparent
         #: The same for every attempt: give it to services that know idempotency keys.
         self.idempotency_key = f'{call.execution_id}/{call.step}'
 
@@ -165,12 +168,14 @@ class Workflow(Generic[Result]):
         priority: int = 0,
         run_at: datetime | None = None,
         id: str | None = None,
+        traceparent: str | None = None,
         using: Any = None,
         store: Store | None = None,
         **params: Any,
     ) -> str:
         """Enqueues an execution of this function and returns its id.
 
+        `traceparent`: the W3C trace context that it belongs to; without it OpenTelemetry's current one, if there is one.
         `using`: your own connection with its open transaction (psycopg, sqlite3, apsw, SQLAlchemy, Django); the execution
         exists when you commit, and never when you roll back.
         """
@@ -189,6 +194,7 @@ class Workflow(Generic[Result]):
                 priority,
                 run_at,
                 id,
+                traceparent,
             )
         used = store or default_store()
 
@@ -202,6 +208,7 @@ class Workflow(Generic[Result]):
                 priority=priority,
                 run_at=run_at,
                 id=id,
+                traceparent=traceparent,
             )
 
         try:
@@ -219,6 +226,7 @@ class Workflow(Generic[Result]):
         priority: int = 0,
         run_at: datetime | None = None,
         id: str | None = None,
+        traceparent: str | None = None,
         using: Any = None,
         store: Store | None = None,
         **params: Any,
@@ -237,9 +245,11 @@ class Workflow(Generic[Result]):
                 priority,
                 run_at,
                 id,
+                traceparent,
             )
         import asyncio  # at the top it would cost programs without an event loop 7 MiB, and a third of `import weir`
 
+        trace = traceparent or current_traceparent()  # here: the thread below has another context
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
             None,
@@ -250,6 +260,7 @@ class Workflow(Generic[Result]):
                 priority=priority,
                 run_at=run_at,
                 id=id,
+                traceparent=trace,
                 store=store,
                 **params,
             ),

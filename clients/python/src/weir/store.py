@@ -13,6 +13,7 @@ from typing import Any, Callable, NamedTuple
 
 from weir import _sqlite, _weir
 from weir._time import Duration, microseconds, moment
+from weir._trace import current_traceparent
 from weir.errors import Error, ParamsError, TimedOut, make
 
 _weir.set_error_maker(make)
@@ -30,6 +31,7 @@ class Request(NamedTuple):
     priority: int = 0
     run_at: datetime | None = None
     id: str | None = None
+    traceparent: str | None = None
 
     def _as_arguments(self) -> tuple[Any, ...]:
         return (
@@ -41,6 +43,7 @@ class Request(NamedTuple):
             self.priority,
             moment(self.run_at),
             self.id,
+            self.traceparent or current_traceparent(),
         )
 
 
@@ -155,10 +158,12 @@ class Store:
         priority: int = 0,
         run_at: datetime | None = None,
         id: str | None = None,
+        traceparent: str | None = None,
     ) -> str:
         """Enqueues one execution, durably, and returns its id. A known idempotency key returns the first one's id."""
-        request = Request(workspace, workflow, params, key, executor_group, priority, run_at, id)._as_arguments()
-        return self.native().enqueue(*request)
+        request = Request(workspace, workflow, params, key, executor_group, priority, run_at, id, traceparent)
+        arguments = request._as_arguments()
+        return self.native().enqueue(*arguments)
 
     def enqueue_many(self, requests: Iterable[Request]) -> list[str]:
         """Enqueues a set in one transaction and returns the ids.

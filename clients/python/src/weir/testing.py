@@ -44,10 +44,12 @@ class _Call:
     step = 'run'
     attempt = 1
     fence = 1
+    traceparent: str | None = None
 
     def __init__(self, run: Run) -> None:
         self.execution_id = run.id
         self.workspace = run.workspace
+        self.traceparent = run.options.get('traceparent')
         self._lines = run.log
 
     def log(self, text: bytes, stream: int = 0) -> None:

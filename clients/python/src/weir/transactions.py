@@ -15,12 +15,23 @@ from urllib.parse import parse_qs, urlsplit
 
 from weir import _sqlite
 from weir._time import moment
+from weir._trace import current_traceparent
 from weir.errors import Kind, Misuse, StoreUnavailable, make
 from weir.store import Store
 
-_NAMES = ('workspace', 'workflow', 'params', 'idempotency_key', 'priority', 'run_at', 'executor_group', 'execution_id')
+_NAMES = (
+    'workspace',
+    'workflow',
+    'params',
+    'idempotency_key',
+    'priority',
+    'run_at',
+    'executor_group',
+    'execution_id',
+    'traceparent',
+)
 _NO_STORE_HINT = 'make one in this file: weir.Store(FILE).migrate(share=True), or in a project of Django: manage.py migrate'
-_TYPES = ('text', 'text', 'text', 'text', 'integer', 'timestamptz', 'text', 'uuid')
+_TYPES = ('text', 'text', 'text', 'text', 'integer', 'timestamptz', 'text', 'uuid', 'text')
 
 
 def enqueue(
@@ -34,10 +45,12 @@ def enqueue(
     priority: int,
     run_at: datetime | None,
     id: str | None,
+    traceparent: str | None,
 ) -> str:
     """`using`: a connection or cursor of psycopg, psycopg2, sqlite3 or apsw, of SQLAlchemy (Connection, Session) or Django,
     or Django's alias."""
-    values = (workspace, workflow, params, key, priority, run_at, executor_group, id)
+    trace = traceparent or current_traceparent()
+    values = (workspace, workflow, params, key, priority, run_at, executor_group, id, trace)
     if isinstance(using, str):
         from django.db import connections
 
@@ -106,11 +119,11 @@ def _on_sqlite(connection: Any, store: Store, values: tuple[Any, ...]) -> str:
             'enqueue after the commit, with a key, so that a repeated call makes no second one',
         )
     _sqlite.require_one_copy(connection, store)
-    workspace, workflow, params, key, priority, run_at, executor_group, id = values
+    workspace, workflow, params, key, priority, run_at, executor_group, id, traceparent = values
     moment(run_at)  # refuses a time without a zone
     at = None if run_at is None else run_at.astimezone(timezone.utc).strftime('%Y-%m-%dT%H:%M:%S.%fZ')
-    arguments = (workspace, workflow, params, key, priority, at, executor_group, id)
-    sql = 'SELECT weir_enqueue(?, ?, ?, ?, ?, ?, ?, ?)'
+    arguments = (workspace, workflow, params, key, priority, at, executor_group, id, traceparent)
+    sql = 'SELECT weir_enqueue(?, ?, ?, ?, ?, ?, ?, ?, ?)'
 
     def call() -> str:
         if connection.in_transaction:
@@ -172,9 +185,11 @@ async def enqueue_async(
     priority: int,
     run_at: datetime | None,
     id: str | None,
+    traceparent: str | None,
 ) -> str:
     """`using`: a connection of asyncpg, psycopg's AsyncConnection, or SQLAlchemy's AsyncConnection or AsyncSession."""
-    values = (workspace, workflow, params, key, priority, run_at, executor_group, id)
+    trace = traceparent or current_traceparent()
+    values = (workspace, workflow, params, key, priority, run_at, executor_group, id, trace)
     module = type(using).__module__
     if module.startswith('asyncpg'):
         return _answer(tuple(await using.fetchrow(_sql(store, '$'), *values)))

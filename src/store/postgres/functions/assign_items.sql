@@ -27,7 +27,8 @@
 -- Locks: nodes FOR KEY SHARE, the items. Caller: schedule(), which has checked the epoch.
 CREATE OR REPLACE FUNCTION :schema.assign_items(own_node bigint, ids uuid[], nodes bigint[], handed boolean[], skip_locked boolean)
 RETURNS TABLE (tag text, place integer, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, n6 bigint, n7 bigint, n8 bigint,
-               n9 bigint, flag boolean, trace text, data bytea, places integer[], plain integer[], list1 bigint[], list2 bigint[], list3 bigint[])
+               n9 bigint, flag boolean, trace text, data bytea, places integer[], plain integer[], list1 bigint[], list2 bigint[],
+               list3 bigint[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -103,8 +104,7 @@ BEGIN
     IF detailed IS NOT NULL THEN
         RETURN QUERY
         SELECT 'taken', a.place, q.definition_id, q.starts_refused::bigint, q.interruptions::bigint, q.priority::bigint, q.created_at,
-               q.run_at,
-               q.claimed_at, q.dispatched_at, q.deferrals::bigint, q.cancel_at IS NOT NULL, q.traceparent,
+               q.run_at, q.claimed_at, q.dispatched_at, q.deferrals::bigint, q.cancel_at IS NOT NULL, q.traceparent,
                CASE WHEN q.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = q.id) END,
                NULL::integer[], NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint[]
         FROM unnest(detailed) a (place) JOIN :schema.workflow_execution_queue q ON q.id = ids[a.place];
