@@ -612,7 +612,7 @@ def a_role_needs_the_right_to_enqueue_and_nothing_else(weir):
                       "SELECT weir.change_plan('free', 100, 0)",
                       "SELECT * FROM weir.enqueue_set(ARRAY[gen_random_uuid()], ARRAY[false], ARRAY['acme'],"
                       " ARRAY['hello'], ARRAY[NULL::bytea], ARRAY[NULL], ARRAY['default'], ARRAY[0], ARRAY[0::bigint],"
-                      " ARRAY['default'])"):
+                      " ARRAY['default'], '{}')"):
         assert session.refused(statement)[0] == '42501', statement
     session.close()
     SERVER.sql('DROP OWNED BY app', name)

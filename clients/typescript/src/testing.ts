@@ -101,7 +101,14 @@ function begin(
 }
 
 async function run(workflow: AnyWorkflow, made: Run, text: string): Promise<void> {
-  const context = new InlineContext(workflow.name, made.workspace, made.id, workflow.secrets, made.log, made.options.traceparent ?? null);
+  const context = new InlineContext(
+    workflow.name,
+    made.workspace,
+    made.id,
+    workflow.secrets,
+    made.log,
+    made.options.traceparent ?? null,
+  );
   try {
     made.result = JSON.parse(dumpResult(workflow.name, await workflow.handler(workflow.read(text), context)));
   } catch (problem) {

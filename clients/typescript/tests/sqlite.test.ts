@@ -63,8 +63,10 @@ for (const [name, connect] of KINDS) {
   test(`${name}: an enqueue takes part in the transaction`, async (t) => {
     const { store, path } = await makeClosed(t);
     const db = connect(path);
-    const enqueue = (order: number, more: { key?: string; workspace?: string; delay?: string; traceparent?: string } = {}) =>
-      ship.enqueueSync({ workspace: 'acme', params: { order }, using: db, ...more });
+    const enqueue = (
+      order: number,
+      more: { key?: string; workspace?: string; delay?: string; traceparent?: string } = {},
+    ) => ship.enqueueSync({ workspace: 'acme', params: { order }, using: db, ...more });
     db.exec('CREATE TABLE orders (number INTEGER); BEGIN; INSERT INTO orders VALUES (1)');
     const kept = enqueue(1, { key: 'a' });
     db.exec('COMMIT; BEGIN IMMEDIATE');

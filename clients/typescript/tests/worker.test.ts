@@ -491,5 +491,8 @@ test('a function reads the trace context of its request', async (t) => {
   const byId = new Map(calls.map((ctx) => [ctx.executionId, ctx.traceparent]));
   assert.deepEqual([byId.get(id), byId.get(many as string), byId.get(none)], [traceparent, traceparent, null]);
   assert.equal((await store.show(id)).traceparent, traceparent);
-  await assert.rejects(echo.enqueue({ workspace: 'acme', params: { order: 1 }, traceparent: '01-x' }), /no traceparent of version 00/);
+  await assert.rejects(
+    echo.enqueue({ workspace: 'acme', params: { order: 1 }, traceparent: '01-x' }),
+    /no traceparent of version 00/,
+  );
 });

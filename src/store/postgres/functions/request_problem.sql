@@ -28,7 +28,7 @@ BEGIN
     ELSIF run_at >= '10000-01-01 00:00:00+00' THEN
         status := 'invalid_argument';
         message := 'run_at is after the year 9999';
-    ELSIF traceparent !~ '^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z' THEN
+    ELSIF traceparent !~ $text$^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z$text$ THEN
         status := 'invalid_argument';
         message := format('"%s" is no traceparent of version 00', left(traceparent, 100));
         hint := 'for example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
