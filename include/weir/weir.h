@@ -89,6 +89,11 @@ struct weir_options {
     /* The actor that `weir audit` shows for the acts of this handle: at most 255 bytes of UTF-8. NULL = the user of the
      * process, "library:NAME(UID)@HOST". WEIR_INVALID_ARGUMENT: too long. */
     const char *actor;
+    /* A collector of OpenTelemetry that gets the spans of the executions that nodes on this handle run, by OTLP over HTTP:
+     * "http://127.0.0.1:4318" (docs/tracing.md). NULL = none. A thread of its own sends them. */
+    const char *otel_endpoint;
+    /* The part of the executions without a trace context that is traced, up to 1; 0 = all, less = none. */
+    double otel_sample;
 };
 
 /* Makes the store when it is missing and applies the migrations that it lacks; does nothing when all is there.
@@ -99,7 +104,8 @@ WEIR_MUST_CHECK enum weir_status weir_migrate(const char *url, int *ret_applied,
 
 /* Opens a store that exists; `url` as above. `options` may be NULL. Errors: WEIR_INVALID_ARGUMENT (no such kind of URL),
  * WEIR_STORE_UNREACHABLE (missing, a directory, no rights, no server), WEIR_STORE_BUSY, WEIR_STORE_NOT_WEIR,
- * WEIR_STORE_CORRUPT, WEIR_SCHEMA_MISSING, _OLDER (weir_migrate() mends both), _NEWER. */
+ * WEIR_STORE_CORRUPT, WEIR_SCHEMA_MISSING, _OLDER (weir_migrate() mends both), _NEWER; WEIR_INVALID_CONFIG (otel_endpoint
+ * is no URL, or libcurl is missing). */
 WEIR_MUST_CHECK enum weir_status weir_open(const char *url, const struct weir_options *options, struct weir **ret_weir,
                                            struct weir_error *error);
 /* Its nodes must be closed and no call may be under way. Takes NULL. */

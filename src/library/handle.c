@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "library/library.h"
 #include "observe/log.h"
+#include "observe/span_exporter.h"
 
 enum { JSON_TEXT_BYTES_MAX = 64 * 1024 * 1024 };
 
@@ -122,6 +123,16 @@ static enum weir_status keep_first_handle(struct weir *weir, struct weir_error *
     return status;
 }
 
+/* Before the first event: the exporter is a subscriber. */
+static enum weir_status open_exporter(struct weir *weir, const struct weir_options *options, struct weir_error *error)
+{
+    double sample = options->otel_sample;
+    weir->spans_ratio = sample == 0 || sample > 1 ? 1 : sample < 0 ? 0 : sample;
+    struct span_exporter_options exporter = {
+        .endpoint = options->otel_endpoint, .ratio = weir->spans_ratio, .events = &weir->events};
+    return options->otel_endpoint == NULL ? WEIR_OK : span_exporter_open(&exporter, &weir->exporter, error);
+}
+
 enum weir_status weir_open(const char *url, const struct weir_options *options, struct weir **ret_weir,
                            struct weir_error *error)
 {
@@ -145,6 +156,9 @@ enum weir_status weir_open(const char *url, const struct weir_options *options, 
         if (weir->on_event != NULL) {
             (void)event_subscribe(&weir->events, forward_event, weir);
         }
+        status = open_exporter(weir, options, error);
+    }
+    if (status == WEIR_OK) {
         status = open_first_handle(weir, url, options, error);
     }
     if (status == WEIR_OK) {
@@ -167,6 +181,7 @@ void weir_close(struct weir *weir)
         store_close(weir->idle[i]);
     }
     store_close(weir->store);
+    span_exporter_close(weir->exporter); /* behind the last event */
     metrics_close(weir->metrics);
     (void)pthread_mutex_destroy(&weir->lock);
     free(weir);

@@ -16,6 +16,8 @@ enum { IDLE_HANDLES_MAX = 8 };
 struct weir {
     struct event_bus events;
     struct metrics *metrics;
+    struct span_exporter *exporter; /* NULL = none */
+    double spans_ratio;
     weir_event_function *on_event;
     void *event_context;
     char actor[ACTOR_MAX + 1]; /* of acts */

@@ -221,6 +221,8 @@ static enum weir_status open_inner_node(struct weir_node *node, const struct wei
                                      .stop_grace_us = options->stop_grace_us,
                                      .starts_max = options->starts_max,
                                      .language = options->language,
+                                     .exports_spans = node->weir->exporter != NULL,
+                                     .spans_ratio = node->weir->spans_ratio,
                                      .handlers = options->handler_count > 0 ? names : NULL};
     enum weir_status status = node_open(node->store, node->engine, &node->weir->events, &settings, &node->node, error);
     free(names);
