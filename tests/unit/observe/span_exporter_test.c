@@ -7,13 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "observe/spans.h"
 #include "support/test.h"
 
-enum { STATUSES_MAX = 8, HEAD_BYTES = 4096 };
+enum { HEAD_BYTES = 4096, DEADLINE_SECONDS = 60 };
 
 /* One request after the other; each on a connection of its own. */
 struct collector {
@@ -55,11 +56,19 @@ static void note(void *context, const struct event *event)
 /* Waits until so many spans are exported or dropped. */
 static void await_spans(int64_t count)
 {
+    struct timespec until;
+    int failure = 0;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += DEADLINE_SECONDS;
     (void)pthread_mutex_lock(&seen.lock);
-    while (seen.exported + seen.dropped < count) {
-        (void)pthread_cond_wait(&seen.changed, &seen.lock);
+    while (seen.exported + seen.dropped < count && failure == 0) {
+        failure = pthread_cond_timedwait(&seen.changed, &seen.lock, &until);
     }
+    int64_t came = seen.exported + seen.dropped;
     (void)pthread_mutex_unlock(&seen.lock);
+    if (came < count) {
+        fail_msg("%lld of %lld spans were exported or dropped", (long long)came, (long long)count);
+    }
 }
 
 static int listen_on_loopback(int *ret_port)
