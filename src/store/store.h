@@ -223,8 +223,7 @@ struct role_state {
      * pooler) its holder's session has ended. On a STORE_SHARED store a lease is over when this handle has seen the role
      * without a renewal for that time, by the boot clock of this machine: the server's clock may be set while nodes run. */
     bool is_free;
-    int64_t
-        free_from_us; /* boot time at which it will be free without a renewal until then; 0 = not known, or it is free */
+    int64_t free_from_us;             /* boot time at which it is free if it is not renewed; 0 = not known, or it is free */
     char server[SERVER_IDENTITY_MAX]; /* as in node_beat */
     int64_t takeovers_hour;           /* in the last hour */
 };
@@ -255,8 +254,7 @@ struct schedule_call {
 struct schedule_answer {
     int64_t now_us; /* store time */
     bool requests;  /* a cancel waits for an execution of `node_id` */
-    /* An act was committed that the caller has not learnt: no assignment was made (all are ASSIGNMENT_UNDONE), and `facts`
-     * brings it. */
+    /* An act that the caller has not read prevented all assignments (ASSIGNMENT_UNDONE); `facts` brings it. */
     bool is_stale;
     struct claim_result claimed; /* the assignments of `node_id` itself, ready to be started */
     size_t assigned;             /* taken, over all nodes */
