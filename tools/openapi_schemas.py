@@ -14,13 +14,14 @@ import sys
 OBJECTS = {
     'ExecutionRow': 'id workspace? workflow? version? status pending_reason? priority run_at starts_refused deferrals'
                     ' handovers node? fence error_code? error? created_at claimed_at? dispatched_at? stuck_since?'
-                    ' finished_at? executor_group? idempotency_key? retry_of?',
+                    ' finished_at? executor_group? idempotency_key? retry_of? traceparent?',
     'Execution': '+ExecutionRow params steps[]:Step earlier_attempts[]:Step events[]:Event earlier_events',
     'Step': 'step status attempt failures exit_code? error_code? error? due_at? started_at? finished_at? node? fence'
             ' output? variables~?',
     'Event': 'execution_id at event node? fence? actor? reason? detail? attempt?',
     'Problem': 'type title status detail code request_id hint~ errors~ allowed_actions~',
-    'EnqueueRequest': 'workspace~ workflow params~ idempotency_key~ executor_group~ priority~ run_at~',
+    'EnqueueRequest': 'workspace~ workflow params~ idempotency_key~ executor_group~ priority~ run_at~'
+                      ' traceparent~',
     'Enqueued': 'id duplicate',
     'TaskClaimRequest': 'worker handlers max~ wait_us~ executor_group~',
     'TaskClaim': 'tasks[]:Task lease_us waited_us',
