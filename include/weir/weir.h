@@ -370,6 +370,9 @@ struct weir_node_options {
     bool exec_unguarded;                /* their processes may signal this process and its keeper */
     const char *const *exec_allow_list; /* programs that they may run, NULL-terminated; NULL = all */
     const char *const *env_from_list;   /* variables that `env_from` of a step may name, NULL-terminated; NULL = none */
+    /* Hosts and networks that `http` steps may reach, NULL-terminated; {"*", NULL} = all public addresses; NULL = `http`
+     * steps are refused. docs/definitions.md has the forms of an entry. */
+    const char *const *http_allow_list;
     const char *secrets_directory; /* one file for each secret; NULL = none. docs/definitions.md has the other places */
     int64_t lease_us;              /* silent for longer, it is dead and other nodes take over; 0 = 6 s */
     int64_t stop_grace_us;         /* a stopping node waits this long for running executions; 0 = 25 s */

@@ -1,5 +1,5 @@
-/* libcurl, loaded when it is needed for the first time, so that a node without a payload codec and without an exporter of
- * spans does not need it.
+/* libcurl, loaded when it is needed for the first time (a payload codec, an exporter of spans, an `http` step), so that other nodes
+ * run without it.
  *
  * Only a file that calls libcurl includes this header: its macros turn each call into a call of the loaded function.
  */
@@ -29,10 +29,18 @@
     X(curl_multi_info_read)                                                                                                \
     X(curl_multi_init)                                                                                                     \
     X(curl_multi_remove_handle)                                                                                            \
+    X(curl_multi_perform)                                                                                                  \
+    X(curl_multi_poll)                                                                                                     \
     X(curl_multi_setopt)                                                                                                   \
     X(curl_multi_socket_action)                                                                                            \
+    X(curl_multi_wakeup)                                                                                                   \
     X(curl_slist_append)                                                                                                   \
-    X(curl_slist_free_all)
+    X(curl_slist_free_all)                                                                                                 \
+    X(curl_url)                                                                                                            \
+    X(curl_url_cleanup)                                                                                                    \
+    X(curl_url_get)                                                                                                        \
+    X(curl_url_set)                                                                                                        \
+    X(curl_free)
 
 #define LIBCURL_MEMBER(name) __typeof__(name) *name;
 struct libcurl {
@@ -43,9 +51,9 @@ struct libcurl {
 /* Empty until libcurl_load() has answered WEIR_OK; never changed after that, never unloaded. */
 extern struct libcurl libcurl;
 
-/* Any thread, any number of times; a failed load is tried again. `setting` names the setting that needs it, for the
- * message. WEIR_INVALID_CONFIG: it is not installed, or too old. */
-WEIR_MUST_CHECK enum weir_status libcurl_load(const char *setting, struct weir_error *error);
+/* Any thread, any number of times; a failed load is tried again. `user` begins the message: what needs libcurl.
+ * WEIR_INVALID_CONFIG: it is not installed, or too old. */
+WEIR_MUST_CHECK enum weir_status libcurl_load(const char *user, struct weir_error *error);
 
 #define curl_easy_cleanup libcurl.curl_easy_cleanup
 #define curl_easy_getinfo libcurl.curl_easy_getinfo
@@ -59,9 +67,17 @@ WEIR_MUST_CHECK enum weir_status libcurl_load(const char *setting, struct weir_e
 #define curl_multi_info_read libcurl.curl_multi_info_read
 #define curl_multi_init libcurl.curl_multi_init
 #define curl_multi_remove_handle libcurl.curl_multi_remove_handle
+#define curl_multi_perform libcurl.curl_multi_perform
+#define curl_multi_poll libcurl.curl_multi_poll
 #define curl_multi_setopt libcurl.curl_multi_setopt
 #define curl_multi_socket_action libcurl.curl_multi_socket_action
+#define curl_multi_wakeup libcurl.curl_multi_wakeup
 #define curl_slist_append libcurl.curl_slist_append
 #define curl_slist_free_all libcurl.curl_slist_free_all
+#define curl_url libcurl.curl_url
+#define curl_url_cleanup libcurl.curl_url_cleanup
+#define curl_url_get libcurl.curl_url_get
+#define curl_url_set libcurl.curl_url_set
+#define curl_free libcurl.curl_free
 
 #endif

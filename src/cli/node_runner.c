@@ -51,6 +51,18 @@ static void guard_memory(bool guard)
     (void)prctl(PR_SET_DUMPABLE, guard ? 0 : 1, 0, 0, 0);
 }
 
+/* The hosts and networks that http steps may reach; NULL: none. */
+static const char *const *http_allow_list(const struct settings *settings, bool is_open)
+{
+    static const char *const everything[] = {"*", "::/0", NULL}; /* as programs may, which are open then */
+    static const char *const public_addresses[] = {"*", NULL};
+    if (settings_number(settings, SETTING_HTTP_STEP_ALLOW) == 0) {
+        return is_open ? everything : NULL;
+    }
+    const char *const *list = settings_list(settings, SETTING_HTTP_STEP_ALLOW);
+    return list == NULL ? public_addresses : list;
+}
+
 static enum weir_status open_node_engine(struct running_node *running, bool open_exec, struct weir_error *error)
 {
     const struct settings *settings = &running->settings;
@@ -64,6 +76,7 @@ static enum weir_status open_node_engine(struct running_node *running, bool open
         .env_from_list = settings_list(settings, SETTING_EXEC_ENV_FROM),
         .secrets_directory = settings_text(settings, SETTING_SECRETS_DIRECTORY),
         .exec_allow_list = open_exec ? NULL : settings_list(settings, SETTING_EXEC_ALLOW),
+        .http_allow_list = http_allow_list(settings, open_exec),
     };
     temporal_settings_read(settings, &temporal);
     struct engine_options options = {.in_process = &in_process, .temporal = &temporal};

@@ -46,7 +46,7 @@ struct node_runner {
 struct node_runner_options {
     const char *store_url;
     bool create_store; /* make and migrate it */
-    bool open_exec;    /* beside exec.allow */
+    bool open_exec;    /* beside exec.allow; opens http steps too, unless http_step.allow is set */
     bool is_anonymous; /* beside http.anonymous */
     bool one_node;     /* beside `nodes` */
     bool opens_http;   /* at HTTP_LISTEN_DEFAULT without http.listen, if that is free */

@@ -6,6 +6,7 @@
  */
 #include "definition/definition.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,18 +140,25 @@ static bool put_retry(json_t *object, const struct step_retry *retry, enum step_
     return is_fine;
 }
 
-/* For exec a map from variables to names, for a handler a list of names. */
+/* For exec and http a map from variables or headers to names, for a handler a list of names. The secrets of `bearer` and
+ * `sign` stand there. */
 static bool put_secrets(json_t *object, const struct step *step)
 {
-    if (step->secret_count == 0) {
-        return true;
-    }
-    json_t *value = step->kind == STEP_EXEC ? json_object() : json_array();
-    bool is_fine = put_value(object, "secrets", value); /* which now owns it */
+    bool is_list = step->kind == STEP_HANDLER;
+    json_t *value = NULL;
+    bool is_fine = true;
     for (size_t i = 0; i < step->secret_count && is_fine; i++) {
-        json_t *name = json_string(step->secrets[i].name);
-        is_fine = step->kind == STEP_EXEC ? put_value(value, step->secrets[i].variable, name)
-                                          : json_array_append_new(value, name) == 0;
+        const struct step_secret *secret = &step->secrets[i];
+        if (!is_list && secret->variable == NULL) {
+            continue;
+        }
+        if (value == NULL) {
+            value = is_list ? json_array() : json_object();
+            is_fine = put_value(object, "secrets", value); /* which now owns it */
+        }
+        json_t *name = json_string(secret->name);
+        is_fine = is_list ? json_array_append_new(value, name) == 0 && is_fine
+                          : put_value(value, secret->variable, name) && is_fine;
     }
     return is_fine;
 }
@@ -194,6 +202,41 @@ static bool put_sleep(json_t *object, const struct step_sleep *sleep)
     return put_value(object, "sleep", value) && put_template(value, "until", sleep->until);
 }
 
+/* A single status as a number, a range as "200-299". */
+static bool put_expect(json_t *object, const struct step_http *http)
+{
+    char text[32];
+    json_t *list = http->expect_count == 0 ? NULL : json_array();
+    bool is_fine = http->expect_count == 0 || put_value(object, "expect", list);
+    for (size_t i = 0; i < http->expect_count && is_fine; i++) {
+        const struct step_statuses *statuses = &http->expect[i];
+        (void)snprintf(text, sizeof text, "%d-%d", statuses->first, statuses->last);
+        is_fine = json_array_append_new(list, statuses->first == statuses->last ? json_integer(statuses->first)
+                                                                                : json_string(text)) == 0;
+    }
+    return is_fine;
+}
+
+static bool put_http(json_t *object, const struct step_http *http)
+{
+    json_t *value = json_object();
+    bool is_fine = put_value(object, "http", value) && /* which now owns it */
+                   (strcmp(http->method, http->body == NULL ? "GET" : "POST") == 0 ||
+                    put_value(value, "method", json_string(http->method))) &&
+                   put_template(value, "url", http->url);
+    if (http->header_count > 0 && is_fine) {
+        json_t *headers = json_object();
+        is_fine = put_value(value, "headers", headers);
+        for (size_t i = 0; i < http->header_count && is_fine; i++) {
+            is_fine = put_template(headers, http->headers[i].name, http->headers[i].value);
+        }
+    }
+    return is_fine && put_template(value, "body", http->body) && put_expect(value, http) &&
+           (http->redirects == 0 || put_value(value, "redirects", json_integer(http->redirects))) &&
+           (http->bearer == NULL || put_value(value, "bearer", json_string(http->bearer))) &&
+           (http->sign == NULL || put_value(value, "sign", json_string(http->sign)));
+}
+
 static bool put_canonical_step(json_t *steps, const struct definition *definition, const struct step *step)
 {
     json_t *object = json_object();
@@ -210,6 +253,8 @@ static bool put_canonical_step(json_t *steps, const struct definition *definitio
     case STEP_HANDLER:
         return put_value(object, "handler", json_string(step->handler.name)) &&
                put_template(object, "input", step->handler.input);
+    case STEP_HTTP:
+        return put_http(object, &step->http);
     }
     return false;
 }

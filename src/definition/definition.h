@@ -34,6 +34,9 @@ enum {
     STEP_ARGUMENTS_MAX = 256,
     STEP_ENVIRONMENT_MAX = 128,
     STEP_SECRETS_MAX = 32,
+    STEP_HEADERS_MAX = 64,
+    STEP_STATUSES_MAX = 32,
+    STEP_REDIRECTS_MAX = 5,
     STEP_ERROR_CODES_MAX = 32,
     TEMPORAL_NAME_BYTES_MAX = 255, /* the column of every store of Temporal */
     TEMPORAL_FIELDS_MAX = 32,      /* of a memo, of the search attributes, and of the arguments */
@@ -58,7 +61,7 @@ enum {
 /* Longest time that a definition may name: ten years. */
 #define DEFINITION_DURATION_US_MAX (3650 * 24 * 3600 * MICROSECONDS_PER_SECOND)
 
-enum step_kind { STEP_EXEC, STEP_SLEEP, STEP_HANDLER };
+enum step_kind { STEP_EXEC, STEP_SLEEP, STEP_HANDLER, STEP_HTTP };
 
 /* Runs of one step. Wait before run n + 1: backoff_us * factor^(n-1), at most max_us. */
 struct step_retry {
@@ -78,7 +81,8 @@ struct step_environment {
 /* A secret of the node (base/secret.h). Its value is in no definition and in no expression. */
 struct step_secret {
     const char *name;
-    const char *variable; /* exec: the environment variable that gets it; handler: NULL */
+    /* exec: the environment variable that gets it; http: the header, NULL for `bearer` and `sign`; handler: NULL */
+    const char *variable;
 };
 
 struct step_exec {
@@ -104,6 +108,32 @@ struct step_handler {
     const struct template *input; /* any shape; NULL: the execution's input */
 };
 
+struct step_header {
+    const char *name;
+    const struct template *value;
+};
+
+/* Statuses of HTTP, 100 to 599. */
+struct step_statuses {
+    int first;
+    int last;
+};
+
+struct step_http {
+    const char *method; /* "GET", "POST", ... */
+    /* Evaluate each part on its own and encode its value, unless it is one expression; see engine/in_process/step_http.h.
+     */
+    const struct template *url;
+    const struct step_header *headers; /* in file order */
+    size_t header_count;
+    const struct template *body;        /* NULL: none; strings raw, other values as JSON */
+    const struct step_statuses *expect; /* the statuses of success; none: 200 to 299 */
+    size_t expect_count;
+    int redirects;      /* that are followed, 0 to STEP_REDIRECTS_MAX */
+    const char *bearer; /* a secret of the step, sent as `Authorization: Bearer`; NULL: none */
+    const char *sign;   /* a secret of the step, the key of the header Weir-Signature; NULL: none */
+};
+
 struct step {
     const char *id;
     enum step_kind kind;
@@ -114,12 +144,13 @@ struct step {
     const struct template *when;
     int64_t timeout_us; /* of one run; 0 = none */
     struct step_retry retry;
-    const struct step_secret *secrets; /* exec and handler; in file order */
+    const struct step_secret *secrets; /* not of sleep; in file order, then those of `bearer` and `sign` */
     size_t secret_count;
     union {
         struct step_exec exec;
         struct step_sleep sleep;
         struct step_handler handler;
+        struct step_http http;
     };
 };
 

@@ -1,5 +1,6 @@
 /* Private to definition_read(): the tree of a file becomes a struct definition. Split over definition_reader.c (the file
- * as a whole), step_reader.c (one step), temporal_reader.c (its section) and expression_check.c. No other file includes
+ * as a whole), step_reader.c (one step), http_reader.c and secrets_reader.c (its parts), temporal_reader.c (a section) and
+ * expression_check.c. No other file includes
  * this.
  */
 #ifndef WEIR_DEFINITION_DEFINITION_INTERNAL_H
@@ -34,6 +35,14 @@ struct definition_reader {
 /* Fills `step` from the value at `index` of `step_nodes`. */
 WEIR_MUST_CHECK enum weir_status step_read(struct definition_reader *reader, size_t index, struct step *step);
 
+/* Reads the keys of an http step into step->http. */
+WEIR_MUST_CHECK enum weir_status http_read(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                           struct step *step);
+/* Reads `secrets` (NULL: none), after the fields of the kind, because the variables must differ from those of `env`, and
+ * the headers from those of `headers`. */
+WEIR_MUST_CHECK enum weir_status secrets_read(struct definition_reader *reader, const struct yaml_node *node,
+                                              struct step *step);
+
 /* Reads the section `temporal` into definition->temporal; the head of the definition must have been read. */
 WEIR_MUST_CHECK enum weir_status temporal_read(struct definition_reader *reader, const struct yaml_node *node,
                                                struct definition *definition);
@@ -54,6 +63,15 @@ WEIR_MUST_CHECK enum weir_status reader_take_duration(struct definition_reader *
                                                       const char *field, int64_t *ret_us);
 WEIR_MUST_CHECK enum weir_status reader_take_integer(struct definition_reader *reader, const struct yaml_node *node,
                                                      const char *field, int64_t least, int64_t most, int64_t *ret_integer);
+/* The name of an environment variable that a step may set. */
+WEIR_MUST_CHECK enum weir_status reader_take_variable_name(struct definition_reader *reader, const struct yaml_node *node,
+                                                           const char **ret_name);
+/* The name of a header that a step may set. */
+WEIR_MUST_CHECK enum weir_status reader_take_header_name(struct definition_reader *reader, const struct yaml_node *node,
+                                                         const char **ret_name);
+/* The name of a secret; no expression. */
+WEIR_MUST_CHECK enum weir_status reader_take_secret_name(struct definition_reader *reader, const struct yaml_node *node,
+                                                         const char **ret_name);
 /* Any scalar but null as a template, and any value as a tree of templates. `step` is the index for template_use. */
 WEIR_MUST_CHECK enum weir_status reader_take_template(struct definition_reader *reader, size_t step,
                                                       const struct yaml_node *node, const char *field,

@@ -1,7 +1,7 @@
 /* Reading one step, and the pieces that steps share: templates, needs, retries. Part of definition_read()
  * (definition_reader.c).
  *
- *   1. Unknown keys are refused, then the kind is found: exactly one of `exec`, `sleep`, `handler`.
+ *   1. Unknown keys are refused, then the kind is found: exactly one of `exec`, `sleep`, `handler`, `http`.
  *   2. Keys of another kind are refused by name ("`stdin` belongs to exec"), instead of as unknown.
  *   3. Common fields: needs, when, timeout, retry. A step may need each other step once, and not itself.
  *   4. The fields of the kind. For `exec` every argument and variable that a shell or program would run as code must be
@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/secret.h"
 #include "definition/code_variable.h"
 #include "definition/definition_internal.h"
 #include "definition/shell_rule.h"
@@ -27,7 +26,7 @@ static const struct step_key {
 } step_keys[] = {{"needs", NULL},        {"when", NULL},       {"timeout", NULL},      {"retry", NULL},
                  {"secrets", NULL},      {"exec", "exec"},     {"env", "exec"},        {"env_from", "exec"},
                  {"cwd", "exec"},        {"stdin", "exec"},    {"output_max", "exec"}, {"sleep", "sleep"},
-                 {"handler", "handler"}, {"input", "handler"}, {"http", NULL},         {"signal", NULL}};
+                 {"handler", "handler"}, {"input", "handler"}, {"http", "http"},       {"signal", NULL}};
 
 enum { STEP_KEYS = sizeof step_keys / sizeof step_keys[0] };
 
@@ -385,7 +384,7 @@ static bool is_environment_name(const char *name)
     return name[0] != '\0' && (name[0] < '0' || name[0] > '9') && name[strspn(name, letters)] == '\0';
 }
 
-static enum weir_status take_variable_name(struct definition_reader *reader, const struct yaml_node *node,
+enum weir_status reader_take_variable_name(struct definition_reader *reader, const struct yaml_node *node,
                                            const char **ret_name)
 {
     if (node->kind != YAML_STRING || !is_environment_name(node->text)) {
@@ -411,7 +410,7 @@ static enum weir_status read_environment(struct definition_reader *reader, size_
     }
     for (size_t i = 0; i < node->count; i++) {
         const struct yaml_node *key = node->keys[i];
-        enum weir_status status = take_variable_name(reader, key, &env[i].name);
+        enum weir_status status = reader_take_variable_name(reader, key, &env[i].name);
         if (status != WEIR_OK) {
             return status;
         }
@@ -446,7 +445,7 @@ static enum weir_status read_env_from(struct definition_reader *reader, const st
         return error_out_of_memory(reader->error);
     }
     for (size_t i = 0; i < node->count; i++) {
-        enum weir_status status = take_variable_name(reader, node->values[i], &names[i]);
+        enum weir_status status = reader_take_variable_name(reader, node->values[i], &names[i]);
         if (status != WEIR_OK) {
             return status;
         }
@@ -458,83 +457,6 @@ static enum weir_status read_env_from(struct definition_reader *reader, const st
     }
     exec->env_from = names;
     exec->env_from_count = node->count;
-    return WEIR_OK;
-}
-
-/* --- secrets --- */
-
-static enum weir_status take_secret_name(struct definition_reader *reader, const struct yaml_node *node,
-                                         const char **ret_name)
-{
-    enum weir_status status = reader_take_text(reader, node, "the name of a secret", ret_name);
-    if (status == WEIR_OK && strstr(*ret_name, "${") != NULL) {
-        return FAIL(reader, node, "the name of a secret must be fixed: an expression would let input choose the secret");
-    }
-    if (status == WEIR_OK && !secret_name_is_valid(*ret_name)) {
-        FAIL(reader, node, "\"%.64s\" is no name of a secret", *ret_name);
-        error_hint(reader->error, "a name has 1 to %d letters, digits, _, - and ., and starts with a letter, digit or _",
-                   SECRET_NAME_MAX);
-        return reader->source.status;
-    }
-    return status;
-}
-
-/* A secret would replace the value of the other variable, or the other way round. */
-static enum weir_status check_secret_variable(struct definition_reader *reader, const struct yaml_node *node,
-                                              const struct step_exec *exec, const char *variable)
-{
-    bool is_twice = false;
-    for (size_t i = 0; i < exec->env_count; i++) {
-        is_twice = is_twice || strcmp(exec->env[i].name, variable) == 0;
-    }
-    for (size_t i = 0; i < exec->env_from_count; i++) {
-        is_twice = is_twice || strcmp(exec->env_from[i], variable) == 0;
-    }
-    if (is_twice) {
-        return FAIL(reader, node, "%.64s is in \"secrets\" and in \"env\" or \"env_from\"", variable);
-    }
-    return code_variable_is(variable)
-               ? FAIL(reader, node, "%.64s makes a program run code, so it cannot hold a secret", variable)
-               : WEIR_OK;
-}
-
-/* After the fields of the kind, because the variables must differ from those of `env`. */
-static enum weir_status read_secrets(struct definition_reader *reader, const struct yaml_node *node, struct step *step)
-{
-    bool is_exec = step->kind == STEP_EXEC;
-    if (step->kind == STEP_SLEEP) {
-        return FAIL(reader, node, "\"secrets\" has no meaning in a sleep step");
-    }
-    if (node->kind != (is_exec ? YAML_MAP : YAML_LIST) || node->count == 0 || node->count > STEP_SECRETS_MAX) {
-        FAIL(reader, node, "\"secrets\" of %s step must be a %s of 1 to %d secrets", is_exec ? "an exec" : "a handler",
-             is_exec ? "map" : "list", STEP_SECRETS_MAX);
-        error_hint(reader->error, is_exec ? "write secrets: {STRIPE_KEY: stripe_key}: the variable, then the name"
-                                          : "write secrets: [stripe_key]");
-        return reader->source.status;
-    }
-    struct step_secret *secrets = arena_allocate(reader->arena, node->count * sizeof *secrets);
-    if (secrets == NULL) {
-        return error_out_of_memory(reader->error);
-    }
-    for (size_t i = 0; i < node->count; i++) {
-        secrets[i] = (struct step_secret){.variable = NULL};
-        enum weir_status status = take_secret_name(reader, node->values[i], &secrets[i].name);
-        if (status == WEIR_OK && is_exec) {
-            status = take_variable_name(reader, node->keys[i], &secrets[i].variable);
-            status =
-                status == WEIR_OK ? check_secret_variable(reader, node->keys[i], &step->exec, secrets[i].variable) : status;
-        }
-        for (size_t j = 0; j < i && status == WEIR_OK && !is_exec; j++) {
-            if (strcmp(secrets[j].name, secrets[i].name) == 0) {
-                status = FAIL(reader, node->values[i], "the secret \"%.64s\" is listed twice", secrets[i].name);
-            }
-        }
-        if (status != WEIR_OK) {
-            return status;
-        }
-    }
-    step->secrets = secrets;
-    step->secret_count = node->count;
     return WEIR_OK;
 }
 
@@ -702,7 +624,7 @@ static enum weir_status find_kind(struct definition_reader *reader, const struct
             if (strcmp(node->keys[i]->text, kinds[j]) != 0) {
                 continue;
             }
-            if (j >= 3) {
+            if (j >= 4) {
                 return FAIL(reader, node->keys[i], "step kind \"%s\" is not available in this version", kinds[j]);
             }
             if (kind != NULL) {
@@ -714,7 +636,7 @@ static enum weir_status find_kind(struct definition_reader *reader, const struct
     }
     if (kind == NULL) {
         FAIL(reader, node, "the step \"%.64s\" does nothing", id);
-        error_hint(reader->error, "give it one of exec, sleep, handler");
+        error_hint(reader->error, "give it one of exec, sleep, handler, http");
         return reader->source.status;
     }
     *ret_kind = kind;
@@ -777,7 +699,7 @@ enum weir_status step_read(struct definition_reader *reader, size_t index, struc
     INVARIANT(kind != NULL);
     status = strcmp(kind, "exec") == 0    ? read_exec(reader, index, node, step)
              : strcmp(kind, "sleep") == 0 ? read_sleep(reader, index, node, step)
+             : strcmp(kind, "http") == 0  ? http_read(reader, index, yaml_get(node, "http"), step)
                                           : read_handler(reader, index, node, step);
-    const struct yaml_node *secrets = yaml_get(node, "secrets");
-    return status == WEIR_OK && secrets != NULL ? read_secrets(reader, secrets, step) : status;
+    return status == WEIR_OK ? secrets_read(reader, yaml_get(node, "secrets"), step) : status;
 }

@@ -90,8 +90,8 @@ static enum weir_status open_temporal_engine(struct weir_node *node, const struc
                                         .starts_max = given->starts_max,
                                         .polls_max = given->waits_max};
     struct engine_options engine_options = {.temporal = &temporal};
-    if (options->handler_count > 0 || options->allow_exec) {
-        (void)error_set(error, WEIR_INVALID_ARGUMENT, "a node on Temporal has neither handlers nor exec steps");
+    if (options->handler_count > 0 || options->allow_exec || options->http_allow_list != NULL) {
+        (void)error_set(error, WEIR_INVALID_ARGUMENT, "a node on Temporal has neither handlers nor exec or http steps");
         error_hint(error, "open a second node for them, with another group");
         return WEIR_INVALID_ARGUMENT;
     }
@@ -111,6 +111,7 @@ static enum weir_status open_node_engine(struct weir_node *node, const struct we
                                             .exec_unguarded = options->exec_unguarded,
                                             .exec_allow_list = options->exec_allow_list,
                                             .env_from_list = options->env_from_list,
+                                            .http_allow_list = options->http_allow_list,
                                             .secrets_directory = options->secrets_directory,
                                             .handlers = options->handlers,
                                             .handler_count = options->handler_count};

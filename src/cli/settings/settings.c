@@ -16,6 +16,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/address_rules.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -140,7 +141,7 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "logs.attempt_bytes", .type = SETTING_INTEGER, .default_text = "1048576",
     .environment = "WEIR_LOGS_ATTEMPT_BYTES", .least = 0, .most = LOG_ATTEMPT_BYTES_MOST, .of_process = true,
     .help = "output that is kept of one attempt of a step, in bytes; 0 = none"},
-/* Steps that run programs. */
+/* Steps that run programs, and steps that send requests. */
 [SETTING_EXEC_ALLOW] = {
     .key = "exec.allow", .type = SETTING_ALLOW_LIST, .default_text = "false", .environment = "WEIR_EXEC_ALLOW",
     .help = "programs that steps may run: false, true, or a list"},
@@ -150,6 +151,9 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_EXEC_ENV_FROM] = {
     .key = "exec.env_from", .type = SETTING_VARIABLE_LIST, .default_text = "", .environment = "WEIR_EXEC_ENV_FROM",
     .help = "variables of the node's environment that steps may ask for by `env_from`"},
+[SETTING_HTTP_STEP_ALLOW] = {
+    .key = "http_step.allow", .type = SETTING_HOST_LIST, .default_text = "false", .environment = "WEIR_HTTP_STEP_ALLOW",
+    .help = "hosts and networks that http steps may reach: false, true for all public addresses, or a list"},
 [SETTING_SECRETS_DIRECTORY] = {
     .key = "secrets.directory", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_SECRETS_DIRECTORY",
     .help = "folder with one file for each secret of steps; its name is the secret's"},
@@ -402,6 +406,40 @@ static enum weir_status read_allow_list(struct settings *settings, struct settin
     return WEIR_OK;
 }
 
+/* Reads http_step.allow: true, false, or a list of hosts and networks. */
+static enum weir_status read_host_list(struct settings *settings, struct setting_value *value, struct weir_error *error)
+{
+    struct address_rules rules;
+    if (strcmp(value->text, "false") == 0 || strcmp(value->text, "true") == 0) {
+        value->number = value->text[0] == 't';
+        return WEIR_OK;
+    }
+    if (is_other_boolean(value->text)) {
+        error_set(error, WEIR_INVALID_CONFIG, "http_step.allow: \"%s\" is neither true nor false nor a list of hosts",
+                  value->text);
+        error_hint(error, "true allows all public addresses, false none, [api.example.com, 10.1.0.0/16] only these");
+        return WEIR_INVALID_CONFIG;
+    }
+    bool is_all = false;
+    const char **words = split_list(settings->arena, value->text, ", ", &is_all);
+    if (words == NULL) {
+        return error_out_of_memory(error);
+    }
+    if (!is_all) {
+        return error_set(error, WEIR_INVALID_CONFIG, "http_step.allow: more than %d hosts and networks", SETTINGS_LIST_MAX);
+    }
+    enum weir_status status = address_rules_open(&rules, words, error);
+    address_rules_close(&rules);
+    if (status == WEIR_INVALID_ARGUMENT) {
+        error_prefix(error, "http_step.allow");
+        status = WEIR_INVALID_CONFIG;
+        error->status = status;
+    }
+    value->number = words[0] != NULL;
+    value->list = words;
+    return status;
+}
+
 /* Reads exec.env_from: names of environment variables. */
 static enum weir_status read_variable_list(struct settings *settings, const struct setting *setting,
                                            struct setting_value *value, struct weir_error *error)
@@ -469,6 +507,9 @@ enum weir_status settings_set(struct settings *settings, enum setting_id id, con
         break;
     case SETTING_ALLOW_LIST:
         status = read_allow_list(settings, &value, error);
+        break;
+    case SETTING_HOST_LIST:
+        status = read_host_list(settings, &value, error);
         break;
     case SETTING_VARIABLE_LIST:
         status = read_variable_list(settings, setting, &value, error);

@@ -59,6 +59,7 @@ enum setting_id {
     SETTING_EXEC_ALLOW,
     SETTING_EXEC_GUARD,
     SETTING_EXEC_ENV_FROM,
+    SETTING_HTTP_STEP_ALLOW,
     SETTING_SECRETS_DIRECTORY,
     SETTING_TEMPORAL_ADDRESS,
     SETTING_TEMPORAL_NAMESPACE,
@@ -91,6 +92,7 @@ enum setting_type {
     SETTING_RATIO,    /* 0 to 1, as "0.1" */
     SETTING_CHOICE,
     SETTING_ALLOW_LIST,   /* false | true | a list of program names or absolute paths */
+    SETTING_HOST_LIST,    /* false | true | a list of hosts and networks (base/address_rules.h) */
     SETTING_VARIABLE_LIST /* a list of names of environment variables */
 };
 
@@ -110,9 +112,11 @@ struct setting {
 struct setting_value {
     const char *text;   /* as written */
     const char *origin; /* "default", "WEIR_STORE", "./weir.yaml:3", "--store" */
-    int64_t number; /* INTEGER, DURATION in microseconds (-1 = forever), BOOLEAN 0 or 1, ALLOW_LIST 1 = allowed, RATIO in
-                   millionths */
-    const char *const *list; /* ALLOW_LIST: NULL-terminated; NULL = all or none; VARIABLE_LIST: NULL-terminated */
+    /* INTEGER, DURATION in microseconds (-1 = forever), BOOLEAN 0 or 1, ALLOW_LIST and HOST_LIST 1 = allowed, RATIO in
+     * millionths */
+    int64_t number;
+    /* ALLOW_LIST, HOST_LIST: NULL-terminated; NULL = all or none; VARIABLE_LIST: NULL-terminated */
+    const char *const *list;
 };
 
 enum { SETTING_RATIO_ONE = 1000000 }; /* of SETTING_RATIO */
@@ -154,7 +158,8 @@ struct settings settings_of_group(const struct settings *settings, const char *g
 const char *settings_text(const struct settings *settings, enum setting_id id);         /* "" when empty */
 const char *settings_text_or_null(const struct settings *settings, enum setting_id id); /* NULL when empty */
 int64_t settings_number(const struct settings *settings, enum setting_id id);
-/* Of exec.allow: NULL when all programs are allowed, or none (settings_number() distinguishes them). */
+/* Of exec.allow and http_step.allow: NULL when all programs or hosts are allowed, or none (settings_number() distinguishes
+ * them). */
 const char *const *settings_list(const struct settings *settings, enum setting_id id);
 
 #endif

@@ -38,7 +38,8 @@ static const char *origin_of(struct settings_file *file, const struct yaml_node 
     return arena_copy_string(file->settings->arena, text);
 }
 
-/* Turns a YAML list into the text form of exec.allow and exec.env_from. `what`: one item of it, for the messages. */
+/* Turns a YAML list into the text form of exec.allow, http_step.allow and exec.env_from. `what`: one item of it, for the
+ * messages. */
 static const char *join_list(struct settings_file *file, const struct yaml_node *node, const char *what, const char *empty,
                              struct weir_error *error)
 {
@@ -80,9 +81,10 @@ static enum weir_status take_value(struct settings_file *file, enum setting_id i
         return WEIR_INVALID_CONFIG;
     }
     enum setting_type type = settings_table()[id].type;
-    if ((type == SETTING_ALLOW_LIST || type == SETTING_VARIABLE_LIST) && node->kind == YAML_LIST) {
-        bool is_programs = type == SETTING_ALLOW_LIST;
-        text = join_list(file, node, is_programs ? "program" : "variable", is_programs ? "false" : "", error);
+    bool is_variables = type == SETTING_VARIABLE_LIST;
+    if ((type == SETTING_ALLOW_LIST || type == SETTING_HOST_LIST || is_variables) && node->kind == YAML_LIST) {
+        const char *what = is_variables ? "variable" : type == SETTING_HOST_LIST ? "host" : "program";
+        text = join_list(file, node, what, is_variables ? "" : "false", error);
         if (text == NULL) {
             return error->status;
         }

@@ -2,7 +2,8 @@
  *
  * A definition is parsed under the lock, so that two threads never parse the same one. A start of another workflow waits
  * meanwhile; starts of new versions are rare. The handlers of a definition are looked up when it is parsed. A handler that
- * this node lacks leaves its name in `unknown_handler`, and the engine refuses the execution. After a change of the
+ * this node lacks leaves its name in `unknown_handler`, and the engine refuses the execution; so it does with http steps on
+ * a machine without libcurl. After a change of the
  * handlers the next start of each definition parses it anew; executions that began before keep the former entry.
  * An entry in use is never evicted: executions hold pointers into it. So the cache may grow beyond its maximum for a while.
  * Any thread that starts an execution calls it; the loop releases the entries.
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/libcurl.h"
 
 void definition_cache_init(struct definition_cache *cache)
 {
@@ -26,6 +28,7 @@ static void free_entry(struct definition_entry *entry)
     if (entry != NULL) {
         definition_close(entry->definition);
         free((void *)entry->handlers);
+        free(entry->http_fault);
         free(entry);
     }
 }
@@ -142,6 +145,7 @@ static enum weir_status parse_entry(const struct definition_cache *cache, int64_
     if (entry == NULL) {
         return error_out_of_memory(error);
     }
+    struct weir_error fault = {.message = ""};
     enum weir_status status = definition_load(text, strlen(text), "definition", &entry->definition, error);
     if (status != WEIR_OK) {
         free(entry);
@@ -162,7 +166,9 @@ static enum weir_status parse_entry(const struct definition_cache *cache, int64_
                 entry->unknown_handler = step->handler.name;
             }
         }
+        status = step->kind == STEP_HTTP && status == WEIR_OK ? libcurl_load("an http step", &fault) : status;
     }
+    entry->http_fault = status == WEIR_OK ? NULL : strdup(fault.message);
     entry->id = id;
     entry->generation = cache->generation;
     entry->handlers = handlers;

@@ -250,6 +250,10 @@ static bool is_refused(struct execution *execution)
         refuse_start(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "unknown_handler", text);
         return true;
     }
+    if (execution->definition->http_fault != NULL) {
+        refuse_start(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "libcurl_missing", execution->definition->http_fault);
+        return true;
+    }
     if (lacks_secret(execution)) {
         return true;
     }
@@ -285,6 +289,7 @@ static void set_tenant_weight(const struct execution *execution)
         tenant->processes.weight = execution->weight;
         tenant->evaluations.weight = execution->weight;
         handler_pool_set_weight(&execution->runner->handlers, &tenant->calls, execution->weight);
+        http_client_set_weight(&execution->runner->requests, &tenant->requests, execution->weight);
     }
 }
 

@@ -475,6 +475,23 @@ void handler_pool_submit(struct handler_pool *pool, struct weir_call *call)
     pool->submitted_count++;
 }
 
+void handler_pool_adopt(struct handler_pool *pool, struct weir_call *call)
+{
+    INVARIANT(call->handler == NULL && call->owner != NULL && !call->is_deferred);
+    call->pool = pool;
+    call->is_deferred = true;
+    (void)pthread_mutex_lock(&pool->lock);
+    pool->deferred++;
+    (void)pthread_mutex_unlock(&pool->lock);
+}
+
+void handler_pool_answer_starved(struct weir_call *call)
+{
+    INVARIANT(call->is_deferred && call->result == CALL_NOTHING);
+    call->result = CALL_STARVED;
+    complete_answer(call);
+}
+
 void handler_pool_cancel(struct weir_call *call, bool moves)
 {
     INVARIANT(call->pool != NULL);

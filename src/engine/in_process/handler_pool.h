@@ -107,6 +107,10 @@ WEIR_MUST_CHECK enum weir_status handler_pool_run_threads(struct handler_pool *p
 void handler_pool_close(struct handler_pool *pool);
 /* The pool takes the call; its thread gets it in handler_pool_flush(). */
 void handler_pool_submit(struct handler_pool *pool, struct weir_call *call);
+/* The call is answered by another part of the engine, as a deferred one, and runs no handler. It has no lane. */
+void handler_pool_adopt(struct handler_pool *pool, struct weir_call *call);
+/* Answers an adopted call: the machine lacked the memory for its result, so the attempt does not count. */
+void handler_pool_answer_starved(struct weir_call *call);
 /* Asks the handler to end. `moves`: this node gives the execution up. */
 void handler_pool_cancel(struct weir_call *call, bool moves);
 /* Sets the weight of a workspace's lane. */

@@ -229,6 +229,7 @@ static void in_process_close(struct engine *engine)
     if (runner->executions.buckets != NULL) {
         runner_abandon_everything(runner);
     }
+    http_client_close(&runner->requests); /* answers its calls, for which the pool waits */
     handler_pool_close(&runner->handlers);
     finish_calls(runner);
     free_running_executions(&runner->executions);
@@ -340,6 +341,7 @@ static enum weir_status open_runner_parts(struct runner *runner, const struct in
         status = error_out_of_memory(error);
     }
     handler_pool_init(&runner->handlers, &runner->loop);
+    http_client_init(&runner->requests, &runner->options.http_rules, runner->base.clock);
     definition_cache_init(&runner->definitions);
     for (size_t i = 0; i < options->handler_count && status == WEIR_OK; i++) {
         status = definition_cache_add_handler(&runner->definitions, &options->handlers[i], error);

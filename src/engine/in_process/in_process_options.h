@@ -20,6 +20,9 @@ struct in_process_options {
     const char *const *exec_allow_list;
     /* The variables of this process that a step may ask for by `env_from`; NULL-terminated; NULL = none. */
     const char *const *env_from_list;
+    /* The hosts and networks that http steps may reach (base/address_rules.h); NULL-terminated; NULL = http steps are
+     * refused (error code `http_not_allowed`). */
+    const char *const *http_allow_list;
     const char *secrets_directory;       /* NULL or "": none (base/secret.h) */
     const struct weir_handler *handlers; /* copied */
     size_t handler_count;

@@ -8,6 +8,7 @@
  *     processes     process.h            processes of exec steps and evaluators
  *     evaluators    evaluator_pool.h     jq programs
  *     handlers      handler_pool.h       C functions
+ *     requests      http_client.h        requests of http steps
  *     definitions   definition_cache.h   parsed definitions
  *     options       runner_options.h     settings, read-only after open
  *
@@ -28,6 +29,7 @@
 #include "engine/in_process/execution_table.h"
 #include "engine/in_process/fair_queue.h"
 #include "engine/in_process/handler_pool.h"
+#include "engine/in_process/http_client.h"
 #include "engine/in_process/loop.h"
 #include "engine/in_process/process.h"
 #include "engine/in_process/runner_options.h"
@@ -40,6 +42,7 @@ struct runner {
     struct process_table processes;
     struct evaluator_pool evaluators;
     struct handler_pool handlers;
+    struct http_client requests;
     struct definition_cache definitions;
     struct execution_table executions;
     struct tenant_table tenants;

@@ -136,12 +136,14 @@ enum weir_status runner_options_copy(struct runner_options *options, const struc
     INVARIANT(options != NULL && from != NULL);
     *options = (struct runner_options){
         .allow_exec = from->allow_exec,
+        .allow_http = from->http_allow_list != NULL,
         .max_running = from->max_running > 0 ? from->max_running : IN_PROCESS_RUNNING_DEFAULT,
         .max_parallel_steps = from->max_parallel_steps > 0 ? from->max_parallel_steps : IN_PROCESS_PARALLEL_DEFAULT};
     set_handler_threads(options, from->handler_threads);
     enum weir_status status = WEIR_OK;
     status = status == WEIR_OK ? copy_allow_list(options, from->exec_allow_list, error) : status;
     status = status == WEIR_OK ? copy_env_from(options, from->env_from_list, error) : status;
+    status = status == WEIR_OK ? address_rules_open(&options->http_rules, from->http_allow_list, error) : status;
     status = status == WEIR_OK ? secret_sources_open(&options->secrets, from->secrets_directory, error) : status;
     status = status == WEIR_OK ? copy_temporary_directory(options, error) : status;
     return status == WEIR_OK ? copy_environment(options, error) : status;
@@ -160,6 +162,7 @@ void runner_options_close(struct runner_options *options)
     }
     free(options->env_from);
     free(options->env_from_variables);
+    address_rules_close(&options->http_rules);
     secret_sources_close(&options->secrets);
     free(options->temporary_directory);
     for (size_t i = 0; i < INHERITED_VARIABLES; i++) {

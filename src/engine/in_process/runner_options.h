@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/address_rules.h"
 #include "base/secret.h"
 #include "engine/in_process/in_process_options.h"
 #include "weir/status.h"
@@ -16,9 +17,11 @@ enum { INHERITED_VARIABLES = 3 };
 
 struct runner_options {
     bool allow_exec;
-    char **exec_allow_list;               /* NULL-terminated copies, or NULL: all programs */
-    char **env_from;                      /* names that `env_from` may have; NULL-terminated */
-    char **env_from_variables;            /* beside each its "NAME=value", NULL when unset */
+    char **exec_allow_list;    /* NULL-terminated copies, or NULL: all programs */
+    char **env_from;           /* names that `env_from` may have; NULL-terminated */
+    char **env_from_variables; /* beside each its "NAME=value", NULL when unset */
+    bool allow_http;
+    struct address_rules http_rules;      /* of http steps */
     struct secret_sources secrets;        /* where the secrets of steps are */
     char *inherited[INHERITED_VARIABLES]; /* "PATH=...", "HOME=...", "LANG=..." of the node, NULL when unset */
     char *temporary_directory;            /* $TMPDIR when it is absolute, else "/tmp" */
@@ -29,7 +32,8 @@ struct runner_options {
 };
 
 /* WEIR_OUT_OF_MEMORY; WEIR_INVALID_ARGUMENT: a handler without a valid name, two handlers with one name, an allowed program
- * with a relative path. After an error runner_options_close() frees the parts. */
+ * with a relative path, an entry of http_allow_list that is no host and no network. After an error runner_options_close()
+ * frees the parts. */
 WEIR_MUST_CHECK enum weir_status runner_options_copy(struct runner_options *options, const struct in_process_options *from,
                                                      struct weir_error *error);
 void runner_options_close(struct runner_options *options);

@@ -4,7 +4,8 @@
  * function. The answer may come later, from any thread of the host (handler_pool.c). The pool hands the call back to the
  * loop, which takes the result here. A handler cannot be killed. A timeout or a cancel only asks it to stop, and the step
  * stays RUNNING until it returns; the result of a handler that passed its timeout is dropped. The call borrows strings of
- * its execution, so an execution must not be freed while it has a call.
+ * its execution, so an execution must not be freed while it has a call. An http step has a call too, which its client
+ * answers (step_http.c).
  */
 #include "engine/in_process/step_handler.h"
 
@@ -23,28 +24,23 @@
 
 enum { WORKERS_LOST_FREE = 2 };
 
-void step_handler_start(struct step_run *run)
+enum weir_status step_call_new(struct step_run *run, struct weir_call **ret_call, struct weir_error *error)
 {
     INVARIANT(run->call == NULL && run->attempt > 0);
     struct execution *execution = run->execution;
     const struct step *step = step_run_step(run);
-    struct weir_error error = {.message = ""};
     struct step_secrets *secrets = NULL;
-    enum weir_status status = step_secrets_read(execution, step, &secrets, &error);
+    enum weir_status status = step_secrets_read(execution, step, &secrets, error);
     if (status != WEIR_OK) {
-        step_run_wait_for_secret(run, status, error.message);
-        return;
+        return status;
     }
     struct weir_call *call = weir_call_new();
     if (call == NULL) {
         step_secrets_free(secrets);
-        step_run_wait_for_resources(run, ENOMEM);
-        return;
+        return error_out_of_memory(error);
     }
-    call->handler = execution->definition->handlers[step_run_index(run)];
     call->execution_id = execution->id;
     call->workspace = execution->workspace;
-    call->lane = &execution->tenant->calls;
     call->step = step->id;
     call->attempt = run->attempt;
     call->fence = execution->fence;
@@ -54,6 +50,22 @@ void step_handler_start(struct step_run *run)
     call->store_ahead_us = execution->store_ahead_us;
     call->taken_over_us = execution->interruptions > 0 ? execution->started_us : TIME_NEVER;
     call->secrets = secrets;
+    *ret_call = call;
+    return WEIR_OK;
+}
+
+void step_handler_start(struct step_run *run)
+{
+    struct execution *execution = run->execution;
+    struct weir_error error = {.message = ""};
+    struct weir_call *call = NULL;
+    enum weir_status status = step_call_new(run, &call, &error);
+    if (status != WEIR_OK) {
+        step_run_wait_for_secret(run, status, error.message);
+        return;
+    }
+    call->handler = execution->definition->handlers[step_run_index(run)];
+    call->lane = &execution->tenant->calls;
     call->input = execution->params;
     if (run->inputs != NULL && run->inputs->has_input) {
         call->own_input = run->inputs->input.data;
@@ -64,8 +76,8 @@ void step_handler_start(struct step_run *run)
     run->call = call;
     run->stop = STOP_NONE;
     step_run_set_phase(run, PHASE_RUNNING);
-    if (step->timeout_us > 0) {
-        call->timeout_us = time_add(loop_now(&execution->runner->loop), step->timeout_us);
+    if (step_run_step(run)->timeout_us > 0) {
+        call->timeout_us = time_add(loop_now(&execution->runner->loop), step_run_step(run)->timeout_us);
         step_run_set_timer(run, call->timeout_us);
     }
     handler_pool_submit(&execution->runner->handlers, call);
@@ -121,7 +133,7 @@ static void take_call_result(struct step_run *run, struct weir_call *call)
         break;
     case CALL_BAD_OUTPUT:
         outcome.is_final = true;
-        outcome.code = "handler_bad_output";
+        outcome.code = step_run_step(run)->kind == STEP_HTTP ? "output_too_large" : "handler_bad_output";
         break;
     case CALL_STARVED: /* no memory for its output */
         step_run_wait_for_resources(run, ENOMEM);

@@ -19,6 +19,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "definition/code_variable.h"
+#include "engine/in_process/http_client.h"
 #include "engine/in_process/result_file.h"
 #include "engine/in_process/runner.h"
 
@@ -115,6 +116,8 @@ struct step_inputs *step_inputs_new(struct step_run *run, void (*answered)(struc
         enum weir_status status = make_step_context(run, &inputs->context);
         process_command_init(&inputs->command);
         inputs->input.max = TEMPLATE_RESULT_BYTES_MAX;
+        inputs->url.max = HTTP_URL_BYTES_MAX;
+        inputs->headers.max = HTTP_HEADERS_BYTES_MAX;
         if (status != WEIR_OK) {
             *ret_is_short = status == WEIR_OUT_OF_MEMORY;
             step_inputs_free(inputs);
@@ -140,6 +143,8 @@ void step_inputs_free(struct step_inputs *inputs)
     result_file_remove(&inputs->result_path);
     process_command_close(&inputs->command);
     text_close(&inputs->input);
+    text_close(&inputs->url);
+    text_close(&inputs->headers);
     free(inputs);
 }
 
@@ -449,6 +454,132 @@ static enum weir_status prepare_handler(struct step_inputs *inputs, const struct
     return status;
 }
 
+/* --- http --- */
+
+/* The result of a text that must be small enough, in the words of the caller. */
+static enum weir_status check_http_text(struct step_inputs *inputs, enum weir_status status, const char *what, int bytes)
+{
+    if (status == WEIR_OK || status == WEIR_OUT_OF_MEMORY || inputs->has_request) {
+        return status;
+    }
+    return inputs->message.status == status
+               ? status
+               : error_set(&inputs->message, WEIR_FAILED, "%s larger than %d bytes", what, bytes);
+}
+
+/* Appends the value of an expression in a URL: everything but RFC 3986's unreserved characters is encoded, so a value fills
+ * its place and cannot begin another part of the URL. */
+static enum weir_status add_encoded(struct text *url, const struct text *value)
+{
+    static const char unreserved[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < value->length && status == WEIR_OK; i++) {
+        char c = value->data[i];
+        status = c != '\0' && strchr(unreserved, c) != NULL ? text_add(url, &c, 1)
+                                                            : text_format(url, "%%%02X", (unsigned)(unsigned char)c);
+    }
+    return status;
+}
+
+/* True for "/../" and its like: servers take it for the way to another path than the definition has. */
+static bool has_dot_segment(const char *url)
+{
+    const char *path = strstr(url, "//");
+    path = path == NULL ? url : path + 2;
+    for (path += strcspn(path, "/?#"); *path == '/';) {
+        size_t length = strcspn(path + 1, "/?#");
+        if ((length == 1 && path[1] == '.') || (length == 2 && path[1] == '.' && path[2] == '.')) {
+            return true;
+        }
+        path += 1 + length;
+    }
+    return false;
+}
+
+static enum weir_status prepare_url(struct step_inputs *inputs, const struct template *url)
+{
+    enum weir_status status = WEIR_OK;
+    if (template_is_expression(url) || template_is_constant(url)) {
+        return add_template_text(inputs, url, &inputs->url);
+    }
+    for (size_t i = 0; i < url->part_count && status == WEIR_OK; i++) {
+        const struct template_part *part = &url->parts[i];
+        if (part->kind == PART_LITERAL) {
+            status = text_add(&inputs->url, part->text, part->length);
+            continue;
+        }
+        struct template one = {.shape = TEMPLATE_TEXT,
+                               .source = url->source,
+                               .source_length = url->source_length,
+                               .parts = part,
+                               .part_count = 1};
+        struct text value = {.max = HTTP_URL_BYTES_MAX};
+        status = add_template_text(inputs, &one, &value);
+        status = status == WEIR_OK ? add_encoded(&inputs->url, &value) : status;
+        text_close(&value);
+    }
+    return status == WEIR_OK && has_dot_segment(inputs->url.data)
+               ? error_set(&inputs->message, WEIR_FAILED, "a value makes a part of the URL's path \".\" or \"..\"")
+               : status;
+}
+
+static enum weir_status prepare_header(struct step_inputs *inputs, const struct step_header *header)
+{
+    enum weir_status status = text_format(&inputs->headers, "%s: ", header->name);
+    size_t start = inputs->headers.length;
+    status = status == WEIR_OK ? add_template_text(inputs, header->value, &inputs->headers) : status;
+    for (size_t i = start; status == WEIR_OK && i < inputs->headers.length; i++) {
+        unsigned char c = (unsigned char)inputs->headers.data[i];
+        if ((c < ' ' && c != '\t') || c == 127) {
+            return error_set(&inputs->message, WEIR_FAILED, "the header %s would hold a control character", header->name);
+        }
+    }
+    if (status == WEIR_OK && inputs->headers.length == start) { /* libcurl sends an empty header only in this form */
+        inputs->headers.length = start - 2;
+        status = text_add(&inputs->headers, ";", 1);
+    }
+    return status == WEIR_OK ? text_add(&inputs->headers, "", 1) : status;
+}
+
+/* A text is sent as it is, any other value as JSON. */
+static enum weir_status prepare_body(struct step_inputs *inputs, const struct template *body)
+{
+    json_t *value = NULL;
+    enum weir_status status = template_evaluate(body, inputs->context, evaluate_program, inputs, &value, &inputs->message);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    inputs->has_input = true;
+    inputs->input_is_json = !json_is_string(value);
+    status = json_is_null(value)     ? error_set(&inputs->message, WEIR_FAILED, "the body is null")
+             : inputs->input_is_json ? json_write(value, &inputs->input, &inputs->message)
+                                     : text_add(&inputs->input, json_string_value(value), json_string_length(value));
+    json_decref(value);
+    return status;
+}
+
+static enum weir_status prepare_http(struct step_inputs *inputs, const struct step_http *http)
+{
+    text_clear(&inputs->url);
+    text_clear(&inputs->headers);
+    text_clear(&inputs->input);
+    inputs->message.status = WEIR_OK;
+    if (!inputs->run->execution->runner->options.allow_http) {
+        set_failure_code(inputs, HTTP_NOT_ALLOWED_CODE);
+        return error_set(&inputs->message, WEIR_FAILED,
+                         "this node sends no requests: set http_step.allow to true, or to a list of hosts and networks");
+    }
+    enum weir_status status = check_http_text(inputs, prepare_url(inputs, http->url), "the URL is", HTTP_URL_BYTES_MAX);
+    for (size_t i = 0; i < http->header_count && status == WEIR_OK; i++) {
+        status =
+            check_http_text(inputs, prepare_header(inputs, &http->headers[i]), "the headers are", HTTP_HEADERS_BYTES_MAX);
+    }
+    if (status == WEIR_OK && http->body != NULL) {
+        status = check_http_text(inputs, prepare_body(inputs, http->body), "the body is", TEMPLATE_RESULT_BYTES_MAX);
+    }
+    return status;
+}
+
 static enum weir_status prepare_step(struct step_inputs *inputs, bool *ret_is_wanted)
 {
     struct step_run *run = inputs->run;
@@ -471,6 +602,8 @@ static enum weir_status prepare_step(struct step_inputs *inputs, bool *ret_is_wa
         return prepare_sleep(inputs, step);
     case STEP_HANDLER:
         return prepare_handler(inputs, step);
+    case STEP_HTTP:
+        return prepare_http(inputs, &step->http);
     }
     return WEIR_FAILED;
 }

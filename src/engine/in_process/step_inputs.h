@@ -1,4 +1,5 @@
-/* The inputs of a step, evaluated before it runs: `when`, argv, environment, stdin, duration, handler input.
+/* The inputs of a step, evaluated before it runs: `when`, argv, environment, stdin, duration, handler input,
+ * URL, headers and body of a request.
  *
  * Plain paths are evaluated at once; jq programs go to an evaluator process.
  *
@@ -38,9 +39,12 @@ struct step_inputs {
     struct weir_error message;
     struct process_command command; /* exec */
     char *result_path;              /* exec: its result_file.h; NULL = none */
-    struct text input;              /* exec: stdin; handler: JSON text */
+    struct text input;              /* exec: stdin; handler: JSON text; http: the body */
     bool has_input;
-    int64_t delay_us; /* sleep */
+    bool input_is_json;  /* http: the body is no text of the definition */
+    struct text url;     /* http */
+    struct text headers; /* http: lines "Name: value", each with a NUL at its end */
+    int64_t delay_us;    /* sleep */
 };
 
 /* True when there is nothing to evaluate: a handler without `when` that takes the execution's params. */

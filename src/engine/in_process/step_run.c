@@ -15,8 +15,8 @@
  *   5. The keeper reports the end only after every process of the step is gone. So two attempts never overlap.
  *   6. Report the end, and wait for its durable record (step_report.c). Only then do the steps begin that need this one.
  *
- * A handler skips 2 to 4 under its first claim, which saves a transaction; `interruptions` keeps its numbers unique. After
- * a lost worker it does not.
+ * An http step skips 2, and its request follows the record at once. A handler skips 2 to 4 under its first claim, which
+ * saves a transaction; `interruptions` keeps its numbers unique. After a lost worker it does not.
  * The loop's thread runs all of it. A function here must not use its step after it has settled the execution.
  */
 #include "engine/in_process/step_run.h"
@@ -34,6 +34,7 @@
 #include "engine/in_process/runner.h"
 #include "engine/in_process/step_exec.h"
 #include "engine/in_process/step_handler.h"
+#include "engine/in_process/step_http.h"
 #include "engine/in_process/step_inputs.h"
 #include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_report.h"
@@ -69,6 +70,9 @@ static void begin_work(struct step_run *run)
     }
     case STEP_HANDLER:
         begin_handler(run);
+        break;
+    case STEP_HTTP:
+        step_run_report_start(run);
         break;
     }
 }
@@ -294,6 +298,8 @@ void step_run_recorded(struct step_run *run, enum weir_status status)
             step_run_discontinue(run);
         } else if (step_run_step(run)->kind == STEP_EXEC) {
             step_exec_queue(run);
+        } else if (step_run_step(run)->kind == STEP_HTTP) {
+            step_http_start(run);
         } else {
             step_handler_start(run);
         }

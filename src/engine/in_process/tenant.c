@@ -47,7 +47,7 @@ void tenant_release(struct tenant_table *table, struct tenant *tenant)
     if (tenant == NULL || --tenant->executions > 0) {
         return;
     }
-    INVARIANT(tenant->processes.held + tenant->evaluations.held + tenant->calls.held == 0);
+    INVARIANT(tenant->processes.held + tenant->evaluations.held + tenant->calls.held + tenant->requests.held == 0);
     struct tenant **link = find_tenant_bucket(table, tenant->name);
     while (*link != tenant) {
         INVARIANT(*link != NULL);

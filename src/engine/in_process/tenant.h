@@ -1,7 +1,7 @@
 /* The workspaces that have executions in this node. Each has one lane at each shared resource.
  *
- * Threads: the loop's; `calls` belongs to the lock of the handler pool. Owner: the table. A workspace is in it while it has
- * an execution.
+ * Threads: the loop's; `calls` belongs to the lock of the handler pool, `requests` to that of the HTTP client. Owner: the
+ * table. A workspace is in it while it has an execution.
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_TENANT_H
 #define WEIR_ENGINE_IN_PROCESS_TENANT_H
@@ -16,6 +16,7 @@ struct tenant {
     struct fair_lane processes;
     struct fair_lane evaluations;
     struct fair_lane calls;
+    struct fair_lane requests;
     char name[];
 };
 
