@@ -363,14 +363,19 @@ static void read_end(struct http_request *request, CURLcode code, struct http_re
     char text[HTTP_TEXT_MAX];
     long status = 0;
     curl_off_t wait = 0;
+    curl_off_t first_byte = 0;
+    (void)curl_easy_getinfo(request->easy, CURLINFO_STARTTRANSFER_TIME_T, &first_byte);
     (void)curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
     (void)curl_easy_getinfo(request->easy, CURLINFO_RETRY_AFTER, &wait);
     result->status = (int)status;
     result->retry_after_us = wait > 0 && wait < INT32_MAX ? (int64_t)wait * MICROSECONDS_PER_SECOND : -1;
     if (code == CURLE_OK) {
         result->outcome = HTTP_ANSWERED;
-    } else if (code == CURLE_OUT_OF_MEMORY || request->is_starved) {
+    } else if (request->is_starved || (code == CURLE_OUT_OF_MEMORY && first_byte == 0)) {
         result->outcome = HTTP_STARVED;
+    } else if (code == CURLE_OUT_OF_MEMORY) {
+        /* libcurl has this code for a line of headers over its maximum, too, which must not be repeated without an end. */
+        set_text(result, HTTP_UNREACHABLE, "a line of the answer's headers is too long, or there was no memory for it");
     } else if (request->is_too_large) {
         (void)snprintf(text, sizeof text, "the answer is larger than %d bytes, or its headers are than %d",
                        HTTP_BODY_BYTES_MAX, HTTP_HEADERS_BYTES_MAX);
