@@ -105,13 +105,8 @@ static bool is_public_v6(const uint8_t *bytes)
     return (bytes[8] & ~0x02) != isatap[0] || memcmp(bytes + 9, isatap + 1, sizeof isatap - 1) != 0;
 }
 
-bool address_is_public(const struct sockaddr *address, size_t length)
+static bool is_public(const uint8_t *bytes)
 {
-    uint8_t bytes[ADDRESS_BYTES];
-    INVARIANT(address != NULL);
-    if (!address_to_bytes(address, length, bytes)) {
-        return false;
-    }
     return memcmp(bytes, mapped_prefix, sizeof mapped_prefix) == 0 ? is_public_v4(bytes + sizeof mapped_prefix)
                                                                    : is_public_v6(bytes);
 }
@@ -251,5 +246,5 @@ bool address_rules_allow(const struct address_rules *rules, const char *host, co
             return true;
         }
     }
-    return host_is_listed(rules, host) && address_is_public(address, length);
+    return host_is_listed(rules, host) && is_public(bytes);
 }

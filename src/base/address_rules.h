@@ -47,11 +47,9 @@ void address_rules_close(struct address_rules *rules);
 /* False when no address makes a request to this host right, so that its name need not be resolved. `host` is the host of a
  * URL, without brackets. */
 bool address_rules_may_allow(const struct address_rules *rules, const char *host);
-/* True when a connection to `address` for a request to `host` is right. Other families than IPv4 and IPv6 never are. */
+/* Public is a unicast address that the whole internet can reach. The forms of IPv6 that hold an IPv4 address (NAT64, 6to4,
+ * Teredo, ISATAP) are not, except ::ffff:a.b.c.d, which counts as a.b.c.d.
+ * True when a connection to `address` for a request to `host` is right. Other families than IPv4 and IPv6 never are. */
 bool address_rules_allow(const struct address_rules *rules, const char *host, const struct sockaddr *address,
                          size_t length);
-/* True for a unicast address that the whole internet can reach. False also for the forms of IPv6 that hold an IPv4 address
- * (NAT64, 6to4, Teredo, ISATAP), except ::ffff:a.b.c.d, which counts as a.b.c.d. */
-bool address_is_public(const struct sockaddr *address, size_t length);
-
 #endif

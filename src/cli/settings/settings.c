@@ -409,7 +409,7 @@ static enum weir_status read_allow_list(struct settings *settings, struct settin
 /* Reads http_step.allow: true, false, or a list of hosts and networks. */
 static enum weir_status read_host_list(struct settings *settings, struct setting_value *value, struct weir_error *error)
 {
-    struct address_rules rules;
+    struct address_rules rules; /* opened for its checks alone; the engine opens its own */
     if (strcmp(value->text, "false") == 0 || strcmp(value->text, "true") == 0) {
         value->number = value->text[0] == 't';
         return WEIR_OK;

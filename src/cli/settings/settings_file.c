@@ -83,6 +83,7 @@ static enum weir_status take_value(struct settings_file *file, enum setting_id i
     enum setting_type type = settings_table()[id].type;
     bool is_variables = type == SETTING_VARIABLE_LIST;
     if ((type == SETTING_ALLOW_LIST || type == SETTING_HOST_LIST || is_variables) && node->kind == YAML_LIST) {
+        /* An empty list allows nothing: it is false, and no list of zero names. */
         const char *what = is_variables ? "variable" : type == SETTING_HOST_LIST ? "host" : "program";
         text = join_list(file, node, what, is_variables ? "" : "false", error);
         if (text == NULL) {

@@ -418,7 +418,7 @@ static void take_finished(struct http_client *client)
 /* --- the thread --- */
 
 /* Step 2. NULL: none waits, or no place is free. */
-static struct http_request *take_request(struct http_client *client)
+static struct http_request *take_next_request(struct http_client *client)
 {
     (void)pthread_mutex_lock(&client->lock);
     struct fair_entry *turn = fair_queue_next(&client->queue);
@@ -436,7 +436,7 @@ static struct http_request *take_request(struct http_client *client)
 static void start_requests(struct http_client *client)
 {
     struct http_request *request;
-    while ((request = take_request(client)) != NULL) {
+    while ((request = take_next_request(client)) != NULL) {
         struct http_result result = {.retry_after_us = -1, .outcome = HTTP_STARVED};
         request->easy = curl_easy_init();
         if (request->easy == NULL || !set_options(request) || !begin_hop(request, request->url.data, &result)) {

@@ -326,7 +326,7 @@ static enum weir_status make_request(struct step_run *run, struct step_request *
 }
 
 /* The request cannot be sent. */
-static void refuse_request(struct step_run *run, enum weir_status status, const struct weir_error *error)
+static void step_http_refuse(struct step_run *run, enum weir_status status, const struct weir_error *error)
 {
     if (status == WEIR_FAILED || status == WEIR_INVALID_CONFIG) {
         step_run_fail(run, "http_failed", error->message, status == WEIR_FAILED);
@@ -362,7 +362,7 @@ void step_http_start(struct step_run *run)
     if (status != WEIR_OK) {
         step_request_free(sent);
         weir_call_free(call);
-        refuse_request(run, status, &error);
+        step_http_refuse(run, status, &error);
         return;
     }
     run->call = call;

@@ -469,7 +469,7 @@ static enum weir_status check_http_text(struct step_inputs *inputs, enum weir_st
 
 /* Appends the value of an expression in a URL: everything but RFC 3986's unreserved characters is encoded, so a value fills
  * its place and cannot begin another part of the URL. */
-static enum weir_status add_encoded(struct text *url, const struct text *value)
+static enum weir_status add_url_value(struct text *url, const struct text *value)
 {
     static const char unreserved[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
     enum weir_status status = WEIR_OK;
@@ -496,7 +496,7 @@ static bool has_dot_segment(const char *url)
     return false;
 }
 
-static enum weir_status prepare_url(struct step_inputs *inputs, const struct template *url)
+static enum weir_status prepare_request_url(struct step_inputs *inputs, const struct template *url)
 {
     enum weir_status status = WEIR_OK;
     if (template_is_expression(url) || template_is_constant(url)) {
@@ -515,7 +515,7 @@ static enum weir_status prepare_url(struct step_inputs *inputs, const struct tem
                                .part_count = 1};
         struct text value = {.max = HTTP_URL_BYTES_MAX};
         status = add_template_text(inputs, &one, &value);
-        status = status == WEIR_OK ? add_encoded(&inputs->url, &value) : status;
+        status = status == WEIR_OK ? add_url_value(&inputs->url, &value) : status;
         text_close(&value);
     }
     return status == WEIR_OK && has_dot_segment(inputs->url.data)
@@ -569,7 +569,8 @@ static enum weir_status prepare_http(struct step_inputs *inputs, const struct st
         return error_set(&inputs->message, WEIR_FAILED,
                          "this node sends no requests: set http_step.allow to true, or to a list of hosts and networks");
     }
-    enum weir_status status = check_http_text(inputs, prepare_url(inputs, http->url), "the URL is", HTTP_URL_BYTES_MAX);
+    enum weir_status status =
+        check_http_text(inputs, prepare_request_url(inputs, http->url), "the URL is", HTTP_URL_BYTES_MAX);
     for (size_t i = 0; i < http->header_count && status == WEIR_OK; i++) {
         status =
             check_http_text(inputs, prepare_header(inputs, &http->headers[i]), "the headers are", HTTP_HEADERS_BYTES_MAX);

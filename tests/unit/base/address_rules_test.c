@@ -9,7 +9,7 @@
 enum { SPELLINGS_MIN = 150 };
 
 /* Spellings of addresses that are not public, as a URL or a resolver may give them. Those without brackets are read by
- * getaddrinfo(), which knows the octal, hexadecimal and shortened forms of inet_aton(). */
+ * getaddrinfo(), which knows octal, hexadecimal and shortened forms. */
 static const char *const refused[] = {
     /* loopback */
     "127.0.0.1", "127.0.0.0", "127.0.1.1", "127.1.2.3", "127.255.255.255", "127.1", "127.0.1", "2130706433", "0x7f000001",

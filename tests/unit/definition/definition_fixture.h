@@ -1,6 +1,6 @@
 /* Definitions in tests: read, written back, refused. Each test program includes it once. */
-#ifndef WEIR_TESTS_DEFINITION_FIXTURE_H
-#define WEIR_TESTS_DEFINITION_FIXTURE_H
+#ifndef WEIR_TESTS_UNIT_DEFINITION_FIXTURE_H
+#define WEIR_TESTS_UNIT_DEFINITION_FIXTURE_H
 
 #include <stdlib.h>
 #include <string.h>

@@ -45,6 +45,7 @@ static void wrong_http_steps_are_refused(void **state)
 {
     (void)state;
     static const struct wrong table[] = {
+        {HEAD "  s: {http: x}\n", "f.yaml:3:13: \"http\" must be a map, not text", NULL},
         {HTTP("method: GET"), "f.yaml:3:13: an http step needs \"url\"",
          "write http: {url: \"https://api.example.com/orders\"}"},
         {HTTP("uri: x"), "f.yaml:3:14: unknown key \"uri\" in \"http\"", "did you mean \"url\"?"},

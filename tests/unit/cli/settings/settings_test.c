@@ -165,6 +165,34 @@ static void exec_allow_is_false_true_or_a_list(void **state)
     assert_int_equal(remove("weir.yaml"), 0);
 }
 
+static void http_step_allow_is_false_true_or_a_list(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    write_file("weir.yaml", "retention: forever\n");
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_HTTP_STEP_ALLOW), 0);
+    arena_close(&fixture.arena);
+    write_file("weir.yaml", "http_step.allow: [api.example.com, \"*\", 10.1.0.0/16, \"::1\"]\n");
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    const char *const *list = settings_list(&fixture.settings, SETTING_HTTP_STEP_ALLOW);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_HTTP_STEP_ALLOW), 1);
+    assert_string_equal(list[1], "*");
+    assert_string_equal(list[3], "::1");
+    assert_null(list[4]);
+    arena_close(&fixture.arena);
+    write_file("weir.yaml", "http_step.allow: []\n");
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_HTTP_STEP_ALLOW), 0);
+    arena_close(&fixture.arena);
+    refuses("http_step.allow: yes\n", "neither true nor false nor a list of hosts", "true allows all public addresses");
+    refuses("http_step.allow: [http://a.test]\n",
+            "weir.yaml:1:18: http_step.allow: \"http://a.test\" is neither a host name nor an address nor a network",
+            "*.example.com");
+    refuses("http_step.allow: [10.0.0.0/40]\n", "is neither a host name nor an address nor a network", "10.1.0.0/16");
+    refuses("http_step.allow: ['a b']\n", "not the name of a host", "");
+}
+
 static void a_list_of_too_many_programs_is_refused(void **state)
 {
     struct fixture fixture;
@@ -364,6 +392,7 @@ int main(void)
         cmocka_unit_test(a_wrong_file_is_refused_with_its_line),
         cmocka_unit_test(an_empty_file_is_valid),
         cmocka_unit_test(exec_allow_is_false_true_or_a_list),
+        cmocka_unit_test(http_step_allow_is_false_true_or_a_list),
         cmocka_unit_test(a_list_of_too_many_programs_is_refused),
         cmocka_unit_test(a_wrong_variable_is_named),
         cmocka_unit_test(nodes_have_the_settings_beside_them_and_their_own),
