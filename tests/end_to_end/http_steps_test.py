@@ -14,6 +14,8 @@ import json
 import os
 import signal
 import socket
+import ssl
+import subprocess
 import sys
 import threading
 
@@ -383,6 +385,25 @@ def a_node_sends_nothing_unless_it_is_opened(weir):
     assert server.connections == 0
 
 
+def a_machine_without_libcurl_gives_the_execution_back(weir):
+    server = Server(lambda request: _json({}))
+    _store(weir)
+    os.mkdir(weir.path('lib'))
+    weir.write('lib/libcurl.so.4', '')
+    node = weir.spawn('serve', env={'LD_LIBRARY_PATH': weir.path('lib')})
+    _apply(weir, 'one', {'call': {'http': {'url': server.url}}})
+    id = weir.enqueue('-w', 'acme', 'one')
+    wait_for('the refusal', lambda: _show(weir, id)['error_code'] == 'libcurl_missing')
+    shown = _show(weir, id)
+    assert shown['status'] == 'PENDING' and 'apt-get install libcurl4' in weir.good('why', id).out, shown
+    node.send_signal(signal.SIGTERM)
+    node.wait(TIMEOUT_SECONDS)
+    weir.spawn('serve')
+    weir.good('release', id, '-q')
+    weir.good('wait', id)
+    assert len(server.requests) == 1
+
+
 def proxies_and_password_files_of_the_environment_are_not_used(weir):
     canary = Server(lambda request: _json({}), FORBIDDEN)
     server = Server(lambda request: _json({}))
@@ -461,6 +482,19 @@ def broken_answers_are_failures_that_may_pass(weir):
         assert shown['error_code'] == 'http_unreachable', shown
     shown = _call(weir, {'url': server.url.replace('http', 'https')}, name='plain')
     assert shown['error_code'] == 'http_unreachable', shown
+
+
+def a_certificate_that_nobody_vouches_for_gets_no_request(weir):
+    server = Server(lambda request: _json({}))
+    subprocess.run([os.environ['WEIR_MAKE_CERTIFICATE'], weir.folder, 'own', '', f'IP:{ALLOWED}', '-60', '3600'], check=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(weir.path('own.pem'), weir.path('own.key'))
+    server.server.socket = context.wrap_socket(server.server.socket, server_side=True, do_handshake_on_connect=False)
+    _store(weir)
+    weir.spawn('serve')
+    shown = _call(weir, {'url': server.url.replace('http', 'https')})
+    assert shown['error_code'] == 'http_unreachable' and 'certificate' in shown['error'], shown
+    assert server.requests == []
 
 
 def values_that_break_a_request_fail_the_step(weir):

@@ -10,6 +10,7 @@
  */
 #include "engine/in_process/definition_cache.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,7 +169,12 @@ static enum weir_status parse_entry(const struct definition_cache *cache, int64_
         }
         status = step->kind == STEP_HTTP && status == WEIR_OK ? libcurl_load("an http step", &fault) : status;
     }
-    entry->http_fault = status == WEIR_OK ? NULL : strdup(fault.message);
+    if (status != WEIR_OK && asprintf(&entry->http_fault, "%s; %s", fault.message, fault.hint) < 0) {
+        entry->http_fault = NULL;
+        free((void *)handlers);
+        free_entry(entry);
+        return error_out_of_memory(error);
+    }
     entry->id = id;
     entry->generation = cache->generation;
     entry->handlers = handlers;

@@ -17,6 +17,7 @@
 #include "engine/in_process/http_client.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@
 
 #include "base/error.h"
 #include "base/libcurl.h"
+#include "engine/in_process/shortage.h"
 
 enum { IDLE_CONNECTIONS_MAX = 64, POLL_MOST_MS = 60 * 1000 };
 /* libcurl reports the limit of the connection and that of the request by one code, and measures with its own clock. */
@@ -115,7 +117,9 @@ static curl_socket_t open_socket(void *context, curlsocktype purpose, struct cur
         note_refused_address(request, &address->addr);
         return CURL_SOCKET_BAD;
     }
-    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    curl_socket_t made = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    request->is_starved = made == CURL_SOCKET_BAD && shortage_is_cause(errno);
+    return made;
 }
 
 /* A return of fewer bytes ends the transfer. */
