@@ -486,7 +486,8 @@ def broken_answers_are_failures_that_may_pass(weir):
 
 def a_certificate_that_nobody_vouches_for_gets_no_request(weir):
     server = Server(lambda request: _json({}))
-    subprocess.run([os.environ['WEIR_MAKE_CERTIFICATE'], weir.folder, 'own', '', f'IP:{ALLOWED}', '-60', '3600'], check=True)
+    maker = os.environ['WEIR_MAKE_CERTIFICATE']
+    subprocess.run([maker, weir.folder, 'own', '', f'IP:{ALLOWED}', '-60', '3600'], check=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(weir.path('own.pem'), weir.path('own.key'))
     server.server.socket = context.wrap_socket(server.server.socket, server_side=True, do_handshake_on_connect=False)
