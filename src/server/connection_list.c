@@ -23,6 +23,7 @@ struct connection_entry *connection_list_add(struct connection_list *list, int f
     }
     entry->fd = fd;
     atomic_init(&entry->due_us, due_us);
+    atomic_init(&entry->slow_us, TIME_NEVER);
     (void)pthread_mutex_lock(&list->lock);
     entry->next = list->first;
     if (list->first != NULL) {
@@ -52,13 +53,14 @@ void connection_list_remove(struct connection_list *list, struct connection_entr
 }
 
 /* A shut socket is closed by the library as if the client had gone. */
-size_t connection_list_cut(struct connection_list *list, int64_t now_us)
+size_t connection_list_cut(struct connection_list *list, int64_t now_us, bool is_short)
 {
     size_t cut = 0;
     (void)pthread_mutex_lock(&list->lock);
     for (struct connection_entry *entry = list->first; entry != NULL; entry = entry->next) {
-        if (atomic_load(&entry->due_us) <= now_us) {
+        if (atomic_load(&entry->due_us) <= now_us || (is_short && atomic_load(&entry->slow_us) <= now_us)) {
             atomic_store(&entry->due_us, TIME_NEVER);
+            atomic_store(&entry->slow_us, TIME_NEVER);
             (void)shutdown(entry->fd, SHUT_RDWR);
             cut++;
         }

@@ -19,12 +19,19 @@
 
 /* No browser shall make anything of an answer that is data. */
 #define POLICY_OF_DATA "default-src 'none'; frame-ancestors 'none'"
+static const char reason_of_shortage[] = "too many bodies and answers are under way; try again in a second";
 /* Beside the texts of a head: those that a handler makes of a body. */
 enum { ARENA_BYTES_MAX = HTTP_HEAD_BYTES_MAX * 4 + HTTP_BODY_BYTES_MAX * 2 };
 
+static void give_back(struct exchange *exchange)
+{
+    atomic_fetch_sub(exchange->held, exchange->held_here);
+    exchange->held_here = 0;
+}
+
 /* The request id is made at once, so that a refusal of the first line has one, too. */
 struct exchange *exchange_open(struct http_server *server, struct api *api, struct MHD_Connection *connection,
-                               struct connection_entry *entry, const char *target, _Atomic size_t *bodies)
+                               struct connection_entry *entry, const char *target, _Atomic size_t *held)
 {
     struct exchange *exchange = calloc(1, sizeof *exchange);
     if (exchange == NULL) {
@@ -35,7 +42,7 @@ struct exchange *exchange_open(struct http_server *server, struct api *api, stru
     exchange->request.connection_fd = entry->fd;
     exchange->connection = connection;
     exchange->entry = entry;
-    exchange->bodies = bodies;
+    exchange->held = held;
     exchange->answer = (struct http_answer){.type = "text/plain", .body = {.max = HTTP_ANSWER_BYTES_MAX}};
     exchange->request.body.max = HTTP_BODY_BYTES_MAX;
     exchange->request.is_whole = true;
@@ -52,7 +59,7 @@ struct exchange *exchange_open(struct http_server *server, struct api *api, stru
 void exchange_close(struct exchange *exchange)
 {
     if (exchange != NULL) {
-        atomic_fetch_sub(exchange->bodies, exchange->reserved);
+        give_back(exchange);
         text_close(&exchange->request.body);
         text_close(&exchange->answer.body);
         arena_close(&exchange->request.arena);
@@ -88,6 +95,19 @@ static enum MHD_Result add_head_field(void *context, enum MHD_ValueKind kind, co
     return MHD_YES;
 }
 
+/* From version 1.0 on the library keeps the rules for lines by itself, and may have the texts elsewhere. */
+static void read_head_lines(struct exchange *exchange, const char *method, const char *version, struct head_reader *reader)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    bool shows_lines = info != NULL && strncmp(MHD_get_version(), "0.9.", 4) == 0;
+    reader->head.next = shows_lines ? version + strlen(version) + 2 : NULL;
+    (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, add_head_field, reader);
+    if (shows_lines) {
+        request_head_end(&reader->head, method + info->header_size);
+    }
+}
+
 /* Fills the answer and answers false, for checks that end with it. */
 static bool refuse(struct exchange *exchange, int status, const char *code, const char *reason)
 {
@@ -112,8 +132,27 @@ static unsigned body_kind(const char *type)
     return BODY_NONE;
 }
 
-/* Reserves the memory of the body before its first byte is read: many clients that each send a little of a large body must
- * not take more than the limit together. */
+/* --- memory --- */
+
+/* From when on a client that has moved so many bytes in this phase is slow. */
+static int64_t slow_at(int64_t began_us, size_t bytes)
+{
+    return began_us + HTTP_SLOW_GRACE_US + (int64_t)(bytes * MICROSECONDS_PER_SECOND / HTTP_BYTES_PER_SECOND_LEAST);
+}
+
+/* Memory is counted when it is used, not when a head announces it: otherwise clients that send heads and no bodies would
+ * keep it from all others. False: there is not enough. */
+static bool hold(struct exchange *exchange, size_t bytes)
+{
+    if (atomic_fetch_add(exchange->held, bytes) + bytes > HTTP_HELD_BYTES_MAX) {
+        atomic_fetch_sub(exchange->held, bytes);
+        return false;
+    }
+    exchange->held_here += bytes;
+    return true;
+}
+
+/* A body that has no room any more is refused before its first byte is read. */
 static bool check_body(struct exchange *exchange, size_t length)
 {
     const struct http_route *route = exchange->request.route;
@@ -140,11 +179,11 @@ static bool check_body(struct exchange *exchange, size_t length)
                        (route->bodies & BODY_YAML) != 0 ? " or application/yaml" : "");
         return refuse(exchange, 415, "unsupported_media_type", reason);
     }
-    exchange->reserved = length;
-    if (atomic_fetch_add(exchange->bodies, length) + length > HTTP_BODIES_BYTES_MAX) {
-        return refuse(exchange, 503, "overloaded", "too many bodies are being read; try again in a second");
+    if (atomic_load(exchange->held) + length > HTTP_HELD_BYTES_MAX) {
+        return refuse(exchange, 503, "overloaded", reason_of_shortage);
     }
-    atomic_store(&exchange->entry->due_us, clock_boot(clock_system()) + HTTP_BODY_DEADLINE_US);
+    exchange->body_began_us = clock_boot(clock_system());
+    atomic_store(&exchange->entry->due_us, exchange->body_began_us + HTTP_BODY_DEADLINE_US);
     return true;
 }
 
@@ -173,7 +212,7 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
     struct head_reader reader = {.request = request};
     const char *reason = NULL;
     char allow[ROUTE_ALLOW_MAX];
-    (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, add_head_field, &reader);
+    read_head_lines(exchange, method, version, &reader);
     int status = request_head_check(&reader.head, version, &reason);
     exchange->ends_connection = status != 0 || reader.head.content_length > 0;
     if (status != 0) {
@@ -213,11 +252,25 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
     return true;
 }
 
-/* A body for which there is no memory is read to its end: then the connection can go on. */
+/* A body for which there is no memory is read to its end, and its connection can go on: the library sends no answer before
+ * that. */
 void exchange_add_body(struct exchange *exchange, const char *bytes, size_t length)
 {
     struct http_request *request = &exchange->request;
+    if (exchange->is_overloaded || !hold(exchange, length)) {
+        exchange->is_overloaded = true;
+        text_close(&request->body);
+        give_back(exchange);
+        return;
+    }
     request->is_whole = request->is_whole && text_add(&request->body, bytes, length) == WEIR_OK;
+    atomic_store(&exchange->entry->slow_us, slow_at(exchange->body_began_us, request->body.length));
+}
+
+bool exchange_end_body(struct exchange *exchange)
+{
+    atomic_store(&exchange->entry->slow_us, TIME_NEVER);
+    return !exchange->is_overloaded || refuse(exchange, 503, "overloaded", reason_of_shortage);
 }
 
 /* --- the answer --- */
@@ -227,12 +280,44 @@ static enum MHD_Result add_answer_field(struct MHD_Response *response, const cha
     return value == NULL ? MHD_YES : MHD_add_response_header(response, name, value);
 }
 
-/* The library copies the body, so that the exchange may end first. */
+/* An answer waits in memory until its client has read it. A long one is given only while there is room, because a client
+ * may ask for many and read none. That of a change always goes: the change was made. */
+static void hold_answer(struct exchange *exchange)
+{
+    struct http_answer *answer = &exchange->answer;
+    const struct http_route *route = exchange->request.route;
+    size_t length = answer->body.length;
+    int64_t now_us = clock_boot(clock_system());
+    if (length > HTTP_ANSWER_BYTES_SHORT && route != NULL && strcmp(route->method, "GET") == 0) {
+        if (hold(exchange, length)) {
+            atomic_store(&exchange->entry->slow_us, slow_at(now_us, length));
+        } else {
+            text_close(&answer->body);
+            (void)refuse(exchange, 503, "overloaded", reason_of_shortage);
+        }
+    }
+    atomic_store(&exchange->entry->due_us, now_us + HTTP_WRITE_DEADLINE_US);
+}
+
+/* The library frees the body, so that the exchange may end first. */
+static struct MHD_Response *take_body(struct http_answer *answer)
+{
+    char *body = answer->body.data;
+    struct MHD_Response *response = body == NULL
+                                        ? MHD_create_response_from_buffer(0, (char *)"", MHD_RESPMEM_PERSISTENT)
+                                        : MHD_create_response_from_buffer(answer->body.length, body, MHD_RESPMEM_MUST_FREE);
+    if (response != NULL) {
+        answer->body = (struct text){.max = answer->body.max};
+    }
+    return response;
+}
+
 enum MHD_Result exchange_send(struct exchange *exchange)
 {
     struct http_answer *answer = &exchange->answer;
-    char *body = answer->body.data == NULL ? (char *)"" : answer->body.data;
-    struct MHD_Response *response = MHD_create_response_from_buffer(answer->body.length, body, MHD_RESPMEM_MUST_COPY);
+    hold_answer(exchange);
+    bool has_body = answer->body.length > 0;
+    struct MHD_Response *response = take_body(answer);
     if (response == NULL) {
         return MHD_NO;
     }
@@ -241,7 +326,7 @@ enum MHD_Result exchange_send(struct exchange *exchange)
         (void)snprintf(retry_after, sizeof retry_after, "%d", answer->retry_after_s);
     }
     bool is_later = answer->status == 503 || answer->status == 429;
-    const char *const fields[][2] = {{"Content-Type", answer->body.length > 0 ? answer->type : NULL},
+    const char *const fields[][2] = {{"Content-Type", has_body ? answer->type : NULL},
                                      {"Cache-Control", "no-store"},
                                      {"X-Content-Type-Options", "nosniff"},
                                      {"Content-Security-Policy", answer->policy != NULL ? answer->policy : POLICY_OF_DATA},
@@ -257,7 +342,6 @@ enum MHD_Result exchange_send(struct exchange *exchange)
     for (size_t i = 0; i < sizeof fields / sizeof fields[0] && added == MHD_YES; i++) {
         added = add_answer_field(response, fields[i][0], fields[i][1]);
     }
-    atomic_store(&exchange->entry->due_us, clock_boot(clock_system()) + HTTP_WRITE_DEADLINE_US);
     if (added == MHD_YES) {
         added = MHD_queue_response(exchange->connection, (unsigned)answer->status, response);
     }

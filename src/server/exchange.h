@@ -26,8 +26,10 @@ struct exchange {
     struct connection_entry *entry; /* of the connection */
     struct exchange *next;          /* in the queue */
     const char *target_text;        /* as it came; in the arena */
-    _Atomic size_t *bodies;         /* the bytes of all bodies of the server */
-    size_t reserved;                /* of them, for this one */
+    _Atomic size_t *held;           /* bytes of all bodies and answers of the server */
+    size_t held_here;               /* of them, by this one */
+    int64_t body_began_us;          /* boot clock: the end of the head */
+    bool is_overloaded;             /* there was no room for the body */
     atomic_int open_ends;           /* of a parked request: the handler's return and `again`; the second one queues it */
     bool is_checked;
     bool is_queued;
@@ -39,12 +41,14 @@ struct exchange {
 
 /* NULL: no memory. `target`: of the first line. */
 struct exchange *exchange_open(struct http_server *server, struct api *api, struct MHD_Connection *connection,
-                               struct connection_entry *entry, const char *target, _Atomic size_t *bodies);
+                               struct connection_entry *entry, const char *target, _Atomic size_t *held);
 /* Takes NULL. */
 void exchange_close(struct exchange *exchange);
 /* Checks the head and finds the route. False: the answer is a refusal, to be sent now. */
 bool exchange_read_head(struct exchange *exchange, const char *method, const char *version);
 void exchange_add_body(struct exchange *exchange, const char *bytes, size_t length);
+/* After its last piece, or when there is none. False: the answer is a refusal, to be sent now. */
+bool exchange_end_body(struct exchange *exchange);
 enum MHD_Result exchange_send(struct exchange *exchange);
 /* Makes the answer a problem and sends it. */
 enum MHD_Result exchange_refuse(struct exchange *exchange, int status, const char *code, const char *reason);

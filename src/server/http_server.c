@@ -60,7 +60,7 @@ struct http_server {
     struct listener listeners[LISTEN_ADDRESSES_MAX];
     size_t listener_count;
     struct connection_list connections;
-    _Atomic size_t bodies; /* bytes of the bodies that are read or answered */
+    _Atomic size_t held; /* bytes of bodies and answers under way */
 
     pthread_mutex_t lock;
     pthread_cond_t filled; /* the queue has an exchange, or the server ends */
@@ -252,7 +252,9 @@ static void *run_deadline_thread(void *context)
         until.tv_sec += DEADLINE_CHECK_SECONDS;
         (void)pthread_cond_timedwait(&server->ended, &server->lock, &until);
         (void)pthread_mutex_unlock(&server->lock);
-        atomic_fetch_add(&server->api->requests.cut, connection_list_cut(&server->connections, now_boot_us()));
+        size_t cut = connection_list_cut(&server->connections, now_boot_us(),
+                                         atomic_load(&server->held) > HTTP_HELD_BYTES_SHORT);
+        atomic_fetch_add(&server->api->requests.cut, cut);
         stop_retired_daemons(server);
         (void)pthread_mutex_lock(&server->lock);
     }
@@ -309,7 +311,7 @@ static void *begin_exchange(void *context, const char *uri, struct MHD_Connectio
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct connection_entry *entry = info == NULL ? NULL : info->socket_context;
     struct exchange *exchange =
-        entry == NULL ? NULL : exchange_open(server, server->api, connection, entry, uri, &server->bodies);
+        entry == NULL ? NULL : exchange_open(server, server->api, connection, entry, uri, &server->held);
     if (exchange != NULL) {
         const struct listener *listener = listener_of(server, connection, NULL);
         exchange->request.is_of_machine = listener != NULL && listener->socket.is_local && !server->behind_proxy;
@@ -331,6 +333,7 @@ static void end_exchange(void *context, struct MHD_Connection *connection, void 
         struct http_server *server = exchange->server;
         http_metrics_note(&server->api->requests, exchange->request.route, exchange->answer.status);
         atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_IDLE_DEADLINE_US);
+        atomic_store(&exchange->entry->slow_us, TIME_NEVER);
         (void)pthread_mutex_lock(&server->lock);
         server->unsent -= exchange->is_queued ? 1 : 0;
         if (server->unsent == 0) {
@@ -379,6 +382,9 @@ static enum MHD_Result answer_http_request(void *context, struct MHD_Connection 
         exchange_add_body(exchange, body, *body_length);
         *body_length = 0;
         return MHD_YES;
+    }
+    if (!exchange->is_answered) {
+        exchange->is_answered = !exchange_end_body(exchange);
     }
     bool is_retired = false;
     (void)listener_of(exchange->server, connection, &is_retired);

@@ -26,10 +26,16 @@ enum {
     /* Of one address, and all together at most a quarter of the descriptors of the process. Further ones are closed. */
     HTTP_CONNECTIONS_MAX = 16384,
     HTTP_HEAD_BYTES_MAX = 16 * 1024,
-    HTTP_BODY_BYTES_MAX = 16 * 1024 * 1024,   /* of one request; each route has a limit of its own below it */
-    HTTP_BODIES_BYTES_MAX = 64 * 1024 * 1024, /* of all requests that are read or answered at a time; beyond it: 503 */
-    HTTP_ANSWER_BYTES_MAX = 16 * 1024 * 1024
+    HTTP_BODY_BYTES_MAX = 16 * 1024 * 1024, /* of one request; each route has a limit of its own below it */
+    HTTP_ANSWER_BYTES_MAX = 16 * 1024 * 1024,
+    HTTP_ANSWER_BYTES_SHORT = 64 * 1024, /* given also when memory is short */
+    /* Of the bodies of all requests and the longer answers that are under way; beyond it: 503. */
+    HTTP_HELD_BYTES_MAX = 64 * 1024 * 1024,
+    /* Beyond it memory is short: clients that are slower than this with a body or an answer are cut. */
+    HTTP_HELD_BYTES_SHORT = HTTP_HELD_BYTES_MAX / 2,
+    HTTP_BYTES_PER_SECOND_LEAST = 64 * 1024
 };
+#define HTTP_SLOW_GRACE_US (1 * MICROSECONDS_PER_SECOND)
 /* From the connection or the line of the request to the end of the head. */
 #define HTTP_HEAD_DEADLINE_US (10 * MICROSECONDS_PER_SECOND)
 /* From the end of the head to the end of the body. */

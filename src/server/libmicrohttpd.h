@@ -17,6 +17,7 @@
     X(MHD_get_connection_info)                                                                                             \
     X(MHD_get_connection_values_n)                                                                                         \
     X(MHD_get_daemon_info)                                                                                                 \
+    X(MHD_get_version)                                                                                                     \
     X(MHD_is_feature_supported)                                                                                            \
     X(MHD_queue_response)                                                                                                  \
     X(MHD_quiesce_daemon)                                                                                                  \
@@ -43,6 +44,7 @@ WEIR_MUST_CHECK enum weir_status microhttpd_load(struct weir_error *error);
 #define MHD_get_connection_info microhttpd.MHD_get_connection_info
 #define MHD_get_connection_values_n microhttpd.MHD_get_connection_values_n
 #define MHD_get_daemon_info microhttpd.MHD_get_daemon_info
+#define MHD_get_version microhttpd.MHD_get_version
 #define MHD_is_feature_supported microhttpd.MHD_is_feature_supported
 #define MHD_queue_response microhttpd.MHD_queue_response
 #define MHD_quiesce_daemon microhttpd.MHD_quiesce_daemon

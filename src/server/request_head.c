@@ -4,7 +4,8 @@
  *   2. another version than 1.1: a client of 1.0 knows neither Host nor chunks;
  *   3. no Host, or several;
  *   4. several Content-Length, also equal ones;
- *   5. a Transfer-Encoding: 411. Without chunks the length of a body has one meaning only, and every client can give one.
+ *   5. a folded line, a line that ends with a bare LF, a value with a NUL: programs differ in what they make of these;
+ *   6. a Transfer-Encoding: 411. Without chunks the length of a body has one meaning only, and every client can give one.
  */
 #include "server/request_head.h"
 
@@ -15,6 +16,8 @@
 #include <strings.h>
 
 #include "base/error.h"
+
+enum { LINE_END = 2 }; /* CR LF */
 
 static bool is_token(const char *name, size_t length)
 {
@@ -73,6 +76,10 @@ void request_head_add(struct request_head *head, const char *name, size_t name_l
                       size_t value_length)
 {
     INVARIANT(head != NULL && name != NULL);
+    if (head->next != NULL) {
+        head->is_broken = head->is_broken || name != head->next || value == NULL || value <= name + name_length;
+        head->next = value == NULL ? name : value + value_length + LINE_END;
+    }
     value = value == NULL ? "" : value;
     if (!is_token(name, name_length) || !is_field_value(value, value_length)) {
         head->is_malformed = true;
@@ -87,11 +94,21 @@ void request_head_add(struct request_head *head, const char *name, size_t name_l
     }
 }
 
+void request_head_end(struct request_head *head, const char *end)
+{
+    INVARIANT(head != NULL && end != NULL);
+    head->is_broken = head->is_broken || (head->next != NULL && head->next + LINE_END != end);
+}
+
 int request_head_check(const struct request_head *head, const char *version, const char **ret_reason)
 {
     INVARIANT(head != NULL && version != NULL && ret_reason != NULL);
     if (head->is_malformed) {
         *ret_reason = "a header field has a character that it must not have";
+        return 400;
+    }
+    if (head->is_broken) {
+        *ret_reason = "each line of a head is NAME: VALUE and ends with CR LF, without a continuation";
         return 400;
     }
     if (strcmp(version, "HTTP/1.1") != 0) {
