@@ -43,6 +43,33 @@ static void a_head_with_two_meanings_is_refused(void **state)
     assert_int_equal(check(FIELDS("Host", "a", "transfer-encoding", "chunked", "Content-Length", "3")), 411);
 }
 
+/* `text`: a head as libmicrohttpd 0.9 leaves it, with each ':', CR and LF that it has read as a NUL. The fields begin at
+ * `names` and `values`. */
+static int check_lines(const char *text, size_t size, const size_t *names, const size_t *values, size_t count)
+{
+    struct request_head head = {.next = text};
+    const char *reason = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = text + names[i];
+        const char *value = text + values[i];
+        request_head_add(&head, name, strlen(name), value, strlen(value));
+    }
+    request_head_end(&head, text + size);
+    return request_head_check(&head, "HTTP/1.1", &reason);
+}
+
+static void lines_that_programs_read_differently_are_refused(void **state)
+{
+    (void)state;
+    static const char plain[] = "Host\0 a\0\0X\0b\0\0\0\0";
+    static const char bare[] = "Host\0 a\0X\0b\0\0\0\0";
+    static const char cut[] = "Host\0 a\0c\0\0X\0b\0\0\0\0";
+    assert_int_equal(check_lines(plain, sizeof plain - 1, (size_t[]){0, 9}, (size_t[]){6, 11}, 2), 0);
+    assert_int_equal(check_lines(plain, sizeof plain - 1, (size_t[]){0}, (size_t[]){6}, 1), 400); /* X is dropped */
+    assert_int_equal(check_lines(bare, sizeof bare - 1, (size_t[]){0, 8}, (size_t[]){6, 10}, 2), 400);
+    assert_int_equal(check_lines(cut, sizeof cut - 1, (size_t[]){0, 11}, (size_t[]){6, 13}, 2), 400);
+}
+
 static void a_field_with_a_wrong_character_is_refused(void **state)
 {
     (void)state;
@@ -125,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_with_one_host_is_fine),
         cmocka_unit_test(a_head_with_two_meanings_is_refused),
+        cmocka_unit_test(lines_that_programs_read_differently_are_refused),
         cmocka_unit_test(a_field_with_a_wrong_character_is_refused),
         cmocka_unit_test(only_version_1_1_is_spoken),
         cmocka_unit_test(a_body_is_a_length_that_is_not_zero),

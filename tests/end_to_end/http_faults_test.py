@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""The listener among clients that are slow or many, and with a node that is killed.
+
+usage: http_faults_test.py BINARY [TEST ...]
+"""
+
+import json
+import resource
+import signal
+import socket
+import sys
+import threading
+
+from harness import run_tests
+from http_security_test import PATH, SECONDS, post
+from http_test import Listener, is_closed, read_answer
+from postgres_server import PostgresServer
+from waiting import SHORT, wait_for
+
+MIB = 1024 * 1024
+
+
+def _enqueue(connection, key, rest=b''):
+    body = json.dumps({'workflow': 'hello', 'idempotency_key': key}).encode()
+    connection.sendall(post(body, b'Content-Length: %d' % len(body)))
+    return read_answer(connection, data=rest)
+
+
+def _others_work(listener, round_):
+    """What clients that behave get done beside the others."""
+    with listener.connect() as connection:
+        for number in range(20):
+            answer = _enqueue(connection, f'{round_} {number}')
+            assert answer.status == 202, answer
+    assert listener.ask('/livez').status == 200 and listener.ask('/readyz').status == 200
+
+
+def bodies_that_never_come_take_no_memory_from_others(weir):
+    """A hundred heads announce 100 MiB."""
+    weir.make_store()
+    listener = Listener(weir).ready()
+    silent = [listener.connect() for _ in range(100)]
+    for connection in silent:
+        connection.sendall(post(b'{', b'Content-Length: %d' % MIB))
+    _others_work(listener, 'silent')
+    for connection in silent:
+        connection.close()
+    listener.stop()
+
+
+def clients_that_hold_memory_and_stop_are_cut(weir):
+    """Each sends a body but for its last byte, until there is no room for another. Those that were there are cut."""
+    weir.make_store()
+    listener = Listener(weir).ready()
+    holders = []
+    for _ in range(63):
+        holders.append(listener.connect())
+        holders[-1].sendall(post(b'{' + b' ' * (MIB - 2), b'Content-Length: %d' % MIB))
+    assert all(is_closed(connection) for connection in holders)
+    _others_work(listener, 'held')
+    for connection in holders:
+        connection.close()
+    listener.stop()
+
+
+def pages_that_nobody_reads_are_bounded(weir):
+    weir.make_store()
+    weir.enqueue_many(1000)
+    listener = Listener(weir).ready()
+    page = listener.ask('/v1/executions?limit=1000')
+    assert page.status == 200 and len(page.body) > 200000, len(page.body)
+    readers = []
+    for _ in range(300):
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(('127.0.0.1', listener.port))
+        connection.settimeout(SECONDS)
+        connection.sendall(b'GET /v1/executions?limit=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n')
+        assert connection.recv(1, socket.MSG_PEEK) == b'H'  # its answer is under way
+        readers.append(connection)
+    _others_work(listener, 'pages')
+    with open(f'/proc/{listener.process.pid}/status') as file:
+        peak = next(int(line.split()[1]) for line in file if line.startswith('VmHWM'))
+    for connection in readers:
+        connection.close()
+    assert peak < 400 * 1024, f'{peak} KiB'
+    listener.stop()
+
+
+def idle_and_half_open_connections_delay_nobody(weir):
+    """As many as the node takes: a quarter of its descriptors."""
+    weir.make_store()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20000), hard))
+    listener = Listener(weir).ready()
+    held = []
+    try:
+        for number in range(3000):
+            held.append(listener.connect())
+            if number % 3 == 0:
+                held[-1].sendall(b'GET /livez HTTP/1.1\r\nHost: local')
+        _others_work(listener, 'idle')
+    finally:
+        for connection in held:
+            connection.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    listener.stop()
+
+
+def _kill_among_enqueues(weir):
+    listener = Listener(weir).ready()
+    acknowledged = {}
+    half = threading.Event()
+
+    def enqueue(worker):
+        rest = b''
+        try:
+            with listener.connect() as connection:
+                for number in range(60):
+                    key = f'{worker} {number}'
+                    answer = _enqueue(connection, key, rest)
+                    if answer is None:
+                        return
+                    rest = answer.rest
+                    assert answer.status == 202, answer
+                    acknowledged[key] = answer.json()['id']
+                    if len(acknowledged) >= 400:
+                        half.set()
+        except OSError:
+            pass  # the node is dead
+    clients = [threading.Thread(target=enqueue, args=(worker,)) for worker in range(16)]
+    for client in clients:
+        client.start()
+    assert half.wait(SECONDS)
+    listener.process.send_signal(signal.SIGKILL)
+    listener.process.wait(SECONDS)
+    for client in clients:
+        client.join(SECONDS)
+    keys = [f'{worker} {number}' for worker in range(16) for number in range(60)]
+    assert 400 <= len(acknowledged) < len(keys), len(acknowledged)
+    listener = Listener(weir).ready()
+    ids = {}
+    with listener.connect() as connection:
+        for key in keys:
+            answer = _enqueue(connection, key)
+            assert answer.status in (200, 202), answer
+            ids[key] = answer.json()['id']
+            assert key not in acknowledged or (answer.status, ids[key]) == (200, acknowledged[key]), (key, answer)
+    assert len(set(ids.values())) == len(keys)
+    assert listener.ask('/v1/executions?workspace=acme&limit=1&count').json()['count'] == len(keys)
+    listener.stop()
+
+
+def what_a_killed_node_acknowledged_is_there_once(weir):
+    weir.make_store()
+    _kill_among_enqueues(weir)
+
+
+def what_a_killed_node_acknowledged_is_there_once_on_postgresql(weir):
+    server = PostgresServer()
+    try:
+        weir.environment['WEIR_STORE'] = server.url()
+        weir.make_store()
+        _kill_among_enqueues(weir)
+    finally:
+        server.close()
+
+
+def a_store_that_is_away_is_a_503_and_comes_back(weir):
+    server = PostgresServer()
+    try:
+        weir.environment['WEIR_STORE'] = server.url()
+        weir.make_store()
+        listener = Listener(weir).ready()
+        server.stop()
+        answer = listener.ask(PATH, 'POST', body={'workflow': 'hello'})
+        assert answer.status == 503 and answer.json()['code'] == 'store_unreachable', answer
+        assert answer.head['retry-after'] == '1', answer
+        server.start()
+        listener.ready()
+        assert listener.ask(PATH, 'POST', body={'workflow': 'hello'}).status == 202
+        listener.stop()
+    finally:
+        server.close()
+
+
+def a_locked_file_is_a_503_and_comes_back(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    with weir.database() as database:
+        database.execute('BEGIN IMMEDIATE')
+        answer = listener.ask(PATH, 'POST', body={'workflow': 'hello'})
+        assert answer.status == 503 and answer.json()['code'] == 'store_busy', answer
+        assert answer.head['retry-after'] == '1' and listener.ask('/livez').status == 200, answer
+        database.execute('ROLLBACK')
+    assert wait_for('the store', lambda: listener.ask(PATH, 'POST', body={'workflow': 'hello'}).status == 202, pause=SHORT)
+    listener.stop()
+
+
+if __name__ == '__main__':
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))
