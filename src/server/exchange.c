@@ -23,6 +23,8 @@ static const char reason_of_shortage[] = "too many bodies and answers are under 
 /* Beside the texts of a head: those that a handler makes of a body. */
 enum { ARENA_BYTES_MAX = HTTP_HEAD_BYTES_MAX * 4 + HTTP_BODY_BYTES_MAX * 2 };
 
+/* What hold() has counted. Also when the memory itself goes to the library, which frees it with the answer: the exchange
+ * ends only after that. */
 static void give_back(struct exchange *exchange)
 {
     atomic_fetch_sub(exchange->held, exchange->held_here);
@@ -95,7 +97,8 @@ static enum MHD_Result add_head_field(void *context, enum MHD_ValueKind kind, co
     return MHD_YES;
 }
 
-/* From version 1.0 on the library keeps the rules for lines by itself, and may have the texts elsewhere. */
+/* Collects the fields, and compares their places with the lines of the head, from the version in the first one to the empty
+ * one. From version 1.0 on the library keeps the rules for lines by itself, and may have the texts elsewhere. */
 static void read_head_lines(struct exchange *exchange, const char *method, const char *version, struct head_reader *reader)
 {
     const union MHD_ConnectionInfo *info =

@@ -94,6 +94,8 @@ void request_head_add(struct request_head *head, const char *name, size_t name_l
     }
 }
 
+/* The last line of the head is followed by the empty one and nothing else: a field that the library dropped would lie
+ * between them. */
 void request_head_end(struct request_head *head, const char *end)
 {
     INVARIANT(head != NULL && end != NULL);
