@@ -31,6 +31,8 @@
 #include "cli/settings/reload.h"
 #include "cli/settings/temporal_settings.h"
 #include "cli/signals.h"
+#include "cli/verbs/signal_execution.h"
+#include "server/bulk_jobs.h"
 
 /* The period of the checks. A signal ends the wait earlier. A drained node or a failed loop does not, so the process
  * ends at most this much later. Each check wakes an idle machine. */
@@ -161,6 +163,13 @@ static enum weir_status open_runner_store(struct node_runner *runner, const stru
     return status;
 }
 
+/* api_signal: the settings of the start count, also after a reload. */
+static enum weir_status signal_for_api(const void *context, struct store *store, const json_t *execution, const char *name,
+                                       const char *input, struct weir_error *error)
+{
+    return signal_execution(context, store, execution, name, input, error);
+}
+
 /* The set of tokens is read before the first request. */
 static enum weir_status open_runner_access(struct node_runner *runner, bool is_anonymous, struct weir_error *error)
 {
@@ -187,7 +196,11 @@ static enum weir_status open_runner_server(struct node_runner *runner, bool is_o
     if (options.listen[0] == '\0') {
         return WEIR_OK;
     }
-    enum weir_status status = open_runner_access(runner, is_anonymous, error);
+    runner->api.signal = signal_for_api;
+    runner->api.signal_context = runner->invocation;
+    runner->api.bulk = bulk_jobs_open();
+    enum weir_status status =
+        runner->api.bulk == NULL ? error_out_of_memory(error) : open_runner_access(runner, is_anonymous, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -553,6 +566,7 @@ void node_runner_close(struct node_runner *runner)
     }
     http_server_close(runner->server); /* before the nodes: it reads them */
     access_close(runner->api.access);
+    bulk_jobs_close(runner->api.bulk);
     for (size_t i = 0; i < runner->count; i++) {
         node_close(runner->nodes[i].node);
         engine_close(runner->nodes[i].engine);

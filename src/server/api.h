@@ -18,6 +18,13 @@ enum { TASK_SERVICES_MAX = 32 };
 /* The longest body that is read for a token that is not known yet. */
 enum { API_UNKNOWN_BODY_MAX = 64 * 1024 };
 
+struct bulk_jobs;
+
+/* Passes a signal to the workflow of an execution, which is the answer of store_show(). `input`: JSON text or NULL. Any
+ * thread. WEIR_ILLEGAL_STATE: it has ended; WEIR_INVALID_ARGUMENT: its engine has no signals; errors of the engine. */
+typedef enum weir_status api_signal(const void *context, struct store *store, const json_t *execution, const char *name,
+                                    const char *input, struct weir_error *error);
+
 /* Owner: the process; it outlives the server. Each member has rules of its own for threads. */
 struct api {
     struct probes probes;
@@ -25,6 +32,9 @@ struct api {
     size_t task_service_count;
     struct http_metrics requests;
     struct access *access;
+    struct bulk_jobs *bulk;
+    api_signal *signal;
+    const void *signal_context;
 };
 
 /* Reads the token of the head; the route is found. False: the answer is a refusal. Any thread. */

@@ -7,12 +7,14 @@
  *   4. A route without a handler is answered there. Every other one puts the exchange into the queue, and the connection
  *      sleeps. A thread takes it, computes the answer and wakes the connection; the library calls again, and the answer is
  *      sent (answer_http_request). Enqueues that wait at the same time are taken together and become one transaction.
- *   5. A handler may park its request, for example a claim of tasks that waits. Then the connection sleeps on without a
- *      thread, until somebody puts the request into the queue again.
+ *   5. A handler may park its request instead of answering: a claim of tasks that waits, or a request that waits for the
+ * end of an execution (parking.h). Then the connection sleeps on without a thread, until somebody puts the request into the
+ *      queue again, and its handler is called again.
  *   6. The end of the request frees the exchange (end_exchange).
  *
- * libmicrohttpd must not be stopped while a connection sleeps. So http_server_close() first lets the threads answer what is
- * in the queue; from then on a request is refused instead of being queued. The owner has to wake parked requests before.
+ * libmicrohttpd must not be stopped while a connection sleeps. So http_server_close() first takes back what waits for ends,
+ * and then lets the threads answer what is in the queue; from then on a request is refused instead of being queued. The
+ * owner has to wake the other parked requests before.
  *
  * The thread of a listener never calls the store and never waits. */
 #include "server/http_server.h"
@@ -34,6 +36,7 @@
 #include "server/exchange.h"
 #include "server/libmicrohttpd.h"
 #include "server/listen_address.h"
+#include "server/parking.h"
 #include "server/tls_files.h"
 
 /* Beyond HTTP_HEAD_BYTES_MAX a connection holds the head of its answer. */
@@ -69,10 +72,12 @@ struct http_server {
     struct exchange *head;
     struct exchange **tail;
     size_t waiting;
-    size_t unsent; /* exchanges that were queued and have not ended */
-    bool is_ending;
+    size_t unsent;  /* exchanges that were queued and have not ended */
+    bool is_ending; /* no request is queued any more, and none waits */
+    bool is_over;   /* what is in the queue is the rest */
     bool behind_proxy;
 
+    struct parking *parking;
     struct store *stores[HTTP_THREADS];
     pthread_t threads[HTTP_THREADS];
     size_t thread_count;
@@ -88,6 +93,16 @@ static int64_t now_boot_us(void)
 
 /* --- the queue --- */
 
+/* With the lock held. */
+static void append_to_queue(struct http_server *server, struct exchange *exchange)
+{
+    exchange->next = NULL;
+    *server->tail = exchange;
+    server->tail = &exchange->next;
+    server->waiting++;
+    (void)pthread_cond_signal(&server->filled);
+}
+
 /* False: it is full, or the server ends. The connection is suspended under the lock: a thread that took the exchange before
  * would wake a connection that does not sleep yet. */
 static bool queue_add(struct http_server *server, struct exchange *exchange)
@@ -97,13 +112,11 @@ static bool queue_add(struct http_server *server, struct exchange *exchange)
     if (has_room) {
         atomic_store(&exchange->entry->due_us, TIME_NEVER);
         MHD_suspend_connection(exchange->connection);
-        *server->tail = exchange;
-        server->tail = &exchange->next;
-        server->waiting++;
         server->unsent++;
         exchange->is_queued = true;
-        atomic_store(&server->api->requests.waiting, server->waiting);
-        (void)pthread_cond_signal(&server->filled);
+        exchange->request.arrived_us = now_boot_us();
+        atomic_store(&server->api->requests.waiting, server->waiting + 1);
+        append_to_queue(server, exchange);
     }
     (void)pthread_mutex_unlock(&server->lock);
     return has_room;
@@ -114,7 +127,7 @@ static bool queue_add(struct http_server *server, struct exchange *exchange)
 static size_t queue_take(struct http_server *server, struct exchange **taken)
 {
     (void)pthread_mutex_lock(&server->lock);
-    while (server->head == NULL && !server->is_ending) {
+    while (server->head == NULL && !server->is_over) {
         (void)pthread_cond_wait(&server->filled, &server->lock);
     }
     const struct http_route *route = server->head == NULL ? NULL : server->head->request.route;
@@ -123,6 +136,7 @@ static size_t queue_take(struct http_server *server, struct exchange **taken)
     for (struct exchange **at = &server->head; *at != NULL && count < most;) {
         struct exchange *exchange = *at;
         if (exchange->request.route == route) {
+            exchange->request.may_wait = !server->is_ending;
             taken[count++] = exchange;
             *at = exchange->next;
         } else {
@@ -144,11 +158,7 @@ static void queue_again(struct exchange *exchange)
 {
     struct http_server *server = exchange->server;
     (void)pthread_mutex_lock(&server->lock);
-    exchange->next = NULL;
-    *server->tail = exchange;
-    server->tail = &exchange->next;
-    server->waiting++;
-    (void)pthread_cond_signal(&server->filled);
+    append_to_queue(server, exchange);
     (void)pthread_mutex_unlock(&server->lock);
 }
 
@@ -160,6 +170,13 @@ static void close_parked_end(struct exchange *exchange)
         exchange->request.is_parked = false;
         queue_again(exchange);
     }
+}
+
+/* parking_return */
+static void return_parked(void *context, struct exchange *exchange)
+{
+    (void)context;
+    close_parked_end(exchange);
 }
 
 static void resume_request(struct http_request *request)
@@ -181,6 +198,7 @@ static void answer_taken(struct http_server *server, struct store *store, struct
     size_t admitted = 0;
     for (size_t i = 0; i < count; i++) {
         struct exchange *exchange = taken[i];
+        exchange->answer.awaits = NULL;
         if (!exchange->request.is_whole) {
             respond_problem(&exchange->request, &exchange->answer, 503, "out_of_memory",
                             "there is no memory for the request", NULL, NULL);
@@ -198,6 +216,31 @@ static void answer_taken(struct http_server *server, struct store *store, struct
     }
 }
 
+/* Parks an exchange whose handler waits for the end of an execution. When there is no place it is refused; when the server
+ * ends, its handler is called again and answers at once. */
+static void park(struct http_server *server, struct store *store, struct exchange *exchange)
+{
+    if (exchange->answer.awaits == NULL) {
+        return;
+    }
+    exchange->request.is_parked = true;
+    if (parking_add(server->parking, exchange)) {
+        return;
+    }
+    exchange->request.is_parked = false;
+    (void)pthread_mutex_lock(&server->lock);
+    exchange->request.may_wait = !server->is_ending;
+    (void)pthread_mutex_unlock(&server->lock);
+    if (exchange->request.may_wait) {
+        exchange->answer.awaits = NULL;
+        respond_problem(&exchange->request, &exchange->answer, 503, "overloaded",
+                        "too many requests wait for ends; try again in a second", NULL, NULL);
+    } else {
+        answer_taken(server, store, &exchange, 1);
+        INVARIANT(exchange->answer.awaits == NULL);
+    }
+}
+
 /* The connection is read before the answer is passed on: after MHD_resume_connection() the exchange belongs to the thread
  * of the listener, which may free it at once. */
 static void *run_answering_thread(void *context)
@@ -210,6 +253,7 @@ static void *run_answering_thread(void *context)
         answer_taken(start.server, start.store, taken, count);
         for (size_t i = 0; i < count; i++) {
             struct MHD_Connection *connection = taken[i]->connection;
+            park(start.server, start.store, taken[i]);
             if (taken[i]->request.is_parked) {
                 close_parked_end(taken[i]);
                 continue;
@@ -252,8 +296,8 @@ static void *run_deadline_thread(void *context)
         until.tv_sec += DEADLINE_CHECK_SECONDS;
         (void)pthread_cond_timedwait(&server->ended, &server->lock, &until);
         (void)pthread_mutex_unlock(&server->lock);
-        size_t cut = connection_list_cut(&server->connections, now_boot_us(),
-                                         atomic_load(&server->held) > HTTP_HELD_BYTES_SHORT);
+        size_t cut =
+            connection_list_cut(&server->connections, now_boot_us(), atomic_load(&server->held) > HTTP_HELD_BYTES_SHORT);
         atomic_fetch_add(&server->api->requests.cut, cut);
         stop_retired_daemons(server);
         (void)pthread_mutex_lock(&server->lock);
@@ -629,6 +673,9 @@ enum weir_status http_server_start(struct http_server *server, struct weir_error
         status = start_answering_thread(server, error);
     }
     if (status == WEIR_OK) {
+        status = parking_open(server->store, return_parked, server, &server->parking, error);
+    }
+    if (status == WEIR_OK) {
         status = start_thread(&server->deadline_thread, run_deadline_thread, server, error);
         server->has_deadline_thread = status == WEIR_OK;
     }
@@ -668,8 +715,12 @@ void http_server_close(struct http_server *server)
     }
     (void)pthread_mutex_lock(&server->lock);
     server->is_ending = true;
-    (void)pthread_cond_broadcast(&server->filled);
     (void)pthread_cond_broadcast(&server->ended);
+    (void)pthread_mutex_unlock(&server->lock);
+    parking_end(server->parking);
+    (void)pthread_mutex_lock(&server->lock);
+    server->is_over = true;
+    (void)pthread_cond_broadcast(&server->filled);
     (void)pthread_mutex_unlock(&server->lock);
     for (size_t i = 0; i < server->thread_count; i++) {
         (void)pthread_join(server->threads[i], NULL);
@@ -690,6 +741,7 @@ void http_server_close(struct http_server *server)
     for (size_t i = 0; i < HTTP_THREADS; i++) {
         store_close(server->stores[i]);
     }
+    parking_close(server->parking);
     connection_list_close(&server->connections);
     (void)pthread_cond_destroy(&server->filled);
     (void)pthread_cond_destroy(&server->ended);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "server/route.h"
@@ -76,6 +77,26 @@ enum weir_status request_number(const struct http_request *request, const char *
     return WEIR_OK;
 }
 
+enum weir_status request_duration(const struct http_request *request, const char *name, int64_t most_us,
+                                  int64_t otherwise_us, int64_t *ret_duration_us, struct weir_error *error)
+{
+    const char *value = request_argument(request, name);
+    int64_t duration_us = otherwise_us;
+    if (value != NULL) {
+        enum weir_status status = duration_parse(value, &duration_us, error);
+        if (status != WEIR_OK) {
+            error_prefix(error, "%s", name);
+            return status;
+        }
+    }
+    if (duration_us < 0 || duration_us > most_us) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s is at most %" PRId64 "s, not \"%s\"", name,
+                         most_us / MICROSECONDS_PER_SECOND, value);
+    }
+    *ret_duration_us = duration_us;
+    return WEIR_OK;
+}
+
 enum weir_status request_object(const struct http_request *request, json_t **ret_object, struct weir_error *error)
 {
     json_t *object = NULL;
@@ -93,6 +114,33 @@ enum weir_status request_object(const struct http_request *request, json_t **ret
         *ret_object = object;
     }
     return status;
+}
+
+enum weir_status request_check_keys(json_t *object, const char *const *keys, const char **ret_key, struct weir_error *error)
+{
+    const char *key;
+    json_t *value;
+    size_t count = 0;
+    while (keys[count] != NULL) {
+        count++;
+    }
+    json_object_foreach(object, key, value)
+    {
+        bool is_known = false;
+        for (size_t i = 0; i < count && !is_known; i++) {
+            is_known = strcmp(key, keys[i]) == 0;
+        }
+        if (!is_known) {
+            const char *nearest = text_nearest(key, keys, count);
+            *ret_key = key;
+            error_set(error, WEIR_INVALID_ARGUMENT, "unknown key \"%s\"", key);
+            if (nearest != NULL) {
+                error_hint(error, "did you mean \"%s\"?", nearest);
+            }
+            return WEIR_INVALID_ARGUMENT;
+        }
+    }
+    return WEIR_OK;
 }
 
 /* --- answers --- */
@@ -149,18 +197,26 @@ void respond_json(struct http_answer *answer, int status, json_t *value)
     write_body(answer, value);
 }
 
-void respond_problem(const struct http_request *request, struct http_answer *answer, int status, const char *code,
-                     const char *detail, const char *hint, const char *pointer)
+/* NULL: no memory. */
+static json_t *make_problem(const struct http_request *request, int status, const char *code, const char *detail,
+                            const char *hint)
 {
-    INVARIANT(answer != NULL && status >= 400 && code != NULL && detail != NULL);
-    answer->status = status;
-    answer->type = "application/problem+json";
     json_t *problem =
         json_pack("{s:s+, s:s, s:i, s:s, s:s, s:s}", "type", "/docs/problems/", code, "title", title_of(status), "status",
                   status, "code", code, "detail", detail, "request_id", request->id);
     if (problem != NULL && hint != NULL && hint[0] != '\0') {
         (void)json_object_set_new(problem, "hint", json_string(hint));
     }
+    return problem;
+}
+
+void respond_problem(const struct http_request *request, struct http_answer *answer, int status, const char *code,
+                     const char *detail, const char *hint, const char *pointer)
+{
+    INVARIANT(answer != NULL && status >= 400 && code != NULL && detail != NULL);
+    answer->status = status;
+    answer->type = "application/problem+json";
+    json_t *problem = make_problem(request, status, code, detail, hint);
     if (problem != NULL && pointer != NULL) {
         (void)json_object_set_new(problem, "errors", json_pack("[{s:s, s:s}]", "pointer", pointer, "detail", detail));
     }
@@ -173,4 +229,44 @@ void respond_error(const struct http_request *request, struct http_answer *answe
     INVARIANT(error != NULL && error->status != WEIR_OK);
     respond_problem(request, answer, weir_status_http(error->status), weir_status_name(error->status), error->message,
                     error->hint, pointer);
+}
+
+void respond_refusal(const struct http_request *request, struct http_answer *answer, const struct weir_error *error,
+                     json_t *members)
+{
+    INVARIANT(error != NULL && error->status != WEIR_OK);
+    answer->status = weir_status_http(error->status);
+    answer->type = "application/problem+json";
+    json_t *problem = make_problem(request, answer->status, weir_status_name(error->status), error->message, error->hint);
+    if (members != NULL) {
+        (void)json_object_update_missing(problem, members);
+        json_decref(members);
+    }
+    write_body(answer, problem);
+}
+
+/* A JSON pointer (RFC 6901) escapes two characters. */
+static const char *pointer_to(struct arena *arena, const char *key)
+{
+    char *pointer = arena_allocate(arena, 2 * strlen(key) + 2);
+    char *to = pointer;
+    if (pointer == NULL) {
+        return NULL;
+    }
+    *to++ = '/';
+    for (const char *at = key; *at != '\0'; at++) {
+        if (*at == '~' || *at == '/') {
+            *to++ = '~';
+            *to++ = *at == '~' ? '0' : '1';
+        } else {
+            *to++ = *at;
+        }
+    }
+    return pointer;
+}
+
+void respond_body_error(struct http_request *request, struct http_answer *answer, const struct weir_error *error,
+                        const char *key)
+{
+    respond_error(request, answer, error, key == NULL ? NULL : pointer_to(&request->arena, key));
 }

@@ -56,13 +56,14 @@ struct http_request {
     const struct principal *principal; /* who asks; NULL = no token was needed, or it is not known yet */
     bool is_anonymous;                 /* no token is needed */
     int connection_fd;                 /* for the address of the client */
+    int64_t arrived_us;                /* boot clock: when it was whole */
+    bool may_wait;                     /* false: the handler must answer at once, because the server ends */
     bool is_whole;                     /* false: no memory for a part of it */
     bool is_of_machine; /* only a process of this machine can have sent it: a local address, and no proxy before it */
     /* A handler that has to wait sets `is_parked` and leaves the answer empty. Any thread then calls `again` once, also
      * before the handler has returned: the handler runs from its beginning. */
     bool is_parked;
     void (*again)(struct http_request *request);
-    int64_t arrived_us;        /* the handler's own, boot clock; 0 at first */
     struct task_waiter waiter; /* of a parked claim of tasks */
 };
 
@@ -76,6 +77,10 @@ struct http_answer {
     const char *allow;    /* field Allow, of 405 */
     const char *policy;   /* field Content-Security-Policy; NULL = nothing is allowed */
     int retry_after_s;    /* field Retry-After; 0 = none, but 1 of 503 */
+    /* No answer yet: the whole id of an execution. Its handler is called again when it has ended, or at `wait_until_us`
+     * (boot clock). In the request's arena. Only if the request may wait. */
+    const char *awaits;
+    int64_t wait_until_us;
     struct text body;
 };
 
@@ -90,9 +95,17 @@ WEIR_MUST_CHECK enum weir_status request_switch(const struct http_request *reque
 WEIR_MUST_CHECK enum weir_status request_number(const struct http_request *request, const char *name, int64_t least,
                                                 int64_t most, int64_t otherwise, int64_t *ret_number,
                                                 struct weir_error *error);
+/* A duration like "30s", from 0 to `most_us`; `otherwise_us` when it is not there. WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status request_duration(const struct http_request *request, const char *name, int64_t most_us,
+                                                  int64_t otherwise_us, int64_t *ret_duration_us, struct weir_error *error);
 /* The body as a JSON object; an empty body is {}. WEIR_INVALID_ARGUMENT. The caller releases it. */
 WEIR_MUST_CHECK enum weir_status request_object(const struct http_request *request, json_t **ret_object,
                                                 struct weir_error *error);
+
+/* Refuses a key that is not in the list, which ends with NULL: a misspelt one would otherwise have no effect. *ret_key: the
+ * unknown one, in the object. */
+WEIR_MUST_CHECK enum weir_status request_check_keys(json_t *object, const char *const *keys, const char **ret_key,
+                                                    struct weir_error *error);
 
 /* --- answers --- */
 
@@ -102,6 +115,12 @@ void respond_json(struct http_answer *answer, int status, json_t *value);
  * `code` is a name of the table in docs/http.md. */
 void respond_problem(const struct http_request *request, struct http_answer *answer, int status, const char *code,
                      const char *detail, const char *hint, const char *pointer);
+/* The same as respond_error() with further members of the problem, of which it takes a reference over; NULL = none. */
+void respond_refusal(const struct http_request *request, struct http_answer *answer, const struct weir_error *error,
+                     json_t *members);
+/* The same as respond_error() for a key of the body; NULL = of none. */
+void respond_body_error(struct http_request *request, struct http_answer *answer, const struct weir_error *error,
+                        const char *key);
 /* The failure of a call of weir, by the table of weir/status.h. `pointer`: the part of the request that is at fault, a
  * JSON pointer into the body or "?name" of the query; NULL = none. */
 void respond_error(const struct http_request *request, struct http_answer *answer, const struct weir_error *error,

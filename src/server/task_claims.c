@@ -184,7 +184,7 @@ static bool worker_has_handler(const struct task_worker *worker, const struct ta
     return false;
 }
 
-static bool may_see(bool (*allows)(void *, const char *), void *context, const struct task *task)
+static bool may_see(bool (*allows)(const void *, const char *), const void *context, const struct task *task)
 {
     return allows == NULL || allows(context, weir_call_workspace(task->call));
 }

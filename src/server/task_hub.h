@@ -80,8 +80,8 @@ struct task_waiter {
     struct task_waiter *previous;
     struct task_worker *worker;
     int64_t deadline_us;
-    bool (*allows)(void *context, const char *workspace);
-    void *context;
+    bool (*allows)(const void *context, const char *workspace);
+    const void *context;
     bool is_waiting;
 };
 
@@ -93,8 +93,8 @@ struct task_claim {
     int64_t arrived_us;   /* when the request came, boot clock */
     int64_t deadline_us;  /* the end of the wait, likewise */
     /* Whether the worker may see tasks of the workspace; NULL = of all. Called under the lock of the hub. */
-    bool (*allows)(void *context, const char *workspace);
-    void *context;
+    bool (*allows)(const void *context, const char *workspace);
+    const void *context;
 };
 
 /* Adds {"tasks": [...], "lease_us": N, "waited_us": N} to `answer`: up to `max` tasks, as many as `answer` has space for.
@@ -113,14 +113,14 @@ enum task_report_kind { TASK_HEARTBEAT, TASK_COMPLETE, TASK_FAIL };
 struct task_report {
     enum task_report_kind kind;
     const char *worker;
-    const char *task;                                     /* the id, as the claim had it */
-    const char *output;                                   /* COMPLETE: JSON text, or NULL */
-    const char *code;                                     /* FAIL: NULL = handler_failed */
-    const char *error;                                    /* FAIL: or NULL */
-    bool is_final;                                        /* FAIL: no retry */
-    int64_t retry_after_us;                               /* FAIL: the delay of the retry, -1 = the policy's */
-    bool (*allows)(void *context, const char *workspace); /* as in a claim */
-    void *context;
+    const char *task;                                           /* the id, as the claim had it */
+    const char *output;                                         /* COMPLETE: JSON text, or NULL */
+    const char *code;                                           /* FAIL: NULL = handler_failed */
+    const char *error;                                          /* FAIL: or NULL */
+    bool is_final;                                              /* FAIL: no retry */
+    int64_t retry_after_us;                                     /* FAIL: the delay of the retry, -1 = the policy's */
+    bool (*allows)(const void *context, const char *workspace); /* as in a claim */
+    const void *context;
 };
 
 enum task_verdict {

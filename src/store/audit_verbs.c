@@ -43,6 +43,12 @@ enum weir_status store_act_as(struct store *store, const char *actor, const char
     return status;
 }
 
+enum weir_status store_act_for(struct store *store, const struct store *other, const char *reason, struct weir_error *error)
+{
+    INVARIANT(other != NULL);
+    return store_act_as(store, store_actor(other), reason == NULL ? store_reason(other) : reason, error);
+}
+
 const char *store_actor(const struct store *store)
 {
     return store->actor[0] == '\0' ? NULL : store->actor;

@@ -90,6 +90,7 @@ struct store_driver {
     enum weir_status (*list)(struct store *, const struct list_options *, json_t **, struct weir_error *);
     enum weir_status (*show)(struct store *, const char *, json_t **, struct weir_error *);
     enum weir_status (*why)(struct store *, const char *, json_t **, struct weir_error *);
+    enum weir_status (*find_living)(struct store *, const char *const *, size_t, bool *, struct weir_error *);
     enum weir_status (*status)(struct store *, size_t, json_t **, struct weir_error *);
     enum weir_status (*write_logs)(struct store *, const struct log_chunk *, size_t, struct weir_error *);
     enum weir_status (*list_logs)(struct store *, const char *, struct arena *, struct log_attempt **, size_t *,
@@ -124,6 +125,7 @@ struct store {
     store_progress *progress; /* NULL = no listener */
     void *progress_context;
     char url[512];
+    bool all_or_none;          /* of the call of enqueue() that is under way: a refused request undoes the set */
     char actor[ACTOR_MAX + 1]; /* store_act_as(); "" = a node: its calls are no acts */
     char reason[REASON_MAX + 1];
     struct act_change change;

@@ -263,3 +263,81 @@ enum weir_status json_line_read(const char *line, size_t length, int64_t now_us,
     }
     return status;
 }
+
+/* --- many of them in one text --- */
+
+static enum weir_status refuse_many(size_t most, struct weir_error *error)
+{
+    error_set(error, WEIR_INVALID_ARGUMENT, "there are more than %zu items", most);
+    error_hint(error, "send them in several requests");
+    return WEIR_INVALID_ARGUMENT;
+}
+
+static enum weir_status split_lines(const char *text, size_t length, struct json_slice *slices, size_t most,
+                                    size_t *ret_count, struct weir_error *error)
+{
+    size_t count = 0;
+    for (size_t at = 0; at < length;) {
+        const char *end = memchr(text + at, '\n', length - at);
+        size_t line = end == NULL ? length - at : (size_t)(end - (text + at));
+        if (skip_blanks(text + at, line, 0) < line) {
+            if (count == most) {
+                return refuse_many(most, error);
+            }
+            slices[count++] = (struct json_slice){.bytes = text + at, .length = line};
+        }
+        at += line + 1;
+    }
+    *ret_count = count;
+    return WEIR_OK;
+}
+
+/* The value is a list that json_read() has accepted. */
+static enum weir_status split_list(const char *list, size_t length, struct json_slice *slices, size_t most,
+                                   size_t *ret_count, struct weir_error *error)
+{
+    size_t count = 0;
+    size_t at = skip_blanks(list, length, 1); /* behind the bracket */
+    while (at < length && list[at] != ']') {
+        size_t end = skip_value(list, length, at);
+        if (count == most) {
+            return refuse_many(most, error);
+        }
+        slices[count++] = (struct json_slice){.bytes = list + at, .length = end - at};
+        at = skip_blanks(list, length, end);
+        at = at < length && list[at] == ',' ? skip_blanks(list, length, at + 1) : at;
+    }
+    *ret_count = count;
+    return WEIR_OK;
+}
+
+enum weir_status json_line_split(const char *text, size_t length, bool is_lines, struct json_slice *slices, size_t most,
+                                 size_t *ret_count, struct weir_error *error)
+{
+    INVARIANT(text != NULL && slices != NULL && ret_count != NULL);
+    json_t *object = NULL;
+    size_t count = 0;
+    enum weir_status status = WEIR_OK;
+    if (is_lines) {
+        status = split_lines(text, length, slices, most, &count, error);
+    } else {
+        status = json_read_below(text, length, 3, &object, error);
+        bool is_right = status == WEIR_OK && json_is_object(object) && json_object_size(object) == 1 &&
+                        json_is_array(json_object_get(object, "items"));
+        size_t raw_length = 0;
+        const char *raw = is_right ? json_line_find(text, length, "items", &raw_length) : NULL;
+        if (raw != NULL) {
+            status = split_list(raw, raw_length, slices, most, &count, error);
+        } else if (status == WEIR_OK) {
+            status = error_set(error, WEIR_INVALID_ARGUMENT, "the text must be {\"items\": [...]} and nothing else");
+        }
+        json_decref(object);
+    }
+    if (status == WEIR_OK && count == 0) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "there are no items");
+    }
+    if (status == WEIR_OK) {
+        *ret_count = count;
+    }
+    return status;
+}

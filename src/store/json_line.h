@@ -18,4 +18,13 @@ enum { JSON_LINE_BYTES_MAX = PARAMS_BYTES_MAX + 64 * 1024 };
 WEIR_MUST_CHECK enum weir_status json_line_read(const char *line, size_t length, int64_t now_us, struct arena *arena,
                                                 struct enqueue_request *request, struct weir_error *error);
 
+struct json_slice {
+    const char *bytes; /* in the text that was split */
+    size_t length;
+};
+/* The elements of {"items": [...]}, or of a text with one JSON object a line when `is_lines` (blank lines do not count);
+ * each for json_line_read(). At most `most`. WEIR_INVALID_ARGUMENT: it is neither, is empty or has more. */
+WEIR_MUST_CHECK enum weir_status json_line_split(const char *text, size_t length, bool is_lines, struct json_slice *slices,
+                                                 size_t most, size_t *ret_count, struct weir_error *error);
+
 #endif

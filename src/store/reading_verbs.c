@@ -172,6 +172,21 @@ enum weir_status store_why(struct store *store, const char *id, json_t **ret_why
     return call_end(&call, status);
 }
 
+enum weir_status store_find_living(struct store *store, const char *const *ids, size_t count, bool *ret_is_living,
+                                   struct weir_error *error)
+{
+    INVARIANT(ids != NULL && ret_is_living != NULL);
+    if (count > LIVING_IDS_MOST) {
+        return error_set(error, WEIR_MISUSE, "a call looks for at most %d executions", LIVING_IDS_MOST);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!uuid_is_valid(ids[i])) {
+            return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not the whole id of an execution", ids[i]);
+        }
+    }
+    CALL(store, "find_living", error, store->driver->find_living(store, ids, count, ret_is_living, detail));
+}
+
 enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
 {
     INVARIANT(ret_status != NULL);

@@ -195,8 +195,39 @@ enum weir_status store_time(struct store *store, int64_t *ret_now_us, struct wei
 
 /* --- the queue --- */
 
-enum weir_status store_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
-                               struct enqueue_result *results, struct weir_error *error)
+static void report_enqueued(const struct store *store, const struct enqueue_request *requests, size_t count,
+                            const struct enqueue_result *results)
+{
+    struct event event = {.type = EVENT_EXECUTION_ENQUEUED};
+    for (size_t i = 0; i < count; i++) {
+        event.count += results[i].status == WEIR_OK && !results[i].duplicate;
+    }
+    if (count == 1) {
+        event.execution_id = results[0].id;
+        event.workspace = requests[0].workspace;
+        event.workflow = requests[0].workflow;
+    }
+    if (event.count > 0) {
+        event_emit(store->events, &event);
+    }
+}
+
+/* The first refusal of a set of which nothing was enqueued. */
+static enum weir_status refuse_set(const struct enqueue_result *results, size_t count, struct weir_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (results[i].status != WEIR_OK) {
+            *error = results[i].error;
+            error->status = results[i].status;
+            error_prefix(error, "request %zu of %zu, nothing was enqueued", i + 1, count);
+            return error->status;
+        }
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status enqueue_set(struct store *store, const struct enqueue_request *requests, size_t count,
+                                    bool all_or_none, struct enqueue_result *results, struct weir_error *error)
 {
     if (count > 0 && (requests == NULL || results == NULL)) {
         return error_set(error, WEIR_MISUSE, "enqueue needs requests and room for results");
@@ -204,28 +235,34 @@ enum weir_status store_enqueue(struct store *store, const struct enqueue_request
     struct call call = call_begin(store, "enqueue", error);
     size_t valid = 0;
     enum weir_status status = enqueue_requests_check(requests, count, results, &valid, &call.own);
-    if (status == WEIR_OK && valid > 0) {
+    if (status == WEIR_OK && (all_or_none ? valid == count && count > 0 : valid > 0)) {
         struct event event = {.type = EVENT_EXECUTION_ENQUEUEING, .count = (int64_t)valid};
         event.workspace = count == 1 ? requests[0].workspace : NULL;
         event.workflow = count == 1 ? requests[0].workflow : NULL;
         event_emit(store->events, &event);
+        store->all_or_none = all_or_none;
         status = store->driver->enqueue(store, requests, count, results, &call.own);
+        store->all_or_none = false;
+    }
+    if (status == WEIR_OK && all_or_none) {
+        status = refuse_set(results, count, &call.own);
     }
     if (status == WEIR_OK) {
-        struct event event = {.type = EVENT_EXECUTION_ENQUEUED};
-        for (size_t i = 0; i < count; i++) {
-            event.count += results[i].status == WEIR_OK && !results[i].duplicate;
-        }
-        if (count == 1) {
-            event.execution_id = results[0].id;
-            event.workspace = requests[0].workspace;
-            event.workflow = requests[0].workflow;
-        }
-        if (event.count > 0) {
-            event_emit(store->events, &event);
-        }
+        report_enqueued(store, requests, count, results);
     }
     return call_end(&call, status);
+}
+
+enum weir_status store_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
+                               struct enqueue_result *results, struct weir_error *error)
+{
+    return enqueue_set(store, requests, count, false, results, error);
+}
+
+enum weir_status store_enqueue_all(struct store *store, const struct enqueue_request *requests, size_t count,
+                                   struct enqueue_result *results, struct weir_error *error)
+{
+    return enqueue_set(store, requests, count, true, results, error);
 }
 
 enum weir_status store_role(struct store *store, const struct role_request *request, struct role_state *ret_state,

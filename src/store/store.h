@@ -143,6 +143,11 @@ void group_hint(const char *name, const char *const *groups, size_t count, struc
 WEIR_MUST_CHECK enum weir_status store_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
                                                struct enqueue_result *results, struct weir_error *error);
 
+/* The same, but all of the set or nothing: when one request is refused, nothing is enqueued, the status is that of the
+ * first refusal, and each result has its own status (WEIR_OK: it would have been enqueued). */
+WEIR_MUST_CHECK enum weir_status store_enqueue_all(struct store *store, const struct enqueue_request *requests,
+                                                   size_t count, struct enqueue_result *results, struct weir_error *error);
+
 /* --- the items of a node --- */
 
 struct claimed_item {
@@ -573,6 +578,10 @@ WEIR_MUST_CHECK enum weir_status store_take_requests(struct store *store, int64_
  * ACTOR_MAX or REASON_MAX bytes, or no UTF-8. */
 WEIR_MUST_CHECK enum weir_status store_act_as(struct store *store, const char *actor, const char *reason,
                                               struct weir_error *error);
+/* Makes the actor of another handle that of this one, with `reason`; NULL = the reason of the other one. Errors as above.
+ */
+WEIR_MUST_CHECK enum weir_status store_act_for(struct store *store, const struct store *other, const char *reason,
+                                               struct weir_error *error);
 /* The settings before and after the last store_set_plan() or store_set_workspace() of this handle, if it has an actor: JSON
  * objects, NULL = there is or was none. The caller releases both. */
 void store_last_change(const struct store *store, json_t **ret_before, json_t **ret_after);
@@ -757,6 +766,9 @@ WEIR_MUST_CHECK enum weir_status store_list(struct store *store, const struct li
 WEIR_MUST_CHECK enum weir_status store_list_each(struct store *store, const struct list_options *options,
                                                  bool (*visit)(void *context, const json_t *row), void *context,
                                                  struct weir_error *error);
+/* Fails with `missing` and the nearest name when the list has no row of that name. */
+WEIR_MUST_CHECK enum weir_status store_require_name(struct store *store, enum store_list_kind kind, const char *name,
+                                                    enum weir_status missing, struct weir_error *error);
 /* The row of one workspace in LIST_WORKSPACES: its plan, limits, use. WEIR_WORKSPACE_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status store_usage(struct store *store, const char *workspace, json_t **ret_row,
                                              struct weir_error *error);
@@ -792,6 +804,11 @@ WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const ch
  * ready and no_scheduler "lock_holder" and "lock_until" while the lock processExecutionQueue is held, without which such a
  * node starts nothing. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
+/* Which of these executions have not ended; an id that the store does not have lives neither. One query for the whole set,
+ * which is for callers that wait for many ends. Whole ids, at most LIVING_IDS_MOST. */
+enum { LIVING_IDS_MOST = 16384 };
+WEIR_MUST_CHECK enum weir_status store_find_living(struct store *store, const char *const *ids, size_t count,
+                                                   bool *ret_is_living, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
  * "pending_reasons": {reason: n}, "workspaces": [...], "executor_groups": [{"name", "paused", "pending",
  * "oldest_pending_age_us"}], "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by

@@ -624,6 +624,29 @@ static void an_item_without_its_workspace_or_definition_is_found(void **state)
     assert_int_equal(purged.changed, 2);
 }
 
+static void the_living_of_many_executions_are_found_at_once(void **state)
+{
+    struct scene *scene = *state;
+    char ids[3][UUID_TEXT_MAX];
+    bool is_living[3] = {false, false, false};
+    text_copy(ids[0], UUID_TEXT_MAX, scene_enqueue(scene, "pro-co"));
+    struct claimed_item item = scene_claim_one(scene);
+    text_copy(ids[1], UUID_TEXT_MAX, "01a215fd-f18a-7002-b43c-a0d8f870aebd"); /* never enqueued */
+    text_copy(ids[2], UUID_TEXT_MAX, scene_enqueue(scene, "free-co"));
+    const char *const asked[] = {ids[0], ids[1], ids[2]};
+    scene_ok(scene, store_find_living(scene->store, asked, 3, is_living, &scene->error));
+    assert_true(is_living[0]);
+    assert_false(is_living[1]);
+    assert_true(is_living[2]);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &item), WEIR_OK);
+    scene_ok(scene, store_find_living(scene->store, asked, 3, is_living, &scene->error));
+    assert_false(is_living[0]);
+    assert_true(is_living[2]);
+    scene_ok(scene, store_find_living(scene->store, asked, 0, is_living, &scene->error));
+    const char *const part[] = {ids[2], "01a215"};
+    assert_int_equal(store_find_living(scene->store, part, 2, is_living, &scene->error), WEIR_INVALID_ARGUMENT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -647,6 +670,7 @@ int main(void)
         SCENE_TEST(status_knows_the_scheduler),
         SCENE_TEST(status_knows_how_far_the_books_lag),
         SCENE_TEST(an_item_without_its_workspace_or_definition_is_found),
+        SCENE_TEST(the_living_of_many_executions_are_found_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

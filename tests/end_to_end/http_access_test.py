@@ -13,7 +13,7 @@ import socket
 import sys
 
 from harness import run_tests
-from http_test import SECONDS, Listener, is_closed, read_answer
+from http_client import SECONDS, Listener, is_closed, read_answer
 from postgres_server import PostgresServer
 from waiting import SHORT, wait_for
 

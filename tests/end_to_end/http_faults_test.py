@@ -13,7 +13,7 @@ import threading
 
 from harness import run_tests
 from http_security_test import PATH, SECONDS, post
-from http_test import Listener, is_closed, read_answer
+from http_client import Listener, is_closed, read_answer
 from postgres_server import PostgresServer
 from waiting import SHORT, wait_for
 

@@ -14,7 +14,7 @@ import sys
 import threading
 
 from harness import run_tests
-from http_test import Listener, read_answer
+from http_client import Listener, read_answer
 from ports import free_port
 from waiting import SHORT, wait_for
 

@@ -18,116 +18,11 @@ import time
 import warnings
 
 from harness import run_tests
-from openapi_check import Api
+from http_client import SECONDS, Listener, is_closed, problem, read_answer, read_until
 from postgres_server import PostgresServer
 from waiting import SHORT, wait_for
 
-SECONDS = 60
 OK_HEAD = b'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n'
-
-
-class Answer:
-    def __init__(self, status, head, body):
-        self.status, self.head, self.body = status, head, body
-
-    def __repr__(self):
-        return f'{self.status} {self.head} {self.body!r}'
-
-    def json(self):
-        return json.loads(self.body)
-
-
-class Listener:
-    """A node with an HTTP listener."""
-
-    def __init__(self, weir, *words, listen='127.0.0.1:0', verb='serve', output='node'):
-        """`output`: the name of the files with its output, so that a test can have several."""
-        self.errors, self.out = weir.path(f'{output}.err'), weir.path(f'{output}.out')
-        with open(self.errors, 'w') as errors, open(self.out, 'w') as out:
-            self.process = weir.spawn(verb, '--allow-exec' if verb == 'serve' else '-q', '--listen', listen, *words,
-                                      stdout=out, stderr=errors)
-        self.weir = weir
-        self.described = None
-        said = wait_for('the line of the listener', self._said, pause=SHORT)
-        self.addresses = re.search(r'http at (.*): /livez', said).group(1).split(', ')
-        self.port = int(self.addresses[0].rpartition(':')[2])
-
-    def _said(self):
-        with open(self.errors) as file:
-            text = file.read()
-        assert self.process.poll() is None, text
-        return text if 'http at' in text else None
-
-    def connect(self):
-        connection = socket.create_connection(('127.0.0.1', self.port), SECONDS)
-        connection.settimeout(SECONDS)
-        return connection
-
-    def ask(self, path, method='GET', host='localhost', body=None, **fields):
-        """`body`: bytes, or a value that is sent as JSON. A field is named with _ for -."""
-        if body is not None and not isinstance(body, bytes):
-            body = json.dumps(body).encode()
-            fields = {'content_type': 'application/json', **fields}
-        if body is not None:
-            fields['content_length'] = len(body)
-        lines = ''.join(f'{name.replace("_", "-")}: {value}\r\n' for name, value in fields.items())
-        with self.connect() as connection:
-            connection.sendall(f'{method} {path} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n'.encode() + (body or b''))
-            answer = read_answer(connection, has_body=method != 'HEAD')
-        if answer is not None and method != 'HEAD' and path != '/openapi.json':
-            self.api().check_answer(method, path, answer.status, answer.head.get('content-type', ''), answer.body)
-        return answer
-
-    def api(self):
-        """The description of the API; each answer is compared with it."""
-        if self.described is None:
-            self.described = Api(self.ask('/openapi.json').body)
-        return self.described
-
-    def ready(self):
-        wait_for('readiness', lambda: self.ask('/readyz').status == 200, pause=SHORT)
-        return self
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(SECONDS) == 0
-
-
-def read_until(connection, mark, data=b''):
-    while mark not in data:
-        piece = connection.recv(65536)
-        if not piece:
-            return data, True
-        data += piece
-    return data, False
-
-
-def read_answer(connection, has_body=True, data=b''):
-    """One answer; None when the connection ended before."""
-    data, ended = read_until(connection, b'\r\n\r\n', data)
-    if ended:
-        return None
-    head, _, body = data.partition(b'\r\n\r\n')
-    first, *lines = head.decode().split('\r\n')
-    fields = {name.lower(): value for name, _, value in (line.partition(': ') for line in lines)}
-    length = int(fields['content-length']) if has_body else 0
-    while len(body) < length:
-        piece = connection.recv(65536)
-        assert piece, 'the body is cut'
-        body += piece
-    answer = Answer(int(first.split()[1]), fields, body[:length])
-    answer.rest = body[length:]
-    return answer
-
-
-def is_closed(connection):
-    """Waits for the end that the other side makes."""
-    try:
-        while connection.recv(65536):
-            pass
-    except ConnectionResetError:
-        pass
-    return True
 
 
 def _checks(answer):
@@ -157,100 +52,6 @@ def probes_answer_on_tcp_and_on_a_socket_file(weir):
     assert listener.ask('/livez', method='HEAD').status == 200
     listener.stop()
     assert not os.path.exists(path)
-
-
-# --- routes ---
-
-
-def _problem(answer, status, code):
-    assert (answer.status, answer.head['content-type']) == (status, 'application/problem+json'), answer
-    problem = answer.json()
-    assert (problem['status'], problem['code']) == (status, code), answer
-    assert problem['type'] == f'/docs/problems/{code}' and problem['request_id'] == answer.head['weir-request-id'], answer
-    return problem
-
-
-def an_execution_is_enqueued_once_and_shown(weir):
-    weir.make_store()
-    listener = Listener(weir).ready()
-    path = '/v1/workspaces/acme/executions'
-    first = listener.ask(path, 'POST', body={'workflow': 'hello', 'params': {'n': 1}}, idempotency_key='k 1')
-    assert first.status == 202 and first.json()['duplicate'] is False, first
-    assert first.head['location'] == f'/v1/executions/{first.json()["id"]}', first
-    again = listener.ask(path, 'POST', body={'workflow': 'hello', 'params': {'n': 1}, 'idempotency_key': 'k 1'})
-    assert (again.status, again.json()) == (200, {'id': first.json()['id'], 'duplicate': True}), again
-    other = listener.ask(path, 'POST', body={'workflow': 'hello', 'params': {'n': 2}}, idempotency_key='k 1')
-    _problem(other, 422, 'idempotency_key_reused')
-    shown = listener.ask(first.head['location'])
-    assert shown.status == 200 and shown.json()['params'] == {'n': 1}, shown
-    assert shown.json()['idempotency_key'] == 'k 1', shown
-    rows = listener.ask('/v1/executions?workspace=acme&limit=5&count').json()
-    assert [row['id'] for row in rows['items']] == [first.json()['id']] and rows['count'] == 1, rows
-    assert listener.ask('/v1/executions?where=workspace%3Dacme+retried%3Dyes').json()['items'] == []
-    listener.stop()
-
-
-def what_cannot_be_answered_says_why(weir):
-    weir.make_store()
-    listener = Listener(weir).ready()
-    path = '/v1/workspaces/acme/executions'
-    refused = listener.ask('/v1/executions?stauts=FAILED')
-    assert _problem(refused, 400, 'invalid_argument')['errors'][0]['pointer'] == 'stauts', refused
-    refused = listener.ask('/v1/executions?status=FAILD')
-    assert 'did you mean FAILED?' == _problem(refused, 400, 'invalid_argument')['hint'], refused
-    for limit in ('0', '1001', 'x', '', '1e2', '+5', '99999999999999999999'):
-        _problem(listener.ask(f'/v1/executions?limit={limit}'), 400, 'invalid_argument')
-    _problem(listener.ask('/v1/executions/01a215fd-f18a-7002-b43c-a0d8f870aebd'), 404, 'execution_not_found')
-    refused = listener.ask('/v1/workspaces/nobody/executions', 'POST', body={'workflow': 'hello'})
-    _problem(refused, 404, 'workspace_not_found')
-    _problem(listener.ask(path, 'POST', body={'workflow': 'helo'}), 404, 'workflow_not_found')
-    _problem(listener.ask(path, 'POST', body={'workflow': 'hello', 'workspace': 'beta'}), 400, 'invalid_argument')
-    _problem(listener.ask(path, 'POST', body={'workflow': 'hello', 'idempotency_key': 'a'}, idempotency_key='b'), 400,
-             'invalid_argument')
-    _problem(listener.ask(path, 'POST', body=b'{', content_type='application/json'), 400, 'invalid_argument')
-    _problem(listener.ask(path, 'POST', body=b'{}'), 415, 'unsupported_media_type')
-    _problem(listener.ask(path, 'POST', body={}, content_type='text/plain'), 415, 'unsupported_media_type')
-    _problem(listener.ask(path, 'POST', body={}, content_encoding='gzip'), 415, 'unsupported_media_type')
-    with listener.connect() as connection:  # refused by its length: the body need not be sent
-        connection.sendall(f'POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
-                           f'Content-Length: 10000000\r\n\r\n'.encode())
-        _problem(read_answer(connection), 413, 'body_too_large')
-        assert is_closed(connection)
-    for origin in ('http://evil.example', 'null', 'http://localhost:1', 'localhost'):
-        _problem(listener.ask(path, 'POST', body={'workflow': 'hello'}, origin=origin), 403, 'cross_origin')
-    own = f'localhost:{listener.port}'
-    assert listener.ask(path, 'POST', host=own, body={'workflow': 'hello'}, origin=f'http://{own}').status == 202
-    assert listener.ask(path, 'DELETE').head['allow'] == 'POST'
-    listener.stop()
-
-
-def many_clients_enqueue_at_once(weir):
-    """Each acknowledged execution is in the store once, also when requests with one key arrive together."""
-    weir.make_store()
-    listener = Listener(weir).ready()
-    acknowledged = []
-
-    def enqueue(worker):
-        with listener.connect() as connection:
-            rest = b''
-            for n in range(20):
-                body = json.dumps({'workflow': 'hello', 'params': {'n': n}, 'idempotency_key': f'{n}'}).encode()
-                connection.sendall(b'POST /v1/workspaces/acme/executions HTTP/1.1\r\nHost: localhost\r\n'
-                                   b'Content-Type: application/json\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
-                answer = read_answer(connection, data=rest)
-                rest = answer.rest
-                assert answer.status in (200, 202), answer
-                acknowledged.append((n, answer.json()['id'], answer.json()['duplicate']))
-    threads = [threading.Thread(target=enqueue, args=(worker,)) for worker in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(SECONDS)
-    assert len(acknowledged) == 160
-    assert len({id for _, id, _ in acknowledged}) == 20
-    assert sum(not duplicate for _, _, duplicate in acknowledged) == 20
-    assert len(weir.items('list', '-w', 'acme')) == 20
-    listener.stop()
 
 
 def metrics_count_the_acts_of_the_process_and_the_queue(weir):
@@ -589,7 +390,7 @@ def the_documents_describe_every_route_and_problem(weir):
     for code in codes:
         assert f'href="/docs/problems/{code}"' in names, code
         assert listener.ask(f'/docs/problems/{code}').status == 200, code
-    _problem(listener.ask('/docs/problems/nothing'), 404, 'not_found')
+    problem(listener.ask('/docs/problems/nothing'), 404, 'not_found')
     listener.stop()
 
 
@@ -702,12 +503,12 @@ def an_open_address_asks_for_a_token(weir):
     with _connect_tls(listener, certificate) as connection:
         assert _ask_on(connection, '/livez').status == 200
         answer = _ask_on(connection, '/v1/executions')
-        _problem(answer, 401, 'unauthorized')
+        problem(answer, 401, 'unauthorized')
         assert answer.head['www-authenticate'].startswith('Bearer'), answer
     listener.stop()
     weir.write('weir.yaml', 'http.behind_proxy: true\n')
     listener = Listener(weir)
-    _problem(listener.ask('/v1/executions', host='weir.example'), 401, 'unauthorized')
+    problem(listener.ask('/v1/executions', host='weir.example'), 401, 'unauthorized')
     listener.stop()
 
 

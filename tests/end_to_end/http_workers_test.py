@@ -15,7 +15,7 @@ import time
 
 import http_worker
 from harness import LONG_CAMPAIGNS, run_tests
-from http_test import Listener
+from http_client import Listener
 from ports import free_port
 from postgres_server import PostgresServer
 from waiting import SHORT, wait_for

@@ -11,7 +11,7 @@ import signal
 import sys
 
 from harness import run_tests
-from http_test import Listener
+from http_client import Listener
 from postgres_server import PostgresServer
 from waiting import SHORT, wait_for
 

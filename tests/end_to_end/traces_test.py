@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 from harness import run_tests
-from http_test import Listener
+from http_client import Listener
 from ports import free_port
 from waiting import SHORT, wait_for
 

@@ -108,9 +108,9 @@ static enum weir_status check_names_of_request(struct store *store, const struct
                                                struct weir_error *error)
 {
     enum weir_status status =
-        page_require_name(store, LIST_WORKSPACES, request->workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+        store_require_name(store, LIST_WORKSPACES, request->workspace, WEIR_WORKSPACE_NOT_FOUND, error);
     if (status == WEIR_OK) {
-        status = page_require_name(store, LIST_WORKFLOWS, request->workflow, WEIR_WORKFLOW_NOT_FOUND, error);
+        status = store_require_name(store, LIST_WORKFLOWS, request->workflow, WEIR_WORKFLOW_NOT_FOUND, error);
     }
     if (status == WEIR_OK) {
         status = require_owner(store, request, error);

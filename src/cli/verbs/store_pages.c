@@ -1,7 +1,7 @@
 /* Reads of the store that several verbs share.
  *
  * A list of the store comes in pages of LIST_LIMIT_MOST rows; page_read_all() follows the cursors and makes one page of
- * them, with the members of any other page. page_require_name() finds the nearest existing name for the hint when a name
+ * them, with the members of any other page. store_require_name() finds the nearest existing name for the hint when a name
  * is misspelt. Nothing here writes to the store or prints. Runs in the only thread of a command.
  */
 #include "cli/verbs/store_pages.h"
@@ -63,25 +63,6 @@ const json_t *page_first(const json_t *page)
 
 /* --- rows and ids --- */
 
-enum weir_status execution_complete_id(struct store *store, const char *id, char *to, struct weir_error *error)
-{
-    json_t *why = NULL;
-    if (uuid_is_valid(id)) {
-        text_copy(to, UUID_TEXT_MAX, id);
-        for (char *at = to; *at != '\0'; at++) {
-            *at = (char)(*at >= 'A' && *at <= 'F' ? *at - 'A' + 'a' : *at);
-        }
-        return WEIR_OK;
-    }
-    enum weir_status status = store_why(store, id, &why, error);
-    const char *whole = json_string_value(json_object_get(why, "id"));
-    if (status == WEIR_OK) {
-        text_copy(to, UUID_TEXT_MAX, whole != NULL ? whole : "");
-    }
-    json_decref(why);
-    return status;
-}
-
 enum weir_status execution_id_or_last(const struct invocation *invocation, struct store *store, char *to,
                                       const char **ret_id, struct weir_error *error)
 {
@@ -130,58 +111,6 @@ bool row_node_is_live(const json_t *node)
     return state != NULL;
 }
 
-/* --- names that must exist --- */
-
-static const char *nearest_in(const json_t *page, const char *name)
-{
-    const char *names[LIST_LIMIT_MOST];
-    size_t count = 0;
-    size_t i;
-    json_t *item;
-    json_array_foreach(json_object_get(page, "items"), i, item)
-    {
-        if (count < LIST_LIMIT_MOST) {
-            names[count++] = json_string_value(json_object_get(item, "name"));
-        }
-    }
-    return text_nearest(name, names, count);
-}
-
-enum weir_status page_require_name(struct store *store, enum store_list_kind kind, const char *name,
-                                   enum weir_status missing, struct weir_error *error)
-{
-    static const char *const kinds[] = {
-        [LIST_WORKSPACES] = "workspace", [LIST_PLANS] = "plan",   [LIST_WORKFLOWS] = "workflow", [LIST_NODES] = "node",
-        [LIST_LOCKS] = "lock",           [LIST_GROUPS] = "group", [LIST_TOKENS] = "token"};
-    json_t *page = NULL;
-    struct list_options options = {.kind = kind, .name = name, .limit = 1};
-    enum weir_status status = store_list(store, &options, &page, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    bool is_there = json_array_size(json_object_get(page, "items")) > 0;
-    json_decref(page);
-    if (is_there) {
-        return WEIR_OK;
-    }
-    options = (struct list_options){.kind = kind, .limit = LIST_LIMIT_MOST};
-    status = store_list(store, &options, &page, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    const char *nearest = nearest_in(page, name);
-    error_set(error, missing, "there is no %s \"%s\"", kinds[kind], name);
-    if (nearest != NULL) {
-        error_hint(error, "did you mean \"%s\"?", nearest);
-    } else if (kind == LIST_GROUPS) {
-        error_hint(error, "`weir node list` shows the groups of nodes, `weir status --json` all");
-    } else {
-        error_hint(error, "`weir %s list` shows them", kinds[kind]);
-    }
-    json_decref(page);
-    return missing;
-}
-
 /* "running" is accepted for DISPATCHED; the hint gives the word that the answer has. */
 static void hint_at_dispatched(const struct invocation *invocation, const char *where, const char *statuses)
 {
@@ -214,10 +143,10 @@ enum weir_status page_read_filter(const struct invocation *invocation, struct st
         hint_at_dispatched(invocation, where, statuses);
     }
     if (status == WEIR_OK && filter.workspace != NULL) {
-        status = page_require_name(store, LIST_WORKSPACES, filter.workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+        status = store_require_name(store, LIST_WORKSPACES, filter.workspace, WEIR_WORKSPACE_NOT_FOUND, error);
     }
     if (status == WEIR_OK && filter.workflow != NULL) {
-        status = page_require_name(store, LIST_WORKFLOWS, filter.workflow, WEIR_WORKFLOW_NOT_FOUND, error);
+        status = store_require_name(store, LIST_WORKFLOWS, filter.workflow, WEIR_WORKFLOW_NOT_FOUND, error);
     }
     if (status == WEIR_OK) {
         *ret_filter = filter;

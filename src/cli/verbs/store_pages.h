@@ -23,16 +23,10 @@ bool row_is_held(const json_t *execution);
 bool row_node_is_live(const json_t *node);
 /* Whether the node has stopped or its work was taken over: what its last heartbeat reported is no longer true. */
 bool row_node_is_gone(const json_t *node);
-/* Writes the whole id of the execution that `id` or its first characters name; `to` holds UUID_TEXT_MAX bytes. */
-WEIR_MUST_CHECK enum weir_status execution_complete_id(struct store *store, const char *id, char *to,
-                                                       struct weir_error *error);
 /* The id of a command that takes an id or --last: the argument, or the newest execution. `to` holds UUID_TEXT_MAX bytes and
  * *ret_id may point into it. WEIR_EXECUTION_NOT_FOUND: there is none. */
 WEIR_MUST_CHECK enum weir_status execution_id_or_last(const struct invocation *invocation, struct store *store, char *to,
                                                       const char **ret_id, struct weir_error *error);
-/* Fails with `missing` and the nearest name when there is no row of that name. */
-WEIR_MUST_CHECK enum weir_status page_require_name(struct store *store, enum store_list_kind kind, const char *name,
-                                                   enum weir_status missing, struct weir_error *error);
 /* --where, --workspace and (when the command has it) --status of an invocation. Times count from the store's clock. Checks
  * that the workspace and the workflow exist, so that a misspelt name gets a suggestion and not an empty list. */
 WEIR_MUST_CHECK enum weir_status page_read_filter(const struct invocation *invocation, struct store *store,

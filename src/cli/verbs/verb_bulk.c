@@ -16,14 +16,14 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/output/json_fields.h"
 #include "cli/output/progress.h"
 #include "cli/signals.h"
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/terminate.h"
 #include "cli/verbs/verb.h"
+#include "store/bulk_act.h"
 
-enum { BULK_CHUNK = 500, BULK_ASK_ABOVE = 100 };
+enum { BULK_ASK_ABOVE = 100 };
 
 struct bulk {
     struct invocation *invocation;
@@ -32,63 +32,16 @@ struct bulk {
     const char *done_text;  /* "cancelled" */
     const char *doing_text; /* "cancelling" */
     struct execution_filter filter;
-    int64_t matched; /* counted before anything is done */
-    bool matched_is_exact;
+    struct bulk_matches matches; /* counted before anything is done; `refused` grows with the act */
     int64_t changed;
     int64_t requested; /* of the changed ones, those whose node must still end them (cancel) */
-    int64_t refused;
-    int64_t retried; /* --dry-run of a retry by filter: of those refused, the ones that were retried already */
     enum weir_status first_refusal;
     struct weir_error refusal;
     json_t *items;        /* of those named by id: {"id", "act", "new_id"}; for -o json */
     json_t *to_terminate; /* ids of the cancelled executions; NULL: without --terminate */
 };
 
-#define BIT(state) (1U << (state))
-
-/* The states in which the act is legal, as bits. */
-static unsigned states_of_act(enum bulk_act act)
-{
-    switch (act) {
-    case BULK_CANCEL:
-        return BIT(ITEM_PENDING) | BIT(ITEM_CLAIMED) | BIT(ITEM_DISPATCHED);
-    case BULK_RETRY:
-        return BIT(ITEM_FAILED) | BIT(ITEM_CANCELLED);
-    case BULK_RELEASE:
-        return BIT(ITEM_PENDING);
-    case BULK_PURGE:
-        return BIT(ITEM_COMPLETED) | BIT(ITEM_FAILED) | BIT(ITEM_CANCELLED);
-    }
-    return 0;
-}
-
 /* --- before --- */
-
-static enum weir_status count_matches(struct bulk *bulk, struct weir_error *error)
-{
-    json_t *page = NULL;
-    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = bulk->filter, .limit = 1, .count = true};
-    enum weir_status status = store_list(bulk->store, &options, &page, error);
-    if (status == WEIR_OK) {
-        bulk->matched = field_number(page, "count", 0);
-        bulk->matched_is_exact = field_is_true(page, "count_is_exact");
-    }
-    json_decref(page);
-    return status;
-}
-
-/* Refuses the act when --expect names another number, before anything is changed. */
-static enum weir_status check_expected(const struct bulk *bulk, struct weir_error *error)
-{
-    int64_t expected = invocation_number(bulk->invocation, "expect", -1);
-    if (expected < 0 || (expected == bulk->matched && bulk->matched_is_exact)) {
-        return WEIR_OK;
-    }
-    error_set(error, WEIR_CONFLICT, "%" PRId64 "%s %s, not %" PRId64 ": nothing was changed", bulk->matched,
-              bulk->matched_is_exact ? "" : "+", bulk->matched == 1 ? "execution matches" : "executions match", expected);
-    error_hint(error, "`weir list --where ...` shows them");
-    return WEIR_CONFLICT;
-}
 
 /* Asks for the number of executions when there are many. Without a terminal it refuses. */
 static enum weir_status confirm_bulk(struct bulk *bulk, struct weir_error *error)
@@ -98,10 +51,10 @@ static enum weir_status confirm_bulk(struct bulk *bulk, struct weir_error *error
     char number[32];
     bool was_asked = false;
     const char *act = bulk_act_name(bulk->act);
-    if (bulk->matched <= BULK_ASK_ABOVE || invocation_has(bulk->invocation, "yes")) {
+    if (bulk->matches.matched <= BULK_ASK_ABOVE || invocation_has(bulk->invocation, "yes")) {
         return WEIR_OK;
     }
-    (void)snprintf(number, sizeof number, "%" PRId64, bulk->matched);
+    (void)snprintf(number, sizeof number, "%" PRId64, bulk->matches.matched);
     (void)snprintf(question, sizeof question, "Type %s to %s them: ", number, act);
     if (output_ask(output, question, number, &was_asked)) {
         return WEIR_OK;
@@ -111,7 +64,7 @@ static enum weir_status confirm_bulk(struct bulk *bulk, struct weir_error *error
     }
     error_set(error, WEIR_INVALID_ARGUMENT,
               "%s%s executions match; nothing was changed, because there is no terminal to confirm the act", number,
-              bulk->matched_is_exact ? "" : "+");
+              bulk->matches.is_exact ? "" : "+");
     error_hint(error, "--yes acts without a question; --yes --expect %s acts only if the number is the same", number);
     return WEIR_INVALID_ARGUMENT;
 }
@@ -122,7 +75,7 @@ static void add_result(struct bulk *bulk, const struct bulk_result *result)
 {
     bulk->changed += (int64_t)result->changed;
     bulk->requested += (int64_t)result->requested;
-    bulk->refused += (int64_t)result->refused;
+    bulk->matches.refused += (int64_t)result->refused;
     if (bulk->first_refusal == WEIR_OK && result->refused > 0) {
         bulk->first_refusal = result->first_refusal != WEIR_OK ? result->first_refusal : WEIR_ILLEGAL_STATE;
         bulk->refusal = result->refusal;
@@ -149,7 +102,7 @@ static const char *changed_text(const struct bulk *bulk, char *to, size_t size)
 static enum weir_status report_bulk_interrupt(const struct bulk *bulk, struct weir_error *error)
 {
     error_set(error, WEIR_INTERRUPTED, "interrupted: %" PRId64 " of %" PRId64 "%s %s, %" PRId64 " refused", bulk->changed,
-              bulk->matched, bulk->matched_is_exact ? "" : "+", bulk->done_text, bulk->refused);
+              bulk->matches.matched, bulk->matches.is_exact ? "" : "+", bulk->done_text, bulk->matches.refused);
     error_hint(error, "each execution was changed completely or not at all; the same command continues with the rest");
     return WEIR_INTERRUPTED;
 }
@@ -163,13 +116,14 @@ static enum weir_status act_on_matches(struct bulk *bulk, struct weir_error *err
         memset(&result, 0, sizeof result);
         enum weir_status status = store_bulk(bulk->store, bulk->act, &bulk->filter, after, BULK_CHUNK, &result, error);
         if (status != WEIR_OK) {
-            error_prefix(error, "%" PRId64 " of %" PRId64 " %s, then", bulk->changed, bulk->matched, bulk->done_text);
+            error_prefix(error, "%" PRId64 " of %" PRId64 " %s, then", bulk->changed, bulk->matches.matched,
+                         bulk->done_text);
             return status;
         }
         add_result(bulk, &result);
         memcpy(after, result.last_id, sizeof after);
-        output_progress(bulk->invocation->output, bulk->doing_text, bulk->changed + bulk->refused,
-                        bulk->matched_is_exact ? bulk->matched : 0);
+        output_progress(bulk->invocation->output, bulk->doing_text, bulk->changed + bulk->matches.refused,
+                        bulk->matches.is_exact ? bulk->matches.matched : 0);
         if (result.more && signals_count() > 0) {
             return report_bulk_interrupt(bulk, error);
         }
@@ -180,15 +134,8 @@ static enum weir_status act_on_matches(struct bulk *bulk, struct weir_error *err
 /* A line of its own in jsonl; in json an item of the answer. */
 static enum weir_status print_bulk_item(struct bulk *bulk, const struct bulk_result *result, struct weir_error *error)
 {
-    json_t *item = json_pack("{s:s, s:s}", "id", result->last_id, "act", bulk_act_name(bulk->act));
-    if (bulk->act == BULK_CANCEL &&
-        json_object_set_new(item, "cancel_requested", json_boolean(result->requested > 0)) != 0) {
-        json_decref(item);
-        return error_out_of_memory(error);
-    }
-    if (item == NULL ||
-        (result->new_id[0] != '\0' && json_object_set_new(item, "new_id", json_string(result->new_id)) != 0)) {
-        json_decref(item);
+    json_t *item = bulk_act_item(bulk->act, result);
+    if (item == NULL) {
         return error_out_of_memory(error);
     }
     if (bulk->invocation->output->format == OUTPUT_JSON) {
@@ -232,62 +179,12 @@ static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir
     return WEIR_OK;
 }
 
-/* An execution is retried once, unless the execution that the retry made is purged. */
-static enum weir_status refuse_retried(struct bulk *bulk, const json_t *execution, struct weir_error *error)
-{
-    const char *new_id = NULL;
-    size_t i;
-    json_t *event;
-    json_array_foreach(json_object_get(execution, "events"), i, event)
-    {
-        const char *name = json_string_value(json_object_get(event, "event"));
-        if (name != NULL && strcmp(name, "retry") == 0) {
-            new_id = json_string_value(json_object_get(event, "detail"));
-        }
-    }
-    if (new_id == NULL) {
-        return WEIR_OK;
-    }
-    json_t *retry = NULL;
-    enum weir_status status = store_show(bulk->store, new_id, &retry, error);
-    json_decref(retry);
-    if (status != WEIR_OK) {
-        return status == WEIR_EXECUTION_NOT_FOUND ? WEIR_OK : status;
-    }
-    return error_set(error, WEIR_CONFLICT, "execution %s was retried already, as %s",
-                     json_string_value(json_object_get(execution, "id")), new_id);
-}
-
-/* --dry-run by id: whether the state on record allows the act. */
-static enum weir_status check_id_for_dry_run(struct bulk *bulk, const char *id, struct weir_error *error)
-{
-    json_t *execution = NULL;
-    enum item_state state = ITEM_PENDING;
-    enum weir_status status = store_show(bulk->store, id, &execution, error);
-    if (status == WEIR_OK) {
-        const char *name = json_string_value(json_object_get(execution, "status"));
-        if (name == NULL || !item_state_parse(name, &state)) {
-            status = error_set(error, WEIR_STORE_CORRUPT, "the row of execution %s has the unknown status \"%s\"", id,
-                               name == NULL ? "" : name);
-        } else if ((states_of_act(bulk->act) & BIT(state)) == 0) {
-            error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: `weir %s` cannot change it",
-                      json_string_value(json_object_get(execution, "id")), name, bulk_act_name(bulk->act));
-            status = WEIR_ILLEGAL_STATE;
-        }
-    }
-    if (status == WEIR_OK && bulk->act == BULK_RETRY) {
-        status = refuse_retried(bulk, execution, error);
-    }
-    json_decref(execution);
-    return status;
-}
-
 /* Checks each id and reports the refusals. */
 static enum weir_status check_ids_for_dry_run(struct bulk *bulk, struct weir_error *error)
 {
     for (size_t i = 0; i < bulk->invocation->argument_count; i++) {
         const char *id = bulk->invocation->arguments[i];
-        enum weir_status status = check_id_for_dry_run(bulk, id, error);
+        enum weir_status status = bulk_act_rehearse_one(bulk->store, bulk->act, id, error);
         if (status != WEIR_OK && weir_status_exit(status) >= 5) {
             return status;
         }
@@ -300,50 +197,6 @@ static enum weir_status check_ids_for_dry_run(struct bulk *bulk, struct weir_err
         }
     }
     return WEIR_OK;
-}
-
-/* Counts the executions among `bulk->matched` that were retried already: another retry of them is refused. */
-static enum weir_status count_retried(struct bulk *bulk, struct weir_error *error)
-{
-    int64_t matched = bulk->matched;
-    bool is_exact = bulk->matched_is_exact;
-    enum filter_condition wanted = bulk->filter.retried;
-    if (bulk->act != BULK_RETRY || wanted == CONDITION_NO || matched == 0) {
-        return WEIR_OK;
-    }
-    bulk->filter.retried = CONDITION_YES;
-    enum weir_status status = count_matches(bulk, error);
-    bulk->filter.retried = wanted;
-    bulk->retried = bulk->matched;
-    bulk->refused += bulk->retried;
-    bulk->matched = matched;
-    bulk->matched_is_exact = is_exact;
-    return status;
-}
-
-/* --dry-run by filter: counts the matching executions whose state does not allow the act. */
-static enum weir_status check_matches_for_dry_run(struct bulk *bulk, struct weir_error *error)
-{
-    int64_t matched = bulk->matched;
-    bool is_exact = bulk->matched_is_exact;
-    unsigned possible = states_of_act(bulk->act);
-    unsigned wanted = bulk->filter.states; /* 0 = any, of one that is named by its id */
-    if (wanted != 0 && (wanted & ~possible) == 0) {
-        return count_retried(bulk, error);
-    }
-    enum weir_status status = WEIR_OK;
-    bulk->matched = 0;
-    bulk->filter.states = wanted == 0 ? possible : wanted & possible;
-    if (bulk->filter.states != 0) {
-        status = count_matches(bulk, error);
-    }
-    bulk->refused = matched - bulk->matched;
-    if (status == WEIR_OK) {
-        status = count_retried(bulk, error);
-    }
-    bulk->matched = matched;
-    bulk->matched_is_exact = is_exact;
-    return status;
 }
 
 /* Acts on the ids in their order; a signal ends the command between two. */
@@ -366,7 +219,7 @@ static enum weir_status act_on_ids(struct bulk *bulk, struct weir_error *error)
 static void suggest_not_retried(const struct bulk *bulk)
 {
     bool is_refused = bulk->act == BULK_RETRY && bulk->first_refusal == WEIR_CONFLICT;
-    if (bulk->invocation->argument_count == 0 && (bulk->retried > 0 || is_refused)) {
+    if (bulk->invocation->argument_count == 0 && (bulk->matches.retried > 0 || is_refused)) {
         output_report(bulk->invocation->output, "retried=no in the filter leaves out executions that were retried already");
     }
 }
@@ -379,11 +232,11 @@ static enum weir_status print_bulk_summary(struct bulk *bulk, bool is_dry, struc
     if (output->format == OUTPUT_TABLE) {
         if (is_dry) {
             output_report(output, "would %s %" PRId64 "%s, %" PRId64 " refused: nothing was changed",
-                          bulk_act_name(bulk->act), bulk->matched - bulk->refused, bulk->matched_is_exact ? "" : "+",
-                          bulk->refused);
+                          bulk_act_name(bulk->act), bulk->matches.matched - bulk->matches.refused,
+                          bulk->matches.is_exact ? "" : "+", bulk->matches.refused);
         } else if (bulk->changed > 0) {
             output_report_sign(output, SIGN_FINE, "%s, %" PRId64 " refused", changed_text(bulk, text, sizeof text),
-                               bulk->refused);
+                               bulk->matches.refused);
             if (bulk->requested > 0 && bulk->to_terminate == NULL) {
                 output_report(output,
                               "a running execution ends when its engine has stopped it; `weir wait ID` waits for it");
@@ -396,12 +249,7 @@ static enum weir_status print_bulk_summary(struct bulk *bulk, bool is_dry, struc
     if (output->format == OUTPUT_JSONL && by_ids && !is_dry) {
         return WEIR_OK; /* one line per id is there already */
     }
-    json_t *summary = json_pack("{s:s, s:I, s:b, s:I, s:I, s:b}", "act", bulk_act_name(bulk->act), "matched",
-                                (json_int_t)bulk->matched, "matched_is_exact", bulk->matched_is_exact, "changed",
-                                (json_int_t)bulk->changed, "refused", (json_int_t)bulk->refused, "dry_run", is_dry);
-    if (summary != NULL && bulk->act == BULK_CANCEL && !is_dry) {
-        (void)json_object_set_new(summary, "requested", json_integer(bulk->requested));
-    }
+    json_t *summary = bulk_act_summary(bulk->act, &bulk->matches, bulk->changed, bulk->requested, is_dry);
     if (summary == NULL || (by_ids && !is_dry && json_object_set(summary, "items", bulk->items) != 0)) {
         json_decref(summary);
         return error_out_of_memory(error);
@@ -415,12 +263,12 @@ static enum weir_status print_bulk_summary(struct bulk *bulk, bool is_dry, struc
 static enum weir_status judge_bulk(const struct bulk *bulk, struct weir_error *error)
 {
     bool by_ids = bulk->invocation->argument_count > 0;
-    if (bulk->refused == 0 || (!by_ids && bulk->changed > 0)) {
+    if (bulk->matches.refused == 0 || (!by_ids && bulk->changed > 0)) {
         return WEIR_OK;
     }
     *error = bulk->refusal;
-    if (bulk->refused > 1) {
-        error_prefix(error, "%" PRId64 " refused, the first", bulk->refused);
+    if (bulk->matches.refused > 1) {
+        error_prefix(error, "%" PRId64 " refused, the first", bulk->matches.refused);
     }
     if (error->message[0] == '\0') {
         error_set(error, bulk->first_refusal, "the state of the execution does not allow it");
@@ -437,12 +285,7 @@ static enum weir_status complete_filter(struct bulk *bulk, int64_t now_us, struc
         bulk->filter.id = status == WEIR_OK ? arena_copy_string(bulk->invocation->arena, whole) : NULL;
         return status;
     }
-    if (bulk->filter.states == 0) {
-        bulk->filter.states = states_of_act(bulk->act);
-    }
-    if (bulk->filter.created_before_us == 0) {
-        bulk->filter.created_before_us = now_us + 1;
-    }
+    bulk_act_complete_filter(bulk->act, now_us, &bulk->filter);
     return WEIR_OK;
 }
 
@@ -462,8 +305,8 @@ static enum weir_status prepare_bulk(struct bulk *bulk, struct weir_error *error
         return status;
     }
     if (!has_filter) {
-        bulk->matched = (int64_t)invocation->argument_count;
-        bulk->matched_is_exact = true;
+        bulk->matches.matched = (int64_t)invocation->argument_count;
+        bulk->matches.is_exact = true;
         return WEIR_OK;
     }
     status = page_read_filter(invocation, bulk->store, &bulk->filter, error);
@@ -476,14 +319,15 @@ static enum weir_status prepare_bulk(struct bulk *bulk, struct weir_error *error
     if (status != WEIR_OK) {
         return status;
     }
-    return count_matches(bulk, error);
+    return bulk_act_count(bulk->store, &bulk->filter, &bulk->matches, error);
 }
 
 /* Reports the number that the act would change, and changes nothing. */
 static enum weir_status run_bulk_dry(struct bulk *bulk, struct weir_error *error)
 {
     bool by_ids = bulk->invocation->argument_count > 0;
-    enum weir_status status = by_ids ? check_ids_for_dry_run(bulk, error) : check_matches_for_dry_run(bulk, error);
+    enum weir_status status = by_ids ? check_ids_for_dry_run(bulk, error)
+                                     : bulk_act_rehearse(bulk->store, bulk->act, &bulk->filter, &bulk->matches, error);
     if (status == WEIR_OK) {
         status = print_bulk_summary(bulk, true, error);
     }
@@ -500,17 +344,17 @@ static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
         return status;
     }
     if (!by_ids) {
-        output_report(invocation->output, "%" PRId64 "%s %s", bulk->matched, bulk->matched_is_exact ? "" : "+",
-                      bulk->matched == 1 ? "execution matches" : "executions match");
+        output_report(invocation->output, "%" PRId64 "%s %s", bulk->matches.matched, bulk->matches.is_exact ? "" : "+",
+                      bulk->matches.matched == 1 ? "execution matches" : "executions match");
     }
-    status = check_expected(bulk, error);
+    status = bulk_act_expect(&bulk->matches, invocation_number(invocation, "expect", -1), error);
     if (status != WEIR_OK) {
         return status;
     }
     if (invocation_is_dry_run(invocation)) {
         return run_bulk_dry(bulk, error);
     }
-    if (bulk->matched == 0) {
+    if (bulk->matches.matched == 0) {
         return print_bulk_summary(bulk, false, error);
     }
     status = confirm_bulk(bulk, error);

@@ -46,7 +46,7 @@ static enum weir_status read_workspace_numbers(const struct invocation *invocati
     enum weir_status status = page_read(store, LIST_WORKSPACES, name, &page, error);
     if (status == WEIR_OK && page_size(page) == 0 &&
         (invocation_is_dry_run(invocation) || !invocation_has(invocation, "erase"))) {
-        status = page_require_name(store, LIST_WORKSPACES, name, WEIR_WORKSPACE_NOT_FOUND, error);
+        status = store_require_name(store, LIST_WORKSPACES, name, WEIR_WORKSPACE_NOT_FOUND, error);
     }
     if (status == WEIR_OK) {
         *ret_waiting = field_number(page_first(page), "pending", 0);
@@ -115,9 +115,9 @@ static enum weir_status require_owned_workflow(struct store *store, const char *
     size_t i;
     json_t *row;
     bool found = false;
-    enum weir_status status = page_require_name(store, LIST_WORKFLOWS, name, WEIR_WORKFLOW_NOT_FOUND, error);
+    enum weir_status status = store_require_name(store, LIST_WORKFLOWS, name, WEIR_WORKFLOW_NOT_FOUND, error);
     if (status == WEIR_OK && workspace != NULL) {
-        status = page_require_name(store, LIST_WORKSPACES, workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+        status = store_require_name(store, LIST_WORKSPACES, workspace, WEIR_WORKSPACE_NOT_FOUND, error);
     }
     if (status == WEIR_OK) {
         status = page_read(store, LIST_WORKFLOWS, name, &page, error);

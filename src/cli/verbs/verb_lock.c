@@ -111,7 +111,7 @@ static enum weir_status release_named_lock(struct invocation *invocation, struct
 {
     json_t *page = NULL;
     const char *name = invocation_argument(invocation, 0);
-    enum weir_status status = page_require_name(store, LIST_LOCKS, name, WEIR_NOT_FOUND, error);
+    enum weir_status status = store_require_name(store, LIST_LOCKS, name, WEIR_NOT_FOUND, error);
     if (status == WEIR_OK) {
         status = page_read(store, LIST_LOCKS, name, &page, error);
     }

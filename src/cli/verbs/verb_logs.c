@@ -16,6 +16,7 @@
 #include "cli/verbs/log_reader.h"
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/verb.h"
+#include "store/bulk_act.h"
 
 #define FOLLOW_POLL_US (500 * MICROSECONDS_PER_MS)
 

@@ -288,7 +288,7 @@ static enum weir_status order_node(struct invocation *invocation, struct store *
     bool is_number = strspn(name, "0123456789") == strlen(name);
     enum weir_status status = refuse_namesakes(store, name, error);
     if (status == WEIR_OK && is_dry_run && !is_number) {
-        status = page_require_name(store, LIST_NODES, name, WEIR_NOT_FOUND, error);
+        status = store_require_name(store, LIST_NODES, name, WEIR_NOT_FOUND, error);
     } else if (status == WEIR_OK && !is_dry_run) {
         status = store_set_desired_state(store, name, desired_state, error);
     }

@@ -15,7 +15,7 @@ static enum weir_status pause_or_resume(struct invocation *invocation, struct st
     const char *group = invocation_text(invocation, "executor-group");
     enum weir_status status = WEIR_OK;
     if (group != NULL) {
-        status = page_require_name(store, LIST_GROUPS, group, WEIR_NOT_FOUND, error);
+        status = store_require_name(store, LIST_GROUPS, group, WEIR_NOT_FOUND, error);
     }
     if (status == WEIR_OK && !invocation_is_dry_run(invocation)) {
         status = store_set_paused(store, group, paused, error);

@@ -10,6 +10,7 @@
 #include "base/uuid.h"
 #include "cli/arguments/input.h"
 #include "cli/settings/temporal_settings.h"
+#include "cli/verbs/signal_execution.h"
 #include "cli/verbs/temporal_service.h"
 #include "cli/verbs/temporal_workflow.h"
 #include "cli/verbs/verb.h"
@@ -33,21 +34,25 @@ static enum weir_status require_signals(const struct invocation *invocation, con
     return assemble_require_operator(settings_text(&settings, SETTING_ENGINE), "signals", error);
 }
 
-/* Sends the signal to the service of the execution's group. */
-static enum weir_status send_signal(const struct invocation *invocation, struct store *store, const json_t *execution,
-                                    const char *input, struct weir_error *error)
+enum weir_status signal_execution(const struct invocation *invocation, struct store *store, const json_t *execution,
+                                  const char *name, const char *input, struct weir_error *error)
 {
     struct temporal_options temporal;
     char request_id[UUID_TEXT_MAX];
     struct temporal_workflow workflow;
     const char *group = json_string_value(json_object_get(execution, "executor_group"));
     struct settings settings = settings_of_group(invocation->settings, group);
-    enum weir_status status = temporal_workflow_of(store, execution, &workflow, error);
+    enum weir_status status = refuse_ended_signal(execution, error);
+    if (status == WEIR_OK) { /* before it goes on record */
+        status = assemble_require_operator(settings_text(&settings, SETTING_ENGINE), "signals", error);
+    }
+    if (status == WEIR_OK) {
+        status = temporal_workflow_of(store, execution, &workflow, error);
+    }
     if (status != WEIR_OK) {
         return status;
     }
-    status = store_note_act(store, "signal", json_string_value(json_object_get(execution, "id")),
-                            invocation_argument(invocation, 1), error);
+    status = store_note_act(store, "signal", json_string_value(json_object_get(execution, "id")), name, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -55,7 +60,7 @@ static enum weir_status send_signal(const struct invocation *invocation, struct 
     uuid_make(clock_wall(clock_system()), request_id);
     struct engine_options options = {.temporal = &temporal};
     return assemble_signal(settings_text(&settings, SETTING_ENGINE), &options, temporal_service_timeout(invocation),
-                           &workflow.execution, invocation_argument(invocation, 1), input, request_id, error);
+                           &workflow.execution, name, input, request_id, error);
 }
 
 enum weir_status verb_signal(struct invocation *invocation, struct weir_error *error)
@@ -76,8 +81,10 @@ enum weir_status verb_signal(struct invocation *invocation, struct weir_error *e
     }
     const char *id = status == WEIR_OK ? json_string_value(json_object_get(execution, "id")) : NULL;
     if (id != NULL) {
-        status = invocation_is_dry_run(invocation) ? require_signals(invocation, execution, error)
-                                                   : send_signal(invocation, store, execution, input.data, error);
+        status =
+            invocation_is_dry_run(invocation)
+                ? require_signals(invocation, execution, error)
+                : signal_execution(invocation, store, execution, invocation_argument(invocation, 1), input.data, error);
     }
     if (status == WEIR_OK) {
         output_report(invocation->output, "signal %s %s %s", invocation_argument(invocation, 1),

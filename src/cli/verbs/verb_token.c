@@ -103,7 +103,7 @@ static enum weir_status check_names(struct store *store, const struct token_requ
 {
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < request->workspace_count && status == WEIR_OK; i++) {
-        status = page_require_name(store, LIST_WORKSPACES, request->workspaces[i], WEIR_WORKSPACE_NOT_FOUND, error);
+        status = store_require_name(store, LIST_WORKSPACES, request->workspaces[i], WEIR_WORKSPACE_NOT_FOUND, error);
     }
     return status;
 }
@@ -184,7 +184,7 @@ static enum weir_status revoke_token(struct invocation *invocation, struct store
     if (!is_dry_run) {
         status = store_token_revoke(store, name, error);
     } else if (!is_id) {
-        status = page_require_name(store, LIST_TOKENS, name, WEIR_NOT_FOUND, error);
+        status = store_require_name(store, LIST_TOKENS, name, WEIR_NOT_FOUND, error);
     }
     if (status == WEIR_OK) {
         output_report_sign(output, SIGN_FINE, "token %s %s", output_safe(output, name),

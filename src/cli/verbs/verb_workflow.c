@@ -165,10 +165,10 @@ static enum weir_status read_workflows(const struct invocation *invocation, stru
     const char *workspace = invocation_text(invocation, "workspace");
     enum weir_status status = WEIR_OK;
     if (workspace != NULL) {
-        status = page_require_name(store, LIST_WORKSPACES, workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+        status = store_require_name(store, LIST_WORKSPACES, workspace, WEIR_WORKSPACE_NOT_FOUND, error);
     }
     if (status == WEIR_OK && name != NULL) {
-        status = page_require_name(store, LIST_WORKFLOWS, name, WEIR_WORKFLOW_NOT_FOUND, error);
+        status = store_require_name(store, LIST_WORKFLOWS, name, WEIR_WORKFLOW_NOT_FOUND, error);
     }
     if (status == WEIR_OK) {
         status = page_read(store, LIST_WORKFLOWS, name, ret_page, error);

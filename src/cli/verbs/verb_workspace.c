@@ -69,7 +69,7 @@ static enum weir_status show_workspace(struct invocation *invocation, struct sto
 {
     json_t *page = NULL;
     const char *name = invocation_argument(invocation, 0);
-    enum weir_status status = page_require_name(store, LIST_WORKSPACES, name, WEIR_WORKSPACE_NOT_FOUND, error);
+    enum weir_status status = store_require_name(store, LIST_WORKSPACES, name, WEIR_WORKSPACE_NOT_FOUND, error);
     if (status == WEIR_OK) {
         status = page_read(store, LIST_WORKSPACES, name, &page, error);
     }
@@ -122,7 +122,7 @@ static enum weir_status set_workspace(struct invocation *invocation, struct stor
     };
     enum weir_status status = workspace_exists(store, change.name, &was_there, error);
     if (status == WEIR_OK && change.plan != NULL) {
-        status = page_require_name(store, LIST_PLANS, change.plan, WEIR_PLAN_NOT_FOUND, error);
+        status = store_require_name(store, LIST_PLANS, change.plan, WEIR_PLAN_NOT_FOUND, error);
     }
     if (status == WEIR_OK && was_there && change.plan == NULL && change.max_concurrent == 0) {
         return invocation_usage_error(
@@ -168,7 +168,7 @@ static enum weir_status set_workspace_paused(struct invocation *invocation, stru
     struct workspace_change change = {.name = invocation_argument(invocation, 0), .paused = paused};
     bool is_dry_run = invocation_is_dry_run(invocation);
     enum weir_status status = is_dry_run
-                                  ? page_require_name(store, LIST_WORKSPACES, change.name, WEIR_WORKSPACE_NOT_FOUND, error)
+                                  ? store_require_name(store, LIST_WORKSPACES, change.name, WEIR_WORKSPACE_NOT_FOUND, error)
                                   : store_set_workspace(store, &change, error);
     if (status == WEIR_OK) {
         output_report_sign(output, paused ? SIGN_PAUSED : SIGN_FINE, "workspace %s %s%s", output_safe(output, change.name),

@@ -16,6 +16,7 @@
 #include "cli/signals.h"
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/temporal_service.h"
+#include "store/bulk_act.h"
 #include "store/store.h"
 
 /* The pauses between two reads: short at first, so that the end of a short execution is reported at once. */

@@ -101,7 +101,7 @@ static enum weir_status read_tenant(struct store *store, struct tenant *tenant, 
         {1U << ITEM_FAILED, 24 * HOUR_US, count_recent_failure},
         {1U << ITEM_COMPLETED, 24 * HOUR_US, add_run},
     };
-    enum weir_status status = page_require_name(store, LIST_WORKSPACES, tenant->name, WEIR_WORKSPACE_NOT_FOUND, error);
+    enum weir_status status = store_require_name(store, LIST_WORKSPACES, tenant->name, WEIR_WORKSPACE_NOT_FOUND, error);
     if (status == WEIR_OK) {
         status = page_read(store, LIST_WORKSPACES, tenant->name, &tenant->page, error);
     }

@@ -1,10 +1,12 @@
-/* Executions: enqueue, list, show.
+/* Executions: enqueue, list, show, and what belongs to one of them.
  *
  * A handler reads the request, makes one call of the store and answers with its JSON, so names, types and refusals are
  * those of the command line. Refusals name the part of the request that is at fault where there is one. */
 #include <string.h>
 
 #include "base/error.h"
+#include "server/entity_tag.h"
+#include "server/routes/execution_find.h"
 #include "server/routes/routes.h"
 #include "store/filter.h"
 #include "store/json_line.h"
@@ -142,15 +144,120 @@ void answer_list_executions(struct api *api, struct store *store, struct http_re
     }
 }
 
-/* The id may be given by its first characters, as on the command line. */
+/* A list of what belongs to one execution. */
+static void answer_list_of(struct store *store, struct http_request *request, struct http_answer *answer,
+                           enum store_list_kind kind)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    char id[UUID_TEXT_MAX];
+    struct list_options options = {.kind = kind, .filter = {.id = id}};
+    const char *at_fault = NULL;
+    int64_t limit = LIST_LIMIT_DEFAULT;
+    json_t *page = NULL;
+    enum weir_status status = execution_find(store, request, id, NULL, &error);
+    if (status == WEIR_OK && kind == LIST_EVENTS) {
+        at_fault = "limit";
+        options.cursor = request_argument(request, "cursor");
+        status = request_number(request, "limit", 1, LIST_LIMIT_MOST, LIST_LIMIT_DEFAULT, &limit, &error);
+    }
+    if (status == WEIR_OK) {
+        at_fault = NULL;
+        options.limit = (size_t)limit;
+        status = store_list(store, &options, &page, &error);
+    }
+    if (status == WEIR_OK) {
+        respond_json(answer, 200, page);
+    } else {
+        respond_error(request, answer, &error, at_fault);
+    }
+}
+
+void answer_list_steps(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    answer_list_of(store, request, answer, LIST_STEPS);
+}
+
+void answer_list_events(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    answer_list_of(store, request, answer, LIST_EVENTS);
+}
+
+/* A read of one execution by its whole id. */
+static void answer_read(struct store *store, struct http_request *request, struct http_answer *answer,
+                        enum weir_status (*read)(struct store *, const char *, json_t **, struct weir_error *))
+{
+    struct weir_error error = {.status = WEIR_OK};
+    char id[UUID_TEXT_MAX];
+    json_t *value = NULL;
+    enum weir_status status = execution_find(store, request, id, NULL, &error);
+    if (status == WEIR_OK) {
+        status = read(store, id, &value, &error);
+    }
+    if (status == WEIR_OK) {
+        respond_json(answer, 200, value);
+    } else {
+        respond_error(request, answer, &error, NULL);
+    }
+}
+
+void answer_explain_execution(struct api *api, struct store *store, struct http_request *request,
+                              struct http_answer *answer)
+{
+    (void)api;
+    answer_read(store, request, answer, store_why);
+}
+
+void answer_read_result(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    answer_read(store, request, answer, store_read_result);
+}
+
+/* Whether the request is to wait for the end: then the answer names it. */
+static bool awaits_end(struct http_request *request, struct http_answer *answer, const json_t *execution, int64_t wait_us)
+{
+    enum item_state state;
+    const char *name = json_string_value(json_object_get(execution, "status"));
+    int64_t until_us = time_add(request->arrived_us, wait_us);
+    if (!request->may_wait || clock_boot(clock_system()) >= until_us || name == NULL || !item_state_parse(name, &state) ||
+        item_is_terminal(state)) {
+        return false;
+    }
+    answer->awaits = arena_copy_string(&request->arena, json_string_value(json_object_get(execution, "id")));
+    answer->wait_until_us = until_us;
+    return answer->awaits != NULL;
+}
+
+/* The id may be given by its first characters, as on the command line. With `wait` the answer comes when the execution has
+ * ended or the time is over: the client sees by the status which of them. */
 void answer_show_execution(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
     struct weir_error error = {.status = WEIR_OK};
+    char id[UUID_TEXT_MAX];
     json_t *execution = NULL;
-    if (store_show(store, request_value(request, "id"), &execution, &error) == WEIR_OK) {
-        respond_json(answer, 200, execution);
-    } else {
-        respond_error(request, answer, &error, NULL);
+    int64_t wait_us = 0;
+    enum weir_status status = request_duration(request, "wait", EXECUTION_WAIT_MOST_US, 0, &wait_us, &error);
+    if (status != WEIR_OK) {
+        respond_error(request, answer, &error, "wait");
+        return;
     }
+    if (execution_find(store, request, id, &execution, &error) != WEIR_OK) {
+        respond_error(request, answer, &error, NULL);
+        return;
+    }
+    if (awaits_end(request, answer, execution, wait_us)) {
+        json_decref(execution);
+        return;
+    }
+    const char *known = request->fields[FIELD_IF_NONE_MATCH];
+    answer->etag = entity_tag_of(execution, &request->arena);
+    if (known != NULL && answer->etag != NULL && entity_tag_is_in(known, answer->etag)) {
+        answer->status = 304;
+        json_decref(execution);
+        return;
+    }
+    respond_json(answer, 200, execution);
 }

@@ -50,7 +50,8 @@ struct enqueue {
     struct enqueue_result *results;
     char (*ids)[UUID_TEXT_MAX]; /* of each request; "" = it is not well-formed and its result has the error */
     size_t count;
-    bool repeated; /* an earlier send may have been committed */
+    bool repeated;   /* an earlier send may have been committed */
+    bool is_refused; /* of a set that is enqueued as a whole or not at all: it was not */
     struct chunk chunk;
 };
 
@@ -232,6 +233,18 @@ static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, s
 
 /* --- the set --- */
 
+/* A failure of the body undoes the transaction. */
+static enum weir_status refuse_refused_set(struct enqueue *enqueue, struct weir_error *error)
+{
+    for (size_t i = 0; i < enqueue->count; i++) {
+        if (enqueue->results[i].status != WEIR_OK) {
+            enqueue->is_refused = true;
+            return error_set(error, enqueue->results[i].status, "a request is refused");
+        }
+    }
+    return WEIR_OK;
+}
+
 /* The body of the transaction. It may be called again, and then reads every answer again. */
 static enum weir_status send_all_chunks(struct link *link, void *context, struct weir_error *error)
 {
@@ -240,6 +253,9 @@ static enum weir_status send_all_chunks(struct link *link, void *context, struct
     for (size_t from = 0; from < enqueue->count && status == WEIR_OK;) {
         from = fill_chunk(enqueue, from);
         status = send_chunk(enqueue, link, error);
+    }
+    if (status == WEIR_OK && enqueue->store->store.all_or_none) {
+        status = refuse_refused_set(enqueue, error);
     }
     if (status == WEIR_OK && enqueue->repeated) { /* an item of the first send may not be on disk yet */
         status = link_run(link, error, NULL, QUERY_FLUSH, "");
@@ -250,7 +266,7 @@ static enum weir_status send_all_chunks(struct link *link, void *context, struct
 static enum weir_status send_request_set(struct enqueue *enqueue, struct weir_error *error)
 {
     struct link *link = &enqueue->store->link;
-    if (fill_chunk(enqueue, 0) == enqueue->count && !enqueue->repeated) {
+    if (fill_chunk(enqueue, 0) == enqueue->count && !enqueue->repeated && !enqueue->store->store.all_or_none) {
         return send_chunk(enqueue, link, error); /* one statement is a transaction */
     }
     return link_transaction(link, send_all_chunks, enqueue, error);
@@ -320,6 +336,10 @@ static enum weir_status enqueue_checked_requests(struct enqueue *enqueue, struct
             hint_at_unknown_commit(enqueue, error);
         }
     }
+    if (status != WEIR_OK && enqueue->is_refused) {
+        error_clear(error); /* the results have the refusals */
+        status = WEIR_OK;
+    }
     if (status == WEIR_OK) {
         suggest_names(enqueue);
     }
@@ -346,6 +366,7 @@ enum weir_status postgres_enqueue(struct store *store, const struct enqueue_requ
         enqueue->ids = ids;
         enqueue->count = count;
         enqueue->repeated = false;
+        enqueue->is_refused = false;
         status = enqueue_checked_requests(enqueue, error);
     }
     free(ids);

@@ -202,6 +202,7 @@ const struct store_driver postgres_store_driver = {
     .list = postgres_list,
     .show = postgres_show,
     .why = postgres_why,
+    .find_living = postgres_find_living,
     .status = postgres_status,
     .write_logs = postgres_write_logs,
     .list_logs = postgres_list_logs,

@@ -144,6 +144,7 @@ enum weir_status postgres_unlock(struct store *, const struct lock_request *, st
 enum weir_status postgres_list(struct store *, const struct list_options *, json_t **, struct weir_error *);
 enum weir_status postgres_show(struct store *, const char *, json_t **, struct weir_error *);
 enum weir_status postgres_why(struct store *, const char *, json_t **, struct weir_error *);
+enum weir_status postgres_find_living(struct store *, const char *const *, size_t, bool *, struct weir_error *);
 enum weir_status postgres_status(struct store *, size_t, json_t **, struct weir_error *);
 enum weir_status postgres_write_logs(struct store *, const struct log_chunk *, size_t, struct weir_error *);
 enum weir_status postgres_list_logs(struct store *, const char *, struct arena *, struct log_attempt **, size_t *,

@@ -235,6 +235,23 @@ static enum weir_status page_acts(struct link *link, const struct list_options *
                : status;
 }
 
+enum weir_status postgres_find_living(struct store *store, const char *const *ids, size_t count, bool *ret_is_living,
+                                      struct weir_error *error)
+{
+    INVARIANT(ids != NULL && ret_is_living != NULL);
+    PGresult *result = NULL;
+    enum weir_status status = link_read(link_of(store), error, &result, QUERY_LIVING_EXECUTIONS, "U", ids, count);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    memset(ret_is_living, 0, count * sizeof *ret_is_living);
+    for (int row = 0; row < PQntuples(result); row++) {
+        ret_is_living[result_int(result, row, 0) - 1] = true;
+    }
+    PQclear(result);
+    return WEIR_OK;
+}
+
 enum weir_status postgres_list(struct store *store, const struct list_options *options, json_t **ret_page,
                                struct weir_error *error)
 {

@@ -376,6 +376,16 @@ static enum weir_status enqueue_all(struct enqueue_context *context, const struc
     return status;
 }
 
+static bool has_refusal(const struct enqueue_result *results, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (results[i].status != WEIR_OK) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum weir_status sqlite_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
                                 struct enqueue_result *results, struct weir_error *error)
 {
@@ -391,7 +401,7 @@ enum weir_status sqlite_enqueue(struct store *store, const struct enqueue_reques
                                       .now_us = write.now_us,
                                       .wall_us = write.now_us};
     status = enqueue_all(&context, requests, count, results, error);
-    if (status != WEIR_OK) {
+    if (status != WEIR_OK || (store->all_or_none && has_refusal(results, count))) {
         write_undo(&write);
         return status;
     }

@@ -214,6 +214,26 @@ enum weir_status sqlite_list(struct store *store, const struct list_options *opt
     return status;
 }
 
+/* A probe of an index for each id is what a join would do, too. */
+enum weir_status sqlite_find_living(struct store *store, const char *const *ids, size_t count, bool *ret_is_living,
+                                    struct weir_error *error)
+{
+    INVARIANT(ids != NULL && ret_is_living != NULL);
+    struct connection *connection;
+    enum weir_status status = snapshot_begin(store, &connection, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        int64_t one = 0;
+        status = connection_read_integer(connection, error, &one, QUERY_EXECUTION_LIVES, "t", ids[i]);
+        ret_is_living[i] = status == WEIR_OK;
+        status = status == WEIR_NOT_FOUND ? WEIR_OK : status;
+    }
+    snapshot_end(connection);
+    return status;
+}
+
 /* --- one execution --- */
 
 /* Adds all rows of a query about the execution under one key. */

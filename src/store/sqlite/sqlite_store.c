@@ -387,6 +387,7 @@ const struct store_driver sqlite_store_driver = {
     .list = sqlite_list,
     .show = sqlite_show,
     .why = sqlite_why,
+    .find_living = sqlite_find_living,
     .status = sqlite_status,
     .write_logs = sqlite_write_logs,
     .list_logs = sqlite_list_logs,

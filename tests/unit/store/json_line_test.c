@@ -109,6 +109,57 @@ static void params_that_are_too_large_are_refused(void **state)
     free(line);
 }
 
+static void expect_split(const char *text, bool is_lines, const char *wanted)
+{
+    struct json_slice slices[3];
+    struct weir_error error;
+    char joined[256] = "";
+    size_t count = 0;
+    assert_int_equal(json_line_split(text, strlen(text), is_lines, slices, 3, &count, &error), WEIR_OK);
+    for (size_t i = 0; i < count; i++) {
+        (void)strncat(joined, slices[i].bytes, slices[i].length);
+        (void)strcat(joined, "|");
+    }
+    assert_string_equal(joined, wanted);
+}
+
+static void many_items_are_split_without_a_change(void **state)
+{
+    (void)state;
+    expect_split("{\"items\":[{\"a\" : 1.50}]}", false, "{\"a\" : 1.50}|");
+    expect_split(" { \"it\\u0065ms\" : [ {} , {\"q\":\"]},\\\"[{\"} ,3] } ", false, "{}|{\"q\":\"]},\\\"[{\"}|3|");
+    expect_split("{\"a\":1}\n\r\n  {\"b\":[]}\r\n{}", true, "{\"a\":1}|  {\"b\":[]}\r|{}|");
+    expect_split("not read yet\n", true, "not read yet|");
+}
+
+static void a_text_that_is_no_list_of_items_is_refused(void **state)
+{
+    static const char *const texts[] = {"",
+                                        "[]",
+                                        "{}",
+                                        "{\"items\":{}}",
+                                        "{\"items\":[]}",
+                                        "{\"items\":[{}],\"more\":1}",
+                                        "{\"items\":[{}",
+                                        "{\"items\":[{},{},{},{}]}",
+                                        "{\"items\":[{}]} x",
+                                        "{\"items\":[{}],\"items\":[{}]}"};
+    static const char *const lines[] = {"", "\n \n", "{}\n{}\n{}\n{}"};
+    struct json_slice slices[3];
+    struct weir_error error;
+    size_t count = 7;
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        assert_int_equal(json_line_split(texts[i], strlen(texts[i]), false, slices, 3, &count, &error),
+                         WEIR_INVALID_ARGUMENT);
+    }
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        assert_int_equal(json_line_split(lines[i], strlen(lines[i]), true, slices, 3, &count, &error),
+                         WEIR_INVALID_ARGUMENT);
+    }
+    assert_int_equal(count, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +167,8 @@ int main(void)
         cmocka_unit_test(fields_are_read_and_defaults_kept),
         cmocka_unit_test(a_wrong_line_is_refused_with_its_fault),
         cmocka_unit_test(params_that_are_too_large_are_refused),
+        cmocka_unit_test(many_items_are_split_without_a_change),
+        cmocka_unit_test(a_text_that_is_no_list_of_items_is_refused),
     };
     arena_init(&arena, 16 * 1024 * 1024);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

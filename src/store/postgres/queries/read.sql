@@ -40,6 +40,11 @@ ORDER BY i.id LIMIT 5;
 -- name: read_execution
 SELECT e.json FROM (SELECT :schema.execution_json($1) AS json) e WHERE e.json IS NOT NULL;
 
+-- The places in $1, from 1, of executions that have not ended.
+-- name: living_executions
+SELECT i.place FROM unnest($1::uuid[]) WITH ORDINALITY i (id, place)
+WHERE EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = i.id);
+
 -- name: read_event_rows
 SELECT e.execution_id, :schema.rfc3339(e.at) AS at, e.event, e.node, e.fence, e.actor, e.reason, e.detail, e.attempt
 FROM :schema.execution_events e WHERE e.execution_id = $1 LIMIT $3 OFFSET $2;

@@ -3,6 +3,9 @@
 -- name: read_execution
 SELECT * FROM executions WHERE id = ?1;
 
+-- name: execution_lives
+SELECT 1 FROM workflow_execution_queue WHERE id = ?1;
+
 -- name: read_event_rows
 SELECT * FROM execution_events WHERE execution_id = ?1 LIMIT ?3 OFFSET ?2;
 

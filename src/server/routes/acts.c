@@ -1,0 +1,255 @@
+/* Acts on one execution: cancel, retry, release, complete, signal.
+ *
+ *     read the execution -> If-Match -> the act, which checks the state again in its transaction -> 202
+ *
+ * A refusal because of the state has the state and the acts that it allows, so that a client need not know the table of
+ * states. If-Match compares what was read just before the act: it protects from acting on what a person saw some time ago,
+ * and the store protects from everything else. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "server/api.h"
+#include "server/entity_tag.h"
+#include "server/routes/execution_find.h"
+#include "server/routes/routes.h"
+#include "store/bulk_act.h"
+
+/* --- refusals --- */
+
+/* {"execution_status", "allowed_actions"}: `status` is that of HTTP (RFC 9457); NULL: it cannot be read. */
+static json_t *state_members(struct store *store, const char *id)
+{
+    json_t *execution = NULL;
+    enum item_state state;
+    if (store_show(store, id, &execution, NULL) != WEIR_OK) {
+        return NULL;
+    }
+    const char *name = json_string_value(json_object_get(execution, "status"));
+    json_t *actions = json_array();
+    static const enum bulk_act acts[] = {BULK_CANCEL, BULK_RETRY, BULK_RELEASE};
+    for (size_t i = 0; i < sizeof acts / sizeof acts[0] && name != NULL && item_state_parse(name, &state); i++) {
+        if ((bulk_act_states(acts[i]) & (1U << state)) != 0) {
+            (void)json_array_append_new(actions, json_string(bulk_act_name(acts[i])));
+        }
+    }
+    json_t *members = json_pack("{s:s?, s:o}", "execution_status", name, "allowed_actions", actions);
+    json_decref(execution);
+    return members;
+}
+
+static void refuse_act(struct store *store, const struct http_request *request, struct http_answer *answer, const char *id,
+                       const struct weir_error *error)
+{
+    respond_refusal(request, answer, error, error->status == WEIR_ILLEGAL_STATE ? state_members(store, id) : NULL);
+}
+
+/* Finds the execution and compares If-Match. False: the answer is filled. */
+static bool begin_act(struct store *store, struct http_request *request, struct http_answer *answer, char *id,
+                      json_t **ret_execution)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *execution = NULL;
+    const char *wanted = request->fields[FIELD_IF_MATCH];
+    if (execution_find(store, request, id, &execution, &error) != WEIR_OK) {
+        respond_error(request, answer, &error, NULL);
+        return false;
+    }
+    const char *tag = wanted == NULL ? NULL : entity_tag_of(execution, &request->arena);
+    if (wanted != NULL && (tag == NULL || !entity_tag_is_in(wanted, tag))) {
+        answer->etag = tag;
+        respond_problem(request, answer, 412, "stale",
+                        "the execution has changed since the answer with the tag of If-Match",
+                        "read it again, and repeat the act with its new ETag", NULL);
+        json_decref(execution);
+        return false;
+    }
+    *ret_execution = execution;
+    return true;
+}
+
+/* --- cancel, retry, release --- */
+
+static void answer_act(struct store *store, struct http_request *request, struct http_answer *answer, enum bulk_act act)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    struct bulk_result result = {.matched = 0};
+    char id[UUID_TEXT_MAX];
+    json_t *execution = NULL;
+    if (!begin_act(store, request, answer, id, &execution)) {
+        return;
+    }
+    json_decref(execution);
+    const struct execution_filter filter = {.id = id};
+    if (store_bulk_one(store, act, &filter, &result, &error) == WEIR_OK) {
+        respond_json(answer, 202, bulk_act_item(act, &result));
+    } else {
+        refuse_act(store, request, answer, id, &error);
+    }
+}
+
+void answer_cancel_execution(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    answer_act(store, request, answer, BULK_CANCEL);
+}
+
+void answer_retry_execution(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    answer_act(store, request, answer, BULK_RETRY);
+}
+
+void answer_release_execution(struct api *api, struct store *store, struct http_request *request,
+                              struct http_answer *answer)
+{
+    (void)api;
+    answer_act(store, request, answer, BULK_RELEASE);
+}
+
+/* --- complete --- */
+
+static enum weir_status take_completion_text(const json_t *body, const char *key, const char **to, const char **ret_pointer,
+                                             struct weir_error *error)
+{
+    const json_t *value = json_object_get(body, key);
+    if (value == NULL || json_is_null(value)) {
+        return WEIR_OK;
+    }
+    *ret_pointer = key;
+    if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s is a text without NUL, not %s", key, json_type_name(value));
+    }
+    *to = json_string_value(value);
+    return WEIR_OK;
+}
+
+static enum weir_status read_end_status(const char *name, enum record_kind *ret_kind, struct weir_error *error)
+{
+    if (name == NULL || strcmp(name, "COMPLETED") == 0) {
+        *ret_kind = RECORD_COMPLETED;
+    } else if (strcmp(name, "FAILED") == 0) {
+        *ret_kind = RECORD_FAILED;
+    } else if (strcmp(name, "CANCELLED") == 0) {
+        *ret_kind = RECORD_CANCELLED;
+    } else {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "status is COMPLETED, FAILED or CANCELLED, not \"%s\"", name);
+    }
+    return WEIR_OK;
+}
+
+/* {"status", "result", "error_code", "error", "run_id", "fence"}: all may be missing. *result: JSON text. */
+static enum weir_status read_completion(json_t *body, struct completion *completion, struct text *result,
+                                        const char **ret_pointer, struct weir_error *error)
+{
+    const char *status_name = NULL;
+    const char *const names[] = {"status", "error_code", "error", "run_id"};
+    const char **const texts[] = {&status_name, &completion->error_code, &completion->error, &completion->run_id};
+    const json_t *value = json_object_get(body, "result");
+    const json_t *fence = json_object_get(body, "fence");
+    static const char *const known[] = {"status", "error_code", "error", "run_id", "result", "fence", NULL};
+    enum weir_status status = request_check_keys(body, known, ret_pointer, error);
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && status == WEIR_OK; i++) {
+        status = take_completion_text(body, names[i], texts[i], ret_pointer, error);
+    }
+    if (status == WEIR_OK) {
+        *ret_pointer = "status";
+        status = read_end_status(status_name, &completion->kind, error);
+    }
+    if (status == WEIR_OK && fence != NULL && (!json_is_integer(fence) || json_integer_value(fence) < 1)) {
+        *ret_pointer = "fence";
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "fence is a whole number from 1");
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    completion->fence = json_integer_value(fence);
+    *ret_pointer = "result";
+    if (value != NULL) {
+        status = json_write(value, result, error);
+        completion->result = result->data;
+    }
+    return status;
+}
+
+void answer_complete_execution(struct api *api, struct store *store, struct http_request *request,
+                               struct http_answer *answer)
+{
+    (void)api;
+    struct weir_error error = {.status = WEIR_OK};
+    struct text result = {.max = STEP_OUTPUT_BYTES_MAX + 1};
+    char id[UUID_TEXT_MAX];
+    struct completion completion = {.id = id};
+    json_t *execution = NULL;
+    json_t *body = NULL;
+    const char *at_fault = NULL;
+    enum weir_status status = request_object(request, &body, &error);
+    if (status == WEIR_OK) {
+        status = read_completion(body, &completion, &result, &at_fault, &error);
+    }
+    if (status != WEIR_OK) {
+        respond_body_error(request, answer, &error, at_fault);
+    } else if (begin_act(store, request, answer, id, &execution)) {
+        json_decref(execution);
+        if (store_complete(store, &completion, &error) == WEIR_OK) {
+            const char *end = completion.kind == RECORD_FAILED      ? "FAILED"
+                              : completion.kind == RECORD_CANCELLED ? "CANCELLED"
+                                                                    : "COMPLETED";
+            respond_json(answer, 202, json_pack("{s:s, s:s}", "id", id, "status", end));
+        } else {
+            refuse_act(store, request, answer, id, &error);
+        }
+    }
+    json_decref(body);
+    text_close(&result);
+}
+
+/* --- signal --- */
+
+/* {"name", "input"}. */
+static enum weir_status read_signal(json_t *body, const char **ret_name, struct text *input, const char **ret_pointer,
+                                    struct weir_error *error)
+{
+    static const char *const known[] = {"name", "input", NULL};
+    const json_t *value = json_object_get(body, "input");
+    enum weir_status status = request_check_keys(body, known, ret_pointer, error);
+    if (status == WEIR_OK) {
+        status = take_completion_text(body, "name", ret_name, ret_pointer, error);
+    }
+    if (status == WEIR_OK && (*ret_name == NULL || (*ret_name)[0] == '\0')) {
+        *ret_pointer = "name";
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "name is missing: the name of the signal");
+    }
+    if (status == WEIR_OK && value != NULL) {
+        *ret_pointer = "input";
+        status = json_write(value, input, error);
+    }
+    return status;
+}
+
+void answer_signal_execution(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    struct text input = {.max = PARAMS_BYTES_MAX};
+    char id[UUID_TEXT_MAX];
+    json_t *execution = NULL;
+    json_t *body = NULL;
+    const char *name = NULL;
+    const char *at_fault = NULL;
+    enum weir_status status = request_object(request, &body, &error);
+    if (status == WEIR_OK) {
+        status = read_signal(body, &name, &input, &at_fault, &error);
+    }
+    if (status != WEIR_OK) {
+        respond_body_error(request, answer, &error, at_fault);
+    } else if (begin_act(store, request, answer, id, &execution)) {
+        if (api->signal(api->signal_context, store, execution, name, input.data, &error) == WEIR_OK) {
+            respond_json(answer, 202, json_pack("{s:s, s:s}", "id", id, "signal", name));
+        } else {
+            refuse_act(store, request, answer, id, &error);
+        }
+        json_decref(execution);
+    }
+    json_decref(body);
+    text_close(&input);
+}

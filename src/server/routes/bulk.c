@@ -1,0 +1,243 @@
+/* An act on all executions that match a filter.
+ *
+ *     read the order -> count -> expect -> dry run, or begin the act -> progress
+ *
+ * The rules are those of the command line (store/bulk_act.h): a filter must be there, its upper bound of the time is now,
+ * and a number that differs from `expect` changes nothing. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "server/api.h"
+#include "server/bulk_jobs.h"
+#include "server/routes/routes.h"
+#include "store/bulk_act.h"
+#include "store/filter.h"
+
+struct order_request {
+    struct bulk_order order;
+    bool is_dry_run;
+    int64_t expected; /* -1 = any number */
+    const char *reason;
+};
+
+/* --- the order --- */
+
+/* An object with the keys of a filter, whose values are texts; or the text of --where. */
+static enum weir_status read_order_filter(struct http_request *request, json_t *value, int64_t now_us,
+                                          struct execution_filter *filter, struct weir_error *error)
+{
+    const char *key;
+    json_t *part;
+    enum weir_status status = WEIR_OK;
+    if (json_is_string(value) && json_string_length(value) > 0) {
+        return filter_parse(json_string_value(value), now_us, &request->arena, filter, error);
+    }
+    if (!json_is_object(value) || json_object_size(value) == 0) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "filter is missing: an object like {\"workspace\": \"acme\"}");
+        error_hint(error, "the keys are those of `weir list --where`; the text of --where is accepted, too");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    json_object_foreach(value, key, part)
+    {
+        if (status == WEIR_OK && (!json_is_string(part) || json_string_length(part) == 0)) {
+            status = error_set(error, WEIR_INVALID_ARGUMENT, "filter: %s is a text, not %s", key, json_type_name(part));
+        }
+        char *copy = status == WEIR_OK ? arena_copy_string(&request->arena, json_string_value(part)) : NULL;
+        if (status == WEIR_OK) {
+            status = copy == NULL ? error_out_of_memory(error) : filter_set(filter, key, copy, now_us, error);
+        }
+    }
+    return status;
+}
+
+static enum weir_status read_order_act(const json_t *value, enum bulk_act *ret_act, struct weir_error *error)
+{
+    const char *name = json_string_value(value);
+    return name != NULL && bulk_act_parse(name, ret_act)
+               ? WEIR_OK
+               : error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release or purge");
+}
+
+/* {"action", "filter", "dry_run", "expect", "reason"}. The texts live as long as `body` and the request. */
+static enum weir_status read_order(struct http_request *request, json_t *body, int64_t now_us, struct order_request *to,
+                                   const char **ret_key, struct weir_error *error)
+{
+    static const char *const known[] = {"action", "filter", "dry_run", "expect", "reason", NULL};
+    const json_t *expected = json_object_get(body, "expect");
+    const json_t *is_dry_run = json_object_get(body, "dry_run");
+    const json_t *reason = json_object_get(body, "reason");
+    enum weir_status status = request_check_keys(body, known, ret_key, error);
+    if (status == WEIR_OK) {
+        *ret_key = "action";
+        status = read_order_act(json_object_get(body, "action"), &to->order.act, error);
+    }
+    if (status == WEIR_OK) {
+        *ret_key = "filter";
+        status = read_order_filter(request, json_object_get(body, "filter"), now_us, &to->order.filter, error);
+    }
+    if (status == WEIR_OK && is_dry_run != NULL && !json_is_boolean(is_dry_run)) {
+        *ret_key = "dry_run";
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "dry_run is true or false");
+    }
+    if (status == WEIR_OK && expected != NULL && (!json_is_integer(expected) || json_integer_value(expected) < 0)) {
+        *ret_key = "expect";
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "expect is the number of executions that must match");
+    }
+    if (status == WEIR_OK && reason != NULL && !json_is_string(reason)) {
+        *ret_key = "reason";
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "reason is a text");
+    }
+    to->is_dry_run = json_is_true(is_dry_run);
+    to->expected = expected == NULL ? -1 : json_integer_value(expected);
+    to->reason = json_string_value(reason);
+    return status;
+}
+
+/* A misspelt name gets a suggestion and not a count of 0. One that may not be seen is missing. */
+static enum weir_status check_order_names(struct store *store, const struct http_request *request,
+                                          const struct execution_filter *filter, struct weir_error *error)
+{
+    if (!access_has_workspace(request->principal, filter->workspace)) {
+        return filter->workspace == NULL
+                   ? error_set(error, WEIR_NOT_PERMITTED, "the filter must name a workspace of the token")
+                   : error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", filter->workspace);
+    }
+    enum weir_status status = WEIR_OK;
+    if (filter->workspace != NULL) {
+        status = store_require_name(store, LIST_WORKSPACES, filter->workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK && filter->workflow != NULL) {
+        status = store_require_name(store, LIST_WORKFLOWS, filter->workflow, WEIR_WORKFLOW_NOT_FOUND, error);
+    }
+    return status;
+}
+
+static enum weir_status complete_order(struct store *store, int64_t now_us, struct bulk_order *order, char *whole,
+                                       struct weir_error *error)
+{
+    if (order->filter.id != NULL) {
+        enum weir_status status = execution_complete_id(store, order->filter.id, whole, error);
+        order->filter.id = whole;
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    bulk_act_complete_filter(order->act, now_us, &order->filter);
+    return bulk_act_count(store, &order->filter, &order->matches, error);
+}
+
+/* --- answers --- */
+
+static void respond_order(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer,
+                          struct order_request *order)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    char location[sizeof "/v1/bulk/" + UUID_TEXT_MAX] = "/v1/bulk/";
+    char *id = location + strlen(location);
+    json_t *job = NULL;
+    enum weir_status status = WEIR_OK;
+    if (order->is_dry_run) {
+        status = bulk_act_rehearse(store, order->order.act, &order->order.filter, &order->order.matches, &error);
+        if (status == WEIR_OK) {
+            respond_json(answer, 200, bulk_act_summary(order->order.act, &order->order.matches, 0, 0, true));
+            return;
+        }
+    } else {
+        status = order->reason == NULL ? WEIR_OK : store_act_for(store, store, order->reason, &error);
+    }
+    if (status == WEIR_OK) {
+        status = bulk_jobs_begin(api->bulk, store, &order->order, id, &error);
+    }
+    if (status == WEIR_OK) {
+        status = bulk_jobs_read(api->bulk, id, &job, &error);
+    }
+    if (status != WEIR_OK) {
+        respond_error(request, answer, &error, NULL);
+        return;
+    }
+    answer->location = arena_copy_string(&request->arena, location);
+    respond_json(answer, 202, job);
+}
+
+void answer_begin_bulk(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    struct order_request order = {.is_dry_run = false};
+    char whole[UUID_TEXT_MAX];
+    json_t *body = NULL;
+    const char *at_fault = NULL;
+    int64_t now_us = 0;
+    enum weir_status status = request_object(request, &body, &error);
+    if (status == WEIR_OK) {
+        status = store_time(store, &now_us, &error);
+    }
+    if (status == WEIR_OK) {
+        status = read_order(request, body, now_us, &order, &at_fault, &error);
+    }
+    if (status == WEIR_OK) {
+        at_fault = "filter";
+        status = check_order_names(store, request, &order.order.filter, &error);
+    }
+    if (status == WEIR_OK) {
+        status = complete_order(store, now_us, &order.order, whole, &error);
+    }
+    if (status == WEIR_OK) {
+        at_fault = "expect";
+        status = bulk_act_expect(&order.order.matches, order.expected, &error);
+    }
+    if (status == WEIR_OK) {
+        respond_order(api, store, request, answer, &order);
+    } else {
+        respond_body_error(request, answer, &error, at_fault);
+    }
+    json_decref(body);
+}
+
+/* The act {id}, unless the one who asks may not see its workspace. */
+static enum weir_status find_bulk(struct api *api, const struct http_request *request, json_t **ret_job,
+                                  struct weir_error *error)
+{
+    const char *id = request_value(request, "id");
+    json_t *job = NULL;
+    enum weir_status status = bulk_jobs_read(api->bulk, id, &job, error);
+    if (status == WEIR_OK &&
+        !access_has_workspace(request->principal, json_string_value(json_object_get(job, "workspace")))) {
+        json_decref(job);
+        return error_set(error, WEIR_NOT_FOUND, "this node has no bulk act %s", id);
+    }
+    if (status == WEIR_OK) {
+        *ret_job = job;
+    }
+    return status;
+}
+
+void answer_show_bulk(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)store;
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *job = NULL;
+    if (find_bulk(api, request, &job, &error) == WEIR_OK) {
+        respond_json(answer, 200, job);
+    } else {
+        respond_error(request, answer, &error, NULL);
+    }
+}
+
+void answer_stop_bulk(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)store;
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *job = NULL;
+    enum weir_status status = find_bulk(api, request, &job, &error);
+    if (status == WEIR_OK) {
+        status = bulk_jobs_stop(api->bulk, request_value(request, "id"), &error);
+    }
+    if (status == WEIR_OK) {
+        respond_json(answer, 202, job);
+    } else {
+        json_decref(job);
+        respond_error(request, answer, &error, NULL);
+    }
+}

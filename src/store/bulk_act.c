@@ -1,0 +1,215 @@
+/* The rules around a bulk act, made of reads of the store.
+ *
+ * A dry run counts instead of acting: the matches whose state allows the act, and of a retry those that were retried
+ * already. Nothing here changes the store. A count stops at LIST_COUNT_MOST; then it is no exact number, and an expected
+ * number never equals it. */
+#include "store/bulk_act.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define BIT(state) (1U << (state))
+
+bool bulk_act_parse(const char *name, enum bulk_act *ret_act)
+{
+    static const enum bulk_act acts[] = {BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_PURGE};
+    for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++) {
+        if (strcmp(name, bulk_act_name(acts[i])) == 0) {
+            *ret_act = acts[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+unsigned bulk_act_states(enum bulk_act act)
+{
+    switch (act) {
+    case BULK_CANCEL:
+        return BIT(ITEM_PENDING) | BIT(ITEM_CLAIMED) | BIT(ITEM_DISPATCHED);
+    case BULK_RETRY:
+        return BIT(ITEM_FAILED) | BIT(ITEM_CANCELLED);
+    case BULK_RELEASE:
+        return BIT(ITEM_PENDING);
+    case BULK_PURGE:
+        return BIT(ITEM_COMPLETED) | BIT(ITEM_FAILED) | BIT(ITEM_CANCELLED);
+    }
+    return 0;
+}
+
+enum weir_status execution_complete_id(struct store *store, const char *id, char *to, struct weir_error *error)
+{
+    INVARIANT(id != NULL && to != NULL);
+    json_t *why = NULL;
+    if (uuid_is_valid(id)) {
+        text_copy(to, UUID_TEXT_MAX, id);
+        for (char *at = to; *at != '\0'; at++) {
+            *at = (char)(*at >= 'A' && *at <= 'F' ? *at - 'A' + 'a' : *at);
+        }
+        return WEIR_OK;
+    }
+    enum weir_status status = store_why(store, id, &why, error);
+    const char *whole = json_string_value(json_object_get(why, "id"));
+    if (status == WEIR_OK) {
+        text_copy(to, UUID_TEXT_MAX, whole != NULL ? whole : "");
+    }
+    json_decref(why);
+    return status;
+}
+
+/* --- by filter --- */
+
+void bulk_act_complete_filter(enum bulk_act act, int64_t now_us, struct execution_filter *filter)
+{
+    if (filter->id != NULL) {
+        return; /* it names one execution, as it would without a filter */
+    }
+    if (filter->states == 0) {
+        filter->states = bulk_act_states(act);
+    }
+    if (filter->created_before_us == 0) {
+        filter->created_before_us = now_us + 1;
+    }
+}
+
+enum weir_status bulk_act_count(struct store *store, const struct execution_filter *filter,
+                                struct bulk_matches *ret_matches, struct weir_error *error)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = *filter, .limit = 1, .count = true};
+    enum weir_status status = store_list(store, &options, &page, error);
+    if (status == WEIR_OK) {
+        *ret_matches = (struct bulk_matches){.matched = (int64_t)json_integer_value(json_object_get(page, "count")),
+                                             .is_exact = json_is_true(json_object_get(page, "count_is_exact"))};
+    }
+    json_decref(page);
+    return status;
+}
+
+enum weir_status bulk_act_expect(const struct bulk_matches *matches, int64_t expected, struct weir_error *error)
+{
+    if (expected < 0 || (expected == matches->matched && matches->is_exact)) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_CONFLICT, "%" PRId64 "%s %s, not %" PRId64 ": nothing was changed", matches->matched,
+              matches->is_exact ? "" : "+", matches->matched == 1 ? "execution matches" : "executions match", expected);
+    error_hint(error, "`weir list --where ...` shows them");
+    return WEIR_CONFLICT;
+}
+
+/* Counts the executions among the matches that were retried already: another retry of them is refused. */
+static enum weir_status count_retried(struct store *store, enum bulk_act act, const struct execution_filter *filter,
+                                      int64_t possible, struct bulk_matches *matches, struct weir_error *error)
+{
+    struct bulk_matches retried = {.matched = 0};
+    struct execution_filter narrowed = *filter;
+    if (act != BULK_RETRY || filter->retried == CONDITION_NO || possible == 0) {
+        return WEIR_OK;
+    }
+    narrowed.retried = CONDITION_YES;
+    enum weir_status status = bulk_act_count(store, &narrowed, &retried, error);
+    matches->retried = retried.matched;
+    matches->refused += retried.matched;
+    return status;
+}
+
+enum weir_status bulk_act_rehearse(struct store *store, enum bulk_act act, const struct execution_filter *filter,
+                                   struct bulk_matches *matches, struct weir_error *error)
+{
+    struct execution_filter narrowed = *filter;
+    struct bulk_matches allowed = *matches;
+    unsigned possible = bulk_act_states(act);
+    unsigned wanted = filter->states; /* 0 = any, of one that is named by its id */
+    enum weir_status status = WEIR_OK;
+    if (wanted == 0 || (wanted & ~possible) != 0) {
+        allowed = (struct bulk_matches){.matched = 0};
+        narrowed.states = wanted == 0 ? possible : wanted & possible;
+        if (narrowed.states != 0) {
+            status = bulk_act_count(store, &narrowed, &allowed, error);
+        }
+    }
+    matches->refused = matches->matched - allowed.matched;
+    return status == WEIR_OK ? count_retried(store, act, &narrowed, allowed.matched, matches, error) : status;
+}
+
+/* --- by id --- */
+
+/* An execution is retried once, unless the execution that the retry made is purged. */
+static enum weir_status refuse_retried(struct store *store, const json_t *execution, struct weir_error *error)
+{
+    const char *new_id = NULL;
+    size_t i;
+    json_t *event;
+    json_array_foreach(json_object_get(execution, "events"), i, event)
+    {
+        const char *name = json_string_value(json_object_get(event, "event"));
+        if (name != NULL && strcmp(name, "retry") == 0) {
+            new_id = json_string_value(json_object_get(event, "detail"));
+        }
+    }
+    if (new_id == NULL) {
+        return WEIR_OK;
+    }
+    json_t *retry = NULL;
+    enum weir_status status = store_show(store, new_id, &retry, error);
+    json_decref(retry);
+    if (status != WEIR_OK) {
+        return status == WEIR_EXECUTION_NOT_FOUND ? WEIR_OK : status;
+    }
+    return error_set(error, WEIR_CONFLICT, "execution %s was retried already, as %s",
+                     json_string_value(json_object_get(execution, "id")), new_id);
+}
+
+enum weir_status bulk_act_rehearse_one(struct store *store, enum bulk_act act, const char *id, struct weir_error *error)
+{
+    json_t *execution = NULL;
+    enum item_state state = ITEM_PENDING;
+    enum weir_status status = store_show(store, id, &execution, error);
+    if (status == WEIR_OK) {
+        const char *name = json_string_value(json_object_get(execution, "status"));
+        if (name == NULL || !item_state_parse(name, &state)) {
+            status = error_set(error, WEIR_STORE_CORRUPT, "the row of execution %s has the unknown status \"%s\"", id,
+                               name == NULL ? "" : name);
+        } else if ((bulk_act_states(act) & BIT(state)) == 0) {
+            status = error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: `weir %s` cannot change it",
+                               json_string_value(json_object_get(execution, "id")), name, bulk_act_name(act));
+        }
+    }
+    if (status == WEIR_OK && act == BULK_RETRY) {
+        status = refuse_retried(store, execution, error);
+    }
+    json_decref(execution);
+    return status;
+}
+
+/* --- answers --- */
+
+json_t *bulk_act_item(enum bulk_act act, const struct bulk_result *result)
+{
+    json_t *item = json_pack("{s:s, s:s}", "id", result->last_id, "act", bulk_act_name(act));
+    if (act == BULK_CANCEL && json_object_set_new(item, "cancel_requested", json_boolean(result->requested > 0)) != 0) {
+        json_decref(item);
+        return NULL;
+    }
+    if (item != NULL && result->new_id[0] != '\0' &&
+        json_object_set_new(item, "new_id", json_string(result->new_id)) != 0) {
+        json_decref(item);
+        return NULL;
+    }
+    return item;
+}
+
+json_t *bulk_act_summary(enum bulk_act act, const struct bulk_matches *matches, int64_t changed, int64_t requested,
+                         bool is_dry_run)
+{
+    json_t *summary = json_pack("{s:s, s:I, s:b, s:I, s:I, s:b}", "act", bulk_act_name(act), "matched",
+                                (json_int_t)matches->matched, "matched_is_exact", matches->is_exact, "changed",
+                                (json_int_t)changed, "refused", (json_int_t)matches->refused, "dry_run", is_dry_run);
+    if (act == BULK_CANCEL && !is_dry_run && json_object_set_new(summary, "requested", json_integer(requested)) != 0) {
+        json_decref(summary);
+        return NULL;
+    }
+    return summary;
+}

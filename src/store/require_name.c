@@ -1,0 +1,54 @@
+/* Finds out whether a thing of this name exists, with one probe; only a refusal reads further names, for its hint. */
+#include "base/error.h"
+#include "base/text.h"
+#include "store/store.h"
+
+static const char *nearest_in(const json_t *page, const char *name)
+{
+    const char *names[LIST_LIMIT_MOST];
+    size_t count = 0;
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(page, "items"), i, item)
+    {
+        if (count < LIST_LIMIT_MOST) {
+            names[count++] = json_string_value(json_object_get(item, "name"));
+        }
+    }
+    return text_nearest(name, names, count);
+}
+
+enum weir_status store_require_name(struct store *store, enum store_list_kind kind, const char *name,
+                                    enum weir_status missing, struct weir_error *error)
+{
+    static const char *const kinds[] = {
+        [LIST_WORKSPACES] = "workspace", [LIST_PLANS] = "plan",   [LIST_WORKFLOWS] = "workflow", [LIST_NODES] = "node",
+        [LIST_LOCKS] = "lock",           [LIST_GROUPS] = "group", [LIST_TOKENS] = "token"};
+    json_t *page = NULL;
+    struct list_options options = {.kind = kind, .name = name, .limit = 1};
+    enum weir_status status = store_list(store, &options, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    bool is_there = json_array_size(json_object_get(page, "items")) > 0;
+    json_decref(page);
+    if (is_there) {
+        return WEIR_OK;
+    }
+    options = (struct list_options){.kind = kind, .limit = LIST_LIMIT_MOST};
+    status = store_list(store, &options, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const char *nearest = nearest_in(page, name);
+    error_set(error, missing, "there is no %s \"%s\"", kinds[kind], name);
+    if (nearest != NULL) {
+        error_hint(error, "did you mean \"%s\"?", nearest);
+    } else if (kind == LIST_GROUPS) {
+        error_hint(error, "`weir node list` shows the groups of nodes, `weir status --json` all");
+    } else {
+        error_hint(error, "`weir %s list` shows them", kinds[kind]);
+    }
+    json_decref(page);
+    return missing;
+}

@@ -1,0 +1,424 @@
+#!/usr/bin/env python3
+"""Executions over HTTP: enqueue one and many, read, wait, act, and act on all that match.
+
+usage: http_executions_test.py BINARY [TEST ...] [--postgres]
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+
+from harness import run_tests
+from http_client import SECONDS, Listener, is_closed, problem, read_answer
+from postgres_server import PostgresServer
+from waiting import SHORT, wait_for
+
+ENQUEUE = '/v1/workspaces/acme/executions'
+POSTGRES = PostgresServer() if '--postgres' in sys.argv else None
+
+
+def _use_postgres(weir):
+    weir.environment['WEIR_STORE'] = POSTGRES.url(POSTGRES.database())
+
+
+def _gate(weir):
+    """A workflow whose step runs until the file `end` is there."""
+    program = 'touch began; while [ ! -e end ]; do sleep 0.02; done; echo 42'
+    weir.write('gate.yaml', f'name: gate\nsteps:\n  only:\n    exec: [sh, -c, "{program}"]\n    cwd: {weir.folder}\n')
+    weir.good('workflow', 'apply', 'gate.yaml', '-q')
+
+
+def _start(weir):
+    weir.make_store()
+    return Listener(weir).ready()
+
+
+def _enqueue(listener, workflow='hello', **members):
+    answer = listener.ask(ENQUEUE, 'POST', body={'workflow': workflow, **members})
+    assert answer.status == 202, answer
+    return answer.json()['id']
+
+
+def _await_status(listener, id, status):
+    def reached():
+        shown = listener.ask(f'/v1/executions/{id}').json()
+        return shown if shown['status'] == status else None
+    return wait_for(f'{status} of {id}', reached, pause=SHORT)
+
+
+# --- enqueue, list, show ---
+
+
+def an_execution_is_enqueued_once_and_shown(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    path = '/v1/workspaces/acme/executions'
+    first = listener.ask(path, 'POST', body={'workflow': 'hello', 'params': {'n': 1}}, idempotency_key='k 1')
+    assert first.status == 202 and first.json()['duplicate'] is False, first
+    assert first.head['location'] == f'/v1/executions/{first.json()["id"]}', first
+    again = listener.ask(path, 'POST', body={'workflow': 'hello', 'params': {'n': 1}, 'idempotency_key': 'k 1'})
+    assert (again.status, again.json()) == (200, {'id': first.json()['id'], 'duplicate': True}), again
+    other = listener.ask(path, 'POST', body={'workflow': 'hello', 'params': {'n': 2}}, idempotency_key='k 1')
+    problem(other, 422, 'idempotency_key_reused')
+    shown = listener.ask(first.head['location'])
+    assert shown.status == 200 and shown.json()['params'] == {'n': 1}, shown
+    assert shown.json()['idempotency_key'] == 'k 1', shown
+    rows = listener.ask('/v1/executions?workspace=acme&limit=5&count').json()
+    assert [row['id'] for row in rows['items']] == [first.json()['id']] and rows['count'] == 1, rows
+    assert listener.ask('/v1/executions?where=workspace%3Dacme+retried%3Dyes').json()['items'] == []
+    listener.stop()
+
+
+def what_cannot_be_answered_says_why(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    path = '/v1/workspaces/acme/executions'
+    refused = listener.ask('/v1/executions?stauts=FAILED')
+    assert problem(refused, 400, 'invalid_argument')['errors'][0]['pointer'] == 'stauts', refused
+    refused = listener.ask('/v1/executions?status=FAILD')
+    assert 'did you mean FAILED?' == problem(refused, 400, 'invalid_argument')['hint'], refused
+    for limit in ('0', '1001', 'x', '', '1e2', '+5', '99999999999999999999'):
+        problem(listener.ask(f'/v1/executions?limit={limit}'), 400, 'invalid_argument')
+    problem(listener.ask('/v1/executions/01a215fd-f18a-7002-b43c-a0d8f870aebd'), 404, 'execution_not_found')
+    refused = listener.ask('/v1/workspaces/nobody/executions', 'POST', body={'workflow': 'hello'})
+    problem(refused, 404, 'workspace_not_found')
+    problem(listener.ask(path, 'POST', body={'workflow': 'helo'}), 404, 'workflow_not_found')
+    problem(listener.ask(path, 'POST', body={'workflow': 'hello', 'workspace': 'beta'}), 400, 'invalid_argument')
+    problem(listener.ask(path, 'POST', body={'workflow': 'hello', 'idempotency_key': 'a'}, idempotency_key='b'), 400,
+             'invalid_argument')
+    problem(listener.ask(path, 'POST', body=b'{', content_type='application/json'), 400, 'invalid_argument')
+    problem(listener.ask(path, 'POST', body=b'{}'), 415, 'unsupported_media_type')
+    problem(listener.ask(path, 'POST', body={}, content_type='text/plain'), 415, 'unsupported_media_type')
+    problem(listener.ask(path, 'POST', body={}, content_encoding='gzip'), 415, 'unsupported_media_type')
+    with listener.connect() as connection:  # refused by its length: the body need not be sent
+        connection.sendall(f'POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
+                           f'Content-Length: 10000000\r\n\r\n'.encode())
+        problem(read_answer(connection), 413, 'body_too_large')
+        assert is_closed(connection)
+    for origin in ('http://evil.example', 'null', 'http://localhost:1', 'localhost'):
+        problem(listener.ask(path, 'POST', body={'workflow': 'hello'}, origin=origin), 403, 'cross_origin')
+    own = f'localhost:{listener.port}'
+    assert listener.ask(path, 'POST', host=own, body={'workflow': 'hello'}, origin=f'http://{own}').status == 202
+    assert listener.ask(path, 'DELETE').head['allow'] == 'POST'
+    listener.stop()
+
+
+def many_clients_enqueue_at_once(weir):
+    """Each acknowledged execution is in the store once, also when requests with one key arrive together."""
+    weir.make_store()
+    listener = Listener(weir).ready()
+    acknowledged = []
+
+    def enqueue(worker):
+        with listener.connect() as connection:
+            rest = b''
+            for n in range(20):
+                body = json.dumps({'workflow': 'hello', 'params': {'n': n}, 'idempotency_key': f'{n}'}).encode()
+                connection.sendall(b'POST /v1/workspaces/acme/executions HTTP/1.1\r\nHost: localhost\r\n'
+                                   b'Content-Type: application/json\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
+                answer = read_answer(connection, data=rest)
+                rest = answer.rest
+                assert answer.status in (200, 202), answer
+                acknowledged.append((n, answer.json()['id'], answer.json()['duplicate']))
+    threads = [threading.Thread(target=enqueue, args=(worker,)) for worker in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert len(acknowledged) == 160
+    assert len({id for _, id, _ in acknowledged}) == 20
+    assert sum(not duplicate for _, _, duplicate in acknowledged) == 20
+    assert len(weir.items('list', '-w', 'acme')) == 20
+    listener.stop()
+
+
+# --- many at once ---
+
+
+def a_batch_is_one_transaction_with_a_result_for_each_item(weir):
+    listener = _start(weir)
+    items = [{'workspace': 'acme', 'workflow': 'hello', 'params': {'n': 1.50}, 'idempotency_key': 'a'},
+             {'workspace': 'acme', 'workflow': 'helo'},
+             {'workspace': 'tiny', 'workflow': 'hello', 'idempotency_key': 'a'},
+             {'workspace': 'acme', 'workflow': 'hello', 'params': [1]},
+             {'workspace': 'acme', 'workflow': 'hello', 'prams': {}},
+             {'workspace': 'acme', 'workflow': 'hello', 'params': {'n': 1.50}, 'idempotency_key': 'a'}]
+    answer = listener.ask('/v1/executions:batch', 'POST', body={'items': items})
+    assert answer.status == 202, answer
+    body = answer.json()
+    assert (body['enqueued'], body['duplicates'], body['refused']) == (2, 1, 3), body
+    rows = body['items']
+    assert rows[0]['duplicate'] is False and rows[5] == {'id': rows[0]['id'], 'duplicate': True}, rows
+    assert (rows[1]['status'], rows[1]['code']) == (404, 'workflow_not_found') and 'hello' in rows[1]['hint'], rows
+    assert rows[2]['duplicate'] is False and rows[2]['id'] != rows[0]['id'], rows
+    assert (rows[3]['status'], rows[3]['code']) == (422, 'params_invalid'), rows
+    assert (rows[4]['status'], rows[4]['code']) == (400, 'invalid_argument') and 'params' in rows[4]['hint'], rows
+    lines = '\n\n'.join(json.dumps(item) for item in (items[0], items[2])) + '\n'
+    answer = listener.ask('/v1/executions:batch', 'POST', body=lines.encode(), content_type='application/x-ndjson')
+    assert (answer.status, answer.json()['duplicates'], answer.json()['enqueued']) == (200, 2, 0), answer
+    many = {'items': [{'workspace': 'tiny', 'workflow': 'hello'}] * 1000}
+    answer = listener.ask('/v1/executions:batch', 'POST', body=many)
+    assert answer.status == 202 and len({row['id'] for row in answer.json()['items']}) == 1000, answer.status
+    many['items'].append(many['items'][0])
+    assert 'more than 1000' in problem(listener.ask('/v1/executions:batch', 'POST', body=many), 400, 'invalid_argument')['detail']
+    listener.stop()
+
+
+def a_batch_may_be_all_or_none(weir):
+    listener = _start(weir)
+    good = {'workspace': 'acme', 'workflow': 'hello', 'idempotency_key': 'k'}
+    for bad, status, code in (({'workspace': 'acme', 'workflow': 'helo'}, 404, 'workflow_not_found'),
+                              ({'workspace': 'acme'}, 400, 'invalid_argument'),
+                              ({'workspace': 'acme', 'workflow': 'hello', 'priority': 10 ** 9}, 400, 'invalid_argument')):
+        answer = listener.ask('/v1/executions:batch?atomic', 'POST', body={'items': [good, bad, good]})
+        refused = problem(answer, status, code)
+        assert refused['errors'][0]['pointer'] == '/items/1' and 'nothing was enqueued' in refused['detail'], refused
+    assert weir.items('list', '-w', 'acme') == []
+    answer = listener.ask('/v1/executions:batch?atomic=true', 'POST', body={'items': [good, {**good, 'idempotency_key': 'l'}]})
+    assert (answer.status, answer.json()['enqueued']) == (202, 2), answer
+    assert len(weir.items('list', '-w', 'acme')) == 2
+    for body in (b'', b'[]', b'{"items": {}}', b'{"items": [], "more": 1}', b'{"items": []}', b'{"items": [{}', b'nothing'):
+        problem(listener.ask('/v1/executions:batch', 'POST', body=body, content_type='application/json'), 400,
+                'invalid_argument')
+    problem(listener.ask('/v1/executions:batch?atomic=yes', 'POST', body={'items': [good]}), 400, 'invalid_argument')
+    listener.stop()
+
+
+# --- one execution ---
+
+
+def an_execution_is_read_in_parts(weir):
+    listener = _start(weir)
+    id = _enqueue(listener)
+    shown = listener.ask(f'/v1/executions/{id}?wait=1m').json()
+    assert shown['status'] == 'COMPLETED', shown
+    steps = listener.ask(f'/v1/executions/{id}/steps').json()['items']
+    assert [(step['step'], step['status'], step['output']) for step in steps] == [('greet', 'COMPLETED', 'hello')], steps
+    assert listener.ask(f'/v1/executions/{id[:13]}/steps').json()['items'] == steps
+    events = listener.ask(f'/v1/executions/{id}/events').json()['items']
+    assert [event['event'] for event in events] == ['enqueue', 'claim', 'dispatch', 'step_start', 'step_end', 'complete'], events
+    first = listener.ask(f'/v1/executions/{id}/events?limit=2').json()
+    rest = listener.ask(f'/v1/executions/{id}/events?cursor={first["next_cursor"]}').json()
+    assert first['items'] + rest['items'] == events, (first, rest)
+    assert listener.ask(f'/v1/executions/{id}/result').json() == 'hello'
+    assert listener.ask(f'/v1/executions/{id}/why').json()['status'] == 'COMPLETED'
+    weir.good('pause', '-q')
+    waits = _enqueue(listener)
+    assert listener.ask(f'/v1/executions/{waits}/why').json()['pending_reason'] == 'queue_paused'
+    refused = problem(listener.ask(f'/v1/executions/{waits}/result'), 409, 'illegal_state')
+    assert 'PENDING' in refused['detail'], refused
+    missing = '01a215fd-f18a-7002-b43c-a0d8f870aebd'
+    for part in ('steps', 'events', 'why', 'result'):
+        problem(listener.ask(f'/v1/executions/{missing}/{part}'), 404, 'execution_not_found')
+        assert listener.ask(f'/v1/executions/{id}/{part}', 'POST').head['allow'] == 'GET, HEAD'
+    problem(listener.ask(f'/v1/executions/{id}/events?cursor=x'), 400, 'invalid_argument')
+    problem(listener.ask(f'/v1/executions/{id}/events?limit=0'), 400, 'invalid_argument')
+    listener.stop()
+
+
+def a_wait_ends_with_the_execution(weir):
+    listener = _start(weir)
+    _gate(weir)
+    id = _enqueue(listener, 'gate')
+    wait_for('the step', lambda: os.path.exists(weir.path('began')), pause=SHORT)
+    connections = []
+    for _ in range(3):  # those that wait hold neither a thread nor one of the 256 places of the queue
+        connections += [listener.connect() for _ in range(100)]
+        for connection in connections[-100:]:
+            connection.sendall(f'GET /v1/executions/{id}?wait=5m HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
+        listener.ready()
+    soon = listener.ask(f'/v1/executions/{id}?wait=10ms').json()
+    assert soon['status'] in ('CLAIMED', 'DISPATCHED'), soon
+    connections.pop().close()
+    weir.write('end', '')
+    for connection in connections:
+        answer = read_answer(connection)
+        assert answer.status == 200 and answer.json()['status'] == 'COMPLETED', answer
+    assert listener.ask(f'/v1/executions/{id}?wait=5m').json()['status'] == 'COMPLETED'
+    for wait in ('5m1s', '-1s', '1', 'x', ''):
+        assert problem(listener.ask(f'/v1/executions/{id}?wait={wait}'), 400, 'invalid_argument')['errors'][0]['pointer'] == 'wait'
+    listener.stop()
+
+
+def a_stopping_node_answers_those_that_wait(weir):
+    listener = _start(weir)
+    weir.good('pause', '-q')
+    id = _enqueue(listener)
+    with listener.connect() as connection:
+        connection.sendall(f'GET /v1/executions/{id}?wait=5m HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
+        assert listener.ask(f'/v1/executions/{id}?wait=200ms').json()['status'] == 'PENDING'
+        listener.process.send_signal(signal.SIGTERM)
+        answer = read_answer(connection)
+        assert (answer.status, answer.json()['status']) == (200, 'PENDING'), answer
+    assert listener.process.wait(SECONDS) == 0
+
+
+def _sockets(process):
+    count, folder = 0, f'/proc/{process.pid}/fd'
+    for name in os.listdir(folder):
+        try:
+            count += 'socket:' in os.readlink(f'{folder}/{name}')
+        except FileNotFoundError:
+            pass  # closed meanwhile
+    return count
+
+
+def a_client_that_has_gone_waits_no_longer(weir):
+    listener = _start(weir)
+    weir.good('pause', '-q')
+    id = _enqueue(listener)
+    connections = [listener.connect() for _ in range(50)]
+    for connection in connections:
+        connection.sendall(f'GET /v1/executions/{id}?wait=5m HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
+    most = wait_for('the connections', lambda: max(_sockets(listener.process), 49) - 49, pause=SHORT) + 49
+    for connection in connections:
+        connection.close()
+    wait_for('their end', lambda: _sockets(listener.process) <= most - 40, seconds=SECONDS, pause=SHORT)
+    listener.stop()
+
+
+# --- acts ---
+
+
+def an_act_is_that_of_the_command_line(weir):
+    listener = _start(weir)
+    _gate(weir)
+    weir.good('pause', '-q')
+    later = _enqueue(listener, run_at='+1h')
+    released = listener.ask(f'/v1/executions/{later}/release', 'POST')
+    assert (released.status, released.json()) == (202, {'id': later, 'act': 'release'}), released
+    cancelled = listener.ask(f'/v1/executions/{later}/cancel', 'POST', weir_reason='a test')
+    assert (cancelled.status, cancelled.json()) == (202, {'id': later, 'act': 'cancel', 'cancel_requested': False}), cancelled
+    row = weir.items('audit', '--act', 'cancel')[0]
+    assert (row['actor'], row['reason'], row['subject']) == ('http', 'a test', later), row
+    again = problem(listener.ask(f'/v1/executions/{later}/cancel', 'POST'), 409, 'illegal_state')
+    assert (again['status'], again['execution_status'], again['allowed_actions']) == (409, 'CANCELLED', ['retry']), again
+    retried = listener.ask(f'/v1/executions/{later[:13]}/retry', 'POST')
+    new = retried.json()['new_id']
+    assert (retried.status, retried.json()) == (202, {'id': later, 'act': 'retry', 'new_id': new}), retried
+    problem(listener.ask(f'/v1/executions/{later}/retry', 'POST'), 409, 'conflict')
+    waits = problem(listener.ask(f'/v1/executions/{new}/retry', 'POST'), 409, 'illegal_state')
+    assert (waits['execution_status'], waits['allowed_actions']) == ('PENDING', ['cancel', 'release']), waits
+    weir.good('resume', '-q')
+    runs = _enqueue(listener, 'gate')
+    wait_for('the step', lambda: os.path.exists(weir.path('began')), pause=SHORT)
+    assert listener.ask(f'/v1/executions/{runs}/cancel', 'POST').json()['cancel_requested'] is True
+    assert listener.ask(f'/v1/executions/{runs}?wait=1m').json()['status'] == 'CANCELLED'
+    missing = '01a215fd-f18a-7002-b43c-a0d8f870aebd'
+    for act in ('cancel', 'retry', 'release', 'complete'):
+        problem(listener.ask(f'/v1/executions/{missing}/{act}', 'POST'), 404, 'execution_not_found')
+    problem(listener.ask(f'/v1/executions/{runs}/cancel', 'POST', body={'x': 1}), 413, 'invalid_request')
+    listener.stop()
+
+
+def only_temporal_takes_completions_and_signals(weir):
+    """What they do on a real service is in temporal_test.py."""
+    listener = _start(weir)
+    _gate(weir)
+    id = _enqueue(listener, 'gate')
+    wait_for('the step', lambda: os.path.exists(weir.path('began')), pause=SHORT)
+    path = f'/v1/executions/{id}/complete'
+    refused = problem(listener.ask(path, 'POST', body={'status': 'FAILED', 'error_code': 'x'}), 409, 'illegal_state')
+    assert refused['allowed_actions'] == ['cancel'], refused
+    for body, pointer in (({'status': 'DONE'}, '/status'), ({'fence': 0}, '/fence'), ({'error': 1}, '/error'),
+                          ({'run': 'x'}, '/run')):
+        assert problem(listener.ask(path, 'POST', body=body), 400, 'invalid_argument')['errors'][0]['pointer'] == pointer
+    path = f'/v1/executions/{id}/signal'
+    assert 'signals' in problem(listener.ask(path, 'POST', body={'name': 'go', 'input': {'n': 1}}), 400, 'invalid_argument')['detail']
+    assert problem(listener.ask(path, 'POST', body={}), 400, 'invalid_argument')['errors'][0]['pointer'] == '/name'
+    weir.write('end', '')
+    _await_status(listener, id, 'COMPLETED')
+    problem(listener.ask(path, 'POST', body={'name': 'go'}), 409, 'illegal_state')
+    assert weir.items('audit', '--act', 'signal') == []
+    listener.stop()
+
+
+def a_tag_names_a_state_of_an_execution(weir):
+    listener = _start(weir)
+    weir.good('pause', '-q')
+    id = _enqueue(listener, run_at='+1h')
+    path = f'/v1/executions/{id}'
+    tag = listener.ask(path).head['etag']
+    unchanged = listener.ask(path, if_none_match=f'"other", {tag}')
+    assert (unchanged.status, unchanged.body, unchanged.head['etag']) == (304, b'', tag), unchanged
+    stale = problem(listener.ask(f'{path}/release', 'POST', if_match='"other"'), 412, 'stale')
+    assert 'ETag' in stale['hint'], stale
+    assert listener.ask(f'{path}/release', 'POST', if_match=tag).status == 202
+    changed = listener.ask(path, if_none_match=tag)
+    assert changed.status == 200 and changed.head['etag'] != tag, changed
+    problem(listener.ask(f'{path}/cancel', 'POST', if_match=tag), 412, 'stale')
+    assert listener.ask(f'{path}/cancel', 'POST', if_match='*').status == 202
+    listener.stop()
+
+
+# --- many executions ---
+
+
+def _bulk_end(listener, answer):
+    assert answer.status == 202, answer
+    path = answer.head['location']
+    assert path == f'/v1/bulk/{answer.json()["id"]}', answer
+
+    def ended():
+        job = listener.ask(path).json()
+        return job if job['status'] != 'running' else None
+    return wait_for('the end of the bulk act', ended, pause=SHORT)
+
+
+def a_bulk_act_changes_all_that_match(weir):
+    listener = _start(weir)
+    weir.good('pause', '-q')
+    weir.enqueue_many(1200)
+    weir.enqueue_many(3, workspace='tiny')
+    order = {'action': 'cancel', 'filter': {'workspace': 'acme'}, 'reason': 'a test'}
+    dry = listener.ask('/v1/bulk', 'POST', body={**order, 'dry_run': True})
+    assert dry.status == 200, dry
+    assert dry.json() == {'act': 'cancel', 'matched': 1200, 'matched_is_exact': True, 'changed': 0, 'refused': 0,
+                          'dry_run': True}, dry
+    refused = problem(listener.ask('/v1/bulk', 'POST', body={**order, 'expect': 1199}), 409, 'conflict')
+    assert refused['errors'][0]['pointer'] == '/expect' and '1200' in refused['detail'], refused
+    job = _bulk_end(listener, listener.ask('/v1/bulk', 'POST', body={**order, 'expect': 1200}))
+    assert (job['status'], job['matched'], job['changed'], job['refused']) == ('done', 1200, 1200, 0), job
+    rows = weir.items('audit', '--act', 'cancel')
+    assert sum(row['affected'] for row in rows) == 1200 and {row['reason'] for row in rows} == {'a test'}, rows
+    assert {row['actor'] for row in rows} == {'http'}, rows
+    job = _bulk_end(listener, listener.ask('/v1/bulk', 'POST', body={'action': 'retry', 'filter': 'workspace=acme since=1h'}))
+    assert (job['changed'], job['refused']) == (1200, 0), job
+    job = _bulk_end(listener, listener.ask('/v1/bulk', 'POST', body={'action': 'retry', 'filter': {'workspace': 'acme'}}))
+    assert (job['changed'], job['refused'], job['first_refusal']['code']) == (0, 1200, 'conflict'), job
+    dry = listener.ask('/v1/bulk', 'POST', body={'action': 'retry', 'filter': {'workspace': 'acme'}, 'dry_run': True})
+    assert dry.json()['refused'] == 1200, dry
+    assert len(weir.items('list', '-w', 'tiny', '--status', 'PENDING')) == 3
+    listener.stop()
+
+
+def a_bulk_order_that_is_wrong_changes_nothing(weir):
+    listener = _start(weir)
+    weir.good('pause', '-q')
+    _enqueue(listener)
+    good = {'action': 'cancel', 'filter': {'workspace': 'acme'}}
+    for body, pointer, word in (({**good, 'action': 'delete'}, '/action', 'purge'), ({'action': 'cancel'}, '/filter', 'missing'),
+                                ({**good, 'filter': {}}, '/filter', 'missing'), ({**good, 'filter': ''}, '/filter', 'missing'),
+                                ({**good, 'filter': {'wrkspace': 'x'}}, '/filter', 'workspace'),
+                                ({**good, 'filter': {'workspace': 1}}, '/filter', 'text'),
+                                ({**good, 'expect': -1}, '/expect', 'number'), ({**good, 'dry_run': 1}, '/dry_run', 'true'),
+                                ({**good, 'reason': 1}, '/reason', 'text'), ({**good, 'dryrun': True}, '/dryrun', 'dry_run')):
+        refused = problem(listener.ask('/v1/bulk', 'POST', body=body), 400, 'invalid_argument')
+        assert refused['errors'][0]['pointer'] == pointer, (body, refused)
+        assert word in refused['detail'] + refused.get('hint', ''), (body, refused)
+    problem(listener.ask('/v1/bulk', 'POST', body={**good, 'filter': {'workspace': 'acm'}}), 404, 'workspace_not_found')
+    problem(listener.ask('/v1/bulk', 'POST', body={**good, 'reason': 'x' * 5000}), 400, 'invalid_argument')
+    for method in ('GET', 'DELETE'):
+        problem(listener.ask('/v1/bulk/01a215fd-f18a-7002-b43c-a0d8f870aebd', method), 404, 'not_found')
+    assert len(weir.items('list', '-w', 'acme', '--status', 'PENDING')) == 1
+    listener.stop()
+
+
+if __name__ == '__main__':
+    try:
+        sys.exit(run_tests(sys.modules[__name__], sys.argv[1], _use_postgres if POSTGRES else None))
+    finally:
+        if POSTGRES:
+            POSTGRES.close()
