@@ -19,6 +19,7 @@
 #include "cli/help/help.h"
 #include "cli/output/output.h"
 #include "cli/verbs/completion_names.h"
+#include "cli/verbs/print_routes.h"
 
 enum { COMMAND_LINE_MEMORY_MAX = 256 * 1024 * 1024 };
 
@@ -106,6 +107,10 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);
     arena_init(&arena, COMMAND_LINE_MEMORY_MAX);
+    if (routes_are_asked(count, arguments)) {
+        arena_close(&arena);
+        return routes_print();
+    }
     if (completion_is_asked(count, arguments)) {
         int code = completion_print_names(count, arguments, &arena);
         arena_close(&arena);

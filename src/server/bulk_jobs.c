@@ -60,6 +60,7 @@ static void close_job(struct bulk_job *job)
     }
 }
 
+/* An act ends with its present chunk, whose calls have a deadline. */
 void bulk_jobs_close(struct bulk_jobs *jobs)
 {
     if (jobs == NULL) {
@@ -81,7 +82,7 @@ void bulk_jobs_close(struct bulk_jobs *jobs)
 /* --- the thread of an act --- */
 
 /* Whether the act goes on after this chunk. */
-static bool take_chunk(struct bulk_job *job, const struct bulk_result *result)
+static bool bulk_job_take_chunk(struct bulk_job *job, const struct bulk_result *result)
 {
     (void)pthread_mutex_lock(&job->jobs->lock);
     job->changed += (int64_t)result->changed;
@@ -97,6 +98,7 @@ static bool take_chunk(struct bulk_job *job, const struct bulk_result *result)
     return result->more && !stops;
 }
 
+/* A failure of the store ends the act: the order can be repeated, and a client sees why in the progress. */
 static void *run_job(void *context)
 {
     struct bulk_job *job = context;
@@ -108,7 +110,7 @@ static void *run_job(void *context)
         struct bulk_result result = {.matched = 0};
         status = store_bulk(job->store, job->order.act, &job->order.filter, after, BULK_CHUNK, &result, &error);
         memcpy(after, result.last_id, sizeof after);
-        goes_on = status == WEIR_OK && take_chunk(job, &result);
+        goes_on = status == WEIR_OK && bulk_job_take_chunk(job, &result);
     }
     (void)pthread_mutex_lock(&job->jobs->lock);
     if (status != WEIR_OK) {
@@ -124,6 +126,7 @@ static void *run_job(void *context)
 
 /* --- begin --- */
 
+/* The texts of an order belong to its request, which ends before the act. */
 static enum weir_status copy_filter(struct bulk_job *job, struct weir_error *error)
 {
     struct execution_filter *filter = &job->order.filter;
@@ -238,7 +241,8 @@ enum weir_status bulk_jobs_begin(struct bulk_jobs *jobs, const struct store *sto
 
 /* --- progress --- */
 
-/* With the lock held. NULL: there is none. */
+/* An id that is no id of an act is as unknown as one that is not remembered any more.
+ * With the lock held. NULL: there is none. */
 static struct bulk_job *find_job(struct bulk_jobs *jobs, const char *id)
 {
     for (size_t i = 0; i < BULK_JOBS_REMEMBERED; i++) {
@@ -290,6 +294,7 @@ enum weir_status bulk_jobs_read(struct bulk_jobs *jobs, const char *id, json_t *
     return WEIR_OK;
 }
 
+/* Of an act that has ended this changes nothing. */
 enum weir_status bulk_jobs_stop(struct bulk_jobs *jobs, const char *id, struct weir_error *error)
 {
     (void)pthread_mutex_lock(&jobs->lock);

@@ -40,6 +40,8 @@ struct parking {
 
 _Static_assert((int)HTTP_PARKED_MAX <= (int)LIVING_IDS_MOST, "one query finds the living ones of all");
 
+/* What is added during a round waits for the next one. The thread is woken only for the first: it sleeps without a time
+ * when nothing is parked. */
 bool parking_add(struct parking *parking, struct exchange *exchange)
 {
     INVARIANT(parking != NULL && exchange->answer.awaits != NULL);
@@ -54,7 +56,7 @@ bool parking_add(struct parking *parking, struct exchange *exchange)
 }
 
 /* Steps 1 and 2. The number of exchanges of this round; 0: the parking ends. */
-static size_t begin_round(struct parking *parking)
+static size_t parking_begin_round(struct parking *parking)
 {
     (void)pthread_mutex_lock(&parking->lock);
     while (parking->count == 0 && !parking->is_ending) {
@@ -85,7 +87,7 @@ static void find_ends(struct parking *parking, size_t count)
 }
 
 /* Step 4. A client that sends no more counts as gone: then its answer comes now. */
-static void find_gone(struct parking *parking, size_t count)
+static void parking_find_gone(struct parking *parking, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         parking->sockets[i] = (struct pollfd){.fd = parking->waiting[i]->entry->fd, .events = POLLRDHUP};
@@ -127,9 +129,9 @@ static void *run_parking_thread(void *context)
 {
     struct parking *parking = context;
     size_t count;
-    while ((count = begin_round(parking)) > 0) {
+    while ((count = parking_begin_round(parking)) > 0) {
         find_ends(parking, count);
-        find_gone(parking, count);
+        parking_find_gone(parking, count);
         give_back_ended(parking, count);
     }
     for (size_t i = 0; i < parking->count; i++) { /* nothing is added any more */

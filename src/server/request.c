@@ -77,6 +77,7 @@ enum weir_status request_number(const struct http_request *request, const char *
     return WEIR_OK;
 }
 
+/* A number without a unit is refused: seconds and milliseconds are mistaken for each other too easily. */
 enum weir_status request_duration(const struct http_request *request, const char *name, int64_t most_us,
                                   int64_t otherwise_us, int64_t *ret_duration_us, struct weir_error *error)
 {
@@ -197,7 +198,8 @@ void respond_json(struct http_answer *answer, int status, json_t *value)
     write_body(answer, value);
 }
 
-/* NULL: no memory. */
+/* The members that every problem has. `type` is a path of this server, so that a reader finds the page of the code.
+ * NULL: no memory. */
 static json_t *make_problem(const struct http_request *request, int status, const char *code, const char *detail,
                             const char *hint)
 {

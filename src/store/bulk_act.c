@@ -12,6 +12,7 @@
 
 #define BIT(state) (1U << (state))
 
+/* The names are those of the commands. */
 bool bulk_act_parse(const char *name, enum bulk_act *ret_act)
 {
     static const enum bulk_act acts[] = {BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_PURGE};
@@ -74,6 +75,7 @@ void bulk_act_complete_filter(enum bulk_act act, int64_t now_us, struct executio
     }
 }
 
+/* The page has one row, because only the count is wanted. */
 enum weir_status bulk_act_count(struct store *store, const struct execution_filter *filter,
                                 struct bulk_matches *ret_matches, struct weir_error *error)
 {
@@ -115,6 +117,8 @@ static enum weir_status count_retried(struct store *store, enum bulk_act act, co
     return status;
 }
 
+/* The states of the filter are narrowed to those that allow the act; the difference of both counts is refused. No second
+ * count is made when the filter has no other states. */
 enum weir_status bulk_act_rehearse(struct store *store, enum bulk_act act, const struct execution_filter *filter,
                                    struct bulk_matches *matches, struct weir_error *error)
 {

@@ -266,6 +266,7 @@ enum weir_status json_line_read(const char *line, size_t length, int64_t now_us,
 
 /* --- many of them in one text --- */
 
+/* The limit is the caller's: it has room for so many. */
 static enum weir_status refuse_many(size_t most, struct weir_error *error)
 {
     error_set(error, WEIR_INVALID_ARGUMENT, "there are more than %zu items", most);
@@ -273,6 +274,7 @@ static enum weir_status refuse_many(size_t most, struct weir_error *error)
     return WEIR_INVALID_ARGUMENT;
 }
 
+/* A line is not read here, so a wrong one is refused by itself later. */
 static enum weir_status split_lines(const char *text, size_t length, struct json_slice *slices, size_t most,
                                     size_t *ret_count, struct weir_error *error)
 {
@@ -293,8 +295,8 @@ static enum weir_status split_lines(const char *text, size_t length, struct json
 }
 
 /* The value is a list that json_read() has accepted. */
-static enum weir_status split_list(const char *list, size_t length, struct json_slice *slices, size_t most,
-                                   size_t *ret_count, struct weir_error *error)
+static enum weir_status json_line_split_list(const char *list, size_t length, struct json_slice *slices, size_t most,
+                                             size_t *ret_count, struct weir_error *error)
 {
     size_t count = 0;
     size_t at = skip_blanks(list, length, 1); /* behind the bracket */
@@ -327,7 +329,7 @@ enum weir_status json_line_split(const char *text, size_t length, bool is_lines,
         size_t raw_length = 0;
         const char *raw = is_right ? json_line_find(text, length, "items", &raw_length) : NULL;
         if (raw != NULL) {
-            status = split_list(raw, raw_length, slices, most, &count, error);
+            status = json_line_split_list(raw, raw_length, slices, most, &count, error);
         } else if (status == WEIR_OK) {
             status = error_set(error, WEIR_INVALID_ARGUMENT, "the text must be {\"items\": [...]} and nothing else");
         }

@@ -195,6 +195,7 @@ enum weir_status store_time(struct store *store, int64_t *ret_now_us, struct wei
 
 /* --- the queue --- */
 
+/* One event for the set; with the names when it is a single request. */
 static void report_enqueued(const struct store *store, const struct enqueue_request *requests, size_t count,
                             const struct enqueue_result *results)
 {
@@ -226,6 +227,8 @@ static enum weir_status refuse_set(const struct enqueue_result *results, size_t 
     return WEIR_OK;
 }
 
+/* A malformed request refuses a whole set before the driver is asked. `all_or_none` is a member of the handle for the time
+ * of the call, so that drivers without sets of their own need no further argument. */
 static enum weir_status enqueue_set(struct store *store, const struct enqueue_request *requests, size_t count,
                                     bool all_or_none, struct enqueue_result *results, struct weir_error *error)
 {

@@ -17,6 +17,9 @@ import threading
 import time
 import warnings
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tools'))
+
+import print_routes
 from harness import run_tests
 from http_client import SECONDS, Listener, is_closed, problem, read_answer, read_until
 from postgres_server import PostgresServer
@@ -143,6 +146,16 @@ def requests_beyond_the_queue_are_refused_at_once(weir):
         for connection in connections:
             connection.close()
         server.close()
+
+
+# --- the document ---
+
+
+def the_table_of_routes_is_in_the_document(weir):
+    with open(print_routes.DOCUMENT) as file:
+        text = file.read()
+    assert print_routes.document_with_table(weir.binary, text) == text, 'renew it: tools/print_routes.py build/weir'
+    assert '`/v1/executions/{id}/cancel`' in text
 
 
 # --- what clients may do ---

@@ -38,6 +38,7 @@ static json_t *state_members(struct store *store, const char *id)
     return members;
 }
 
+/* The state is read again for the refusal: it may have changed since the act began. */
 static void refuse_act(struct store *store, const struct http_request *request, struct http_answer *answer, const char *id,
                        const struct weir_error *error)
 {
@@ -58,7 +59,7 @@ static bool begin_act(struct store *store, struct http_request *request, struct 
     const char *tag = wanted == NULL ? NULL : entity_tag_of(execution, &request->arena);
     if (wanted != NULL && (tag == NULL || !entity_tag_is_in(wanted, tag))) {
         answer->etag = tag;
-        respond_problem(request, answer, 412, "stale",
+        respond_problem(request, answer, 412, "precondition_failed",
                         "the execution has changed since the answer with the tag of If-Match",
                         "read it again, and repeat the act with its new ETag", NULL);
         json_decref(execution);
@@ -70,6 +71,8 @@ static bool begin_act(struct store *store, struct http_request *request, struct 
 
 /* --- cancel, retry, release --- */
 
+/* The answer is the item of the command line's JSON. Nothing is repeated here after an unknown commit: the client reads the
+ * execution and sees. */
 static void answer_act(struct store *store, struct http_request *request, struct http_answer *answer, enum bulk_act act)
 {
     struct weir_error error = {.status = WEIR_OK};
@@ -109,6 +112,7 @@ void answer_release_execution(struct api *api, struct store *store, struct http_
 
 /* --- complete --- */
 
+/* A text of the body that may be missing. It lives as long as the body. */
 static enum weir_status take_completion_text(const json_t *body, const char *key, const char **to, const char **ret_pointer,
                                              struct weir_error *error)
 {
@@ -124,6 +128,7 @@ static enum weir_status take_completion_text(const json_t *body, const char *key
     return WEIR_OK;
 }
 
+/* The name of an end, as `weir show` prints it. */
 static enum weir_status read_end_status(const char *name, enum record_kind *ret_kind, struct weir_error *error)
 {
     if (name == NULL || strcmp(name, "COMPLETED") == 0) {

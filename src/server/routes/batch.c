@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
 #include "server/api.h"
@@ -16,6 +17,8 @@
 
 enum { BATCH_ITEMS_MAX = 1000 };
 
+/* A set is as large as that of `weir enqueue -`. The struct is on the heap: its results hold the texts of a thousand
+ * refusals. */
 struct batch {
     struct json_slice slices[BATCH_ITEMS_MAX];
     struct enqueue_request requests[BATCH_ITEMS_MAX]; /* of the readable items */
@@ -37,7 +40,7 @@ static enum weir_status check_item_workspace(const struct http_request *request,
 }
 
 /* An item that cannot be read has its refusal as its answer. */
-static void read_items(struct batch *batch, struct http_request *request, int64_t now_us)
+static void batch_read_items(struct batch *batch, struct http_request *request, int64_t now_us)
 {
     for (size_t i = 0; i < batch->item_count; i++) {
         struct enqueue_request *enqueue = &batch->requests[batch->request_count];
@@ -101,6 +104,8 @@ static bool refuse_batch(const struct batch *batch, const struct http_request *r
     return false;
 }
 
+/* One transaction. Nothing is sent when an unreadable item alone refuses the whole set. A refusal by the store is in the
+ * answers; every other failure is that of the request, and nothing was enqueued. */
 static enum weir_status send_batch(struct batch *batch, struct store *store, struct weir_error *error)
 {
     struct weir_error refusal = {.status = WEIR_OK};
@@ -125,10 +130,11 @@ static enum weir_status send_batch(struct batch *batch, struct store *store, str
     return WEIR_OK;
 }
 
+/* The media type was checked with the head: it is one of the two. */
 static bool has_lines(const struct http_request *request)
 {
     const char *type = request->fields[FIELD_CONTENT_TYPE];
-    return type != NULL && strstr(type, "json") != NULL && strncmp(type, "application/json", 16) != 0;
+    return type != NULL && strncasecmp(type, "application/json", strlen("application/json")) != 0;
 }
 
 void answer_enqueue_batch(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
@@ -153,7 +159,7 @@ void answer_enqueue_batch(struct api *api, struct store *store, struct http_requ
         status = store_time(store, &now_us, &error);
     }
     if (status == WEIR_OK) {
-        read_items(batch, request, now_us);
+        batch_read_items(batch, request, now_us);
         status = send_batch(batch, store, &error);
     }
     if (status != WEIR_OK) {

@@ -52,6 +52,7 @@ static enum weir_status read_order_filter(struct http_request *request, json_t *
     return status;
 }
 
+/* By the names of the commands. */
 static enum weir_status read_order_act(const json_t *value, enum bulk_act *ret_act, struct weir_error *error)
 {
     const char *name = json_string_value(value);
@@ -114,6 +115,7 @@ static enum weir_status check_order_names(struct store *store, const struct http
     return status;
 }
 
+/* A filter with an id names one execution, which may be given by its first characters. */
 static enum weir_status complete_order(struct store *store, int64_t now_us, struct bulk_order *order, char *whole,
                                        struct weir_error *error)
 {
@@ -130,6 +132,7 @@ static enum weir_status complete_order(struct store *store, int64_t now_us, stru
 
 /* --- answers --- */
 
+/* A dry run is answered at once; an act gets a thread, and the answer names the place of its progress. */
 static void respond_order(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer,
                           struct order_request *order)
 {
@@ -225,6 +228,7 @@ void answer_show_bulk(struct api *api, struct store *store, struct http_request 
     }
 }
 
+/* The answer is the progress before the end: the chunk that is under way is still done. */
 void answer_stop_bulk(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)store;

@@ -235,6 +235,7 @@ static enum weir_status page_acts(struct link *link, const struct list_options *
                : status;
 }
 
+/* The server probes the primary key once for each id of the array. */
 enum weir_status postgres_find_living(struct store *store, const char *const *ids, size_t count, bool *ret_is_living,
                                       struct weir_error *error)
 {

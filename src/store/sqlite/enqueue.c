@@ -376,6 +376,7 @@ static enum weir_status enqueue_all(struct enqueue_context *context, const struc
     return status;
 }
 
+/* Of a set that is enqueued as a whole or not at all. */
 static bool has_refusal(const struct enqueue_result *results, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

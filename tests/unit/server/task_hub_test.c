@@ -542,7 +542,7 @@ static void an_abandoned_execution_leaves_its_worker_running(void **state)
     (void)end_of(1, END_COMPLETED);
 }
 
-static bool is_not_acme(void *context, const char *workspace)
+static bool is_not_acme(const void *context, const char *workspace)
 {
     (void)context;
     return strcmp(workspace, "acme") != 0;

@@ -113,14 +113,15 @@ static void expect_split(const char *text, bool is_lines, const char *wanted)
 {
     struct json_slice slices[3];
     struct weir_error error;
-    char joined[256] = "";
+    struct text joined = {.max = 256};
     size_t count = 0;
     assert_int_equal(json_line_split(text, strlen(text), is_lines, slices, 3, &count, &error), WEIR_OK);
     for (size_t i = 0; i < count; i++) {
-        (void)strncat(joined, slices[i].bytes, slices[i].length);
-        (void)strcat(joined, "|");
+        assert_int_equal(text_add(&joined, slices[i].bytes, slices[i].length), WEIR_OK);
+        assert_int_equal(text_add_string(&joined, "|"), WEIR_OK);
     }
-    assert_string_equal(joined, wanted);
+    assert_string_equal(joined.data, wanted);
+    text_close(&joined);
 }
 
 static void many_items_are_split_without_a_change(void **state)
