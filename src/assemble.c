@@ -11,11 +11,12 @@
 #include "base/error.h"
 #include "engine/temporal/fields.h"
 #include "store/driver.h"
+#include "store/http/http_store.h"
 #include "store/postgres/postgres.h"
 #include "store/sqlite/sqlite_store.h"
 
 /* In the order in which a URL is offered to them; NULL ends the list. */
-const struct store_driver *const store_drivers[] = {&sqlite_store_driver, &postgres_store_driver, NULL};
+const struct store_driver *const store_drivers[] = {&sqlite_store_driver, &postgres_store_driver, &http_store_driver, NULL};
 
 enum weir_status assemble_engine(const char *name, const struct engine_options *options, struct engine **ret_engine,
                                  struct weir_error *error)

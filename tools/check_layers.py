@@ -29,6 +29,7 @@ LAYERS = [
     ('src/observe/', RULES),
     ('src/store/sqlite/', STORE_DRIVER),
     ('src/store/postgres/', STORE_DRIVER),
+    ('src/store/http/', STORE_DRIVER),
     ('src/engine/in_process/', ENGINE_DRIVER),
     ('src/engine/temporal/', ENGINE_DRIVER + ('grpc/',)),
     ('src/store/', RULES + ('observe/',)),
@@ -50,7 +51,7 @@ LAYERS = [
     ('src/assemble.', RULES + ('observe/', 'store/', 'engine/', 'dispatch/', 'server/')),
     ('examples/', (PUBLIC,)),
 ]
-DRIVERS = ('store/sqlite/', 'store/postgres/', 'engine/in_process/', 'engine/temporal/')
+DRIVERS = ('store/sqlite/', 'store/postgres/', 'store/http/', 'engine/in_process/', 'engine/temporal/')
 ASSEMBLER = 'src/assemble.c'  # and its header, which shows the drivers' options
 SQLITE_DOOR = 'src/sqlite_extension/extension.c'  # for hosts with an SQLite of their own: it has this one driver
 

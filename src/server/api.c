@@ -217,12 +217,16 @@ static bool check_workspace(struct store *store, struct http_request *request, s
     return false;
 }
 
-/* The actor of the record of acts: "token:NAME". */
+/* The actor of the record of acts: "token:NAME"; without a token the person whom the client names, as the command line does
+ * for its own process. */
 static enum weir_status set_actor(struct store *store, const struct http_request *request, struct weir_error *error)
 {
-    char actor[sizeof "token:" + TOKEN_NAME_MAX] = "http";
+    const char *named = request->fields[FIELD_ACTOR];
+    char token[sizeof "token:" + TOKEN_NAME_MAX];
+    const char *actor = named != NULL ? named : "http";
     if (request->principal != NULL) {
-        (void)snprintf(actor, sizeof actor, "token:%s", request->principal->name);
+        (void)snprintf(token, sizeof token, "token:%s", request->principal->name);
+        actor = token;
     }
     return store_act_as(store, actor, request->fields[FIELD_REASON], error);
 }

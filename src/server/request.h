@@ -33,7 +33,8 @@ struct principal;
     X(FIELD_LAST_EVENT_ID, "Last-Event-ID")                                                                                \
     X(FIELD_ORIGIN, "Origin")                                                                                              \
     X(FIELD_TRACEPARENT, "traceparent")                                                                                    \
-    X(FIELD_REASON, "Weir-Reason")
+    X(FIELD_REASON, "Weir-Reason")                                                                                         \
+    X(FIELD_ACTOR, "Weir-Actor")
 
 enum http_field {
 #define HTTP_FIELD_ENUM(id, name) id,

@@ -18,9 +18,26 @@ enum { BULK_BODY_BYTES_MAX = 64 * 1024 };
         "cursor", "next_cursor of the page before"                                                                         \
     }
 
+#define ARGUMENT_NAME                                                                                                      \
+    {                                                                                                                      \
+        "name", "the one of this name"                                                                                     \
+    }
+#define ARGUMENT_OWNER                                                                                                     \
+    {                                                                                                                      \
+        "workspace", "the workspace that owns it; without, the workflow of all workspaces"                                 \
+    }
+#define ARGUMENT_GROUP                                                                                                     \
+    {                                                                                                                      \
+        "executor_group", "of this executor group; without, of all"                                                        \
+    }
+
+enum { SMALL_BODY_BYTES_MAX = 16 * 1024, DEFINITION_BODY_BYTES_MAX = 4 * 1024 * 1024 };
+
 /* clang-format off */
 static const struct http_route routes[] = {
-/* Probes */
+/* Probes.
+ * Balancers and scrapers ask them without a token. None of them shows data of a workspace but the metrics, which are open
+ * to those who reach the listener. */
 {
     .method = "GET", .path = "/livez", .operation = "isAlive", .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
     .summary = "Answer while the process lives", .answer_type = "text/plain",
@@ -87,7 +104,8 @@ static const struct http_route routes[] = {
     .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_BODY, .command = "enqueue",
     .summary = "Enqueue up to 1,000 executions in one transaction",
     .bodies = BODY_JSON | BODY_NDJSON, .body_max = HTTP_BODY_BYTES_MAX,
-    .arguments = {{"atomic", "enqueue all of them or none"}},
+    .arguments = {{"atomic", "enqueue all of them or none"},
+                  {"default_executor_group", "the group where neither the execution nor its workflow names one"}},
     .body_schema = "BatchRequest", .answer_schema = "Batch",
     .handle = answer_enqueue_batch,
 },
@@ -162,6 +180,290 @@ static const struct http_route routes[] = {
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_BODY,
     .summary = "Stop a bulk act after the executions that are under way", .answer_schema = "Bulk",
     .handle = answer_stop_bulk,
+},
+/* The act on a chunk is what the command line needs for its own progress and its own questions; the caller goes on behind
+ * `last_id`. */
+{
+    .method = "POST", .path = "/v1/executions:act", .operation = "actOnExecutions",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_FILTER,
+    .summary = "Cancel, retry, release or purge the next chunk of the executions that match",
+    .takes_filter = true, .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
+    .arguments = {{"where", "a filter: KEY=VALUE ..., all must match"}},
+    .body_schema = "ActRequest", .answer_schema = "ActResult",
+    .handle = answer_act_on_executions,
+},
+/* What is known of one execution. Steps come whole; events and logs by pages, because a long life has many of them. */
+{
+    .method = "GET", .path = "/v1/executions/{id}/logs", .operation = "listLogs",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_ID, .command = "logs",
+    .summary = "List the attempts of an execution that have a log", .answer_schema = "LogAttemptPage",
+    .handle = answer_list_logs,
+},
+{
+    .method = "GET", .path = "/v1/executions/{id}/logs/{step}/{attempt}", .operation = "readLog",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_ID, .command = "logs",
+    .summary = "Read the output of an attempt, in chunks behind a position",
+    .arguments = {{"after", "the position of the last chunk that is known; -1 = from the start"}},
+    .answer_schema = "LogChunkPage",
+    .handle = answer_read_log,
+},
+/* Bounded by the rows that it reads, and it tells whether they were all. */
+{
+    .method = "GET", .path = "/v1/failures", .operation = "listFailures",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_FILTER,
+    .summary = "Group the newest 10000 failed executions by error code and workflow", .takes_filter = true,
+    .arguments = {{"where", "a filter: KEY=VALUE ..., all must match"}}, .answer_schema = "FailurePage",
+    .handle = answer_list_failures,
+},
+/* Workspaces and plans.
+ * PUT makes what is missing and changes what is there; PATCH refuses an unknown name, with the nearest one as a hint. In
+ * both a member that is left out stays as it is, and null takes a limit of its own away. */
+{
+    .method = "GET", .path = "/v1/workspaces", .operation = "listWorkspaces",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_FILTER, .command = "workspace list",
+    .summary = "List workspaces with their limits and use",
+    .arguments = {{"workspace", "the one of this name"}, ARGUMENTS_PAGE}, .answer_schema = "WorkspacePage",
+    .handle = answer_list_workspaces,
+},
+{
+    .method = "GET", .path = "/v1/workspaces/{workspace}", .operation = "showWorkspace",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_PATH, .command = "workspace show",
+    .summary = "Show a workspace with its limits and use", .answer_schema = "Workspace",
+    .handle = answer_show_workspace,
+},
+{
+    .method = "GET", .path = "/v1/workspaces/{workspace}/usage", .operation = "showUsage",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_PATH, .command = "workspace show",
+    .summary = "Show the use of a workspace and its limits", .answer_schema = "Workspace",
+    .handle = answer_show_workspace,
+},
+{
+    .method = "PUT", .path = "/v1/workspaces/{workspace}", .operation = "putWorkspace",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_OF_PATH, .command = "workspace set",
+    .summary = "Make a workspace, or change it", .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
+    .body_schema = "WorkspaceChange", .answer_schema = "Change",
+    .handle = answer_put_workspace,
+},
+{
+    .method = "PATCH", .path = "/v1/workspaces/{workspace}", .operation = "changeWorkspace",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_OF_PATH, .command = "workspace set",
+    .summary = "Change a workspace that exists", .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
+    .body_schema = "WorkspaceChange", .answer_schema = "Change",
+    .handle = answer_patch_workspace,
+},
+{
+    .method = "DELETE", .path = "/v1/workspaces/{workspace}", .operation = "deleteWorkspace",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_OF_PATH, .command = "workspace delete",
+    .summary = "Delete a workspace",
+    .arguments = {{"fail_waiting", "end the executions that wait as FAILED"}, {"erase", "erase its history, too"}},
+    .answer_schema = "WorkspaceDeletion",
+    .handle = answer_delete_workspace,
+},
+{
+    .method = "DELETE", .path = "/v1/workspaces/{workspace}/history", .operation = "eraseWorkspace",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_OF_PATH, .command = "workspace delete",
+    .summary = "Erase what is left of a workspace that was deleted", .answer_schema = "WorkspaceErasure",
+    .handle = answer_erase_workspace,
+},
+{
+    .method = "POST", .path = "/v1/workspaces/{workspace}/pause", .operation = "pauseWorkspace",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_PATH, .command = "workspace pause",
+    .summary = "Start no more executions of a workspace", .answer_schema = "Change",
+    .handle = answer_pause_workspace,
+},
+{
+    .method = "POST", .path = "/v1/workspaces/{workspace}/resume", .operation = "resumeWorkspace",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_PATH, .command = "workspace resume",
+    .summary = "Start executions of a workspace again", .answer_schema = "Change",
+    .handle = answer_resume_workspace,
+},
+{
+    .method = "GET", .path = "/v1/plans", .operation = "listPlans",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_NONE, .command = "plan list",
+    .summary = "List plans", .arguments = {ARGUMENT_NAME, ARGUMENTS_PAGE}, .answer_schema = "PlanPage",
+    .handle = answer_list_plans,
+},
+{
+    .method = "GET", .path = "/v1/plans/{plan}", .operation = "showPlan",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_NONE, .command = "plan list",
+    .summary = "Show a plan", .answer_schema = "Plan",
+    .handle = answer_show_plan,
+},
+{
+    .method = "PUT", .path = "/v1/plans/{plan}", .operation = "putPlan",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "plan set",
+    .summary = "Make a plan, or change it", .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
+    .body_schema = "PlanChange", .answer_schema = "Change",
+    .handle = answer_set_plan,
+},
+/* Workflows.
+ * A name may be owned by a workspace, or be of all of them: an act on one names the owner in the query. A definition is
+ * published as it is written, in YAML or JSON, and names its workflow and its owner itself. */
+{
+    .method = "GET", .path = "/v1/workflows", .operation = "listWorkflows",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_FILTER, .command = "workflow list",
+    .summary = "List workflows",
+    .arguments = {ARGUMENT_NAME, {"workspace", "those that this workspace may run"}, ARGUMENTS_PAGE},
+    .answer_schema = "WorkflowPage",
+    .handle = answer_list_workflows,
+},
+{
+    .method = "POST", .path = "/v1/workflows", .operation = "publishWorkflow",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_OF_FILTER, .command = "workflow apply",
+    .summary = "Publish a definition", .bodies = BODY_JSON | BODY_YAML, .body_max = DEFINITION_BODY_BYTES_MAX,
+    .arguments = {{"name", "refuse a definition of another name"}, {"workspace", "refuse a definition of another owner"}},
+    .body_schema = "Definition", .answer_schema = "Published",
+    .handle = answer_publish_workflow,
+},
+{
+    .method = "GET", .path = "/v1/workflows/{workflow}", .operation = "showWorkflow",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_FILTER, .command = "workflow show",
+    .summary = "List the versions of a workflow, with their sources", .arguments = {ARGUMENT_OWNER},
+    .answer_schema = "WorkflowPage",
+    .handle = answer_show_workflow,
+},
+{
+    .method = "DELETE", .path = "/v1/workflows/{workflow}", .operation = "deleteWorkflow",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_OF_FILTER, .command = "workflow delete",
+    .summary = "Delete a workflow", .arguments = {ARGUMENT_OWNER}, .answer_schema = "WorkflowState",
+    .handle = answer_delete_workflow,
+},
+{
+    .method = "POST", .path = "/v1/workflows/{workflow}/enable", .operation = "enableWorkflow",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_OF_FILTER, .command = "workflow enable",
+    .summary = "Let a workflow take executions again", .arguments = {ARGUMENT_OWNER}, .answer_schema = "WorkflowState",
+    .handle = answer_enable_workflow,
+},
+{
+    .method = "POST", .path = "/v1/workflows/{workflow}/disable", .operation = "disableWorkflow",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_OF_FILTER, .command = "workflow disable",
+    .summary = "Let a workflow take no new executions", .arguments = {ARGUMENT_OWNER}, .answer_schema = "WorkflowState",
+    .handle = answer_disable_workflow,
+},
+/* By its number, for clients that have an execution and need the text that it runs. */
+{
+    .method = "GET", .path = "/v1/definitions/{id}", .operation = "showDefinition",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_NONE,
+    .summary = "Show the canonical text of a version", .answer_schema = "DefinitionText",
+    .handle = answer_show_definition,
+},
+/* The queue and its nodes.
+ * These concern all workspaces, so a token of some of them is refused. An order to a node is kept in its row, and it
+ * follows with its next heartbeat. */
+{
+    .method = "GET", .path = "/v1/status", .operation = "showStatus",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_NONE, .command = "status",
+    .summary = "Show the counters of the queue", .arguments = {{"workspaces", "so many workspaces at most, by pressure"}},
+    .answer_schema = "Status",
+    .handle = answer_status,
+},
+{
+    .method = "POST", .path = "/v1/pause", .operation = "pauseQueue",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_NONE, .command = "pause",
+    .summary = "Start no more executions", .arguments = {ARGUMENT_GROUP}, .answer_schema = "Pause",
+    .handle = answer_pause_queue,
+},
+{
+    .method = "POST", .path = "/v1/resume", .operation = "resumeQueue",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_NONE, .command = "resume",
+    .summary = "Start executions again", .arguments = {ARGUMENT_GROUP}, .answer_schema = "Pause",
+    .handle = answer_resume_queue,
+},
+{
+    .method = "GET", .path = "/v1/groups", .operation = "listGroups",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_NONE,
+    .summary = "List executor groups", .arguments = {ARGUMENT_NAME, ARGUMENTS_PAGE}, .answer_schema = "GroupPage",
+    .handle = answer_list_groups,
+},
+{
+    .method = "GET", .path = "/v1/nodes", .operation = "listNodes",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_NONE, .command = "node list",
+    .summary = "List nodes", .arguments = {ARGUMENT_NAME, ARGUMENTS_PAGE}, .answer_schema = "NodePage",
+    .handle = answer_list_nodes,
+},
+{
+    .method = "POST", .path = "/v1/nodes/{node}/pause", .operation = "pauseNode",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_NONE, .command = "node pause",
+    .summary = "Let a node take no more executions", .answer_schema = "NodeOrder",
+    .handle = answer_order_node,
+},
+{
+    .method = "POST", .path = "/v1/nodes/{node}/resume", .operation = "resumeNode",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_NONE, .command = "node resume",
+    .summary = "Let a node take executions again", .answer_schema = "NodeOrder",
+    .handle = answer_order_node,
+},
+{
+    .method = "POST", .path = "/v1/nodes/{node}/drain", .operation = "drainNode",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_NONE, .command = "node drain",
+    .summary = "Let a node end its executions and stop", .answer_schema = "NodeOrder",
+    .handle = answer_order_node,
+},
+/* Locks, for programs that share a schedule with weir. The holder is unique for each acquisition. */
+{
+    .method = "GET", .path = "/v1/locks", .operation = "listLocks",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_NONE, .command = "lock list",
+    .summary = "List locks", .arguments = {ARGUMENT_NAME, ARGUMENTS_PAGE}, .answer_schema = "LockPage",
+    .handle = answer_list_locks,
+},
+{
+    .method = "POST", .path = "/v1/locks/{lock}", .operation = "takeLock",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_NONE,
+    .summary = "Take a lock", .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
+    .body_schema = "LockRequest", .answer_schema = "Lock",
+    .handle = answer_take_lock,
+},
+{
+    .method = "PATCH", .path = "/v1/locks/{lock}", .operation = "extendLock",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_NONE,
+    .summary = "Hold a lock longer", .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
+    .body_schema = "LockRequest", .answer_schema = "Lock",
+    .handle = answer_extend_lock,
+},
+{
+    .method = "DELETE", .path = "/v1/locks/{lock}", .operation = "releaseLock",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_NONE, .command = "lock release",
+    .summary = "Release a lock",
+    .arguments = {{"holder", "of whom; without, of anybody"}, {"at_least_us", "keep it so long since it was taken"},
+                  {"force", "an operator takes it away from its holder, which goes on record"}},
+    .answer_schema = "Lock",
+    .handle = answer_release_lock,
+},
+/* The record of acts names people and reasons, so reading it needs more than reading the queue. */
+{
+    .method = "GET", .path = "/v1/audit", .operation = "listAudit",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "audit",
+    .summary = "List the acts on record, newest first",
+    .arguments = {{"subject", "of this thing"}, {"actor", "a part of the actor"}, {"act", "\"plan set\", or \"plan\""},
+                  {"since", "not older than this time or duration"}, ARGUMENTS_PAGE},
+    .answer_schema = "ActPage",
+    .handle = answer_list_audit,
+},
+{
+    .method = "POST", .path = "/v1/audit", .operation = "noteAct",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_NONE,
+    .summary = "Record an act that changes nothing in the store", .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
+    .body_schema = "Act", .answer_schema = "NotedAct",
+    .handle = answer_note_act,
+},
+/* The store itself: the first call of a client asks whether it can be used, and for its time. A check reads all rows. */
+{
+    .method = "GET", .path = "/v1/store", .operation = "showStore",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_ANY,
+    .summary = "Show the version of the server and the time of the store", .answer_schema = "Store",
+    .handle = answer_show_store,
+},
+{
+    .method = "GET", .path = "/v1/store/check", .operation = "checkStore",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "store check",
+    .summary = "Check the store; reads all of it", .answer_schema = "StoreCheck",
+    .handle = answer_check_store,
+},
+{
+    .method = "GET", .path = "/v1/store/migrations", .operation = "listMigrations",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "store plan",
+    .summary = "List the migrations, and which of them are applied", .answer_schema = "MigrationPage",
+    .handle = answer_list_migrations,
 },
 /* Tasks of workers */
 #define TASK_ROUTE(word, text, schema, answer)                                                                             \

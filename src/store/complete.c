@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "store/call.h"
 #include "store/driver.h"
 
 #define WORKFLOW_STEP "workflow" /* the one step of an execution that an engine outside of the node runs */
@@ -237,6 +238,10 @@ enum weir_status store_complete(struct store *store, const struct completion *co
     INVARIANT(store != NULL && completion != NULL && completion->id != NULL);
     enum weir_status outcome = WEIR_OK;
     enum weir_status status = check_completion(completion, error);
+    if (status == WEIR_OK && store->driver->complete != NULL) {
+        struct call call = call_begin(store, "complete", error);
+        return call_end(&call, store->driver->complete(store, completion, &call.own));
+    }
     for (int i = 0; i < TRIES_MAX && status == WEIR_OK; i++) {
         status = complete_once(store, completion, &outcome, error);
         if (status != WEIR_OK || outcome == WEIR_OK) {

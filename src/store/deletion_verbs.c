@@ -35,14 +35,19 @@ static enum weir_status delete_in_steps(struct store *store, const struct worksp
     return status;
 }
 
-static enum weir_status erase_in_steps(struct store *store, const char *name, size_t *ret_erased, struct weir_error *error)
+enum weir_status store_erase_workspace(struct store *store, const char *name, size_t *ret_erased, struct weir_error *error)
 {
+    INVARIANT(ret_erased != NULL);
     struct erasure_step step = {.more = true};
-    enum weir_status status = WEIR_OK;
+    size_t erased = 0;
+    enum weir_status status = check_deletion_name("workspace", name, WORKSPACE_NAME_MAX, error);
     while (status == WEIR_OK && step.more) {
         struct call call = call_begin(store, "erase_workspace", error);
         status = call_end(&call, store->driver->erase_workspace(store, name, &step, &call.own));
-        *ret_erased += status == WEIR_OK ? step.erased : 0;
+        erased += status == WEIR_OK ? step.erased : 0;
+    }
+    if (status == WEIR_OK) {
+        *ret_erased = erased;
     }
     return status;
 }
@@ -66,7 +71,7 @@ enum weir_status store_delete_workspace(struct store *store, const struct worksp
     }
     /* The erasure finds whether a deleted workspace had the name. */
     if (deletion->erases && (status == WEIR_OK || status == WEIR_WORKSPACE_NOT_FOUND)) {
-        status = erase_in_steps(store, deletion->name, &result.erased, error);
+        status = store_erase_workspace(store, deletion->name, &result.erased, error);
     }
     if (status == WEIR_OK) {
         *ret_result = result;

@@ -34,8 +34,8 @@ struct erasure_step {
 /* The verbs of store.h with the same contracts; arguments are already checked. Events are emitted by the callers in
  * src/store/. */
 struct store_driver {
-    const char *scheme;       /* "sqlite" */
-    const char *other_scheme; /* another name for it in URLs, or NULL */
+    const char *scheme;           /* "sqlite" */
+    const char *other_schemes[2]; /* other names for it in URLs, or NULL */
     unsigned features;
     enum weir_status (*open)(const struct store_options *options, const char *location, struct store **ret_store,
                              struct weir_error *error);
@@ -61,6 +61,8 @@ struct store_driver {
                                         struct weir_error *);
     enum weir_status (*record)(struct store *, int64_t, struct record *, size_t, struct record_summary *,
                                struct weir_error *);
+    /* NULL: the verb is made of the other ones. */
+    enum weir_status (*complete)(struct store *, const struct completion *, struct weir_error *);
     enum weir_status (*node_start)(struct store *, const struct node_options *, int64_t *, struct weir_error *);
     enum weir_status (*node_target)(struct store *, int64_t, const struct engine_target *, struct weir_error *);
     enum weir_status (*node_handlers)(struct store *, int64_t, const struct node_handlers *, bool *, struct weir_error *);

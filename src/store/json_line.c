@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "base/json.h"
 
-static const char *const keys[] = {"workspace", "workflow", "params",         "idempotency_key",
-                                   "priority",  "run_at",   "executor_group", "traceparent"};
+static const char *const keys[] = {"workspace",      "workflow",    "params", "idempotency_key", "priority", "run_at",
+                                   "executor_group", "traceparent", "id"};
 
 /* --- the raw bytes of one value --- */
 
@@ -197,7 +197,7 @@ static enum weir_status check_line_keys(json_t *object, struct weir_error *error
             error_hint(error,
                        nearest != NULL ? "did you mean \"%s\"?"
                                        : "keys: workspace workflow params idempotency_key priority run_at executor_group "
-                                         "traceparent",
+                                         "traceparent id",
                        nearest);
             return WEIR_INVALID_ARGUMENT;
         }
@@ -218,6 +218,7 @@ static enum weir_status take_line_fields(const char *line, size_t length, json_t
         {"idempotency_key", &request->idempotency_key},
         {"executor_group", &request->group},
         {"traceparent", &request->traceparent},
+        {"id", &request->id},
     };
     enum weir_status status = check_line_keys(object, error);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0] && status == WEIR_OK; i++) {

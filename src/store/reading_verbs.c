@@ -11,6 +11,12 @@
 #include "base/json.h"
 #include "store/call.h"
 
+/* The verb has run in the server: a text that it has opened must not be opened again. */
+static bool is_server(const struct store *store)
+{
+    return (store->driver->features & STORE_IS_SERVER) != 0;
+}
+
 /* Drivers give the output of a step as the JSON text that they keep; people and programs get the value. */
 static void open_value(json_t *step, const char *key)
 {
@@ -49,7 +55,7 @@ enum weir_status store_list(struct store *store, const struct list_options *opti
     checked.limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
     struct call call = call_begin(store, "list", error);
     enum weir_status status = store->driver->list(store, &checked, ret_page, &call.own);
-    if (status == WEIR_OK && options->kind == LIST_STEPS) {
+    if (status == WEIR_OK && options->kind == LIST_STEPS && !is_server(store)) {
         open_outputs(json_object_get(*ret_page, "items"));
     }
     return call_end(&call, status);
@@ -108,7 +114,7 @@ enum weir_status store_show(struct store *store, const char *id, json_t **ret_ex
     INVARIANT(id != NULL && ret_execution != NULL);
     struct call call = call_begin(store, "show", error);
     enum weir_status status = store->driver->show(store, id_of_workflow(id), ret_execution, &call.own);
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK && !is_server(store)) {
         open_outputs(json_object_get(*ret_execution, "steps"));
     }
     return call_end(&call, status);
@@ -163,7 +169,7 @@ enum weir_status store_why(struct store *store, const char *id, json_t **ret_why
     INVARIANT(id != NULL && ret_why != NULL);
     struct call call = call_begin(store, "why", error);
     enum weir_status status = store->driver->why(store, id_of_workflow(id), ret_why, &call.own);
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK && !is_server(store)) {
         if (waits_for_scheduler(*ret_why)) {
             add_lock(store, *ret_why);
         }
@@ -192,7 +198,7 @@ enum weir_status store_status(struct store *store, size_t workspaces_max, json_t
     INVARIANT(ret_status != NULL);
     struct call call = call_begin(store, "status", error);
     enum weir_status status = store->driver->status(store, workspaces_max, ret_status, &call.own);
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK && !is_server(store)) {
         json_t *scheduler = json_object_get(*ret_status, "scheduler");
         if (json_is_string(json_object_get(scheduler, "lock_awaited_since"))) {
             add_lock(store, scheduler);

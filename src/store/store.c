@@ -69,9 +69,11 @@ static const struct store_driver *driver_of(const char *url, const char **ret_lo
     const char *colon = strchr(url, ':');
     size_t length = colon == NULL ? 0 : (size_t)(colon - url);
     for (size_t i = 0; store_drivers[i] != NULL; i++) {
-        if (is_scheme(store_drivers[i]->scheme, url, length) || is_scheme(store_drivers[i]->other_scheme, url, length)) {
+        const struct store_driver *driver = store_drivers[i];
+        if (is_scheme(driver->scheme, url, length) || is_scheme(driver->other_schemes[0], url, length) ||
+            is_scheme(driver->other_schemes[1], url, length)) {
             *ret_location = colon + 1;
-            return store_drivers[i];
+            return driver;
         }
     }
     if (store_url_is_no_path(url)) {
@@ -86,7 +88,7 @@ static const struct store_driver *driver_of(const char *url, const char **ret_lo
     }
     error_set(error, WEIR_INVALID_ARGUMENT, "the store's URL begins with \"%.*s:\", which this build does not know",
               (int)length, url);
-    error_hint(error, "for example sqlite:./weir.db or postgres://user@host/database");
+    error_hint(error, "for example sqlite:./weir.db, postgres://user@host/database or http://host:7717");
     return NULL;
 }
 

@@ -36,19 +36,23 @@ struct store;
 struct event_bus;
 
 struct store_options {
-    const char *url; /* "sqlite:PATH", "postgres://..."; a bare path is taken as SQLite */
+    const char *url; /* "sqlite:PATH", "postgres://...", "http://HOST:PORT"; a bare path is taken as SQLite */
     bool create;     /* make the file when it is missing (the schema is migrate's business) */
     bool read_only;
     int64_t deadline_us;       /* of every call; 0 = STORE_DEADLINE_US */
     const struct clock *clock; /* NULL = the machine's */
     struct event_bus *events;  /* may be NULL */
     struct uuid_source *uuids; /* NULL = the process's; the simulation passes a seeded one */
+    /* Of a server (http://, https://, unix:); copied. */
+    const char *token_file; /* base/bearer_token.h; NULL = the variable WEIR_TOKEN, if there is one */
+    const char *ca_file;    /* the certificates of authorities to trust; NULL = those of the system */
 };
 
 enum store_feature {
     STORE_SHARED = 1 << 0,        /* several machines may use it */
     STORE_WAKES = 1 << 1,         /* store_wake_fd() becomes readable when another process has changed something ... */
     STORE_TELLS_OF_WORK = 1 << 2, /* ... and only when there may be something to claim */
+    STORE_IS_SERVER = 1 << 3,     /* another process runs the verbs: no nodes, and its answers are not changed again */
 };
 
 /* --- opening --- */
@@ -683,6 +687,9 @@ enum { DELETION_BATCH = 500, ERASURE_BATCH = 1000 };
  * WEIR_STORE_BUSY: another transaction holds one of them. */
 WEIR_MUST_CHECK enum weir_status store_delete_workspace(struct store *store, const struct workspace_deletion *deletion,
                                                         struct deletion_result *ret_result, struct weir_error *error);
+/* The second half of a deletion that erases: what is left of a workspace that is deleted. WEIR_WORKSPACE_NOT_FOUND. */
+WEIR_MUST_CHECK enum weir_status store_erase_workspace(struct store *store, const char *name, size_t *ret_erased,
+                                                       struct weir_error *error);
 enum workflow_state { WORKFLOW_PUBLISHED, WORKFLOW_DISABLED, WORKFLOW_DELETED };
 /* Disables, enables (WORKFLOW_PUBLISHED) or deletes all versions of a workflow. Disabled: no new executions, nor retries;
  * those in the queue go on, and versions that are published meanwhile are disabled too. Deleted: the name can be published

@@ -62,6 +62,10 @@ class Weir:
             file.write(content)
         return self.path(name)
 
+    def environment_of(self, words, env):
+        """Of a command with these words."""
+        return {**self.environment, **(env or {})}
+
     def start(self, *words, env=None, limit_file=None, terminal=None, **pipes):
         """`terminal`: one end of it becomes its controlling terminal and its stdin. Without it and a limit the program is
         started without a copy of this one, which is quicker."""
@@ -78,7 +82,7 @@ class Weir:
             pipes.update(user=self.user, group=self.user, extra_groups=[])
         pipes.setdefault('stdout', subprocess.PIPE)
         pipes.setdefault('stderr', subprocess.PIPE)
-        return subprocess.Popen([self.binary, *words], cwd=self.folder, env={**self.environment, **(env or {})},
+        return subprocess.Popen([self.binary, *words], cwd=self.folder, env=self.environment_of(words, env),
                                 preexec_fn=None if limit_file is None and terminal is None else prepare, **pipes)
 
     def run(self, *words, stdin=None, code=None, env=None, limit_file=None):
@@ -117,12 +121,13 @@ class Weir:
     def terminal(self, *words, answer=None, env=None, size=None):
         """Runs on a terminal, of `size` (lines, columns) when given; types `answer` once a question stands there.
         Everything that was shown is in `out`."""
+        environment = self.environment_of(words, env)
         pid, master = pty.fork()
         if pid == 0:
             if size is not None:
                 termios.tcsetwinsize(0, size)
             os.chdir(self.folder)
-            os.execve(self.binary, [self.binary, *words], {**self.environment, 'TERM': 'xterm', **(env or {})})
+            os.execve(self.binary, [self.binary, *words], {'TERM': 'xterm', **environment})
         shown, began = b'', time.monotonic()
         while time.monotonic() - began < TIMEOUT_SECONDS:
             if select.select([master], [], [], 0.1)[0]:
@@ -186,6 +191,37 @@ class Weir:
                         pass  # what was still to be written to a dead process
 
 
+class ThroughServer(Weir):
+    """Commands reach the store ./weir.db by a server's REST API, once the store is there. Those that need the store itself,
+    or name a store, do not."""
+
+    DIRECT = {('serve',), ('dev',), ('demo',), ('worker',), ('store', 'init'), ('store', 'migrate'), ('store', 'backup'),
+              ('config', 'show'), ('config', 'check')}
+
+    def __init__(self, binary, folder):
+        super().__init__(binary, folder)
+        self.url = None
+
+    def environment_of(self, words, env):
+        environment = super().environment_of(words, env)
+        is_direct = any(words[:len(verb)] == verb for verb in self.DIRECT) or 'WEIR_STORE' in (env or {})
+        if not is_direct and os.path.exists(self.path('weir.db')):
+            environment.setdefault('WEIR_STORE', self.server())
+        return environment
+
+    def server(self, store=None):
+        """Its URL. It ends with its stdin, at the latest when the test ends."""
+        if self.url is None:
+            store = store or f'sqlite:{self.path("weir.db")}'
+            process = subprocess.Popen([os.environ['WEIR_SERVER_PROGRAM'], store, '127.0.0.1:0'],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.environment)
+            self.background.append(process)
+            line = process.stdout.readline().decode()
+            assert line.startswith('http at '), line
+            self.url = 'http://' + line.split()[-1]
+        return self.url
+
+
 def catches(process, number):
     """The program has put its own handler in the place of the default: the signal will not just kill it."""
     with open(f'/proc/{process.pid}/status') as file:
@@ -204,20 +240,25 @@ def assert_error(result, code, status, *words):
         assert word in result.err, f'{word!r} is missing\n{result!r}'
 
 
-def run_tests(module, binary, prepare=None):
+def run_tests(module, binary, prepare=None, needs_store=(), kind=Weir):
     """Runs all functions of the module whose names begin with a lower-case letter and that take `weir`. `prepare` is called
-    with each test's Weir before it."""
+    with each test's Weir before it. `needs_store`: those that do not run with --server, because they concern the store's
+    file or a command that works on it alone."""
+    kind = ThroughServer if '--server' in sys.argv else kind
     tests = [function for name, function in vars(module).items()
              if inspect.isfunction(function) and function.__module__ == module.__name__ and
              function.__code__.co_varnames[:1] == ('weir',) and not name.startswith('_')]
     wanted = [name for name in sys.argv[2:] if not name.startswith('--')]
     tests = [test for test in tests if not wanted or test.__name__ in wanted]
+    if '--server' in sys.argv:
+        assert {test.__name__ for test in tests} & set(needs_store) == set(needs_store) or wanted, needs_store
+        tests = [test for test in tests if test.__name__ not in needs_store]
     print(f'1..{len(tests)}', flush=True)
     failed = 0
     for number, test in enumerate(tests, 1):
         folder = tempfile.mkdtemp(prefix='weir-test-')
         os.mkdir(os.path.join(folder, 'home'))
-        weir = Weir(os.path.abspath(binary), folder)
+        weir = kind(os.path.abspath(binary), folder)
         try:
             if prepare is not None:
                 prepare(weir)

@@ -35,7 +35,8 @@ static const struct setting table[SETTING_COUNT] = {
 /* The store and the engine. */
 [SETTING_STORE] = {
     .key = "store", .type = SETTING_TEXT, .default_text = "sqlite:./weir.db", .environment = "WEIR_STORE",
-    .of_process = true, .help = "where the queue is kept: sqlite:PATH, a path, or postgres://..."},
+    .of_process = true,
+    .help = "where the queue is kept: sqlite:PATH, a path, or postgres://..., or a server: http://HOST:PORT"},
 [SETTING_ENGINE] = {
     .key = "engine", .type = SETTING_CHOICE, .default_text = "in_process", .environment = "WEIR_ENGINE",
     .choices = "in_process temporal", .help = "the engine that runs executions"},
@@ -125,6 +126,13 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_HTTP_RATE] = {
     .key = "http.rate", .type = SETTING_INTEGER, .default_text = "0", .environment = "WEIR_HTTP_RATE", .least = 0,
     .most = 1000000, .of_process = true, .help = "requests per second of one token; 0 = any number"},
+/* Of a server as the store. */
+[SETTING_HTTP_TOKEN_FILE] = {
+    .key = "http.token_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TOKEN_FILE",
+    .of_process = true, .help = "file with the token for a server as the store; without, the variable WEIR_TOKEN"},
+[SETTING_HTTP_CA_FILE] = {
+    .key = "http.ca_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_CA_FILE", .of_process = true,
+    .help = "certificates of the authority of a server with https://; empty = those of the system"},
 [SETTING_RETENTION] = {
     .key = "retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_RETENTION",
     .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,

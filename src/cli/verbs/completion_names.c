@@ -272,8 +272,11 @@ int completion_print_names(size_t count, const char *const *arguments, struct ar
     struct found_names found = {.kind = (enum store_list_kind)kind, .prefix = typed.prefix, .text = {.max = 1024 * 1024}};
     start_deadline();
     if (read_settings(&typed, arena, &settings) == WEIR_OK) {
-        struct store_options options = {
-            .url = settings_text(&settings, SETTING_STORE), .read_only = true, .deadline_us = COMPLETION_DEADLINE_US};
+        struct store_options options = {.url = settings_text(&settings, SETTING_STORE),
+                                        .token_file = settings_text_or_null(&settings, SETTING_HTTP_TOKEN_FILE),
+                                        .ca_file = settings_text_or_null(&settings, SETTING_HTTP_CA_FILE),
+                                        .read_only = true,
+                                        .deadline_us = COMPLETION_DEADLINE_US};
         if (store_open(&options, &store, NULL) == WEIR_OK && store_require_schema(store, NULL) == WEIR_OK) {
             completion_read_names(store, &typed, &found);
         }

@@ -155,6 +155,7 @@ static enum weir_status add_id(struct intake *intake, struct enqueue_request *re
     char id[UUID_TEXT_MAX];
     uuid_make(intake->now_us, id);
     request->id = arena_copy_string(&intake->arena, id);
+    request->id_is_new = true;
     return request->id != NULL ? WEIR_OK : error_out_of_memory(error);
 }
 
@@ -173,7 +174,7 @@ static enum weir_status take_request_line(struct intake *intake, const char *lin
     }
     *request = *intake->defaults;
     enum weir_status status = json_line_read(line, length, intake->now_us, &intake->arena, request, &refusal);
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK && request->id == NULL) {
         status = add_id(intake, request, &refusal);
     }
     if (status == WEIR_OUT_OF_MEMORY) {

@@ -41,6 +41,8 @@ enum weir_status verb_open_store(const struct invocation *invocation, enum store
     }
     struct store_options options = {
         .url = settings_text(invocation->settings, SETTING_STORE),
+        .token_file = settings_text_or_null(invocation->settings, SETTING_HTTP_TOKEN_FILE),
+        .ca_file = settings_text_or_null(invocation->settings, SETTING_HTTP_CA_FILE),
         .create = use == STORE_CREATE,
         .read_only = use == STORE_READ,
         .deadline_us = is_wait ? 0 : invocation_number(invocation, "timeout", 0),

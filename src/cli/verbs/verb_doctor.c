@@ -167,12 +167,13 @@ static void check_secrets(struct doctor *doctor)
         (void)snprintf(home_file, sizeof home_file, "%s/.pgpass", getenv("HOME"));
         passwords = home_file;
     }
-    if (strncmp(url, "sqlite:", 7) != 0) {
+    if (strncmp(url, "postgres", strlen("postgres")) == 0) {
         check_secret_file(doctor, "the password file of PostgreSQL", passwords);
     }
     for (size_t i = 0; is_in_url && i < sizeof settings->files / sizeof settings->files[0]; i++) {
         check_secret_file(doctor, "a settings file beside a store with a password in its URL", settings->files[i]);
     }
+    check_secret_file(doctor, "http.token_file", settings_text(settings, SETTING_HTTP_TOKEN_FILE));
     for (size_t i = 0; i <= settings->node_count; i++) {
         struct settings own = i < settings->node_count ? settings_of_node(settings, i) : *settings;
         check_secret_file(doctor, "temporal.tls.key_file", settings_text(&own, SETTING_TEMPORAL_TLS_KEY_FILE));

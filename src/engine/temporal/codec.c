@@ -20,11 +20,11 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/bearer_token.h"
 #include "base/error.h"
 #include "base/libcurl.h"
 #include "base/text.h"
 
-#define VARIABLE_PREFIX "env:"
 #define NAMESPACE_MARK "{namespace}"
 
 enum { EVENTS_AT_ONCE = 32, HEADERS_MAX = 3, REFUSAL_TEXT_MAX = 200, HEADER_TEXT_MAX = 512 };
@@ -108,36 +108,12 @@ static void codec_call_free(struct codec_call *call)
     free(call);
 }
 
-/* The first line of the file or variable; "" when it is not printable ASCII, or cannot be read. */
-static void read_token(const char *from, char *to, size_t size)
-{
-    to[0] = '\0';
-    if (strncmp(from, VARIABLE_PREFIX, sizeof VARIABLE_PREFIX - 1) == 0) {
-        const char *value = getenv(from + sizeof VARIABLE_PREFIX - 1);
-        text_copy(to, size, value == NULL ? "" : value);
-    } else {
-        FILE *file = fopen(from, "re");
-        size_t length = file == NULL ? 0 : fread(to, 1, size - 1, file);
-        to[length] = '\0';
-        if (file != NULL) {
-            (void)fclose(file);
-        }
-    }
-    to[strcspn(to, "\r\n")] = '\0';
-    for (const char *c = to; *c != '\0'; c++) {
-        if (*c < ' ' || *c > '~') {
-            to[0] = '\0';
-        }
-    }
-}
-
 /* False when out of memory. A token that cannot be read is left out: the codec's refusal names the reason. */
 static bool add_token(struct codec_call *call)
 {
-    char token[CODEC_TOKEN_BYTES_MAX];
-    char line[CODEC_TOKEN_BYTES_MAX + 32];
-    read_token(call->codec->token_file, token, sizeof token);
-    if (token[0] == '\0') {
+    char token[BEARER_TOKEN_BYTES_MAX];
+    char line[BEARER_TOKEN_BYTES_MAX + 32];
+    if (!bearer_token_read(call->codec->token_file, token, sizeof token)) {
         return true;
     }
     (void)snprintf(line, sizeof line, "Authorization: Bearer %s", token);

@@ -20,8 +20,7 @@ enum {
     CODEC_BODY_BYTES_MAX = 16 * 1024 * 1024, /* of a request or an answer */
     CODEC_CALLS_MAX = 4096,                  /* waiting and under way */
     CODEC_CONNECTIONS_MAX = 16,
-    CODEC_URL_BYTES_MAX = 2048,
-    CODEC_TOKEN_BYTES_MAX = 8192
+    CODEC_URL_BYTES_MAX = 2048
 };
 #define CODEC_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND) /* of one call, with its wait for a connection */
 #define CODEC_CONNECT_TIMEOUT_US (5 * MICROSECONDS_PER_SECOND)

@@ -45,7 +45,7 @@ static void batch_read_items(struct batch *batch, struct http_request *request, 
     for (size_t i = 0; i < batch->item_count; i++) {
         struct enqueue_request *enqueue = &batch->requests[batch->request_count];
         struct enqueue_result *answer = &batch->answers[i];
-        *enqueue = (struct enqueue_request){.workspace = NULL};
+        *enqueue = (struct enqueue_request){.default_group = request_argument(request, "default_executor_group")};
         answer->status = json_line_read(batch->slices[i].bytes, batch->slices[i].length, now_us, &request->arena, enqueue,
                                         &answer->error);
         if (answer->status == WEIR_OK) {

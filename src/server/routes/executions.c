@@ -90,10 +90,8 @@ void answer_enqueues(struct api *api, struct store *store, struct http_request *
 
 /* --- list, show --- */
 
-/* The keys of a filter are arguments of the query, and `where` has the grammar of the command line. *ret_argument: at
- * fault. */
-static enum weir_status read_filter(struct http_request *request, struct store *store, struct execution_filter *filter,
-                                    const char **ret_argument, struct weir_error *error)
+enum weir_status request_filter(struct http_request *request, struct store *store, struct execution_filter *filter,
+                                const char **ret_argument, struct weir_error *error)
 {
     int64_t now_us = 0;
     const char *where = request_argument(request, "where");
@@ -123,7 +121,7 @@ void answer_list_executions(struct api *api, struct store *store, struct http_re
     const char *at_fault = NULL;
     int64_t limit = LIST_LIMIT_DEFAULT;
     json_t *page = NULL;
-    enum weir_status status = read_filter(request, store, &options.filter, &at_fault, &error);
+    enum weir_status status = request_filter(request, store, &options.filter, &at_fault, &error);
     if (status == WEIR_OK) {
         at_fault = "limit";
         status = request_number(request, "limit", 1, LIST_LIMIT_MOST, LIST_LIMIT_DEFAULT, &limit, &error);

@@ -11,7 +11,14 @@
     X(list_executions) X(show_execution) X(enqueue_batch) X(list_steps) X(list_events) X(explain_execution)               \
     X(read_result) X(cancel_execution) X(retry_execution) X(release_execution) X(complete_execution)                      \
     X(signal_execution) X(begin_bulk) X(show_bulk) X(stop_bulk)                                                            \
-    X(claim_tasks) X(heartbeat_tasks) X(complete_tasks) X(fail_tasks)
+    X(claim_tasks) X(heartbeat_tasks) X(complete_tasks) X(fail_tasks) \
+    X(act_on_executions) X(list_failures) X(list_logs) X(read_log) X(list_workspaces) X(show_workspace) \
+    X(put_workspace) X(patch_workspace) X(pause_workspace) X(resume_workspace) X(delete_workspace) \
+    X(erase_workspace) X(list_plans) X(show_plan) X(set_plan) X(list_workflows) X(show_workflow) \
+    X(publish_workflow) X(enable_workflow) X(disable_workflow) X(delete_workflow) X(pause_queue) \
+    X(resume_queue) X(list_nodes) X(order_node) X(list_groups) X(list_locks) X(take_lock) X(extend_lock) \
+    X(release_lock) X(status) X(list_audit) X(note_act) X(show_store) X(check_store) X(list_migrations) \
+    X(show_definition)
 /* clang-format on */
 
 #define ROUTE_HANDLER_DECLARE(name)                                                                                        \
@@ -22,5 +29,16 @@ ROUTE_HANDLER_LIST(ROUTE_HANDLER_DECLARE)
 /* The set of POST /v1/workspaces/{workspace}/executions. */
 void answer_enqueues(struct api *api, struct store *store, struct http_request *const *requests,
                      struct http_answer *const *answers, size_t count);
+
+/* --- shared by the handlers --- */
+
+/* 200 with the value, or the failure. Takes the value over. */
+void respond_outcome(struct http_request *request, struct http_answer *answer, enum weir_status status,
+                     const struct weir_error *error, json_t *value);
+/* The filter of the query: its keys are arguments, and `where` has the grammar of the command line. *ret_argument: at
+ * fault, after an error. */
+WEIR_MUST_CHECK enum weir_status request_filter(struct http_request *request, struct store *store,
+                                                struct execution_filter *filter, const char **ret_argument,
+                                                struct weir_error *error);
 
 #endif

@@ -161,7 +161,7 @@ static bool postgres_wake_drain(struct store *store, int64_t *ret_again_us)
 
 const struct store_driver postgres_store_driver = {
     .scheme = "postgres",
-    .other_scheme = "postgresql",
+    .other_schemes = {"postgresql"},
     .features = STORE_SHARED | STORE_WAKES | STORE_TELLS_OF_WORK,
     .open = postgres_open,
     .open_again = postgres_open_again,

@@ -1,0 +1,68 @@
+/* One chunk of an act on the executions that match a filter, in one transaction. Its caller has the progress and the
+ * questions: the command line, through a server (store/http/acts.c). */
+#include <string.h>
+
+#include "base/error.h"
+#include "server/routes/body.h"
+#include "server/routes/routes.h"
+
+/* The members of a problem (RFC 9457) that the first refusal of a chunk needs. */
+static json_t *problem_of_refusal(const struct weir_error *error)
+{
+    return json_pack("{s:i, s:s, s:s, s:s*}", "status", weir_status_http(error->status), "code",
+                     weir_status_name(error->status), "detail", error->message, "hint",
+                     error->hint[0] == '\0' ? NULL : error->hint);
+}
+
+static enum weir_status parse_act(const char *word, enum bulk_act *ret_act, struct weir_error *error)
+{
+    for (int i = BULK_CANCEL; i <= BULK_PURGE; i++) {
+        if (strcmp(word, bulk_act_name((enum bulk_act)i)) == 0) {
+            *ret_act = (enum bulk_act)i;
+            return WEIR_OK;
+        }
+    }
+    return error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release or purge, not \"%s\"", word);
+}
+
+/* The caller goes on with `last_id` as `after` while `more` is set. */
+void answer_act_on_executions(struct api *api, struct store *store, struct http_request *request,
+                              struct http_answer *answer)
+{
+    (void)api;
+    struct weir_error error = {.status = WEIR_OK};
+    struct execution_filter filter = {.id = NULL};
+    struct bulk_result result = {.matched = 0};
+    const char *action = NULL;
+    const char *after = "";
+    int64_t limit = LIST_LIMIT_DEFAULT;
+    enum bulk_act act = BULK_CANCEL;
+    const struct body_member members[] = {
+        {.name = "action", .kind = BODY_TEXT, .to = &action, .is_required = true},
+        {.name = "after", .kind = BODY_TEXT, .to = &after},
+        {.name = "limit", .kind = BODY_NUMBER, .to = &limit, .least = 1, .most = LIST_LIMIT_MOST}};
+    const char *at_fault = NULL;
+    json_t *body = NULL;
+    enum weir_status status = body_read(request, members, sizeof members / sizeof members[0], &body, &at_fault, &error);
+    if (status == WEIR_OK && (status = parse_act(action, &act, &error)) != WEIR_OK) {
+        at_fault = "/action";
+    }
+    if (status == WEIR_OK) {
+        status = request_filter(request, store, &filter, &at_fault, &error);
+    }
+    if (status == WEIR_OK) {
+        at_fault = NULL;
+        status = store_bulk(store, act, &filter, after, (size_t)limit, &result, &error);
+    }
+    if (status == WEIR_OK) {
+        json_t *refusal = result.first_refusal == WEIR_OK ? json_null() : problem_of_refusal(&result.refusal);
+        respond_json(answer, 200,
+                     json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:b, s:o}", "matched", (json_int_t)result.matched, "changed",
+                               (json_int_t)result.changed, "requested", (json_int_t)result.requested, "refused",
+                               (json_int_t)result.refused, "last_id", result.last_id, "new_id", result.new_id, "more",
+                               result.more, "first_refusal", refusal));
+    } else {
+        respond_error(request, answer, &error, at_fault);
+    }
+    json_decref(body);
+}

@@ -1,0 +1,132 @@
+/* Acts on executions, nodes, pauses and locks. The server checks and records them; a chunk of a bulk act is one request, as
+ * it is one transaction with the other drivers. One thread. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/http/http_verbs.h"
+
+/* A number of executions; 0 for anything else. */
+static size_t answer_count(const json_t *answer, const char *key)
+{
+    json_int_t number = json_integer_value(json_object_get(answer, key));
+    return number > 0 ? (size_t)number : 0;
+}
+
+/* "" when there is none. */
+static void copy_answer_id(const json_t *answer, const char *key, char to[UUID_TEXT_MAX])
+{
+    const char *id = json_string_value(json_object_get(answer, key));
+    text_copy(to, UUID_TEXT_MAX, id == NULL ? "" : id);
+}
+
+enum weir_status http_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter, const char *after,
+                           size_t limit, struct bulk_result *ret_result, struct weir_error *error)
+{
+    struct remote_client *client = client_of(store);
+    json_t *answer = NULL;
+    remote_client_target(client, "/v1/executions:act", NULL);
+    http_add_filter(client, filter);
+    remote_client_body(
+        client, json_pack("{s:s, s:s, s:I}", "action", bulk_act_name(act), "after", after, "limit", (json_int_t)limit));
+    enum weir_status status = remote_change(store, "POST", &answer, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct bulk_result result = {.matched = answer_count(answer, "matched"),
+                                 .changed = answer_count(answer, "changed"),
+                                 .requested = answer_count(answer, "requested"),
+                                 .refused = answer_count(answer, "refused"),
+                                 .more = json_is_true(json_object_get(answer, "more"))};
+    copy_answer_id(answer, "last_id", result.last_id);
+    copy_answer_id(answer, "new_id", result.new_id);
+    result.first_refusal = remote_client_read_refusal(json_object_get(answer, "first_refusal"), &result.refusal);
+    json_decref(answer);
+    *ret_result = result;
+    return WEIR_OK;
+}
+
+/* The result is sent as it was written. The same end may be reported twice, so a lost answer needs no second look. */
+enum weir_status http_complete(struct store *store, const struct completion *completion, struct weir_error *error)
+{
+    struct remote_client *client = client_of(store);
+    const enum item_state states[] = {
+        [RECORD_COMPLETED] = ITEM_COMPLETED, [RECORD_FAILED] = ITEM_FAILED, [RECORD_CANCELLED] = ITEM_CANCELLED};
+    const char *const texts[][2] = {
+        {"error_code", completion->error_code}, {"error", completion->error}, {"run_id", completion->run_id}};
+    remote_client_target(client, "/v1/executions/{}/complete", (const char *const[]){completion->id});
+    remote_client_add_body(client, "{\"status\":", strlen("{\"status\":"));
+    remote_client_add_body_text(client, item_state_name(states[completion->kind]));
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        remote_client_add_member(client, texts[i][0], texts[i][1]);
+    }
+    if (completion->fence != 0) {
+        char fence[40];
+        int length = snprintf(fence, sizeof fence, ",\"fence\":%lld", (long long)completion->fence);
+        remote_client_add_body(client, fence, (size_t)length);
+    }
+    if (completion->result != NULL) {
+        remote_client_add_body(client, ",\"result\":", strlen(",\"result\":"));
+        remote_client_add_body(client, completion->result, strlen(completion->result));
+    }
+    remote_client_add_body(client, "}", 1);
+    return remote_change_as(store, "POST", "application/json", NULL, error);
+}
+
+enum weir_status http_note_act(struct store *store, const char *act, const char *subject, const char *detail,
+                               struct weir_error *error)
+{
+    remote_client_target(client_of(store), "/v1/audit", NULL);
+    remote_client_body(client_of(store), json_pack("{s:s, s:s, s:s*}", "act", act, "subject", subject, "detail", detail));
+    return remote_change(store, "POST", NULL, error);
+}
+
+/* The server has no path that stops a node: only its own machine does. */
+enum weir_status http_set_desired_state(struct store *store, const char *name, enum desired_state desired_state,
+                                        struct weir_error *error)
+{
+    const char *word = desired_state == NODE_RUN ? "resume" : desired_state_name(desired_state);
+    remote_client_target(client_of(store), "/v1/nodes/{}/{}", (const char *const[]){name, word});
+    return remote_change(store, "POST", NULL, error);
+}
+
+enum weir_status http_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error)
+{
+    remote_client_target(client_of(store), paused ? "/v1/pause" : "/v1/resume", NULL);
+    remote_client_argument(client_of(store), "executor_group", group);
+    return remote_change(store, "POST", NULL, error);
+}
+
+/* --- locks --- */
+
+/* The holder makes a repetition harmless: a lock that is held by the caller is taken again. */
+static enum weir_status change_lock_of_server(struct store *store, const char *method, const struct lock_request *request,
+                                              struct weir_error *error)
+{
+    remote_client_target(client_of(store), "/v1/locks/{}", (const char *const[]){request->name});
+    remote_client_body(client_of(store),
+                       json_pack("{s:s*, s:I, s:I}", "holder", request->holder, "at_most_us",
+                                 (json_int_t)request->at_most_us, "at_least_us", (json_int_t)request->at_least_us));
+    return remote_change(store, method, NULL, error);
+}
+
+enum weir_status http_lock(struct store *store, const struct lock_request *request, struct weir_error *error)
+{
+    return change_lock_of_server(store, "POST", request, error);
+}
+
+enum weir_status http_lock_extend(struct store *store, const struct lock_request *request, struct weir_error *error)
+{
+    return change_lock_of_server(store, "PATCH", request, error);
+}
+
+/* A request of DELETE has no body, so its facts are arguments. */
+enum weir_status http_unlock(struct store *store, const struct lock_request *request, struct weir_error *error)
+{
+    struct remote_client *client = client_of(store);
+    remote_client_target(client, "/v1/locks/{}", (const char *const[]){request->name});
+    remote_client_argument(client, "holder", request->holder);
+    remote_client_argument(client, "force", request->is_forced ? "true" : NULL);
+    remote_client_number(client, "at_least_us", request->at_least_us);
+    return remote_change(store, "DELETE", NULL, error);
+}
