@@ -11,7 +11,8 @@
 static const struct problem_kind problems[] = {
 {"invalid_request", 400, "The bytes are no request of HTTP/1.1 that has one meaning.",
  "Send one Host, one Content-Length, no Transfer-Encoding, and a target that is a path."},
-{"invalid_argument", 400, "A part of the request is not of its form.", "Look at errors and hint; /openapi.json has the forms."},
+{"invalid_argument", 400, "A part of the request is not of its form.",
+ "Look at errors and hint; /openapi.json has the forms."},
 {"invalid_config", 400, "A setting cannot be used.", "Look at hint."},
 {"unauthorized", 401, "The request has no token, or one that is unknown, expired or revoked.",
  "Send Authorization: Bearer TOKEN; `weir token create` makes one."},

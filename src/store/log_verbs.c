@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "store/call.h"
 
+/* The bounds that both drivers rely on; the rest is the node's matter. */
 static bool chunk_is_right(const struct log_chunk *chunk)
 {
     return chunk->execution_id != NULL && uuid_is_valid(chunk->execution_id) && chunk->step != NULL && chunk->attempt > 0 &&
@@ -26,6 +27,7 @@ enum weir_status store_write_logs(struct store *store, const struct log_chunk *c
                              LOG_CHUNK_BYTES_MAX);
         }
     }
+    /* No call, so no measure of one. */
     if (count == 0) {
         return WEIR_OK;
     }

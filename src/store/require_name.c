@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "store/store.h"
 
+/* Among the first LIST_LIMIT_MOST names: a hint may miss one, and must not read a million. */
 static const char *nearest_in(const json_t *page, const char *name)
 {
     const char *names[LIST_LIMIT_MOST];
@@ -18,6 +19,7 @@ static const char *nearest_in(const json_t *page, const char *name)
     return text_nearest(name, names, count);
 }
 
+/* One row is read when the name exists, which is nearly always so. */
 enum weir_status store_require_name(struct store *store, enum store_list_kind kind, const char *name,
                                     enum weir_status missing, struct weir_error *error)
 {

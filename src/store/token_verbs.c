@@ -113,6 +113,7 @@ enum weir_status store_tokens_read(struct store *store, struct arena *arena, str
     CALL(store, "tokens_read", error, store->driver->tokens_read(store, arena, ret_set, detail));
 }
 
+/* Not an act: a use changes nothing that anybody may do. */
 enum weir_status store_tokens_used(struct store *store, const int64_t *ids, size_t count, struct weir_error *error)
 {
     INVARIANT(store != NULL && (ids != NULL || count == 0));

@@ -733,25 +733,20 @@ static void a_set_may_be_enqueued_as_a_whole_or_not_at_all(void **state)
     struct scene *scene = *state;
     struct enqueue_request requests[3] = {hello("pro-co"), hello("nobody"), hello("free-co")};
     struct enqueue_result results[3];
-    memset(results, 0, sizeof results);
     assert_int_equal(store_enqueue_all(scene->store, requests, 3, results, &scene->error), WEIR_WORKSPACE_NOT_FOUND);
     assert_non_null(strstr(scene->error.message, "request 2 of 3"));
     assert_int_equal(results[0].status, WEIR_OK);
     assert_int_equal(results[1].status, WEIR_WORKSPACE_NOT_FOUND);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 0);
-    scene_check(scene);
     requests[1] = hello("big-co");
     requests[1].priority = PRIORITY_MOST + 1; /* malformed: found before the store is asked */
-    memset(results, 0, sizeof results);
     assert_int_equal(store_enqueue_all(scene->store, requests, 3, results, &scene->error), WEIR_INVALID_ARGUMENT);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 0);
     requests[1].priority = 0;
-    memset(results, 0, sizeof results);
     scene_ok(scene, store_enqueue_all(scene->store, requests, 3, results, &scene->error));
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 3);
     scene_ok(scene, store_enqueue(scene->store, requests, 1, results, &scene->error)); /* the handle is as it was */
     requests[0] = hello("nobody");
-    memset(results, 0, sizeof results);
     scene_ok(scene, store_enqueue(scene->store, requests, 2, results, &scene->error));
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 5);
     scene_check(scene);

@@ -101,8 +101,7 @@ static void a_beat_on_a_shared_store_tells_of_the_other_nodes_of_its_group(void 
         assert_int_equal(beat.neighbours[0].id, other);
         assert_int_equal(beat.neighbours[0].pid, 4242);
     }
-    /* Late, but only a node that has watched it may declare it dead. */
-    scene_pass(scene, SCENE_LEASE_US + 1);
+    scene_pass(scene, SCENE_LEASE_US + 1); /* late, but only a node that has watched it may declare it dead */
     assert_int_equal(try_beat(scene, other, &beat), WEIR_OK);
     assert_false(beat.others_lost);
     assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);

@@ -44,8 +44,7 @@ DECLARE
     taken_lanes bigint[];
     taken_handed integer[];
     handed_fences bigint[];
-    detailed integer[];
-    taken integer;
+    detailed integer[]; taken integer;
 BEGIN
     alive := :schema.lock_targets(nodes, skip_locked);
     SELECT array_agg(t.target_id ORDER BY a.place), array_agg((t.engine = 'temporal')::integer::bigint ORDER BY a.place)
