@@ -75,6 +75,7 @@ struct http_server {
     size_t unsent;  /* exchanges that were queued and have not ended */
     bool is_ending; /* no request is queued any more, and none waits */
     bool is_over;   /* what is in the queue is the rest */
+    bool is_slow_busy; /* a thread answers a request of a slow route */
     bool behind_proxy;
 
     struct parking *parking;
@@ -122,15 +123,26 @@ static bool queue_add(struct http_server *server, struct exchange *exchange)
     return has_room;
 }
 
-/* The first exchange of the queue, with those of the same route if that answers sets; 0: the server ends and nothing waits.
- */
+/* The route of the first exchange that may be answered now, with the lock held; NULL: there is none. One slow request at a
+ * time, so that a thread is left for all others. */
+static const struct http_route *next_route(const struct http_server *server)
+{
+    const struct exchange *exchange = server->head;
+    while (exchange != NULL && exchange->request.route->is_slow && server->is_slow_busy) {
+        exchange = exchange->next;
+    }
+    return exchange == NULL ? NULL : exchange->request.route;
+}
+
+/* The first exchange of the queue that may be answered, with those of the same route if that answers sets; 0: the server
+ * ends and nothing waits. */
 static size_t queue_take(struct http_server *server, struct exchange **taken)
 {
+    const struct http_route *route;
     (void)pthread_mutex_lock(&server->lock);
-    while (server->head == NULL && !server->is_over) {
+    while ((route = next_route(server)) == NULL && !(server->is_over && server->head == NULL)) {
         (void)pthread_cond_wait(&server->filled, &server->lock);
     }
-    const struct http_route *route = server->head == NULL ? NULL : server->head->request.route;
     size_t most = route != NULL && route->handle_set != NULL ? ROUTE_SET_MAX : 1;
     size_t count = 0;
     for (struct exchange **at = &server->head; *at != NULL && count < most;) {
@@ -143,6 +155,7 @@ static size_t queue_take(struct http_server *server, struct exchange **taken)
             at = &exchange->next;
         }
     }
+    server->is_slow_busy = server->is_slow_busy || (route != NULL && route->is_slow);
     server->waiting -= count;
     atomic_store(&server->api->requests.waiting, server->waiting);
     server->tail = &server->head;
@@ -151,6 +164,14 @@ static size_t queue_take(struct http_server *server, struct exchange **taken)
     }
     (void)pthread_mutex_unlock(&server->lock);
     return count;
+}
+
+static void end_slow(struct http_server *server)
+{
+    (void)pthread_mutex_lock(&server->lock);
+    server->is_slow_busy = false;
+    (void)pthread_cond_broadcast(&server->filled);
+    (void)pthread_mutex_unlock(&server->lock);
 }
 
 /* The bound of the queue does not count: the request was admitted before, and its client waits. */
@@ -250,7 +271,11 @@ static void *run_answering_thread(void *context)
     size_t count;
     free(context);
     while ((count = queue_take(start.server, taken)) > 0) {
+        bool is_slow = taken[0]->request.route->is_slow;
         answer_taken(start.server, start.store, taken, count);
+        if (is_slow) {
+            end_slow(start.server);
+        }
         for (size_t i = 0; i < count; i++) {
             struct MHD_Connection *connection = taken[i]->connection;
             park(start.server, start.store, taken[i]);

@@ -186,6 +186,7 @@ static const struct http_route routes[] = {
 {
     .method = "POST", .path = "/v1/executions:act", .operation = "actOnExecutions",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_FILTER,
+    .is_slow = true,
     .summary = "Cancel, retry, release or purge the next chunk of the executions that match",
     .takes_filter = true, .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
     .arguments = {{"where", "a filter: KEY=VALUE ..., all must match"}},
@@ -211,6 +212,7 @@ static const struct http_route routes[] = {
 {
     .method = "GET", .path = "/v1/failures", .operation = "listFailures",
     .scope = SCOPE_READ, .workspace = WORKSPACE_OF_FILTER,
+    .is_slow = true,
     .summary = "Group the newest 10000 failed executions by error code and workflow", .takes_filter = true,
     .arguments = {{"where", "a filter: KEY=VALUE ..., all must match"}}, .answer_schema = "FailurePage",
     .handle = answer_list_failures,
@@ -254,6 +256,7 @@ static const struct http_route routes[] = {
 {
     .method = "DELETE", .path = "/v1/workspaces/{workspace}", .operation = "deleteWorkspace",
     .scope = SCOPE_ADMIN, .workspace = WORKSPACE_OF_PATH, .command = "workspace delete",
+    .is_slow = true,
     .summary = "Delete a workspace",
     .arguments = {{"fail_waiting", "end the executions that wait as FAILED"}, {"erase", "erase its history, too"}},
     .answer_schema = "WorkspaceDeletion",
@@ -262,6 +265,7 @@ static const struct http_route routes[] = {
 {
     .method = "DELETE", .path = "/v1/workspaces/{workspace}/history", .operation = "eraseWorkspace",
     .scope = SCOPE_ADMIN, .workspace = WORKSPACE_OF_PATH, .command = "workspace delete",
+    .is_slow = true,
     .summary = "Erase what is left of a workspace that was deleted", .answer_schema = "WorkspaceErasure",
     .handle = answer_erase_workspace,
 },
@@ -456,6 +460,7 @@ static const struct http_route routes[] = {
 {
     .method = "GET", .path = "/v1/store/check", .operation = "checkStore",
     .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "store check",
+    .is_slow = true,
     .summary = "Check the store; reads all of it", .answer_schema = "StoreCheck",
     .handle = answer_check_store,
 },

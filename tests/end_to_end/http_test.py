@@ -377,6 +377,32 @@ def a_setting_gives_the_address_too(weir):
     assert node.wait(SECONDS) == 0
 
 
+def slow_requests_leave_a_thread_for_all_others(weir):
+    """Each of the slow ones waits for the lock of the file, which only this test gives back."""
+    weir.make_store()
+    listener = Listener(weir).ready()
+    database = weir.database()
+    database.isolation_level = None
+    database.execute('BEGIN IMMEDIATE')
+    slow = [listener.connect() for _ in range(4)]
+    body = b'{"action":"cancel"}'
+    for connection in slow:
+        connection.sendall(b'POST /v1/executions:act?workspace=acme HTTP/1.1\r\nHost: localhost\r\n'
+                           b'Content-Type: application/json\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
+    assert listener.ask('/v1/executions').status == 200
+    for connection in slow:
+        connection.setblocking(False)
+        try:
+            raise AssertionError(f'answered before: {connection.recv(1000)}')
+        except BlockingIOError:
+            connection.settimeout(SECONDS)
+    database.execute('ROLLBACK')
+    for connection in slow:
+        assert read_answer(connection).status == 200
+        connection.close()
+    listener.stop()
+
+
 # --- documents ---
 
 
