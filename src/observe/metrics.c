@@ -374,7 +374,9 @@ static void follow_engine(struct metrics *metrics, const struct event *event)
     if (event->node == NULL) {
         return;
     }
-    if (event->type == EVENT_ENGINE_DOWN || event->type == EVENT_ENGINE_UP || event->type == EVENT_NODE_STARTED) {
+    /* A node that starts again after a lost lease may have an engine that is down still. */
+    bool is_new = event->type == EVENT_NODE_STARTED && find_node(metrics, event->node) == metrics->node_count;
+    if (event->type == EVENT_ENGINE_DOWN || event->type == EVENT_ENGINE_UP || is_new) {
         set_engine_up(metrics, event->node, event->type != EVENT_ENGINE_DOWN);
     } else if (event->type == EVENT_NODE_STOPPED) {
         forget_node(metrics, event->node);

@@ -201,6 +201,19 @@ bool access_refresh_after_miss(struct access *access, struct store *store)
     return may && access_refresh(access, store, &ignored) == WEIR_OK;
 }
 
+/* The next refresh writes them. */
+static void note_uses_again(struct access *access, const int64_t *ids, size_t count)
+{
+    (void)pthread_mutex_lock(&access->lock);
+    for (size_t i = 0; access->set != NULL && i < access->set->count; i++) {
+        for (size_t used = 0; used < count; used++) {
+            struct entry *entry = &access->set->entries[i];
+            entry->is_used = entry->is_used || entry->token.id == ids[used];
+        }
+    }
+    (void)pthread_mutex_unlock(&access->lock);
+}
+
 enum weir_status access_write_uses(struct access *access, struct store *store, struct weir_error *error)
 {
     INVARIANT(access != NULL && store != NULL);
@@ -215,7 +228,11 @@ enum weir_status access_write_uses(struct access *access, struct store *store, s
         }
     }
     (void)pthread_mutex_unlock(&access->lock);
-    return count == 0 ? WEIR_OK : store_tokens_used(store, ids, count, error);
+    enum weir_status status = count == 0 ? WEIR_OK : store_tokens_used(store, ids, count, error);
+    if (status != WEIR_OK) {
+        note_uses_again(access, ids, count);
+    }
+    return status;
 }
 
 /* --- open, start, close --- */

@@ -112,7 +112,9 @@ static void *run_job(void *context)
         memcpy(after, result.last_id, sizeof after);
         goes_on = status == WEIR_OK && bulk_job_take_chunk(job, &result);
     }
+    store_close(job->store); /* a remembered act keeps no connection */
     (void)pthread_mutex_lock(&job->jobs->lock);
+    job->store = NULL;
     if (status != WEIR_OK) {
         job->state = JOB_FAILED;
         job->failure = error;

@@ -72,10 +72,11 @@ struct http_server {
     struct exchange *head;
     struct exchange **tail;
     size_t waiting;
-    size_t unsent;  /* exchanges that were queued and have not ended */
-    bool is_ending; /* no request is queued any more, and none waits */
-    bool is_over;   /* what is in the queue is the rest */
-    bool is_slow_busy; /* a thread answers a request of a slow route */
+    size_t unsent;       /* exchanges that were queued and have not ended */
+    bool is_ending;      /* no request is queued any more, and none waits */
+    bool is_over;        /* what is in the queue is the rest */
+    size_t slow_waiting; /* of them, of slow routes */
+    bool is_slow_busy;   /* a thread answers a request of a slow route */
     bool behind_proxy;
 
     struct parking *parking;
@@ -109,11 +110,14 @@ static void append_to_queue(struct http_server *server, struct exchange *exchang
 static bool queue_add(struct http_server *server, struct exchange *exchange)
 {
     (void)pthread_mutex_lock(&server->lock);
-    bool has_room = !server->is_ending && server->waiting < HTTP_WAITING_MAX;
+    bool is_slow = exchange->request.route->is_slow;
+    bool has_room = !server->is_ending && server->waiting < HTTP_WAITING_MAX &&
+                    !(is_slow && server->slow_waiting == HTTP_SLOW_WAITING_MAX);
     if (has_room) {
         atomic_store(&exchange->entry->due_us, TIME_NEVER);
         MHD_suspend_connection(exchange->connection);
         server->unsent++;
+        server->slow_waiting += is_slow;
         exchange->is_queued = true;
         exchange->request.arrived_us = now_boot_us();
         atomic_store(&server->api->requests.waiting, server->waiting + 1);
@@ -155,7 +159,10 @@ static size_t queue_take(struct http_server *server, struct exchange **taken)
             at = &exchange->next;
         }
     }
-    server->is_slow_busy = server->is_slow_busy || (route != NULL && route->is_slow);
+    if (route != NULL && route->is_slow) {
+        server->is_slow_busy = true;
+        server->slow_waiting -= count;
+    }
     server->waiting -= count;
     atomic_store(&server->api->requests.waiting, server->waiting);
     server->tail = &server->head;
@@ -262,11 +269,24 @@ static void park(struct http_server *server, struct store *store, struct exchang
     }
 }
 
+/* store_progress: a long call of the store ends with the server. */
+static bool may_go_on(void *context, int64_t done, int64_t total)
+{
+    struct http_server *server = context;
+    (void)done;
+    (void)total;
+    (void)pthread_mutex_lock(&server->lock);
+    bool is_ending = server->is_ending;
+    (void)pthread_mutex_unlock(&server->lock);
+    return !is_ending;
+}
+
 /* The connection is read before the answer is passed on: after MHD_resume_connection() the exchange belongs to the thread
  * of the listener, which may free it at once. */
 static void *run_answering_thread(void *context)
 {
     struct thread_start start = *(struct thread_start *)context;
+    store_set_progress(start.store, may_go_on, start.server);
     struct exchange *taken[ROUTE_SET_MAX];
     size_t count;
     free(context);
@@ -637,19 +657,18 @@ static enum weir_status start_daemons(struct http_server *server, bool reload, s
         (void)pthread_mutex_lock(&server->lock);
         struct MHD_Daemon *daemon = start_daemon(server, listener, &files);
         int native = errno;
-        if (daemon != NULL) {
+        if (daemon != NULL && listener->daemon != NULL) {
+            /* Before it is retired: then another thread stops it as soon as it has no connection. */
+            (void)close(MHD_quiesce_daemon(listener->daemon));
             listener->retired = listener->daemon;
-            listener->daemon = daemon;
         }
+        listener->daemon = daemon != NULL ? daemon : listener->daemon;
         (void)pthread_mutex_unlock(&server->lock);
         if (daemon == NULL) {
             status =
                 error_set_native(error, WEIR_SYSTEM, native, "http.listen: %s cannot be served%s%s",
                                  listener->socket.address, native == 0 ? "" : ": ", native == 0 ? "" : strerror(native));
             continue;
-        }
-        if (listener->retired != NULL) {
-            (void)close(MHD_quiesce_daemon(listener->retired));
         }
     }
     if (has_files) {

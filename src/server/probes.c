@@ -3,11 +3,15 @@
 #include "server/probes.h"
 
 #include <jansson.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "server/problem_table.h"
 #include "server/routes/routes.h"
+
+#define READINESS_FRESH_US MICROSECONDS_PER_SECOND
 
 struct checks {
     json_t *rows;
@@ -27,27 +31,50 @@ static void add_check(struct checks *checks, const char *name, const char *node,
     }
 }
 
+/* What the store answered last, for READINESS_FRESH_US: everybody may ask for it, and must not keep the store busy. */
+static struct {
+    pthread_mutex_t lock;
+    int64_t until_us;
+    enum weir_status status;
+    bool has_scheduler;
+} readiness = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* With the lock held: of several that ask at once one asks the store. */
+static void refresh_readiness(struct store *store)
+{
+    json_t *status = NULL;
+    int64_t now_us = clock_boot(clock_system());
+    if (now_us < readiness.until_us) {
+        return;
+    }
+    readiness.status = store_require_schema(store, NULL);
+    if (readiness.status == WEIR_OK) {
+        readiness.status = store_status(store, 0, &status, NULL);
+    }
+    readiness.has_scheduler = !json_is_true(json_object_get(json_object_get(status, "scheduler"), "is_free"));
+    json_decref(status);
+    readiness.until_us = clock_boot(clock_system()) + READINESS_FRESH_US;
+}
+
 /* A schema that does not fit is reported instead of the failures that follow from it. `scheduler`: without one nothing
- * starts, on any node. */
+ * starts, on any node. The reason of the store is that of the table of problems: the message of the failure has the address
+ * of the store, and goes to the log alone. */
 static void check_store_readiness(struct checks *checks, struct store *store)
 {
-    struct weir_error error = {.status = WEIR_OK};
-    json_t *status = NULL;
-    if (store_require_schema(store, &error) != WEIR_OK) {
-        bool is_schema =
-            error.status == WEIR_SCHEMA_MISSING || error.status == WEIR_SCHEMA_OLDER || error.status == WEIR_SCHEMA_NEWER;
-        add_check(checks, is_schema ? "schema" : "store", NULL, error.message);
+    (void)pthread_mutex_lock(&readiness.lock);
+    refresh_readiness(store);
+    enum weir_status status = readiness.status;
+    bool has_scheduler = readiness.has_scheduler;
+    (void)pthread_mutex_unlock(&readiness.lock);
+    if (status != WEIR_OK) {
+        bool is_schema = status == WEIR_SCHEMA_MISSING || status == WEIR_SCHEMA_OLDER || status == WEIR_SCHEMA_NEWER;
+        const struct problem_kind *kind = problem_find(weir_status_name(status));
+        add_check(checks, is_schema ? "schema" : "store", NULL, kind == NULL ? weir_status_name(status) : kind->meaning);
         return;
     }
     add_check(checks, "schema", NULL, NULL);
-    if (store_status(store, 0, &status, &error) != WEIR_OK) {
-        add_check(checks, "store", NULL, error.message);
-        return;
-    }
     add_check(checks, "store", NULL, NULL);
-    bool is_free = json_is_true(json_object_get(json_object_get(status, "scheduler"), "is_free"));
-    add_check(checks, "scheduler", NULL, is_free ? "no node schedules: nothing new starts" : NULL);
-    json_decref(status);
+    add_check(checks, "scheduler", NULL, has_scheduler ? NULL : "no node schedules: nothing new starts");
 }
 
 /* A node that an operator has paused or drains is as it should be. */

@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "server/access.h"
+#include "server/problem_table.h"
 #include "server/route.h"
 
 const char *http_field_name(enum http_field field)
@@ -225,12 +227,21 @@ void respond_problem(const struct http_request *request, struct http_answer *ans
     write_body(answer, problem);
 }
 
+/* A message about the store has its address, which is for operators alone. */
+static bool is_of_operator(const struct http_request *request)
+{
+    return request->principal != NULL ? request->principal->has_all_workspaces : request->is_of_machine;
+}
+
 void respond_error(const struct http_request *request, struct http_answer *answer, const struct weir_error *error,
                    const char *pointer)
 {
     INVARIANT(error != NULL && error->status != WEIR_OK);
-    respond_problem(request, answer, weir_status_http(error->status), weir_status_name(error->status), error->message,
-                    error->hint, pointer);
+    const char *code = weir_status_name(error->status);
+    const struct problem_kind *kind = problem_find(code);
+    bool hides = weir_status_http(error->status) == 503 && !is_of_operator(request) && kind != NULL;
+    respond_problem(request, answer, weir_status_http(error->status), code, hides ? kind->meaning : error->message,
+                    hides ? NULL : error->hint, pointer);
 }
 
 void respond_refusal(const struct http_request *request, struct http_answer *answer, const struct weir_error *error,

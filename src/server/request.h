@@ -123,7 +123,7 @@ void respond_refusal(const struct http_request *request, struct http_answer *ans
 void respond_body_error(struct http_request *request, struct http_answer *answer, const struct weir_error *error,
                         const char *key);
 /* The failure of a call of weir, by the table of weir/status.h. `pointer`: the part of the request that is at fault, a
- * JSON pointer into the body or "?name" of the query; NULL = none. */
+ * JSON pointer into the body or the name of an argument of the query; NULL = none. */
 void respond_error(const struct http_request *request, struct http_answer *answer, const struct weir_error *error,
                    const char *pointer);
 

@@ -55,12 +55,12 @@ struct http_route {
     const char *operation; /* "cancelExecution" */
     enum route_scope scope;
     enum route_workspace workspace;
-    const char *command;                                  /* of the command line, with the same meaning; NULL = none */
-    const char *summary;                                  /* one line, imperative, no full stop */
-    unsigned bodies;                                      /* enum route_body */
-    size_t body_max;                                      /* bytes */
-    bool is_slow;      /* may take seconds: such requests are answered one after the other */
-    bool takes_filter;                                    /* the keys of a filter are arguments as well */
+    const char *command; /* of the command line, with the same meaning; NULL = none */
+    const char *summary; /* one line, imperative, no full stop */
+    unsigned bodies;     /* enum route_body */
+    size_t body_max;     /* bytes */
+    bool is_slow;        /* may take seconds: such requests are answered one after the other */
+    bool takes_filter;   /* the keys of a filter are arguments as well */
     struct route_argument arguments[ROUTE_ARGUMENTS_MAX]; /* of the query; ended by one without a name */
     const char *body_schema;                              /* name of a schema of /openapi.json; NULL = none */
     const char *answer_schema;                            /* of 200, 201 or 202 */

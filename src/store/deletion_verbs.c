@@ -20,6 +20,16 @@ static enum weir_status check_deletion_name(const char *what, const char *name, 
     return WEIR_OK;
 }
 
+/* Between two transactions the listener may stop the call; what is done stays done. */
+static enum weir_status report_between_steps(const struct store *store, size_t done, struct weir_error *error)
+{
+    if (store_report_progress(store, (int64_t)done, 0, NULL) == WEIR_OK) {
+        return WEIR_OK;
+    }
+    return error_set(error, WEIR_INTERRUPTED, "interrupted after %zu executions; the same call goes on with the rest",
+                     done);
+}
+
 /* --- workspaces --- */
 
 static enum weir_status delete_in_steps(struct store *store, const struct workspace_deletion *deletion, size_t *ret_failed,
@@ -31,6 +41,9 @@ static enum weir_status delete_in_steps(struct store *store, const struct worksp
         struct call call = call_begin(store, "delete_workspace", error);
         status = call_end(&call, store->driver->delete_workspace(store, deletion, &step, &call.own));
         *ret_failed += status == WEIR_OK ? step.failed : 0;
+        if (status == WEIR_OK && step.more) {
+            status = report_between_steps(store, *ret_failed, error);
+        }
     }
     return status;
 }
@@ -45,6 +58,9 @@ enum weir_status store_erase_workspace(struct store *store, const char *name, si
         struct call call = call_begin(store, "erase_workspace", error);
         status = call_end(&call, store->driver->erase_workspace(store, name, &step, &call.own));
         erased += status == WEIR_OK ? step.erased : 0;
+        if (status == WEIR_OK && step.more) {
+            status = report_between_steps(store, erased, error);
+        }
     }
     if (status == WEIR_OK) {
         *ret_erased = erased;

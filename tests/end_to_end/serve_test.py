@@ -103,7 +103,8 @@ def it_runs_executions_and_logs_json_when_piped(weir):
     assert _stop(process) == 0
     events = _without_role(events + _events(process))
     names = [event['event'] for event in events]
-    assert names == ['execution.dispatched', 'execution.completed', 'node.stopping', 'node.stopped'], names
+    assert names == ['execution.dispatching', 'execution.dispatched', 'execution.completed', 'node.stopping',
+                     'node.stopped'], names
     assert events[0]['execution_id'] == id and events[0]['workspace'] == 'acme' and events[0]['node'] == 'host-a'
     assert events[-1]['reason'] == 'graceful'
     assert all(set(event) >= {'at', 'level', 'event', 'message'} for event in events)

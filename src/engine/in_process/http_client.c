@@ -180,7 +180,8 @@ static const char *read_url_parts(CURLU *parts, struct http_request *request, ch
     } else {
         size_t brackets = host[0] == '[' ? 1 : 0;
         text_copy(request->host, sizeof request->host, host + brackets);
-        request->host[strcspn(request->host, "]%")] = '\0';
+        request->host[strcspn(request->host, brackets > 0 ? "]%" : "")] = '\0';
+        fault = strchr(request->host, '%') != NULL ? "its host has a %" : NULL;
     }
     curl_free(user);
     curl_free(scheme);
@@ -354,7 +355,9 @@ static bool follow_redirect(struct http_request *request, struct http_result *re
         return true;
     }
     request->redirects++;
-    request->drops_body = request->drops_body || result->status < 304;
+    /* RFC 9110: 303 is answered by a GET; 301 and 302 make one of a POST alone. */
+    request->drops_body =
+        request->drops_body || result->status == 303 || (result->status < 303 && strcmp(request->method, "POST") == 0);
     (void)curl_multi_remove_handle(request->client->multi, easy);
     *ret_goes_on = begin_hop(request, url, result);
     free(url);

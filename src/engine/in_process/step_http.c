@@ -68,6 +68,9 @@ static enum weir_status add_own_headers(struct http_request *request, const stru
     status = status == WEIR_OK ? add_line(lines, "Weir-Attempt", text) : status;
     (void)snprintf(text, sizeof text, "%lld", (long long)execution->fence);
     status = status == WEIR_OK ? add_line(lines, "Weir-Fence", text) : status;
+    char trace[TRACEPARENT_SIZE];
+    step_write_traceparent(run, trace);
+    status = status == WEIR_OK && trace[0] != '\0' ? add_line(lines, "traceparent", trace) : status;
     /* libcurl would wait for an answer before it sends a large body. */
     return status == WEIR_OK ? text_add(lines, "Expect:", sizeof "Expect:") : status;
 }

@@ -36,6 +36,7 @@ static void add_line(struct remote_client *client, const struct enqueue_request 
     remote_client_add_member(client, "workflow", request->workflow);
     remote_client_add_member(client, "idempotency_key", request->idempotency_key);
     remote_client_add_member(client, "executor_group", request->group);
+    remote_client_add_member(client, "traceparent", request->traceparent);
     if (request->run_at_us != 0) {
         time_format(request->run_at_us, text);
         remote_client_add_member(client, "run_at", text);
@@ -94,7 +95,7 @@ static enum weir_status send_set(struct http_set *set, struct weir_error *error)
     }
     for (size_t i = 0; i < set->count && status == WEIR_OK; i++) {
         size_t at = set->places[i];
-        bool is_new = sends > 1 || set->requests[at].id == NULL || set->requests[at].id_is_new;
+        bool is_new = set->requests[at].id == NULL || set->requests[at].id_is_new;
         status = take_line_result(json_array_get(items, i), set->ids[at], is_new, &set->results[at], error);
     }
     json_decref(answer);

@@ -19,10 +19,10 @@ BEGIN
     INSERT INTO :schema.workspace_grants (grantee, workspace_id) VALUES (grantee, 0), (grantee, granted) ON CONFLICT DO NOTHING;
     EXECUTE format('GRANT USAGE ON SCHEMA :schema TO %I', grantee);
     EXECUTE format('GRANT SELECT ON :schema.own_executions, :schema.own_execution_events TO %I', grantee);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION :schema.enqueue(text, text, text, text, integer, timestamptz, text, uuid),'
-                   ' :schema.enqueue(text, text, jsonb, text, integer, timestamptz, text, uuid),'
-                   ' :schema.enqueue(text, text, json, text, integer, timestamptz, text, uuid),'
-                   ' :schema.try_enqueue(text, text, text, text, integer, timestamptz, text, uuid), :schema.enqueue_many(jsonb),'
+    EXECUTE format('GRANT EXECUTE ON FUNCTION :schema.enqueue(text, text, text, text, integer, timestamptz, text, uuid, text),'
+                   ' :schema.enqueue(text, text, jsonb, text, integer, timestamptz, text, uuid, text),'
+                   ' :schema.enqueue(text, text, json, text, integer, timestamptz, text, uuid, text),'
+                   ' :schema.try_enqueue(text, text, text, text, integer, timestamptz, text, uuid, text), :schema.enqueue_many(jsonb),'
                    ' :schema.cancel(uuid, text), :schema.usage(text), :schema.why(uuid), :schema.result(uuid),'
                    ' :schema.own_workspaces() TO %I', grantee);
     IF NOT has_function_privilege(grantee, (SELECT p.oid FROM pg_proc p JOIN pg_class c ON c.relnamespace = p.pronamespace

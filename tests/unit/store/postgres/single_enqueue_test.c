@@ -26,13 +26,14 @@ static const char *ask(struct scene *scene, PGconn *connection, const char *sql)
 
 struct one {
     const char *before;
-    const char *arguments[8]; /* workspace, workflow, content, key, group, priority, run_at, default group, as SQL */
+    /* workspace, workflow, content, key, group, priority, run_at, default group, traceparent, as SQL */
+    const char *arguments[9];
 };
 
 /* Answer and rows of either function, in a transaction that is undone. */
 static const char *enqueue_by(struct scene *scene, const struct one *one, const char *id, bool alone)
 {
-    static const char *const types[8] = {"text", "text", "bytea", "text", "text", "integer", "bigint", "text"};
+    static const char *const types[9] = {"text", "text", "bytea", "text", "text", "integer", "bigint", "text", "text"};
     char sql[LONG_SQL_SIZE];
     size_t length = (size_t)snprintf(sql, sizeof sql, "SELECT to_jsonb(e) - 'place' FROM weir.%s(",
                                      alone ? "enqueue_one" : "enqueue_set");
