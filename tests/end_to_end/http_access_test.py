@@ -99,7 +99,7 @@ def every_route_refuses_every_wrong_token(weir):
         place = f'{method} {path}'
         mine = _fill(path, 'acme', execution)
         if role == 'open':
-            assert client.ask(method, mine).status == 200, place
+            assert client.ask(method, mine).status not in (401, 403, 421, 429), place
             continue
         for secret in (None, unknown, expired, revoked, 'x', '', 'Basic d2Vpcjp4', 'Bearer', own['admin'] + 'A',
                        own['admin'][:-1]):
