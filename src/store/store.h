@@ -276,8 +276,7 @@ struct schedule_answer {
     size_t orphan_count;
     struct schedule_fact *facts; /* to be learnt after `reads` */
     size_t fact_count;
-    /* Not asked for, perhaps none: the first heads of lanes with a new item, as answers of reads that come after `facts`.
-     */
+    /* Not asked for, perhaps none: the first heads of lanes with a new item, as reads that come after `facts`. */
     struct lane_read *news_reads;
     size_t news_read_count;
     bool more_news;      /* more than NEWS_BATCH_MOST entries waited: call again at once */
@@ -719,8 +718,7 @@ enum { SHOW_EVENTS_MOST = 100 };
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
                                             struct weir_error *error);
 /* The result of an execution that store_show() has read: the output of its last step, or that of its run on Temporal; NULL
- * without one and unless it is COMPLETED. Owned by
- * `execution`. */
+ * without one and unless it is COMPLETED. Owned by `execution`. */
 const json_t *store_execution_result(const json_t *execution);
 /* The result of a COMPLETED execution: the output of its last step, or that of its run on Temporal; JSON null without one.
  * WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE: it has not ended, or not as COMPLETED. */
