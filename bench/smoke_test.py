@@ -47,6 +47,10 @@ FIGURES = {
         "weir serve, 1M pending: RSS while it works",
         "weir serve, 1M pending: of it its own memory", "weir serve, 1M pending: most RSS",
         "weir serve, 1M pending: ready after"],
+    "http": [
+        "http, requests without the store, 64 connections", "http, enqueue, 64 connections",
+        "http, enqueue, 64 connections: rate", "http, enqueue, 64 connections: p99",
+        "http, enqueue, 1 connection: p50 above the library's", "http, memory of the node"],
     "grpc": [
         "grpc, %s: %s" % (load, kind)
         for load in ("10 in flight", "64 in flight", "500 in flight", "64 in flight, TLS", "64 in flight, TLS, 1,000 polls")

@@ -39,6 +39,7 @@
 #define HEALTH_INTERVAL_US MICROSECONDS_PER_SECOND
 #define STOP_CHECK_US (100 * MICROSECONDS_PER_MS)
 #define HTTP_LISTEN_DEFAULT "127.0.0.1:7717"
+#define HTTP_LISTEN_NONE "none" /* for `dev` and `demo`, which listen without a setting */
 enum { RELOAD_MEMORY_MAX = 16 * 1024 * 1024 };
 /* The node kills its executions and gives them back within this time, unless the store does not answer. */
 #define INTERRUPT_DEADLINE_US (15 * MICROSECONDS_PER_SECOND)
@@ -186,6 +187,9 @@ static enum weir_status open_runner_server(struct node_runner *runner, bool is_o
 {
     const struct settings *settings = runner->settings;
     const char *listen = settings_text(settings, SETTING_HTTP_LISTEN);
+    if (strcmp(listen, HTTP_LISTEN_NONE) == 0) {
+        return WEIR_OK;
+    }
     is_offer = is_offer && listen[0] == '\0';
     struct http_server_options options = {
         .listen = is_offer ? HTTP_LISTEN_DEFAULT : listen,
@@ -206,8 +210,7 @@ static enum weir_status open_runner_server(struct node_runner *runner, bool is_o
     }
     status = http_server_open(&options, runner->store, &runner->api, &runner->server, error);
     if (status != WEIR_OK && status != WEIR_OUT_OF_MEMORY && is_offer) {
-        output_report(runner->invocation->output, "no HTTP: %s (--listen chooses another address)",
-                      error == NULL ? "" : error->message);
+        text_copy(runner->no_http, sizeof runner->no_http, error == NULL ? "it cannot be served" : error->message);
         error_clear(error);
         return WEIR_OK;
     }
@@ -217,7 +220,8 @@ static enum weir_status open_runner_server(struct node_runner *runner, bool is_o
 /* Before the first event: the metrics are a subscriber. */
 static enum weir_status open_runner_metrics(struct node_runner *runner, bool is_offer, struct weir_error *error)
 {
-    if (!is_offer && settings_text(runner->settings, SETTING_HTTP_LISTEN)[0] == '\0') {
+    const char *listen = settings_text(runner->settings, SETTING_HTTP_LISTEN);
+    if (strcmp(listen, HTTP_LISTEN_NONE) == 0 || (!is_offer && listen[0] == '\0')) {
         return WEIR_OK;
     }
     bool known = metrics_workspaces_parse(settings_text(runner->settings, SETTING_METRICS_WORKSPACES),
@@ -321,6 +325,16 @@ static enum weir_status start_tasks(struct node_runner *runner, const struct run
                              settings_text(&running->settings, SETTING_EXECUTOR_GROUP),
                              settings_number(runner->settings, SETTING_HTTP_TASK_LEASE), running->engine, running->node,
                              error);
+}
+
+void node_runner_report_http(const struct node_runner *runner)
+{
+    struct output *output = runner->invocation->output;
+    if (runner->server != NULL) {
+        output_report(output, "http at %s: /livez, /readyz, /metrics, /v1, /docs", http_server_addresses(runner->server));
+    } else if (runner->no_http[0] != '\0') {
+        output_report(output, "no HTTP: %s (--listen chooses another address, or none)", runner->no_http);
+    }
 }
 
 enum weir_status node_runner_start(struct node_runner *runner, struct weir_error *error)

@@ -38,7 +38,8 @@ struct node_runner {
     struct store *store;
     struct running_node nodes[SETTINGS_NODES_MAX];
     size_t count;
-    struct http_server *server; /* NULL without http.listen */
+    struct http_server *server;           /* NULL without http.listen */
+    char no_http[WEIR_ERROR_MESSAGE_MAX]; /* why the offered address is not served; "" = it is, or none was offered */
     struct api api;
     struct span_exporter *exporter; /* NULL without otel.endpoint */
 };
@@ -58,6 +59,8 @@ struct node_runner_options {
  * too. */
 WEIR_MUST_CHECK enum weir_status node_runner_open(struct node_runner *runner, const struct invocation *invocation,
                                                   const struct node_runner_options *options, struct weir_error *error);
+/* Prints the addresses of HTTP, or why there is none; after the start. */
+void node_runner_report_http(const struct node_runner *runner);
 /* Registers the nodes and runs their threads. */
 WEIR_MUST_CHECK enum weir_status node_runner_start(struct node_runner *runner, struct weir_error *error);
 /* Waits for a signal (WEIR_OK), until operators have stopped every node (WEIR_OK), or until one is not healthy (its

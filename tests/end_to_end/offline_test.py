@@ -47,12 +47,12 @@ def what_a_step_asks_for_is_seen(weir):
 
 
 def the_demo_asks_for_no_socket(weir):
-    assert '100 done in' in weir.good('demo', '--once').out
+    assert '100 done in' in weir.good('demo', '--once', env={'WEIR_HTTP_LISTEN': 'none'}).out
     assert _sockets(weir) == '', _sockets(weir)
 
 
 def a_node_its_store_and_all_that_is_asked_of_them_need_no_socket(weir):
-    node = weir.spawn('dev')
+    node = weir.spawn('dev', '--listen', 'none')
     wait_for('the store', lambda: weir.run('list').code == 0)
     weir.good('demo', '--eject')
     weir.good('workflow', 'apply', 'onboard-customer.yaml')

@@ -532,8 +532,8 @@ static enum weir_status run_demo(struct demo *demo, bool once, struct weir_error
                       DEMO_WORKFLOW, separator(demo->output), DEMO_WORKSPACE_COUNT, separator(demo->output), demo->total);
         status = node_runner_start(&demo->runner, error);
     }
-    if (status == WEIR_OK && demo->runner.server != NULL) {
-        output_report(demo->output, "http at %s", http_server_addresses(demo->runner.server));
+    if (status == WEIR_OK) {
+        node_runner_report_http(&demo->runner);
     }
     if (status == WEIR_OK) {
         status = watch_demo(demo, once, error);
@@ -551,10 +551,11 @@ static enum weir_status run_demo(struct demo *demo, bool once, struct weir_error
 enum weir_status verb_demo(struct invocation *invocation, struct weir_error *error)
 {
     bool once = invocation_has(invocation, "once");
-    struct demo demo = {.invocation = invocation,
-                        .output = invocation->output,
-                        .total = invocation_number(invocation, "executions", DEMO_EXECUTIONS),
-                        .is_live = live_screen_is_live(invocation->output)};
+    static struct demo demo; /* its runner is larger than the smallest stack */
+    demo = (struct demo){.invocation = invocation,
+                         .output = invocation->output,
+                         .total = invocation_number(invocation, "executions", DEMO_EXECUTIONS),
+                         .is_live = live_screen_is_live(invocation->output)};
     if (invocation_has(invocation, "eject")) {
         return eject_workflow(invocation->output, error);
     }

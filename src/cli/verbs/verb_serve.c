@@ -63,10 +63,7 @@ static enum weir_status run_until_stopped(struct node_runner *runner, struct wei
     if (status != WEIR_OK) {
         return status;
     }
-    if (runner->server != NULL) {
-        output_report(runner->invocation->output, "http at %s: /livez, /readyz, /metrics",
-                      http_server_addresses(runner->server));
-    }
+    node_runner_report_http(runner);
     sd_notify_send("READY=1");
     status = node_runner_await(runner, error);
     if (status != WEIR_OK) {
@@ -80,9 +77,10 @@ static enum weir_status run_until_stopped(struct node_runner *runner, struct wei
     return node_runner_stop(runner, error);
 }
 
+/* The runner is static here and below: it is larger than the smallest stack, whose size is checked later. */
 enum weir_status verb_serve(struct invocation *invocation, struct weir_error *error)
 {
-    struct node_runner runner;
+    static struct node_runner runner;
     struct node_runner_options options = {.store_url = settings_text(invocation->settings, SETTING_STORE),
                                           .group = invocation_text(invocation, "executor-group"),
                                           .log_fd = STDOUT_FILENO};
@@ -130,7 +128,7 @@ static void report_dev_commands(struct output *output, const char *url, bool is_
 
 enum weir_status verb_dev(struct invocation *invocation, struct weir_error *error)
 {
-    struct node_runner runner;
+    static struct node_runner runner;
     struct node_runner_options options = {.store_url = settings_text(invocation->settings, SETTING_STORE),
                                           .create_store = true,
                                           .open_exec = true,

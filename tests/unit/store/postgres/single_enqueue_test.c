@@ -39,7 +39,7 @@ static const char *enqueue_by(struct scene *scene, const struct one *one, const 
                                      alone ? "enqueue_one" : "enqueue_set");
     length +=
         (size_t)snprintf(sql + length, sizeof sql - length, alone ? "'%s', true" : "ARRAY['%s'::uuid], ARRAY[true]", id);
-    for (size_t i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 9; i++) {
         length += (size_t)snprintf(sql + length, sizeof sql - length, alone ? ", (%s)::%s" : ", ARRAY[(%s)::%s]",
                                    one->arguments[i], types[i]);
     }
@@ -71,20 +71,20 @@ static void one_request_is_answered_as_a_set_of_one(void **state)
 #define NEW_ID "01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79"
 #define NONE "SELECT 1"
     static const struct one ones[] = {
-        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "NULL"}},
+        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "NULL", "NULL"}},
         {NONE, {"'acme'", "'hello'", "'{\"n\": 1}'", "NULL", "NULL", "-7", "NULL", "NULL"}},
         {NONE, {"'acme'", "'hello'", "'{\"n\": 1}'", "'new key'", "NULL", "100", "NULL", "NULL"}},
-        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "'default'", "0", "NULL", "'never heard'"}},
-        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "'never heard'", "0", "NULL", "NULL"}},
-        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "'never heard'"}},
-        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", A_MOMENT_LATER, "NULL"}},
-        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", A_MOMENT_BEFORE, "NULL"}},
-        {NONE, {"'nobody'", "'hello'", "NULL", "'new key'", "NULL", "0", "NULL", "NULL"}},
-        {NONE, {"'acme'", "'nothing'", "NULL", "NULL", "NULL", "0", "NULL", "NULL"}},
+        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "'default'", "0", "NULL", "'never heard'", "NULL"}},
+        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "'never heard'", "0", "NULL", "NULL", "NULL"}},
+        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "'never heard'", "NULL"}},
+        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", A_MOMENT_LATER, "NULL", "NULL"}},
+        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", A_MOMENT_BEFORE, "NULL", "NULL"}},
+        {NONE, {"'nobody'", "'hello'", "NULL", "'new key'", "NULL", "0", "NULL", "NULL", "NULL"}},
+        {NONE, {"'acme'", "'nothing'", "NULL", "NULL", "NULL", "0", "NULL", "NULL", "NULL"}},
         {"UPDATE weir.workflow_definitions SET workspace_id = (SELECT id FROM weir.workspaces WHERE name = 'beta')",
-         {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "NULL"}},
+         {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "NULL", "NULL"}},
         {"UPDATE weir.workflow_definitions SET executor_group = 'default'",
-         {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "'never heard'"}},
+         {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "'never heard'", "NULL"}},
         /* The key is there, with the same request, and with another one. */
         {"SELECT weir.enqueue('acme', 'hello', '{\"n\": 1}', 'k', execution_id => '01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a70')",
          {"'acme'", "'hello'", "'{\"n\": 1}'", "'k'", "NULL", "0", "NULL", "NULL"}},
@@ -92,11 +92,11 @@ static void one_request_is_answered_as_a_set_of_one(void **state)
          {"'acme'", "'hello'", "'{\"n\": 1}'", "'k'", "NULL", "0", "NULL", "NULL"}},
         /* The id is there. */
         {"SELECT weir.enqueue('acme', 'hello', execution_id => '" NEW_ID "')",
-         {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "NULL"}},
+         {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "NULL", "NULL"}},
         {"SELECT weir.enqueue('beta', 'hello', execution_id => '" NEW_ID "')",
-         {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "NULL"}},
+         {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "NULL", "NULL"}},
         {"SELECT weir.enqueue('acme', 'hello', execution_id => '" NEW_ID "')",
-         {"'acme'", "'hello'", "NULL", "'new key'", "NULL", "0", "NULL", "NULL"}},
+         {"'acme'", "'hello'", "NULL", "'new key'", "NULL", "0", "NULL", "NULL", "NULL"}},
     };
     (void)ask(scene, scene->a,
               "CREATE OR REPLACE FUNCTION weir.store_time() RETURNS bigint LANGUAGE sql AS 'SELECT " STORE_TIME
