@@ -9,8 +9,8 @@ import json
 import re
 import sys
 
-#: Fields of each object. A name with ? may be null, one with ~ may be left out; NAME:Type is an object of another schema,
-#: NAME[]:Type a list of them, NAME[] a list of texts.
+#: Fields of each object, after +Type those of another one. A name with ? may be null, one with ~ may be left out; NAME:Type
+#: is an object of another schema, NAME[]:Type a list of them, NAME[] a list of texts.
 OBJECTS = {
     'ExecutionRow': 'id workspace? workflow? version? status pending_reason? priority run_at starts_refused deferrals'
                     ' handovers node? fence error_code? error? created_at claimed_at? dispatched_at? stuck_since?'
@@ -19,10 +19,85 @@ OBJECTS = {
     'Step': 'step status attempt failures exit_code? error_code? error? due_at? started_at? finished_at? node? fence'
             ' output? variables~?',
     'Event': 'execution_id at event node? fence? actor? reason? detail? attempt?',
-    'Problem': 'type title status detail code request_id hint~ errors~ allowed_actions~',
-    'EnqueueRequest': 'workspace~ workflow params~ idempotency_key~ executor_group~ priority~ run_at~'
-                      ' traceparent~',
+    'Problem': 'type title status detail code request_id hint~ errors~ execution_status~? allowed_actions~',
+    'EnqueueRequest': 'id~ workspace~ workflow params~ idempotency_key~ executor_group~ priority~ run_at~ traceparent~',
     'Enqueued': 'id duplicate',
+    'BatchEntry': 'id~ workspace workflow params~ idempotency_key~ executor_group~ priority~ run_at~ traceparent~',
+    'BatchRequest': 'items[]:BatchEntry',
+    'Batch': 'enqueued duplicates refused items[]:BatchItem',
+    'Refusal': 'status code detail hint~',
+    'WhyEnded': '+ExecutionRow because',
+    'WhyLiving': 'id status pending_reason? because workspace? plan? workflow? version? slots_used slots_max?'
+                 ' starts_refused deferrals handovers suspicion suspected_at? run_at due_at? claimed_at? dispatched_at?'
+                 ' stuck_since? unfinished_steps[]:UnfinishedStep node? executor_group? cancel_requested error_code?'
+                 ' error? engine_error? engine_unreachable_since? engine_impaired_since? target? engine_needed?'
+                 ' no_node_since? group_targets[]~? node_silent_since? nodes_live? paused_node? scheduler_since~?'
+                 ' scheduler_node~? scheduler_why~? waiting_us starts_max slot_holders[]:SlotHolder place~'
+                 ' place_is_exact~ waiting_in_lane~ handlers_missing[]~ group_nodes[]~ no_worker_since~? last_worker~?'
+                 ' last_worker_language~?',
+    'UnfinishedStep': 'step status attempt started_at?',
+    'SlotHolder': 'id status node? step_names? running_us',
+    'Act': 'id act cancel_requested~ new_id~',
+    'CompleteRequest': 'status~? result~ error_code~? error~? run_id~? fence~',
+    'Completion': 'id status',
+    'SignalRequest': 'name input~',
+    'SentSignal': 'id signal',
+    'BulkRequest': 'action filter dry_run~ expect~ reason~',
+    'BulkRehearsal': 'act matched matched_is_exact changed refused dry_run',
+    'BulkJob': 'id act state workspace? matched matched_is_exact changed requested refused first_refusal?:BulkFailure'
+               ' error?:BulkFailure',
+    'BulkFailure': 'code detail',
+    'ActRequest': 'action after~ limit~',
+    'ActResult': 'matched changed requested refused last_id new_id more first_refusal?:Refusal',
+    'LogAttempt': 'step attempt last_position',
+    'LogAttemptPage': 'items[]:LogAttempt',
+    'LogPiece': 'at stream text~ base64~',
+    'LogChunk': 'position offset output_bytes pieces[]:LogPiece',
+    'LogChunkPage': 'items[]:LogChunk',
+    'FailureGroup': 'error_code? workflow? count first_at last_at sample_id sample_error?',
+    'FailurePage': 'items[]:FailureGroup executions_read is_whole',
+    'Workspace': 'name plan slots_used slots_max max_concurrent? weight paused pending completed failed cancelled'
+                 ' created_at',
+    'WorkspaceChange': 'plan~ max_concurrent~? paused~',
+    'WorkspaceDeletion': 'name failed erased',
+    'WorkspaceErasure': 'name erased',
+    'Change': 'name before after',
+    'Plan': 'name max_concurrent weight workspace_count',
+    'PlanChange': 'max_concurrent~ weight~',
+    'Workflow': 'name workspace? version created_at disabled definition source?',
+    'Published': 'name workspace? version unchanged earlier_version definition_id',
+    'WorkflowState': 'name state',
+    'DefinitionText': 'id name workspace? version text',
+    'Status': 'pending slots_used completed failed cancelled workspace_count scheduler:Scheduler queue_paused nodes'
+              ' running stuck engine_reachable engine_error? engine_impaired_since? engine_unreachable_since?'
+              ' server~:PostgresServer pending_reasons no_worker[]:UnservedWorkflow stuck_executions[]:StuckExecution'
+              ' oldest_pending_age_us workspaces[]:WorkspaceUse executor_groups[]:GroupUse now_at store schema',
+    'Scheduler': 'node? node_id? epoch taken_at? expires_at? lag_us takeovers_hour is_free why? lock_awaited_since?',
+    'PostgresServer': 'server_version notifications_percent fsync full_page_writes synchronous_commit'
+                      ' synchronous_standby_names tls optional_tls~',
+    'UnservedWorkflow': 'workflow executor_group waiting handlers_missing[] group_nodes[] no_worker_since? last_worker?'
+                        ' last_worker_language?',
+    'StuckExecution': 'id workspace? workflow? node? stuck_since unfinished_steps[]:UnfinishedStep',
+    'WorkspaceUse': 'name plan slots_used slots_max paused pending completed failed cancelled waiting'
+                    ' oldest_pending_age_us?',
+    'GroupUse': 'name paused pending oldest_pending_age_us?',
+    'Pause': 'executor_group? paused',
+    'Group': 'name paused',
+    'Node': 'id name executor_group host pid weir_version engine engine_service? engine_namespace? engine_address?'
+            ' engine_reachable engine_error? engine_impaired_since? desired_state state graceful? running stuck holds'
+            ' schedules started_at seen_at expires_at drained_at? stopped_at? recovered_at? language? handlers[]'
+            ' capacity boot_id keeper_pid',
+    'NodeOrder': 'name desired_state',
+    'LockRow': 'name holder held locked_at lock_until left_us',
+    'LockRequest': 'holder at_most_us at_least_us~',
+    'Lock': 'name holder?',
+    'RecordedAct': 'at actor act subject reason? before after affected',
+    'NoteRequest': 'act subject detail~',
+    'NotedAct': 'act subject',
+    'Store': 'weir_version now_at',
+    'StoreCheck': 'problems[]',
+    'Migration': 'version name sql applied',
+    'MigrationPage': 'items[]:Migration',
     'TaskClaimRequest': 'worker handlers max~ wait_us~ executor_group~',
     'TaskClaim': 'tasks[]:Task lease_us waited_us',
     'Task': 'task execution_id workspace step handler attempt fence idempotency_key timeout_us? input',
@@ -36,7 +111,17 @@ OBJECTS = {
     'TaskVerdict': 'task verdict',
 }
 #: Lists that come in pages.
-PAGES = {'ExecutionPage': 'ExecutionRow', 'EventPage': 'Event', 'StepPage': 'Step'}
+PAGES = {'ExecutionPage': 'ExecutionRow', 'EventPage': 'Event', 'StepPage': 'Step', 'WorkspacePage': 'Workspace',
+         'PlanPage': 'Plan', 'WorkflowPage': 'Workflow', 'GroupPage': 'Group', 'NodePage': 'Node', 'LockPage': 'LockRow',
+         'ActPage': 'RecordedAct'}
+#: One of several objects: no two of them have the same required fields.
+ALTERNATIVES = {'BatchItem': ['Enqueued', 'Refusal'], 'Why': ['WhyLiving', 'WhyEnded'],
+                'Bulk': ['BulkJob', 'BulkRehearsal']}
+#: JSON in a form of the user.
+FREE = {
+    'Result': {'description': 'the output of the last step, or the result that was reported'},
+    'Definition': {'type': 'object', 'description': 'a workflow (docs/definitions.md)'},
+}
 
 KINDS = {
     'id': {'type': ['string', 'integer']}, 'uuid': {'type': 'string', 'format': 'uuid'}, 'text': {'type': 'string'},
@@ -54,6 +139,18 @@ OWN = {
         'type': 'object', 'required': ['pointer', 'detail'],
         'properties': {'pointer': {'type': 'string'}, 'detail': {'type': 'string'}}}},
     ('Step', 'status'): {'type': 'string', 'enum': ['RUNNING', 'WAITING', 'COMPLETED', 'FAILED', 'CANCELLED']},
+    ('UnfinishedStep', 'status'): {'type': 'string', 'enum': ['RUNNING', 'WAITING']},
+    ('CompleteRequest', 'status'): {'type': 'string', 'enum': ['COMPLETED', 'FAILED', 'CANCELLED']},
+    ('Refusal', 'status'): {'type': 'integer'},
+    ('ActRequest', 'after'): {'type': 'string', 'description': 'the last_id of the chunk before'},
+    ('ActRequest', 'action'): {'type': 'string', 'enum': ['cancel', 'retry', 'release', 'purge']},
+    ('BulkRequest', 'action'): {'type': 'string', 'enum': ['cancel', 'retry', 'release', 'purge']},
+    # The text of --where, or an object of its keys.
+    ('BulkRequest', 'filter'): {'type': ['string', 'object'], 'additionalProperties': {'type': 'string'}},
+    ('BulkJob', 'state'): {'type': 'string', 'enum': ['running', 'done', 'stopped', 'failed']},
+    ('Migration', 'applied'): {'type': 'boolean'},
+    # Empty when there is none.
+    ('ActResult', 'new_id'): {'type': 'string'}, ('ActResult', 'last_id'): {'type': 'string'},
     # A duration as "10m" from now, too.
     ('EnqueueRequest', 'run_at'): {'type': 'string'}, ('EnqueueRequest', 'params'): {'type': 'object'},
 }
@@ -71,26 +168,34 @@ def read_names(path):
     return names
 
 
+def make_nullable(field):
+    if '$ref' in field:
+        return {'anyOf': [field, {'type': 'null'}]}
+    if 'type' in field:
+        types = field['type'] if isinstance(field['type'], list) else [field['type']]
+        field['type'] = [*types, 'null']
+    if 'enum' in field:
+        field['enum'] = [*field['enum'], None]
+    return field
+
+
 def read_field(text, names, schema):
     """The name, its schema, and whether it must be there."""
     name, is_list, marks, of = re.fullmatch(r'(\w+)(\[\])?([?~]*)(?::(\w+))?', text).groups()
-    if of is not None:
+    if not of and (schema, name) not in OWN and name not in names:
+        sys.exit(f'openapi_schemas.py: {schema} has the field {name}, which docs/names.md does not have')
+    kind, meaning = names.get(name, ('data', ''))
+    if of:
         field = {'$ref': f'#/components/schemas/{of}'}
     elif (schema, name) in OWN:
         field = dict(OWN[schema, name])
-    elif name not in names:
-        sys.exit(f'openapi_schemas.py: {schema} has the field {name}, which docs/names.md does not have')
     else:
-        kind, meaning = names[name]
-        field = dict(KINDS[kind], **({'description': meaning} if meaning else {}))
+        field = dict({'type': 'string'} if is_list else KINDS[kind])
     if is_list:
         field = {'type': 'array', 'items': field}
-    if '?' in marks and field.get('type'):
-        types = field['type'] if isinstance(field['type'], list) else [field['type']]
-        field['type'] = [*types, 'null']
-        if 'enum' in field:
-            field['enum'] = [*field['enum'], None]
-    return name, field, '~' not in marks
+    if meaning and not of and (schema, name) not in OWN:
+        field['description'] = meaning
+    return name, make_nullable(field) if '?' in marks else field, '~' not in marks
 
 
 def make_object(schema, names):
@@ -120,6 +225,9 @@ def main():
     names = read_names(source)
     schemas = {schema: make_object(schema, names) for schema in OBJECTS}
     schemas.update({schema: make_page(row) for schema, row in PAGES.items()})
+    schemas.update({schema: {'anyOf': [{'$ref': f'#/components/schemas/{name}'} for name in names]}
+                    for schema, names in ALTERNATIVES.items()})
+    schemas.update(FREE)
     text = json.dumps(schemas, indent=0)
     with open(target, 'w', encoding='utf-8') as file:
         file.write('/* Made by tools/openapi_schemas.py. */\nstatic const char openapi_schemas[] =\n')

@@ -279,7 +279,7 @@ enum weir_status bulk_jobs_read(struct bulk_jobs *jobs, const char *id, json_t *
     const struct bulk_job *job = find_job(jobs, id);
     if (job != NULL) {
         answer = json_pack("{s:s, s:s, s:s, s:s?, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "id", job->id, "act",
-                           bulk_act_name(job->order.act), "status", states[job->state], "workspace",
+                           bulk_act_name(job->order.act), "state", states[job->state], "workspace",
                            job->order.filter.workspace, "matched", (json_int_t)job->order.matches.matched,
                            "matched_is_exact", job->order.matches.is_exact, "changed", (json_int_t)job->changed,
                            "requested", (json_int_t)job->requested, "refused", (json_int_t)job->refused, "first_refusal",

@@ -24,7 +24,7 @@ static json_t *reference_to(const char *schema)
 }
 
 /* Names of placeholders are texts; those of the query, too, because the server reads them as such. */
-static int add_parameter(json_t *parameters, const char *name, const char *in, const char *help)
+static int openapi_add_parameter(json_t *parameters, const char *name, const char *in, const char *help)
 {
     return json_array_append_new(parameters,
                                  json_pack("{s:s, s:s, s:b, s:s*, s:{s:s}}", "name", name, "in", in, "required",
@@ -38,13 +38,13 @@ static json_t *parameters_of(const struct http_route *route)
     for (const char *at = strchr(route->path, '{'); at != NULL && failed == 0; at = strchr(at + 1, '{')) {
         char name[64];
         (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 1, "}"), at + 1);
-        failed = add_parameter(parameters, name, "path", NULL);
+        failed = openapi_add_parameter(parameters, name, "path", NULL);
     }
     for (size_t i = 0; i < ROUTE_ARGUMENTS_MAX && route->arguments[i].name != NULL && failed == 0; i++) {
-        failed = add_parameter(parameters, route->arguments[i].name, "query", route->arguments[i].help);
+        failed = openapi_add_parameter(parameters, route->arguments[i].name, "query", route->arguments[i].help);
     }
     for (size_t i = 0; route->takes_filter && filter_key(i) != NULL && failed == 0; i++) {
-        failed = add_parameter(parameters, filter_key(i), "query", "a key of a filter");
+        failed = openapi_add_parameter(parameters, filter_key(i), "query", "a key of a filter");
     }
     if (failed != 0) {
         json_decref(parameters);

@@ -152,14 +152,14 @@ static const struct http_route routes[] = {
     .method = "POST", .path = "/v1/executions/{id}/complete", .operation = "completeExecution",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "complete",
     .summary = "Record the end of an execution that runs on Temporal",
-    .bodies = BODY_JSON, .body_max = JSON_LINE_BYTES_MAX, .body_schema = "CompleteRequest", .answer_schema = "Act",
+    .bodies = BODY_JSON, .body_max = JSON_LINE_BYTES_MAX, .body_schema = "CompleteRequest", .answer_schema = "Completion",
     .handle = answer_complete_execution,
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/signal", .operation = "signalExecution",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "signal",
     .summary = "Pass a signal to the workflow of an execution on Temporal",
-    .bodies = BODY_JSON, .body_max = JSON_LINE_BYTES_MAX, .body_schema = "SignalRequest", .answer_schema = "Act",
+    .bodies = BODY_JSON, .body_max = JSON_LINE_BYTES_MAX, .body_schema = "SignalRequest", .answer_schema = "SentSignal",
     .handle = answer_signal_execution,
 },
 /* Acts on many executions. Two commands of the command line are one route: the action is in the body. */
@@ -447,7 +447,7 @@ static const struct http_route routes[] = {
     .method = "POST", .path = "/v1/audit", .operation = "noteAct",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_NONE,
     .summary = "Record an act that changes nothing in the store", .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
-    .body_schema = "Act", .answer_schema = "NotedAct",
+    .body_schema = "NoteRequest", .answer_schema = "NotedAct",
     .handle = answer_note_act,
 },
 /* The store itself: the first call of a client asks whether it can be used, and for its time. A check reads all rows. */

@@ -61,10 +61,12 @@ class Listener:
             answer = read_answer(connection, has_body=method != 'HEAD')
         if answer is not None and method != 'HEAD' and path != '/openapi.json':
             self.api().check_answer(method, path, answer.status, answer.head.get('content-type', ''), answer.body)
+            if body and answer.status < 300:
+                self.api().check_body(method, path, fields['content_type'], body)
         return answer
 
     def api(self):
-        """The description of the API; each answer is compared with it."""
+        """The description of the API; each answer, and the body of each request that was accepted, is compared with it."""
         if self.described is None:
             self.described = Api(self.ask('/openapi.json').body)
         return self.described

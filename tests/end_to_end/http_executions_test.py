@@ -369,7 +369,7 @@ def _bulk_end(listener, answer):
 
     def ended():
         job = listener.ask(path).json()
-        return job if job['status'] != 'running' else None
+        return job if job['state'] != 'running' else None
     return wait_for('the end of the bulk act', ended, pause=SHORT)
 
 
@@ -386,7 +386,7 @@ def a_bulk_act_changes_all_that_match(weir):
     refused = problem(listener.ask('/v1/bulk', 'POST', body={**order, 'expect': 1199}), 409, 'conflict')
     assert refused['errors'][0]['pointer'] == '/expect' and '1200' in refused['detail'], refused
     job = _bulk_end(listener, listener.ask('/v1/bulk', 'POST', body={**order, 'expect': 1200}))
-    assert (job['status'], job['matched'], job['changed'], job['refused']) == ('done', 1200, 1200, 0), job
+    assert (job['state'], job['matched'], job['changed'], job['refused']) == ('done', 1200, 1200, 0), job
     rows = weir.items('audit', '--act', 'cancel')
     assert sum(row['affected'] for row in rows) == 1200 and {row['reason'] for row in rows} == {'a test'}, rows
     assert {row['actor'] for row in rows} == {'http'}, rows

@@ -4,6 +4,7 @@
 usage: http_test.py BINARY [TEST ...]
 """
 
+import glob
 import json
 import os
 import re
@@ -156,6 +157,30 @@ def the_table_of_routes_is_in_the_document(weir):
         text = file.read()
     assert print_routes.document_with_table(weir.binary, text) == text, 'renew it: tools/print_routes.py build/weir'
     assert '`/v1/executions/{id}/cancel`' in text
+
+
+def every_code_of_a_problem_is_explained(weir):
+    """The codes that the sources name, and those of the document, are in the table that /docs/problems shows."""
+    weir.make_store()
+    listener = Listener(weir)
+    described = listener.api().document['components']['schemas']['Problem']['properties']['code']['enum']
+    used = set()
+    for path in glob.glob(os.path.join(os.environ['WEIR_SOURCE_ROOT'], 'src', 'server', '**', '*.c'), recursive=True):
+        with open(path) as file:
+            calls = re.findall(r'\b(?:respond_problem|exchange_refuse|refuse)\(([^;{]*);', file.read())
+        used.update(code for call in calls for code in re.findall(r'"([a-z]+(?:_[a-z]+)*)"', call))
+    assert {'wrong_host', 'length_required', 'precondition_failed', 'overloaded'} <= used, used
+    assert used <= set(described), f'problem_table.c lacks {sorted(used - set(described))}'
+    with open(print_routes.DOCUMENT) as file:
+        rows = re.findall(r'^\| (`[a-z_`, .]+) \| (\d{3})(?:, \d{3})? \|', file.read(), re.MULTILINE)
+    pages = listener.ask('/docs/problems').body.decode()
+    assert len(rows) > 15, rows
+    for names, status in rows:
+        for name in re.findall('`([a-z_]+)`', names):
+            assert re.search(rf'<td>{status}</td><td><a href="/docs/problems/{name}">', pages), (name, status)
+    for code in described:
+        assert code in listener.ask(f'/docs/problems/{code}').body.decode(), code
+    listener.stop()
 
 
 # --- what clients may do ---

@@ -5,7 +5,8 @@ import re
 
 TYPES = {'string': str, 'integer': int, 'number': (int, float), 'boolean': bool, 'array': list, 'object': dict,
          'null': type(None)}
-KEYWORDS = {'$ref', 'type', 'enum', 'format', 'description', 'properties', 'required', 'additionalProperties', 'items'}
+KEYWORDS = {'$ref', 'type', 'enum', 'format', 'description', 'properties', 'required', 'additionalProperties', 'items',
+            'anyOf'}
 FORMATS = {'uuid': r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}', 'uri-reference': r'\S+',
            'date-time': r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z'}
 
@@ -28,6 +29,8 @@ class Api:
     def check(self, value, schema, place='body'):
         schema = self.resolve(schema)
         assert set(schema) <= KEYWORDS, f'{place}: this check does not know {set(schema) - KEYWORDS}'
+        if 'anyOf' in schema:
+            self.check_any(value, schema['anyOf'], place)
         types = schema.get('type', [])
         types = [types] if isinstance(types, str) else types
         assert not types or any(isinstance(value, TYPES[name]) and (name == 'boolean' or not isinstance(value, bool))
@@ -49,6 +52,42 @@ class Api:
                     assert more is not False, f'{place} has {name}, which is not described'
                     self.check(item, more if isinstance(more, dict) else {}, f'{place}.{name}')
 
+    def check_any(self, value, schemas, place):
+        """All that is wrong by each of them is reported, because it is not known which of them was meant."""
+        mistakes = []
+        for schema in schemas:
+            try:
+                return self.check(value, schema, place)
+            except AssertionError as mistake:
+                mistakes.append(str(mistake))
+        raise AssertionError(f'{place} fits none of {len(schemas)} schemas: ' + '; '.join(mistakes))
+
+    def check_references(self):
+        """Each schema that is named is there, and each one that is there is named by an operation, or by another schema."""
+        schemas = self.document['components']['schemas']
+        named, left = set(), [self.document['paths']]
+        while left:
+            part = left.pop()
+            if isinstance(part, list):
+                left += part
+            elif isinstance(part, dict):
+                name = part.get('$ref', '').removeprefix('#/components/schemas/')
+                assert not name or name in schemas, f'the schema {name} is named and not described'
+                if name and name not in named:
+                    named.add(name)
+                    left.append(schemas[name])
+                left += part.values()
+        assert not set(schemas) - named, f'no operation has the schemas {sorted(set(schemas) - named)}'
+
+    def check_body(self, method, target, content_type, body):
+        """Of a request that was accepted."""
+        described = self.operation(method, target).get('requestBody')
+        assert described is not None, f'{method} {target} takes a body, which is not described'
+        content_type = content_type.partition(';')[0]
+        assert content_type in described['content'], (method, target, content_type)
+        if content_type == 'application/json':
+            self.check(json.loads(body), described['content'][content_type]['schema'], f'the body of {method} {target}')
+
     def operation(self, method, target):
         """None: there is no such route, which the answer must report."""
         path = target.partition('?')[0]
@@ -65,6 +104,9 @@ class Api:
                 self.check(json.loads(body), {'$ref': '#/components/schemas/Problem'}, f'{method} {target}')
             return
         assert operation is not None, f'{method} {target} is answered and not described'
+        if status == 304:
+            assert body == b'', (target, body)
+            return
         described = operation['responses']['2XX']['content']
         assert content_type in described, (method, target, content_type, described)
         if content_type == 'application/json':

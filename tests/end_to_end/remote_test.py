@@ -17,7 +17,7 @@ from http_test import Listener
 from postgres_server import PostgresServer
 
 PROBLEM = b'{"type":"x","title":"x","status":%d,"code":"%s","detail":"as told"}'
-STORE = b'{"version":"0.1.0","now":"2026-11-26T04:00:00.000000Z"}'
+STORE = b'{"weir_version":"0.1.0","now_at":"2026-11-26T04:00:00.000000Z"}'
 
 
 class FakeServer:
@@ -129,8 +129,8 @@ def what_is_no_weir_is_exit_code_6(weir):
             assert_error(weir.run('list', '--store', server.url), 6, 'store_not_weir', word)
     with FakeServer(lambda head, body: (404, PROBLEM % (404, b'not_found'))) as server:
         assert_error(weir.run('list', '--store', server.url), 6, 'store_not_weir', 'without a path')
-    with _weir_that(store=(200, b'{"now": "soon"}')) as server:
-        assert_error(weir.run('list', '--store', server.url), 6, 'store_not_weir', '"now"')
+    with _weir_that(store=(200, b'{"now_at": "soon"}')) as server:
+        assert_error(weir.run('list', '--store', server.url), 6, 'store_not_weir', '"now_at"')
     with _weir_that(executions=(200, b'{"rows": []}')) as server:
         assert_error(weir.run('list', '--store', server.url), 6, 'store_not_weir', '"items"')
 

@@ -106,7 +106,7 @@ static bool refuse_batch(const struct batch *batch, const struct http_request *r
 
 /* One transaction. Nothing is sent when an unreadable item alone refuses the whole set. A refusal by the store is in the
  * answers; every other failure is that of the request, and nothing was enqueued. */
-static enum weir_status send_batch(struct batch *batch, struct store *store, struct weir_error *error)
+static enum weir_status batch_send(struct batch *batch, struct store *store, struct weir_error *error)
 {
     struct weir_error refusal = {.status = WEIR_OK};
     enum weir_status status = WEIR_OK;
@@ -160,7 +160,7 @@ void answer_enqueue_batch(struct api *api, struct store *store, struct http_requ
     }
     if (status == WEIR_OK) {
         batch_read_items(batch, request, now_us);
-        status = send_batch(batch, store, &error);
+        status = batch_send(batch, store, &error);
     }
     if (status != WEIR_OK) {
         respond_error(request, answer, &error, at_fault);

@@ -95,7 +95,7 @@ static enum weir_status take_members(json_t *object, const struct body_member *m
 }
 
 /* A name with a slash or a tilde needs no escape: a pointer to it names no member of the table anyway. */
-static const char *pointer_to(struct arena *arena, const char *name)
+static const char *body_pointer_to(struct arena *arena, const char *name)
 {
     struct text pointer = {.max = 256};
     const char *copy = NULL;
@@ -119,7 +119,7 @@ enum weir_status body_read(struct http_request *request, const struct body_membe
         status = take_members(object, members, count, &name, error);
     }
     if (status != WEIR_OK) {
-        *ret_pointer = pointer_to(&request->arena, name);
+        *ret_pointer = body_pointer_to(&request->arena, name);
         json_decref(object);
         return status;
     }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "queue/log_lines.h"
+#include "server/routes/execution_find.h"
 #include "server/routes/routes.h"
 #include "store/filter.h"
 
@@ -176,7 +177,7 @@ void answer_show_store(struct api *api, struct store *store, struct http_request
         status = store_time(store, &now_us, &error);
     }
     time_format(now_us, now);
-    respond_outcome(request, answer, status, &error, json_pack("{s:s, s:s}", "version", WEIR_VERSION, "now", now));
+    respond_outcome(request, answer, status, &error, json_pack("{s:s, s:s}", "weir_version", WEIR_VERSION, "now_at", now));
 }
 
 /* Holds one of the answering threads for as long as it reads. */
@@ -229,16 +230,20 @@ void answer_show_definition(struct api *api, struct store *store, struct http_re
 
 /* --- logs --- */
 
-/* The whole id is needed, as for the log itself. */
+/* The whole id is needed, as for the log itself. Without a log it is asked whether there is the execution. */
 void answer_list_logs(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
     struct weir_error error = {.status = WEIR_OK};
     struct log_attempt *attempts = NULL;
     size_t count = 0;
+    char id[UUID_TEXT_MAX];
     json_t *items = json_array();
     enum weir_status status =
         store_list_logs(store, request_value(request, "id"), &request->arena, &attempts, &count, &error);
+    if (status == WEIR_OK && count == 0) {
+        status = execution_find(store, request, id, NULL, &error);
+    }
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         json_t *item = json_pack("{s:s, s:i, s:I}", "step", attempts[i].step, "attempt", attempts[i].attempt,
                                  "last_position", (json_int_t)attempts[i].last_position);

@@ -27,7 +27,7 @@ struct http_set {
 };
 
 /* The members that have a value, in the form of `weir enqueue -`. */
-static void add_line(struct remote_client *client, const struct enqueue_request *request, const char *id)
+static void enqueue_add_line(struct remote_client *client, const struct enqueue_request *request, const char *id)
 {
     char text[TIME_TEXT_MAX];
     remote_client_add_body(client, "{\"id\":", strlen("{\"id\":"));
@@ -125,7 +125,7 @@ static enum weir_status add_to_set(struct http_set *set, size_t at, struct weir_
         remote_client_argument(client, "default_executor_group", request->default_group);
     }
     if (status == WEIR_OK) {
-        add_line(client, request, set->ids[at]);
+        enqueue_add_line(client, request, set->ids[at]);
         set->places[set->count++] = at;
     }
     return status;

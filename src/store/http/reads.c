@@ -51,8 +51,8 @@ enum weir_status http_time(struct store *store, int64_t *ret_now_us, struct weir
     json_t *answer = NULL;
     int64_t now_us = 0;
     enum weir_status status = read_server(store, "/v1/store", &answer, error);
-    if (status == WEIR_OK && time_parse(member_text(answer, "now"), 0, &now_us, NULL) != WEIR_OK) {
-        status = http_refuse_answer("now", error);
+    if (status == WEIR_OK && time_parse(member_text(answer, "now_at"), 0, &now_us, NULL) != WEIR_OK) {
+        status = http_refuse_answer("now_at", error);
     }
     json_decref(answer);
     if (status == WEIR_OK) {

@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""The routes of settings, workflows, nodes, locks, the record of acts, logs, failures and the store: each is asked with
+success and with a refusal, and each answer is compared with /openapi.json.
+
+usage: http_settings_test.py BINARY [TEST ...] [--postgres]
+"""
+
+import base64
+import sys
+
+from harness import run_tests
+from http_client import Listener, problem
+from postgres_server import PostgresServer
+from waiting import SHORT, wait_for
+
+POSTGRES = PostgresServer() if '--postgres' in sys.argv else None
+NO_ID = '01a215fd-f18a-7002-b43c-a0d8f870aebd'
+
+
+def _use_postgres(weir):
+    weir.environment['WEIR_STORE'] = POSTGRES.url(POSTGRES.database())
+
+
+class Recorder(Listener):
+    """Notes the operations that were answered with success and those that were refused."""
+
+    def __init__(self, weir):
+        super().__init__(weir)
+        self.done, self.refused = set(), set()
+
+    def ask(self, path, method='GET', **options):
+        answer = super().ask(path, method, **options)
+        if path != '/openapi.json':
+            operation = self.api().operation(method, path)
+            (self.done if answer.status < 400 else self.refused).add(operation['operationId'])
+        return answer
+
+    def get(self, path):
+        answer = self.ask(path)
+        assert answer.status == 200, answer
+        return answer.json()
+
+    def change(self, path, method='POST', status=200, **options):
+        answer = self.ask(path, method, **options)
+        assert answer.status == status, answer
+        return answer.json()
+
+    def refuse(self, path, method='GET', status=400, code='invalid_argument', **options):
+        return problem(self.ask(path, method, **options), status, code)
+
+    def end(self, *places):
+        """Each operation whose path begins with one of the places was asked in both ways."""
+        wanted = {operation['operationId'] for path, operations in self.api().document['paths'].items()
+                  for operation in operations.values() if path.startswith(places) and not path.endswith('/executions')}
+        assert wanted and not wanted - self.done, f'not answered with success: {sorted(wanted - self.done)}'
+        assert not wanted - self.refused, f'not refused: {sorted(wanted - self.refused)}'
+        self.stop()
+
+
+def _start(weir):
+    weir.make_store()
+    return Recorder(weir).ready()
+
+
+def _program(listener, name, program):
+    body = {'name': name, 'steps': {'only': {'exec': ['sh', '-c', program], 'retry': {'attempts': 1}}}}
+    return listener.change('/v1/workflows', status=201, body=body)
+
+
+def _enqueue(listener, workflow, end=None):
+    """The id of an execution, once it is in the state `end`."""
+    id = listener.change('/v1/workspaces/acme/executions', status=202, body={'workflow': workflow})['id']
+    if end is not None:
+        wait_for(f'{end} of {id}', lambda: listener.get(f'/v1/executions/{id}')['status'] == end, pause=SHORT)
+    return id
+
+
+# --- the description ---
+
+
+def every_schema_that_is_named_is_described_and_none_is_left_over(weir):
+    listener = _start(weir)
+    listener.api().check_references()
+    listener.stop()
+
+
+# --- settings ---
+
+
+def workspaces_are_made_changed_paused_and_deleted(weir):
+    listener = _start(weir)
+    path = '/v1/workspaces/new'
+    made = listener.change(path, 'PUT', body={'plan': 'pro', 'max_concurrent': 3})
+    assert made['name'] == 'new' and made['before'] is None and made['after']['max_concurrent'] == 3, made
+    changed = listener.change(path, 'PATCH', body={'max_concurrent': None})
+    assert changed['before']['max_concurrent'] == 3 and changed['after']['max_concurrent'] is None, changed
+    assert listener.change(path + '/pause')['after']['paused'] is True
+    assert listener.get(path)['paused'] is True
+    assert listener.change(path + '/resume')['after']['paused'] is False
+    assert listener.get(path + '/usage')['slots_used'] == 0
+    page = listener.get('/v1/workspaces?limit=1')
+    assert len(page['items']) == 1 and page['next_cursor'] is not None, page
+    rest = listener.get(f'/v1/workspaces?cursor={page["next_cursor"]}')
+    assert 'new' in [row['name'] for row in rest['items']] and rest['next_cursor'] is None, rest
+    listener.refuse('/v1/workspaces?limit=0')
+    refused = listener.refuse(path, 'PUT', body={'plan': 'pro', 'max_concurent': 3})
+    assert refused['errors'][0]['pointer'] == '/max_concurent' and 'max_concurrent' in refused['hint'], refused
+    missing = {'status': 404, 'code': 'workspace_not_found'}
+    assert 'new' in listener.refuse('/v1/workspaces/nwe', 'PATCH', body={'max_concurrent': 3}, **missing)['hint']
+    for act in ('pause', 'resume'):
+        listener.refuse(f'/v1/workspaces/nwe/{act}', 'POST', **missing)
+    for part in ('', '/usage'):
+        listener.refuse('/v1/workspaces/nwe' + part, **missing)
+    listener.refuse('/v1/workspaces/nwe', 'DELETE', **missing)
+    listener.refuse('/v1/workspaces/none/history', 'DELETE', **missing)
+    deleted = listener.change(path + '?fail_waiting', 'DELETE')
+    assert deleted == {'name': 'new', 'failed': 0, 'erased': 0}, deleted
+    assert listener.change(path + '/history', 'DELETE') == {'name': 'new', 'erased': 0}
+    listener.end('/v1/workspaces')
+
+
+def plans_are_made_and_changed(weir):
+    listener = _start(weir)
+    made = listener.change('/v1/plans/gold', 'PUT', body={'max_concurrent': 9, 'weight': 2})
+    assert made['before'] is None and made['after']['weight'] == 2, made
+    assert listener.get('/v1/plans/gold') == {'name': 'gold', 'max_concurrent': 9, 'weight': 2, 'workspace_count': 0}
+    assert [row['name'] for row in listener.get('/v1/plans?name=gold')['items']] == ['gold']
+    listener.refuse('/v1/plans/gold', 'PUT', body={'weight': 'two'})
+    listener.refuse('/v1/plans/golt', status=404, code='plan_not_found')
+    listener.refuse('/v1/plans?nmae=gold')
+    listener.end('/v1/plans')
+
+
+def workflows_are_published_disabled_and_deleted(weir):
+    listener = _start(weir)
+    source = b'# The author is known.\nname: greet\nsteps:\n  only:\n    exec: [echo, hi]\n'
+    new = listener.change('/v1/workflows', status=201, body=source, content_type='application/yaml')
+    assert (new['name'], new['version'], new['unchanged']) == ('greet', 1, False), new
+    again = listener.change('/v1/workflows', status=200, body=source, content_type='application/yaml')
+    assert again['unchanged'] is True and again['definition_id'] == new['definition_id'], again
+    listener.change('/v1/workflows', status=201, body={'name': 'greet', 'steps': {'only': {'exec': ['echo', 'you']}}})
+    versions = listener.get('/v1/workflows/greet')['items']
+    assert [(row['version'], row['source']) for row in versions] == [(1, source.decode()), (2, None)], versions
+    newest, = [row for row in listener.get('/v1/workflows')['items'] if row['name'] == 'greet']
+    assert newest['version'] == 2 and newest['disabled'] is False, newest
+    text = listener.get(f'/v1/definitions/{new["definition_id"]}')
+    assert text['name'] == 'greet' and text['text'] == versions[0]['definition'], text
+    assert listener.change('/v1/workflows/greet/disable') == {'name': 'greet', 'state': 'disabled'}
+    body = {'workflow': 'greet'}
+    listener.refuse('/v1/workspaces/acme/executions', 'POST', status=409, code='workflow_disabled', body=body)
+    assert listener.change('/v1/workflows/greet/enable') == {'name': 'greet', 'state': 'enabled'}
+    assert listener.change('/v1/workflows/greet', 'DELETE') == {'name': 'greet', 'state': 'deleted'}
+    wrong = listener.refuse('/v1/workflows', 'POST', status=422, code='definition_invalid', body={'name': 'x', 'stpes': {}})
+    assert 'stpes' in wrong['detail'], wrong
+    listener.refuse('/v1/workflows?limit=x')
+    listener.refuse('/v1/definitions/one')
+    missing = {'status': 404, 'code': 'workflow_not_found'}
+    listener.refuse('/v1/workflows/greet', **missing)
+    listener.refuse('/v1/workflows/greet', 'DELETE', **missing)
+    for act in ('enable', 'disable'):
+        listener.refuse(f'/v1/workflows/greet/{act}', 'POST', **missing)
+    listener.end('/v1/workflows', '/v1/definitions')
+
+
+# --- the queue ---
+
+
+def the_queue_its_groups_and_nodes_are_shown_and_paused(weir):
+    listener = _start(weir)
+    node = listener.get('/v1/nodes')['items'][0]['name']
+    group = listener.get('/v1/groups')['items'][0]['name']
+    assert listener.change('/v1/pause') == {'executor_group': None, 'paused': True}
+    assert listener.change(f'/v1/pause?executor_group={group}') == {'executor_group': group, 'paused': True}
+    id = _enqueue(listener, 'hello')
+    status = listener.get('/v1/status?workspaces=1')
+    assert status['queue_paused'] is True and len(status['workspaces']) == 1, status
+    assert status['pending_reasons']['queue_paused'] == 1, status
+    why = listener.get(f'/v1/executions/{id}/why')
+    assert why['pending_reason'] == 'queue_paused' and why['place'] == 1, why
+    assert listener.change(f'/v1/resume?executor_group={group}')['paused'] is False
+    for act, state in (('pause', 'pause'), ('resume', 'run'), ('drain', 'drain')):
+        assert listener.change(f'/v1/nodes/{node}/{act}') == {'name': node, 'desired_state': state}
+        listener.refuse(f'/v1/nodes/{node}-2/{act}', 'POST', status=404, code='not_found')
+    assert listener.get(f'/v1/nodes?name={node}')['items'][0]['desired_state'] == 'drain'
+    assert listener.change('/v1/resume') == {'executor_group': None, 'paused': False}
+    for path in ('/v1/status?workspaces=-1', '/v1/nodes?limit=x', '/v1/groups?limit=x'):
+        listener.refuse(path)
+    for act in ('pause', 'resume'):
+        listener.refuse(f'/v1/{act}?executor_group={group}-2', 'POST', status=404, code='not_found')
+    listener.end('/v1/status', '/v1/pause', '/v1/resume', '/v1/groups', '/v1/nodes')
+
+
+def locks_are_taken_extended_and_released(weir):
+    listener = _start(weir)
+    path = '/v1/locks/report'
+    body = {'holder': 'one', 'at_most_us': 60_000_000}
+    assert listener.change(path, body=body) == {'name': 'report', 'holder': 'one'}
+    listener.refuse(path, 'POST', status=409, code='conflict', body={**body, 'holder': 'two'})
+    assert listener.change(path, 'PATCH', body={**body, 'at_most_us': 90_000_000})['holder'] == 'one'
+    listener.refuse(path, 'PATCH', status=409, code='conflict', body={**body, 'holder': 'two'})
+    row, = listener.get('/v1/locks?name=report')['items']
+    assert row['held'] is True and row['left_us'] > 60_000_000, row
+    listener.refuse('/v1/locks?held')
+    listener.refuse(path + '?at_least_us=x', 'DELETE')
+    assert listener.change(path + '?holder=one', 'DELETE') == {'name': 'report', 'holder': None}
+    row, = listener.get('/v1/locks?name=report')['items']
+    assert row['held'] is False and row['left_us'] == 0, row
+    listener.end('/v1/locks')
+
+
+def acts_are_noted_and_listed(weir):
+    listener = _start(weir)
+    noted = listener.change('/v1/audit', body={'act': 'signal', 'subject': 'execution x', 'detail': 'go'}, weir_reason='r')
+    assert noted == {'act': 'signal', 'subject': 'execution x'}, noted
+    listener.change('/v1/pause')
+    first, second = listener.get('/v1/audit?limit=2')['items']
+    assert (first['act'], second['act'], second['reason']) == ('pause', 'signal', 'r'), (first, second)
+    assert listener.get('/v1/audit?subject=execution+x&since=1h')['items'] == [second]
+    assert listener.refuse('/v1/audit?since=soon')['errors'][0]['pointer'] == 'since'
+    assert listener.refuse('/v1/audit', 'POST', body={'act': 'signal'})['errors'][0]['pointer'] == '/subject'
+    listener.end('/v1/audit')
+
+
+def the_store_is_shown_and_checked(weir):
+    listener = _start(weir)
+    assert listener.get('/v1/store')['now_at'] <= listener.get('/v1/status')['now_at']
+    assert listener.get('/v1/store/check') == {'problems': []}
+    assert {row['applied'] for row in listener.get('/v1/store/migrations')['items']} == {True}
+    for path in ('/v1/store', '/v1/store/check', '/v1/store/migrations'):
+        listener.refuse(path + '?all')
+    listener.end('/v1/store')
+
+
+# --- executions ---
+
+
+def logs_and_failures_are_read(weir):
+    listener = _start(weir)
+    _program(listener, 'bad', r'echo begun; printf "\377\376" >&2; exit 3')
+    ids = [_enqueue(listener, 'bad', 'FAILED') for _ in range(2)]
+    group, = listener.get('/v1/failures?workspace=acme')['items']
+    assert group['count'] == 2 and group['workflow'] == 'bad' and group['sample_id'] == ids[1], group
+    assert listener.get(f'/v1/executions/{ids[0]}/why')['status'] == 'FAILED'
+    path = f'/v1/executions/{ids[0]}/logs'
+    attempt, = listener.get(path)['items']
+    chunks = listener.get(f'{path}/only/{attempt["attempt"]}')['items']
+    pieces = {piece['stream']: piece for chunk in chunks for piece in chunk['pieces']}
+    assert pieces['stdout']['text'].rstrip('\n') == 'begun', pieces
+    assert base64.b64decode(pieces['stderr']['base64']).startswith(b'\xff\xfe'), pieces
+    assert listener.get(f'{path}/only/1?after={attempt["last_position"]}')['items'] == []
+    listener.refuse('/v1/failures?workspaec=acme')
+    listener.refuse(f'/v1/executions/{NO_ID}/logs', status=404, code='execution_not_found')
+    listener.refuse(f'{path}/only/zero')
+    listener.stop()
+    wanted = {'listFailures', 'listLogs', 'readLog'}
+    assert wanted <= listener.done and wanted <= listener.refused, (listener.done, listener.refused)
+
+
+def a_chunk_of_executions_is_changed(weir):
+    listener = _start(weir)
+    listener.change('/v1/pause')
+    for _ in range(3):
+        _enqueue(listener, 'hello')
+    path = '/v1/executions:act?workspace=acme&status=PENDING'
+    chunk = listener.change(path, body={'action': 'cancel', 'limit': 2})
+    assert (chunk['matched'], chunk['changed'], chunk['more'], chunk['first_refusal']) == (2, 2, True, None), chunk
+    rest = listener.change(path, body={'action': 'cancel', 'after': chunk['last_id']})
+    assert (rest['changed'], rest['more']) == (1, False), rest
+    ended = '/v1/executions:act?workspace=acme'
+    refused = listener.change(ended, body={'action': 'release'})
+    assert refused['refused'] == 3 and refused['first_refusal']['code'] == 'illegal_state', refused
+    assert listener.refuse(ended, 'POST', body={'action': 'stop'})['errors'][0]['pointer'] == '/action'
+    listener.end('/v1/executions:act')
+
+
+if __name__ == '__main__':
+    try:
+        sys.exit(run_tests(sys.modules[__name__], sys.argv[1], _use_postgres if POSTGRES else None))
+    finally:
+        if POSTGRES:
+            POSTGRES.close()
