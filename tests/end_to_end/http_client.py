@@ -61,7 +61,7 @@ class Listener:
             answer = read_answer(connection, has_body=method != 'HEAD')
         if answer is not None and method != 'HEAD' and path != '/openapi.json':
             self.api().check_answer(method, path, answer.status, answer.head.get('content-type', ''), answer.body)
-            if body and answer.status < 300:
+            if body and answer.status < 300 and not has_refused_items(answer):
                 self.api().check_body(method, path, fields['content_type'], body)
         return answer
 
@@ -78,6 +78,11 @@ class Listener:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(SECONDS) == 0
+
+
+def has_refused_items(answer):
+    """The answer to a batch of which a part is not of the form that is described."""
+    return b'"refused":' in answer.body and answer.json().get('refused', 0) > 0
 
 
 def read_until(connection, mark, data=b''):

@@ -314,7 +314,7 @@ def an_act_is_that_of_the_command_line(weir):
     missing = '01a215fd-f18a-7002-b43c-a0d8f870aebd'
     for act in ('cancel', 'retry', 'release', 'complete'):
         problem(listener.ask(f'/v1/executions/{missing}/{act}', 'POST'), 404, 'execution_not_found')
-    problem(listener.ask(f'/v1/executions/{runs}/cancel', 'POST', body={'x': 1}), 413, 'invalid_request')
+    problem(listener.ask(f'/v1/executions/{runs}/cancel', 'POST', body={'x': 1}), 413, 'body_too_large')
     listener.stop()
 
 
