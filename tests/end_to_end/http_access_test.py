@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Tokens over HTTP: the matrix of routes and tokens, made from the table of routes, and the life of a token.
 
-usage: http_access_test.py BINARY [TEST ...]      the sources are in WEIR_SOURCE_ROOT
+usage: http_access_test.py BINARY [TEST ...]
 """
 
 import itertools
 import json
-import os
 import re
 import signal
 import socket
@@ -17,23 +16,17 @@ from http_client import SECONDS, Listener, is_closed, read_answer
 from postgres_server import PostgresServer
 from waiting import SHORT, wait_for
 
-ROOT = os.environ.get('WEIR_SOURCE_ROOT') or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ROLES = ('read', 'enqueue', 'operate', 'admin')
 MISSING = '01a215fd-f18a-7002-b43c-a0d8f870aebd'
 SOURCES = itertools.count(2)
 SERVER = None
 
 
-def _routes():
-    """(method, path, role, workspace, takes a body) of each row."""
-    with open(os.path.join(ROOT, 'src/server/route_table.c'), encoding='utf-8') as file:
-        rows = re.findall(r'^\{\n(.*?)^\},', file.read(), re.MULTILINE | re.DOTALL)
-    found = []
-    for row in rows:
-        one = dict(re.findall(r'\.(method|path|scope|workspace|bodies) = "?([^",]+)"?,', row))
-        found.append((one['method'], one['path'], one['scope'].removeprefix('SCOPE_').lower(),
-                      one['workspace'].removeprefix('WORKSPACE_'), 'bodies' in one))
-    assert len(found) >= 6 and all(role in (*ROLES, 'open') for _, _, role, _, _ in found), found
+def _routes(weir):
+    """(method, path, role, source of the workspace, takes a body) of each row."""
+    rows = json.loads(weir.good('__routes').out)
+    found = [(row['method'], row['path'], row['scope'], row['workspace'], bool(row['bodies'])) for row in rows]
+    assert len(found) >= 60 and all(role in (*ROLES, 'open') for _, _, role, _, _ in found), found
     return found
 
 
@@ -95,7 +88,7 @@ def every_route_refuses_every_wrong_token(weir):
     client = Client(listener)
     unknown = 'weir_' + 'A' * 43
     refusals = []
-    for method, path, role, workspace, body in _routes():
+    for method, path, role, workspace, body in _routes(weir):
         place = f'{method} {path}'
         mine = _fill(path, 'acme', execution)
         if role == 'open':
@@ -110,33 +103,33 @@ def every_route_refuses_every_wrong_token(weir):
         for lower in ROLES[:ROLES.index(role)]:
             answer = client.ask(method, mine, secrets[lower], body)
             assert (answer.status, answer.json()['code']) == (403, 'not_permitted'), (place, answer)
-        foreign = client.ask(method, mine + ('?workspace=acme' if workspace == 'OF_FILTER' else ''), other[role], body)
-        if workspace == 'OF_PATH':
+        foreign = client.ask(method, mine + ('?workspace=acme' if workspace == 'filter' else ''), other[role], body)
+        if workspace == 'path':
             assert foreign.status == 404 and foreign.json()['code'] == 'workspace_not_found', (place, foreign)
             missing = client.ask(method, _fill(path, 'zzzz', execution), other[role], body)
             _same(foreign, missing, ('acme', 'zzzz'))
-        elif workspace == 'OF_ID':
+        elif workspace == 'id':
             assert foreign.status == 404 and foreign.json()['code'] == 'execution_not_found', (place, foreign)
             missing = client.ask(method, _fill(path, 'acme', MISSING), other[role], body)
             _same(foreign, missing, (execution, MISSING))
             for secret in (other[role], own[role]):  # the first characters may be those of others, too
                 short = client.ask(method, _fill(path, 'acme', execution[:8]), secret, body)
                 assert short.status == 404 and short.json()['code'] == 'execution_not_found', (place, short)
-        elif workspace == 'OF_FILTER':
+        elif workspace == 'filter':
             assert foreign.status == 404 and foreign.json()['code'] == 'workspace_not_found', (place, foreign)
             _same(foreign, client.ask(method, mine + '?workspace=zzzz', other[role], body), ('acme', 'zzzz'))
             assert client.ask(method, mine, other[role], body).status == 400, place
             hidden = client.ask(method, mine + '?workspace=tiny&where=workspace%3Dacme', other[role], body)
             assert hidden.status == 404 and hidden.json()['code'] == 'workspace_not_found', (place, hidden)
-        elif workspace == 'NONE':
+        elif workspace == 'none':
             assert (foreign.status, foreign.json()['code']) == (403, 'not_permitted'), (place, foreign)
         else:
             assert foreign.status not in (401, 403, 429), (place, foreign)
-    for method, path, role, workspace, body in _routes():
+    for method, path, role, workspace, body in _routes(weir):
         if role == 'open':
             continue
-        mine = _fill(path, 'acme', execution) + ('?workspace=acme' if workspace == 'OF_FILTER' else '')
-        right = [secrets[role], secrets['admin']] + ([own[role]] if workspace != 'NONE' else [])
+        mine = _fill(path, 'acme', execution) + ('?workspace=acme' if workspace == 'filter' else '')
+        right = [secrets[role], secrets['admin']] + ([own[role]] if workspace != 'none' else [])
         for secret in right:
             answer = client.ask(method, mine, secret, body)
             assert answer.status not in (401, 403, 421, 429), (method, path, answer)
@@ -193,8 +186,8 @@ def a_token_lives_on_postgres(weir):
 
 
 def the_actor_of_an_act_is_the_token(weir):
-    acts = [(method, path, body) for method, path, role, workspace, body in _routes()
-            if workspace == 'OF_ID' and path.endswith('/cancel')]
+    acts = [(method, path, body) for method, path, role, workspace, body in _routes(weir)
+            if workspace == 'id' and path.endswith('/cancel')]
     weir.make_store()
     execution = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h')
     secret = _token(weir, 'ops', 'operate')
