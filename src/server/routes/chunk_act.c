@@ -1,5 +1,8 @@
 /* One chunk of an act on the executions that match a filter, in one transaction. Its caller has the progress and the
- * questions: the command line, through a server (store/http/acts.c). */
+ * questions: the command line, through a server (store/http/acts.c).
+ *
+ * A caller that ends between two chunks has changed each execution completely or not at all, so the same order with the
+ * same filter continues with the rest. */
 #include <string.h>
 
 #include "base/error.h"

@@ -289,7 +289,8 @@ static json_t *chunk_json(const struct log_chunk *chunk, struct arena *arena)
                      "output_bytes", (json_int_t)chunk->output_bytes, "pieces", pieces);
 }
 
-/* At most LOG_READ_MOST chunks; the caller goes on behind the position of the last one. */
+/* At most LOG_READ_MOST chunks; the caller goes on behind the position of the last one. A reader that follows a log asks
+ * often, so the execution is not read here: without one there are no chunks. */
 void answer_read_log(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;

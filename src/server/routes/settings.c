@@ -248,7 +248,8 @@ void answer_delete_workflow(struct api *api, struct store *store, struct http_re
 
 /* --- pauses, nodes --- */
 
-/* Without a group the whole queue. */
+/* Without a group the whole queue. Both pauses are kept apart: a group that was paused by itself stays so when the queue is
+ * resumed. */
 static void set_queue_paused(struct store *store, struct http_request *request, struct http_answer *answer, bool paused)
 {
     struct weir_error error = {.status = WEIR_OK};
@@ -269,7 +270,8 @@ void answer_resume_queue(struct api *api, struct store *store, struct http_reque
     set_queue_paused(store, request, answer, false);
 }
 
-/* The last segment of the path is the order. */
+/* The last segment of the path is the order. It is kept in the row of the node, and the answer does not wait for the node:
+ * `GET /v1/nodes` shows its state. */
 void answer_order_node(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;

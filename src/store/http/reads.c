@@ -113,6 +113,7 @@ enum weir_status http_plan(struct store *store, struct arena *arena, const struc
     return WEIR_OK;
 }
 
+/* The answer is copied to the arena: a definition outlives the call. Its workspace is null when all may run it. */
 enum weir_status http_read_definition(struct store *store, int64_t definition_id, struct arena *arena,
                                       struct definition_text *ret_definition, struct weir_error *error)
 {

@@ -87,7 +87,8 @@ enum weir_status http_delete_workspace(struct store *store, const struct workspa
     return status;
 }
 
-/* All of it in one call, so `after` of the step is not used. */
+/* All of it in one call, so `after` of the step is not used. A call that was cut off may be repeated: it goes on with what
+ * is left. */
 enum weir_status http_erase_workspace(struct store *store, const char *name, struct erasure_step *step,
                                       struct weir_error *error)
 {
@@ -103,6 +104,7 @@ enum weir_status http_erase_workspace(struct store *store, const char *name, str
 
 /* --- workflows --- */
 
+/* The owner is an argument and not a part of the path, because a name without one is of all workspaces. */
 enum weir_status http_set_workflow_state(struct store *store, const char *name, const char *workspace,
                                          enum workflow_state state, struct weir_error *error)
 {
