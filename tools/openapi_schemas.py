@@ -98,7 +98,7 @@ OBJECTS = {
     'StoreCheck': 'problems[]',
     'Migration': 'version name sql applied',
     'MigrationPage': 'items[]:Migration',
-    'TaskClaimRequest': 'worker handlers max~ wait_us~ executor_group~',
+    'TaskClaimRequest': 'worker handlers[] max~ wait_us~ executor_group~',
     'TaskClaim': 'tasks[]:Task lease_us waited_us',
     'Task': 'task execution_id workspace step handler attempt fence idempotency_key timeout_us? input',
     'TaskReport': 'task',
@@ -189,6 +189,8 @@ def read_field(text, names, schema):
         field = {'$ref': f'#/components/schemas/{of}'}
     elif (schema, name) in OWN:
         field = dict(OWN[schema, name])
+    elif kind == 'list' and not is_list:
+        sys.exit(f'openapi_schemas.py: {schema}.{name} is a list: {name}[] or {name}[]:TYPE')
     else:
         field = dict({'type': 'string'} if is_list else KINDS[kind])
     if is_list:
