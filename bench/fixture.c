@@ -132,7 +132,7 @@ int64_t fixture_count(const struct store *store, const char *sql)
     sqlite3_stmt *statement = NULL;
     BENCH_CHECK(sqlite3_open_v2(fixture_path(store), &database, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK);
     (void)sqlite3_busy_timeout(database, 10000);
-    BENCH_CHECK(lane_counters_register(database) == SQLITE_OK);
+    BENCH_CHECK(lane_counters_register(database, NULL) == SQLITE_OK);
     if (sqlite3_prepare_v2(database, sql, -1, &statement, NULL) != SQLITE_OK) {
         bench_fail(__FILE__, __LINE__, sqlite3_errmsg(database));
     }

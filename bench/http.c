@@ -8,7 +8,7 @@
 #include "fixture.h"
 #include "http_load.h"
 
-enum { CLIENTS = 64, REQUEST_MAX = 4096 };
+enum { CLIENTS = 64, REQUEST_MAX = 4096, READ_WORKSPACES = 10000, READ_ROWS = 1000000 };
 
 static struct weir_error fault;
 
@@ -73,8 +73,41 @@ static struct http_load_result ask(int port, const char *method, const char *pat
     return http_load_run(&load);
 }
 
+/* Each workspace has a lane with waiting items, which is the most that the state of a queue can have to sum. The queue is
+ * paused, so that all of them stay there. Each request is answered before the next one is sent. */
+static void measure_reads(struct bench *bench)
+{
+    size_t workspaces = bench->quick ? 200 : READ_WORKSPACES;
+    size_t rows = bench->quick ? 2000 : READ_ROWS;
+    size_t scrapes = bench->quick ? 5 : 100;
+    struct daemon daemon;
+    int port = http_load_free_port();
+    struct store *store = fixture_store(bench, "http-reads");
+    char path[128];
+    struct enqueue_request request = {
+        .workspace = "w00000", .workflow = "noop", .params = "{\"n\": 1}", .params_length = 8};
+    struct enqueue_result last;
+    fixture_workspaces(store, 0, workspaces, NULL);
+    BENCH_OK(store_set_paused(store, NULL, true, &fault), &fault);
+    fixture_publish(store, "true", "name: \"true\"\nsteps:\n  run:\n    exec: [\"true\"]\n");
+    fixture_fill_with(store, "true", 0, workspaces, rows);
+    BENCH_OK(store_enqueue(store, &request, 1, &last, &fault), &fault);
+    serve_http(bench, store, port, &daemon);
+    struct http_load_result metrics = ask(port, "GET", "/metrics", NULL, 1, scrapes);
+    (void)snprintf(path, sizeof path, "/v1/executions/%s", last.id);
+    struct http_load_result one = ask(port, "GET", path, NULL, 1, scrapes * 10);
+    (void)snprintf(path, sizeof path, "/v1/executions/%s/why", last.id);
+    struct http_load_result why = ask(port, "GET", path, NULL, 1, scrapes * 10);
+    bench_report(bench, "http, /metrics, 10k workspaces", metrics.p50_ms, "ms", 0, VALUE_AT_MOST, 20);
+    bench_note(bench, "http, /metrics, 10k workspaces: p99", metrics.p99_ms, "ms");
+    bench_report(bench, "http, GET of one execution at 1M rows: p99", one.p99_ms, "ms", 0, VALUE_AT_MOST, 5);
+    bench_report(bench, "http, why of one execution at 1M rows: p99", why.p99_ms, "ms", 0, VALUE_AT_MOST, 5);
+    daemon_stop(&daemon);
+    store_close(store);
+}
+
 /* The queue is paused: enqueues are measured, not the executions. */
-void bench_http(struct bench *bench)
+static void measure_enqueues(struct bench *bench)
 {
     static const char path[] = "/v1/workspaces/w00000/executions";
     static const char body[] = "{\"workflow\":\"noop\",\"params\":{\"n\": 1}}";
@@ -101,4 +134,10 @@ void bench_http(struct bench *bench)
     daemon_stop(&daemon);
     fixture_check(store);
     store_close(store);
+}
+
+void bench_http(struct bench *bench)
+{
+    measure_enqueues(bench);
+    measure_reads(bench);
 }

@@ -23,7 +23,7 @@ static void await_drain(const struct store *store, size_t count)
     sqlite3_stmt *statement = NULL;
     BENCH_CHECK(sqlite3_open_v2(fixture_path(store), &database, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK);
     (void)sqlite3_busy_timeout(database, 10000);
-    BENCH_CHECK(lane_counters_register(database) == SQLITE_OK);
+    BENCH_CHECK(lane_counters_register(database, NULL) == SQLITE_OK);
     BENCH_CHECK(sqlite3_prepare_v2(database, FIXTURE_COMPLETED, -1, &statement, NULL) == SQLITE_OK);
     double began = bench_now();
     for (;;) {

@@ -750,10 +750,12 @@ WEIR_MUST_CHECK enum weir_status store_find_living(struct store *store, const ch
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
  * "pending_reasons": {reason: n}, "workspaces": [...], "executor_groups": [{"name", "paused", "pending",
  * "oldest_pending_age_us"}], "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by
- * pressure, and STATUS_GROUPS_MOST executor groups. "no_worker": the workflows whose items wait because no live node has
- * their handlers, [{"workflow", "executor_group", "waiting", and the keys of no_worker in store_why()}], at most
- * STATUS_UNSERVED_MOST. "stuck": how many executions are stuck; "stuck_executions": the first STATUS_STUCK_MOST of them,
- * the longest first: [{"id", "workspace", "workflow", "node", "stuck_since", "unfinished_steps" as in store_why()}]. */
+ * pressure, and STATUS_GROUPS_MOST executor groups, with the age of the oldest first item of those of their lanes that have
+ * the most runnable items (GROUP_LANES_LOOKED_AT in store/reading.h). "no_worker": the workflows whose items wait because
+ * no live node has their handlers, [{"workflow", "executor_group", "waiting", and the keys of no_worker in store_why()}],
+ * at most STATUS_UNSERVED_MOST. "stuck": how many executions are stuck; "stuck_executions": the first STATUS_STUCK_MOST of
+ * them, the longest first: [{"id", "workspace", "workflow", "node", "stuck_since", "unfinished_steps" as in store_why()}].
+ */
 enum { STATUS_GROUPS_MOST = 100, STATUS_UNSERVED_MOST = 20, STATUS_STUCK_MOST = 5 };
 WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status,
                                               struct weir_error *error);

@@ -94,7 +94,7 @@ enum weir_status borrowed_store_open(sqlite3 *database, struct store **ret_store
     (void)snprintf(store->store.url, sizeof store->store.url, "sqlite:%s", path == NULL ? "" : path);
     store->reader = (struct connection){.database = database, .clock = store->store.clock, .borrowed = true};
     enum weir_status status = require_store(&store->reader, error);
-    if (status == WEIR_OK && (lane_counters_register(database) != SQLITE_OK ||
+    if (status == WEIR_OK && (lane_counters_register(database, &store->reader.lane_counters) != SQLITE_OK ||
                               parameter_rows_register(database, &store->reader.parameter_rows) != SQLITE_OK)) {
         status = connection_failure(&store->reader, "the tables of weir cannot be made", error);
     }

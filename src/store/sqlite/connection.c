@@ -318,7 +318,7 @@ enum weir_status connection_open(const struct connection_options *options, struc
     connection->deadline_boot_us = time_add(clock_boot(clock_system()), STORE_DEADLINE_US);
     (void)sqlite3_busy_handler(connection->database, wait_while_busy, connection);
     (void)sqlite3_db_config(connection->database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    if (lane_counters_register(connection->database) != SQLITE_OK ||
+    if (lane_counters_register(connection->database, &connection->lane_counters) != SQLITE_OK ||
         parameter_rows_register(connection->database, &connection->parameter_rows) != SQLITE_OK) {
         status = opening_failure(connection, options->path, error);
         connection_close(connection);
@@ -346,6 +346,7 @@ void connection_close(struct connection *connection)
     }
     if (connection->borrowed) {
         parameter_rows_unregister(connection->database);
+        lane_counters_unregister(connection->database);
     } else if (connection->database != NULL) {
         (void)sqlite3_close_v2(connection->database);
     }

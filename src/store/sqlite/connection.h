@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "sqlite_queries.h"
 #include "store/driver.h"
+#include "store/sqlite/lane_counters.h"
 #include "store/sqlite/parameter_rows.h"
 
 enum {
@@ -35,6 +36,7 @@ struct connection {
     int64_t log_bytes;                    /* of the writer: where the log ended at its last commit (wal_preallocate.h) */
     int64_t frame_bytes;                  /* of the writer: a page in the log */
     struct parameter_rows parameter_rows; /* the rows of the table `parameter_rows`, while a statement needs them */
+    struct lane_counters lane_counters;   /* the sums that a verb keeps while its snapshot is open */
     bool borrowed;                        /* the caller's own database: never closed (borrowed_store.h) */
     bool is_own_transaction;              /* borrowed: the open transaction was begun by this call, not by the caller */
     sqlite3_stmt *snapshot;               /* borrowed: a read that stays open, so that a verb sees one state; or NULL */

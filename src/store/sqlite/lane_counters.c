@@ -5,6 +5,9 @@
  *      that rows which are moved from one table to the other are counted once.
  *   3. The cursor then walks over the sums in memory.
  *
+ * A verb may keep the sums of all lanes for the statements of one snapshot (struct lane_counters). To add them up takes
+ * longer than each of these statements.
+ *
  * The table is computed at each use, because a stored counter would have to be written by every change of the queue.
  * It never writes. Runs in the thread of the connection.
  */
@@ -16,17 +19,20 @@
 #include "queue/scheduler.h"
 #include "store/sqlite/lane_sums.h"
 
-enum { ALL_LANES = 0, ONE_LANE = 1 };
+enum { ALL_LANES = 0, ONE_LANE = 1, ONE_GROUP = 2 };
 
 struct counters_table {
     sqlite3_vtab base; /* first */
     sqlite3 *database;
+    struct lane_counters *counters;
 };
 
 struct counters_cursor {
-    sqlite3_vtab_cursor base; /* first */
-    struct lane_sums sums;
+    sqlite3_vtab_cursor base;      /* first */
+    struct lane_sums sums;         /* of this cursor alone */
+    const struct lane_sums *shown; /* these, or the kept ones */
     size_t at;
+    size_t end;
 };
 
 /* A status as a result code of SQLite. */
@@ -35,11 +41,10 @@ static int sqlite_code_of(enum weir_status status)
     return status == WEIR_OK ? SQLITE_OK : status == WEIR_OUT_OF_MEMORY ? SQLITE_NOMEM : SQLITE_CORRUPT;
 }
 
-/* Declares the columns; `context` is not used. */
+/* Declares the columns; `context`: the struct lane_counters of the connection. */
 static int counters_connect(sqlite3 *database, void *context, int count, const char *const *arguments,
                             sqlite3_vtab **ret_table, char **ret_message)
 {
-    (void)context;
     (void)count;
     (void)arguments;
     (void)ret_message;
@@ -48,7 +53,7 @@ static int counters_connect(sqlite3 *database, void *context, int count, const c
     if (table == NULL) {
         return code == SQLITE_OK ? SQLITE_NOMEM : code;
     }
-    *table = (struct counters_table){.database = database};
+    *table = (struct counters_table){.database = database, .counters = context};
     *ret_table = &table->base;
     return SQLITE_OK;
 }
@@ -59,22 +64,36 @@ static int counters_disconnect(sqlite3_vtab *table)
     return SQLITE_OK;
 }
 
-/* ONE_LANE when the query names the lane, else ALL_LANES. */
+/* ONE_LANE when the query names the lane, else ONE_GROUP when it names the group, else ALL_LANES. */
 static int counters_choose_index(sqlite3_vtab *table, sqlite3_index_info *info)
 {
+    enum { COLUMN_LANE_ID = 0, COLUMN_GROUP_ID = 2 };
+    int named = -1;
     (void)table;
     info->idxNum = ALL_LANES;
     info->estimatedCost = 100000;
     info->estimatedRows = 1000;
     for (int i = 0; i < info->nConstraint; i++) {
         const struct sqlite3_index_constraint *constraint = &info->aConstraint[i];
-        if (constraint->usable && constraint->iColumn == 0 && constraint->op == SQLITE_INDEX_CONSTRAINT_EQ) {
+        if (!constraint->usable || constraint->op != SQLITE_INDEX_CONSTRAINT_EQ) {
+            continue;
+        }
+        if (constraint->iColumn == COLUMN_LANE_ID) {
             info->idxNum = ONE_LANE;
-            info->aConstraintUsage[i].argvIndex = 1;
             info->estimatedCost = 1000;
             info->estimatedRows = 1;
+            named = i;
             break;
         }
+        if (constraint->iColumn == COLUMN_GROUP_ID) {
+            info->idxNum = ONE_GROUP;
+            info->estimatedCost = 10000;
+            info->estimatedRows = 100;
+            named = i;
+        }
+    }
+    if (named >= 0) {
+        info->aConstraintUsage[named].argvIndex = 1;
     }
     return SQLITE_OK;
 }
@@ -132,23 +151,97 @@ static int counters_add_news(struct lane_sums *sums, sqlite3 *database)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* Sums books and news for the query. */
+static int counters_add_all(struct lane_sums *sums, sqlite3 *database)
+{
+    int code = counters_add_books(sums, database);
+    return code == SQLITE_OK ? counters_add_news(sums, database) : code;
+}
+
+static int compare_lanes(const void *a, const void *b)
+{
+    int64_t x = ((const struct lane_delta *)a)->lane_id;
+    int64_t y = ((const struct lane_delta *)b)->lane_id;
+    return x < y ? -1 : x > y;
+}
+
+/* The place of the first lane of the group or of a later one. The kept sums are in the order of their ids, which begin with
+ * the group. */
+static size_t counters_find_group(const struct lane_sums *sums, int64_t group_id)
+{
+    size_t first = 0;
+    size_t end = sums->count;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if ((int64_t)lane_group_id(sums->items[middle].lane_id) < group_id) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return first;
+}
+
+/* Makes the kept sums at their first use. Nothing is added to them later, so their slots may be wrong after the sort. */
+static int counters_fill(struct lane_counters *counters, sqlite3 *database)
+{
+    if (counters->sums != NULL) {
+        return SQLITE_OK;
+    }
+    struct lane_sums *sums = calloc(1, sizeof *sums);
+    int code = sums == NULL ? SQLITE_NOMEM : counters_add_all(sums, database);
+    if (code == SQLITE_OK) {
+        if (sums->count > 0) {
+            qsort(sums->items, sums->count, sizeof *sums->items, compare_lanes);
+        }
+        counters->sums = sums;
+        return SQLITE_OK;
+    }
+    if (sums != NULL) {
+        lane_sums_close(sums);
+        free(sums);
+    }
+    return code;
+}
+
+/* `group`: NULL = all lanes. */
+static int counters_show_kept(struct counters_cursor *cursor, const struct counters_table *table, sqlite3_value *group)
+{
+    int code = counters_fill(table->counters, table->database);
+    if (code != SQLITE_OK) {
+        return code;
+    }
+    cursor->shown = table->counters->sums;
+    cursor->end = cursor->shown->count;
+    if (group != NULL) {
+        int64_t group_id = sqlite3_value_int64(group);
+        cursor->at = counters_find_group(cursor->shown, group_id);
+        cursor->end = group_id == INT64_MAX ? cursor->end : counters_find_group(cursor->shown, group_id + 1);
+    }
+    return SQLITE_OK;
+}
+
+/* Sums books and news for the query. Sums that are not kept are shown whole: SQLite compares the group, too. */
 static int counters_rewind(sqlite3_vtab_cursor *base, int index, const char *name, int count, sqlite3_value **values)
 {
     struct counters_cursor *cursor = (struct counters_cursor *)base;
-    sqlite3 *database = ((struct counters_table *)base->pVtab)->database;
+    const struct counters_table *table = (const struct counters_table *)base->pVtab;
     (void)name;
     lane_sums_close(&cursor->sums);
+    cursor->shown = &cursor->sums;
     cursor->at = 0;
+    cursor->end = 0;
     if (index == ONE_LANE) {
         INVARIANT(count == 1);
         cursor->sums.only_lane = sqlite3_value_int64(values[0]);
         if (cursor->sums.only_lane <= 0) {
             return SQLITE_OK; /* no such lane */
         }
+    } else if (table->counters != NULL && table->counters->is_kept) {
+        return counters_show_kept(cursor, table, index == ONE_GROUP ? values[0] : NULL);
     }
-    int code = counters_add_books(&cursor->sums, database);
-    return code == SQLITE_OK ? counters_add_news(&cursor->sums, database) : code;
+    int code = counters_add_all(&cursor->sums, table->database);
+    cursor->end = cursor->sums.count;
+    return code;
 }
 
 static int counters_next_row(sqlite3_vtab_cursor *base)
@@ -160,13 +253,13 @@ static int counters_next_row(sqlite3_vtab_cursor *base)
 static int counters_is_at_end(sqlite3_vtab_cursor *base)
 {
     const struct counters_cursor *cursor = (const struct counters_cursor *)base;
-    return cursor->at >= cursor->sums.count;
+    return cursor->at >= cursor->end;
 }
 
 static int counters_read_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
 {
     const struct counters_cursor *cursor = (const struct counters_cursor *)base;
-    const struct lane_delta *lane = &cursor->sums.items[cursor->at];
+    const struct lane_delta *lane = &cursor->shown->items[cursor->at];
     const int64_t values[] = {lane->lane_id,
                               lane_workspace_id(lane->lane_id),
                               lane_group_id(lane->lane_id),
@@ -184,11 +277,25 @@ static int counters_read_column(sqlite3_vtab_cursor *base, sqlite3_context *cont
 static int counters_read_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_rowid)
 {
     const struct counters_cursor *cursor = (const struct counters_cursor *)base;
-    *ret_rowid = cursor->sums.items[cursor->at].lane_id;
+    *ret_rowid = cursor->shown->items[cursor->at].lane_id;
     return SQLITE_OK;
 }
 
-int lane_counters_register(sqlite3 *database)
+void lane_counters_keep(struct lane_counters *counters)
+{
+    counters->is_kept = true;
+}
+
+void lane_counters_forget(struct lane_counters *counters)
+{
+    if (counters->sums != NULL) {
+        lane_sums_close(counters->sums);
+        free(counters->sums);
+    }
+    *counters = (struct lane_counters){.is_kept = false};
+}
+
+int lane_counters_register(sqlite3 *database, struct lane_counters *counters)
 {
     static const sqlite3_module module = {.xConnect = counters_connect,
                                           .xBestIndex = counters_choose_index,
@@ -200,5 +307,10 @@ int lane_counters_register(sqlite3 *database)
                                           .xEof = counters_is_at_end,
                                           .xColumn = counters_read_column,
                                           .xRowid = counters_read_rowid};
-    return sqlite3_create_module(database, "lane_counters", &module, NULL);
+    return sqlite3_create_module(database, "lane_counters", &module, counters);
+}
+
+void lane_counters_unregister(sqlite3 *database)
+{
+    (void)sqlite3_create_module(database, "lane_counters", NULL, NULL);
 }

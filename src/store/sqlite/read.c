@@ -502,9 +502,10 @@ static enum weir_status read_status(struct store *store, struct connection *conn
             &workspaces, error);
     }
     if (status == WEIR_OK) {
-        status = statement_rows_json(
-            connection, connection_bind(connection, error, QUERY_STATUS_GROUPS, "ii", (int64_t)STATUS_GROUPS_MOST, now_us),
-            &groups, error);
+        status = statement_rows_json(connection,
+                                     connection_bind(connection, error, QUERY_STATUS_GROUPS, "iii",
+                                                     (int64_t)STATUS_GROUPS_MOST, now_us, (int64_t)GROUP_LANES_LOOKED_AT),
+                                     &groups, error);
     }
     if (status == WEIR_OK) {
         status = statement_rows_json(connection,
@@ -535,7 +536,9 @@ enum weir_status sqlite_status(struct store *store, size_t workspaces_max, json_
     struct connection *connection;
     enum weir_status status = snapshot_begin(store, &connection, error);
     if (status == WEIR_OK) {
+        lane_counters_keep(&connection->lane_counters);
         status = read_status(store, connection, workspaces_max, ret_status, error);
+        lane_counters_forget(&connection->lane_counters);
         snapshot_end(connection);
     }
     return status;

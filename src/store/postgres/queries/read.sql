@@ -124,7 +124,8 @@ SELECT :schema.why_living($1), :schema.place_of($1);
 
 -- The counters, from the books and the news; of the queue only indexes. The books lag behind the oldest news that they lack. $1 how many
 -- workspaces, $2 how many of the waiting rows are read: beyond it a row that backs off counts as scheduled; $3 how many groups,
--- $4 workflows without a worker, $5 stuck executions.
+-- $4 workflows without a worker, $5 stuck executions, $6 lanes of each group whose first items are read for their age: those with the
+-- most runnable items, since a look at every lane would take a seek for each workspace.
 -- name: status
 WITH books AS MATERIALIZED (SELECT * FROM :schema.lane_books),
 usage AS MATERIALIZED (
@@ -269,14 +270,17 @@ SELECT json_build_object(
         FROM pressed p),
     'executor_groups', (
         SELECT coalesce(json_agg(json_build_object(
-            'name', g.name, 'paused', g.paused, 'pending', coalesce(b.pending, 0), 'oldest_pending_age_us', b.oldest)
+            'name', g.name, 'paused', g.paused, 'pending', coalesce(b.pending, 0), 'oldest_pending_age_us', o.oldest)
             ORDER BY g.name), '[]')
         FROM (SELECT e.id, e.name, e.paused FROM :schema.executor_groups e ORDER BY e.name LIMIT $3) g
-        LEFT JOIN (SELECT k.group_id, sum(k.runnable + k.waiting) AS pending, max((SELECT us FROM now) - h.created_at) AS oldest
-                   FROM books k
-                   LEFT JOIN LATERAL (SELECT q.created_at FROM :schema.workflow_execution_queue q
-                                      WHERE k.runnable > 0 AND q.lane_id = k.lane_id AND q.due_at IS NULL AND q.phase = 0
-                                      ORDER BY q.rank, q.id LIMIT 1) h ON true
-                   GROUP BY k.group_id) b ON b.group_id = g.id),
+        LEFT JOIN (SELECT k.group_id, sum(k.runnable + k.waiting) AS pending FROM books k GROUP BY k.group_id) b ON b.group_id = g.id
+        LEFT JOIN (SELECT l.group_id, max((SELECT us FROM now) - h.created_at) AS oldest
+                   FROM (SELECT k.lane_id, k.group_id,
+                                row_number() OVER (PARTITION BY k.group_id ORDER BY k.runnable DESC, k.lane_id) AS place
+                         FROM books k WHERE k.runnable > 0) l
+                   CROSS JOIN LATERAL (SELECT q.created_at FROM :schema.workflow_execution_queue q
+                                       WHERE q.lane_id = l.lane_id AND q.due_at IS NULL AND q.phase = 0
+                                       ORDER BY q.rank, q.id LIMIT 1) h
+                   WHERE l.place <= $6 GROUP BY l.group_id) o ON o.group_id = g.id),
     'now_at', (SELECT :schema.rfc3339(us) FROM now))
 FROM totals t CROSS JOIN live l;

@@ -184,38 +184,48 @@ FROM lane_counters;
 -- name: oldest_pending
 SELECT created_at FROM workflow_execution_queue WHERE phase <> 2 ORDER BY id LIMIT 1;
 
--- By pressure: waiting items per slot.
+-- By pressure: waiting items per slot. Only the workspaces that are named have all their counters summed. Those without a waiting item
+-- come last, by name, and are read only where there is room for them. ?1 how many, ?2 = store time
 -- name: status_workspaces
-WITH c AS MATERIALIZED (
-    SELECT workspace_id, sum(held) AS held, sum(runnable + waiting) AS pending, sum(waiting) AS waiting, sum(completed) AS completed,
-           sum(failed) AS failed, sum(cancelled) AS cancelled
-    FROM lane_counters GROUP BY workspace_id
+WITH p AS MATERIALIZED (
+    SELECT workspace_id, sum(runnable + waiting) AS pending FROM lane_counters WHERE runnable + waiting > 0 GROUP BY workspace_id
+),
+pressed AS MATERIALIZED (
+    SELECT w.id, p.pending * 1.0 / w.slots_max AS pressure FROM p CROSS JOIN workspaces w ON w.id = p.workspace_id
+    ORDER BY pressure DESC, w.name LIMIT ?1
 ),
 t AS MATERIALIZED (
-    SELECT w.id, w.name, w.plan, coalesce(c.held, 0) AS held, w.slots_max, w.paused, coalesce(c.pending, 0) AS pending,
-           coalesce(c.completed, 0) AS completed, coalesce(c.failed, 0) AS failed, coalesce(c.cancelled, 0) AS cancelled,
-           coalesce(c.waiting, 0) AS waiting
-    FROM workspaces w LEFT JOIN c ON c.workspace_id = w.id
-    ORDER BY coalesce(c.pending, 0) * 1.0 / w.slots_max DESC, w.name LIMIT ?1
+    SELECT id, pressure FROM pressed
+    UNION ALL
+    SELECT id, 0 FROM (SELECT w.id FROM workspaces w
+                       WHERE (SELECT count(*) FROM pressed) < ?1 AND w.id NOT IN (SELECT id FROM pressed)
+                       ORDER BY w.name LIMIT ?1 - (SELECT count(*) FROM pressed))
+),
+c AS MATERIALIZED (
+    SELECT workspace_id, sum(held) AS held, sum(runnable + waiting) AS pending, sum(waiting) AS waiting, sum(completed) AS completed,
+           sum(failed) AS failed, sum(cancelled) AS cancelled
+    FROM lane_counters WHERE workspace_id IN (SELECT id FROM t) GROUP BY workspace_id
 )
-SELECT t.name AS name, t.plan AS plan, t.held AS slots_used, t.slots_max AS slots_max,
-       json(CASE t.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, t.pending AS pending, t.completed AS completed,
-       t.failed AS failed, t.cancelled AS cancelled, t.waiting AS waiting,
+SELECT w.name AS name, w.plan AS plan, coalesce(c.held, 0) AS slots_used, w.slots_max AS slots_max,
+       json(CASE w.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, coalesce(c.pending, 0) AS pending,
+       coalesce(c.completed, 0) AS completed, coalesce(c.failed, 0) AS failed, coalesce(c.cancelled, 0) AS cancelled,
+       coalesce(c.waiting, 0) AS waiting,
        (SELECT max(?2 - (SELECT h.created_at FROM workflow_execution_queue h
                          WHERE h.lane_id = (g.base | t.id) AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1))
         FROM group_lanes g) AS oldest_pending_age_us
-FROM t ORDER BY t.pending * 1.0 / t.slots_max DESC, t.name;
+FROM t CROSS JOIN workspaces w ON w.id = t.id LEFT JOIN c ON c.workspace_id = t.id
+ORDER BY t.pressure DESC, w.name;
 
+-- The ages are those of the lanes with the most runnable items: in a lane the first item has waited longest where the most wait, and
+-- a look at every lane would take a seek for each workspace. ?1 groups, ?2 = store time, ?3 lanes of each group that are looked at
 -- name: status_groups
-WITH p AS MATERIALIZED (
-    SELECT c.group_id AS id, sum(c.runnable + c.waiting) AS pending,
-           max(CASE WHEN c.runnable > 0 THEN ?2 - (SELECT h.created_at FROM workflow_execution_queue h
-               WHERE h.lane_id = c.lane_id AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1) END) AS oldest
-    FROM lane_counters c GROUP BY c.group_id
-)
-SELECT g.name AS name, json(CASE g.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, coalesce(p.pending, 0) AS pending,
-       p.oldest AS oldest_pending_age_us
-FROM executor_groups g LEFT JOIN p ON p.id = g.id ORDER BY g.name LIMIT ?1;
+SELECT g.name AS name, json(CASE g.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused,
+       (SELECT coalesce(sum(c.runnable + c.waiting), 0) FROM lane_counters c WHERE c.group_id = g.id) AS pending,
+       (SELECT max(?2 - (SELECT h.created_at FROM workflow_execution_queue h
+                         WHERE h.lane_id = l.lane_id AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1))
+        FROM (SELECT c.lane_id FROM lane_counters c WHERE c.group_id = g.id AND c.runnable > 0
+              ORDER BY c.runnable DESC, c.lane_id LIMIT ?3) l) AS oldest_pending_age_us
+FROM executor_groups g ORDER BY g.name LIMIT ?1;
 
 -- The time of the oldest row of the news that is not in the books yet.
 -- name: oldest_news
@@ -260,7 +270,7 @@ WHERE d.id = ?1 AND d.handlers <> '[]';
 -- Workflows whose items wait because no live node has their handlers, the most waiting first. ?1 store time, ?2 how many of the waiting
 -- rows are looked at, ?3 at most
 -- name: status_unserved
-WITH c AS MATERIALIZED (SELECT lane_id, group_id, runnable FROM lane_counters),
+WITH c AS MATERIALIZED (SELECT lane_id, group_id, runnable FROM lane_counters WHERE runnable > 0 AND (lane_id >> 32) & 32767 <> 0),
 lacking AS MATERIALIZED (
     SELECT t.group_id, t.set_id
     FROM (SELECT DISTINCT group_id, (lane_id >> 32) & 32767 AS set_id FROM c WHERE runnable > 0 AND (lane_id >> 32) & 32767 <> 0) t
@@ -330,10 +340,10 @@ unserved AS MATERIALIZED (
                         AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
                                         WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
 ),
-c AS MATERIALIZED (SELECT lane_id, workspace_id, group_id, runnable, waiting, held FROM lane_counters),
 lacking AS MATERIALIZED (
     SELECT t.group_id, t.set_id
-    FROM (SELECT DISTINCT group_id, (lane_id >> 32) & 32767 AS set_id FROM c WHERE runnable > 0 AND (lane_id >> 32) & 32767 <> 0) t
+    FROM (SELECT DISTINCT group_id, (lane_id >> 32) & 32767 AS set_id FROM lane_counters
+          WHERE runnable > 0 AND (lane_id >> 32) & 32767 <> 0) t
     JOIN handler_sets s ON s.id = t.set_id JOIN executor_groups g ON g.id = t.group_id
     WHERE NOT EXISTS (SELECT 1 FROM nodes n
                       WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL AND n.stopped_at IS NULL
@@ -341,7 +351,14 @@ lacking AS MATERIALIZED (
                         AND NOT EXISTS (SELECT 1 FROM json_each(s.handlers) h
                                         WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
 ),
-u AS MATERIALIZED (SELECT workspace_id, sum(held) AS held FROM c GROUP BY workspace_id),
+u AS MATERIALIZED (SELECT workspace_id, sum(held) AS held FROM lane_counters WHERE held > 0 GROUP BY workspace_id),
+-- The lanes of a kind that have the same reason, so that the reason is looked for once for all of them.
+lanes AS MATERIALIZED (
+    SELECT c.group_id, c.lane_id >> 31 & 1 AS on_temporal, c.lane_id >> 32 & 32767 AS set_id, w.paused AS paused,
+           u.held >= w.slots_max AS is_full, sum(c.runnable) AS runnable
+    FROM lane_counters c LEFT JOIN workspaces w ON w.id = c.workspace_id LEFT JOIN u ON u.workspace_id = c.workspace_id
+    WHERE c.runnable > 0 GROUP BY 1, 2, 3, 4, 5
+),
 live AS MATERIALIZED (
     SELECT DISTINCT n.executor_group AS name, n.target_id FROM nodes n
     WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?1
@@ -360,23 +377,21 @@ served AS MATERIALIZED (
 )
 SELECT reason, sum(n) FROM (
     SELECT CASE
-               WHEN w.paused = 1 THEN 'workspace_paused'
+               WHEN l.paused = 1 THEN 'workspace_paused'
                WHEN s.queue_paused = 1 OR g.paused = 1 THEN 'queue_paused'
                WHEN NOT EXISTS (SELECT 1 FROM served o WHERE o.name = g.name) THEN 'no_node_in_group'
                WHEN v.name IS NULL THEN 'no_node_for_engine'
                WHEN v.reaches = 0 THEN 'engine_unreachable'
                WHEN k.set_id IS NOT NULL THEN 'no_worker'
                WHEN r.node_id = 0 OR r.expires_at <= ?1 OR r.lock_awaited_at > 0 THEN 'no_scheduler'
-               WHEN u.held >= w.slots_max THEN 'workspace_at_capacity'
+               WHEN l.is_full THEN 'workspace_at_capacity'
                ELSE 'ready'
-           END AS reason, c.runnable AS n
-    FROM c CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = c.workspace_id
-    LEFT JOIN u ON u.workspace_id = c.workspace_id LEFT JOIN executor_groups g ON g.id = c.group_id
-    LEFT JOIN served v ON v.name = g.name AND v.on_temporal = ((c.lane_id >> 31) & 1)
-    LEFT JOIN lacking k ON k.group_id = c.group_id AND k.set_id = (c.lane_id >> 32) & 32767
-    WHERE c.runnable > 0
+           END AS reason, l.runnable AS n
+    FROM lanes l CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN executor_groups g ON g.id = l.group_id
+    LEFT JOIN served v ON v.name = g.name AND v.on_temporal = l.on_temporal
+    LEFT JOIN lacking k ON k.group_id = l.group_id AND k.set_id = l.set_id
     UNION ALL SELECT 'no_worker', n FROM unserved
     UNION ALL SELECT 'backing_off', (SELECT coalesce(sum(n), 0) FROM backing_off) - n FROM unserved
-    UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(waiting), 0) FROM c) - (SELECT coalesce(sum(n), 0) FROM backing_off)
+    UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(waiting), 0) FROM lane_counters) - (SELECT coalesce(sum(n), 0) FROM backing_off)
     UNION ALL SELECT reason, count(*) FROM handed GROUP BY reason
 ) GROUP BY reason;

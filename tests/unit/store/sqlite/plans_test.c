@@ -66,7 +66,7 @@ static sqlite3 *migrated_database(void)
     sqlite3 *database = NULL;
     assert_int_equal(sqlite3_open(":memory:", &database), SQLITE_OK);
     static const struct parameter_rows none;
-    assert_int_equal(lane_counters_register(database), SQLITE_OK);
+    assert_int_equal(lane_counters_register(database, NULL), SQLITE_OK);
     assert_int_equal(parameter_rows_register(database, &none), SQLITE_OK);
     for (int i = 0; i < SQLITE_MIGRATION_COUNT; i++) {
         assert_int_equal(sqlite3_exec(database, sqlite_migrations[i].sql, NULL, NULL, NULL), SQLITE_OK);
