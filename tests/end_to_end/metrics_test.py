@@ -144,6 +144,10 @@ def a_pause_is_a_phase_of_its_own(weir):
     assert _total(samples, 'queue_wait_seconds', '{phase="pause"}')[1] > 0, samples
     assert _total(samples, 'queue_wait_seconds', '{phase="capacity"}') == (1, 0)
     _equal(samples, items_at_capacity_total=0)
+    cycles, seconds = _total(samples, 'dispatch_cycle_duration_seconds')
+    starts, latency = _total(samples, 'start_latency_seconds')
+    assert cycles == starts == 1, (cycles, starts)
+    assert seconds >= latency, f'a cycle of {seconds} s ends before its start, which takes {latency} s'
     node.stop()
 
 
