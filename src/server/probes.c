@@ -31,29 +31,37 @@ static void add_check(struct checks *checks, const char *name, const char *node,
     }
 }
 
-/* What the store answered last, for READINESS_FRESH_US: everybody may ask for it, and must not keep the store busy. */
+/* What the store answered last, for READINESS_FRESH_US: everybody may ask for it, and must not keep the store busy. Before
+ * the first answer the store counts as away. */
 static struct {
     pthread_mutex_t lock;
+    bool is_asked; /* a thread asks the store now; others take the last answer */
     int64_t until_us;
     enum weir_status status;
     bool has_scheduler;
-} readiness = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} readiness = {.lock = PTHREAD_MUTEX_INITIALIZER, .status = WEIR_STORE_UNREACHABLE};
 
-/* With the lock held: of several that ask at once one asks the store. */
 static void refresh_readiness(struct store *store)
 {
-    json_t *status = NULL;
-    int64_t now_us = clock_boot(clock_system());
-    if (now_us < readiness.until_us) {
+    json_t *answer = NULL;
+    (void)pthread_mutex_lock(&readiness.lock);
+    bool asks = !readiness.is_asked && clock_boot(clock_system()) >= readiness.until_us;
+    readiness.is_asked = readiness.is_asked || asks;
+    (void)pthread_mutex_unlock(&readiness.lock);
+    if (!asks) {
         return;
     }
-    readiness.status = store_require_schema(store, NULL);
-    if (readiness.status == WEIR_OK) {
-        readiness.status = store_status(store, 0, &status, NULL);
+    enum weir_status status = store_require_schema(store, NULL);
+    if (status == WEIR_OK) {
+        status = store_status(store, 0, &answer, NULL);
     }
-    readiness.has_scheduler = !json_is_true(json_object_get(json_object_get(status, "scheduler"), "is_free"));
-    json_decref(status);
+    (void)pthread_mutex_lock(&readiness.lock);
+    readiness.status = status;
+    readiness.has_scheduler = !json_is_true(json_object_get(json_object_get(answer, "scheduler"), "is_free"));
     readiness.until_us = clock_boot(clock_system()) + READINESS_FRESH_US;
+    readiness.is_asked = false;
+    (void)pthread_mutex_unlock(&readiness.lock);
+    json_decref(answer);
 }
 
 /* A schema that does not fit is reported instead of the failures that follow from it. `scheduler`: without one nothing
@@ -61,8 +69,8 @@ static void refresh_readiness(struct store *store)
  * of the store, and goes to the log alone. */
 static void check_store_readiness(struct checks *checks, struct store *store)
 {
-    (void)pthread_mutex_lock(&readiness.lock);
     refresh_readiness(store);
+    (void)pthread_mutex_lock(&readiness.lock);
     enum weir_status status = readiness.status;
     bool has_scheduler = readiness.has_scheduler;
     (void)pthread_mutex_unlock(&readiness.lock);

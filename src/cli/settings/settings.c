@@ -100,7 +100,7 @@ static const struct setting table[SETTING_COUNT] = {
 /* The address is checked when the listener opens: only server/listen_address.c knows the forms. */
 [SETTING_HTTP_LISTEN] = {
     .key = "http.listen", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_HTTP_LISTEN", .of_process = true,
-    .help = "answer HTTP at this address: 127.0.0.1:7717, https://0.0.0.0:7717, unix:PATH, systemd; several with commas; or none"},
+    .help = "answer HTTP there: 127.0.0.1:7717, https://0.0.0.0:7717, unix:PATH, systemd; several with commas; or none"},
 [SETTING_HTTP_TLS_CERTIFICATE_FILE] = {
     .key = "http.tls.certificate_file", .type = SETTING_TEXT, .default_text = "",
     .environment = "WEIR_HTTP_TLS_CERTIFICATE_FILE", .of_process = true,
