@@ -128,8 +128,9 @@ static void measure_enqueues(struct bench *bench)
     bench_report(bench, "http, enqueue, 64 connections", many.per_second, "items/s", direct, RATIO_AT_LEAST, 0.5);
     bench_report(bench, "http, enqueue, 64 connections: rate", many.per_second, "items/s", 0, VALUE_AT_LEAST, 10000);
     bench_note(bench, "http, enqueue, 64 connections: p99", many.p99_ms, "ms");
-    bench_report(bench, "http, enqueue, 1 connection: p50 above the library's", single.p50_ms - 1000 / direct_single, "ms",
-                 0, VALUE_AT_MOST, 0.3);
+    double library_ms = 1000 / direct_single;
+    bench_report(bench, "http, enqueue, 1 connection: p50 (floor: the library)", single.p50_ms, "ms", library_ms,
+                 VALUE_AT_MOST, library_ms + 0.3);
     bench_note(bench, "http, memory of the node", daemon_status_mib(&daemon, "VmRSS:"), "MiB");
     daemon_stop(&daemon);
     fixture_check(store);

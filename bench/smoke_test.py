@@ -50,7 +50,7 @@ FIGURES = {
     "http": [
         "http, requests without the store, 64 connections", "http, enqueue, 64 connections",
         "http, enqueue, 64 connections: rate", "http, enqueue, 64 connections: p99",
-        "http, enqueue, 1 connection: p50 above the library's", "http, memory of the node",
+        "http, enqueue, 1 connection: p50 (floor: the library)", "http, memory of the node",
         "http, /metrics, 10k workspaces", "http, /metrics, 10k workspaces: p99",
         "http, GET of one execution at 1M rows: p99", "http, why of one execution at 1M rows: p99"],
     "grpc": [
