@@ -83,6 +83,7 @@ enum weir_status store_set_workspace(struct store *store, const struct workspace
     CALL(store, "set_workspace", error, store->driver->set_workspace(store, change, detail));
 }
 
+/* A pause of the queue counts beside those of groups and workspaces: each must end before their work goes on. */
 enum weir_status store_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error)
 {
     CALL(store, paused ? "pause" : "resume", error, store->driver->set_paused(store, group, paused, detail));
