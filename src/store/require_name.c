@@ -19,15 +19,15 @@ static const char *nearest_in(const json_t *page, const char *name)
     return text_nearest(name, names, count);
 }
 
-/* One row is read when the name exists, which is nearly always so. */
-enum weir_status store_require_name(struct store *store, enum store_list_kind kind, const char *name,
-                                    enum weir_status missing, struct weir_error *error)
+/* One row is read when the name exists, which is nearly always so. `workspace`: of workflows; NULL = all. */
+static enum weir_status require_name(struct store *store, enum store_list_kind kind, const char *workspace,
+                                     const char *name, enum weir_status missing, struct weir_error *error)
 {
     static const char *const kinds[] = {
         [LIST_WORKSPACES] = "workspace", [LIST_PLANS] = "plan",   [LIST_WORKFLOWS] = "workflow", [LIST_NODES] = "node",
         [LIST_LOCKS] = "lock",           [LIST_GROUPS] = "group", [LIST_TOKENS] = "token"};
     json_t *page = NULL;
-    struct list_options options = {.kind = kind, .name = name, .limit = 1};
+    struct list_options options = {.kind = kind, .filter.workspace = workspace, .name = name, .limit = 1};
     enum weir_status status = store_list(store, &options, &page, error);
     if (status != WEIR_OK) {
         return status;
@@ -37,7 +37,7 @@ enum weir_status store_require_name(struct store *store, enum store_list_kind ki
     if (is_there) {
         return WEIR_OK;
     }
-    options = (struct list_options){.kind = kind, .limit = LIST_LIMIT_MOST};
+    options = (struct list_options){.kind = kind, .filter.workspace = workspace, .limit = LIST_LIMIT_MOST};
     status = store_list(store, &options, &page, error);
     if (status != WEIR_OK) {
         return status;
@@ -53,4 +53,16 @@ enum weir_status store_require_name(struct store *store, enum store_list_kind ki
     }
     json_decref(page);
     return missing;
+}
+
+enum weir_status store_require_name(struct store *store, enum store_list_kind kind, const char *name,
+                                    enum weir_status missing, struct weir_error *error)
+{
+    return require_name(store, kind, NULL, name, missing, error);
+}
+
+enum weir_status store_require_workflow(struct store *store, const char *workspace, const char *name,
+                                        struct weir_error *error)
+{
+    return require_name(store, LIST_WORKFLOWS, workspace, name, WEIR_WORKFLOW_NOT_FOUND, error);
 }

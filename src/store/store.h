@@ -591,7 +591,8 @@ WEIR_MUST_CHECK enum weir_status store_act_for(struct store *store, const struct
  * objects, NULL = there is or was none. The caller releases both. */
 void store_last_change(const struct store *store, json_t **ret_before, json_t **ret_after);
 /* Records an act that changes no row of the store, like a signal, before it is done. `detail`: a text for its key "after",
- * {"detail": ...}; NULL = none. */
+ * {"detail": ...}; NULL = none. WEIR_INVALID_ARGUMENT: a text is too long or not UTF-8, or the store itself records acts
+ * of this name. */
 WEIR_MUST_CHECK enum weir_status store_note_act(struct store *store, const char *act, const char *subject,
                                                 const char *detail, struct weir_error *error);
 enum { AUDIT_PURGE_MOST = 1000 };
@@ -655,7 +656,7 @@ struct lock_request {
     const char *name;
     /* Unique per acquisition. A node's is `name:process:node id:16 hex digits`: recovery frees the locks of dead nodes. */
     const char *holder;
-    int64_t at_most_us;
+    int64_t at_most_us; /* both at most LOCK_HELD_MOST_US */
     int64_t at_least_us;
     bool is_forced; /* of unlock: an operator releases the lock of its holder, which goes on record */
 };
@@ -687,7 +688,8 @@ enum store_list_kind {
 };
 struct list_options {
     enum store_list_kind kind;
-    struct execution_filter filter; /* executions; `id` also for events and steps; workspace for workflows */
+    struct execution_filter filter; /* executions; `id` also for events and steps; of workflows, those that
+                                       `workspace` may run */
     const char *name;               /* one plan, workspace, workflow, node or lock; NULL = all */
     const char *actor;              /* of LIST_AUDIT: a part of the actor; NULL = all */
     const char *act;                /* of LIST_AUDIT: "plan set", or "plan" for all that begin with the word; NULL = all */
@@ -708,6 +710,9 @@ WEIR_MUST_CHECK enum weir_status store_list_each(struct store *store, const stru
 /* Fails with `missing` and the nearest name when the list has no row of that name. */
 WEIR_MUST_CHECK enum weir_status store_require_name(struct store *store, enum store_list_kind kind, const char *name,
                                                     enum weir_status missing, struct weir_error *error);
+/* The same for a workflow that the workspace may run. The nearest name is that of one of these. */
+WEIR_MUST_CHECK enum weir_status store_require_workflow(struct store *store, const char *workspace, const char *name,
+                                                        struct weir_error *error);
 /* The row of one workspace in LIST_WORKSPACES: its plan, limits, use. WEIR_WORKSPACE_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status store_usage(struct store *store, const char *workspace, json_t **ret_row,
                                              struct weir_error *error);

@@ -248,6 +248,27 @@ static void a_list_by_name_finds_one(void **state)
     }
 }
 
+static size_t workflows_of(struct scene *scene, const char *workspace, const char *name)
+{
+    struct list_options options = {.kind = LIST_WORKFLOWS, .name = name, .filter.workspace = workspace};
+    json_t *page = list(scene, &options);
+    size_t count = json_array_size(json_object_get(page, "items"));
+    json_decref(page);
+    return count;
+}
+
+static void a_list_of_workflows_has_those_that_the_workspace_may_run(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_publish(scene, "private", "big-co");
+    assert_int_equal(workflows_of(scene, NULL, NULL), 2);
+    assert_int_equal(workflows_of(scene, "big-co", NULL), 2); /* with hello, which is of all */
+    assert_int_equal(workflows_of(scene, "pro-co", NULL), 1);
+    assert_int_equal(workflows_of(scene, "pro-co", "private"), 0);
+    assert_int_equal(workflows_of(scene, "pro-co", "hello"), 1);
+    assert_int_equal(workflows_of(scene, "big-co", "private"), 1);
+}
+
 static void a_list_of_workspaces_pages_through_all_of_them(void **state)
 {
     struct scene *scene = *state;
@@ -659,6 +680,7 @@ int main(void)
         SCENE_TEST(a_limit_and_a_cursor_are_checked),
         SCENE_TEST(every_kind_of_list_answers),
         SCENE_TEST(a_list_by_name_finds_one),
+        SCENE_TEST(a_list_of_workflows_has_those_that_the_workspace_may_run),
         SCENE_TEST(a_list_of_workspaces_pages_through_all_of_them),
         SCENE_TEST(show_has_params_steps_and_events),
         SCENE_TEST(a_long_story_is_read_by_pages),

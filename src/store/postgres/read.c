@@ -200,19 +200,37 @@ static enum weir_status page_events_or_steps(struct link *link, const void *requ
     return status == WEIR_OK ? reading_page_steps(items, ret_page, error) : status;
 }
 
-/* A list that continues after a name or a column cursor_key. One row more than the page shows that it does. */
-static enum weir_status page_by_name(struct link *link, enum postgres_query query, const struct list_options *options,
-                                     json_t **ret_page, struct weir_error *error)
+/* One row more than the page shows that the list continues. Takes the result. */
+static enum weir_status page_of_names(enum weir_status status, PGresult *result, const struct list_options *options,
+                                      json_t **ret_page, struct weir_error *error)
 {
-    const char *cursor = options->cursor == NULL ? "" : options->cursor;
-    PGresult *result = NULL;
     json_t *items = NULL;
-    enum weir_status status =
-        link_read(link, error, &result, query, "tti", options->name, cursor, (int64_t)options->limit + 1);
     if (status == WEIR_OK) {
         status = result_rows_json(result, &items, error);
     }
-    return status == WEIR_OK ? reading_page_names(items, cursor, options->limit, ret_page, error) : status;
+    return status == WEIR_OK
+               ? reading_page_names(items, options->cursor == NULL ? "" : options->cursor, options->limit, ret_page, error)
+               : status;
+}
+
+/* A list that continues after a name or a column cursor_key. */
+static enum weir_status page_by_name(struct link *link, enum postgres_query query, const struct list_options *options,
+                                     json_t **ret_page, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = link_read(link, error, &result, query, "tti", options->name,
+                                        options->cursor == NULL ? "" : options->cursor, (int64_t)options->limit + 1);
+    return page_of_names(status, result, options, ret_page, error);
+}
+
+static enum weir_status page_definitions(struct link *link, const struct list_options *options, json_t **ret_page,
+                                         struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status =
+        link_read(link, error, &result, QUERY_LIST_WORKFLOWS, "ttit", options->name,
+                  options->cursor == NULL ? "" : options->cursor, (int64_t)options->limit + 1, options->filter.workspace);
+    return page_of_names(status, result, options, ret_page, error);
 }
 
 /* The acts, newest first. */
@@ -272,7 +290,7 @@ enum weir_status postgres_list(struct store *store, const struct list_options *o
     case LIST_PLANS:
         return page_by_name(link, QUERY_LIST_PLANS, options, ret_page, error);
     case LIST_WORKFLOWS:
-        return page_by_name(link, QUERY_LIST_WORKFLOWS, options, ret_page, error);
+        return page_definitions(link, options, ret_page, error);
     case LIST_NODES:
         return page_by_name(link, QUERY_LIST_NODES, options, ret_page, error);
     case LIST_LOCKS:

@@ -135,18 +135,35 @@ static enum weir_status list_history(struct connection *connection, const struct
     return status == WEIR_OK ? reading_page_steps(rows, ret_page, error) : status;
 }
 
+static enum weir_status page_names(struct connection *connection, sqlite3_stmt *statement,
+                                   const struct list_options *options, json_t **ret_page, struct weir_error *error)
+{
+    json_t *rows = NULL;
+    enum weir_status status = statement_rows_json(connection, statement, &rows, error);
+    return status == WEIR_OK
+               ? reading_page_names(rows, options->cursor == NULL ? "" : options->cursor, options->limit, ret_page, error)
+               : status;
+}
+
 /* Lists that continue after a name. `now_us`: the fourth parameter of the query; TIME_NEVER: it has none. */
 static enum weir_status list_names(struct connection *connection, enum sqlite_query query, int64_t now_us,
                                    const struct list_options *options, json_t **ret_page, struct weir_error *error)
 {
-    json_t *rows = NULL;
     const char *cursor = options->cursor == NULL ? "" : options->cursor;
     int64_t limit = (int64_t)options->limit + 1;
     sqlite3_stmt *statement = now_us != TIME_NEVER
                                   ? connection_bind(connection, error, query, "ttii", options->name, cursor, limit, now_us)
                                   : connection_bind(connection, error, query, "tti", options->name, cursor, limit);
-    enum weir_status status = statement_rows_json(connection, statement, &rows, error);
-    return status == WEIR_OK ? reading_page_names(rows, cursor, options->limit, ret_page, error) : status;
+    return page_names(connection, statement, options, ret_page, error);
+}
+
+static enum weir_status list_definitions(struct connection *connection, const struct list_options *options,
+                                         json_t **ret_page, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_LIST_WORKFLOWS, "ttit", options->name,
+                                              options->cursor == NULL ? "" : options->cursor, (int64_t)options->limit + 1,
+                                              options->filter.workspace);
+    return page_names(connection, statement, options, ret_page, error);
 }
 
 /* The acts, newest first. */
@@ -154,17 +171,14 @@ static enum weir_status list_acts(struct connection *connection, const struct li
                                   struct weir_error *error)
 {
     int64_t below = 0;
-    json_t *rows = NULL;
     enum weir_status status = reading_act_bound(options->cursor, &below, error);
-    if (status == WEIR_OK) {
-        sqlite3_stmt *statement =
-            connection_bind(connection, error, QUERY_LIST_AUDIT, "tiiitt", options->name, below,
-                            (int64_t)options->limit + 1, options->filter.created_since_us, options->actor, options->act);
-        status = statement_rows_json(connection, statement, &rows, error);
+    if (status != WEIR_OK) {
+        return status;
     }
-    return status == WEIR_OK
-               ? reading_page_names(rows, options->cursor == NULL ? "" : options->cursor, options->limit, ret_page, error)
-               : status;
+    sqlite3_stmt *statement =
+        connection_bind(connection, error, QUERY_LIST_AUDIT, "tiiitt", options->name, below, (int64_t)options->limit + 1,
+                        options->filter.created_since_us, options->actor, options->act);
+    return page_names(connection, statement, options, ret_page, error);
 }
 
 static enum weir_status list_kind(struct connection *connection, const struct list_options *options, json_t **ret_page,
@@ -186,7 +200,7 @@ static enum weir_status list_kind(struct connection *connection, const struct li
     case LIST_PLANS:
         return list_names(connection, QUERY_LIST_PLANS, TIME_NEVER, options, ret_page, error);
     case LIST_WORKFLOWS:
-        return list_names(connection, QUERY_LIST_WORKFLOWS, TIME_NEVER, options, ret_page, error);
+        return list_definitions(connection, options, ret_page, error);
     case LIST_NODES:
         return list_names(connection, QUERY_LIST_NODES, now_us, options, ret_page, error);
     case LIST_LOCKS:

@@ -79,11 +79,13 @@ SELECT p.name, p.max_concurrent, p.weight, (SELECT count(*) FROM :schema.workspa
 FROM :schema.plans p WHERE ($1 IS NULL OR p.name = $1) AND p.name > $2 ORDER BY p.name LIMIT $3;
 
 -- The newest version of each, or all versions of the one that is named, those with the YAML of their authors. Cursor: the definition's id.
+-- $4 a workspace: without it all, else those that it may run.
 -- name: list_workflows
 SELECT d.name, w.name AS workspace, d.version, :schema.rfc3339(d.created_at) AS created_at, d.state = 1 AS disabled, d.definition,
        CASE WHEN $1 IS NOT NULL THEN d.source END AS source, lpad(d.id::text, 20, '0') AS cursor_key
 FROM :schema.workflow_definitions d LEFT JOIN :schema.workspaces w ON w.id = d.workspace_id
 WHERE d.state <> 2 AND ($1 IS NULL OR d.name = $1) AND lpad(d.id::text, 20, '0') COLLATE "C" > $2
+  AND ($4 IS NULL OR d.workspace_id = 0 OR w.name = $4)
   AND ($1 IS NOT NULL OR d.version = (SELECT max(v.version) FROM :schema.workflow_definitions v
                                       WHERE v.name = d.name AND v.workspace_id = d.workspace_id))
 ORDER BY d.id LIMIT $3;

@@ -42,6 +42,7 @@ SELECT name, max_concurrent, weight, (SELECT count(*) FROM workspaces w WHERE w.
 FROM plans p WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMIT ?3;
 
 -- The newest version of each, or all versions of the one that is named, those with the YAML of their authors. Cursor: the definition's id.
+-- ?4 a workspace: without it all, else those that it may run.
 -- name: list_workflows
 SELECT d.name AS name, w.name AS workspace, d.version AS version,
        strftime('%Y-%m-%dT%H:%M:%S', d.created_at / 1000000, 'unixepoch') || printf('.%06dZ', d.created_at % 1000000) AS created_at,
@@ -49,6 +50,7 @@ SELECT d.name AS name, w.name AS workspace, d.version AS version,
        CASE WHEN ?1 IS NOT NULL THEN d.source END AS source, printf('%020d', d.id) AS cursor_key
 FROM workflow_definitions d LEFT JOIN workspaces w ON w.id = d.workspace_id
 WHERE d.state <> 2 AND (?1 IS NULL OR d.name = ?1) AND printf('%020d', d.id) > ?2
+  AND (?4 IS NULL OR d.workspace_id = 0 OR w.name = ?4)
   AND (?1 IS NOT NULL
        OR d.version = (SELECT max(v.version) FROM workflow_definitions v WHERE v.name = d.name AND v.workspace_id = d.workspace_id))
 ORDER BY d.id LIMIT ?3;
