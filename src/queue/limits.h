@@ -13,6 +13,9 @@
 /* The last microsecond of the year 9999: RFC 3339 has four digits for the year. */
 #define RUN_AT_MOST_US INT64_C(253402300799999999)
 
+/* The longest time for which a lock is taken: ten years. A sum of it with a time never overflows. */
+#define LOCK_HELD_MOST_US (INT64_C(3650) * 86400 * 1000000)
+
 /* --- names and payloads --- */
 enum {
     WORKSPACE_NAME_MAX = 128,            /* bytes of UTF-8 */
@@ -28,6 +31,7 @@ enum {
     ERROR_TEXT_MAX = 2048,               /* bytes kept of an error's message */
     REASON_MAX = 2048,                   /* bytes of an operator's reason for an act */
     ACTOR_MAX = 255,                     /* bytes of the actor of an act */
+    ACT_NAME_MAX = 64,                   /* bytes of the name of an act */
     SUBJECT_MAX = 768,                   /* bytes of the subject of an act */
     PARAMS_BYTES_MAX = 1024 * 1024,      /* one execution's params */
     STEP_OUTPUT_BYTES_MAX = 1024 * 1024, /* output of a step for its successors, unless the definition sets less */

@@ -172,11 +172,41 @@ void audit_subject(const struct execution_filter *filter, const char *id, char *
 
 /* --- acts without a row, and retention --- */
 
+/* The first words of the acts that drivers record. A noted one of the same name would look as if it had been done. */
+static bool is_act_of_store(const char *act)
+{
+    static const char *const words[] = {"cancel",  "complete", "lock",  "node",  "pause", "plan",     "purge",
+                                        "release", "resume",   "retry", "store", "token", "workflow", "workspace"};
+    size_t length = strcspn(act, " ");
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strlen(words[i]) == length && strncmp(words[i], act, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum weir_status check_act_name(const char *act, struct weir_error *error)
+{
+    if (act[0] == '\0') {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the name of the act is empty");
+    }
+    if (is_act_of_store(act)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is the name of an act that weir itself records", act);
+        error_hint(error, "give the act a name of its own, like \"signal\"");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    return check_act_text("name of the act", act, ACT_NAME_MAX, error);
+}
+
 enum weir_status store_note_act(struct store *store, const char *act, const char *subject, const char *detail_text,
                                 struct weir_error *error)
 {
     INVARIANT(store != NULL && act != NULL && subject != NULL);
-    enum weir_status status = check_act_text("subject of the act", subject, SUBJECT_MAX, error);
+    enum weir_status status = check_act_name(act, error);
+    if (status == WEIR_OK) {
+        status = check_act_text("subject of the act", subject, SUBJECT_MAX, error);
+    }
     if (status == WEIR_OK) {
         status = check_act_text("detail of the act", detail_text, SUBJECT_MAX, error);
     }

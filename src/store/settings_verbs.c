@@ -125,6 +125,9 @@ static enum weir_status check_lock(const struct lock_request *request, bool need
         (needs_holder && request->at_least_us > request->at_most_us)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "the at-least time of a lock must not exceed its at-most time");
     }
+    if (request->at_least_us > LOCK_HELD_MOST_US || request->at_most_us > LOCK_HELD_MOST_US) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a lock is taken for at most ten years (3650d)");
+    }
     return WEIR_OK;
 }
 

@@ -246,6 +246,23 @@ static void an_act_without_a_row_is_noted(void **state)
     assert_newest(scene, "signal", "an-id", NULL, "{\"detail\": \"approve\"}", 0);
 }
 
+static void a_noted_act_has_no_name_of_the_stores_acts(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const wrong[] = {"cancel", "token create", "workspace delete", "store migrate", "", "sig\xff"};
+    char text[ACT_NAME_MAX + 2];
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = '\0';
+    assert_int_equal(store_note_act(scene->store, text, "ci", NULL, &scene->error), WEIR_INVALID_ARGUMENT);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(store_note_act(scene->store, wrong[i], "ci", NULL, &scene->error), WEIR_INVALID_ARGUMENT);
+    }
+    assert_int_equal(count_acts(scene, &(struct list_options){.name = "ci"}), 0);
+    scene_ok(scene, store_note_act(scene->store, text + 1, "ci", NULL, &scene->error));
+    scene_ok(scene, store_note_act(scene->store, "tokens", "ci", NULL, &scene->error));
+    assert_newest(scene, "tokens", "ci", NULL, NULL, 0);
+}
+
 static void a_migration_is_on_record(void **state)
 {
     struct driver_under_test driver;
@@ -365,6 +382,7 @@ int main(void)
         SCENE_TEST(acts_on_executions_are_on_record_with_their_number),
         SCENE_TEST(the_reported_end_of_an_execution_is_on_record),
         SCENE_TEST(an_act_without_a_row_is_noted),
+        SCENE_TEST(a_noted_act_has_no_name_of_the_stores_acts),
         cmocka_unit_test(a_migration_is_on_record),
         SCENE_TEST(a_handle_without_an_actor_records_nothing),
         SCENE_TEST(texts_of_an_act_are_bounded),

@@ -183,17 +183,21 @@ static void wrong_requests_are_refused(void **state)
     char name[LOCK_NAME_MAX + 2];
     memset(name, 'l', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    struct lock_request requests[4] = {lock_of("a"), lock_of("a"), lock_of(""), lock_of("a")};
+    struct lock_request requests[5] = {lock_of("a"), lock_of("a"), lock_of(""), lock_of("a"), lock_of("a")};
     requests[0].name = name;
     requests[1].at_most_us = 0;
     requests[3].at_least_us = requests[3].at_most_us + 1;
-    for (size_t i = 0; i < 4; i++) {
+    requests[4].at_most_us = LOCK_HELD_MOST_US + 1;
+    for (size_t i = 0; i < 5; i++) {
         enum weir_status status = store_lock(scene->store, &requests[i], &scene->error);
         if (status != WEIR_INVALID_ARGUMENT && status != WEIR_MISUSE) {
             fail_msg("request %zu was answered %s", i, weir_status_name(status));
         }
     }
+    assert_int_equal(store_lock_extend(scene->store, &requests[4], &scene->error), WEIR_INVALID_ARGUMENT);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM shedlock"), 0);
+    requests[4].at_most_us = LOCK_HELD_MOST_US;
+    scene_ok(scene, store_lock(scene->store, &requests[4], &scene->error));
 }
 
 int main(void)
