@@ -137,6 +137,12 @@ enum weir_status json_format_number(double number, char *to)
     return WEIR_OUT_OF_MEMORY;
 }
 
+const char *json_whole_text(const json_t *value)
+{
+    const char *text = json_string_value(value);
+    return text != NULL && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
 const char *json_type_name(const json_t *value)
 {
     switch (json_typeof(value)) {

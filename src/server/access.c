@@ -456,9 +456,14 @@ bool access_has_role(const struct principal *principal, enum token_role role)
     return principal == NULL || principal->role >= role;
 }
 
+bool access_has_all_workspaces(const struct principal *principal)
+{
+    return principal == NULL || principal->has_all_workspaces;
+}
+
 bool access_has_workspace(const struct principal *principal, const char *workspace)
 {
-    if (principal == NULL || principal->has_all_workspaces) {
+    if (access_has_all_workspaces(principal)) {
         return true;
     }
     for (size_t i = 0; workspace != NULL && i < principal->workspace_count; i++) {

@@ -82,6 +82,7 @@ bool access_count_failure(struct access *access, const struct sockaddr *address,
 
 /* `principal` NULL: nobody had to show a token, so everything is allowed. */
 bool access_has_role(const struct principal *principal, enum token_role role);
+bool access_has_all_workspaces(const struct principal *principal);
 /* False: the workspace is to be treated as a missing one. NULL: a request that names none. */
 bool access_has_workspace(const struct principal *principal, const char *workspace);
 

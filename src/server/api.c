@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #include "base/error.h"
+#include "server/own_workspaces.h"
 #include "store/filter.h"
 
 /* --- tokens --- */
@@ -141,36 +142,20 @@ static bool refuse_missing_workspace(const struct http_request *request, struct 
     return false;
 }
 
-static bool refuse_missing_execution(const struct http_request *request, struct http_answer *answer, const char *id)
+/* Of the id in the path or in the filter; NULL = there is none. */
+static bool check_execution(struct store *store, const struct http_request *request, struct http_answer *answer,
+                            const char *id)
 {
     struct weir_error error = {.status = WEIR_OK};
-    error_set(&error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
+    if (id == NULL || own_workspaces_check_id(store, request->principal, id, &error) == WEIR_OK) {
+        return true;
+    }
     respond_error(request, answer, &error, NULL);
     return false;
 }
 
-/* Only a whole id: the first characters could be those of another workspace's executions, too. */
-static bool check_execution(struct store *store, struct http_request *request, struct http_answer *answer)
-{
-    const char *id = request_value(request, "id");
-    struct weir_error error = {.status = WEIR_OK};
-    json_t *page = NULL;
-    const struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.id = id}, .limit = 1};
-    if (!uuid_is_valid(id)) {
-        return refuse_missing_execution(request, answer, id);
-    }
-    if (store_list(store, &options, &page, &error) != WEIR_OK) {
-        respond_error(request, answer, &error, NULL);
-        return false;
-    }
-    const json_t *row = json_array_get(json_object_get(page, "items"), 0);
-    bool is_own = access_has_workspace(request->principal, json_string_value(json_object_get(row, "workspace")));
-    json_decref(page);
-    return is_own || refuse_missing_execution(request, answer, id);
-}
-
-/* The argument decides, and a filter must not name another workspace. */
-static bool check_filter(struct http_request *request, struct http_answer *answer)
+/* The argument decides, and a filter must name neither another workspace nor an execution of one. */
+static bool check_filter(struct store *store, struct http_request *request, struct http_answer *answer)
 {
     struct weir_error error = {.status = WEIR_OK};
     struct execution_filter filter = {.id = NULL};
@@ -188,13 +173,16 @@ static bool check_filter(struct http_request *request, struct http_answer *answe
         respond_error(request, answer, &error, "?where");
         return false;
     }
-    return filter.workspace == NULL || access_has_workspace(request->principal, filter.workspace) ||
-           refuse_missing_workspace(request, answer, filter.workspace);
+    if (filter.workspace != NULL && !access_has_workspace(request->principal, filter.workspace)) {
+        return refuse_missing_workspace(request, answer, filter.workspace);
+    }
+    return check_execution(store, request, answer, filter.id) &&
+           check_execution(store, request, answer, request_argument(request, "id"));
 }
 
 static bool check_workspace(struct store *store, struct http_request *request, struct http_answer *answer)
 {
-    if (request->principal == NULL || request->principal->has_all_workspaces) {
+    if (access_has_all_workspaces(request->principal)) {
         return true;
     }
     const char *workspace;
@@ -203,9 +191,9 @@ static bool check_workspace(struct store *store, struct http_request *request, s
         workspace = request_value(request, "workspace");
         return access_has_workspace(request->principal, workspace) || refuse_missing_workspace(request, answer, workspace);
     case WORKSPACE_OF_ID:
-        return check_execution(store, request, answer);
+        return check_execution(store, request, answer, request_value(request, "id"));
     case WORKSPACE_OF_FILTER:
-        return check_filter(request, answer);
+        return check_filter(store, request, answer);
     case WORKSPACE_OF_BODY:
     case WORKSPACE_ANY:
         return true;
@@ -218,14 +206,20 @@ static bool check_workspace(struct store *store, struct http_request *request, s
 }
 
 /* The actor of the record of acts: "token:NAME"; without a token the person whom the client names, as the command line does
- * for its own process. */
+ * for its own process. That must not look like a token: the record would show an act of a token that has done nothing. */
 static enum weir_status set_actor(struct store *store, const struct http_request *request, struct weir_error *error)
 {
     const char *named = request->fields[FIELD_ACTOR];
-    char token[sizeof "token:" + TOKEN_NAME_MAX];
+    static const char prefix[] = "token:";
+    char token[sizeof prefix + TOKEN_NAME_MAX];
     const char *actor = named != NULL ? named : "http";
+    if (request->principal == NULL && strncasecmp(actor, prefix, sizeof prefix - 1) == 0) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the field Weir-Actor names a token, and the request has none");
+        error_hint(error, "name a person or a program, or send the token");
+        return WEIR_INVALID_ARGUMENT;
+    }
     if (request->principal != NULL) {
-        (void)snprintf(token, sizeof token, "token:%s", request->principal->name);
+        (void)snprintf(token, sizeof token, "%s%s", prefix, request->principal->name);
         actor = token;
     }
     return store_act_as(store, actor, request->fields[FIELD_REASON], error);

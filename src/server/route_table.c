@@ -264,7 +264,7 @@ static const struct http_route routes[] = {
 },
 {
     .method = "DELETE", .path = "/v1/workspaces/{workspace}/history", .operation = "eraseWorkspace",
-    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_OF_PATH, .command = "workspace delete",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "workspace delete",
     .is_slow = true,
     .summary = "Erase what is left of a workspace that was deleted", .answer_schema = "WorkspaceErasure",
     .handle = answer_erase_workspace,

@@ -288,6 +288,19 @@ const char *filter_key(size_t index)
     return index < KEY_COUNT ? key_names[index] : NULL;
 }
 
+bool filter_is_empty(const struct execution_filter *filter)
+{
+    const char *const texts[] = {filter->id,     filter->workspace,  filter->workflow,       filter->group,
+                                 filter->reason, filter->error_code, filter->idempotency_key};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (texts[i] != NULL) {
+            return false;
+        }
+    }
+    return filter->states == 0 && filter->retried == CONDITION_ANY && filter->stuck == CONDITION_ANY &&
+           filter->created_since_us == 0 && filter->created_before_us == 0 && filter->finished_before_us == 0;
+}
+
 bool filter_has_key(const char *name)
 {
     for (size_t i = 0; i < KEY_COUNT; i++) {

@@ -20,6 +20,8 @@ WEIR_MUST_CHECK enum weir_status filter_set(struct execution_filter *filter, con
                                             struct weir_error *error);
 /* The keys in turn; NULL behind the last one. */
 const char *filter_key(size_t index);
+/* Whether it has no condition: every execution matches. */
+bool filter_is_empty(const struct execution_filter *filter);
 /* Whether the name is one of them. */
 bool filter_has_key(const char *name);
 /* Reads a duration as a time before now, or an absolute time. `key`: its name, for the error. */

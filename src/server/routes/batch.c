@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "server/api.h"
+#include "server/own_workspaces.h"
 #include "server/routes/routes.h"
 #include "store/json_line.h"
 
@@ -25,6 +26,7 @@ struct batch {
     size_t places[BATCH_ITEMS_MAX];                   /* of each of them, its item */
     struct enqueue_result results[BATCH_ITEMS_MAX];   /* of the requests */
     struct enqueue_result answers[BATCH_ITEMS_MAX];   /* of the items */
+    const struct principal *principal;
     size_t item_count;
     size_t request_count;
     bool all_or_none;
@@ -120,6 +122,7 @@ static enum weir_status batch_send(struct batch *batch, struct store *store, str
     }
     bool is_refused = false;
     for (size_t i = 0; i < batch->request_count; i++) {
+        own_workspaces_hide_refusal(batch->principal, &batch->requests[i], &batch->results[i]);
         batch->answers[batch->places[i]] = batch->results[i];
         is_refused = is_refused || batch->results[i].status != WEIR_OK;
     }
@@ -149,6 +152,7 @@ void answer_enqueue_batch(struct api *api, struct store *store, struct http_requ
         respond_error(request, answer, &error, NULL);
         return;
     }
+    batch->principal = request->principal;
     enum weir_status status = request_switch(request, "atomic", &batch->all_or_none, &error);
     if (status == WEIR_OK) {
         at_fault = NULL;

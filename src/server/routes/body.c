@@ -17,10 +17,11 @@ static enum weir_status take_member(const json_t *value, const struct body_membe
         return WEIR_OK;
     }
     if (member->kind == BODY_TEXT && json_is_string(value)) {
-        if (strlen(json_string_value(value)) != json_string_length(value)) {
+        const char *text = json_whole_text(value);
+        if (text == NULL) {
             return error_set(error, WEIR_INVALID_ARGUMENT, "%s contains a NUL", member->name);
         }
-        *(const char **)member->to = json_string_value(value);
+        *(const char **)member->to = text;
         return WEIR_OK;
     }
     if (member->kind == BODY_SWITCH && json_is_boolean(value)) {

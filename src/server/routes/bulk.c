@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "server/api.h"
 #include "server/bulk_jobs.h"
+#include "server/own_workspaces.h"
 #include "server/routes/routes.h"
 #include "store/bulk_act.h"
 #include "store/filter.h"
@@ -24,38 +25,56 @@ struct order_request {
 
 /* --- the order --- */
 
-/* An object with the keys of a filter, whose values are texts; or the text of --where. */
-static enum weir_status read_order_filter(struct http_request *request, json_t *value, int64_t now_us,
-                                          struct execution_filter *filter, struct weir_error *error)
+/* An object with the keys of a filter, whose values are texts. It is as long as a text of --where may be. */
+static enum weir_status read_filter_object(struct http_request *request, json_t *value, int64_t now_us,
+                                           struct execution_filter *filter, struct weir_error *error)
 {
     const char *key;
     json_t *part;
-    enum weir_status status = WEIR_OK;
-    if (json_is_string(value) && json_string_length(value) > 0) {
-        return filter_parse(json_string_value(value), now_us, &request->arena, filter, error);
+    size_t length = 0;
+    json_object_foreach(value, key, part)
+    {
+        const char *text = json_whole_text(part);
+        if (text == NULL || text[0] == '\0') {
+            return error_set(error, WEIR_INVALID_ARGUMENT, "filter: %.64s is a text without NUL, not %s", key,
+                             text == NULL ? json_type_name(part) : "empty");
+        }
+        length += strlen(key) + strlen(text) + 2; /* "key=text " */
+        if (length > FILTER_BYTES_MAX) {
+            return error_set(error, WEIR_INVALID_ARGUMENT, "the filter is longer than %d bytes", FILTER_BYTES_MAX);
+        }
+        char *copy = arena_copy_string(&request->arena, text);
+        enum weir_status status = copy == NULL ? error_out_of_memory(error) : filter_set(filter, key, copy, now_us, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    return WEIR_OK;
+}
+
+/* The object, or the text of --where. */
+static enum weir_status read_order_filter(struct http_request *request, json_t *value, int64_t now_us,
+                                          struct execution_filter *filter, struct weir_error *error)
+{
+    const char *where = json_whole_text(value);
+    if (json_is_string(value) && where == NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "filter contains a NUL");
+    }
+    if (where != NULL && where[0] != '\0') {
+        return filter_parse(where, now_us, &request->arena, filter, error);
     }
     if (!json_is_object(value) || json_object_size(value) == 0) {
         error_set(error, WEIR_INVALID_ARGUMENT, "filter is missing: an object like {\"workspace\": \"acme\"}");
         error_hint(error, "the keys are those of `weir list --where`; the text of --where is accepted, too");
         return WEIR_INVALID_ARGUMENT;
     }
-    json_object_foreach(value, key, part)
-    {
-        if (status == WEIR_OK && (!json_is_string(part) || json_string_length(part) == 0)) {
-            status = error_set(error, WEIR_INVALID_ARGUMENT, "filter: %s is a text, not %s", key, json_type_name(part));
-        }
-        char *copy = status == WEIR_OK ? arena_copy_string(&request->arena, json_string_value(part)) : NULL;
-        if (status == WEIR_OK) {
-            status = copy == NULL ? error_out_of_memory(error) : filter_set(filter, key, copy, now_us, error);
-        }
-    }
-    return status;
+    return read_filter_object(request, value, now_us, filter, error);
 }
 
 /* By the names of the commands. */
 static enum weir_status read_order_act(const json_t *value, enum bulk_act *ret_act, struct weir_error *error)
 {
-    const char *name = json_string_value(value);
+    const char *name = json_whole_text(value);
     return name != NULL && bulk_act_parse(name, ret_act)
                ? WEIR_OK
                : error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release or purge");
@@ -86,26 +105,39 @@ static enum weir_status read_order(struct http_request *request, json_t *body, i
         *ret_key = "expect";
         status = error_set(error, WEIR_INVALID_ARGUMENT, "expect is the number of executions that must match");
     }
-    if (status == WEIR_OK && reason != NULL && !json_is_string(reason)) {
+    if (status == WEIR_OK && reason != NULL && json_whole_text(reason) == NULL) {
         *ret_key = "reason";
-        status = error_set(error, WEIR_INVALID_ARGUMENT, "reason is a text");
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "reason is a text without NUL");
     }
     to->is_dry_run = json_is_true(is_dry_run);
     to->expected = expected == NULL ? -1 : json_integer_value(expected);
-    to->reason = json_string_value(reason);
+    to->reason = json_whole_text(reason);
     return status;
 }
 
-/* A misspelt name gets a suggestion and not a count of 0. One that may not be seen is missing. */
-static enum weir_status check_order_names(struct store *store, const struct http_request *request,
-                                          const struct execution_filter *filter, struct weir_error *error)
+/* Of a token of some workspaces. What it may not see is missing. */
+static enum weir_status check_own_names(struct store *store, const struct principal *principal,
+                                        const struct execution_filter *filter, struct weir_error *error)
 {
-    if (!access_has_workspace(request->principal, filter->workspace)) {
+    if (!access_has_workspace(principal, filter->workspace)) {
         return filter->workspace == NULL
                    ? error_set(error, WEIR_NOT_PERMITTED, "the filter must name a workspace of the token")
                    : error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", filter->workspace);
     }
+    enum weir_status status = filter->id == NULL ? WEIR_OK : own_workspaces_check_id(store, principal, filter->id, error);
+    return status == WEIR_OK && filter->workflow != NULL
+               ? store_require_workflow(store, filter->workspace, filter->workflow, error)
+               : status;
+}
+
+/* A misspelt name gets a suggestion and not a count of 0. */
+static enum weir_status check_order_names(struct store *store, const struct http_request *request,
+                                          const struct execution_filter *filter, struct weir_error *error)
+{
     enum weir_status status = WEIR_OK;
+    if (!access_has_all_workspaces(request->principal)) {
+        return check_own_names(store, request->principal, filter, error);
+    }
     if (filter->workspace != NULL) {
         status = store_require_name(store, LIST_WORKSPACES, filter->workspace, WEIR_WORKSPACE_NOT_FOUND, error);
     }

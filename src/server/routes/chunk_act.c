@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "server/routes/body.h"
 #include "server/routes/routes.h"
+#include "store/filter.h"
 
 /* The members of a problem (RFC 9457) that the first refusal of a chunk needs. */
 static json_t *problem_of_refusal(const struct weir_error *error)
@@ -26,6 +27,19 @@ static enum weir_status parse_act(const char *word, enum bulk_act *ret_act, stru
         }
     }
     return error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release or purge, not \"%s\"", word);
+}
+
+/* A filter that was forgotten must not act on everything. */
+static enum weir_status read_chunk_filter(struct http_request *request, struct store *store,
+                                          struct execution_filter *filter, const char **at_fault, struct weir_error *error)
+{
+    enum weir_status status = request_filter(request, store, filter, at_fault, error);
+    if (status == WEIR_OK && filter_is_empty(filter)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the filter is missing");
+        error_hint(error, "name the executions with the keys of a filter as arguments, like ?workspace=acme");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    return status;
 }
 
 /* The caller goes on with `last_id` as `after` while `more` is set. */
@@ -51,7 +65,7 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
         at_fault = "/action";
     }
     if (status == WEIR_OK) {
-        status = request_filter(request, store, &filter, &at_fault, &error);
+        status = read_chunk_filter(request, store, &filter, &at_fault, &error);
     }
     if (status == WEIR_OK) {
         at_fault = NULL;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/traceparent.h"
 #include "server/entity_tag.h"
+#include "server/own_workspaces.h"
 #include "server/routes/execution_find.h"
 #include "server/routes/routes.h"
 #include "store/filter.h"
@@ -90,6 +91,7 @@ void answer_enqueues(struct api *api, struct store *store, struct http_request *
         if (status != WEIR_OK) {
             respond_error(requests[places[i]], answers[places[i]], &error, NULL);
         } else {
+            own_workspaces_hide_refusal(requests[places[i]]->principal, &enqueues[i], &results[i]);
             answer_enqueued(requests[places[i]], answers[places[i]], &results[i]);
         }
     }

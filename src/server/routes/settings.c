@@ -70,7 +70,14 @@ void answer_set_plan(struct api *api, struct store *store, struct http_request *
 
 /* --- workspaces --- */
 
-/* null for max_concurrent: that of the plan again. */
+/* An act that a token of some workspaces may not do to its own ones either. */
+static void refuse_own_workspace(const struct http_request *request, struct http_answer *answer, const char *detail,
+                                 const char *pointer)
+{
+    respond_problem(request, answer, 403, "not_permitted", detail, "use a token of all workspaces", pointer);
+}
+
+/* A customer's token does not raise the limit of the customer. null for max_concurrent: that of the plan again. */
 static void respond_workspace_change(struct store *store, struct http_request *request, struct http_answer *answer,
                                      bool creates)
 {
@@ -89,10 +96,16 @@ static void respond_workspace_change(struct store *store, struct http_request *r
         respond_error(request, answer, &error, pointer);
         return;
     }
-    if (json_is_null(json_object_get(body, "max_concurrent"))) {
+    const json_t *limit = json_object_get(body, "max_concurrent");
+    if (json_is_null(limit)) {
         change.max_concurrent = -1;
     }
-    respond_change(request, store, answer, change.name, store_set_workspace(store, &change, &error), &error);
+    if (!access_has_all_workspaces(request->principal) && (limit != NULL || change.plan != NULL)) {
+        refuse_own_workspace(request, answer, "plan and limit of a workspace are changed with a token of all workspaces",
+                             limit != NULL ? "/max_concurrent" : "/plan");
+    } else {
+        respond_change(request, store, answer, change.name, store_set_workspace(store, &change, &error), &error);
+    }
     json_decref(body);
 }
 
@@ -131,7 +144,8 @@ void answer_resume_workspace(struct api *api, struct store *store, struct http_r
 }
 
 /* In transactions of DELETION_BATCH executions: a client that gives up leaves a paused workspace, and may repeat the call.
- */
+ * An erasure goes by the name, so it also removes the history of earlier workspaces of the name, which may have been those
+ * of another customer. */
 void answer_delete_workspace(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
@@ -146,6 +160,10 @@ void answer_delete_workspace(struct api *api, struct store *store, struct http_r
     }
     if (status != WEIR_OK) {
         respond_error(request, answer, &error, at_fault);
+        return;
+    }
+    if (deletion.erases && !access_has_all_workspaces(request->principal)) {
+        refuse_own_workspace(request, answer, "a history is erased with a token of all workspaces", "?erase");
         return;
     }
     status = store_delete_workspace(store, &deletion, &result, &error);
@@ -292,8 +310,8 @@ static void hold_lock(struct store *store, struct http_request *request, struct 
     struct lock_request lock = {.name = request_value(request, "lock")};
     const struct body_member members[] = {
         {.name = "holder", .kind = BODY_TEXT, .to = &lock.holder, .is_required = true},
-        {.name = "at_most_us", .kind = BODY_NUMBER, .to = &lock.at_most_us, .most = INT64_MAX, .is_required = true},
-        {.name = "at_least_us", .kind = BODY_NUMBER, .to = &lock.at_least_us, .most = INT64_MAX}};
+        {.name = "at_most_us", .kind = BODY_NUMBER, .to = &lock.at_most_us, .most = LOCK_HELD_MOST_US, .is_required = true},
+        {.name = "at_least_us", .kind = BODY_NUMBER, .to = &lock.at_least_us, .most = LOCK_HELD_MOST_US}};
     const char *pointer = NULL;
     json_t *body = NULL;
     if (body_read(request, members, sizeof members / sizeof members[0], &body, &pointer, &error) != WEIR_OK) {
@@ -322,13 +340,14 @@ void answer_release_lock(struct api *api, struct store *store, struct http_reque
 {
     (void)api;
     struct weir_error error = {.status = WEIR_OK};
-    struct lock_request lock = {
-        .name = request_value(request, "lock"), .holder = request_argument(request, "holder"), .at_most_us = INT64_MAX};
+    struct lock_request lock = {.name = request_value(request, "lock"),
+                                .holder = request_argument(request, "holder"),
+                                .at_most_us = LOCK_HELD_MOST_US};
     const char *at_fault = "force";
     enum weir_status status = request_switch(request, "force", &lock.is_forced, &error);
     if (status == WEIR_OK) {
         at_fault = "at_least_us";
-        status = request_number(request, "at_least_us", 0, INT64_MAX, 0, &lock.at_least_us, &error);
+        status = request_number(request, "at_least_us", 0, LOCK_HELD_MOST_US, 0, &lock.at_least_us, &error);
     }
     if (status != WEIR_OK) {
         respond_error(request, answer, &error, at_fault);

@@ -99,12 +99,36 @@ static void a_wrong_filter_is_refused_with_the_right_spelling(void **state)
     }
 }
 
+/* Each key makes a condition. */
+static void a_filter_without_a_condition_is_empty(void **state)
+{
+    static const char *const wheres[] = {"id=01a215fd",       "workspace=a",       "workflow=a",
+                                         "executor_group=a",  "status=failed",     "error_code=a",
+                                         "retried=yes",       "stuck=no",          "since=1h",
+                                         "until=1h",          "idempotency_key=a", "pending_reason=queue_paused",
+                                         "finished_before=1h"};
+    size_t keys = 0;
+    (void)state;
+    while (filter_key(keys) != NULL) {
+        keys++;
+    }
+    assert_int_equal(keys, sizeof wheres / sizeof wheres[0]);
+    struct execution_filter filter = {.id = NULL};
+    assert_true(filter_is_empty(&filter));
+    for (size_t i = 0; i < keys; i++) {
+        filter = (struct execution_filter){.id = NULL};
+        assert_int_equal(filter_parse(wheres[i], INT64_C(1800000000000000), &arena, &filter, NULL), WEIR_OK);
+        assert_false(filter_is_empty(&filter));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_fill_the_filter),
         cmocka_unit_test(retried_is_yes_or_no),
         cmocka_unit_test(running_is_a_word_for_dispatched),
+        cmocka_unit_test(a_filter_without_a_condition_is_empty),
         cmocka_unit_test(a_wrong_filter_is_refused_with_the_right_spelling),
     };
     arena_init(&arena, 1024 * 1024);

@@ -1,0 +1,52 @@
+/* The refusals of the store are for operators: they have names of all workspaces. Those of this file are made of the
+ * request alone, so they are the same whether the thing is missing or another workspace's. */
+#include "server/own_workspaces.h"
+
+#include "base/error.h"
+#include "base/uuid.h"
+
+enum weir_status own_workspaces_check_id(struct store *store, const struct principal *principal, const char *id,
+                                         struct weir_error *error)
+{
+    INVARIANT(store != NULL && id != NULL);
+    json_t *page = NULL;
+    const struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.id = id}, .limit = 1};
+    bool is_own = false;
+    if (uuid_is_valid(id)) {
+        enum weir_status status = store_list(store, &options, &page, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        const json_t *row = json_array_get(json_object_get(page, "items"), 0);
+        is_own = access_has_workspace(principal, json_string_value(json_object_get(row, "workspace")));
+        json_decref(page);
+    }
+    return is_own ? WEIR_OK : error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
+}
+
+void own_workspaces_hide_refusal(const struct principal *principal, const struct enqueue_request *request,
+                                 struct enqueue_result *result)
+{
+    const char *group = request->group != NULL ? request->group : request->default_group;
+    if (access_has_all_workspaces(principal)) {
+        return;
+    }
+    switch (result->status) {
+    case WEIR_WORKFLOW_NOT_YOURS:
+    case WEIR_WORKFLOW_NOT_FOUND:
+        result->status = error_set(&result->error, WEIR_WORKFLOW_NOT_FOUND, "workspace \"%s\" has no workflow \"%s\"",
+                                   request->workspace, request->workflow);
+        error_hint(&result->error, "GET /v1/workflows?workspace=... lists those that it may run");
+        break;
+    case WEIR_WORKSPACE_NOT_FOUND:
+        result->status =
+            error_set(&result->error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", request->workspace);
+        break;
+    case WEIR_NOT_FOUND: /* its text has the names of other groups */
+        result->status = error_set(&result->error, WEIR_NOT_FOUND, "there is no executor group \"%s\"",
+                                   group != NULL ? group : "default");
+        break;
+    default:
+        break;
+    }
+}

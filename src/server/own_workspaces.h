@@ -1,0 +1,17 @@
+/* What a token of some workspaces may learn: nothing of the others. A thing of another workspace gets the refusal of a
+ * missing one, with the same text, so that no answer shows that it exists. Threads: that of the handle.
+ */
+#ifndef WEIR_SERVER_OWN_WORKSPACES_H
+#define WEIR_SERVER_OWN_WORKSPACES_H
+
+#include "server/access.h"
+
+/* WEIR_EXECUTION_NOT_FOUND: no execution of a workspace of the token has this whole id. The first characters of an id are
+ * refused as well: they could be those of others, too. Errors of the store. */
+WEIR_MUST_CHECK enum weir_status own_workspaces_check_id(struct store *store, const struct principal *principal,
+                                                         const char *id, struct weir_error *error);
+/* Rewrites a refusal of store_enqueue() that names things of other workspaces, or shows that there are some. */
+void own_workspaces_hide_refusal(const struct principal *principal, const struct enqueue_request *request,
+                                 struct enqueue_result *result);
+
+#endif
