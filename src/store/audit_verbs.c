@@ -186,6 +186,7 @@ static bool is_act_of_store(const char *act)
     return false;
 }
 
+/* The first word decides, as in the option `act` of a list of acts, so that no such list shows a noted act. */
 static enum weir_status check_act_name(const char *act, struct weir_error *error)
 {
     if (act[0] == '\0') {

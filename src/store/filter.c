@@ -288,6 +288,7 @@ const char *filter_key(size_t index)
     return index < KEY_COUNT ? key_names[index] : NULL;
 }
 
+/* Callers refuse an act with such a filter: a condition that was forgotten must not act on every execution. */
 bool filter_is_empty(const struct execution_filter *filter)
 {
     const char *const texts[] = {filter->id,     filter->workspace,  filter->workflow,       filter->group,

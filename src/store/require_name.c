@@ -1,4 +1,10 @@
-/* Finds out whether a thing of this name exists, with one probe; only a refusal reads further names, for its hint. */
+/* Finds out whether a thing of this name exists.
+ *
+ * 1. One row is read by the name, which is nearly always there.
+ * 2. Only a refusal reads further names, for its hint.
+ *
+ * The names of workflows can be held to those that one workspace may run: a hint must not name the workflow of another
+ * workspace to a token that may not see it. */
 #include "base/error.h"
 #include "base/text.h"
 #include "store/store.h"
