@@ -137,10 +137,9 @@ enum weir_status json_format_number(double number, char *to)
     return WEIR_OUT_OF_MEMORY;
 }
 
-const char *json_whole_text(const json_t *value)
+bool json_string_has_nul(const json_t *string)
 {
-    const char *text = json_string_value(value);
-    return text != NULL && strlen(text) == json_string_length(value) ? text : NULL;
+    return strlen(json_string_value(string)) != json_string_length(string);
 }
 
 const char *json_type_name(const json_t *value)

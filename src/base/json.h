@@ -30,8 +30,8 @@ WEIR_MUST_CHECK enum weir_status json_write(const json_t *value, struct text *to
 /* The shortest text that reads back as the same number, as "0.1" (json_write() spells 17 digits). `number` is finite; `to`
  * holds JSON_NUMBER_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status json_format_number(double number, char *to);
-/* The text; NULL: it is no string, or has a NUL, at which the code that reads it would cut it. Takes NULL. */
-const char *json_whole_text(const json_t *value);
+/* Whether the text of a string has a NUL: code that reads it as a C string would cut it. */
+bool json_string_has_nul(const json_t *string);
 /* "object", "array", "string", "integer", "number", "boolean", "null". */
 const char *json_type_name(const json_t *value);
 

@@ -121,10 +121,11 @@ static enum weir_status take_completion_text(const json_t *body, const char *key
         return WEIR_OK;
     }
     *ret_pointer = key;
-    *to = json_whole_text(value);
-    return *to != NULL
-               ? WEIR_OK
-               : error_set(error, WEIR_INVALID_ARGUMENT, "%s is a text without NUL, not %s", key, json_type_name(value));
+    if (!json_is_string(value) || json_string_has_nul(value)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s is a text without NUL, not %s", key, json_type_name(value));
+    }
+    *to = json_string_value(value);
+    return WEIR_OK;
 }
 
 /* The name of an end, as `weir show` prints it. */

@@ -17,11 +17,10 @@ static enum weir_status take_member(const json_t *value, const struct body_membe
         return WEIR_OK;
     }
     if (member->kind == BODY_TEXT && json_is_string(value)) {
-        const char *text = json_whole_text(value);
-        if (text == NULL) {
+        if (json_string_has_nul(value)) {
             return error_set(error, WEIR_INVALID_ARGUMENT, "%s contains a NUL", member->name);
         }
-        *(const char **)member->to = text;
+        *(const char **)member->to = json_string_value(value);
         return WEIR_OK;
     }
     if (member->kind == BODY_SWITCH && json_is_boolean(value)) {

@@ -25,6 +25,12 @@ struct order_request {
 
 /* --- the order --- */
 
+/* NULL: it is no string, or has a NUL, at which the code that reads it would cut it. Takes NULL. */
+static const char *bulk_text_of(const json_t *value)
+{
+    return json_is_string(value) && !json_string_has_nul(value) ? json_string_value(value) : NULL;
+}
+
 /* An object with the keys of a filter, whose values are texts. It is as long as a text of --where may be. */
 static enum weir_status read_filter_object(struct http_request *request, json_t *value, int64_t now_us,
                                            struct execution_filter *filter, struct weir_error *error)
@@ -34,7 +40,7 @@ static enum weir_status read_filter_object(struct http_request *request, json_t 
     size_t length = 0;
     json_object_foreach(value, key, part)
     {
-        const char *text = json_whole_text(part);
+        const char *text = bulk_text_of(part);
         if (text == NULL || text[0] == '\0') {
             return error_set(error, WEIR_INVALID_ARGUMENT, "filter: %.64s is a text without NUL, not %s", key,
                              text == NULL ? json_type_name(part) : "empty");
@@ -56,7 +62,7 @@ static enum weir_status read_filter_object(struct http_request *request, json_t 
 static enum weir_status read_order_filter(struct http_request *request, json_t *value, int64_t now_us,
                                           struct execution_filter *filter, struct weir_error *error)
 {
-    const char *where = json_whole_text(value);
+    const char *where = bulk_text_of(value);
     if (json_is_string(value) && where == NULL) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "filter contains a NUL");
     }
@@ -74,7 +80,7 @@ static enum weir_status read_order_filter(struct http_request *request, json_t *
 /* By the names of the commands. */
 static enum weir_status read_order_act(const json_t *value, enum bulk_act *ret_act, struct weir_error *error)
 {
-    const char *name = json_whole_text(value);
+    const char *name = bulk_text_of(value);
     return name != NULL && bulk_act_parse(name, ret_act)
                ? WEIR_OK
                : error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release or purge");
@@ -105,13 +111,13 @@ static enum weir_status read_order(struct http_request *request, json_t *body, i
         *ret_key = "expect";
         status = error_set(error, WEIR_INVALID_ARGUMENT, "expect is the number of executions that must match");
     }
-    if (status == WEIR_OK && reason != NULL && json_whole_text(reason) == NULL) {
+    if (status == WEIR_OK && reason != NULL && bulk_text_of(reason) == NULL) {
         *ret_key = "reason";
         status = error_set(error, WEIR_INVALID_ARGUMENT, "reason is a text without NUL");
     }
     to->is_dry_run = json_is_true(is_dry_run);
     to->expected = expected == NULL ? -1 : json_integer_value(expected);
-    to->reason = json_whole_text(reason);
+    to->reason = bulk_text_of(reason);
     return status;
 }
 
