@@ -376,11 +376,10 @@ static bool copy_principal(const struct token *token, struct arena *arena, struc
     return is_whole;
 }
 
-/* Steps 2 to 4, under the lock. */
-static enum access_answer find_locked(struct access *access, const unsigned char hash[TOKEN_HASH_BYTES],
-                                      struct arena *arena, struct principal *ret_principal, int *ret_retry_after_s)
+/* Steps 2 and 3, under the lock. */
+static enum access_answer find_valid(struct access *access, const unsigned char hash[TOKEN_HASH_BYTES], int64_t now_us,
+                                     struct entry **ret_entry)
 {
-    int64_t now_us = now_of(access);
     struct set *set = access->set;
     struct entry *entry = find_entry(set, hash);
     if (set == NULL || now_us - set->boot_us > ACCESS_STALE_US) {
@@ -388,6 +387,20 @@ static enum access_answer find_locked(struct access *access, const unsigned char
     }
     if (entry == NULL || entry->token.expires_at_us <= set->store_us + (now_us - set->boot_us)) {
         return ACCESS_UNKNOWN;
+    }
+    *ret_entry = entry;
+    return ACCESS_GRANTED;
+}
+
+/* Steps 2 to 4, under the lock. */
+static enum access_answer find_locked(struct access *access, const unsigned char hash[TOKEN_HASH_BYTES],
+                                      struct arena *arena, struct principal *ret_principal, int *ret_retry_after_s)
+{
+    int64_t now_us = now_of(access);
+    struct entry *entry = NULL;
+    enum access_answer answer = find_valid(access, hash, now_us, &entry);
+    if (answer != ACCESS_GRANTED) {
+        return answer;
     }
     if (!take_credit(access, entry, now_us, ret_retry_after_s)) {
         return ACCESS_TOO_FAST;
@@ -409,6 +422,20 @@ enum access_answer access_find(struct access *access, const char *secret, struct
     }
     (void)pthread_mutex_lock(&access->lock);
     enum access_answer answer = find_locked(access, hash, arena, ret_principal, ret_retry_after_s);
+    (void)pthread_mutex_unlock(&access->lock);
+    return answer;
+}
+
+enum access_answer access_find_again(struct access *access, const char *secret)
+{
+    INVARIANT(access != NULL && secret != NULL);
+    unsigned char hash[TOKEN_HASH_BYTES];
+    struct entry *entry = NULL;
+    if (!token_secret_hash(secret, strlen(secret), hash)) {
+        return ACCESS_UNKNOWN;
+    }
+    (void)pthread_mutex_lock(&access->lock);
+    enum access_answer answer = find_valid(access, hash, now_of(access), &entry);
     (void)pthread_mutex_unlock(&access->lock);
     return answer;
 }

@@ -77,6 +77,9 @@ bool access_needs_token(struct access *access, bool is_of_machine);
  * is too fast. */
 enum access_answer access_find(struct access *access, const char *secret, struct arena *arena,
                                struct principal *ret_principal, int *ret_retry_after_s);
+/* The same for a request that was granted before and has waited: no further one counts. ACCESS_GRANTED, ACCESS_UNKNOWN,
+ * ACCESS_STALE. */
+enum access_answer access_find_again(struct access *access, const char *secret);
 /* Counts a refused attempt of an address. True: it has made too many; *ret_retry_after_s is set. */
 bool access_count_failure(struct access *access, const struct sockaddr *address, int *ret_retry_after_s);
 

@@ -3,6 +3,7 @@
  * 1. A route of SCOPE_OPEN is for everybody.
  * 2. A token is looked up in memory. Without one the request is anonymous, if only a process of this machine can have sent
  *    it and no token is needed there (access.h). Expired, revoked and unknown tokens get the same 401.
+ *    A request that has waited, for a task or for an end, is looked up again before it is answered.
  * 3. The role of the token must include the scope of the route: else 403.
  * 4. A token of some workspaces is held to them here, for all routes but those of WORKSPACE_OF_BODY. A workspace or an
  *    execution that is not its own gets the same 404 as a missing one: both are refused here, before a handler is asked.
@@ -54,6 +55,11 @@ static bool refuse_token(struct api *api, struct http_request *request, struct h
     return false;
 }
 
+static void refuse_stale(const struct http_request *request, struct http_answer *answer)
+{
+    respond_problem(request, answer, 503, "store_unreachable", "the tokens cannot be read from the store", NULL, NULL);
+}
+
 /* Sets request->principal. ACCESS_UNKNOWN is left to the caller; every other refusal is answered. */
 static enum access_answer find_principal(struct api *api, struct http_request *request, struct http_answer *answer)
 {
@@ -76,7 +82,7 @@ static enum access_answer find_principal(struct api *api, struct http_request *r
                         "send several executions in one request, or wait for Retry-After", NULL);
         break;
     case ACCESS_STALE:
-        respond_problem(request, answer, 503, "store_unreachable", "the tokens cannot be read from the store", NULL, NULL);
+        refuse_stale(request, answer);
         break;
     case ACCESS_NO_MEMORY:
         respond_problem(request, answer, 503, "out_of_memory", "there is no memory for the request", NULL, NULL);
@@ -112,6 +118,32 @@ static bool find_new_token(struct api *api, struct store *store, struct http_req
     }
     enum access_answer found = find_principal(api, request, answer);
     return found == ACCESS_GRANTED || (found == ACCESS_UNKNOWN && refuse_token(api, request, answer));
+}
+
+/* The head of a request that has waited was admitted long ago. One without a token may need one by now. The principal stays
+ * the same, since a token does not change. */
+static bool check_again(struct api *api, struct http_request *request, struct http_answer *answer)
+{
+    enum access_answer found;
+    if (request->is_anonymous) {
+        found = access_needs_token(api->access, request->is_of_machine) ? ACCESS_UNKNOWN : ACCESS_GRANTED;
+    } else {
+        found = access_find_again(api->access, bearer_secret(request->fields[FIELD_AUTHORIZATION]));
+    }
+    if (found == ACCESS_STALE) {
+        refuse_stale(request, answer);
+    }
+    return found == ACCESS_GRANTED || (found == ACCESS_UNKNOWN && refuse_token(api, request, answer));
+}
+
+/* The task that woke a refused claim would otherwise wait for the next claim. */
+static void pass_wakes(struct api *api)
+{
+    for (size_t i = 0; i < api->task_service_count; i++) {
+        if (api->task_services[i].hub != NULL) {
+            task_hub_pass_wake(api->task_services[i].hub);
+        }
+    }
 }
 
 /* --- rights --- */
@@ -231,6 +263,10 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
     struct weir_error error = {.status = WEIR_OK};
     const char *name = NULL;
     if (request->route->scope != SCOPE_OPEN) {
+        if (request->is_again && !check_again(api, request, answer)) {
+            pass_wakes(api);
+            return false;
+        }
         bool is_known = request->is_anonymous || request->principal != NULL;
         if ((!is_known && !find_new_token(api, store, request, answer)) || !check_scope(request, answer) ||
             !check_workspace(store, request, answer)) {

@@ -196,6 +196,7 @@ static void close_parked_end(struct exchange *exchange)
 {
     if (atomic_fetch_sub(&exchange->open_ends, 1) == 1) {
         exchange->request.is_parked = false;
+        exchange->request.is_again = true;
         queue_again(exchange);
     }
 }

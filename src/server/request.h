@@ -64,6 +64,7 @@ struct http_request {
     /* A handler that has to wait sets `is_parked` and leaves the answer empty. Any thread then calls `again` once, also
      * before the handler has returned: the handler runs from its beginning. */
     bool is_parked;
+    bool is_again; /* it was parked: its token may have ended meanwhile */
     void (*again)(struct http_request *request);
     struct task_waiter waiter; /* of a parked claim of tasks */
 };

@@ -199,6 +199,18 @@ void task_waiter_wake_for(struct task_hub *hub, const struct task *task)
     }
 }
 
+void task_hub_pass_wake(struct task_hub *hub)
+{
+    INVARIANT(hub != NULL);
+    (void)pthread_mutex_lock(&hub->lock);
+    for (size_t i = 0; i < hub->handler_count; i++) {
+        if (hub->handlers[i]->waiting.first != NULL) {
+            task_waiter_wake_for(hub, hub->handlers[i]->waiting.first);
+        }
+    }
+    (void)pthread_mutex_unlock(&hub->lock);
+}
+
 void task_waiters_expire(struct task_hub *hub, int64_t now_us, bool all)
 {
     struct task_waiter *next;

@@ -103,6 +103,8 @@ struct task_claim {
  * WEIR_INVALID_ARGUMENT; WEIR_QUEUE_FULL (too many workers or handlers); WEIR_STOPPED; WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status task_hub_claim(struct task_hub *hub, const struct task_claim *claim,
                                                 struct task_waiter *waiter, struct text *answer, struct weir_error *error);
+/* A waiter was woken, but its caller does not claim: another one is woken in its place. */
+void task_hub_pass_wake(struct task_hub *hub);
 /* The waiter waits no more, if it does: `wake` is not called after this. */
 void task_hub_leave(struct task_hub *hub, struct task_waiter *waiter);
 

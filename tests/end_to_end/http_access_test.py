@@ -10,6 +10,7 @@ import re
 import signal
 import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from harness import run_tests
 from http_client import SECONDS, Listener, is_closed, read_answer
@@ -183,6 +184,40 @@ def a_token_lives_on_postgres(weir):
     SERVER = SERVER or PostgresServer()
     weir.environment['WEIR_STORE'] = SERVER.url(SERVER.database())
     _lives(weir)
+
+
+def a_request_that_waited_is_refused_when_its_token_has_ended(weir):
+    """A claim and a wait for an end: neither is answered with what came after the revocation, and the task that woke the
+    claim goes to the next one."""
+    weir.make_store()
+    weir.write('job.yaml', json.dumps({'name': 'job', 'steps': {'only': {'handler': 'job'}}}))
+    weir.good('workflow', 'apply', 'job.yaml', '-q')
+    late = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h')
+    secrets = [_token(weir, name, 'operate') for name in ('ended', 'good', 'waits')]
+    listener = Listener(weir).ready()
+    fields = [{'authorization': f'Bearer {secret}'} for secret in secrets]
+
+    def has_handler(name):
+        return weir.database().execute("SELECT 1 FROM nodes WHERE handlers LIKE ?", (f'%"{name}"%',)).fetchone()
+    with ThreadPoolExecutor(3) as pool:
+        claims = []
+        for number in range(2):
+            claim = {'worker': f'w{number}', 'handlers': ['job', f'of-{number}'], 'wait_us': 60000000}
+            claims.append(pool.submit(listener.ask, '/v1/tasks:claim', 'POST', body=claim, **fields[number]))
+            wait_for('the worker', lambda: has_handler(f'of-{number}'), pause=SHORT)  # from then on the claim waits
+        end = pool.submit(listener.ask, f'/v1/executions/{late}?wait=60s', **fields[2])
+        wait_for('the use of the token', lambda: weir.database().execute(
+            "SELECT last_used_at FROM tokens WHERE name = 'waits'").fetchone()[0], pause=SHORT)
+        for name, field in (('ended', fields[0]), ('waits', fields[2])):
+            weir.good('token', 'revoke', name, '-q')
+            wait_for('the revocation', lambda: listener.ask('/v1/executions', **field).status == 401, pause=SHORT)
+        execution = weir.enqueue('-w', 'acme', 'job')
+        weir.good('cancel', late, '-q')
+        answers = [claim.result(SECONDS) for claim in claims]
+        _assert_401(answers[0])
+        assert [task['execution_id'] for task in answers[1].json()['tasks']] == [execution], answers[1]
+        _assert_401(end.result(SECONDS))
+    listener.stop()
 
 
 def the_actor_of_an_act_is_the_token(weir):
