@@ -473,7 +473,7 @@ static const struct http_route routes[] = {
 /* Tasks of workers */
 #define TASK_ROUTE(word, text, schema, answer)                                                                             \
     .method = "POST", .path = "/v1/tasks:" word, .operation = word "Tasks", .scope = SCOPE_OPERATE,                        \
-    .workspace = WORKSPACE_OF_BODY, .summary = text, .bodies = BODY_JSON, .body_max = HTTP_BODY_BYTES_MAX,                 \
+    .workspace = WORKSPACE_NONE, .summary = text, .bodies = BODY_JSON, .body_max = HTTP_BODY_BYTES_MAX,                    \
     .body_schema = "Task" schema "Request", .answer_schema = answer
 {TASK_ROUTE("claim", "Claim tasks of handlers for a worker", "Claim", "TaskClaim"), .handle = answer_claim_tasks},
 {TASK_ROUTE("heartbeat", "Renew the leases of tasks", "Heartbeat", "TaskVerdicts"), .handle = answer_heartbeat_tasks},

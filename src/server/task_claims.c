@@ -25,30 +25,52 @@ static struct task_worker **worker_bucket(const struct task_hub *hub, const char
     return (struct task_worker **)(void *)&hub->workers[(hash ^ hash >> 32) % WORKER_BUCKETS];
 }
 
-struct task_worker *task_worker_find(const struct task_hub *hub, const char *name)
+struct task_worker *task_worker_find(const struct task_hub *hub, int64_t token_id, const char *name)
 {
     struct task_worker *worker = *worker_bucket(hub, name);
-    while (worker != NULL && strcmp(worker->name, name) != 0) {
+    while (worker != NULL && (worker->token_id != token_id || strcmp(worker->name, name) != 0)) {
         worker = worker->of_bucket;
     }
     return worker;
 }
 
-struct task_worker *task_worker_get(struct task_hub *hub, const char *name)
+/* A bound of one token leaves places for the others. Counted only when it can be reached. */
+static bool has_workers_enough(const struct task_hub *hub, int64_t token_id)
 {
-    struct task_worker *worker = task_worker_find(hub, name);
-    if (worker != NULL || hub->worker_count >= TASK_WORKERS_MAX) {
-        return worker;
+    size_t count = 0;
+    for (size_t i = 0; i < WORKER_BUCKETS && hub->worker_count >= TASK_WORKERS_OF_TOKEN_MAX; i++) {
+        for (const struct task_worker *worker = hub->workers[i]; worker != NULL; worker = worker->of_bucket) {
+            count += worker->token_id == token_id;
+        }
     }
-    worker = calloc(1, sizeof *worker);
-    if (worker != NULL) {
+    return token_id != 0 && count >= TASK_WORKERS_OF_TOKEN_MAX;
+}
+
+enum weir_status task_worker_get(struct task_hub *hub, int64_t token_id, const char *name, struct task_worker **ret_worker,
+                                 struct weir_error *error)
+{
+    struct task_worker *worker = task_worker_find(hub, token_id, name);
+    if (worker == NULL && hub->worker_count >= TASK_WORKERS_MAX) {
+        return error_set(error, WEIR_QUEUE_FULL, "this node has %d workers already", TASK_WORKERS_MAX);
+    }
+    if (worker == NULL && has_workers_enough(hub, token_id)) {
+        return error_set(error, WEIR_QUEUE_FULL, "this node has %d workers with this token already",
+                         TASK_WORKERS_OF_TOKEN_MAX);
+    }
+    if (worker == NULL) {
+        worker = calloc(1, sizeof *worker);
+        if (worker == NULL) {
+            return error_out_of_memory(error);
+        }
         struct task_worker **bucket = worker_bucket(hub, name);
         text_copy(worker->name, sizeof worker->name, name);
+        worker->token_id = token_id;
         worker->of_bucket = *bucket;
         *bucket = worker;
         hub->worker_count++;
     }
-    return worker;
+    *ret_worker = worker;
+    return WEIR_OK;
 }
 
 static bool is_in_due_list(const struct task_worker *worker)
@@ -158,8 +180,6 @@ static void waiter_add(struct task_hub *hub, struct task_waiter *waiter, struct 
     worker->waits++;
     waiter->worker = worker;
     waiter->deadline_us = claim->deadline_us;
-    waiter->allows = claim->allows;
-    waiter->context = claim->context;
     waiter->is_waiting = true;
     waiter->next = NULL;
     waiter->previous = hub->last_waiter;
@@ -184,15 +204,10 @@ static bool worker_has_handler(const struct task_worker *worker, const struct ta
     return false;
 }
 
-static bool may_see(bool (*allows)(const void *, const char *), const void *context, const struct task *task)
-{
-    return allows == NULL || allows(context, weir_call_workspace(task->call));
-}
-
 void task_waiter_wake_for(struct task_hub *hub, const struct task *task)
 {
     for (struct task_waiter *waiter = hub->first_waiter; waiter != NULL; waiter = waiter->next) {
-        if (worker_has_handler(waiter->worker, task->handler) && may_see(waiter->allows, waiter->context, task)) {
+        if (worker_has_handler(waiter->worker, task->handler)) {
             wake_waiter(hub, waiter);
             return;
         }
@@ -253,11 +268,24 @@ static struct task_handler *task_handler_find(const struct task_hub *hub, const 
     return NULL;
 }
 
+static size_t count_handlers_of(const struct task_hub *hub, int64_t token_id)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < hub->handler_count; i++) {
+        count += hub->handlers[i]->token_id == token_id;
+    }
+    return count;
+}
+
 /* Handlers stay for the life of the hub, because the engine may call one for as long. */
-static enum weir_status task_handler_get(struct task_hub *hub, const char *name, struct task_handler **ret_handler,
-                                         struct weir_error *error)
+static enum weir_status task_handler_get(struct task_hub *hub, int64_t token_id, const char *name,
+                                         struct task_handler **ret_handler, struct weir_error *error)
 {
     struct task_handler *handler = task_handler_find(hub, name);
+    if (handler == NULL && token_id != 0 && count_handlers_of(hub, token_id) >= TASK_HANDLERS_OF_TOKEN_MAX) {
+        return error_set(error, WEIR_QUEUE_FULL, "workers with this token have named %d different handlers on this node",
+                         TASK_HANDLERS_OF_TOKEN_MAX);
+    }
     if (handler == NULL && hub->handler_count == TASK_HANDLERS_MAX) {
         return error_set(error, WEIR_QUEUE_FULL, "workers have named %d different handlers on this node",
                          TASK_HANDLERS_MAX);
@@ -271,6 +299,7 @@ static enum weir_status task_handler_get(struct task_hub *hub, const char *name,
             return error_out_of_memory(error);
         }
         handler->hub = hub;
+        handler->token_id = token_id;
         handler->handler = (struct weir_handler){.name = copy, .function = task_hub_handle, .context = handler};
         hub->handlers[hub->handler_count++] = handler;
     }
@@ -306,16 +335,15 @@ static enum weir_status take_worker(struct task_hub *hub, const struct task_clai
 {
     struct task_handler *handlers[TASK_WORKER_HANDLERS_MAX];
     for (size_t i = 0; i < claim->handler_count; i++) {
-        enum weir_status status = task_handler_get(hub, claim->handlers[i], &handlers[i], error);
+        enum weir_status status = task_handler_get(hub, claim->token_id, claim->handlers[i], &handlers[i], error);
         if (status != WEIR_OK) {
             return status;
         }
     }
-    struct task_worker *worker = task_worker_get(hub, claim->worker);
-    if (worker == NULL) {
-        return hub->worker_count < TASK_WORKERS_MAX
-                   ? error_out_of_memory(error)
-                   : error_set(error, WEIR_QUEUE_FULL, "this node has %d workers already", TASK_WORKERS_MAX);
+    struct task_worker *worker;
+    enum weir_status status = task_worker_get(hub, claim->token_id, claim->worker, &worker, error);
+    if (status != WEIR_OK) {
+        return status;
     }
     worker_set_handlers(worker, handlers, claim->handler_count);
     worker->wanted = claim->max;
@@ -367,9 +395,6 @@ static enum weir_status claim_waiting(struct task_worker *worker, struct task_ha
     for (struct task *task = handler->waiting.first; task != NULL && *count < claim->max && status == WEIR_OK;
          task = next) {
         next = task->next;
-        if (!may_see(claim->allows, claim->context, task)) {
-            continue;
-        }
         size_t before = answer->length;
         status = *count > 0 ? text_add_string(answer, ",") : WEIR_OK;
         status = status == WEIR_OK ? write_task(task, answer, NULL) : status;

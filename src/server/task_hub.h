@@ -13,6 +13,10 @@
  * other worker gets it; a report of that worker adopts the task. With its last worker a handler is unregistered, and its
  * tasks are given back, so that another node can have them.
  *
+ * A worker is known by its token and its name, so that no other token can change its handlers or end its tasks. All workers
+ * run tasks of all workspaces: a node has a handler or it does not, and an execution that comes for a handler whose workers
+ * may not see it would hold its slots and run nowhere.
+ *
  * Everything is in memory: the store knows steps, not tasks. Bounds: the engine bounds the tasks, since each is a step of
  * an admitted execution; the constants below bound the rest.
  *
@@ -33,8 +37,10 @@
 
 enum {
     TASK_WORKERS_MAX = 10000,
+    TASK_WORKERS_OF_TOKEN_MAX = TASK_WORKERS_MAX / 2,
     TASK_WORKER_NAME_MAX = 128,    /* bytes */
     TASK_HANDLERS_MAX = 1000,      /* different ones in the life of a hub */
+    TASK_HANDLERS_OF_TOKEN_MAX = TASK_HANDLERS_MAX / 2, /* of them, those that one token has named first */
     TASK_WORKER_HANDLERS_MAX = 64, /* of one worker */
     TASK_CLAIM_MAX = 1000,         /* tasks of one claim */
     TASK_REPORTS_KEPT = 65536      /* ended tasks whose last report is known, so that it may come twice */
@@ -80,21 +86,17 @@ struct task_waiter {
     struct task_waiter *previous;
     struct task_worker *worker;
     int64_t deadline_us;
-    bool (*allows)(const void *context, const char *workspace);
-    const void *context;
     bool is_waiting;
 };
 
 struct task_claim {
-    const char *worker; /* a name that no other running worker has, 1 to TASK_WORKER_NAME_MAX bytes */
+    int64_t token_id;   /* of the worker; 0 = none was needed */
+    const char *worker; /* a name that no other running worker of the token has, 1 to TASK_WORKER_NAME_MAX bytes */
     const char *const *handlers;
     size_t handler_count; /* 1 to TASK_WORKER_HANDLERS_MAX */
     size_t max;           /* 0 to TASK_CLAIM_MAX; 0 = only report that the worker lives */
     int64_t arrived_us;   /* when the request came, boot clock */
     int64_t deadline_us;  /* the end of the wait, likewise */
-    /* Whether the worker may see tasks of the workspace; NULL = of all. Called under the lock of the hub. */
-    bool (*allows)(const void *context, const char *workspace);
-    const void *context;
 };
 
 /* Adds {"tasks": [...], "lease_us": N, "waited_us": N} to `answer`: up to `max` tasks, as many as `answer` has space for.
@@ -114,15 +116,14 @@ enum task_report_kind { TASK_HEARTBEAT, TASK_COMPLETE, TASK_FAIL };
 
 struct task_report {
     enum task_report_kind kind;
+    int64_t token_id; /* as in a claim */
     const char *worker;
-    const char *task;                                           /* the id, as the claim had it */
-    const char *output;                                         /* COMPLETE: JSON text, or NULL */
-    const char *code;                                           /* FAIL: NULL = handler_failed */
-    const char *error;                                          /* FAIL: or NULL */
-    bool is_final;                                              /* FAIL: no retry */
-    int64_t retry_after_us;                                     /* FAIL: the delay of the retry, -1 = the policy's */
-    bool (*allows)(const void *context, const char *workspace); /* as in a claim */
-    const void *context;
+    const char *task;       /* the id, as the claim had it */
+    const char *output;     /* COMPLETE: JSON text, or NULL */
+    const char *code;       /* FAIL: NULL = handler_failed */
+    const char *error;      /* FAIL: or NULL */
+    bool is_final;          /* FAIL: no retry */
+    int64_t retry_after_us; /* FAIL: the delay of the retry, -1 = the policy's */
 };
 
 enum task_verdict {

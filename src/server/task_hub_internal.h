@@ -51,6 +51,7 @@ struct task_list {
 struct task_handler {
     struct task_hub *hub;        /* constant */
     struct weir_handler handler; /* constant; its name is owned */
+    int64_t token_id;            /* that has named it first; constant */
     size_t worker_count;         /* live ones that name it */
     bool is_registered;          /* changed by task_hub_step() alone */
     int64_t again_us;            /* not before: the last registration failed */
@@ -68,6 +69,7 @@ struct task_worker {
     size_t wanted; /* `max` of its last claim */
     size_t handler_count;
     struct task_handler *handlers[TASK_WORKER_HANDLERS_MAX];
+    int64_t token_id;
     char name[TASK_WORKER_NAME_MAX + 1];
 };
 
@@ -126,9 +128,10 @@ void task_move(struct task *task, enum task_state state);
 void task_lease(struct task *task, struct task_worker *worker);
 /* The worker lives: one lease from now on. */
 void task_worker_touch(struct task_hub *hub, struct task_worker *worker);
-/* Finds or makes it; NULL when memory is short or there are too many. */
-struct task_worker *task_worker_get(struct task_hub *hub, const char *name);
-struct task_worker *task_worker_find(const struct task_hub *hub, const char *name);
+/* Finds or makes it. WEIR_QUEUE_FULL, WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status task_worker_get(struct task_hub *hub, int64_t token_id, const char *name,
+                                                 struct task_worker **ret_worker, struct weir_error *error);
+struct task_worker *task_worker_find(const struct task_hub *hub, int64_t token_id, const char *name);
 /* Frees a worker that is neither live nor has tasks. */
 void task_worker_release(struct task_hub *hub, struct task_worker *worker);
 void task_workers_expire(struct task_hub *hub, int64_t now_us);

@@ -116,9 +116,9 @@ static bool read_task_id(const char *id, struct task_name *name)
            read_task_number(attempt, &name->attempt) && read_task_number(id, &name->fence);
 }
 
-static bool may_report(const struct task_report *report, const struct task *task)
+static bool is_of_worker(const struct task_report *report, const struct task_worker *worker)
 {
-    return report->allows == NULL || report->allows(report->context, weir_call_workspace(task->call));
+    return worker->token_id == report->token_id && strcmp(worker->name, report->worker) == 0;
 }
 
 /* The verdict, and with TASK_ACCEPTED the task, which the worker has from now on if it had it not before. */
@@ -129,12 +129,9 @@ static enum task_verdict find_task(struct task_hub *hub, const struct task_repor
         return TASK_UNKNOWN;
     }
     struct task *task = task_find(hub, name.execution_id, name.step);
-    if (task != NULL && !may_report(report, task)) {
-        return TASK_UNKNOWN;
-    }
     if (task != NULL && task->state == TASK_CLAIMED && strcmp(task->id, report->task) == 0) {
         *ret_task = task;
-        return strcmp(task->worker->name, report->worker) == 0 ? TASK_ACCEPTED : TASK_LOST;
+        return is_of_worker(report, task->worker) ? TASK_ACCEPTED : TASK_LOST;
     }
     const struct kept_report *kept = find_kept(hub, report->task);
     if (kept != NULL) {
@@ -146,8 +143,8 @@ static enum task_verdict find_task(struct task_hub *hub, const struct task_repor
     if (task->state == TASK_CLAIMED || weir_call_fence(task->call) <= name.fence) {
         return TASK_LOST;
     }
-    struct task_worker *worker = task_worker_get(hub, report->worker);
-    if (worker == NULL) {
+    struct task_worker *worker;
+    if (task_worker_get(hub, report->token_id, report->worker, &worker, NULL) != WEIR_OK) {
         return TASK_UNKNOWN; /* no memory for the worker, or too many workers */
     }
     text_copy(task->id, sizeof task->id, report->task);
@@ -175,7 +172,7 @@ enum task_verdict task_hub_report(struct task_hub *hub, const struct task_report
     struct task *task = NULL;
     (void)pthread_mutex_lock(&hub->lock);
     enum task_verdict verdict = find_task(hub, report, &task);
-    struct task_worker *worker = task_worker_find(hub, report->worker);
+    struct task_worker *worker = task_worker_find(hub, report->token_id, report->worker);
     if (worker != NULL && worker->is_live) {
         task_worker_touch(hub, worker);
     }

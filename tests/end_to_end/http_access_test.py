@@ -186,6 +186,26 @@ def a_token_lives_on_postgres(weir):
     _lives(weir)
 
 
+def a_worker_needs_a_token_of_all_workspaces(weir):
+    """Else it would draw the executions of other workspaces to the node, where nobody may run them."""
+    weir.make_store()
+    weir.write('job.yaml', json.dumps({'name': 'job', 'steps': {'only': {'handler': 'job'}}}))
+    weir.good('workflow', 'apply', 'job.yaml', '-q')
+    execution = weir.enqueue('-w', 'tiny', 'job')
+    narrow = {'authorization': 'Bearer ' + _token(weir, 'narrow', 'admin', '-w', 'acme')}
+    wide = {'authorization': 'Bearer ' + _token(weir, 'wide', 'operate')}
+    listener = Listener(weir).ready()
+    claim = {'worker': 'w1', 'handlers': ['job'], 'wait_us': 60000000}
+    for verb in ('claim', 'heartbeat', 'complete', 'fail'):
+        answer = listener.ask(f'/v1/tasks:{verb}', 'POST', body=claim if verb == 'claim' else {}, **narrow)
+        assert (answer.status, answer.json()['code']) == (403, 'not_permitted'), (verb, answer)
+    why = weir.good('why', execution, '--json').json()
+    assert why['pending_reason'] == 'no_worker', why
+    task, = listener.ask('/v1/tasks:claim', 'POST', body=claim, **wide).json()['tasks']
+    assert task['execution_id'] == execution, task
+    listener.stop()
+
+
 def a_request_that_waited_is_refused_when_its_token_has_ended(weir):
     """A claim and a wait for an end: neither is answered with what came after the revocation, and the task that woke the
     claim goes to the next one."""

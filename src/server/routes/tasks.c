@@ -157,10 +157,10 @@ static enum weir_status read_claim(const json_t *body, struct claim_body *read, 
     return status == WEIR_OK ? read_handlers(body, read, at_fault, error) : status;
 }
 
-/* `context` is the principal of the request, or NULL. Called by the hub, under its lock. */
-static bool allows_workspace(const void *context, const char *workspace)
+/* Workers of one machine without tokens are those of the token 0. */
+static int64_t token_of(const struct principal *principal)
 {
-    return access_has_workspace(context, workspace);
+    return principal != NULL ? principal->token_id : 0;
 }
 
 /* Called by the hub, under its lock. */
@@ -180,8 +180,7 @@ static enum weir_status claim_tasks(struct api *api, struct http_request *reques
                          read->group != NULL ? read->group : "default");
     }
     read->claim.arrived_us = request->arrived_us;
-    read->claim.allows = allows_workspace;
-    read->claim.context = request->principal;
+    read->claim.token_id = token_of(request->principal);
     read->claim.deadline_us = time_add(request->arrived_us, read->wait_us);
     request->waiter = (struct task_waiter){.wake = wake_claim, .owner = request};
     enum weir_status status = task_hub_claim(hub, &read->claim, &request->waiter, &answer->body, error);
@@ -221,7 +220,7 @@ void answer_claim_tasks(struct api *api, struct store *store, struct http_reques
 /* What all reports of a request share. */
 struct report_reader {
     struct api *api;
-    const struct principal *principal;
+    int64_t token_id;
     const char *worker;
     enum task_report_kind kind;
     struct text output; /* of the present task */
@@ -270,10 +269,9 @@ static enum weir_status read_report(const json_t *item, struct task_report *repo
     static const char *const keys[] = {"task", "output", "error_code", "error", "retry", "retry_after_us"};
     static const size_t counts[] = {[TASK_HEARTBEAT] = 1, [TASK_COMPLETE] = 2, [TASK_FAIL] = 6};
     *report = (struct task_report){.kind = reader->kind,
+                                   .token_id = reader->token_id,
                                    .worker = reader->worker,
-                                   .retry_after_us = -1,
-                                   .allows = allows_workspace,
-                                   .context = reader->principal};
+                                   .retry_after_us = -1};
     reader->at_fault = "tasks";
     if (!json_is_object(item)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "each of `tasks` must be an object");
@@ -369,7 +367,7 @@ static void answer_reports(struct api *api, struct http_request *request, struct
     struct weir_error error = {.status = WEIR_OK};
     /* A larger output is refused by the engine, so that the step fails with the reason. */
     struct report_reader reader = {
-        .api = api, .principal = request->principal, .kind = kind, .output = {.max = HTTP_BODY_BYTES_MAX * 2}};
+        .api = api, .token_id = token_of(request->principal), .kind = kind, .output = {.max = HTTP_BODY_BYTES_MAX * 2}};
     enum task_verdict last = TASK_UNKNOWN;
     json_t *body = NULL;
     const json_t *tasks = NULL;

@@ -542,25 +542,21 @@ static void an_abandoned_execution_leaves_its_worker_running(void **state)
     (void)end_of(1, END_COMPLETED);
 }
 
-static bool is_not_acme(const void *context, const char *workspace)
-{
-    (void)context;
-    return strcmp(workspace, "acme") != 0;
-}
-
-static void a_worker_sees_the_workspaces_of_its_token_only(void **state)
+/* The same name with another token is another worker. */
+static void a_worker_is_known_by_its_token_too(void **state)
 {
     (void)state;
+    static const char *const others[] = {"print"};
     join("w1");
     start(1, "");
-    wait_for_figures(1, 0);
-    struct task_claim claim = claim_of("w2", 1);
-    claim.allows = is_not_acme;
-    assert_int_equal(count_claimed(&claim), 0);
     const char *id = claim_id("w1");
-    struct task_report foreign = {
-        .kind = TASK_HEARTBEAT, .worker = "w1", .task = id, .retry_after_us = -1, .allows = is_not_acme};
-    assert_int_equal(task_hub_report(hub, &foreign), TASK_UNKNOWN);
+    struct task_claim foreign = {.token_id = 2, .worker = "w1", .handlers = others, .handler_count = 1};
+    assert_int_equal(count_claimed(&foreign), 0);
+    (void)task_hub_step(hub);
+    assert_int_equal(atomic_load(&registrations), 2); /* "send" has its worker still */
+    assert_int_equal(task_hub_figures(hub).workers, 2);
+    struct task_report report_of = {.kind = TASK_COMPLETE, .token_id = 2, .worker = "w1", .task = id, .retry_after_us = -1};
+    assert_int_equal(task_hub_report(hub, &report_of), TASK_LOST);
     assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
     (void)end_of(1, END_COMPLETED);
 }
@@ -644,25 +640,41 @@ static void a_claim_that_makes_no_sense_is_refused(void **state)
     expect_refusal(claim, "\"No Name\"");
 }
 
-static void too_many_handlers_are_refused(void **state)
+/* Claims as a worker that `number` names, for a handler of this number; until one is refused. */
+static int count_until_full(int64_t token_id, bool is_handler, int from)
 {
-    (void)state;
     struct text answer = {.max = 1000};
     struct weir_error error = {.status = WEIR_OK};
     enum weir_status status = WEIR_OK;
     int count = 0;
     while (status == WEIR_OK) {
         char name[16];
-        const char *const names[] = {name};
-        (void)snprintf(name, sizeof name, "h%d", count);
-        struct task_claim claim = {.worker = "w1", .handlers = names, .handler_count = 1};
+        const char *const names[] = {is_handler ? name : "send"};
+        (void)snprintf(name, sizeof name, "h%d", from + count);
+        struct task_claim claim = {
+            .token_id = token_id, .worker = is_handler ? "w1" : name, .handlers = names, .handler_count = 1};
         text_clear(&answer);
         status = task_hub_claim(hub, &claim, NULL, &answer, &error);
         count += status == WEIR_OK;
     }
     assert_int_equal(status, WEIR_QUEUE_FULL);
-    assert_int_equal(count, TASK_HANDLERS_MAX);
     text_close(&answer);
+    return count;
+}
+
+static void too_many_handlers_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(count_until_full(1, true, 0), TASK_HANDLERS_OF_TOKEN_MAX);
+    assert_int_equal(count_until_full(2, true, TASK_HANDLERS_MAX), TASK_HANDLERS_MAX - TASK_HANDLERS_OF_TOKEN_MAX);
+    assert_int_equal(count_until_full(0, true, TASK_HANDLERS_MAX * 2), 0);
+}
+
+static void too_many_workers_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(count_until_full(1, false, 0), TASK_WORKERS_OF_TOKEN_MAX);
+    assert_int_equal(count_until_full(0, false, 0), TASK_WORKERS_MAX - TASK_WORKERS_OF_TOKEN_MAX);
 }
 
 static void ids_that_no_claim_gave_are_unknown(void **state)
@@ -733,11 +745,12 @@ int main(void)
         HUB_TEST(a_result_may_be_the_first_that_the_next_node_hears),
         HUB_TEST(a_step_that_nobody_continues_is_offered_after_one_lease),
         HUB_TEST(an_abandoned_execution_leaves_its_worker_running),
-        HUB_TEST(a_worker_sees_the_workspaces_of_its_token_only),
+        HUB_TEST(a_worker_is_known_by_its_token_too),
         HUB_TEST(an_answer_has_as_many_tasks_as_fit),
         HUB_TEST(a_stopped_hub_gives_everything_back),
         HUB_TEST(a_claim_that_makes_no_sense_is_refused),
         HUB_TEST(too_many_handlers_are_refused),
+        HUB_TEST(too_many_workers_are_refused),
         HUB_TEST(ids_that_no_claim_gave_are_unknown),
         HUB_TEST(old_reports_make_space_for_later_ones),
         HUB_TEST(a_lease_has_bounds),
