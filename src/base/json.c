@@ -1,7 +1,8 @@
 /* Reading and writing JSON by jansson, with the limits that it lacks. Any thread.
  *
  *   1. Reading counts brackets first and refuses a text that is nested too deep. jansson allows 2048 levels, which
- * recursive walkers over the value would have to survive.
+ * recursive walkers over the value would have to survive. It also refuses a text with so many values that jansson would
+ * take far more memory than the text: 80 bytes for each byte of "{},{},{}".
  *   2. A NUL byte outside of a string is refused, because jansson drops it silently after a number.
  *   3. Duplicate keys are refused. Memory that runs out during the parsing is survived by base/json_load.c.
  *   4. Writing is compact and goes into a struct text with a maximum; on failure the text is as before.
@@ -15,25 +16,43 @@
 
 #include "base/error.h"
 
+/* In units of about 55 bytes, the memory that jansson takes for what the character begins or parts. */
+static size_t weight_of(char c)
+{
+    switch (c) {
+    case '{':
+        return 4;
+    case '[':
+        return 2;
+    case ',':
+    case ':':
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 /* jansson's own depth limit is 2048, which our recursive walkers would have to survive; brackets outside of strings are
- * counted before it starts. `length` when no bracket is too deep. */
-static size_t find_too_deep(const char *bytes, size_t length, int depth_max)
+ * counted before it starts. The place at which there are too many of them in one another, or too many values; `length` when
+ * there is none. */
+static size_t find_too_much(const char *bytes, size_t length, int depth_max, bool *ret_is_deep)
 {
     int depth = 0;
+    size_t weight = 0;
     bool in_string = false;
     for (size_t i = 0; i < length; i++) {
         char c = bytes[i];
         if (in_string) {
             i += c == '\\';
             in_string = c != '"';
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '[' || c == '{') {
-            if (++depth > depth_max) {
-                return i;
-            }
-        } else if (c == ']' || c == '}') {
-            depth--;
+            continue;
+        }
+        in_string = c == '"';
+        depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+        weight += weight_of(c);
+        if (depth > depth_max || weight > JSON_WEIGHT_MAX) {
+            *ret_is_deep = depth > depth_max;
+            return i;
         }
     }
     return length;
@@ -59,11 +78,13 @@ enum weir_status json_read(const char *bytes, size_t length, json_t **ret_value,
 
 enum weir_status json_read_below(const char *bytes, size_t length, int levels, json_t **ret_value, struct weir_error *error)
 {
-    char too_deep[64];
-    size_t at = find_too_deep(bytes, length, JSON_DEPTH_MAX + levels);
+    char fault[64];
+    bool is_deep = false;
+    size_t at = find_too_much(bytes, length, JSON_DEPTH_MAX + levels, &is_deep);
     if (at < length) {
-        (void)snprintf(too_deep, sizeof too_deep, "JSON is nested deeper than %d levels", JSON_DEPTH_MAX);
-        return json_fail_at(bytes, at, too_deep, error);
+        (void)snprintf(fault, sizeof fault, is_deep ? "JSON is nested deeper than %d levels" : "JSON has too many values",
+                       JSON_DEPTH_MAX);
+        return json_fail_at(bytes, at, fault, error);
     }
     /* jansson drops a NUL that follows a number or a literal, and would accept texts that other readers refuse. */
     const char *nul = length == 0 ? NULL : memchr(bytes, '\0', length);

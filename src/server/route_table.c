@@ -31,7 +31,8 @@ enum { BULK_BODY_BYTES_MAX = 64 * 1024 };
         "executor_group", "of this executor group; without, of all"                                                        \
     }
 
-enum { SMALL_BODY_BYTES_MAX = 16 * 1024, DEFINITION_BODY_BYTES_MAX = 4 * 1024 * 1024 };
+/* TASK_NAMES: the names of handlers, or the ids of 1000 tasks. */
+enum { SMALL_BODY_BYTES_MAX = 16 * 1024, TASK_NAMES_BYTES_MAX = 256 * 1024, DEFINITION_BODY_BYTES_MAX = 4 * 1024 * 1024 };
 
 /* clang-format off */
 static const struct http_route routes[] = {
@@ -471,14 +472,18 @@ static const struct http_route routes[] = {
     .handle = answer_list_migrations,
 },
 /* Tasks of workers */
-#define TASK_ROUTE(word, text, schema, answer)                                                                             \
+#define TASK_ROUTE(word, text, schema, most, answer)                                                                       \
     .method = "POST", .path = "/v1/tasks:" word, .operation = word "Tasks", .scope = SCOPE_OPERATE,                        \
-    .workspace = WORKSPACE_NONE, .summary = text, .bodies = BODY_JSON, .body_max = HTTP_BODY_BYTES_MAX,                    \
+    .workspace = WORKSPACE_NONE, .summary = text, .bodies = BODY_JSON, .body_max = most,                                   \
     .body_schema = "Task" schema "Request", .answer_schema = answer
-{TASK_ROUTE("claim", "Claim tasks of handlers for a worker", "Claim", "TaskClaim"), .handle = answer_claim_tasks},
-{TASK_ROUTE("heartbeat", "Renew the leases of tasks", "Heartbeat", "TaskVerdicts"), .handle = answer_heartbeat_tasks},
-{TASK_ROUTE("complete", "Complete tasks with their outputs", "Complete", "TaskVerdicts"), .handle = answer_complete_tasks},
-{TASK_ROUTE("fail", "Fail tasks, to be retried or for good", "Fail", "TaskVerdicts"), .handle = answer_fail_tasks},
+{TASK_ROUTE("claim", "Claim tasks of handlers for a worker", "Claim", TASK_NAMES_BYTES_MAX, "TaskClaim"),
+ .handle = answer_claim_tasks},
+{TASK_ROUTE("heartbeat", "Renew the leases of tasks", "Heartbeat", TASK_NAMES_BYTES_MAX, "TaskVerdicts"),
+ .handle = answer_heartbeat_tasks},
+{TASK_ROUTE("complete", "Complete tasks with their outputs", "Complete", HTTP_BODY_BYTES_MAX, "TaskVerdicts"),
+ .handle = answer_complete_tasks},
+{TASK_ROUTE("fail", "Fail tasks, to be retried or for good", "Fail", HTTP_BODY_BYTES_MAX, "TaskVerdicts"),
+ .handle = answer_fail_tasks},
 };
 /* clang-format on */
 

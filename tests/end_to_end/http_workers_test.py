@@ -176,6 +176,12 @@ def what_is_no_claim_and_no_report_is_refused_with_the_place(weir):
         answer = _ask(node, verb, body)
         assert answer.status == 400 and text in answer.json()['detail'], (verb, body, answer)
         assert (answer.json().get('errors') or [{}])[0].get('pointer') == pointer, (verb, body, answer)
+    for verb, body in (('claim', claim), ('heartbeat', report)):  # names alone need no more
+        answer = _ask(node, verb, {**body, 'x': 'y' * 256 * 1024})
+        assert answer.status == 413, (verb, answer)
+    answer = node.ask('/v1/tasks:complete', 'POST', body=b'{"worker":"w1","tasks":[' + b'{},' * 5000000 + b'{}]}',
+                      content_type='application/json')
+    assert answer.status == 400 and 'too many values' in answer.json()['detail'], answer
     answer = _ask(node, 'claim', {**claim, 'executor_group': 'other'})
     assert answer.status == 404 and 'other' in answer.json()['detail'], answer
     node.stop()

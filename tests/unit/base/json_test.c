@@ -129,6 +129,40 @@ static void depth_is_bounded(void **state)
     json_decref(value);
 }
 
+/* [{},{},...] of `length` bytes, or of other values. */
+static enum weir_status read_many(const char *value, size_t length, struct weir_error *error)
+{
+    char *text = malloc(length);
+    assert_non_null(text);
+    size_t end = (length - 2) / strlen(value) * strlen(value);
+    memset(text, ' ', length);
+    for (size_t i = 1; i < end; i++) {
+        text[i] = value[(i - 1) % strlen(value)];
+    }
+    text[0] = '[';
+    text[length - 1] = ']';
+    json_t *read = NULL;
+    enum weir_status status = json_read(text, length, &read, error);
+    json_decref(read);
+    free(text);
+    return status;
+}
+
+/* No text of 1 MiB is refused: that is the limit of params and outputs. */
+static void values_are_bounded(void **state)
+{
+    (void)state;
+    static const char *const dense[] = {"{},", "[],", "1,", "{\"\":1},"};
+    for (size_t i = 0; i < sizeof dense / sizeof dense[0]; i++) {
+        struct weir_error error;
+        assert_int_equal(read_many(dense[i], 1024 * 1024, NULL), WEIR_OK);
+        assert_int_equal(read_many(dense[i], 16 * 1024 * 1024, &error), WEIR_INVALID_ARGUMENT);
+        assert_memory_equal(error.message, "JSON has too many values at line 1 column ", 42);
+    }
+    assert_int_equal(read_many("\"{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\",", 16 * 1024 * 1024, NULL),
+                     WEIR_OK);
+}
+
 static void a_text_that_is_too_small_stays_as_it_was(void **state)
 {
     (void)state;
@@ -246,6 +280,7 @@ int main(void)
         cmocka_unit_test(the_place_is_the_right_one),
         cmocka_unit_test(a_nul_byte_is_refused_wherever_it_stands),
         cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(values_are_bounded),
         cmocka_unit_test(a_text_that_is_too_small_stays_as_it_was),
         cmocka_unit_test(damaged_json_never_crashes_the_reader),
         cmocka_unit_test(types_have_names),
