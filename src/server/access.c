@@ -51,7 +51,7 @@ struct access {
     bool is_ending;
     bool has_thread;
     pthread_t thread;
-    int64_t miss_at_us;
+    int64_t misses_until_us; /* each read because of one takes ACCESS_MISS_US */
     uint64_t seed;
     int64_t failures_until_us[FAILURE_SLOTS];
 };
@@ -195,8 +195,9 @@ bool access_refresh_after_miss(struct access *access, struct store *store)
     struct weir_error ignored = {.status = WEIR_OK};
     (void)pthread_mutex_lock(&access->lock);
     int64_t now_us = now_of(access);
-    bool may = now_us >= access->miss_at_us + ACCESS_MISS_US;
-    access->miss_at_us = may ? now_us : access->miss_at_us;
+    int64_t from_us = time_later(access->misses_until_us, now_us);
+    bool may = from_us - now_us <= (ACCESS_MISSES_MOST - 1) * ACCESS_MISS_US;
+    access->misses_until_us = may ? from_us + ACCESS_MISS_US : access->misses_until_us;
     (void)pthread_mutex_unlock(&access->lock);
     return may && access_refresh(access, store, &ignored) == WEIR_OK;
 }
@@ -248,7 +249,6 @@ enum weir_status access_open(const struct access_options *options, struct access
     }
     access->options = *options;
     access->options.clock = options->clock == NULL ? clock_system() : options->clock;
-    access->miss_at_us = -ACCESS_MISS_US;
     random_seed_from_system(&random);
     access->seed = random_next(&random);
     (void)pthread_condattr_init(&attributes);

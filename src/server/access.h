@@ -23,8 +23,9 @@
 
 /* Between two reads of the set. */
 #define ACCESS_REFRESH_US MICROSECONDS_PER_SECOND
-/* Between two reads because of tokens that are not in the set. */
+/* Reads because of tokens that are not in the set: so many at once, and then one in each of these times. */
 #define ACCESS_MISS_US (200 * MICROSECONDS_PER_MS)
+enum { ACCESS_MISSES_MOST = 5 };
 /* The age up to which a set counts. */
 #define ACCESS_STALE_US (60 * MICROSECONDS_PER_SECOND)
 /* Refused attempts of one address: so many at once, and then one in each of these times. */
@@ -66,7 +67,7 @@ void access_close(struct access *access);
 
 /* Reads the set. */
 WEIR_MUST_CHECK enum weir_status access_refresh(struct access *access, struct store *store, struct weir_error *error);
-/* Reads the set unless that was done within ACCESS_MISS_US. Whether it was read. */
+/* Reads the set because of a token that is not in it, unless that was done too often. Whether it was read. */
 bool access_refresh_after_miss(struct access *access, struct store *store);
 /* Writes the uses that the store does not have yet. */
 WEIR_MUST_CHECK enum weir_status access_write_uses(struct access *access, struct store *store, struct weir_error *error);

@@ -8,8 +8,9 @@
  * 4. A token of some workspaces is held to them here, for all routes but those of WORKSPACE_OF_BODY. A workspace or an
  *    execution that is not its own gets the same 404 as a missing one: both are refused here, before a handler is asked.
  *
- * A refused attempt counts for the address of the client; with too many of them the answer is 429, and no call of the store
- * is made. A valid token is never affected by that. */
+ * A refused attempt counts for the address of the client; with too many of them the answer is 429. A token that is not in
+ * memory reaches an answering thread before that, since it may be new; the reads of the store for such tokens have a limit
+ * for all addresses together. A valid token is affected by neither, once it is in memory. */
 #include "server/api.h"
 
 #include <stdio.h>
@@ -110,12 +111,11 @@ bool api_admit_head(struct api *api, size_t body_length, struct http_request *re
     return found == ACCESS_GRANTED || found == ACCESS_UNKNOWN;
 }
 
-/* A token that was made since the set was read is found now. */
+/* A token that was made since the set was read is found now. It is looked up again even when the set may not be read:
+ * another request may have done that meanwhile. */
 static bool find_new_token(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
-    if (!access_refresh_after_miss(api->access, store)) {
-        return refuse_token(api, request, answer);
-    }
+    (void)access_refresh_after_miss(api->access, store);
     enum access_answer found = find_principal(api, request, answer);
     return found == ACCESS_GRANTED || (found == ACCESS_UNKNOWN && refuse_token(api, request, answer));
 }

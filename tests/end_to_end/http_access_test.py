@@ -156,6 +156,21 @@ def a_token_of_a_workspace_sees_nothing_of_another(weir):
     listener.stop()
 
 
+def a_new_token_is_accepted_after_a_miss_of_another(weir):
+    """The set of tokens is read for both of them."""
+    weir.make_store()
+    _token(weir, 'first', 'read')
+    listener = Listener(weir).ready()
+    client = Client(listener)
+    for name in ('second', 'third'):
+        secret = _token(weir, name, 'read')
+        _assert_401(client.ask('GET', '/v1/executions', 'weir_' + 'E' * 43))
+        another = _token(weir, f'{name}-too', 'read')
+        assert client.ask('GET', '/v1/executions', secret).status == 200
+        assert client.ask('GET', '/v1/executions', another).status == 200
+    listener.stop()
+
+
 def _lives(weir):
     """A token that is made while a server runs is accepted at once, refused after its revocation, and its use is noted."""
     weir.make_store()

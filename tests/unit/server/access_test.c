@@ -232,11 +232,34 @@ static void a_miss_reads_the_set_at_a_bounded_rate(void **state)
     assert_int_equal(find(scene, secret, &principal), ACCESS_UNKNOWN);
     assert_true(access_refresh_after_miss(scene->access, scene->store));
     assert_int_equal(find(scene, secret, &principal), ACCESS_GRANTED);
+    for (int i = 1; i < ACCESS_MISSES_MOST; i++) { /* another miss just before leaves the next token its read */
+        assert_true(access_refresh_after_miss(scene->access, scene->store));
+    }
     assert_false(access_refresh_after_miss(scene->access, scene->store));
     pass(ACCESS_MISS_US - 1);
     assert_false(access_refresh_after_miss(scene->access, scene->store));
     pass(1);
     assert_true(access_refresh_after_miss(scene->access, scene->store));
+    assert_false(access_refresh_after_miss(scene->access, scene->store));
+}
+
+static void a_token_that_waited_is_found_again_without_counting(void **state)
+{
+    struct scene *scene = *state;
+    char secret[TOKEN_SECRET_LENGTH + 1];
+    struct principal principal;
+    open_access(scene, &(struct access_options){.rate = 1});
+    make_token(scene, "waits", 10 * MICROSECONDS_PER_SECOND, secret);
+    refresh(scene);
+    assert_int_equal(find(scene, secret, &principal), ACCESS_GRANTED);
+    assert_int_equal(access_find_again(scene->access, secret), ACCESS_GRANTED);
+    assert_int_equal(find(scene, secret, &principal), ACCESS_TOO_FAST);
+    assert_int_equal(access_find_again(scene->access, secret), ACCESS_GRANTED);
+    pass(10 * MICROSECONDS_PER_SECOND);
+    assert_int_equal(access_find_again(scene->access, secret), ACCESS_UNKNOWN); /* expired */
+    assert_int_equal(access_find_again(scene->access, "x"), ACCESS_UNKNOWN);
+    pass(ACCESS_STALE_US);
+    assert_int_equal(access_find_again(scene->access, secret), ACCESS_STALE);
 }
 
 static void this_machine_needs_no_token_until_there_was_one(void **state)
@@ -377,6 +400,7 @@ int main(void)
         ACCESS_TEST(nothing_is_granted_without_a_fresh_set),
         ACCESS_TEST(a_miss_reads_the_set_at_a_bounded_rate),
         ACCESS_TEST(this_machine_needs_no_token_until_there_was_one),
+        ACCESS_TEST(a_token_that_waited_is_found_again_without_counting),
         ACCESS_TEST(a_token_has_a_rate_of_its_own),
         ACCESS_TEST(refused_attempts_are_counted_by_address),
         ACCESS_TEST(a_use_is_written_once),
