@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "server/access.h"
 #include "server/exchange.h"
 
 /* Before every time of the boot clock, with any time to wait added. */
@@ -29,8 +30,10 @@ struct parking {
     pthread_cond_t changed;
     pthread_t thread;
     bool is_ending;
+    size_t places;
     size_t count;
     struct exchange *parked[HTTP_PARKED_MAX];
+    int64_t token_ids[HTTP_PARKED_MAX]; /* of `parked`; 0 = none */
     /* Of the present round. */
     struct exchange *waiting[HTTP_PARKED_MAX];
     const char *ids[HTTP_PARKED_MAX];
@@ -40,19 +43,38 @@ struct parking {
 
 _Static_assert((int)HTTP_PARKED_MAX <= (int)LIVING_IDS_MOST, "one query finds the living ones of all");
 
+/* With the lock held. */
+static size_t count_parked_of(const struct parking *parking, int64_t token_id)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < parking->count; i++) {
+        count += parking->token_ids[i] == token_id;
+    }
+    return count;
+}
+
 /* What is added during a round waits for the next one. The thread is woken only for the first: it sleeps without a time
  * when nothing is parked. */
-bool parking_add(struct parking *parking, struct exchange *exchange)
+enum parking_answer parking_add(struct parking *parking, struct exchange *exchange)
 {
     INVARIANT(parking != NULL && exchange->answer.awaits != NULL);
+    const struct principal *principal = exchange->request.principal;
+    int64_t token_id = principal != NULL ? principal->token_id : 0;
+    enum parking_answer answer = PARKING_ADDED;
     (void)pthread_mutex_lock(&parking->lock);
-    bool is_added = !parking->is_ending && parking->count < HTTP_PARKED_MAX;
-    if (is_added) {
+    if (parking->is_ending) {
+        answer = PARKING_ENDED;
+    } else if (parking->count >= parking->places) {
+        answer = PARKING_FULL;
+    } else if (token_id != 0 && count_parked_of(parking, token_id) >= parking->places / 2) {
+        answer = PARKING_TOKEN_FULL;
+    } else {
+        parking->token_ids[parking->count] = token_id;
         parking->parked[parking->count++] = exchange;
         (void)pthread_cond_signal(&parking->changed);
     }
     (void)pthread_mutex_unlock(&parking->lock);
-    return is_added;
+    return answer;
 }
 
 /* Steps 1 and 2. The number of exchanges of this round; 0: the parking ends. */
@@ -115,6 +137,7 @@ static void give_back_ended(struct parking *parking, size_t count)
         if (is_over) {
             parking->waiting[back++] = exchange;
         } else {
+            parking->token_ids[kept] = parking->token_ids[i];
             parking->parked[kept++] = exchange;
         }
     }
@@ -140,10 +163,10 @@ static void *run_parking_thread(void *context)
     return NULL;
 }
 
-enum weir_status parking_open(const struct store *store, parking_return *give_back, void *context,
+enum weir_status parking_open(const struct store *store, size_t places, parking_return *give_back, void *context,
                               struct parking **ret_parking, struct weir_error *error)
 {
-    INVARIANT(store != NULL && give_back != NULL && ret_parking != NULL);
+    INVARIANT(store != NULL && places >= 2 && give_back != NULL && ret_parking != NULL);
     struct parking *parking = calloc(1, sizeof *parking);
     if (parking == NULL) {
         return error_out_of_memory(error);
@@ -159,6 +182,7 @@ enum weir_status parking_open(const struct store *store, parking_return *give_ba
     (void)pthread_mutex_init(&parking->lock, NULL);
     (void)pthread_cond_init(&parking->changed, &attributes);
     (void)pthread_condattr_destroy(&attributes);
+    parking->places = places < HTTP_PARKED_MAX ? places : HTTP_PARKED_MAX;
     parking->give_back = give_back;
     parking->context = context;
     int native = pthread_create(&parking->thread, NULL, run_parking_thread, parking);

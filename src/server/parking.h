@@ -27,12 +27,19 @@ struct parking;
 /* Takes an exchange back, in the thread of the parking. */
 typedef void parking_return(void *context, struct exchange *exchange);
 
-/* Opens a handle of its own, and starts the thread. The errors of opening a store, WEIR_SYSTEM, WEIR_OUT_OF_MEMORY. */
-WEIR_MUST_CHECK enum weir_status parking_open(const struct store *store, parking_return *give_back, void *context,
-                                              struct parking **ret_parking, struct weir_error *error);
-/* Parks an exchange whose answer names what it awaits. From then on it belongs to the parking. False: there are
- * HTTP_PARKED_MAX, or the parking has ended. */
-bool parking_add(struct parking *parking, struct exchange *exchange);
+enum parking_answer {
+    PARKING_ADDED,
+    PARKING_FULL,       /* no place for anybody */
+    PARKING_TOKEN_FULL, /* the token has a half of the places */
+    PARKING_ENDED
+};
+
+/* Opens a handle of its own, and starts the thread. `places`: 2 at least; at most HTTP_PARKED_MAX are used. The errors of opening a store, WEIR_SYSTEM, WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status parking_open(const struct store *store, size_t places, parking_return *give_back,
+                                              void *context, struct parking **ret_parking, struct weir_error *error);
+/* Parks an exchange whose answer names what it awaits. When it is added it belongs to the parking from then on. A
+ * token has at most a half of the places, so that there are some for others; requests without a token may have all. */
+enum parking_answer parking_add(struct parking *parking, struct exchange *exchange);
 /* Gives all exchanges back and ends the thread; none is accepted any more. Takes NULL. */
 void parking_end(struct parking *parking);
 /* After parking_end(). Takes NULL. */

@@ -7,6 +7,8 @@ usage: http_access_test.py BINARY [TEST ...]
 import itertools
 import json
 import re
+import resource
+import selectors
 import signal
 import socket
 import sys
@@ -168,6 +170,36 @@ def a_new_token_is_accepted_after_a_miss_of_another(weir):
         another = _token(weir, f'{name}-too', 'read')
         assert client.ask('GET', '/v1/executions', secret).status == 200
         assert client.ask('GET', '/v1/executions', another).status == 200
+    listener.stop()
+
+
+def requests_of_one_token_that_wait_leave_places_for_others(weir):
+    weir.make_store()
+    execution = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h')
+    many, other = _token(weir, 'many', 'read'), {'authorization': 'Bearer ' + _token(weir, 'other', 'read')}
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))  # a quarter for connections, half of these for waits
+    try:
+        listener = Listener(weir).ready()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with selectors.DefaultSelector() as selector:
+        for _ in range(33):
+            connection = listener.connect()
+            connection.sendall(f'GET /v1/executions/{execution}?wait=1m HTTP/1.1\r\nHost: localhost\r\n'
+                               f'Authorization: Bearer {many}\r\n\r\n'.encode())
+            selector.register(connection, selectors.EVENT_READ)
+        (key, _), = selector.select(SECONDS / 4)
+        refused = read_answer(key.fileobj)
+        assert (refused.status, refused.json()['code']) == (429, 'rate_limited'), refused
+        assert 'wait for ends' in refused.json()['detail'], refused
+        assert listener.ask(f'/v1/executions/{execution}?wait=10ms', **other).status == 200
+        weir.good('cancel', execution, '-q')
+        selector.unregister(key.fileobj)
+        key.fileobj.close()
+        for connection in [key.fileobj for key in selector.get_map().values()]:
+            assert read_answer(connection).json()['status'] == 'CANCELLED'
+            connection.close()
     listener.stop()
 
 
