@@ -29,6 +29,10 @@ static enum weir_status task_text_field(const json_t *object, const char *key, b
         *at_fault = key;
         return error_set(error, WEIR_INVALID_ARGUMENT, "`%s` must be a text", key);
     }
+    if (json_string_has_nul(value)) {
+        *at_fault = key;
+        return error_set(error, WEIR_INVALID_ARGUMENT, "`%s` contains a NUL", key);
+    }
     *ret_text = json_string_value(value);
     return WEIR_OK;
 }
@@ -125,6 +129,9 @@ static enum weir_status read_handlers(const json_t *body, struct claim_body *rea
     {
         if (!json_is_string(name)) {
             return error_set(error, WEIR_INVALID_ARGUMENT, "`handlers` must have texts alone");
+        }
+        if (json_string_has_nul(name)) {
+            return error_set(error, WEIR_INVALID_ARGUMENT, "a name of `handlers` contains a NUL");
         }
         read->handlers[i] = json_string_value(name);
     }
