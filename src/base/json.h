@@ -20,8 +20,9 @@ enum {
     JSON_WEIGHT_MAX = 2 * 1024 * 1024
 };
 
-/* Reads one value of any type and nothing behind it. Duplicate keys, bad UTF-8, NUL bytes, depth over JSON_DEPTH_MAX,
- * and more values than JSON_WEIGHT_MAX allows are refused with WEIR_INVALID_ARGUMENT and "line L column C". `length` bytes; no NUL needed. */
+/* Reads one value of any type and nothing behind it. Duplicate keys, bad UTF-8, NUL bytes, depth over JSON_DEPTH_MAX, and
+ * more values than JSON_WEIGHT_MAX allows are refused with WEIR_INVALID_ARGUMENT and "line L column C". `length` bytes; no
+ * NUL needed. */
 WEIR_MUST_CHECK enum weir_status json_read(const char *bytes, size_t length, json_t **ret_value, struct weir_error *error);
 /* The same for a value that lies `levels` deep in an outer one, which does not count. */
 WEIR_MUST_CHECK enum weir_status json_read_below(const char *bytes, size_t length, int levels, json_t **ret_value,

@@ -264,14 +264,11 @@ static void park(struct http_server *server, struct store *store, struct exchang
         INVARIANT(exchange->answer.awaits == NULL);
         return;
     }
+    bool is_full = parked == PARKING_FULL;
     exchange->answer.awaits = NULL;
-    if (parked == PARKING_FULL) {
-        respond_problem(&exchange->request, &exchange->answer, 503, "overloaded",
-                        "too many requests wait for ends; try again in a second", NULL, NULL);
-    } else {
-        respond_problem(&exchange->request, &exchange->answer, 429, "rate_limited",
-                        "too many requests of this token wait for ends", "ask without `wait`, or end some of them", NULL);
-    }
+    respond_problem(&exchange->request, &exchange->answer, is_full ? 503 : 429, is_full ? "overloaded" : "rate_limited",
+                    is_full ? "too many requests wait for ends" : "too many requests of this token wait for ends",
+                    "ask without `wait`, or later", NULL);
 }
 
 /* store_progress: a long call of the store ends with the server. */
@@ -609,13 +606,6 @@ static unsigned connections_most(const struct http_server *server)
     return share < HTTP_CONNECTIONS_MAX ? (unsigned)(share < 1 ? 1 : share) : HTTP_CONNECTIONS_MAX;
 }
 
-/* The other half of the connections is for requests that do not wait. */
-static size_t parking_places(const struct http_server *server)
-{
-    unsigned half = connections_most(server) / 2;
-    return half < 2 ? 2 : half;
-}
-
 /* Accepts on a descriptor of its own, with one thread: the library closes its descriptor, and the next daemon needs the
  * socket again. No time-out of the library's own: it would begin anew with each byte
  * of a slow client. Of TLS only the versions 1.2 and 1.3. NULL: errno has the reason, or the library refuses. */
@@ -729,7 +719,7 @@ enum weir_status http_server_start(struct http_server *server, struct weir_error
         status = start_answering_thread(server, error);
     }
     if (status == WEIR_OK) {
-        status = parking_open(server->store, parking_places(server), return_parked, server, &server->parking, error);
+        status = parking_open(server->store, connections_most(server) / 2, return_parked, server, &server->parking, error);
     }
     if (status == WEIR_OK) {
         status = start_thread(&server->deadline_thread, run_deadline_thread, server, error);

@@ -166,7 +166,7 @@ static void *run_parking_thread(void *context)
 enum weir_status parking_open(const struct store *store, size_t places, parking_return *give_back, void *context,
                               struct parking **ret_parking, struct weir_error *error)
 {
-    INVARIANT(store != NULL && places >= 2 && give_back != NULL && ret_parking != NULL);
+    INVARIANT(store != NULL && give_back != NULL && ret_parking != NULL);
     struct parking *parking = calloc(1, sizeof *parking);
     if (parking == NULL) {
         return error_out_of_memory(error);
@@ -182,7 +182,7 @@ enum weir_status parking_open(const struct store *store, size_t places, parking_
     (void)pthread_mutex_init(&parking->lock, NULL);
     (void)pthread_cond_init(&parking->changed, &attributes);
     (void)pthread_condattr_destroy(&attributes);
-    parking->places = places < HTTP_PARKED_MAX ? places : HTTP_PARKED_MAX;
+    parking->places = places < 2 ? 2 : places < HTTP_PARKED_MAX ? places : HTTP_PARKED_MAX;
     parking->give_back = give_back;
     parking->context = context;
     int native = pthread_create(&parking->thread, NULL, run_parking_thread, parking);

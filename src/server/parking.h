@@ -34,11 +34,12 @@ enum parking_answer {
     PARKING_ENDED
 };
 
-/* Opens a handle of its own, and starts the thread. `places`: 2 at least; at most HTTP_PARKED_MAX are used. The errors of opening a store, WEIR_SYSTEM, WEIR_OUT_OF_MEMORY. */
+/* Opens a handle of its own, and starts the thread. `places`: 2 to HTTP_PARKED_MAX are used. The errors of opening a
+ * store, WEIR_SYSTEM, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status parking_open(const struct store *store, size_t places, parking_return *give_back,
                                               void *context, struct parking **ret_parking, struct weir_error *error);
-/* Parks an exchange whose answer names what it awaits. When it is added it belongs to the parking from then on. A
- * token has at most a half of the places, so that there are some for others; requests without a token may have all. */
+/* Parks an exchange whose answer names what it awaits. When it is added it belongs to the parking from then on. A token
+ * has at most a half of the places, so that there are some for others; requests without a token may have all. */
 enum parking_answer parking_add(struct parking *parking, struct exchange *exchange);
 /* Gives all exchanges back and ends the thread; none is accepted any more. Takes NULL. */
 void parking_end(struct parking *parking);

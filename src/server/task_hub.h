@@ -38,12 +38,12 @@
 enum {
     TASK_WORKERS_MAX = 10000,
     TASK_WORKERS_OF_TOKEN_MAX = TASK_WORKERS_MAX / 2,
-    TASK_WORKER_NAME_MAX = 128,    /* bytes */
-    TASK_HANDLERS_MAX = 1000,      /* different ones in the life of a hub */
+    TASK_WORKER_NAME_MAX = 128,                         /* bytes */
+    TASK_HANDLERS_MAX = 1000,                           /* different ones in the life of a hub */
     TASK_HANDLERS_OF_TOKEN_MAX = TASK_HANDLERS_MAX / 2, /* of them, those that one token has named first */
-    TASK_WORKER_HANDLERS_MAX = 64, /* of one worker */
-    TASK_CLAIM_MAX = 1000,         /* tasks of one claim */
-    TASK_REPORTS_KEPT = 65536      /* ended tasks whose last report is known, so that it may come twice */
+    TASK_WORKER_HANDLERS_MAX = 64,                      /* of one worker */
+    TASK_CLAIM_MAX = 1000,                              /* tasks of one claim */
+    TASK_REPORTS_KEPT = 65536 /* ended tasks whose last report is known, so that it may come twice */
 };
 #define TASK_LEASE_DEFAULT_US (10 * MICROSECONDS_PER_SECOND)
 #define TASK_LEASE_LEAST_US MICROSECONDS_PER_SECOND

@@ -29,6 +29,7 @@ static enum weir_status task_text_field(const json_t *object, const char *key, b
         *at_fault = key;
         return error_set(error, WEIR_INVALID_ARGUMENT, "`%s` must be a text", key);
     }
+    /* A cut name could be that of another worker or task. */
     if (json_string_has_nul(value)) {
         *at_fault = key;
         return error_set(error, WEIR_INVALID_ARGUMENT, "`%s` contains a NUL", key);
@@ -275,10 +276,8 @@ static enum weir_status read_report(const json_t *item, struct task_report *repo
 {
     static const char *const keys[] = {"task", "output", "error_code", "error", "retry", "retry_after_us"};
     static const size_t counts[] = {[TASK_HEARTBEAT] = 1, [TASK_COMPLETE] = 2, [TASK_FAIL] = 6};
-    *report = (struct task_report){.kind = reader->kind,
-                                   .token_id = reader->token_id,
-                                   .worker = reader->worker,
-                                   .retry_after_us = -1};
+    *report = (struct task_report){
+        .kind = reader->kind, .token_id = reader->token_id, .worker = reader->worker, .retry_after_us = -1};
     reader->at_fault = "tasks";
     if (!json_is_object(item)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "each of `tasks` must be an object");
