@@ -62,6 +62,9 @@ bool weir_call_moves(const struct weir_call *call);
 /* How long this node has had the execution, in microseconds, if another claim of it ended before its end was on record.
  * Then a program outside of the former node may still work at this step. -1: this is its first claim. */
 int64_t weir_call_taken_over_us(const struct weir_call *call);
+/* The last attempt of the step whose end is on record, or is recorded by this node; 0 = none. A program outside of the node
+ * that still reports an attempt up to this one repeats a known report, or has lost its run. */
+int weir_call_ended_attempt(const struct weir_call *call);
 /* The time until the timeout of the step, in microseconds; not below 0. -1: the step has no timeout. */
 int64_t weir_call_time_left_us(const struct weir_call *call);
 

@@ -4,9 +4,11 @@
  *
  *   1. The worker has the task: the report counts.
  *   2. The task has ended here: the same report is accepted again, any other finds the task lost.
- *   3. Nobody has the step's task, and it has a larger fence: this node has taken the execution over, and the worker ran
- * the step for the former node. The worker adopts the task. It keeps its id, so that the worker need not know.
- *   4. Another worker has the step, or a later attempt of this claim waits: the task is lost.
+ *   3. Nobody has the step's task, it has a larger fence, and the attempt has not ended on record: this node has taken the
+ * execution over, and the worker ran the step for the former node. The worker adopts the task. It keeps its id, so that the
+ * worker need not know.
+ *   4. Another worker has the step, a later attempt of this claim waits, or the end of the attempt is on record: the task
+ * is lost. A repeated report of the former node's worker is one of these; its client drops the task either way.
  *   5. Else this node knows nothing: the execution may be on its way to it.
  *
  * A step has at most one task, so 3 cannot give it to two workers.
@@ -140,7 +142,8 @@ static enum task_verdict find_task(struct task_hub *hub, const struct task_repor
     if (task == NULL || hub->is_stopped) {
         return TASK_UNKNOWN;
     }
-    if (task->state == TASK_CLAIMED || weir_call_fence(task->call) <= name.fence) {
+    if (task->state == TASK_CLAIMED || weir_call_fence(task->call) <= name.fence ||
+        name.attempt <= weir_call_ended_attempt(task->call)) {
         return TASK_LOST;
     }
     struct task_worker *worker;

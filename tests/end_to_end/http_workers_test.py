@@ -193,6 +193,31 @@ def what_is_no_claim_and_no_report_is_refused_with_the_place(weir):
     node.stop()
 
 
+def a_repeated_report_does_not_end_the_next_attempt(weir):
+    """The node records the failure and dies before its answer arrives. The client sends the report again to the next node."""
+    _store(weir)
+    _apply(weir, 'job', handler='job', retry={'attempts': 2, 'backoff': '1ms'})
+    node = Listener(weir)
+    claim = {'worker': 'w1', 'handlers': ['job'], 'wait_us': 60000000}
+    execution = weir.enqueue('-w', 'acme', 'job')
+    task, = _ask(node, 'claim', claim).json()['tasks']
+    failed = {'worker': 'w1', 'tasks': [{'task': task['task'], 'error_code': 'busy'}]}
+    assert _ask(node, 'fail', failed).status == 200
+    wait_for('the record', lambda: [step for step in _show(weir, execution)['steps'] if step['failures'] == 1], pause=SHORT)
+    node.process.kill()
+    node.process.wait()
+    node = Listener(weir)
+    assert _ask(node, 'claim', {**claim, 'max': 0, 'wait_us': 0}).status == 200  # the node has the handler
+    answer = wait_for('the task', lambda: (lambda a: a if a.status != 404 else None)(_ask(node, 'fail', failed)), pause=SHORT)
+    assert answer.status == 409 and answer.json()['code'] == 'task_lost', answer
+    again, = _ask(node, 'claim', claim).json()['tasks']
+    assert again['attempt'] > task['attempt'], again
+    assert _ask(node, 'complete', {'worker': 'w1', 'tasks': [{'task': again['task']}]}).status == 200
+    shown = _ended(weir, execution)
+    assert shown['status'] == 'COMPLETED' and shown['steps'][0]['failures'] == 1, shown
+    node.stop()
+
+
 def a_claim_that_waits_ends_with_its_time_and_with_the_node(weir):
     _store(weir)
     node = Listener(weir)

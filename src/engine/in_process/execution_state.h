@@ -73,6 +73,7 @@ struct step_run {
     bool is_killed;     /* its process got KILL, not only TERM */
     bool is_refused;    /* the store refused its result once */
     int attempt;        /* the last one begun */
+    int ended_attempt;  /* of a handler: the last one known to have ended; 0 = none. Any later one may still run */
     int failures;
     int keepers_lost; /* while it ran under this claim */
     int workers_lost; /* likewise: weir_interrupted() */

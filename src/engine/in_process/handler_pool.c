@@ -89,6 +89,11 @@ EXPORTED int weir_call_attempt(const struct weir_call *call)
     return call->attempt;
 }
 
+EXPORTED int weir_call_ended_attempt(const struct weir_call *call)
+{
+    return call->ended_attempt;
+}
+
 EXPORTED int64_t weir_call_fence(const struct weir_call *call)
 {
     return call->fence;

@@ -56,6 +56,7 @@ struct weir_call {
     char *own_input;                    /* the evaluated `input`, or NULL: the params */
     char traceparent[TRACEPARENT_SIZE]; /* "" = none */
     int attempt;
+    int ended_attempt; /* of step_run */
     int64_t fence;
     struct engine *engine;  /* takes its log lines; NULL = nobody does */
     int64_t store_ahead_us; /* store time minus boot clock */

@@ -43,6 +43,7 @@ enum weir_status step_call_new(struct step_run *run, struct weir_call **ret_call
     call->workspace = execution->workspace;
     call->step = step->id;
     call->attempt = run->attempt;
+    call->ended_attempt = run->ended_attempt;
     call->fence = execution->fence;
     step_write_traceparent(run, call->traceparent);
     call->owner = run;
@@ -160,6 +161,7 @@ void step_handler_finish(struct weir_call *call)
     struct execution *execution = run->execution;
     struct engine_output end = {.execution_id = call->execution_id, .step = call->step, .attempt = call->attempt};
     run->call = NULL;
+    run->ended_attempt = run->attempt;
     step_run_clear_timer(run);
     engine_output(call->engine, &end);
     take_call_result(run, call);

@@ -178,6 +178,16 @@ static int restored_count(int count)
     return count < 0 ? 0 : count < RESTORED_COUNT_MAX ? count : RESTORED_COUNT_MAX;
 }
 
+/* The last attempt that had ended when the record was written. One that runs, and one that its node gave back, may be in a
+ * program outside of the former node. */
+static int ended_attempt_of(const struct step_record *record)
+{
+    bool may_run = record->state == STEP_RUNNING ||
+                   (record->state == STEP_WAITING && strcmp(record->error_code, STEP_INTERRUPTED) == 0);
+    int attempt = restored_count(record->attempt);
+    return may_run && attempt > 0 ? attempt - 1 : attempt;
+}
+
 /* Skips the numbers of attempts that a dead node may have begun without a record (handlers): no number is used twice. */
 enum weir_status step_run_restore(struct step_run *run, const struct step_record *record)
 {
@@ -191,6 +201,7 @@ enum weir_status step_run_restore(struct step_run *run, const struct step_record
         return WEIR_OK;
     }
     run->state = record->state;
+    run->ended_attempt = ended_attempt_of(record);
     run->failures = restored_count(record->failures);
     run->condition_met = true;
     if (!step_state_is_final(record->state)) {

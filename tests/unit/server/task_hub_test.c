@@ -493,6 +493,86 @@ static void a_worker_takes_its_task_to_the_next_node(void **state)
     assert_string_equal(end_of(1, END_COMPLETED)->step.output, "\"sent\"");
 }
 
+static void start_restored(int number, int64_t fence, enum step_state state, int attempt, const char *code)
+{
+    static const char definition[] =
+        "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"send\",\"retry\":{\"attempts\":3,\"backoff\":\"1ms\"}}}}";
+    struct step_record record = {.step = "a", .state = state, .attempt = attempt, .exit_code = -1};
+    struct engine_start start = engine_fixture_start_of(number, definition, "{}");
+    (void)snprintf(record.error_code, sizeof record.error_code, "%s", code);
+    start.fence = fence;
+    start.interruptions = 1;
+    start.steps = &record;
+    start.step_count = 1;
+    engine_fixture_start_with(&fixture, &start);
+    wait_for_figures(1, 0);
+}
+
+/* Attempt 1 ended at a node that died before it answered: its worker repeats the report here. */
+static void an_attempt_that_ended_on_record_is_not_adopted(void **state)
+{
+    (void)state;
+    char id[128];
+    join("w2");
+    start_restored(1, 4, STEP_WAITING, 1, "busy");
+    (void)snprintf(id, sizeof id, "%s/a/1/3", engine_fixture_id(1));
+    assert_int_equal(report(TASK_HEARTBEAT, "w1", id), TASK_LOST);
+    assert_int_equal(report_failure(id, "busy", false, -1), TASK_LOST);
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_LOST);
+    pass(BEFORE_LEASE_US);
+    join("w2");
+    pass(1);
+    assert_int_equal(report(TASK_COMPLETE, "w2", claim_id("w2")), TASK_ACCEPTED);
+    (void)end_of(1, END_COMPLETED);
+}
+
+static void an_attempt_before_the_one_that_runs_on_record_is_not_adopted(void **state)
+{
+    (void)state;
+    char id[128];
+    join("w2");
+    start_restored(1, 4, STEP_RUNNING, 3, "");
+    (void)snprintf(id, sizeof id, "%s/a/2/2", engine_fixture_id(1));
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_LOST);
+    (void)snprintf(id, sizeof id, "%s/a/3/3", engine_fixture_id(1));
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+    (void)end_of(1, END_COMPLETED);
+}
+
+static void an_attempt_that_its_node_gave_back_is_adopted(void **state)
+{
+    (void)state;
+    char id[128];
+    join("w2");
+    start_restored(1, 4, STEP_WAITING, 2, STEP_INTERRUPTED);
+    (void)snprintf(id, sizeof id, "%s/a/1/2", engine_fixture_id(1));
+    assert_int_equal(report(TASK_HEARTBEAT, "w1", id), TASK_LOST);
+    (void)snprintf(id, sizeof id, "%s/a/2/3", engine_fixture_id(1));
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+    (void)end_of(1, END_COMPLETED);
+}
+
+/* The next attempt of this claim must not fall to a worker of an older claim. */
+static void an_attempt_before_one_that_ended_here_is_not_adopted(void **state)
+{
+    (void)state;
+    char id[128];
+    join("w2");
+    start_restored(1, 4, STEP_RUNNING, 1, "");
+    pass(BEFORE_LEASE_US);
+    join("w1");
+    pass(1);
+    assert_int_equal(report_failure(claim_id("w1"), "busy", false, -1), TASK_ACCEPTED); /* attempt 2 */
+    wait_for_figures(1, 0);
+    (void)snprintf(id, sizeof id, "%s/a/1/3", engine_fixture_id(1));
+    assert_int_equal(report(TASK_COMPLETE, "w9", id), TASK_LOST);
+    pass(BEFORE_LEASE_US);
+    join("w1");
+    pass(1);
+    assert_int_equal(report(TASK_COMPLETE, "w1", claim_id("w1")), TASK_ACCEPTED);
+    assert_int_equal(end_of(1, END_COMPLETED)->step.attempt, 3);
+}
+
 static void a_result_may_be_the_first_that_the_next_node_hears(void **state)
 {
     (void)state;
@@ -742,6 +822,10 @@ int main(void)
         HUB_TEST(a_cancel_reaches_the_worker_with_its_heartbeat),
         HUB_TEST(a_task_that_waits_ends_with_a_cancel),
         HUB_TEST(a_worker_takes_its_task_to_the_next_node),
+        HUB_TEST(an_attempt_that_ended_on_record_is_not_adopted),
+        HUB_TEST(an_attempt_before_the_one_that_runs_on_record_is_not_adopted),
+        HUB_TEST(an_attempt_that_its_node_gave_back_is_adopted),
+        HUB_TEST(an_attempt_before_one_that_ended_here_is_not_adopted),
         HUB_TEST(a_result_may_be_the_first_that_the_next_node_hears),
         HUB_TEST(a_step_that_nobody_continues_is_offered_after_one_lease),
         HUB_TEST(an_abandoned_execution_leaves_its_worker_running),
