@@ -96,6 +96,14 @@ void weir_call_on_cancel(struct weir_call *call, weir_cancel_function *function,
  * handler, before the call is handed on. After an answer it does nothing. */
 void weir_call_defer(struct weir_call *call);
 
+/* Called once, in a thread of the library, after the answer. true: the end of the attempt is durable in the store. false:
+ * this node records it not, because it has lost the execution or gives it up; the step runs again. It must be quick, and
+ * must call nothing of the library. */
+typedef void weir_recorded_function(void *context, bool is_recorded);
+/* Calls `function` when the record of the answer is durable, for a program that acknowledges a result to another one. Must
+ * be called before the answer. */
+void weir_call_on_recorded(struct weir_call *call, weir_recorded_function *function, void *context);
+
 /* The step is done. `output` is JSON text of at most 1 MiB or NULL (= null); copied. Not JSON or too large: the step fails
  * with the code `handler_bad_output`. */
 void weir_done(struct weir_call *call, const char *output);

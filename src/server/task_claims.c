@@ -250,7 +250,9 @@ void task_hub_leave(struct task_hub *hub, struct task_waiter *waiter)
 {
     INVARIANT(hub != NULL && waiter != NULL);
     (void)pthread_mutex_lock(&hub->lock);
-    if (waiter->is_waiting) {
+    if (waiter->is_waiting && waiter->report_id != 0) {
+        task_record_leave(hub, waiter);
+    } else if (waiter->is_waiting) {
         waiter_take_out(hub, waiter);
     }
     (void)pthread_mutex_unlock(&hub->lock);

@@ -322,6 +322,9 @@ static int64_t next_due(const struct task_hub *hub)
             due_us = time_earlier(due_us, handler->again_us);
         }
     }
+    if (hub->first_of_records != NULL) {
+        due_us = time_earlier(due_us, hub->first_of_records->deadline_us);
+    }
     if (hub->held.first != NULL) {
         due_us = time_earlier(due_us, hub->held.first->due_us);
     }
@@ -334,6 +337,7 @@ int64_t task_hub_step(struct task_hub *hub)
     (void)pthread_mutex_lock(&hub->lock);
     int64_t now_us = task_hub_now(hub);
     task_waiters_expire(hub, now_us, false);
+    task_records_expire(hub, now_us, false);
     task_workers_expire(hub, now_us);
     expire_tasks(hub, now_us);
     for (size_t i = 0; i < hub->handler_count; i++) {
@@ -439,6 +443,7 @@ void task_hub_stop(struct task_hub *hub)
     (void)pthread_mutex_lock(&hub->lock);
     hub->is_stopped = true;
     task_waiters_expire(hub, task_hub_now(hub), true);
+    task_records_expire(hub, task_hub_now(hub), true);
     struct task_list *lists[] = {&hub->held, &hub->claimed};
     for (size_t i = 0; i < 2; i++) {
         while (lists[i]->first != NULL) {
@@ -470,7 +475,7 @@ void task_hub_close(struct task_hub *hub)
         (void)pthread_join(hub->thread, NULL);
     }
     answer_all_ended(hub->ended.first);
-    INVARIANT(hub->open_count == 0 && hub->first_waiter == NULL);
+    INVARIANT(hub->open_count == 0 && hub->first_waiter == NULL && hub->first_of_records == NULL);
     task_workers_free(hub);
     for (size_t i = 0; i < hub->handler_count; i++) {
         free((void *)hub->handlers[i]->handler.name);

@@ -16,6 +16,7 @@
  * A worker is known by its token and its name, so that no other token can change its handlers or end its tasks. All workers
  * run tasks of all workspaces: a node has a handler or it does not, and an execution that comes for a handler whose workers
  * may not see it would hold its slots and run nowhere.
+ * A report of a result is accepted when the end of the attempt is on record in the store (TASK_UNRECORDED until then).
  *
  * Everything is in memory: the store knows steps, not tasks. Bounds: the engine bounds the tasks, since each is a step of
  * an admitted execution; the constants below bound the rest.
@@ -77,13 +78,16 @@ void task_hub_close(struct task_hub *hub);
 
 /* --- claims --- */
 
-/* A claim that waits. The caller owns it, and it must stay until `wake` was called or task_hub_leave() has returned. */
+/* A claim that waits, or a report whose record is awaited. The caller owns it, and it must stay until `wake` was called or
+ * task_hub_leave() has returned. */
 struct task_waiter {
-    /* Called once, under the lock of the hub: claim again. Must be quick. */
+    /* Called once, under the lock of the hub: claim or report again. Must be quick. */
     void (*wake)(struct task_waiter *waiter);
     void *owner;              /* the caller's own */
     struct task_waiter *next; /* the hub's own, with all that follow */
     struct task_waiter *previous;
+    struct task_waiter *of_report; /* likewise, with all that wait for one record */
+    uint64_t report_id;            /* 0 = a claim */
     struct task_worker *worker;
     int64_t deadline_us;
     bool is_waiting;
@@ -130,11 +134,23 @@ enum task_verdict {
     TASK_ACCEPTED,  /* HEARTBEAT: the lease is renewed. Else: the task has ended; also when the same report comes again */
     TASK_CANCELLED, /* HEARTBEAT: the lease is renewed, but the result is wanted no more: stop, and report anything */
     TASK_UNKNOWN,   /* this node does not have the task; another one may, or this one soon: the lease is not renewed */
-    TASK_LOST       /* the worker has it no more: the lease is over, or it has ended with another report */
+    TASK_LOST,      /* the worker has it no more: the lease is over, or it has ended with another report */
+    TASK_UNRECORDED /* COMPLETE, FAIL: the node has the report, but a crash would still lose it: report it again, for its
+                       verdict. task_hub_await_record() waits meanwhile */
 };
 
 /* One report of one task. Answers the call of the task when it ends with it. */
 enum task_verdict task_hub_report(struct task_hub *hub, const struct task_report *report);
+
+enum task_record {
+    TASK_RECORD_AWAITED, /* `waiter` waits, until the verdict is another one or the time is over */
+    TASK_RECORD_SETTLED, /* it is another one already: report again */
+    TASK_RECORD_LATE     /* the store does not answer in time, or the hub is stopped */
+};
+/* After TASK_UNRECORDED. The wait ends a quarter of a lease after `arrived_us` (boot clock), when the request came: before
+ * the client gives the request up, which it has to repeat. */
+enum task_record task_hub_await_record(struct task_hub *hub, const char *task, int64_t arrived_us,
+                                       struct task_waiter *waiter);
 
 /* --- figures --- */
 
@@ -146,7 +162,7 @@ struct task_figures {
 };
 struct task_figures task_hub_figures(struct task_hub *hub);
 
-/* "accepted", "cancelled", "task_unknown", "task_lost": the words of answers. */
+/* "accepted", "cancelled", "task_unknown", "task_lost": the words of answers. No answer has TASK_UNRECORDED. */
 const char *task_verdict_name(enum task_verdict verdict);
 
 #endif

@@ -78,6 +78,8 @@ struct kept_report {
     uint64_t id;     /* the hash of the task's id; 0 = free */
     uint64_t report; /* the hash of the report; 0 = the task was lost */
     uint32_t next;   /* in its bucket, 1 + index; 0 = none */
+    bool is_recorded;
+    struct task_waiter *waiters; /* for its record */
 };
 
 struct task_hub {
@@ -109,6 +111,8 @@ struct task_hub {
     struct task_waiter *first_waiter; /* in the order of their claims */
     struct task_waiter *last_waiter;
 
+    struct task_waiter *first_of_records; /* waiters for records, in the order of `deadline_us` */
+    struct task_waiter *last_of_records;
     struct kept_report *kept; /* a ring */
     uint32_t *kept_buckets;
     size_t kept_next;
@@ -141,6 +145,11 @@ int64_t task_workers_due(const struct task_hub *hub);
 /* Wakes the first waiter that may have the task. */
 void task_waiter_wake_for(struct task_hub *hub, const struct task *task);
 void task_workers_free(struct task_hub *hub);
+/* `report` 0: the task was lost. Any other is not on record yet. */
 void task_keep_report(struct task_hub *hub, const char *id, uint64_t report);
+/* Ends the waits for records that are over. */
+void task_records_expire(struct task_hub *hub, int64_t now_us, bool all);
+/* The waiter of a record waits no more. */
+void task_record_leave(struct task_hub *hub, struct task_waiter *waiter);
 
 #endif

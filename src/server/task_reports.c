@@ -3,7 +3,8 @@
  * A report names its task by id, EXECUTION/STEP/ATTEMPT/FENCE. The verdict, in this order:
  *
  *   1. The worker has the task: the report counts.
- *   2. The task has ended here: the same report is accepted again, any other finds the task lost.
+ *   2. The task has ended here: the same report is accepted again, any other finds the task lost. A result is not accepted
+ * before the store has its record: a client forgets a task that was accepted. The engine calls take_record() then.
  *   3. Nobody has the step's task, it has a larger fence, and the attempt has not ended on record: this node has taken the
  * execution over, and the worker ran the step for the former node. The worker adopts the task. It keeps its id, so that the
  * worker need not know.
@@ -20,6 +21,9 @@
 
 #include "base/error.h"
 #include "server/task_hub_internal.h"
+
+/* A client waits a third of a lease for an answer. */
+enum { RECORD_WAIT_PART = 4 };
 
 /* --- reports of ended tasks --- */
 
@@ -43,13 +47,36 @@ static uint32_t *kept_bucket(const struct task_hub *hub, uint64_t id)
     return (uint32_t *)(void *)&hub->kept_buckets[(id ^ id >> 32) % REPORT_BUCKETS];
 }
 
-static void forget_report(struct task_hub *hub, const struct kept_report *kept)
+/* The waiter leaves the list of all, not that of its report. */
+static void record_waiter_take_out(struct task_hub *hub, struct task_waiter *waiter)
 {
+    *(waiter->previous != NULL ? &waiter->previous->next : &hub->first_of_records) = waiter->next;
+    *(waiter->next != NULL ? &waiter->next->previous : &hub->last_of_records) = waiter->previous;
+    waiter->is_waiting = false;
+}
+
+/* All that wait for the record of this report. */
+static void wake_of_record(struct task_hub *hub, struct kept_report *kept)
+{
+    struct task_waiter *waiter = kept->waiters;
+    kept->waiters = NULL;
+    while (waiter != NULL) {
+        struct task_waiter *next = waiter->of_report;
+        record_waiter_take_out(hub, waiter);
+        waiter->wake(waiter);
+        waiter = next;
+    }
+}
+
+static void forget_report(struct task_hub *hub, struct kept_report *kept)
+{
+    wake_of_record(hub, kept);
     uint32_t *link = kept_bucket(hub, kept->id);
     while (&hub->kept[*link - 1] != kept) {
         link = &hub->kept[*link - 1].next;
     }
     *link = kept->next;
+    kept->id = 0;
 }
 
 void task_keep_report(struct task_hub *hub, const char *id, uint64_t report)
@@ -60,21 +87,103 @@ void task_keep_report(struct task_hub *hub, const char *id, uint64_t report)
     }
     uint64_t hash = text_hash(id);
     uint32_t *bucket = kept_bucket(hub, hash != 0 ? hash : 1);
-    *kept = (struct kept_report){.id = hash != 0 ? hash : 1, .report = report, .next = *bucket};
+    *kept = (struct kept_report){.id = hash != 0 ? hash : 1, .report = report, .next = *bucket, .is_recorded = report == 0};
     *bucket = (uint32_t)hub->kept_next + 1;
     hub->kept_next = (hub->kept_next + 1) % TASK_REPORTS_KEPT;
 }
 
-/* The latest one of the task, or NULL. */
-static const struct kept_report *find_kept(const struct task_hub *hub, const char *id)
+/* The latest one of the task, by the hash of its id, or NULL. */
+static struct kept_report *find_kept_hash(const struct task_hub *hub, uint64_t hash)
 {
-    uint64_t hash = text_hash(id);
-    hash = hash != 0 ? hash : 1;
     uint32_t index = *kept_bucket(hub, hash);
     while (index != 0 && hub->kept[index - 1].id != hash) {
         index = hub->kept[index - 1].next;
     }
     return index != 0 ? &hub->kept[index - 1] : NULL;
+}
+
+static struct kept_report *find_kept(const struct task_hub *hub, const char *id)
+{
+    uint64_t hash = text_hash(id);
+    return find_kept_hash(hub, hash != 0 ? hash : 1);
+}
+
+/* --- records of reports --- */
+
+/* Called by the engine: the report of the task is on record, or this node records it not, so that the task is open again.
+ * The worker then takes it to the next node of the execution. */
+static void take_record(void *context, bool is_recorded)
+{
+    struct task *task = context;
+    struct task_hub *hub = task->hub;
+    (void)pthread_mutex_lock(&hub->lock);
+    struct kept_report *kept = find_kept(hub, task->id);
+    if (kept != NULL && !kept->is_recorded && is_recorded) {
+        kept->is_recorded = true;
+        wake_of_record(hub, kept);
+    } else if (kept != NULL && !kept->is_recorded) {
+        forget_report(hub, kept);
+    }
+    (void)pthread_mutex_unlock(&hub->lock);
+    free(task);
+}
+
+void task_record_leave(struct task_hub *hub, struct task_waiter *waiter)
+{
+    struct kept_report *kept = find_kept_hash(hub, waiter->report_id);
+    INVARIANT(waiter->is_waiting && kept != NULL);
+    struct task_waiter **link = &kept->waiters;
+    while (*link != waiter) {
+        link = &(*link)->of_report;
+    }
+    *link = waiter->of_report;
+    record_waiter_take_out(hub, waiter);
+}
+
+void task_records_expire(struct task_hub *hub, int64_t now_us, bool all)
+{
+    while (hub->first_of_records != NULL && (all || hub->first_of_records->deadline_us <= now_us)) {
+        struct task_waiter *waiter = hub->first_of_records;
+        task_record_leave(hub, waiter);
+        waiter->wake(waiter);
+    }
+}
+
+/* Nearly always the place is the last one: requests come in the order of their arrival. */
+static void record_waiter_add(struct task_hub *hub, struct kept_report *kept, struct task_waiter *waiter)
+{
+    struct task_waiter *before = hub->last_of_records;
+    while (before != NULL && before->deadline_us > waiter->deadline_us) {
+        before = before->previous;
+    }
+    waiter->previous = before;
+    waiter->next = before != NULL ? before->next : hub->first_of_records;
+    *(before != NULL ? &before->next : &hub->first_of_records) = waiter;
+    *(waiter->next != NULL ? &waiter->next->previous : &hub->last_of_records) = waiter;
+    waiter->report_id = kept->id;
+    waiter->of_report = kept->waiters;
+    kept->waiters = waiter;
+    waiter->is_waiting = true;
+    task_hub_schedule(hub, waiter->deadline_us);
+}
+
+enum task_record task_hub_await_record(struct task_hub *hub, const char *task, int64_t arrived_us,
+                                       struct task_waiter *waiter)
+{
+    INVARIANT(hub != NULL && task != NULL && waiter != NULL && !waiter->is_waiting);
+    enum task_record record = TASK_RECORD_SETTLED;
+    (void)pthread_mutex_lock(&hub->lock);
+    struct kept_report *kept = find_kept(hub, task);
+    waiter->deadline_us = time_add(arrived_us, hub->options.lease_us / RECORD_WAIT_PART);
+    if (kept != NULL && !kept->is_recorded) {
+        bool is_late = hub->is_stopped || waiter->deadline_us <= task_hub_now(hub);
+        record = is_late ? TASK_RECORD_LATE : TASK_RECORD_AWAITED;
+    }
+    if (record == TASK_RECORD_AWAITED) {
+        record_waiter_add(hub, kept, waiter);
+    }
+    (void)pthread_mutex_unlock(&hub->lock);
+    return record;
 }
 
 /* --- verdicts --- */
@@ -123,6 +232,18 @@ static bool is_of_worker(const struct task_report *report, const struct task_wor
     return worker->token_id == report->token_id && strcmp(worker->name, report->worker) == 0;
 }
 
+/* A heartbeat is accepted until the record: the client that learns of a lost task would not repeat its report. */
+static enum task_verdict kept_verdict(const struct kept_report *kept, const struct task_report *report)
+{
+    if (report->kind == TASK_HEARTBEAT) {
+        return kept->is_recorded ? TASK_LOST : TASK_ACCEPTED;
+    }
+    if (kept->report != report_hash(report)) {
+        return TASK_LOST;
+    }
+    return kept->is_recorded ? TASK_ACCEPTED : TASK_UNRECORDED;
+}
+
 /* The verdict, and with TASK_ACCEPTED the task, which the worker has from now on if it had it not before. */
 static enum task_verdict find_task(struct task_hub *hub, const struct task_report *report, struct task **ret_task)
 {
@@ -137,7 +258,7 @@ static enum task_verdict find_task(struct task_hub *hub, const struct task_repor
     }
     const struct kept_report *kept = find_kept(hub, report->task);
     if (kept != NULL) {
-        return report->kind != TASK_HEARTBEAT && kept->report == report_hash(report) ? TASK_ACCEPTED : TASK_LOST;
+        return kept_verdict(kept, report);
     }
     if (task == NULL || hub->is_stopped) {
         return TASK_UNKNOWN;
@@ -188,16 +309,19 @@ enum task_verdict task_hub_report(struct task_hub *hub, const struct task_report
         verdict = task->is_cancelled ? TASK_CANCELLED : TASK_ACCEPTED;
     }
     (void)pthread_mutex_unlock(&hub->lock);
-    if (is_answered) { /* no other thread knows the task any more, but a cancel, for which the answer waits */
-        answer_report(task->call, report);
-        free(task);
+    if (!is_answered) {
+        return verdict;
     }
-    return verdict;
+    /* No other thread knows the task any more, but a cancel, for which the answer waits, and then take_record(). */
+    struct weir_call *call = task->call;
+    weir_call_on_recorded(call, take_record, task);
+    answer_report(call, report);
+    return TASK_UNRECORDED;
 }
 
 const char *task_verdict_name(enum task_verdict verdict)
 {
-    static const char *const names[] = {"accepted", "cancelled", "task_unknown", "task_lost"};
+    static const char *const names[] = {"accepted", "cancelled", "task_unknown", "task_lost", "unrecorded"};
     INVARIANT((size_t)verdict < sizeof names / sizeof names[0]);
     return names[verdict];
 }

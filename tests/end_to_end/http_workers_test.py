@@ -4,6 +4,7 @@
 usage: http_workers_test.py BINARY [--postgres] [TEST ...]
 """
 
+import contextlib
 import json
 import os
 import random
@@ -17,7 +18,7 @@ import http_worker
 from harness import LONG_CAMPAIGNS, run_tests
 from http_client import Listener
 from ports import free_port
-from postgres_server import PostgresServer
+from postgres_server import PostgresServer, client_program
 from waiting import SHORT, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -34,7 +35,8 @@ def _store(weir, **settings):
     if ON_POSTGRES:
         global server
         server = server or PostgresServer()
-        lines.append(f'store: {server.url(server.database())}')
+        weir.store_url = server.url(server.database())
+        lines.append(f'store: {weir.store_url}')
     weir.write('weir.yaml', '\n'.join(lines) + '\n')
     weir.good('store', 'init', '-q')
     weir.good('workspace', 'set', 'acme', '--plan', 'pro', '-q')
@@ -193,6 +195,23 @@ def what_is_no_claim_and_no_report_is_refused_with_the_place(weir):
     node.stop()
 
 
+@contextlib.contextmanager
+def _held_store(weir, execution):
+    """A transaction of another program keeps the node from recording the execution."""
+    if not ON_POSTGRES:
+        with contextlib.closing(weir.database()) as database:
+            database.execute('BEGIN IMMEDIATE')
+            yield
+        return
+    psql = subprocess.Popen([client_program('psql'), '-qXAt', weir.store_url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    weir.background.append(psql)
+    psql.stdin.write(f"BEGIN; SELECT id FROM weir.workflow_execution_queue WHERE id = '{execution}' FOR UPDATE;\n")
+    psql.stdin.flush()
+    assert psql.stdout.readline().strip() == execution
+    yield
+    psql.communicate('ROLLBACK;\n')
+
+
 def a_repeated_report_does_not_end_the_next_attempt(weir):
     """The node records the failure and dies before its answer arrives. The client sends the report again to the next node."""
     _store(weir)
@@ -215,6 +234,27 @@ def a_repeated_report_does_not_end_the_next_attempt(weir):
     assert _ask(node, 'complete', {'worker': 'w1', 'tasks': [{'task': again['task']}]}).status == 200
     shown = _ended(weir, execution)
     assert shown['status'] == 'COMPLETED' and shown['steps'][0]['failures'] == 1, shown
+    node.stop()
+
+
+def a_result_is_acknowledged_when_it_is_durable(weir):
+    """A transaction of another program holds the execution: the node cannot record the end, and must not forget the result."""
+    _store(weir)
+    _apply(weir, 'job', handler='job')
+    node = Listener(weir)
+    execution = weir.enqueue('-w', 'acme', 'job')
+    task, = _ask(node, 'claim', {'worker': 'w1', 'handlers': ['job'], 'wait_us': 60000000}).json()['tasks']
+    wait_for('the record of the start', lambda: _show(weir, execution)['status'] == 'DISPATCHED', pause=SHORT)
+    done = {'worker': 'w1', 'tasks': [{'task': task['task'], 'output': 'sent'}]}
+    with _held_store(weir, execution):
+        answer = _ask(node, 'complete', done)
+        assert answer.status == 503 and answer.json()['code'] == 'store_unreachable', answer
+        answer = _ask(node, 'heartbeat', {'worker': 'w1', 'tasks': [{'task': task['task']}]})
+        assert answer.status == 200, answer
+    answer = _ask(node, 'complete', done)
+    assert answer.status == 200 and answer.json()['tasks'][0]['verdict'] == 'accepted', answer
+    shown = _show(weir, execution)  # at once: the answer has waited for the record
+    assert shown['status'] == 'COMPLETED' and shown['steps'][0]['attempt'] == 1, shown
     node.stop()
 
 

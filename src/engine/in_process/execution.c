@@ -25,6 +25,7 @@
 #include "engine/in_process/execution_outcome.h"
 #include "engine/in_process/in_process_options.h"
 #include "engine/in_process/runner.h"
+#include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_run.h"
 #include "engine/in_process/step_secrets.h"
 
@@ -401,6 +402,9 @@ void execution_recorded(struct execution *execution, const struct recorded *reco
     bool is_end = recorded->kind == REPORT_ENDED || recorded->kind == REPORT_GIVEN_BACK;
     if (is_end && (recorded->status == WEIR_OK || recorded->step_index < 0)) {
         if (execution->end_reported) {
+            if (recorded->step_index >= 0 && (size_t)recorded->step_index < execution->step_count) {
+                step_run_note_recorded(&execution->steps[recorded->step_index], true);
+            }
             leave_engine(execution);
         }
         return;

@@ -28,6 +28,7 @@
 #include "engine/in_process/definition_cache.h"
 #include "engine/in_process/fair_queue.h"
 #include "engine/in_process/loop.h"
+#include "weir/handler.h"
 
 enum step_phase {
     PHASE_IDLE,
@@ -89,6 +90,8 @@ struct step_run {
     char *result_path;            /* of its process: result_file.h */
     struct step_secrets *secrets; /* of the process that runs */
     struct weir_call *call;
+    weir_recorded_function *on_recorded; /* of the last call, until its end is on record or dropped */
+    void *recorded_context;
     bool is_starting;             /* it counts among the starts under way of its workspace */
     struct fair_entry turn;       /* AWAITING_PLACE */
     struct step_run *next_queued; /* QUEUED */

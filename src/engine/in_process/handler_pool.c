@@ -183,6 +183,13 @@ EXPORTED void weir_call_on_cancel(struct weir_call *call, weir_cancel_function *
     (void)pthread_mutex_unlock(&call->cancel_lock);
 }
 
+EXPORTED void weir_call_on_recorded(struct weir_call *call, weir_recorded_function *function, void *context)
+{
+    INVARIANT(function != NULL && call->on_recorded == NULL);
+    call->on_recorded = function;
+    call->recorded_context = context;
+}
+
 EXPORTED void weir_call_defer(struct weir_call *call)
 {
     if (call->result == CALL_NOTHING && !call->is_deferred) {

@@ -71,6 +71,8 @@ struct weir_call {
     pthread_mutex_t cancel_lock; /* of the next two members; held while on_cancel runs */
     weir_cancel_function *on_cancel;
     void *cancel_context;
+    weir_recorded_function *on_recorded; /* moves to the step with the answer */
+    void *recorded_context;
     int64_t retry_delay_us;  /* of CALL_RETRY; < 0 = the policy's */
     enum call_result result; /* the first answer counts */
     char *output;            /* JSON text or NULL */

@@ -162,9 +162,14 @@ void step_handler_finish(struct weir_call *call)
     struct engine_output end = {.execution_id = call->execution_id, .step = call->step, .attempt = call->attempt};
     run->call = NULL;
     run->ended_attempt = run->attempt;
+    run->on_recorded = call->on_recorded;
+    run->recorded_context = call->recorded_context;
     step_run_clear_timer(run);
     engine_output(call->engine, &end);
     take_call_result(run, call);
     weir_call_free(call);
+    if (run->phase != PHASE_RECORDING_WAIT && run->phase != PHASE_RECORDING_END) {
+        step_run_note_recorded(run, false); /* the answer has no record */
+    }
     execution_settle(execution);
 }

@@ -48,6 +48,15 @@ void step_run_note_started(struct step_run *run)
     }
 }
 
+void step_run_note_recorded(struct step_run *run, bool is_recorded)
+{
+    weir_recorded_function *function = run->on_recorded;
+    run->on_recorded = NULL;
+    if (function != NULL) {
+        function(run->recorded_context, is_recorded);
+    }
+}
+
 void step_run_set_phase(struct step_run *run, enum step_phase phase)
 {
     struct execution *execution = run->execution;
@@ -78,6 +87,9 @@ void step_run_set_phase(struct step_run *run, enum step_phase phase)
     } else if (had_place && !step_run_has_place(run)) {
         step_run_note_started(run);
         fair_queue_release(&runner->process_places, &execution->tenant->processes);
+    }
+    if (phase == PHASE_SLEEPING || phase == PHASE_DONE || phase == PHASE_IDLE) {
+        step_run_note_recorded(run, phase != PHASE_IDLE);
     }
 }
 

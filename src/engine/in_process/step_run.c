@@ -341,6 +341,7 @@ void step_run_recorded(struct step_run *run, enum weir_status status)
 
 void step_run_close(struct step_run *run)
 {
+    step_run_note_recorded(run, false);
     step_run_clear_timer(run);
     (void)fair_queue_remove(&run->execution->runner->process_places, &run->turn);
     if (step_run_has_place(run)) {

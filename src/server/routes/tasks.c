@@ -172,7 +172,7 @@ static int64_t token_of(const struct principal *principal)
 }
 
 /* Called by the hub, under its lock. */
-static void wake_claim(struct task_waiter *waiter)
+static void wake_request(struct task_waiter *waiter)
 {
     struct http_request *request = waiter->owner;
     request->again(request);
@@ -190,7 +190,7 @@ static enum weir_status claim_tasks(struct api *api, struct http_request *reques
     read->claim.arrived_us = request->arrived_us;
     read->claim.token_id = token_of(request->principal);
     read->claim.deadline_us = time_add(request->arrived_us, read->wait_us);
-    request->waiter = (struct task_waiter){.wake = wake_claim, .owner = request};
+    request->waiter = (struct task_waiter){.wake = wake_request, .owner = request};
     enum weir_status status = task_hub_claim(hub, &read->claim, &request->waiter, &answer->body, error);
     if (status == WEIR_OK && answer->body.length > 0) {
         answer->status = 200;
@@ -227,6 +227,8 @@ void answer_claim_tasks(struct api *api, struct store *store, struct http_reques
 
 /* What all reports of a request share. */
 struct report_reader {
+    struct task_hub *hub;   /* of the last report that is not on record yet */
+    const char *unrecorded; /* its task, in the body; NULL = none */
     struct api *api;
     int64_t token_id;
     const char *worker;
@@ -236,12 +238,16 @@ struct report_reader {
 };
 
 /* A process may have several nodes, and a report does not name one. */
-static enum task_verdict give_report(const struct report_reader *reader, const struct task_report *report)
+static enum task_verdict give_report(struct report_reader *reader, const struct task_report *report)
 {
     enum task_verdict verdict = TASK_UNKNOWN;
     for (size_t i = 0; i < reader->api->task_service_count && verdict == TASK_UNKNOWN; i++) {
         struct task_hub *hub = reader->api->task_services[i].hub;
         verdict = hub != NULL ? task_hub_report(hub, report) : TASK_UNKNOWN;
+        if (verdict == TASK_UNRECORDED) {
+            reader->hub = hub;
+            reader->unrecorded = report->task;
+        }
     }
     return verdict;
 }
@@ -335,6 +341,7 @@ static enum weir_status report_all(const json_t *tasks, struct report_reader *re
         }
     }
     reader->at_fault = NULL;
+    reader->unrecorded = NULL;
     json_array_foreach(tasks, i, item)
     {
         enum weir_status status = read_report(item, &report, reader, error);
@@ -365,6 +372,30 @@ static void answer_verdicts(struct http_request *request, struct http_answer *an
     }
 }
 
+/* A result that is not on record yet parks the request, which reports all again afterwards: the same report counts once.
+ * Waits for the last one, since the store records in the order of the reports. */
+static enum weir_status report_until_recorded(struct http_request *request, const json_t *tasks,
+                                              struct report_reader *reader, json_t *results, enum task_verdict *ret_last,
+                                              struct weir_error *error)
+{
+    enum task_record record = TASK_RECORD_SETTLED;
+    while (record == TASK_RECORD_SETTLED) {
+        (void)json_array_clear(results);
+        enum weir_status status = report_all(tasks, reader, results, ret_last, error);
+        if (status != WEIR_OK || reader->unrecorded == NULL) {
+            return status;
+        }
+        request->waiter = (struct task_waiter){.wake = wake_request, .owner = request};
+        record = task_hub_await_record(reader->hub, reader->unrecorded, request->arrived_us, &request->waiter);
+    }
+    request->is_parked = record == TASK_RECORD_AWAITED;
+    if (!request->is_parked) {
+        (void)error_set(error, WEIR_STORE_UNREACHABLE, "a result is not on record yet, because the store does not answer");
+        error_hint(error, "report it again, until the lease is over: it counts once");
+    }
+    return request->is_parked ? WEIR_OK : error->status;
+}
+
 /* The status 400 stands for the set as a whole. The whole set is read first, so that a mistake in one report is answered
  * before another one counts. */
 static void answer_reports(struct api *api, struct http_request *request, struct http_answer *answer,
@@ -383,11 +414,11 @@ static void answer_reports(struct api *api, struct http_request *request, struct
         status = read_report_set(body, &reader, &tasks, &error);
     }
     if (status == WEIR_OK) {
-        status = report_all(tasks, &reader, results, &last, &error);
+        status = report_until_recorded(request, tasks, &reader, results, &last, &error);
     }
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK && !request->is_parked) {
         answer_verdicts(request, answer, results, last);
-    } else {
+    } else if (status != WEIR_OK) {
         refuse_task_request(request, answer, &error, reader.at_fault);
     }
     text_close(&reader.output);

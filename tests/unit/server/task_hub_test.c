@@ -187,10 +187,39 @@ static void start_taken_over(int number, int64_t fence)
 
 /* --- reports --- */
 
-static enum task_verdict report(enum task_report_kind kind, const char *worker, const char *task)
+static void await_record(const char *task)
+{
+    struct waiting_claim waiting = {.waiter = {.wake = wake}};
+    assert_int_equal(sem_init(&waiting.woken, 0, 0), 0);
+    enum task_record record = task_hub_await_record(hub, task, atomic_load(&now_us), &waiting.waiter);
+    assert_int_not_equal(record, TASK_RECORD_LATE);
+    if (record == TASK_RECORD_AWAITED) {
+        await_wake(&waiting);
+    }
+    assert_int_equal(sem_destroy(&waiting.woken), 0);
+}
+
+/* As a client does: again, until the result is on record. */
+static enum task_verdict give(const struct task_report *report)
+{
+    enum task_verdict verdict = task_hub_report(hub, report);
+    while (verdict == TASK_UNRECORDED) {
+        await_record(report->task);
+        verdict = task_hub_report(hub, report);
+    }
+    return verdict;
+}
+
+static enum task_verdict report_once(enum task_report_kind kind, const char *worker, const char *task)
 {
     struct task_report report = {.kind = kind, .worker = worker, .task = task, .output = "\"sent\"", .retry_after_us = -1};
     return task_hub_report(hub, &report);
+}
+
+static enum task_verdict report(enum task_report_kind kind, const char *worker, const char *task)
+{
+    struct task_report report = {.kind = kind, .worker = worker, .task = task, .output = "\"sent\"", .retry_after_us = -1};
+    return give(&report);
 }
 
 static enum task_verdict report_failure(const char *task, const char *code, bool is_final, int64_t retry_after_us)
@@ -202,7 +231,7 @@ static enum task_verdict report_failure(const char *task, const char *code, bool
                                  .error = "no",
                                  .is_final = is_final,
                                  .retry_after_us = retry_after_us};
-    return task_hub_report(hub, &report);
+    return give(&report);
 }
 
 static const struct report *end_of(int number, enum end_state end)
@@ -276,6 +305,82 @@ static void the_same_report_is_accepted_twice_and_counts_once(void **state)
     assert_int_equal(report(TASK_HEARTBEAT, "w1", id), TASK_LOST);
     (void)end_of(1, END_COMPLETED);
     assert_int_equal(recorder_count(&fixture.recorder, REPORT_ENDED, engine_fixture_id(1), NULL, -1), 1);
+}
+
+/* The recorder of this engine answers only when the test makes it. */
+static const struct report *begin_unrecorded(const char **ret_id)
+{
+    fixture.recorder.is_manual = true;
+    join("w1");
+    start(1, "");
+    *ret_id = claim_id("w1");
+    assert_int_equal(report_once(TASK_COMPLETE, "w1", *ret_id), TASK_UNRECORDED);
+    return end_of(1, END_COMPLETED);
+}
+
+static void a_result_is_accepted_when_it_is_on_record(void **state)
+{
+    (void)state;
+    const char *id;
+    struct waiting_claim waiting = {.waiter = {.wake = wake}};
+    struct waiting_claim other = waiting;
+    assert_int_equal(sem_init(&waiting.woken, 0, 0), 0);
+    assert_int_equal(sem_init(&other.woken, 0, 0), 0);
+    const struct report *end = begin_unrecorded(&id);
+    assert_int_equal(report_once(TASK_COMPLETE, "w1", id), TASK_UNRECORDED);
+    assert_int_equal(report_once(TASK_HEARTBEAT, "w1", id), TASK_ACCEPTED); /* or the client would not repeat it */
+    assert_int_equal(report_failure(id, "late", false, -1), TASK_LOST);
+    assert_int_equal(task_hub_await_record(hub, id, atomic_load(&now_us), &waiting.waiter), TASK_RECORD_AWAITED);
+    assert_int_equal(task_hub_await_record(hub, id, atomic_load(&now_us) - 1, &other.waiter), TASK_RECORD_AWAITED);
+    assert_int_equal(sem_trywait(&waiting.woken), -1);
+    recorder_answer(&fixture.recorder, end, WEIR_OK);
+    await_wake(&waiting);
+    await_wake(&other);
+    assert_int_equal(report_once(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+    assert_int_equal(report_once(TASK_HEARTBEAT, "w1", id), TASK_LOST);
+    assert_int_equal(task_hub_await_record(hub, id, atomic_load(&now_us), &waiting.waiter), TASK_RECORD_SETTLED);
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_ENDED, engine_fixture_id(1), NULL, -1), 1);
+    (void)sem_destroy(&waiting.woken);
+    (void)sem_destroy(&other.woken);
+}
+
+/* A stale fence: another node has the execution now, so the worker takes its result there. */
+static void a_result_that_is_not_recorded_here_goes_to_the_next_node(void **state)
+{
+    (void)state;
+    const char *id;
+    const struct report *end = begin_unrecorded(&id);
+    recorder_answer(&fixture.recorder, end, WEIR_STALE_FENCE);
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_UNKNOWN);
+    fixture.recorder.is_manual = false;
+    start_taken_over(1, 4);
+    wait_for_figures(1, 0);
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+}
+
+static void a_wait_for_a_record_ends_before_the_client_gives_up(void **state)
+{
+    (void)state;
+    const char *id;
+    struct waiting_claim waiting = {.waiter = {.wake = wake}};
+    struct waiting_claim gone = waiting;
+    assert_int_equal(sem_init(&waiting.woken, 0, 0), 0);
+    assert_int_equal(sem_init(&gone.woken, 0, 0), 0);
+    const struct report *end = begin_unrecorded(&id);
+    int64_t arrived_us = atomic_load(&now_us);
+    assert_int_equal(task_hub_await_record(hub, id, arrived_us, &waiting.waiter), TASK_RECORD_AWAITED);
+    assert_int_equal(task_hub_await_record(hub, id, arrived_us, &gone.waiter), TASK_RECORD_AWAITED);
+    task_hub_leave(hub, &gone.waiter);
+    pass(LEASE_US / 4 - 1);
+    assert_int_equal(sem_trywait(&waiting.woken), -1);
+    pass(1);
+    assert_int_equal(sem_trywait(&waiting.woken), 0);
+    assert_int_equal(sem_trywait(&gone.woken), -1);
+    assert_int_equal(task_hub_await_record(hub, id, arrived_us, &waiting.waiter), TASK_RECORD_LATE);
+    recorder_answer(&fixture.recorder, end, WEIR_OK);
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+    (void)sem_destroy(&waiting.woken);
+    (void)sem_destroy(&gone.woken);
 }
 
 static void a_worker_reports_its_own_tasks_only(void **state)
@@ -811,6 +916,9 @@ int main(void)
         HUB_TEST(a_claimed_task_has_all_that_a_worker_needs),
         HUB_TEST(each_failure_of_a_worker_is_that_of_a_handler),
         HUB_TEST(the_same_report_is_accepted_twice_and_counts_once),
+        HUB_TEST(a_result_is_accepted_when_it_is_on_record),
+        HUB_TEST(a_result_that_is_not_recorded_here_goes_to_the_next_node),
+        HUB_TEST(a_wait_for_a_record_ends_before_the_client_gives_up),
         HUB_TEST(a_worker_reports_its_own_tasks_only),
         HUB_TEST(a_lost_lease_gives_the_step_to_another_worker),
         HUB_TEST(the_third_lost_worker_counts_as_a_failure),
