@@ -203,7 +203,8 @@ def _held_store(weir, execution):
             database.execute('BEGIN IMMEDIATE')
             yield
         return
-    psql = subprocess.Popen([client_program('psql'), '-qXAt', weir.store_url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    psql = subprocess.Popen([client_program('psql'), '-qXAt', weir.store_url], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True)
     weir.background.append(psql)
     psql.stdin.write(f"BEGIN; SELECT id FROM weir.workflow_execution_queue WHERE id = '{execution}' FOR UPDATE;\n")
     psql.stdin.flush()
@@ -213,7 +214,7 @@ def _held_store(weir, execution):
 
 
 def a_repeated_report_does_not_end_the_next_attempt(weir):
-    """The node records the failure and dies before its answer arrives. The client sends the report again to the next node."""
+    """The node records the failure and dies before its answer arrives: the client sends the report again."""
     _store(weir)
     _apply(weir, 'job', handler='job', retry={'attempts': 2, 'backoff': '1ms'})
     node = Listener(weir)
@@ -222,12 +223,17 @@ def a_repeated_report_does_not_end_the_next_attempt(weir):
     task, = _ask(node, 'claim', claim).json()['tasks']
     failed = {'worker': 'w1', 'tasks': [{'task': task['task'], 'error_code': 'busy'}]}
     assert _ask(node, 'fail', failed).status == 200
-    wait_for('the record', lambda: [step for step in _show(weir, execution)['steps'] if step['failures'] == 1], pause=SHORT)
+    wait_for('the record', lambda: any(step['failures'] == 1 for step in _show(weir, execution)['steps']), pause=SHORT)
     node.process.kill()
     node.process.wait()
     node = Listener(weir)
     assert _ask(node, 'claim', {**claim, 'max': 0, 'wait_us': 0}).status == 200  # the node has the handler
-    answer = wait_for('the task', lambda: (lambda a: a if a.status != 404 else None)(_ask(node, 'fail', failed)), pause=SHORT)
+
+    def known():
+        answer = _ask(node, 'fail', failed)
+        return answer if answer.status != 404 else None
+
+    answer = wait_for('the task', known, pause=SHORT)
     assert answer.status == 409 and answer.json()['code'] == 'task_lost', answer
     again, = _ask(node, 'claim', claim).json()['tasks']
     assert again['attempt'] > task['attempt'], again
@@ -238,7 +244,7 @@ def a_repeated_report_does_not_end_the_next_attempt(weir):
 
 
 def a_result_is_acknowledged_when_it_is_durable(weir):
-    """A transaction of another program holds the execution: the node cannot record the end, and must not forget the result."""
+    """A transaction of another program holds the execution, so the node cannot record the end."""
     _store(weir)
     _apply(weir, 'job', handler='job')
     node = Listener(weir)
