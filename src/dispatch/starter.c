@@ -293,7 +293,7 @@ void starter_start(struct node *node, int64_t node_id, struct assignment_batch *
                               .fence = item->fence,
                               .start_number = item->starts_refused + 1,
                               .traceparent = item->traceparent};
-        if (item->interruptions == 0 && item->starts_refused == 0 && item->deferrals == 0) {
+        if (!item->assigned_before) {
             event.age_us = item->claimed_at_us - item->created_at_us;
         }
         event_emit(node->events, &event);

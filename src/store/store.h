@@ -167,11 +167,12 @@ struct claimed_item {
     size_t params_length;
     const char *traceparent; /* of the request; NULL = none */
     int64_t fence;
-    int priority;       /* as enqueued */
-    int starts_refused; /* so far */
-    int deferrals;      /* put back so far because no node could run it */
-    int interruptions;  /* handovers and give-backs so far: column `interruptions` */
-    bool handed_over;   /* this claim takes over from a dead node: `steps` is filled */
+    int priority;         /* as enqueued */
+    int starts_refused;   /* so far */
+    int deferrals;        /* put back so far because no node could run it */
+    int interruptions;    /* handovers and give-backs so far: column `interruptions` */
+    bool assigned_before; /* refused, deferred, put back or handed over: it has waited for something else than a slot */
+    bool handed_over;     /* this claim takes over from a dead node: `steps` is filled */
     bool others_wait; /* its workspace is full with this claim, and more of its lane could run; false: not, or not known */
     bool cancel_requested;
     int64_t created_at_us;
@@ -190,7 +191,7 @@ static inline int64_t claimed_item_since_us(const struct claimed_item *item)
 /* The same of an item that is assigned for the first time; 0 for any other, which has waited for something else. */
 static inline int64_t claimed_item_first_wait_us(const struct claimed_item *item)
 {
-    return item->starts_refused == 0 && item->deferrals == 0 && item->interruptions == 0 ? claimed_item_since_us(item) : 0;
+    return item->assigned_before ? 0 : claimed_item_since_us(item);
 }
 
 struct claim_result {

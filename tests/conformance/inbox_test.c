@@ -229,6 +229,40 @@ static void ended_and_released_items_leave_the_inbox(void **state)
     assert_int_equal(whole_inbox(scene, scene->node).claimed.count, 0);
 }
 
+/* No counter grows with PUT_BACK. The span of the enqueue and the event of the first assignment must not come twice. */
+static void an_item_that_was_put_back_is_not_assigned_for_the_first_time(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    const char *ids[2];
+    struct assignment assignments[2];
+    int64_t other = scene_add_node(scene, "node-2", "default");
+    for (int i = 0; i < 2; i++) {
+        ids[i] = scene_enqueue(scene, "pro-co");
+        scene_pass(scene, SECONDS(1));
+    }
+    struct claim_result first = scene_claim(scene, 2);
+    assert_int_equal(first.count, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_false(first.items[i].assigned_before);
+        struct record record = scene_record_of(RECORD_PUT_BACK, &first.items[i]);
+        record.error_code = "unreachable";
+        assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+        assignments[i] = assignment_of(scene, ids[i], i == 0 ? scene->node : other);
+    }
+    seat_take(&seat, scene, scene->node);
+    const struct schedule_answer *answer =
+        seat_round(&seat, (struct schedule_call){.assignments = assignments, .assignment_count = 2});
+    assert_int_equal(answer->assigned, 2);
+    assert_int_equal(assignments[0].since_us, 0);
+    assert_int_equal(assignments[1].since_us, 0);
+    assert_int_equal(answer->claimed.count, 1);
+    assert_true(answer->claimed.items[0].assigned_before);
+    struct inbox inbox = whole_inbox(scene, other);
+    assert_int_equal(inbox.claimed.count, 1);
+    assert_true(inbox.claimed.items[0].assigned_before);
+}
+
 /* A takeover comes with the steps that are on record, and with a cancel that was asked for. */
 static void a_handed_over_item_comes_with_its_steps(void **state)
 {
@@ -283,6 +317,7 @@ int main(void)
         SCENE_TEST(an_inbox_goes_on_behind_its_position),
         SCENE_TEST(an_inbox_read_with_limit_zero_returns_requests_and_role),
         SCENE_TEST(ended_and_released_items_leave_the_inbox),
+        SCENE_TEST(an_item_that_was_put_back_is_not_assigned_for_the_first_time),
         SCENE_TEST(a_handed_over_item_comes_with_its_steps),
         SCENE_TEST(an_inbox_without_memory_keeps_its_position),
     };

@@ -158,6 +158,7 @@ static void read_taken_row(struct round *round, int row)
         result_null(round->result, row, ROW_N8) ? 0 : item->claimed_at_us - row_integer(round, row, ROW_N8);
     item->deferrals = (int)row_integer(round, row, ROW_N9);
     item->cancel_requested = result_bool(round->result, row, ROW_FLAG);
+    item->assigned_before = !result_null(round->result, row, ROW_LIST3);
     round->call->assignments[row_integer(round, row, ROW_PLACE) - 1].since_us = claimed_item_first_wait_us(item);
     item->traceparent = result_copy(round->result, row, ROW_NAME, round->arena, &round->failed);
     claimed_set_params(item, round->result, row, ROW_DATA, round->arena, &round->failed);

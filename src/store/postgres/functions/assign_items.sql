@@ -21,7 +21,8 @@
 --             list1 definitions, list2 priorities and list3 creation times, in the order of plain. Behind the last one of these, list3 has
 --             for each of places when it could run first, 0 = it was assigned before
 --   taken     place of another item of own_node: n1 definition, n2 starts_refused, n3 interruptions, n4 priority, n5 created, n6 run at,
---             n7 claimed, n8 dispatched, n9 deferrals, flag cancel requested, trace its trace context, data params
+--             n7 claimed, n8 dispatched, n9 deferrals, flag cancel requested, trace its trace context, data params; list3 {0}: it was
+--             assigned before. No counter grows with a record PUT_BACK, but it leaves its code
 --   locked    place: the item could have been assigned, but another transaction has its row; or, with flag, its node does not live or is
 --             locked. An item that has no row at all has ended.
 -- Locks: nodes FOR KEY SHARE, the items. Caller: schedule(), which has checked the epoch.
@@ -41,8 +42,7 @@ DECLARE
     alive bigint[];
     targets integer[]; -- of the nodes in alive
     kinds bigint[]; -- likewise; 1: their engine is of the kind `temporal`
-    taken_lanes bigint[];
-    taken_handed integer[];
+    taken_lanes bigint[]; taken_handed integer[];
     handed_fences bigint[];
     detailed integer[]; taken integer;
 BEGIN
@@ -70,11 +70,11 @@ BEGIN
         WHERE q.id = a.id AND n.id = a.node AND (q.lane_id >> 31) & 1 = n.kind
           AND (NOT a.handed AND q.phase = 0
                OR a.handed AND q.phase = 2 AND q.node_id = 0 AND (q.target_id = 0 OR q.target_id = n.target_id))
-        RETURNING CASE q.starts_refused + q.deferrals + q.interruptions WHEN 0 THEN greatest(q.run_at, q.created_at) ELSE 0 END AS since,
-                  a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority, q.created_at, q.node_id = own_node AS is_own,
-                  q.node_id = own_node AND NOT a.handed AND q.starts_refused = 0 AND q.deferrals = 0 AND q.interruptions = 0
-                  AND NOT q.has_params AND q.run_at = q.created_at AND q.cancel_at IS NULL
-                  AND q.traceparent IS NULL AS is_plain
+        RETURNING (q.starts_refused + q.deferrals + q.interruptions = 0 AND q.error_code IS NULL)::integer
+                  * greatest(q.run_at, q.created_at) AS since, a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority,
+                  q.created_at, q.node_id = own_node AS is_own, q.node_id = own_node AND NOT a.handed AND q.error_code IS NULL
+                  AND q.starts_refused + q.deferrals + q.interruptions = 0 AND NOT q.has_params AND q.run_at = q.created_at
+                  AND q.cancel_at IS NULL AND q.traceparent IS NULL AS is_plain
     ), claim AS (
         INSERT INTO :schema.claims (node_id, fence, at, held, size, ids)
         SELECT t.node_id, set_fence, now_us, count(*), count(*), array_agg(t.id ORDER BY t.id) FROM taken t GROUP BY t.node_id
@@ -105,7 +105,8 @@ BEGIN
         SELECT 'taken', a.place, q.definition_id, q.starts_refused::bigint, q.interruptions::bigint, q.priority::bigint, q.created_at,
                q.run_at, q.claimed_at, q.dispatched_at, q.deferrals::bigint, q.cancel_at IS NOT NULL, q.traceparent,
                CASE WHEN q.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = q.id) END,
-               NULL::integer[], NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint[]
+               NULL::integer[], NULL::integer[], NULL::bigint[], NULL::bigint[],
+               CASE WHEN q.starts_refused + q.deferrals + q.interruptions > 0 OR q.error_code IS NOT NULL THEN ARRAY[0::bigint] END
         FROM unnest(detailed) a (place) JOIN :schema.workflow_execution_queue q ON q.id = ids[a.place];
     END IF;
     IF taken < cardinality(ids) THEN

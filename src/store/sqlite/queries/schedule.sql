@@ -11,9 +11,11 @@ UPDATE workflow_execution_queue
 SET status = 'CLAIMED', phase = 2, node_id = ?2, target_id = ?7, fence = ?3, claimed_at = max(?4, created_at)
 WHERE number = ?1 AND phase = 0 AND lane_id = ?5 AND rank = ?6;
 
--- Since when an item that is assigned for the first time could run; 0 = it was assigned before. ?1 number
+-- Since when an item that is assigned for the first time could run; 0 = it was assigned before. No counter grows with a record PUT_BACK,
+-- but it leaves its code. ?1 number
 -- name: first_wait
-SELECT (starts_refused + deferrals + interruptions = 0) * max(run_at, created_at) FROM workflow_execution_queue WHERE number = ?1;
+SELECT (starts_refused + deferrals + interruptions = 0 AND error_code IS NULL) * max(run_at, created_at)
+FROM workflow_execution_queue WHERE number = ?1;
 
 -- Only a node of the item's target can ask for its outcome. ?6 target of the node.
 -- name: assign_handed_over
@@ -28,7 +30,8 @@ SELECT 2 * target_id + (engine = 'temporal') FROM nodes WHERE id = ?1 AND dead_a
 -- Items of a claim for their node, in the order of their numbers in `parameter_rows`.
 -- name: claimed_items
 SELECT q.id, q.definition_id, q.starts_refused, q.interruptions, q.has_params, q.cancel_at, q.created_at, q.run_at, q.dispatched_at,
-       q.priority, q.fence, q.claimed_at, w.name, q.deferrals, w.weight, q.traceparent
+       q.priority, q.fence, q.claimed_at, w.name, q.deferrals, w.weight, q.traceparent,
+       q.starts_refused + q.deferrals + q.interruptions > 0 OR q.error_code IS NOT NULL
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number LEFT JOIN workspaces w ON w.id = q.workspace_id;
 
 -- name: read_params
