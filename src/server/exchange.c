@@ -303,7 +303,7 @@ static void hold_answer(struct exchange *exchange)
 }
 
 /* The library frees the body, so that the exchange may end first. */
-static struct MHD_Response *take_body(struct http_answer *answer)
+static struct MHD_Response *hold_body(struct http_answer *answer)
 {
     char *body = answer->body.data;
     struct MHD_Response *response = body == NULL
@@ -320,7 +320,7 @@ enum MHD_Result exchange_send(struct exchange *exchange)
     struct http_answer *answer = &exchange->answer;
     hold_answer(exchange);
     bool has_body = answer->body.length > 0;
-    struct MHD_Response *response = take_body(answer);
+    struct MHD_Response *response = hold_body(answer);
     if (response == NULL) {
         return MHD_NO;
     }

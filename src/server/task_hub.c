@@ -370,7 +370,7 @@ static void wait_for_step(struct task_hub *hub)
     (void)pthread_mutex_unlock(&hub->lock);
 }
 
-static bool is_closing(struct task_hub *hub)
+static bool hub_is_closing(struct task_hub *hub)
 {
     (void)pthread_mutex_lock(&hub->lock);
     bool closes = hub->is_closing;
@@ -381,7 +381,7 @@ static bool is_closing(struct task_hub *hub)
 static void *run_hub_thread(void *context)
 {
     struct task_hub *hub = context;
-    while (!is_closing(hub)) {
+    while (!hub_is_closing(hub)) {
         (void)task_hub_step(hub);
         wait_for_step(hub);
     }
