@@ -19,7 +19,7 @@ struct assignment_batch {
     int64_t began_us; /* when the store call began that brought the items; boot clock */
 };
 
-/* The starts of a batch whose record is awaited: the batch is processed when there are none. */
+/* The starts of a batch that wait for their records: the batch is processed when there are none. */
 struct batch_starts {
     int64_t began_us;
     size_t count;
@@ -92,7 +92,7 @@ void in_flight_clear(struct in_flight_table *table);
 /* Calls for each; the callback must not change the table. */
 void in_flight_each(const struct in_flight_table *table, void (*visit)(void *context, struct in_flight *entry),
                     void *context);
-/* The same for those whose start was not answered. */
+/* The same for entries without an answer to their start. */
 void in_flight_each_unanswered(const struct in_flight_table *table, void (*visit)(void *context, struct in_flight *entry),
                                void *context);
 

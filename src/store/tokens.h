@@ -1,9 +1,9 @@
-/* The tokens of the HTTP API: who may do what in which workspaces.
+/* The tokens of the HTTP API: rights in workspaces.
  *
  * A token has a name, which the record of acts shows as the actor `token:NAME`, a role, and its workspaces: all of them, or
  * a list. The store keeps the hash of its secret (base/token_secret.h) and never the secret. A token names workspaces by
  * their ids, so that a later workspace of the same name is not open to it. Live tokens have different names; a name is free
- * again once its token is revoked. A token whose expiry is over is refused by the server, and stays until it is revoked.
+ * again once its token is revoked. After its expiry the server refuses a token, which stays until it is revoked.
  * store/store.h includes this file.
  */
 #ifndef WEIR_STORE_TOKENS_H
