@@ -31,8 +31,10 @@ BEGIN
             hint := hint || ' -w ' || :schema.shell_quote(workspace);
         END IF;
         RETURN;
-    ELSIF definition_id IS NULL AND EXISTS (SELECT 1 FROM :schema.workflow_definitions d WHERE d.name = workflow AND d.state <> 2)
-          AND :schema.own_workspaces() IS NULL THEN
+    -- Of another workspace only: its own may have been published since the definition was looked for.
+    ELSIF definition_id IS NULL AND :schema.own_workspaces() IS NULL
+          AND EXISTS (SELECT 1 FROM :schema.workflow_definitions d
+                      WHERE d.name = workflow AND d.workspace_id NOT IN (enqueue_answer.workspace_id, 0) AND d.state <> 2) THEN
         status := 'workflow_of_another_workspace';
         message := format('workflow "%s" belongs to another workspace than "%s"', workflow, workspace);
         hint := 'publish it for this workspace, or without an owner so that every workspace may run it';
