@@ -30,15 +30,16 @@ const char *http_field_name(enum http_field field)
 
 const char *request_value(const struct http_request *request, const char *name)
 {
+    const char *found = NULL;
     size_t i = 0;
     for (const char *at = strchr(request->route->path, '{'); at != NULL; at = strchr(at + 1, '{'), i++) {
         size_t length = strcspn(at + 1, "}");
         if (length == strlen(name) && memcmp(at + 1, name, length) == 0) {
-            return request->values[i];
+            found = request->values[i];
         }
     }
-    INVARIANT(!"the route has no such placeholder");
-    return NULL;
+    INVARIANT(found != NULL); /* the route has the placeholder */
+    return found;
 }
 
 const char *request_argument(const struct http_request *request, const char *name)
