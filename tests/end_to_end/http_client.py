@@ -1,6 +1,7 @@
 """A node with an HTTP listener, and a client that reads answers byte by byte."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -9,6 +10,8 @@ from openapi_check import Api
 from waiting import SHORT, wait_for
 
 SECONDS = 60
+# A sanitizer needs many times as much memory.
+MEMORY_FACTOR = 8 if {'ASAN_OPTIONS', 'TSAN_OPTIONS'} & set(os.environ) else 1
 
 
 class Answer:

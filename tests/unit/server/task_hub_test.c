@@ -195,6 +195,7 @@ static void a_waiter_that_leaves_is_not_woken(void **state)
     assert_int_equal(report(TASK_COMPLETE, "w1", claim_id("w1")), TASK_ACCEPTED);
     (void)end_of(1, END_COMPLETED);
     (void)sem_destroy(&waiting.woken);
+    text_close(&answer);
 }
 
 static void each_task_wakes_one_of_many_waiters(void **state)
@@ -227,6 +228,7 @@ static void each_task_wakes_one_of_many_waiters(void **state)
     assert_int_equal(report(TASK_COMPLETE, "w1", claim_id("w1")), TASK_ACCEPTED);
     (void)end_of(1, END_COMPLETED);
     (void)end_of(2, END_COMPLETED);
+    text_close(&answer);
 }
 
 static void a_cancel_reaches_the_worker_with_its_heartbeat(void **state)
