@@ -269,7 +269,7 @@ static void *run_refresh_thread(void *context)
     while (!access->is_ending) {
         struct timespec until;
         (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += ACCESS_REFRESH_US / MICROSECONDS_PER_SECOND;
+        until.tv_sec += ACCESS_REFRESH_SECONDS;
         (void)pthread_cond_timedwait(&access->ended, &access->lock, &until);
         (void)pthread_mutex_unlock(&access->lock);
         (void)(access_refresh(access, access->store, &ignored) == WEIR_OK);

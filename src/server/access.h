@@ -22,7 +22,7 @@
 #include "weir/status.h"
 
 /* Between two reads of the set. */
-#define ACCESS_REFRESH_US MICROSECONDS_PER_SECOND
+#define ACCESS_REFRESH_SECONDS 1
 /* Reads because of tokens that are not in the set: so many at once, and then one in each of these times. */
 #define ACCESS_MISS_US (200 * MICROSECONDS_PER_MS)
 enum { ACCESS_MISSES_MOST = 5 };

@@ -139,8 +139,8 @@ static void worker_set_handlers(struct task_worker *worker, struct task_handler 
 /* Its tasks have leases of their own, which end no later. */
 void task_workers_expire(struct task_hub *hub, int64_t now_us)
 {
-    while (hub->first_worker != NULL && hub->first_worker->due_us <= now_us) {
-        struct task_worker *worker = hub->first_worker;
+    for (struct task_worker *worker = hub->first_worker, *next; worker != NULL && worker->due_us <= now_us; worker = next) {
+        next = worker->next;
         leave_due_list(hub, worker);
         worker->is_live = false;
         worker_set_handlers(worker, NULL, 0);

@@ -72,17 +72,17 @@ enum weir_status call_refuse_blank(const char *kind, struct weir_error *error)
     return WEIR_INVALID_ARGUMENT;
 }
 
-enum weir_status call_check_name(const char *what, const char *name, size_t most, struct weir_error *error)
+enum weir_status call_check_name(const char *kind, const char *name, size_t most, struct weir_error *error)
 {
     size_t length = name == NULL ? 0 : strlen(name);
     if (length == 0 || length > most || !text_is_utf8(name, length)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name must have 1 to %zu bytes of UTF-8", what, most);
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name must have 1 to %zu bytes of UTF-8", kind, most);
     }
     char safe[WORKSPACE_NAME_MAX + 1];
     text_copy(safe, sizeof safe, name);
     text_make_safe(safe);
     if (strcmp(safe, name) != 0) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name has control characters", what);
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name has control characters", kind);
     }
     return WEIR_OK;
 }
