@@ -476,7 +476,11 @@ static void the_role_is_free_once_the_session_that_took_it_has_ended(void **stat
 
 static void end_sessions(struct scene *scene)
 {
-    (void)run(scene->b, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'weir'");
+    (void)run(scene->b, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'weir'");
+    int64_t end_us = clock_boot(clock_system()) + WAIT_US;
+    while (strcmp(run(scene->b, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'weir'"), "0") != 0) {
+        assert_true(clock_boot(clock_system()) < end_us);
+    }
 }
 
 static void after_a_lost_connection_only_a_load_goes_on(void **state)
