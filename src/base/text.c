@@ -70,6 +70,22 @@ enum weir_status text_add_string(struct text *text, const char *string)
     return text_add(text, string, strlen(string));
 }
 
+enum weir_status text_add_url_value(struct text *text, const char *bytes, size_t length)
+{
+    static const char unreserved[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    size_t before = text->length;
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < length && status == WEIR_OK; i++) {
+        bool is_plain = bytes[i] != '\0' && strchr(unreserved, bytes[i]) != NULL;
+        status = is_plain ? text_add(text, &bytes[i], 1) : text_format(text, "%%%02X", (unsigned)(unsigned char)bytes[i]);
+    }
+    if (status != WEIR_OK && text->data != NULL) {
+        text->length = before;
+        text->data[before] = '\0';
+    }
+    return status;
+}
+
 enum weir_status text_format(struct text *text, const char *format, ...)
 {
     va_list arguments;

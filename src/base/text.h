@@ -22,6 +22,9 @@ struct text {
 /* WEIR_OUT_OF_MEMORY, or WEIR_FAILED when `max` would be passed. */
 WEIR_MUST_CHECK enum weir_status text_add(struct text *text, const char *bytes, size_t length);
 WEIR_MUST_CHECK enum weir_status text_add_string(struct text *text, const char *string);
+/* Percent-encoded (RFC 3986, 2.1), all but the unreserved characters: it fills its place in a URL, and begins no other
+ * part. */
+WEIR_MUST_CHECK enum weir_status text_add_url_value(struct text *text, const char *bytes, size_t length);
 WEIR_MUST_CHECK enum weir_status text_format(struct text *text, const char *format, ...) WEIR_PRINTF(2, 3);
 void text_clear(struct text *text);
 void text_close(struct text *text);

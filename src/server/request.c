@@ -17,6 +17,9 @@
 #include "server/problem_table.h"
 #include "server/route.h"
 
+/* An answer has one buffer for its head, so a very long filter gets no link. */
+enum { LINK_BYTES_MAX = 4096 };
+
 const char *http_field_name(enum http_field field)
 {
     static const char *const names[] = {
@@ -199,6 +202,46 @@ void respond_json(struct http_answer *answer, int status, json_t *value)
     answer->status = status;
     answer->type = "application/json";
     write_body(answer, value);
+}
+
+/* The target of the request, with another cursor. */
+static enum weir_status write_next_link(const struct request_target *target, const char *cursor, struct text *link)
+{
+    enum weir_status status = text_add(link, "<", 1);
+    for (size_t i = 0; i < target->segment_count && status == WEIR_OK; i++) {
+        const char *segment = target->segments[i];
+        status = text_add(link, "/", 1);
+        status = status == WEIR_OK ? text_add_url_value(link, segment, strlen(segment)) : status;
+    }
+    char mark = '?';
+    for (size_t i = 0; i < target->argument_count && status == WEIR_OK; i++) {
+        const struct target_argument *argument = &target->arguments[i];
+        if (strcmp(argument->name, "cursor") == 0) {
+            continue;
+        }
+        status = text_format(link, "%c%s=", mark, argument->name);
+        status = status == WEIR_OK ? text_add_url_value(link, argument->value, strlen(argument->value)) : status;
+        mark = '&';
+    }
+    status = status == WEIR_OK ? text_format(link, "%ccursor=", mark) : status;
+    status = status == WEIR_OK ? text_add_url_value(link, cursor, strlen(cursor)) : status;
+    return status == WEIR_OK ? text_add_string(link, ">; rel=\"next\"") : status;
+}
+
+/* Without room for the field the answer lacks it: the body has the cursor. The names of the arguments are those of the
+ * route. */
+void respond_page(struct http_request *request, struct http_answer *answer, json_t *page)
+{
+    INVARIANT(request != NULL && answer != NULL);
+    const char *cursor = json_string_value(json_object_get(page, "next_cursor"));
+    if (cursor != NULL) {
+        struct text link = {.max = LINK_BYTES_MAX};
+        if (write_next_link(&request->target, cursor, &link) == WEIR_OK) {
+            answer->link = arena_copy_string(&request->arena, link.data);
+        }
+        text_close(&link);
+    }
+    respond_json(answer, 200, page);
 }
 
 /* The members that every problem has. `type` is a path of this server, so that a reader finds the page of the code.

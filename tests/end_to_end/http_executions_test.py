@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+from urllib.parse import quote
 
 from harness import run_tests
 from http_client import SECONDS, Listener, is_closed, problem, read_answer
@@ -202,9 +203,12 @@ def an_execution_is_read_in_parts(weir):
     events = listener.ask(f'/v1/executions/{id}/events').json()['items']
     names = [event['event'] for event in events]
     assert names == ['enqueue', 'claim', 'dispatch', 'step_start', 'step_end', 'complete'], events
-    first = listener.ask(f'/v1/executions/{id}/events?limit=2').json()
-    rest = listener.ask(f'/v1/executions/{id}/events?cursor={first["next_cursor"]}').json()
-    assert first['items'] + rest['items'] == events, (first, rest)
+    answer = listener.ask(f'/v1/executions/{id}/events?limit=2')
+    first, link = answer.json(), answer.head['link']
+    assert link == f'</v1/executions/{id}/events?limit=2&cursor={first["next_cursor"]}>; rel="next"', link
+    rest = listener.ask(f'/v1/executions/{id}/events?cursor={first["next_cursor"]}')
+    assert first['items'] + rest.json()['items'] == events, (first, rest)
+    assert 'link' not in rest.head, rest.head
     assert listener.ask(f'/v1/executions/{id}/result').json() == 'hello'
     assert listener.ask(f'/v1/executions/{id}/why').json()['status'] == 'COMPLETED'
     weir.good('pause', '-q')
@@ -218,6 +222,27 @@ def an_execution_is_read_in_parts(weir):
         assert listener.ask(f'/v1/executions/{id}/{part}', 'POST').head['allow'] == 'GET, HEAD'
     problem(listener.ask(f'/v1/executions/{id}/events?cursor=x'), 400, 'invalid_argument')
     problem(listener.ask(f'/v1/executions/{id}/events?limit=0'), 400, 'invalid_argument')
+    listener.stop()
+
+
+def a_list_is_walked_by_its_links(weir):
+    """The name has bytes that would end or split the link, or the argument."""
+    listener = _start(weir)
+    name = 'grün & "<a>", b=c%2f?#'
+    weir.good('workspace', 'set', name, '-q')
+    weir.good('pause', '-q')
+    ids = [weir.enqueue('-w', name, 'hello') for _ in range(5)]
+    weir.enqueue('-w', 'acme', 'hello')
+    target, seen = '/v1/executions?limit=2&cursor=&workspace=' + quote(name, safe=''), []
+    while target:
+        answer = listener.ask(target)
+        seen += [execution['id'] for execution in answer.json()['items']]
+        target, end, rest = answer.head.get('link', '').removeprefix('<').partition('>; rel="next"')
+        assert bool(target) == bool(end) and not rest, answer.head
+    assert sorted(seen) == sorted(ids), (seen, ids)
+    long = ','.join(['PENDING'] * 600)
+    answer = listener.ask(f'/v1/executions?limit=1&status={long}')
+    assert answer.status == 200 and answer.json()['next_cursor'] and 'link' not in answer.head, answer.head
     listener.stop()
 
 

@@ -467,20 +467,6 @@ static enum weir_status check_http_text(struct step_inputs *inputs, enum weir_st
                : error_set(&inputs->message, WEIR_FAILED, "%s larger than %d bytes", what, bytes);
 }
 
-/* Appends the value of an expression in a URL: everything but RFC 3986's unreserved characters is encoded, so a value fills
- * its place and cannot begin another part of the URL. */
-static enum weir_status add_url_value(struct text *url, const struct text *value)
-{
-    static const char unreserved[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-    enum weir_status status = WEIR_OK;
-    for (size_t i = 0; i < value->length && status == WEIR_OK; i++) {
-        char c = value->data[i];
-        status = c != '\0' && strchr(unreserved, c) != NULL ? text_add(url, &c, 1)
-                                                            : text_format(url, "%%%02X", (unsigned)(unsigned char)c);
-    }
-    return status;
-}
-
 /* True for "/../" and its like: servers take it for the way to another path than the definition has. */
 static bool has_dot_segment(const char *url)
 {
@@ -515,7 +501,7 @@ static enum weir_status prepare_request_url(struct step_inputs *inputs, const st
                                .part_count = 1};
         struct text value = {.max = HTTP_URL_BYTES_MAX};
         status = add_template_text(inputs, &one, &value);
-        status = status == WEIR_OK ? add_url_value(&inputs->url, &value) : status;
+        status = status == WEIR_OK ? text_add_url_value(&inputs->url, value.data, value.length) : status;
         text_close(&value);
     }
     return status == WEIR_OK && has_dot_segment(inputs->url.data)

@@ -145,7 +145,7 @@ void answer_list_executions(struct api *api, struct store *store, struct http_re
         status = store_list(store, &options, &page, &error);
     }
     if (status == WEIR_OK) {
-        respond_json(answer, 200, page);
+        respond_page(request, answer, page);
     } else {
         respond_error(request, answer, &error, at_fault);
     }
@@ -173,7 +173,7 @@ static void answer_list_of(struct store *store, struct http_request *request, st
         status = store_list(store, &options, &page, &error);
     }
     if (status == WEIR_OK) {
-        respond_json(answer, 200, page);
+        respond_page(request, answer, page);
     } else {
         respond_error(request, answer, &error, at_fault);
     }

@@ -15,7 +15,7 @@
 /* --- lists --- */
 
 /* Adds limit and cursor, and answers with the page. `at_fault`: the argument that `status` concerns. */
-static void respond_page(struct http_request *request, struct store *store, struct http_answer *answer,
+static void respond_list(struct http_request *request, struct store *store, struct http_answer *answer,
                          struct list_options *options)
 {
     struct weir_error error = {.status = WEIR_OK};
@@ -27,8 +27,11 @@ static void respond_page(struct http_request *request, struct store *store, stru
     }
     options->limit = (size_t)limit;
     options->cursor = request_argument(request, "cursor");
-    enum weir_status status = store_list(store, options, &page, &error);
-    respond_outcome(request, answer, status, &error, page);
+    if (store_list(store, options, &page, &error) == WEIR_OK) {
+        respond_page(request, answer, page);
+    } else {
+        respond_error(request, answer, &error, NULL);
+    }
 }
 
 /* A list whose rows have names. */
@@ -36,7 +39,7 @@ static void respond_named(struct http_request *request, struct store *store, str
                           enum store_list_kind kind)
 {
     struct list_options options = {.kind = kind, .name = request_argument(request, "name")};
-    respond_page(request, store, answer, &options);
+    respond_list(request, store, answer, &options);
 }
 
 /* The argument is `workspace`, and not `name`: so a token of some workspaces can be held to it. */
@@ -44,7 +47,7 @@ void answer_list_workspaces(struct api *api, struct store *store, struct http_re
 {
     (void)api;
     struct list_options options = {.kind = LIST_WORKSPACES, .name = request_argument(request, "workspace")};
-    respond_page(request, store, answer, &options);
+    respond_list(request, store, answer, &options);
 }
 
 /* Each has the number of its workspaces. */
@@ -79,7 +82,7 @@ void answer_list_workflows(struct api *api, struct store *store, struct http_req
     struct list_options options = {.kind = LIST_WORKFLOWS,
                                    .name = request_argument(request, "name"),
                                    .filter.workspace = request_argument(request, "workspace")};
-    respond_page(request, store, answer, &options);
+    respond_list(request, store, answer, &options);
 }
 
 /* All versions of one workflow, with their sources; 404 when there is none. */
@@ -118,7 +121,7 @@ void answer_list_audit(struct api *api, struct store *store, struct http_request
         respond_error(request, answer, &error, "since");
         return;
     }
-    respond_page(request, store, answer, &options);
+    respond_list(request, store, answer, &options);
 }
 
 /* --- single things --- */

@@ -135,20 +135,11 @@ static void add_target(struct remote_client *client, const char *bytes, size_t l
     client->is_short_of_memory = client->is_short_of_memory || text_add(&client->target, bytes, length) != WEIR_OK;
 }
 
-/* Every byte but the unreserved ones of RFC 3986 is encoded: a name may have a slash, a percent sign or a plus. */
+/* A name may have a slash, a percent sign or a plus. */
 static void add_encoded_value(struct remote_client *client, const char *value)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
-    for (const char *at = value; *at != '\0';) {
-        size_t length = strspn(at, plain);
-        add_target(client, at, length);
-        at += length;
-        if (*at != '\0') {
-            char code[8];
-            (void)snprintf(code, sizeof code, "%%%02X", (unsigned char)*at++);
-            add_target(client, code, 3);
-        }
-    }
+    client->is_short_of_memory =
+        client->is_short_of_memory || text_add_url_value(&client->target, value, strlen(value)) != WEIR_OK;
 }
 
 /* The target has the base of the server before the path. */

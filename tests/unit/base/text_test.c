@@ -41,6 +41,19 @@ static void text_stops_at_its_ceiling_and_keeps_its_content(void **state)
     text_close(&text);
 }
 
+static void a_value_of_a_url_begins_no_other_part(void **state)
+{
+    (void)state;
+    struct text text = {.max = 64};
+    assert_int_equal(text_add_string(&text, "?q="), WEIR_OK);
+    assert_int_equal(text_add_url_value(&text, "a-Z_0.~/?#&=%+ <\xC3\xA4\0", 19), WEIR_OK);
+    assert_string_equal(text.data, "?q=a-Z_0.~%2F%3F%23%26%3D%25%2B%20%3C%C3%A4%00");
+    text.max = text.length + 4;
+    assert_int_equal(text_add_url_value(&text, "b//", 3), WEIR_FAILED);
+    assert_string_equal(text.data, "?q=a-Z_0.~%2F%3F%23%26%3D%25%2B%20%3C%C3%A4%00");
+    text_close(&text);
+}
+
 static void only_valid_utf8_is_accepted(void **state)
 {
     (void)state;
@@ -198,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_grows_and_stays_terminated),
         cmocka_unit_test(text_stops_at_its_ceiling_and_keeps_its_content),
+        cmocka_unit_test(a_value_of_a_url_begins_no_other_part),
         cmocka_unit_test(only_valid_utf8_is_accepted),
         cmocka_unit_test(blanks_of_any_kind_are_blank),
         cmocka_unit_test(characters_that_change_a_terminal_become_question_marks),
