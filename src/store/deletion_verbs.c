@@ -48,6 +48,19 @@ static enum weir_status delete_in_steps(struct store *store, const struct worksp
     return status;
 }
 
+/* A living workspace of the name would be suggested as the nearest one. */
+static enum weir_status refuse_erasure(struct store *store, const char *name, struct weir_error *error)
+{
+    json_t *row = NULL;
+    struct weir_error ignored;
+    if (store_usage(store, name, &row, &ignored) == WEIR_OK) {
+        json_decref(row);
+        error_set(error, WEIR_WORKSPACE_NOT_FOUND, "no deleted workspace \"%s\" has left a history", name);
+        error_hint(error, "the living one keeps its history: delete it first, with `weir workspace delete`");
+    }
+    return WEIR_WORKSPACE_NOT_FOUND;
+}
+
 enum weir_status store_erase_workspace(struct store *store, const char *name, size_t *ret_erased, struct weir_error *error)
 {
     INVARIANT(ret_erased != NULL);
@@ -65,7 +78,7 @@ enum weir_status store_erase_workspace(struct store *store, const char *name, si
     if (status == WEIR_OK) {
         *ret_erased = erased;
     }
-    return status;
+    return status == WEIR_WORKSPACE_NOT_FOUND ? refuse_erasure(store, name, error) : status;
 }
 
 enum weir_status store_delete_workspace(struct store *store, const struct workspace_deletion *deletion,

@@ -113,6 +113,8 @@ def workspaces_are_made_changed_paused_and_deleted(weir):
         listener.refuse('/v1/workspaces/nwe' + part, **missing)
     listener.refuse('/v1/workspaces/nwe', 'DELETE', **missing)
     listener.refuse('/v1/workspaces/none/history', 'DELETE', **missing)
+    refused = listener.refuse(path + '/history', 'DELETE', **missing)
+    assert 'delete it first' in refused['hint'] and '"new"' in refused['detail'], refused
     deleted = listener.change(path + '?fail_waiting', 'DELETE')
     assert deleted == {'name': 'new', 'failed': 0, 'erased': 0}, deleted
     assert listener.change(path + '/history', 'DELETE') == {'name': 'new', 'erased': 0}
