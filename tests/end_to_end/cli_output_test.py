@@ -6,11 +6,11 @@ usage: cli_output_test.py BINARY [TEST ...]
 
 import json
 import re
-import signal
 import subprocess
 import sys
 
 from dev_node import publish_program, start_dev_node
+from freezing import freeze
 from harness import UUID, assert_error, run_tests
 from postgres_server import PostgresServer
 from waiting import wait_for
@@ -216,7 +216,7 @@ def a_list_explains_counts_that_differ(weir):
     assert 'HOLDS:' not in weir.good('node', 'list').out
     name = weir.items('node', 'list')[0]['name']
     database = weir.database()
-    node.send_signal(signal.SIGSTOP)
+    freeze(node)
     database.execute('UPDATE nodes SET running = 3')
     assert 'RUNNING: in the engine at the node\'s last heartbeat' in weir.good('node', 'list').out
     database.execute("UPDATE nodes SET dead_at = active_at, recovered_at = active_at")
@@ -289,7 +289,7 @@ def top_lists_the_nodes_and_the_number_that_it_hides(weir):
     weir.make_store()
     assert 'SCHEDULES' not in weir.good('top', '--once').out
     node = start_dev_node(weir)
-    node.send_signal(signal.SIGSTOP)
+    freeze(node)
     name = _copy_node(weir, 7)
     rows = weir.good('top', '--once').out.splitlines()
     at = next(place for place, line in enumerate(rows) if line.split()[:1] == ['NODE'])
@@ -311,7 +311,7 @@ def top_lists_the_nodes_and_the_number_that_it_hides(weir):
 def top_fits_60_columns(weir):
     weir.make_store()
     node = start_dev_node(weir)
-    node.send_signal(signal.SIGSTOP)
+    freeze(node)
     _copy_node(weir, 9)
     database = weir.database()
     database.execute("UPDATE nodes SET name = 'the-node-of-the-scheduler-with-a-long-name' WHERE name NOT LIKE 'further-%'")

@@ -14,12 +14,12 @@ import json
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 
 import history
+from freezing import freeze
 from harness import catches, run_tests
 from postgres_server import PostgresServer, client_program
 from waiting import SHORT, process_state, wait_for
@@ -356,29 +356,6 @@ def steps_whose_keeper_is_killed_run_again_and_no_attempt_is_spent(weir):
 
 # --- SIGSTOP ---
 
-def _is_locked(weir):
-    database = sqlite3.connect(weir.path('weir.db'), isolation_level=None, timeout=0.2)
-    try:
-        database.execute('BEGIN IMMEDIATE')
-        database.execute('ROLLBACK')
-        return False
-    except sqlite3.OperationalError:
-        return True
-    finally:
-        database.close()
-
-
-def _pause_outside_a_commit(weir, node):
-    """A process that stands still in the middle of a commit keeps SQLite's lock, and nobody can write until it goes on or
-    is killed (see a_node_that_is_paused_in_a_commit). Here it is moved on until it holds no lock. On PostgreSQL the server
-    ends such a transaction, see there."""
-    while not POSTGRES and _is_locked(weir):
-        node.send_signal(signal.SIGCONT)
-        time.sleep(0.002)
-        node.send_signal(signal.SIGSTOP)
-        wait_for('the stop of the node', lambda: process_state(node.pid) == 'T', pause=SHORT)
-
-
 def _read(path):
     with open(path) as file:
         return file.read()
@@ -392,7 +369,7 @@ def _stopped_at(weir, name, says=()):
         paused = scene.node(f'{name}:stop:2', lease=SHORT_LEASE, name='paused', log=log)
     scene.enqueue(pro_co=6, free_co=2)
     wait_for(f'the stop at {name}', lambda: process_state(paused.pid) == 'T', pause=SHORT)
-    _pause_outside_a_commit(weir, paused)
+    freeze(paused)
     other = scene.node(lease=SHORT_LEASE, name='other')
     scene.drain()
     paused.send_signal(signal.SIGCONT)
@@ -446,9 +423,7 @@ def paused_in_the_middle_of_steps_beyond_the_lease(weir):
     paused = scene.node(lease=SHORT_LEASE, name='paused')
     scene.enqueue(pro_co=5, free_co=1)
     wait_for('six steps at work', lambda: len(scene.runs()) >= 6, pause=SHORT)
-    paused.send_signal(signal.SIGSTOP)
-    wait_for('the stop of the node', lambda: process_state(paused.pid) == 'T', pause=SHORT)
-    _pause_outside_a_commit(weir, paused)
+    freeze(paused)
     other = scene.node(lease=SHORT_LEASE, name='other')
     wait_for('the takeover', lambda: any(_taken_over(scene)), pause=SHORT)
     for old, new in _taken_over(scene):

@@ -14,9 +14,10 @@ import time
 
 import crash_test
 from crash_test import ROOT, Scene
+from freezing import try_freeze
 from harness import LONG_CAMPAIGNS, run_tests
 from postgres_server import PostgresServer
-from waiting import SHORT, process_state, wait_for
+from waiting import SHORT, wait_for
 
 POSTGRES = '--postgres' in sys.argv
 NODE_PROGRAM = os.path.abspath(os.environ.get('WEIR_NODE_PROGRAM') or
@@ -24,16 +25,8 @@ NODE_PROGRAM = os.path.abspath(os.environ.get('WEIR_NODE_PROGRAM') or
 NODES = 4
 EXECUTIONS, WORKSPACES, STEP_MS, KILLS, FREEZES = (100000, 1000, 50, 60, 3) if LONG_CAMPAIGNS else (2500, 40, 100, 5, 1)
 LEASE_SECONDS = 3  # SCHEDULER_LEASE_US
-SQLITE_WRITE_LOCK = ['120', '120']  # the byte of the -shm file that the writer of a WAL database locks
 DRAIN_SECONDS = 300
 SERVER = None
-
-
-def holds_write_lock(pid):
-    """Whether a process is inside a write transaction of a SQLite file."""
-    with open('/proc/locks') as file:
-        rows = [line.split() for line in file]
-    return any(row[1:5] == ['POSIX', 'ADVISORY', 'WRITE', str(pid)] and row[6:] == SQLITE_WRITE_LOCK for row in rows)
 
 
 class Campaign(Scene):
@@ -106,12 +99,7 @@ class Campaign(Scene):
         def freeze():
             name, epoch = self.next_scheduler(above)
             process = self.nodes[name]
-            process.send_signal(signal.SIGSTOP)
-            wait_for(f'the stop of {name}', lambda: process_state(process.pid) == 'T', pause=SHORT)
-            if holds_write_lock(process.pid):
-                process.send_signal(signal.SIGCONT)
-                return None
-            return process, epoch
+            return (process, epoch) if try_freeze(process) else None
         process, epoch = wait_for('a freeze outside of a transaction', freeze, pause=SHORT)
         self.next_scheduler(epoch)
         time.sleep(LEASE_SECONDS)

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 
+from freezing import freeze
 from harness import run_tests
 from postgres_server import PostgresServer
 from scheduler_scene import all_complete, gated, held_by, role_of, serve, states
@@ -162,7 +163,7 @@ def a_killed_scheduler_loses_nothing_that_it_had_assigned(weir):
 def a_frozen_scheduler_changes_nothing_when_it_wakes(weir):
     first, _, role = _two_nodes(weir)
     _runs_more(weir, 5)
-    first.send_signal(signal.SIGSTOP)
+    freeze(first)
     then = held_by(weir, 'n2', role['epoch'])
     assert _runs_more(weir, 5) < BUSY_SECONDS
     time.sleep(LEASE_SECONDS)
@@ -203,7 +204,7 @@ def while_the_only_live_node_stands_still_why_says_no_scheduler(weir):
     weir.write('weir.yaml', 'node.lease: 60s\n')
     first = serve(weir, 'n1')
     held_by(weir, 'n1')
-    first.send_signal(signal.SIGSTOP)
+    freeze(first)
     id = weir.enqueue()
     wait_for('a free role', lambda: role_of(weir)['is_free'])
     why = weir.good('why', id, '--json').json()
