@@ -154,6 +154,7 @@ struct recorded {
 /* --- the engine --- */
 
 struct engine;
+struct weir_call;
 struct weir_handler;
 
 struct engine_operations {
@@ -216,6 +217,8 @@ void engine_set_sink(struct engine *engine, struct report_sink sink);
 WEIR_MUST_CHECK enum weir_status engine_start(struct engine *engine, const struct engine_start *start,
                                               struct weir_error *error);
 void engine_cancel(struct engine *engine, const char *id, int64_t fence);
+/* The share of the call's workspace beside others (queue/fair_queue.h), for a handler that keeps calls in a queue. */
+int engine_call_weight(const struct weir_call *call);
 void engine_abandon(struct engine *engine, const char *id, int64_t fence);
 void engine_recorded(struct engine *engine, const struct recorded *recorded, size_t count);
 void engine_describe(struct engine *engine, const char *id, int64_t fence);

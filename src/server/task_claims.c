@@ -219,8 +219,9 @@ void task_hub_pass_wake(struct task_hub *hub)
     INVARIANT(hub != NULL);
     (void)pthread_mutex_lock(&hub->lock);
     for (size_t i = 0; i < hub->handler_count; i++) {
-        if (hub->handlers[i]->waiting.first != NULL) {
-            task_waiter_wake_for(hub, hub->handlers[i]->waiting.first);
+        const struct task *task = task_lanes_next(hub->handlers[i]);
+        if (task != NULL) {
+            task_waiter_wake_for(hub, task);
         }
     }
     (void)pthread_mutex_unlock(&hub->lock);
@@ -300,6 +301,7 @@ static enum weir_status task_handler_get(struct task_hub *hub, int64_t token_id,
             free(copy);
             return error_out_of_memory(error);
         }
+        fair_queue_init(&handler->waiting, SIZE_MAX, 0);
         handler->hub = hub;
         handler->token_id = token_id;
         handler->handler = (struct weir_handler){.name = copy, .function = task_hub_handle, .context = handler};
@@ -392,11 +394,9 @@ enum { ANSWER_END_MAX = 80 };
 static enum weir_status claim_waiting(struct task_worker *worker, struct task_handler *handler,
                                       const struct task_claim *claim, size_t *count, struct text *answer)
 {
-    struct task *next;
     enum weir_status status = WEIR_OK;
-    for (struct task *task = handler->waiting.first; task != NULL && *count < claim->max && status == WEIR_OK;
-         task = next) {
-        next = task->next;
+    struct task *task;
+    while ((task = task_lanes_next(handler)) != NULL && *count < claim->max && status == WEIR_OK) {
         size_t before = answer->length;
         status = *count > 0 ? text_add_string(answer, ",") : WEIR_OK;
         status = status == WEIR_OK ? write_task(task, answer, NULL) : status;

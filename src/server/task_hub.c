@@ -99,11 +99,13 @@ static void task_bucket_take_out(struct task_hub *hub, const struct task *task)
     *link = task->of_bucket;
 }
 
-static struct task_list *task_state_list(struct task *task)
+static void leave_state(struct task *task)
 {
-    return task->state == TASK_HELD      ? &task->hub->held
-           : task->state == TASK_WAITING ? &task->handler->waiting
-                                         : &task->hub->claimed;
+    if (task->state == TASK_WAITING) {
+        task_lanes_take_out(task);
+    } else {
+        task_list_take_out(task->state == TASK_HELD ? &task->hub->held : &task->hub->claimed, task);
+    }
 }
 
 void task_move(struct task *task, enum task_state state)
@@ -116,7 +118,7 @@ void task_move(struct task *task, enum task_state state)
         *bucket = task;
         hub->open_count++;
     } else {
-        task_list_take_out(task_state_list(task), task);
+        leave_state(task);
     }
     if (task->state == TASK_CLAIMED) {
         hub->claimed_count--;
@@ -127,12 +129,15 @@ void task_move(struct task *task, enum task_state state)
     task->state = state;
     if (state == TASK_ENDED) {
         task_bucket_take_out(hub, task);
+        task_lane_leave(task);
         hub->open_count--;
     } else if (state == TASK_HELD) {
         task_list_add_by_due(&hub->held, task);
         task_hub_schedule(hub, task->due_us);
+    } else if (state == TASK_WAITING) {
+        task_lanes_add(task);
     } else {
-        task_list_add(task_state_list(task), task);
+        task_list_add(&hub->claimed, task);
     }
 }
 
@@ -213,10 +218,11 @@ static void take_call(struct task *task)
 
 void task_hub_handle(struct weir_call *call, void *context)
 {
+    static const char without_memory[] = "the node has no memory for the task";
     struct task_handler *handler = context;
     struct task *task = calloc(1, sizeof *task);
     if (task == NULL) {
-        weir_interrupted(call, "the node has no memory for the task");
+        weir_interrupted(call, without_memory);
         return;
     }
     task->call = call;
@@ -227,8 +233,15 @@ void task_hub_handle(struct weir_call *call, void *context)
     weir_call_defer(call);
     weir_call_on_cancel(call, cancel_task, task); /* before another thread can answer */
     (void)pthread_mutex_lock(&handler->hub->lock);
-    take_call(task);
+    enum weir_status status = task_lane_join(task);
+    if (status == WEIR_OK) {
+        take_call(task);
+    }
     (void)pthread_mutex_unlock(&handler->hub->lock);
+    if (status != WEIR_OK) {
+        weir_interrupted(call, without_memory);
+        free(task); /* the answer has waited for a cancel that used it */
+    }
 }
 
 static void answer_ended(struct task *task)
@@ -306,8 +319,9 @@ static void give_back_unserved(struct task_hub *hub)
 {
     for (size_t i = 0; i < hub->handler_count; i++) {
         struct task_handler *handler = hub->handlers[i];
-        while (handler->waiting.first != NULL && handler->worker_count == 0 && !handler->is_registered) {
-            task_end(handler->waiting.first, ENDING_GIVEN_BACK);
+        struct task *task;
+        while (handler->worker_count == 0 && !handler->is_registered && (task = task_lanes_next(handler)) != NULL) {
+            task_end(task, ENDING_GIVEN_BACK);
         }
     }
 }
@@ -451,8 +465,9 @@ void task_hub_stop(struct task_hub *hub)
         }
     }
     for (size_t i = 0; i < hub->handler_count; i++) {
-        while (hub->handlers[i]->waiting.first != NULL) {
-            task_end(hub->handlers[i]->waiting.first, ENDING_GIVEN_BACK);
+        struct task *task;
+        while ((task = task_lanes_next(hub->handlers[i])) != NULL) {
+            task_end(task, ENDING_GIVEN_BACK);
         }
     }
     task_hub_schedule(hub, task_hub_now(hub));

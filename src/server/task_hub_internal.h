@@ -1,11 +1,12 @@
-/* The parts of a task hub: task_hub.c (calls, leases, handlers), task_claims.c (workers and claims), task_reports.c. All
- * members are under `lock`, unless they say otherwise. */
+/* The parts of a task hub: task_hub.c (calls, leases, handlers), task_claims.c (workers and claims), task_lanes.c (whose
+ * task is next), task_reports.c. All members are under `lock`, unless they say otherwise. */
 #ifndef WEIR_SERVER_TASK_HUB_INTERNAL_H
 #define WEIR_SERVER_TASK_HUB_INTERNAL_H
 
 #include <pthread.h>
 
 #include "base/uuid.h"
+#include "queue/fair_queue.h"
 #include "queue/limits.h"
 #include "server/task_hub.h"
 
@@ -27,8 +28,19 @@ enum task_state {
 /* The answer to the call of a task that ended without a report. */
 enum task_ending { ENDING_CANCELLED, ENDING_INTERRUPTED, ENDING_GIVEN_BACK };
 
+/* The tasks of one handler and one workspace. */
+struct task_lane {
+    struct fair_lane lane;
+    struct task_lane *of_bucket;
+    const struct task_handler *handler;
+    size_t task_count; /* in any state; the last one frees the lane */
+    char workspace[];
+};
+
 struct task {
-    struct task *next; /* in the list of its state, or among the ended ones */
+    struct fair_entry turn; /* WAITING; the first member */
+    struct task_lane *lane;
+    struct task *next; /* in the list of its state, if it is not WAITING, or among the ended ones */
     struct task *previous;
     struct task *of_bucket;
     enum task_state state;
@@ -55,7 +67,7 @@ struct task_handler {
     size_t worker_count;         /* live ones that name it */
     bool is_registered;          /* changed by task_hub_step() alone */
     int64_t again_us;            /* not before: the last registration failed */
-    struct task_list waiting;
+    struct fair_queue waiting;   /* tasks, in turns of their workspaces */
 };
 
 struct task_worker {
@@ -95,6 +107,7 @@ struct task_hub {
     int64_t next_step_us; /* for which the thread sleeps */
 
     struct task *tasks[TASK_BUCKETS];
+    struct task_lane *lanes[TASK_BUCKETS];
     struct task_list held; /* in the order of `due_us`, and the next one too */
     struct task_list claimed;
     struct task_list ended;
@@ -128,6 +141,14 @@ void task_hub_schedule(struct task_hub *hub, int64_t due_us);
 struct task *task_find(const struct task_hub *hub, const char *execution_id, const char *step);
 /* From its present state to another one; ENDED takes it out of the hub. */
 void task_move(struct task *task, enum task_state state);
+/* The lane of a new task. WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status task_lane_join(struct task *task);
+void task_lane_leave(struct task *task);
+/* The task whose turn it is; NULL = none waits. */
+struct task *task_lanes_next(const struct task_handler *handler);
+void task_lanes_add(struct task *task);
+/* A task whose turn it is has had it, also when it leaves without a worker. */
+void task_lanes_take_out(struct task *task);
 /* To CLAIMED, with a whole lease; renews one. */
 void task_lease(struct task *task, struct task_worker *worker);
 /* The worker lives: one lease from now on. */

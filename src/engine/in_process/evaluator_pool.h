@@ -11,9 +11,9 @@
 
 #include "base/text.h"
 #include "engine/in_process/evaluator_process.h"
-#include "engine/in_process/fair_queue.h"
 #include "engine/in_process/loop.h"
 #include "engine/in_process/process.h"
+#include "queue/fair_queue.h"
 
 enum { EVALUATORS_MAX = 3, EVALUATORS_SPARE = 1 };
 

@@ -26,8 +26,8 @@
 #include "engine/engine.h"
 #include "engine/in_process/command_queue.h"
 #include "engine/in_process/definition_cache.h"
-#include "engine/in_process/fair_queue.h"
 #include "engine/in_process/loop.h"
+#include "queue/fair_queue.h"
 #include "weir/handler.h"
 
 enum step_phase {

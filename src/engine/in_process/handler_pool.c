@@ -79,6 +79,11 @@ EXPORTED const char *weir_call_workspace(const struct weir_call *call)
     return call->workspace;
 }
 
+int engine_call_weight(const struct weir_call *call)
+{
+    return call->weight;
+}
+
 EXPORTED const char *weir_call_step(const struct weir_call *call)
 {
     return call->step;

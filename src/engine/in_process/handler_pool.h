@@ -19,8 +19,8 @@
 
 #include "base/traceparent.h"
 #include "engine/engine.h"
-#include "engine/in_process/fair_queue.h"
 #include "engine/in_process/loop.h"
+#include "queue/fair_queue.h"
 #include "queue/limits.h"
 #include "weir/handler.h"
 
@@ -50,6 +50,7 @@ struct weir_call {
     const struct weir_handler *handler;
     const char *execution_id; /* these live as long as the call: the execution waits for it */
     const char *workspace;
+    int weight; /* of the workspace, when the call began; 0 stands for 1 */
     const char *step;
     const char *input;
     struct step_secrets *secrets;       /* of its step, or NULL */

@@ -22,7 +22,7 @@
 #include "base/address_rules.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "engine/in_process/fair_queue.h"
+#include "queue/fair_queue.h"
 #include "queue/limits.h"
 #include "weir/status.h"
 

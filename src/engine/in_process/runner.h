@@ -27,13 +27,13 @@
 #include "engine/in_process/evaluator_pool.h"
 #include "engine/in_process/execution_state.h"
 #include "engine/in_process/execution_table.h"
-#include "engine/in_process/fair_queue.h"
 #include "engine/in_process/handler_pool.h"
 #include "engine/in_process/http_client.h"
 #include "engine/in_process/loop.h"
 #include "engine/in_process/process.h"
 #include "engine/in_process/runner_options.h"
 #include "engine/in_process/tenant.h"
+#include "queue/fair_queue.h"
 
 struct runner {
     struct engine base; /* first: a struct engine * is a struct runner * */

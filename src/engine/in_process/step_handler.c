@@ -67,6 +67,7 @@ void step_handler_start(struct step_run *run)
     }
     call->handler = execution->definition->handlers[step_run_index(run)];
     call->lane = &execution->tenant->calls;
+    call->weight = execution->weight;
     call->input = execution->params;
     if (run->inputs != NULL && run->inputs->has_input) {
         call->own_input = run->inputs->input.data;

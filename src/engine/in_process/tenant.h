@@ -6,7 +6,7 @@
 #ifndef WEIR_ENGINE_IN_PROCESS_TENANT_H
 #define WEIR_ENGINE_IN_PROCESS_TENANT_H
 
-#include "engine/in_process/fair_queue.h"
+#include "queue/fair_queue.h"
 
 enum { TENANT_BUCKETS = 1024 };
 

@@ -260,6 +260,85 @@ static void a_task_that_waits_ends_with_a_cancel(void **state)
     (void)end_of(1, END_CANCELLED);
 }
 
+/* An execution of a workspace with this weight. */
+static void start_in(const char *workspace, int weight, int number)
+{
+    struct engine_start start =
+        engine_fixture_start_of(number, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"send\"}}}", "{}");
+    struct task_figures before = task_hub_figures(hub);
+    start.workspace = workspace;
+    start.weight = weight;
+    engine_fixture_start_with(&fixture, &start);
+    wait_for_figures(before.waiting + 1, before.claimed);
+}
+
+static void start_many_in(const char *workspace, int weight, int first, int last)
+{
+    for (int number = first; number <= last; number++) {
+        start_in(workspace, weight, number);
+    }
+}
+
+/* Claims tasks, which are those of the executions with these numbers. */
+static void claim_in_order(size_t count, const int *numbers)
+{
+    struct task_claim claim = claim_of("w1", count);
+    json_t *answer = claim_once(&claim);
+    const json_t *tasks = json_object_get(answer, "tasks");
+    assert_int_equal(json_array_size(tasks), count);
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(json_string_value(json_object_get(json_array_get(tasks, i), "execution_id")),
+                            engine_fixture_id(numbers[i]));
+    }
+    json_decref(answer);
+}
+
+static void workspaces_take_turns(void **state)
+{
+    (void)state;
+    join("w1");
+    start_many_in("large", 1, 1, 5);
+    start_many_in("small", 1, 6, 7);
+    start_in("third", 1, 8);
+    claim_in_order(8, (const int[]){1, 6, 8, 2, 7, 3, 4, 5});
+}
+
+static void a_workspace_of_weight_two_takes_two_turns(void **state)
+{
+    (void)state;
+    join("w1");
+    start_many_in("light", 1, 1, 4);
+    start_many_in("heavy", 2, 5, 8);
+    claim_in_order(8, (const int[]){1, 5, 6, 2, 7, 8, 3, 4});
+}
+
+static void a_workspace_that_comes_later_waits_for_one_turn_of_each(void **state)
+{
+    (void)state;
+    join("w1");
+    start_many_in("large", 1, 1, 4);
+    start_in("small", 1, 5);
+    claim_in_order(2, (const int[]){1, 5});
+    start_in("small", 1, 6);
+    claim_in_order(4, (const int[]){2, 6, 3, 4});
+}
+
+static void a_task_that_leaves_its_queue_leaves_the_others_in_order(void **state)
+{
+    (void)state;
+    const int cancelled[] = {3, 5, 1}; /* in the middle, the last one, and the first one: its workspace has had its turn */
+    join("w1");
+    start_many_in("large", 1, 1, 5);
+    start_in("small", 1, 6);
+    for (size_t i = 0; i < 3; i++) {
+        engine_cancel(fixture.engine, engine_fixture_id(cancelled[i]), 1);
+        wait_for_figures(5 - i, 0);
+        (void)task_hub_step(hub);
+        (void)end_of(cancelled[i], END_CANCELLED);
+    }
+    claim_in_order(3, (const int[]){6, 2, 4});
+}
+
 static void a_worker_takes_its_task_to_the_next_node(void **state)
 {
     (void)state;
@@ -526,6 +605,10 @@ int main(void)
         HUB_TEST(each_task_wakes_one_of_many_waiters),
         HUB_TEST(a_cancel_reaches_the_worker_with_its_heartbeat),
         HUB_TEST(a_task_that_waits_ends_with_a_cancel),
+        HUB_TEST(workspaces_take_turns),
+        HUB_TEST(a_workspace_of_weight_two_takes_two_turns),
+        HUB_TEST(a_workspace_that_comes_later_waits_for_one_turn_of_each),
+        HUB_TEST(a_task_that_leaves_its_queue_leaves_the_others_in_order),
         HUB_TEST(a_worker_takes_its_task_to_the_next_node),
         HUB_TEST(a_result_may_be_the_first_that_the_next_node_hears),
         HUB_TEST(a_step_that_nobody_continues_is_offered_after_one_lease),

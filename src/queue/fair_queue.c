@@ -11,7 +11,7 @@
  * another one only while at least `spare` places are left for lanes without a place. A turn costs one walk over the lanes
  * with entries. Nothing here allocates or locks; the caller serialises the calls.
  */
-#include "engine/in_process/fair_queue.h"
+#include "queue/fair_queue.h"
 
 #include "base/error.h"
 #include "queue/fair_share.h"

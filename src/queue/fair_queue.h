@@ -1,4 +1,5 @@
-/* The order in which workspaces get scarce places inside the node: processes, evaluators, threads.
+/* The order in which workspaces get scarce places inside the node: processes, evaluators, threads,
+ * workers over HTTP.
  *
  * Each workspace has a lane in each queue. The queue gives places in stride order (queue/fair_share.h): the lane with the
  * smallest pass is next, and its pass grows by STRIDE_ONE / weight. Within a lane the order is first in, first out.
@@ -8,8 +9,8 @@
  * Threads: one at a time. Owner: entries and lanes belong to their owners. At its end a lane must be empty and hold no
  * place.
  */
-#ifndef WEIR_ENGINE_IN_PROCESS_FAIR_QUEUE_H
-#define WEIR_ENGINE_IN_PROCESS_FAIR_QUEUE_H
+#ifndef WEIR_QUEUE_FAIR_QUEUE_H
+#define WEIR_QUEUE_FAIR_QUEUE_H
 
 #include <stdbool.h>
 #include <stddef.h>

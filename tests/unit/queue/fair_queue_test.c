@@ -1,5 +1,5 @@
 /* The order in which workspaces get places, and that none gets all of them. */
-#include "engine/in_process/fair_queue.h"
+#include "queue/fair_queue.h"
 
 #include "support/test.h"
 
