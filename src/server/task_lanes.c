@@ -12,7 +12,7 @@
 #include "engine/engine.h"
 #include "server/task_hub_internal.h"
 
-static struct task_lane **bucket_of(struct task_hub *hub, const struct task_handler *handler, const char *workspace)
+static struct task_lane **task_lane_bucket(struct task_hub *hub, const struct task_handler *handler, const char *workspace)
 {
     uint64_t hash = text_hash(workspace) * 31 + text_hash(handler->handler.name);
     return &hub->lanes[(hash ^ hash >> 32) % TASK_BUCKETS];
@@ -22,7 +22,7 @@ enum weir_status task_lane_join(struct task *task)
 {
     INVARIANT(task->lane == NULL);
     const char *workspace = weir_call_workspace(task->call);
-    struct task_lane **bucket = bucket_of(task->hub, task->handler, workspace);
+    struct task_lane **bucket = task_lane_bucket(task->hub, task->handler, workspace);
     struct task_lane *lane = *bucket;
     while (lane != NULL && (lane->handler != task->handler || strcmp(lane->workspace, workspace) != 0)) {
         lane = lane->of_bucket;
@@ -52,7 +52,7 @@ void task_lane_leave(struct task *task)
     if (--lane->task_count > 0) {
         return;
     }
-    struct task_lane **link = bucket_of(task->hub, lane->handler, lane->workspace);
+    struct task_lane **link = task_lane_bucket(task->hub, lane->handler, lane->workspace);
     while (*link != lane) {
         link = &(*link)->of_bucket;
     }
