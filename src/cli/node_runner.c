@@ -66,6 +66,11 @@ static const char *const *http_allow_list(const struct settings *settings, bool 
     return list == NULL ? public_addresses : list;
 }
 
+static bool has_capacity_of_workers(const struct running_node *running)
+{
+    return strcmp(settings_text(&running->settings, SETTING_EXECUTOR_CAPACITY), "workers") == 0;
+}
+
 static enum weir_status open_node_engine(struct running_node *running, bool open_exec, struct weir_error *error)
 {
     const struct settings *settings = &running->settings;
@@ -83,7 +88,11 @@ static enum weir_status open_node_engine(struct running_node *running, bool open
     };
     temporal_settings_read(settings, &temporal);
     struct engine_options options = {.in_process = &in_process, .temporal = &temporal};
-    return assemble_engine(settings_text(settings, SETTING_ENGINE), &options, &running->engine, error);
+    enum weir_status status = assemble_engine(settings_text(settings, SETTING_ENGINE), &options, &running->engine, error);
+    if (status == WEIR_OK && has_capacity_of_workers(running)) {
+        engine_bound(running->engine, 0); /* until its hub knows a worker */
+    }
+    return status;
 }
 
 /* Gives each of several nodes a name: its own, or the name of the process followed by its group. */
@@ -249,6 +258,20 @@ static enum weir_status open_runner_exporter(struct node_runner *runner, struct 
     return options.endpoint[0] == '\0' ? WEIR_OK : span_exporter_open(&options, &runner->exporter, error);
 }
 
+static enum weir_status check_capacity(const struct node_runner *runner, struct weir_error *error)
+{
+    for (size_t i = 0; i < runner->count; i++) {
+        const struct running_node *running = &runner->nodes[i];
+        bool has_workers = runner->server != NULL && engine_has(running->engine, ENGINE_RECORDS_STEPS);
+        if (has_capacity_of_workers(running) && !has_workers) {
+            return error_set(error, WEIR_INVALID_ARGUMENT,
+                             "`executor.capacity: workers` needs %s, or the node runs nothing",
+                             runner->server == NULL ? "an address for its workers (--listen)" : "the in-process engine");
+        }
+    }
+    return WEIR_OK;
+}
+
 enum weir_status node_runner_open(struct node_runner *runner, const struct invocation *invocation,
                                   const struct node_runner_options *options, struct weir_error *error)
 {
@@ -276,7 +299,7 @@ enum weir_status node_runner_open(struct node_runner *runner, const struct invoc
     if (status == WEIR_OK) {
         status = open_runner_server(runner, options->opens_http, options->is_anonymous, error);
     }
-    return status;
+    return status == WEIR_OK ? check_capacity(runner, error) : status;
 }
 
 static struct node_settings node_settings_of(const struct running_node *running)
@@ -323,8 +346,8 @@ static enum weir_status start_tasks(struct node_runner *runner, const struct run
     }
     return task_service_open(&runner->api.task_services[runner->api.task_service_count++],
                              settings_text(&running->settings, SETTING_EXECUTOR_GROUP),
-                             settings_number(runner->settings, SETTING_HTTP_TASK_LEASE), running->engine, running->node,
-                             error);
+                             settings_number(runner->settings, SETTING_HTTP_TASK_LEASE), has_capacity_of_workers(running),
+                             running->engine, running->node, error);
 }
 
 void node_runner_report_http(const struct node_runner *runner)

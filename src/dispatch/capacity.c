@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "dispatch/engine_health.h"
 #include "dispatch/node_internal.h"
+#include "dispatch/wake_up.h"
 
 /* The time until the next check of an engine that is about to release ended executions. */
 #define CAPACITY_POLL_US ((int64_t)500)
@@ -80,6 +81,15 @@ void capacity_await(struct node *node, int64_t now_us, int64_t *ret_next_us)
         *ret_next_us = earlier(*ret_next_us, time_add(now_us, CAPACITY_POLL_US));
     }
     pthread_mutex_unlock(&node->shared.lock);
+}
+
+void node_capacity_changed(struct node *node)
+{
+    INVARIANT(node != NULL);
+    loop_wake(node, LOOP_HEARTBEAT);
+    if (capacity_take_awaited(node)) {
+        loop_wake(node, LOOP_DISPATCH);
+    }
 }
 
 bool capacity_take_awaited(struct node *node)

@@ -83,6 +83,8 @@ WEIR_MUST_CHECK enum weir_status node_run_threads(struct node *node, struct weir
 
 /* Makes the dispatcher read the queue now (an enqueue in this process). Cheap, async-signal-safe. */
 void node_wake(struct node *node);
+/* The free capacity of the engine changed for another reason than a start or an end. Any thread. */
+void node_capacity_changed(struct node *node);
 /* No new claims; running executions and heartbeats go on. Also an operator's `weir node pause`. */
 /* The names of its handlers from now on, a JSON array. The node records them with its next heartbeat, which it sends at
  * once; then the scheduler assigns by them. Any thread. WEIR_OUT_OF_MEMORY: nothing was changed. */

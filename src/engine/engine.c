@@ -131,7 +131,21 @@ enum weir_status engine_remove_handler(struct engine *engine, const char *name, 
 size_t engine_free_capacity(struct engine *engine)
 {
     INVARIANT(engine != NULL);
-    return engine->operations->free_capacity(engine);
+    size_t free_capacity = engine->operations->free_capacity(engine);
+    if (atomic_load(&engine->is_bounded)) {
+        size_t most = atomic_load(&engine->running_most);
+        size_t running = engine->operations->running(engine);
+        size_t left = most > running ? most - running : 0;
+        free_capacity = left < free_capacity ? left : free_capacity;
+    }
+    return free_capacity;
+}
+
+void engine_bound(struct engine *engine, size_t running_most)
+{
+    INVARIANT(engine != NULL);
+    atomic_store(&engine->running_most, running_most);
+    atomic_store(&engine->is_bounded, true);
 }
 
 size_t engine_running(struct engine *engine)

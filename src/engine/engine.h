@@ -206,6 +206,8 @@ struct engine {
     struct report_sink sink;
     const struct clock *clock;
     atomic_bool has_lost_report;
+    atomic_bool is_bounded; /* engine_bound() was called */
+    atomic_size_t running_most;
 };
 
 /* The wrappers: each verb once, arguments checked, optional verbs absent = no effect. */
@@ -224,6 +226,9 @@ void engine_recorded(struct engine *engine, const struct recorded *recorded, siz
 void engine_describe(struct engine *engine, const char *id, int64_t fence);
 void engine_want_slots(struct engine *engine, const char *workspace, bool wanted);
 size_t engine_free_capacity(struct engine *engine);
+/* From now on the engine has free capacity for at most so many executions at once, and never for more than its options
+ * allow. Those that run beyond it go on. Any thread. */
+void engine_bound(struct engine *engine, size_t running_most);
 size_t engine_running(struct engine *engine);
 void engine_lease(struct engine *engine, int64_t lease_end_boot_us);
 long engine_keeper_pid(const struct engine *engine);

@@ -73,6 +73,23 @@ enum weir_status task_worker_get(struct task_hub *hub, int64_t token_id, const c
     return WEIR_OK;
 }
 
+static size_t places_of(const struct task_worker *worker)
+{
+    return worker->is_live ? worker->task_count + worker->wanted : 0;
+}
+
+void task_worker_set(struct task_hub *hub, struct task_worker *worker, bool is_live, size_t task_count, size_t wanted)
+{
+    hub->places -= places_of(worker);
+    worker->is_live = is_live;
+    worker->task_count = task_count;
+    worker->wanted = wanted;
+    hub->places += places_of(worker);
+    if (hub->places != hub->told_places && hub->options.set_places != NULL) {
+        task_hub_schedule(hub, task_hub_now(hub));
+    }
+}
+
 static bool is_in_due_list(const struct task_worker *worker)
 {
     return worker->is_live && worker->waits == 0;
@@ -101,7 +118,7 @@ void task_worker_touch(struct task_hub *hub, struct task_worker *worker)
     if (is_in_due_list(worker)) {
         leave_due_list(hub, worker);
     }
-    worker->is_live = true;
+    task_worker_set(hub, worker, true, worker->task_count, worker->wanted);
     if (is_in_due_list(worker)) {
         join_due_list(hub, worker);
     }
@@ -142,7 +159,7 @@ void task_workers_expire(struct task_hub *hub, int64_t now_us)
     for (struct task_worker *worker = hub->first_worker, *next; worker != NULL && worker->due_us <= now_us; worker = next) {
         next = worker->next;
         leave_due_list(hub, worker);
-        worker->is_live = false;
+        task_worker_set(hub, worker, false, worker->task_count, 0);
         worker_set_handlers(worker, NULL, 0);
         task_worker_release(hub, worker);
     }
@@ -350,8 +367,8 @@ static enum weir_status take_worker(struct task_hub *hub, const struct task_clai
         return status;
     }
     worker_set_handlers(worker, handlers, claim->handler_count);
-    worker->wanted = claim->max;
     task_worker_touch(hub, worker);
+    task_worker_set(hub, worker, true, worker->task_count, claim->max);
     for (size_t i = 0; i < claim->handler_count; i++) {
         if (!handlers[i]->is_registered) {
             task_hub_schedule(hub, task_hub_now(hub));

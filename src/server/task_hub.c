@@ -15,7 +15,7 @@
  *      held for its worker is offered to all.
  *   2. Registers the handlers with a worker, unregisters those without. Without the lock, since the node has locks too.
  *   3. Gives back the tasks of handlers that are unregistered. After 2, so that they do not come again.
- *   4. Answers the calls of the ended tasks.
+ *   4. Answers the calls of the ended tasks, and reports how many places the workers have.
  */
 #include "server/task_hub.h"
 
@@ -122,7 +122,7 @@ void task_move(struct task *task, enum task_state state)
     }
     if (task->state == TASK_CLAIMED) {
         hub->claimed_count--;
-        task->worker->task_count--;
+        task_worker_set(hub, task->worker, task->worker->is_live, task->worker->task_count - 1, task->worker->wanted + 1);
         task_worker_release(hub, task->worker);
         task->worker = NULL;
     }
@@ -161,7 +161,8 @@ void task_lease(struct task *task, struct task_worker *worker)
     } else {
         task_move(task, TASK_CLAIMED);
         task->worker = worker;
-        worker->task_count++;
+        /* A worker that adopts a task has claimed nothing here. */
+        task_worker_set(hub, worker, worker->is_live, worker->task_count + 1, worker->wanted - (worker->wanted > 0));
         hub->claimed_count++;
     }
     task_hub_schedule(hub, task->due_us);
@@ -362,8 +363,14 @@ int64_t task_hub_step(struct task_hub *hub)
     hub->ended = (struct task_list){.first = NULL};
     hub->next_step_us = next_due(hub);
     int64_t next_us = hub->next_step_us;
+    size_t places = hub->places;
+    bool has_news = places != hub->told_places && hub->options.set_places != NULL;
+    hub->told_places = places;
     (void)pthread_mutex_unlock(&hub->lock);
     answer_all_ended(ended);
+    if (has_news) {
+        hub->options.set_places(hub->options.context, places);
+    }
     return next_us;
 }
 
@@ -427,6 +434,7 @@ enum weir_status task_hub_open(const struct task_hub_options *options, struct ta
     hub->options = *options;
     hub->options.lease_us = lease_us;
     hub->next_step_us = TIME_NEVER;
+    hub->told_places = SIZE_MAX;
     pthread_condattr_t attributes;
     (void)pthread_condattr_init(&attributes);
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -508,11 +516,11 @@ struct task_figures task_hub_figures(struct task_hub *hub)
 {
     INVARIANT(hub != NULL);
     (void)pthread_mutex_lock(&hub->lock);
-    struct task_figures figures = {.waiting = hub->open_count - hub->claimed_count, .claimed = hub->claimed_count};
+    struct task_figures figures = {
+        .waiting = hub->open_count - hub->claimed_count, .claimed = hub->claimed_count, .places = hub->places};
     for (size_t i = 0; i < WORKER_BUCKETS; i++) {
         for (const struct task_worker *worker = hub->workers[i]; worker != NULL; worker = worker->of_bucket) {
             figures.workers += worker->is_live;
-            figures.places += worker->is_live ? worker->task_count + worker->wanted : 0;
         }
     }
     (void)pthread_mutex_unlock(&hub->lock);

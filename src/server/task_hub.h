@@ -59,6 +59,9 @@ struct task_hub_options {
      * again with the next step. The handler lives as long as the hub. */
     enum weir_status (*register_handler)(void *context, const struct weir_handler *handler);
     enum weir_status (*unregister_handler)(void *context, const char *name);
+    /* How many tasks all live workers run at most has changed; or NULL. Called by task_hub_step(), once before the first
+     * worker comes. */
+    void (*set_places)(void *context, size_t places);
     void *context;
 };
 

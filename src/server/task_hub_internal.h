@@ -78,7 +78,7 @@ struct task_worker {
     int64_t due_us; /* the end of its lease */
     size_t waits;   /* claims that wait: its lease does not end meanwhile */
     size_t task_count;
-    size_t wanted; /* `max` of its last claim */
+    size_t wanted; /* free places: `max` of its last claim, less what it got, plus what it ended */
     size_t handler_count;
     struct task_handler *handlers[TASK_WORKER_HANDLERS_MAX];
     int64_t token_id;
@@ -119,6 +119,8 @@ struct task_hub {
 
     struct task_worker *workers[WORKER_BUCKETS];
     size_t worker_count; /* also of those that are only kept for their tasks */
+    size_t places;       /* of live workers, taken and free */
+    size_t told_places;  /* of the last set_places(); SIZE_MAX = none yet */
     struct task_worker *first_worker;
     struct task_worker *last_worker;
     struct task_waiter *first_waiter; /* in the order of their claims */
@@ -153,6 +155,8 @@ void task_lanes_take_out(struct task *task);
 void task_lease(struct task *task, struct task_worker *worker);
 /* The worker lives: one lease from now on. */
 void task_worker_touch(struct task_hub *hub, struct task_worker *worker);
+/* All changes of `is_live`, `task_count` and `wanted`. */
+void task_worker_set(struct task_hub *hub, struct task_worker *worker, bool is_live, size_t task_count, size_t wanted);
 /* Finds or makes it. WEIR_QUEUE_FULL, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status task_worker_get(struct task_hub *hub, int64_t token_id, const char *name,
                                                  struct task_worker **ret_worker, struct weir_error *error);

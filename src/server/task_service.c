@@ -60,8 +60,15 @@ static enum weir_status unregister_handler(void *context, const char *name)
     return engine_remove_handler(service->engine, name, NULL);
 }
 
-enum weir_status task_service_open(struct task_service *service, const char *group, int64_t lease_us, struct engine *engine,
-                                   struct node *node, struct weir_error *error)
+static void set_places(void *context, size_t places)
+{
+    struct task_service *service = context;
+    engine_bound(service->engine, places);
+    node_capacity_changed(service->node);
+}
+
+enum weir_status task_service_open(struct task_service *service, const char *group, int64_t lease_us, bool by_workers,
+                                   struct engine *engine, struct node *node, struct weir_error *error)
 {
     INVARIANT(service != NULL && group != NULL && engine != NULL && node != NULL);
     *service = (struct task_service){.engine = engine, .node = node};
@@ -73,6 +80,7 @@ enum weir_status task_service_open(struct task_service *service, const char *gro
                                        .clock = clock_system(),
                                        .register_handler = register_handler,
                                        .unregister_handler = unregister_handler,
+                                       .set_places = by_workers ? set_places : NULL,
                                        .context = service};
     service->names = json_array();
     enum weir_status status =

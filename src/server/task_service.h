@@ -20,10 +20,11 @@ struct task_service {
     json_t *names; /* of the registered handlers; of the hub's thread */
 };
 
-/* For a node that has no handlers of its own. `lease_us` as of a hub. WEIR_INVALID_ARGUMENT, WEIR_SYSTEM,
- * WEIR_OUT_OF_MEMORY. */
+/* For a node that has no handlers of its own. `lease_us` as of a hub. `by_workers`: the places of its workers bound the
+ * capacity of the engine. WEIR_INVALID_ARGUMENT, WEIR_SYSTEM, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status task_service_open(struct task_service *service, const char *group, int64_t lease_us,
-                                                   struct engine *engine, struct node *node, struct weir_error *error);
+                                                   bool by_workers, struct engine *engine, struct node *node,
+                                                   struct weir_error *error);
 /* No claims any more; tasks are given back. Takes a zeroed one, and may be called twice. */
 void task_service_stop(struct task_service *service);
 /* Takes a zeroed one. */

@@ -15,7 +15,7 @@ import threading
 import time
 
 import http_worker
-from harness import LONG_CAMPAIGNS, run_tests
+from harness import LONG_CAMPAIGNS, assert_error, run_tests
 from http_client import Listener
 from ports import free_port
 from postgres_server import PostgresServer, client_program
@@ -193,6 +193,52 @@ def what_is_no_claim_and_no_report_is_refused_with_the_place(weir):
     answer = _ask(node, 'claim', {**claim, 'executor_group': 'other'})
     assert answer.status == 404 and 'other' in answer.json()['detail'], answer
     node.stop()
+
+
+def _node_row(weir):
+    row, = (row for row in weir.items('node', 'list') if row['state'] == 'alive')
+    return row
+
+
+def the_capacity_of_a_node_is_that_of_its_workers(weir):
+    _store(weir, **{'executor.capacity': 'workers'})
+    weir.good('workspace', 'set', 'acme', '--plan', 'enterprise', '-q')
+    _apply(weir, 'job', handler='job')
+    _apply(weir, 'plain', exec=['true'])
+    node = Listener(weir)
+    plain = weir.enqueue('-w', 'acme', 'plain')
+    wait_for('a node', lambda: _node_row(weir)['capacity'] == 0)
+    assert _show(weir, plain)['status'] == 'PENDING'
+    claim = {'worker': 'w1', 'handlers': ['job'], 'max': 3, 'wait_us': 0}
+    assert _ask(node, 'claim', {**claim, 'max': 2}).json()['tasks'] == []
+    assert _ended(weir, plain)['status'] == 'COMPLETED'
+    jobs = [weir.enqueue('-w', 'acme', 'job') for _ in range(6)]
+    tasks = []
+
+    def claim_more(most):
+        asked = _ask(node, 'claim', {**claim, 'max': most - len(tasks), 'wait_us': 1000000}).json()['tasks']
+        tasks.extend(asked)
+        return len(tasks) == most
+    wait_for('two tasks', lambda: claim_more(2), pause=SHORT)
+    _ask(node, 'claim', {**claim, 'max': 0})  # a heartbeat of the worker
+    dispatched = [row['id'] for row in weir.items('list') if row['status'] == 'DISPATCHED']
+    assert len(dispatched) == 2 and _node_row(weir)['capacity'] == 2, (dispatched, weir.items('node', 'list'))
+    wait_for('four tasks', lambda: claim_more(4), pause=SHORT)
+    other = {**claim, 'worker': 'w2', 'max': 1, 'wait_us': 5000000}
+    fifth, = wait_for('a task of the second worker', lambda: _ask(node, 'claim', other).json()['tasks'], pause=SHORT)
+    ids = {task['execution_id'] for task in [*tasks, fifth]}
+    assert len(ids) == 5 and ids < set(jobs), ids
+    node.stop()
+
+
+def a_capacity_of_workers_without_a_listener_is_refused(weir):
+    _store(weir, **{'executor.capacity': 'workers'})
+    refused = weir.run('serve')
+    assert_error(refused, 2, 'invalid_argument', 'executor.capacity: workers', '--listen')
+    assert refused.out == '', refused
+    weir.write('weir.yaml', 'executor.capacity: some\n')
+    refused = weir.run('serve', code=None)
+    assert refused.code != 0 and 'own workers' in refused.err, refused
 
 
 @contextlib.contextmanager

@@ -77,6 +77,10 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "executor.max_running", .type = SETTING_INTEGER, .default_text = "1000",
     .environment = "WEIR_EXECUTOR_MAX_RUNNING", .least = 1, .most = 100000,
     .help = "executions that run in a node at once"},
+[SETTING_EXECUTOR_CAPACITY] = {
+    .key = "executor.capacity", .type = SETTING_CHOICE, .default_text = "own", .environment = "WEIR_EXECUTOR_CAPACITY",
+    .choices = "own workers",
+    .help = "own = executor.max_running; workers = the places of its workers over HTTP, at most executor.max_running"},
 [SETTING_EXECUTOR_HANDLER_THREADS] = {
     .key = "executor.handler_threads", .type = SETTING_INTEGER, .default_text = "0",
     .environment = "WEIR_EXECUTOR_HANDLER_THREADS", .least = 0, .most = 256,

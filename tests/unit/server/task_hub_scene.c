@@ -14,6 +14,7 @@ struct task_hub *hub;
 _Atomic int64_t now_us;
 atomic_int registrations;
 atomic_int refusals;
+_Atomic size_t told_places;
 
 static int64_t read_clock(void *context)
 {
@@ -41,15 +42,24 @@ enum weir_status unregister_handler(void *context, const char *name)
     return engine_remove_handler(fixture.engine, name, NULL);
 }
 
+void set_places(void *context, size_t places)
+{
+    (void)context;
+    atomic_store(&told_places, places);
+}
+
 int open_hub(void **state)
 {
     (void)state;
     atomic_store(&now_us, 1000 * MICROSECONDS_PER_SECOND);
     atomic_store(&registrations, 0);
     atomic_store(&refusals, 0);
+    atomic_store(&told_places, SIZE_MAX);
     engine_fixture_open(&fixture, &(struct in_process_options){.handler_threads = 1});
-    struct task_hub_options options = {
-        .clock = &virtual_clock, .register_handler = register_handler, .unregister_handler = unregister_handler};
+    struct task_hub_options options = {.clock = &virtual_clock,
+                                       .register_handler = register_handler,
+                                       .unregister_handler = unregister_handler,
+                                       .set_places = set_places};
     assert_int_equal(task_hub_open(&options, &hub, NULL), WEIR_OK);
     return 0;
 }

@@ -19,11 +19,13 @@ extern struct engine_fixture fixture;
 extern struct task_hub *hub;
 extern _Atomic int64_t now_us;
 extern atomic_int registrations;
-extern atomic_int refusals; /* registrations that fail */
+extern atomic_int refusals;        /* registrations that fail */
+extern _Atomic size_t told_places; /* of the last set_places(); SIZE_MAX = none */
 extern const struct clock virtual_clock;
 /* Of struct task_hub_options. */
 enum weir_status register_handler(void *context, const struct weir_handler *handler);
 enum weir_status unregister_handler(void *context, const char *name);
+void set_places(void *context, size_t places);
 #define HUB_TEST(test) cmocka_unit_test_setup_teardown(test, open_hub, close_hub)
 
 struct waiting_claim {

@@ -339,6 +339,42 @@ static void a_task_that_leaves_its_queue_leaves_the_others_in_order(void **state
     claim_in_order(3, (const int[]){6, 2, 4});
 }
 
+static void check_places(size_t places)
+{
+    (void)task_hub_step(hub);
+    assert_int_equal(atomic_load(&told_places), places);
+    assert_int_equal(task_hub_figures(hub).places, places);
+}
+
+static void places_are_those_of_the_live_workers(void **state)
+{
+    (void)state;
+    check_places(0);
+    join("w1"); /* with no place free */
+    check_places(0);
+    struct task_claim three = claim_of("w1", 3);
+    assert_int_equal(count_claimed(&three), 0);
+    check_places(3);
+    start_many_in("acme", 1, 1, 2);
+    three.max = 2; /* a part of its free places */
+    assert_int_equal(count_claimed(&three), 2);
+    check_places(2);
+    three.max = 1;
+    assert_int_equal(count_claimed(&three), 0);
+    check_places(3);
+    struct task_claim other = claim_of("w2", 4);
+    assert_int_equal(count_claimed(&other), 0);
+    check_places(7);
+    char id[128];
+    (void)snprintf(id, sizeof id, "%s/a/1/1", engine_fixture_id(1));
+    assert_int_equal(report(TASK_COMPLETE, "w1", id), TASK_ACCEPTED);
+    check_places(7); /* the place is free again */
+    pass(BEFORE_LEASE_US);
+    assert_int_equal(count_claimed(&other), 0);
+    pass(1); /* the lease of w1 is over, with that of its task; it was touched by its report */
+    check_places(4);
+}
+
 static void a_worker_takes_its_task_to_the_next_node(void **state)
 {
     (void)state;
@@ -609,6 +645,7 @@ int main(void)
         HUB_TEST(a_workspace_of_weight_two_takes_two_turns),
         HUB_TEST(a_workspace_that_comes_later_waits_for_one_turn_of_each),
         HUB_TEST(a_task_that_leaves_its_queue_leaves_the_others_in_order),
+        HUB_TEST(places_are_those_of_the_live_workers),
         HUB_TEST(a_worker_takes_its_task_to_the_next_node),
         HUB_TEST(a_result_may_be_the_first_that_the_next_node_hears),
         HUB_TEST(a_step_that_nobody_continues_is_offered_after_one_lease),
