@@ -124,7 +124,7 @@ FREE = {
 }
 
 KINDS = {
-    'id': {'type': ['string', 'integer']}, 'uuid': {'type': 'string', 'format': 'uuid'}, 'text': {'type': 'string'},
+    'id': {'type': 'string'}, 'uuid': {'type': 'string', 'format': 'uuid'}, 'text': {'type': 'string'},
     'status': {'type': 'string', 'enum': ['PENDING', 'CLAIMED', 'DISPATCHED', 'COMPLETED', 'FAILED', 'CANCELLED']},
     'state': {'type': 'string'}, 'counts': {'type': 'object', 'additionalProperties': {'type': 'integer'}},
     'number': {'type': 'integer'}, 'microseconds': {'type': 'integer'}, 'time': {'type': 'string', 'format': 'date-time'},
@@ -149,6 +149,8 @@ OWN = {
     ('BulkRequest', 'filter'): {'type': ['string', 'object'], 'additionalProperties': {'type': 'string'}},
     ('BulkJob', 'state'): {'type': 'string', 'enum': ['running', 'done', 'stopped', 'failed']},
     ('Migration', 'applied'): {'type': 'boolean'},
+    ('Node', 'id'): {'type': 'integer'}, ('DefinitionText', 'id'): {'type': 'integer'},
+    ('Scheduler', 'node_id'): {'type': 'integer'},
     # Empty when there is none.
     ('ActResult', 'new_id'): {'type': 'string'}, ('ActResult', 'last_id'): {'type': 'string'},
     # A duration as "10m" from now, too.

@@ -84,11 +84,18 @@ static json_t *answers_of(const struct http_route *route)
                      "application/problem+json", "schema", "$ref", "#/components/schemas/Problem");
 }
 
+/* The first word of the path behind /v1, by which generated clients and documents group the operations. */
+static json_t *tag_of(const struct http_route *route)
+{
+    const char *word = strncmp(route->path, "/v1/", 4) == 0 ? route->path + 4 : "server";
+    return json_stringn(word, strcspn(word, "/:"));
+}
+
 static json_t *operation_of(const struct http_route *route)
 {
-    json_t *operation =
-        json_pack("{s:s, s:s, s:s, s:o, s:o}", "operationId", route->operation, "summary", route->summary, "x-role",
-                  route_scope_name(route->scope), "parameters", parameters_of(route), "responses", answers_of(route));
+    json_t *operation = json_pack("{s:s, s:s, s:[o], s:s, s:o, s:o}", "operationId", route->operation, "summary",
+                                  route->summary, "tags", tag_of(route), "x-role", route_scope_name(route->scope),
+                                  "parameters", parameters_of(route), "responses", answers_of(route));
     if (operation != NULL && route->bodies != BODY_NONE &&
         json_object_set_new(operation, "requestBody", body_of(route)) != 0) {
         json_decref(operation);
