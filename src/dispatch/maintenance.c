@@ -9,8 +9,8 @@
  * this machine shows a dead process; or no answer has arrived for RECOVERY_FALLBACK_US; or the store is not shared; or old
  * claims are due. Without a reason a shared store gets no query.
  *   3. Old claims are due every recovery.interval: claims of this node, or of nodes that do not live, that are CLAIMED
- *      for longer than claim.timeout. A read without a lock searches them first. Only if there are any, the lock
- *      `recoverStaleQueueItems` is taken: an idle node writes nothing but its heartbeat.
+ *      for longer than claim.timeout, also by this machine's boot clock. A read without a lock searches them first. Only if
+ * there are any, the lock `recoverStaleQueueItems` is taken: an idle node writes nothing but its heartbeat.
  *   4. store_recover() hands over the items of dead nodes, and old claims if step 3 holds the lock, at most RECOVER_BATCH
  *      in a transaction. It needs no lock for dead nodes: two nodes may recover at once, and the fence of an item lets it
  *      be handed over once. A claim that this node has in flight is not old, however long its engine takes to answer.
@@ -34,6 +34,8 @@
 #include "dispatch/wake_up.h"
 
 #define CAPACITY_NOTICE_US (60 * MICROSECONDS_PER_SECOND)
+/* By so much the clocks of two machines may part between two looks without having been set. */
+#define CLOCK_STEP_US MICROSECONDS_PER_SECOND
 /* How often acts past their retention are searched. */
 #define AUDIT_INTERVAL_US (3600 * MICROSECONDS_PER_SECOND)
 /* Retention is applied each hundredth of its time, between these two. */
@@ -52,6 +54,7 @@ void maintenance_init(struct node *node, int64_t now_us)
                                       .at_least_us = 30 * MICROSECONDS_PER_SECOND};
     m->retention_lock = (struct shedlock){.name = "weirRetention", .at_most_us = 60 * MICROSECONDS_PER_SECOND};
     m->purge_batch = PURGE_BATCH;
+    m->steady_since_us = TIME_NEVER;
     m->next_stale_us = time_add(now_us, node->tuning.stale_check_us);
     m->next_capacity_us = time_add(now_us, CAPACITY_NOTICE_US);
     int64_t acts_kept_us = node->tuning.audit_retention_us;
@@ -68,6 +71,26 @@ size_t maintenance_stuck_count(struct node *node)
 
 /* --- recovery --- */
 
+/* *ret_steady: the store's clock was not set forward within the last claim.timeout, by the boot clock of this machine. The
+ * age of a claim is store time, so after such a step a claim of this moment would be an old one. */
+static enum weir_status check_store_clock(struct node *node, int64_t now_us, bool *ret_steady, struct weir_error *error)
+{
+    struct maintenance *m = &node->maintenance;
+    int64_t store_now_us = 0;
+    enum weir_status status = store_time(node->stores[LOOP_MAINTENANCE], &store_now_us, error);
+    *ret_steady = false;
+    if (status != WEIR_OK) {
+        return status;
+    }
+    int64_t ahead_us = store_now_us - now_us;
+    if (m->steady_since_us == TIME_NEVER || ahead_us - m->store_ahead_us > CLOCK_STEP_US) {
+        m->steady_since_us = now_us;
+    }
+    m->store_ahead_us = ahead_us;
+    *ret_steady = now_us - m->steady_since_us >= node->tuning.stale_claim_us;
+    return WEIR_OK;
+}
+
 /* Step 3. *ret_wants: old claims exist and this node holds their lock. *ret_nothing: there is nothing to recover at all. */
 static enum weir_status find_old_claims(struct node *node, struct recover_options options, int64_t now_us, bool *ret_wants,
                                         bool *ret_nothing, struct weir_error *error)
@@ -75,12 +98,18 @@ static enum weir_status find_old_claims(struct node *node, struct recover_option
     struct recover_result findings = {0};
     *ret_wants = false;
     *ret_nothing = false;
-    if (now_us < node->maintenance.next_stale_us) {
+    bool is_due = now_us >= node->maintenance.next_stale_us;
+    if (!is_due && node->maintenance.steady_since_us != TIME_NEVER) {
         return WEIR_OK;
+    }
+    bool is_steady;
+    enum weir_status status = check_store_clock(node, now_us, &is_steady, error);
+    if (status != WEIR_OK || !is_due || !is_steady) {
+        return status;
     }
     options.stale_claim_us = node->tuning.stale_claim_us;
     options.look_only = true;
-    enum weir_status status = store_recover(node->stores[LOOP_MAINTENANCE], &options, &findings, error);
+    status = store_recover(node->stores[LOOP_MAINTENANCE], &options, &findings, error);
     *ret_nothing = status == WEIR_OK && !findings.more;
     if (status == WEIR_OK && findings.more) {
         *ret_wants = shedlock_hold(node, node->stores[LOOP_MAINTENANCE], &node->maintenance.stale_lock, now_us);

@@ -259,6 +259,8 @@ struct maintenance {
     int64_t next_recovery_us;
     int64_t recovery_waits_until_us; /* the last recovery found only rows that other transactions hold */
     int64_t next_stale_us;
+    int64_t store_ahead_us;  /* store time minus boot clock at the last look for old claims */
+    int64_t steady_since_us; /* since then the store's clock was not set forward; TIME_NEVER = not looked at yet */
     int64_t next_stuck_us;
     int64_t next_retention_us;
     int64_t next_capacity_us;

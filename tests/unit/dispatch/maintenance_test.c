@@ -10,6 +10,7 @@
 static const struct store_driver *real_driver;
 static struct store_driver lossy_driver;
 static int lost_items;
+static int64_t set_forward_us; /* the store's clock */
 
 /* The first items of an inbox are lost on their way to the node. */
 static enum weir_status lossy_inbox(struct store *store, int64_t node_id, struct inbox_position *position, size_t limit,
@@ -21,6 +22,24 @@ static enum weir_status lossy_inbox(struct store *store, int64_t node_id, struct
         ret_inbox->claimed.count = 0;
     }
     return status;
+}
+
+static enum weir_status read_set_clock(struct store *store, int64_t *ret_now_us, struct weir_error *error)
+{
+    enum weir_status status = real_driver->time(store, ret_now_us, error);
+    *ret_now_us += set_forward_us;
+    return status;
+}
+
+/* All claims were made before the step. */
+static enum weir_status recover_by_set_clock(struct store *store, const struct recover_options *options,
+                                             struct recover_result *result, struct weir_error *error)
+{
+    struct recover_options changed = *options;
+    if (changed.stale_claim_us > 0) {
+        changed.stale_claim_us = changed.stale_claim_us > set_forward_us ? changed.stale_claim_us - set_forward_us : 1;
+    }
+    return real_driver->recover(store, &changed, result, error);
 }
 
 /* As a store that does not remove many executions before the deadline of a call. */
@@ -41,8 +60,11 @@ static int open_lossy(void **state)
     lossy_driver = *real_driver;
     lossy_driver.inbox = lossy_inbox;
     lossy_driver.bulk = slow_bulk;
+    lossy_driver.time = read_set_clock;
+    lossy_driver.recover = recover_by_set_clock;
     bench->store->driver = &lossy_driver;
     lost_items = 0;
+    set_forward_us = 0;
     return 0;
 }
 
@@ -79,6 +101,30 @@ static void a_claim_that_is_older_than_the_timeout_is_handed_over(void **state)
     bench->settings.stale_check_us = SHORT_US;
     start_node_that_loses_an_item(bench, id);
     assert_starts_after(bench, id, LONG_US);
+}
+
+static void a_clock_that_is_set_forward_makes_no_claim_old(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    bench->settings.stale_claim_us = LONG_US;
+    bench->settings.stale_check_us = SHORT_US;
+    start_node_that_loses_an_item(bench, id);
+    pass(bench, 20 * SECOND);
+    set_forward_us = 3600 * SECOND;
+    assert_starts_after(bench, id, LONG_US); /* by the clock of the machine since the step */
+}
+
+static void a_clock_that_runs_apart_slowly_counts(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    bench->settings.stale_claim_us = LONG_US;
+    bench->settings.stale_check_us = SHORT_US;
+    start_node_that_loses_an_item(bench, id);
+    pass(bench, 20 * SECOND);
+    set_forward_us = SECOND / 2;
+    assert_starts_after(bench, id, LONG_US - 20 * SECOND);
 }
 
 static void old_claims_are_searched_once_in_an_interval(void **state)
@@ -131,6 +177,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_lossy, close_bench)
     const struct CMUnitTest tests[] = {
         TEST(a_claim_that_is_older_than_the_timeout_is_handed_over),
+        TEST(a_clock_that_is_set_forward_makes_no_claim_old),
+        TEST(a_clock_that_runs_apart_slowly_counts),
         TEST(old_claims_are_searched_once_in_an_interval),
         TEST(a_shorter_interval_counts_while_the_node_runs),
         TEST(a_purge_that_is_too_long_for_a_call_gets_shorter),
