@@ -184,7 +184,9 @@ static void waiter_take_out(struct task_hub *hub, struct task_waiter *waiter)
     *(waiter->next != NULL ? &waiter->next->previous : &hub->last_waiter) = waiter->previous;
     waiter->is_waiting = false;
     waiter->worker->waits--;
-    task_worker_touch(hub, waiter->worker);
+    if (is_in_due_list(waiter->worker)) { /* from now on: its lease begins */
+        join_due_list(hub, waiter->worker);
+    }
 }
 
 /* The lease of the worker does not run while a claim of it waits. */

@@ -178,6 +178,29 @@ static void a_waiting_claim_keeps_its_worker(void **state)
     (void)sem_destroy(&waiting.woken);
 }
 
+/* The lease of w2 runs when the wait of w1 ends. */
+static void the_end_of_a_wait_leaves_the_leases_of_other_workers(void **state)
+{
+    (void)state;
+    struct waiting_claim waiting = {.waiter = {.wake = wake}};
+    struct text answer = {.max = 1000};
+    struct task_claim claim = claim_of("w1", 1);
+    claim.deadline_us = atomic_load(&now_us) + 1;
+    assert_int_equal(sem_init(&waiting.woken, 0, 0), 0);
+    assert_int_equal(task_hub_claim(hub, &claim, &waiting.waiter, &answer, NULL), WEIR_OK);
+    join("w2");
+    pass(1);
+    await_wake(&waiting);
+    assert_int_equal(task_hub_figures(hub).workers, 2);
+    pass(BEFORE_LEASE_US);
+    assert_int_equal(task_hub_figures(hub).workers, 1);
+    pass(1);
+    assert_int_equal(task_hub_figures(hub).workers, 0);
+    assert_int_equal(atomic_load(&registrations), 0);
+    text_close(&answer);
+    (void)sem_destroy(&waiting.woken);
+}
+
 static void a_waiter_that_leaves_is_not_woken(void **state)
 {
     (void)state;
@@ -637,6 +660,7 @@ int main(void)
         HUB_TEST(without_a_worker_the_handler_and_its_tasks_leave_the_node),
         HUB_TEST(a_failed_registration_is_repeated),
         HUB_TEST(a_waiting_claim_keeps_its_worker),
+        HUB_TEST(the_end_of_a_wait_leaves_the_leases_of_other_workers),
         HUB_TEST(a_waiter_that_leaves_is_not_woken),
         HUB_TEST(each_task_wakes_one_of_many_waiters),
         HUB_TEST(a_cancel_reaches_the_worker_with_its_heartbeat),
