@@ -325,6 +325,28 @@ def a_claim_that_waits_ends_with_its_time_and_with_the_node(weir):
     assert answers and answers[0].status == 503, answers
 
 
+def a_task_is_not_given_to_a_worker_that_has_closed_its_connection(weir):
+    _store(weir)
+    _apply(weir, 'job', handler='job')
+    node = Listener(weir)
+    claim = {'handlers': ['job'], 'wait_us': 60000000}
+    body = json.dumps({'worker': 'gone', **claim}).encode()
+    with node.connect() as connection:
+        connection.sendall(b'POST /v1/tasks:claim HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
+                           b'Content-Length: %d\r\n\r\n%s' % (len(body), body))
+        wait_for('the worker that leaves', lambda: weir.items('worker', 'list'))
+    answers = []
+    claim['worker'] = 'stays'
+    waiting = threading.Thread(target=lambda: answers.append(_ask(node, 'claim', claim)), daemon=True)
+    waiting.start()
+    execution = weir.enqueue('-w', 'acme', 'job')
+    waiting.join(60)
+    task, = answers[0].json()['tasks']
+    assert (task['execution_id'], task['attempt']) == (execution, 1), task
+    assert _ask(node, 'complete', {'worker': 'stays', 'tasks': [{'task': task['task']}]}).status == 200
+    node.stop()
+
+
 def without_a_worker_an_execution_goes_back_and_the_reason_names_the_handler(weir):
     _store(weir)
     _apply(weir, 'job', handler='job')

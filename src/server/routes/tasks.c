@@ -3,6 +3,7 @@
  * A claim without a task parks its request (request.h) until the hub wakes it; then the handler runs again from its
  * beginning, with the deadline of the first time. A report of one task is answered by the status of its verdict, one of
  * several tasks by 200 with a verdict for each. */
+#include <poll.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -11,7 +12,7 @@
 #include "server/routes/routes.h"
 #include "server/task_service.h"
 
-/* A client that is gone is noticed when its claim is answered, so no wait may be long. */
+/* A client that is gone is noticed when its claim is woken, so no wait may be long. */
 enum { CLAIM_WAIT_US_MOST = 60000000, REPORTS_MAX = 1000 };
 
 /* --- reading --- */
@@ -178,6 +179,14 @@ static void wake_request(struct task_waiter *waiter)
     request->again(request);
 }
 
+/* A client that has closed its connection, or that sends no more, while its claim waited. A task that it got would be lost
+ * for a lease. */
+static bool claimer_is_gone(const struct http_request *request)
+{
+    struct pollfd connection = {.fd = request->connection_fd, .events = POLLRDHUP};
+    return request->is_again && poll(&connection, 1, 0) > 0;
+}
+
 /* A request that was parked keeps its time of arrival, so that its wait ends in time. */
 static enum weir_status claim_tasks(struct api *api, struct http_request *request, struct http_answer *answer,
                                     struct claim_body *read, struct weir_error *error)
@@ -186,6 +195,10 @@ static enum weir_status claim_tasks(struct api *api, struct http_request *reques
     if (hub == NULL) {
         return error_set(error, WEIR_NOT_FOUND, "this process has no node of the group \"%.64s\" that runs handlers",
                          read->group != NULL ? read->group : "default");
+    }
+    if (claimer_is_gone(request)) {
+        task_hub_pass_wake(hub);
+        return error_set(error, WEIR_STOPPED, "the worker has closed its connection");
     }
     read->claim.arrived_us = request->arrived_us;
     read->claim.token_id = token_of(request->principal);
