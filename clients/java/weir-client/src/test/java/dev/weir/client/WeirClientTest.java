@@ -1,0 +1,400 @@
+package dev.weir.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.sun.net.httpserver.HttpExchange;
+import com.sun.net.httpserver.HttpHandler;
+import com.sun.net.httpserver.HttpServer;
+import dev.weir.testing.Programs;
+import dev.weir.testing.WeirNode;
+import java.io.IOException;
+import java.io.InputStream;
+import java.math.BigDecimal;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.security.KeyStore;
+import java.security.cert.CertificateFactory;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executors;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManagerFactory;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+class WeirClientTest {
+  private static WeirNode node;
+
+  @BeforeAll
+  static void startNode() {
+    node = WeirNode.start();
+    node.apply("job", Map.of("handler", "nobody"));
+  }
+
+  @AfterAll
+  static void end() {
+    node.close();
+  }
+
+  private static EnqueueRequest job() {
+    return EnqueueRequest.of("acme", "job");
+  }
+
+  private static String code(Runnable call) {
+    return assertThrows(WeirException.class, call::run).code();
+  }
+
+  /** A server in front of the node, which does what no node does. */
+  private static HttpServer front(HttpHandler handler) throws IOException {
+    HttpServer server =
+        HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+    server.setExecutor(Executors.newCachedThreadPool());
+    server.createContext("/", handler);
+    server.start();
+    return server;
+  }
+
+  private static WeirClient.Builder clientOf(HttpServer server) {
+    return WeirClient.builder("http://127.0.0.1:" + server.getAddress().getPort());
+  }
+
+  @Test
+  void aKeyIsOneExecution() {
+    WeirClient client = WeirClient.builder("http://127.0.0.1:1", node.url()).build();
+    Enqueued first = client.enqueue(job().withIdempotencyKey("one"));
+    Enqueued second = client.enqueue(job().withIdempotencyKey("one"));
+    assertFalse(first.duplicate());
+    assertTrue(second.duplicate());
+    assertEquals(first.id(), second.id());
+    assertEquals(
+        "idempotency_key_reused",
+        code(() -> client.enqueue(job().withIdempotencyKey("one").withParams(Map.of("n", 1)))));
+  }
+
+  @Test
+  void aRequestWhoseAnswerIsLostIsRepeatedAndMakesOneExecution() throws IOException {
+    AtomicInteger calls = new AtomicInteger();
+    AtomicReference<String> made = new AtomicReference<>();
+    HttpServer front =
+        front(
+            exchange -> {
+              HttpResponse<String> answer = forward(exchange);
+              if (calls.incrementAndGet() == 1) {
+                made.set(answer.body());
+                exchange.close(); // without an answer
+                return;
+              }
+              answer(exchange, answer.statusCode(), answer.body());
+            });
+    try {
+      Enqueued enqueued = clientOf(front).build().enqueue(job());
+      assertEquals(2, calls.get());
+      assertTrue(made.get().contains(enqueued.id()), made.get());
+      assertFalse(enqueued.duplicate());
+    } finally {
+      front.stop(0);
+    }
+  }
+
+  @Test
+  void aRetryWhoseAnswerIsLostIsNotRepeated() throws IOException {
+    AtomicInteger calls = new AtomicInteger();
+    HttpServer front =
+        front(
+            exchange -> {
+              calls.incrementAndGet();
+              exchange.close(); // without an answer
+            });
+    try {
+      WeirClient client = clientOf(front).build();
+      assertEquals(WeirException.NO_ANSWER, code(() -> client.retry("x", null)));
+      assertEquals(1, calls.get());
+      assertEquals(WeirException.NO_ANSWER, code(() -> client.cancel("x", null)));
+      assertEquals(3, calls.get());
+    } finally {
+      front.stop(0);
+    }
+  }
+
+  private static HttpResponse<String> forward(HttpExchange exchange) throws IOException {
+    HttpRequest request =
+        HttpRequest.newBuilder(URI.create(node.url() + exchange.getRequestURI()))
+            .version(HttpClient.Version.HTTP_1_1)
+            .header("Content-Type", "application/json")
+            .POST(HttpRequest.BodyPublishers.ofByteArray(exchange.getRequestBody().readAllBytes()))
+            .build();
+    try {
+      return HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
+    } catch (InterruptedException e) {
+      throw new IOException(e);
+    }
+  }
+
+  private static void answer(HttpExchange exchange, int status, String body) throws IOException {
+    byte[] bytes = body.getBytes(StandardCharsets.UTF_8);
+    exchange.sendResponseHeaders(status, bytes.length);
+    exchange.getResponseBody().write(bytes);
+    exchange.close();
+  }
+
+  @Test
+  void aRefusalHasCodeHintAndRequest() {
+    WeirException refusal =
+        assertThrows(
+            WeirException.class, () -> node.client().enqueue(EnqueueRequest.of("acme", "jib")));
+    assertEquals(404, refusal.status());
+    assertEquals("workflow_not_found", refusal.code());
+    assertTrue(refusal.hint().orElseThrow().contains("job"), refusal.getMessage());
+    assertTrue(refusal.requestId().isPresent());
+    assertFalse(refusal.isRetryable());
+  }
+
+  @Test
+  void aBatchHasARefusalOrAnExecutionForEach() {
+    List<BatchResult> results =
+        node.client()
+            .enqueueBatch(
+                List.of(
+                    job().withPriority(3),
+                    EnqueueRequest.of("nobody", "job"),
+                    job().withParams(Map.of("n", 1))));
+    assertEquals(3, results.size());
+    assertNotEquals(results.get(0).orThrow().id(), results.get(2).orThrow().id());
+    assertEquals("workspace_not_found", results.get(1).refusal().code());
+    assertThrows(WeirException.class, results.get(1)::orThrow);
+    assertThrows(IllegalArgumentException.class, () -> node.client().enqueueBatch(List.of()));
+  }
+
+  @Test
+  void actsChangeAnExecution() {
+    WeirClient client = node.client();
+    client.pauseWorkspace("acme", "maintenance – soon");
+    String id = client.enqueue(job()).id();
+    Programs.await(
+        "the reason of the wait", () -> "workspace_paused".equals(client.why(id).pendingReason()));
+    assertEquals(WeirException.TIMED_OUT, code(() -> client.waitFor(id, Duration.ofMillis(50))));
+    client.cancel(id, "a test");
+    client.resumeWorkspace("acme", null);
+    assertEquals(ExecutionStatus.CANCELLED, client.waitFor(id, Programs.MOST).status());
+    String again = client.retry(id, null);
+    assertNotEquals(id, again);
+    assertEquals("job", client.get(again).workflow());
+    assertThrows(WeirException.class, () -> client.result(id));
+    assertEquals("execution_not_found", code(() -> client.get(UuidV7.next())));
+  }
+
+  @Test
+  void thePageOfAProxyIsAnError() throws IOException {
+    AtomicReference<String> authorization = new AtomicReference<>();
+    HttpServer front =
+        front(
+            exchange -> {
+              authorization.set(exchange.getRequestHeaders().getFirst("Authorization"));
+              answer(exchange, 502, "<html>");
+            });
+    try {
+      WeirException refusal =
+          assertThrows(WeirException.class, () -> clientOf(front).token("secret").build().get("x"));
+      assertEquals(502, refusal.status());
+      assertEquals(WeirException.BAD_ANSWER, refusal.code());
+      assertEquals("Bearer secret", authorization.get());
+      assertFalse(refusal.toString().contains("secret"));
+    } finally {
+      front.stop(0);
+    }
+  }
+
+  @Test
+  void digitsOfANumberAreKept() throws IOException {
+    String amount = "123456789012345678901234567890.123456789012345678";
+    HttpServer front = front(exchange -> answer(exchange, 200, "{\"amount\":" + amount + "}"));
+    try {
+      JsonNode result = clientOf(front).build().result("x");
+      assertEquals(new BigDecimal(amount), result.path("amount").decimalValue());
+    } finally {
+      front.stop(0);
+    }
+  }
+
+  @Test
+  void anAnswerThatIsTooLargeIsAnError() throws IOException {
+    HttpServer front =
+        front(
+            exchange -> {
+              exchange.sendResponseHeaders(200, 0);
+              byte[] blanks = " ".repeat(1 << 20).getBytes(StandardCharsets.UTF_8);
+              try {
+                for (int i = 0; i < 40; i++) {
+                  exchange.getResponseBody().write(blanks);
+                }
+              } catch (IOException e) {
+                // The client has closed the connection.
+              }
+              exchange.close();
+            });
+    try {
+      WeirException failure =
+          assertThrows(WeirException.class, () -> clientOf(front).build().get("x"));
+      assertEquals(WeirException.NO_ANSWER, failure.code());
+      assertTrue(failure.getMessage().contains("larger than"), failure.getMessage());
+    } finally {
+      front.stop(0);
+    }
+  }
+
+  @Test
+  void anAnswerThatStopsInItsMiddleHasADeadline() throws IOException {
+    CountDownLatch ended = new CountDownLatch(1);
+    HttpServer front =
+        front(
+            exchange -> {
+              exchange.sendResponseHeaders(200, 100);
+              exchange.getResponseBody().write('{');
+              exchange.getResponseBody().flush();
+              try {
+                ended.await();
+              } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+              }
+            });
+    try {
+      WeirClient client = clientOf(front).timeout(Duration.ofMillis(300)).build();
+      assertEquals(WeirException.TIMED_OUT, code(() -> client.get("x")));
+    } finally {
+      ended.countDown();
+      front.stop(0);
+    }
+  }
+
+  @Test
+  void aDeadNodeIsNoAnswer() {
+    WeirException failure =
+        assertThrows(
+            WeirException.class,
+            () -> WeirClient.builder("http://127.0.0.1:1").build().enqueue(job()));
+    assertEquals(WeirException.NO_ANSWER, failure.code());
+    assertEquals(0, failure.status());
+    assertTrue(failure.isRetryable());
+    assertTrue(failure.getMessage().contains("http://127.0.0.1:1"), failure.getMessage());
+  }
+
+  @Test
+  void anInterruptEndsACall() throws InterruptedException {
+    WeirClient client = node.client();
+    String id = client.enqueue(job()).id();
+    AtomicReference<WeirException> thrown = new AtomicReference<>();
+    Thread caller =
+        new Thread(
+            () -> {
+              try {
+                client.waitFor(id, Programs.MOST);
+              } catch (WeirException e) {
+                thrown.set(e);
+              }
+            });
+    caller.start();
+    caller.interrupt();
+    caller.join(Programs.MOST.toMillis());
+    assertEquals(WeirException.INTERRUPTED, thrown.get().code());
+  }
+
+  @Test
+  void aBadTokenIsUnauthorizedAndEndsAWorker() {
+    try (WeirNode guarded = WeirNode.start()) {
+      guarded.apply("job", Map.of("handler", "job"));
+      String token =
+          guarded
+              .run("token", "create", "java", "--role", "operate", "--all-workspaces", "-q")
+              .strip();
+      WeirClient stranger = WeirClient.builder(guarded.url()).token("weir_wrong").build();
+      Programs.await("the first token", () -> isRefused(guarded.client()));
+      assertEquals("unauthorized", code(() -> stranger.enqueue(job())));
+      Worker refused = Worker.builder(stranger).handle("job", task -> null).build();
+      refused.start();
+      assertEquals(401, assertThrows(WeirException.class, refused::awaitEnd).status());
+      WeirClient client = WeirClient.builder(guarded.url()).token(token).build();
+      try (Worker worker = Worker.builder(client).handle("job", task -> 1).build()) {
+        worker.start();
+        String id = client.enqueue(job()).id();
+        assertEquals(ExecutionStatus.COMPLETED, client.waitFor(id, Programs.MOST).status());
+        assertEquals("1", client.result(id).toString());
+      }
+    }
+  }
+
+  private static boolean isRefused(WeirClient client) {
+    try {
+      client.pauseWorkspace("missing", null);
+    } catch (WeirException e) {
+      return e.status() == 401;
+    }
+    return false;
+  }
+
+  @Test
+  void aCertificateIsVerified() throws Exception {
+    try (WeirNode secure = WeirNode.startWithTls()) {
+      secure.apply("job", Map.of("handler", "job"));
+      WeirClient distrustful = secure.client();
+      WeirException failure = assertThrows(WeirException.class, () -> distrustful.enqueue(job()));
+      assertEquals(WeirException.NO_ANSWER, failure.code());
+      WeirClient client =
+          WeirClient.builder(secure.url()).sslContext(trusting(secure.certificate())).build();
+      try (Worker worker = Worker.builder(client).handle("job", task -> "sealed").build()) {
+        worker.start();
+        String id = client.enqueue(job()).id();
+        assertEquals(ExecutionStatus.COMPLETED, client.waitFor(id, Programs.MOST).status());
+      }
+    }
+  }
+
+  private static SSLContext trusting(Path certificate)
+      throws GeneralSecurityException, IOException {
+    KeyStore trusted = KeyStore.getInstance(KeyStore.getDefaultType());
+    trusted.load(null);
+    try (InputStream file = Files.newInputStream(certificate)) {
+      trusted.setCertificateEntry(
+          "node", CertificateFactory.getInstance("X.509").generateCertificate(file));
+    }
+    TrustManagerFactory managers =
+        TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+    managers.init(trusted);
+    SSLContext context = SSLContext.getInstance("TLS");
+    context.init(null, managers.getTrustManagers(), null);
+    return context;
+  }
+
+  @Test
+  void mistakesAreNamed() {
+    for (String url :
+        List.of(
+            "127.0.0.1:7717", "ftp://127.0.0.1", "http://", "http://a:b@127.0.0.1", "http://h?x")) {
+      assertThrows(IllegalArgumentException.class, () -> WeirClient.builder(url), url);
+    }
+    assertThrows(IllegalArgumentException.class, () -> WeirClient.builder(List.of()));
+    WeirClient.Builder builder = WeirClient.builder(node.url());
+    assertThrows(IllegalArgumentException.class, () -> builder.token("a\nb"));
+    assertThrows(IllegalArgumentException.class, () -> builder.timeout(Duration.ZERO));
+    assertThrows(
+        IllegalArgumentException.class,
+        () -> node.client().enqueue(job().withParams(Map.of("n", new Object()))));
+  }
+}
