@@ -41,6 +41,7 @@
 /* Retention is applied each hundredth of its time, between these two. */
 #define RETENTION_INTERVAL_US (60 * MICROSECONDS_PER_SECOND)
 #define RETENTION_INTERVAL_MOST_US (600 * MICROSECONDS_PER_SECOND)
+#define STREAM_INTERVAL_US (STREAM_KEEP_US / 10)
 #define STUCK_CHECK_US (1 * MICROSECONDS_PER_SECOND)
 
 enum { CAPACITY_WORKSPACES = 100, RETENTION_PART = 100 };
@@ -57,6 +58,7 @@ void maintenance_init(struct node *node, int64_t now_us)
     m->steady_since_us = TIME_NEVER;
     m->next_stale_us = time_add(now_us, node->tuning.stale_check_us);
     m->next_capacity_us = time_add(now_us, CAPACITY_NOTICE_US);
+    m->next_stream_us = time_add(now_us, STREAM_INTERVAL_US);
     int64_t acts_kept_us = node->tuning.audit_retention_us;
     m->next_audit_us = time_add(now_us, acts_kept_us > 0 ? earlier(acts_kept_us, RETENTION_INTERVAL_US) : 0);
     int64_t logs_kept_us = node->tuning.log_retention_us;
@@ -436,12 +438,22 @@ static enum weir_status purge_acts(struct node *node, int64_t now_us, struct wei
     return status;
 }
 
+/* Removes entries of the stream that no reader goes on behind any more. */
+static enum weir_status purge_stream(struct node *node, int64_t now_us, struct weir_error *error)
+{
+    int64_t removed = 0;
+    enum weir_status status = store_purge_stream(node->stores[LOOP_MAINTENANCE], STREAM_PURGE_MOST, &removed, error);
+    node->maintenance.next_stream_us = time_add(now_us, removed == STREAM_PURGE_MOST ? 0 : STREAM_INTERVAL_US);
+    return status;
+}
+
 /* --- the loop --- */
 
 static int64_t next_duty(struct node *node)
 {
     const struct maintenance *m = &node->maintenance;
     int64_t next_us = earlier(earlier(m->next_stuck_us, m->next_recovery_us), m->next_capacity_us);
+    next_us = earlier(next_us, m->next_stream_us);
     next_us = earlier(next_us, node_logs_next(node));
     if (node->tuning.audit_retention_us > 0) {
         next_us = earlier(next_us, m->next_audit_us);
@@ -482,6 +494,9 @@ int64_t maintenance_step(struct node *node)
     }
     if (status == WEIR_OK && now_us >= m->next_audit_us && node->tuning.audit_retention_us > 0) {
         status = purge_acts(node, now_us, &error);
+    }
+    if (status == WEIR_OK && now_us >= m->next_stream_us) {
+        status = purge_stream(node, now_us, &error);
     }
     if (status == WEIR_OK) {
         status = node_logs_step(node, now_us, &error);

@@ -265,6 +265,7 @@ struct maintenance {
     int64_t next_retention_us;
     int64_t next_capacity_us;
     int64_t next_audit_us;
+    int64_t next_stream_us;
     char purged_to[UUID_TEXT_MAX];
     size_t purge_batch;        /* executions of one call: fewer after a call that failed */
     atomic_size_t stuck_count; /* any thread */

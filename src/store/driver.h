@@ -106,6 +106,9 @@ struct store_driver {
     enum weir_status (*token_revoke)(struct store *, const char *, struct weir_error *);
     enum weir_status (*tokens_read)(struct store *, struct arena *, struct token_set *, struct weir_error *);
     enum weir_status (*tokens_used)(struct store *, const int64_t *, size_t, struct weir_error *);
+    enum weir_status (*read_stream)(struct store *, const struct stream_position *, size_t, struct arena *,
+                                    struct stream_batch *, struct weir_error *);
+    enum weir_status (*purge_stream)(struct store *, size_t, int64_t *, struct weir_error *);
     int (*wake_fd)(struct store *);
     void (*wake_for)(struct store *, int64_t, bool); /* NULL: the driver does not know */
     bool (*wake_drain)(struct store *, int64_t *);

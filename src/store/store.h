@@ -30,6 +30,7 @@
 #include "queue/step.h"
 #include "store/logs.h"
 #include "store/settings.h"
+#include "store/stream.h"
 #include "store/tokens.h"
 #include "weir/status.h"
 

@@ -84,9 +84,62 @@ static const char *event_lines_of(struct scene *scene, const char *id)
     return events_text;
 }
 
+/* The stream has the same changes. */
+static const struct stream_position no_stream;
+static struct stream_position stream_begin;
+
+static struct stream_batch read_stream(struct scene *scene, const struct stream_position *after)
+{
+    struct stream_batch batch = {.count = 0};
+    scene_ok(scene, store_read_stream(scene->store, after, STREAM_READ_MOST, &scene->arena, &batch, &scene->error));
+    return batch;
+}
+
+static int events_open(void **state)
+{
+    int failed = scene_open(state);
+    stream_begin = read_stream(*state, &no_stream).position;
+    return failed;
+}
+
+#define EVENTS_TEST(name) cmocka_unit_test_setup_teardown(name, events_open, scene_close)
+
+/* Words of events that are kinds of changes, in their order. Not after stream_begin = no_stream: some lists leave repeated
+ * changes out, or name an act like a change. */
+static void assert_stream(struct scene *scene, const char *id)
+{
+    if (stream_begin.since_us == 0) {
+        return;
+    }
+    struct stream_batch batch = read_stream(scene, &stream_begin);
+    json_t *events = events_of(scene, id);
+    size_t next = 0;
+    size_t i;
+    json_t *event;
+    json_array_foreach(events, i, event)
+    {
+        enum stream_kind kind;
+        if (!stream_kind_parse(json_text_at(event, "event"), &kind)) {
+            continue;
+        }
+        while (next < batch.count && strcmp(batch.entries[next].id, id) != 0) {
+            next++;
+        }
+        assert_true(next < batch.count);
+        assert_string_equal(stream_kind_name(batch.entries[next].kind), stream_kind_name(kind));
+        assert_string_equal(batch.entries[next].workflow, "hello");
+        next++;
+    }
+    for (; next < batch.count; next++) {
+        assert_string_not_equal(batch.entries[next].id, id);
+    }
+    json_decref(events);
+}
+
 static void assert_events(struct scene *scene, const char *id, const char *expected)
 {
     assert_string_equal(event_lines_of(scene, id), expected);
+    assert_stream(scene, id);
 }
 
 /* --- what happens in it --- */
@@ -384,6 +437,7 @@ static void the_safety_net_names_who_held_it(void **state)
 static void an_engine_that_is_away_is_listed_once(void **state)
 {
     struct scene *scene = *state;
+    stream_begin = no_stream;
     const char *id = scene_enqueue(scene, "free-co");
     for (int i = 0; i < 4; i++) {
         struct claimed_item item = claim_as(scene, scene->node);
@@ -401,6 +455,7 @@ static void an_engine_that_is_away_is_listed_once(void **state)
 static void a_put_back_after_a_handover_is_listed_though_it_repeats_the_last_one(void **state)
 {
     struct scene *scene = *state;
+    stream_begin = no_stream;
     const char *id = scene_enqueue(scene, "free-co");
     for (int i = 0; i < 5; i++) {
         int64_t node = i == 1 ? scene_add_node(scene, "second", "default") : scene->node;
@@ -457,6 +512,7 @@ static void a_cancel_while_it_is_put_back_ends_the_events_of_that_claim(void **s
 static void a_retry_of_the_ended_lists_both(void **state)
 {
     struct scene *scene = *state;
+    stream_begin = no_stream;
     const char *id = scene_enqueue(scene, "free-co");
     char expected[EVENTS_TEXT_MAX];
     struct claimed_item item = claim_as(scene, scene->node);
@@ -717,27 +773,27 @@ static void a_purge_leaves_no_attempt_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCENE_TEST(every_claim_is_listed_with_its_node_and_times),
-        SCENE_TEST(records_of_one_set_are_listed_as_well),
-        SCENE_TEST(an_end_that_overtakes_its_start_is_listed_as_dispatched_by_its_own_node),
-        SCENE_TEST(an_end_that_comes_twice_in_a_set_is_listed_once),
-        SCENE_TEST(an_end_without_a_dispatch_of_its_own_lists_none),
-        SCENE_TEST(a_node_that_stops_is_listed_with_its_claim),
-        SCENE_TEST(poison_names_every_node_that_died),
-        SCENE_TEST(the_safety_net_names_who_held_it),
-        SCENE_TEST(an_engine_that_is_away_is_listed_once),
-        SCENE_TEST(a_put_back_after_a_handover_is_listed_though_it_repeats_the_last_one),
-        SCENE_TEST(a_cancel_while_it_is_put_back_ends_the_events_of_that_claim),
-        SCENE_TEST(a_retry_of_the_ended_lists_both),
-        SCENE_TEST(what_goes_well_writes_no_further_row),
-        SCENE_TEST(every_attempt_of_a_step_is_listed),
-        SCENE_TEST(a_step_that_backs_off_lists_the_attempt_that_failed),
-        SCENE_TEST(an_attempt_that_died_with_its_node_is_listed_as_interrupted),
-        SCENE_TEST(an_attempt_that_its_node_gave_up_is_listed_as_interrupted),
-        SCENE_TEST(a_step_that_another_node_ends_was_started_by_the_first),
-        SCENE_TEST(a_step_ends_with_its_execution),
-        SCENE_TEST(a_stale_word_of_a_step_is_not_kept),
-        SCENE_TEST(a_purge_leaves_no_attempt_behind),
+        EVENTS_TEST(every_claim_is_listed_with_its_node_and_times),
+        EVENTS_TEST(records_of_one_set_are_listed_as_well),
+        EVENTS_TEST(an_end_that_overtakes_its_start_is_listed_as_dispatched_by_its_own_node),
+        EVENTS_TEST(an_end_that_comes_twice_in_a_set_is_listed_once),
+        EVENTS_TEST(an_end_without_a_dispatch_of_its_own_lists_none),
+        EVENTS_TEST(a_node_that_stops_is_listed_with_its_claim),
+        EVENTS_TEST(poison_names_every_node_that_died),
+        EVENTS_TEST(the_safety_net_names_who_held_it),
+        EVENTS_TEST(an_engine_that_is_away_is_listed_once),
+        EVENTS_TEST(a_put_back_after_a_handover_is_listed_though_it_repeats_the_last_one),
+        EVENTS_TEST(a_cancel_while_it_is_put_back_ends_the_events_of_that_claim),
+        EVENTS_TEST(a_retry_of_the_ended_lists_both),
+        EVENTS_TEST(what_goes_well_writes_no_further_row),
+        EVENTS_TEST(every_attempt_of_a_step_is_listed),
+        EVENTS_TEST(a_step_that_backs_off_lists_the_attempt_that_failed),
+        EVENTS_TEST(an_attempt_that_died_with_its_node_is_listed_as_interrupted),
+        EVENTS_TEST(an_attempt_that_its_node_gave_up_is_listed_as_interrupted),
+        EVENTS_TEST(a_step_that_another_node_ends_was_started_by_the_first),
+        EVENTS_TEST(a_step_ends_with_its_execution),
+        EVENTS_TEST(a_stale_word_of_a_step_is_not_kept),
+        EVENTS_TEST(a_purge_leaves_no_attempt_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

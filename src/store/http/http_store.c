@@ -346,6 +346,20 @@ static enum weir_status http_purge(struct store *store, int64_t before_us, size_
     return refuse_node_verb(error);
 }
 
+/* A client opens GET /v1/stream instead. */
+static enum weir_status http_read_stream(struct store *store, const struct stream_position *after, size_t most,
+                                         struct arena *arena, struct stream_batch *ret_batch, struct weir_error *error)
+{
+    (void)store, (void)after, (void)most, (void)arena, (void)ret_batch;
+    return refuse_node_verb(error);
+}
+
+static enum weir_status http_purge_stream(struct store *store, size_t limit, int64_t *ret_removed, struct weir_error *error)
+{
+    (void)store, (void)limit, (void)ret_removed;
+    return refuse_node_verb(error);
+}
+
 /* A client polls. */
 static int http_wake_fd(struct store *store)
 {
@@ -417,6 +431,8 @@ const struct store_driver http_store_driver = {
     .purge_logs = http_purge,
     .note_act = http_note_act,
     .purge_audit = http_purge,
+    .read_stream = http_read_stream,
+    .purge_stream = http_purge_stream,
     .wake_fd = http_wake_fd,
     .wake_drain = http_wake_drain,
 };

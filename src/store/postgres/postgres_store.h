@@ -158,6 +158,9 @@ enum weir_status postgres_token_create(struct store *, const struct token_reques
 enum weir_status postgres_token_revoke(struct store *, const char *, struct weir_error *);
 enum weir_status postgres_tokens_read(struct store *, struct arena *, struct token_set *, struct weir_error *);
 enum weir_status postgres_tokens_used(struct store *, const int64_t *, size_t, struct weir_error *);
+enum weir_status postgres_read_stream(struct store *, const struct stream_position *, size_t, struct arena *,
+                                      struct stream_batch *, struct weir_error *);
+enum weir_status postgres_purge_stream(struct store *, size_t, int64_t *, struct weir_error *);
 enum weir_status postgres_check(struct store *, json_t **, struct weir_error *);
 
 #endif

@@ -15,6 +15,7 @@
 #include "store/refusal.h"
 #include "store/sqlite/enqueue.h"
 #include "store/sqlite/filter_query.h"
+#include "store/sqlite/stream.h"
 
 struct bulk {
     struct write write;
@@ -119,6 +120,9 @@ static enum weir_status release_one(struct bulk *bulk, const char *id, struct we
         news_lane(&bulk->write.news, bulk->write.connection, NEWS_ENQUEUED, 0, item.lane_id, &status, error);
     delta->waiting--;
     news_add_runnable(delta, item.rank);
+    if (status == WEIR_OK) {
+        status = stream_add(&bulk->write.news, bulk->write.connection, STREAM_RELEASE, id, item.workspace_id, error);
+    }
     return status == WEIR_OK ? add_act_event(bulk, id, "release", NULL, error) : status;
 }
 

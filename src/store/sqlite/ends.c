@@ -12,6 +12,7 @@
  * never commits.
  */
 #include "store/sqlite/ends.h"
+#include "store/sqlite/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +104,8 @@ static enum weir_status find_rows(struct ends *ends, struct write *write, struct
         end->lane_id = sqlite3_column_int64(statement, 2);
         end->node_id = sqlite3_column_int64(statement, 3);
         end->phase = sqlite3_column_int(statement, 4);
-        bool fits = may_end(end->must_be, end->phase, sqlite3_column_int(statement, 5) != 0);
+        end->is_claimed = sqlite3_column_int(statement, 5) != 0;
+        bool fits = may_end(end->must_be, end->phase, end->is_claimed);
         end->step_has_row = sqlite3_column_int(statement, 6) != 0;
         end->number = fits && mark_taken(&taken, number) ? number : 0;
     }
@@ -153,6 +155,27 @@ static enum weir_status collect_rows(struct ends *ends, struct write *write, siz
     return status;
 }
 
+/* The entries of the stream. The start of an execution that is recorded together with its end comes before it. */
+static enum weir_status stream_ends(const struct ends *ends, struct write *write, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < ends->count && status == WEIR_OK; i++) {
+        const struct end *end = &ends->items[i];
+        if (end->number == 0) {
+            continue;
+        }
+        if (end->is_claimed && end->record->dispatched_first) {
+            status = stream_add(&write->news, write->connection, STREAM_DISPATCH, end->record->id,
+                                lane_workspace_id(end->lane_id), error);
+        }
+        if (status == WEIR_OK) {
+            status = stream_add(&write->news, write->connection, stream_kind_of_end(end->state), end->record->id,
+                                lane_workspace_id(end->lane_id), error);
+        }
+    }
+    return status;
+}
+
 enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_error *error)
 {
     INVARIANT(ends->count <= ends->capacity && write->connection != NULL);
@@ -170,5 +193,5 @@ enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_e
         status = connection_run(connection, error, NULL, QUERY_DELETE_ITEMS, "");
     }
     connection->parameter_rows = (struct parameter_rows){.count = 0};
-    return status;
+    return status == WEIR_OK ? stream_ends(ends, write, error) : status;
 }

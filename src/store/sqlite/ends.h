@@ -22,6 +22,7 @@ struct end {
     int64_t lane_id;
     int64_t node_id;
     int phase;
+    bool is_claimed;   /* it had not been dispatched */
     bool step_has_row; /* the step that ends with it was recorded before */
 };
 

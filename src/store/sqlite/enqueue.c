@@ -24,6 +24,7 @@
 #include "base/text.h"
 #include "store/refusal.h"
 #include "store/sqlite/borrowed_store.h"
+#include "store/sqlite/stream.h"
 
 enum { NAMES_MAX = 1000 };
 
@@ -220,7 +221,9 @@ enum weir_status enqueue_item(struct enqueue_context *context, const struct new_
     } else {
         news_add_runnable(delta, rank);
     }
-    return status;
+    return status == WEIR_OK
+               ? stream_add(context->news, context->connection, STREAM_ENQUEUE, item->id, item->workspace_id, error)
+               : status;
 }
 
 /* --- one request --- */

@@ -46,6 +46,7 @@ void news_init(struct news *news, int64_t now_us)
     news->count = 0;
     news->slots_freed = 0;
     news->now_us = now_us;
+    news->stream_use = STREAM_USE_UNKNOWN;
     clear_entries(news);
 }
 

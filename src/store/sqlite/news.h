@@ -26,6 +26,9 @@ enum news_kind {
     NEWS_STATE        /* groups or nodes changed in a way that only adds room */
 };
 
+/* Whether the transaction adds its changes to the stream (stream.h). */
+enum stream_use { STREAM_USE_UNKNOWN, STREAM_IS_READ, STREAM_IS_NOT_READ };
+
 /* The change of one lane's counters by a transaction. The order is that of the JSON arrays. */
 struct lane_delta {
     int64_t lane_id;
@@ -54,6 +57,7 @@ struct news_entry {
 
 struct news {
     int64_t now_us;
+    enum stream_use stream_use;
     struct news_entry entries[NEWS_ENTRIES_MOST];
     size_t count;
     uint16_t slots[NEWS_SLOTS]; /* open addressing: 1 + the index of an entry above, 0 = free */

@@ -25,6 +25,7 @@
 #include "store/sqlite/ends.h"
 #include "store/sqlite/event_history.h"
 #include "store/sqlite/filter_query.h"
+#include "store/sqlite/stream.h"
 
 /* A set while it is recorded. */
 struct recording {
@@ -279,6 +280,11 @@ static enum weir_status read_delay(struct write *write, const struct record *rec
     return status == WEIR_NOT_FOUND ? WEIR_OK : status;
 }
 
+static enum stream_kind put_back_kind(enum record_kind kind)
+{
+    return kind == RECORD_RETRY ? STREAM_RETRY : kind == RECORD_DEFERRED ? STREAM_DEFER : STREAM_PUT_BACK;
+}
+
 /* CLAIMED -> PENDING. A requested cancel ends the item instead. */
 static enum weir_status record_put_back(struct recording *recording, struct record *record, struct weir_error *error)
 {
@@ -318,7 +324,12 @@ static enum weir_status record_put_back(struct recording *recording, struct reco
         status = event_history_add(write->connection, record->id, write->now_us, record_kind_name(record->kind),
                                    recording->node_id, record->fence, NULL, record->error_code, record->error, error);
     }
-    return status == WEIR_OK ? note_put_back(write, &item, due_us, waits, error) : status;
+    if (status == WEIR_OK) {
+        status = note_put_back(write, &item, due_us, waits, error);
+    }
+    return status == WEIR_OK ? stream_add(&write->news, write->connection, put_back_kind(record->kind), record->id,
+                                          item.workspace_id, error)
+                             : status;
 }
 
 /* CLAIMED -> DISPATCHED. */
@@ -330,7 +341,10 @@ static enum weir_status record_dispatched(struct write *write, struct record *re
         status = connection_run(write->connection, error, &changes, QUERY_DISPATCH_ITEM, "tii", record->id, record->fence,
                                 write->now_us - record->started_ago_us);
     }
-    return status == WEIR_OK && changes == 0 ? set_outcome_of_no_row(write, record, error) : status;
+    if (status == WEIR_OK && changes > 0) {
+        return stream_add_of_id(&write->news, write->connection, STREAM_DISPATCH, record->id, error);
+    }
+    return status == WEIR_OK ? set_outcome_of_no_row(write, record, error) : status;
 }
 
 /* Writes the change of a step of a held item. */
@@ -374,7 +388,12 @@ static enum weir_status record_given_back(struct recording *recording, struct re
         status = event_history_add(write->connection, record->id, write->now_us, "give_back", recording->node_id,
                                    record->fence, NULL, record->error_code, record->error, error);
     }
-    return status == WEIR_OK ? news_hand_over(&write->news, write->connection, item.node_id, item.lane_id, error) : status;
+    if (status == WEIR_OK) {
+        status = news_hand_over(&write->news, write->connection, item.node_id, item.lane_id, error);
+    }
+    return status == WEIR_OK
+               ? stream_add(&write->news, write->connection, STREAM_GIVE_BACK, record->id, item.workspace_id, error)
+               : status;
 }
 
 static bool is_end(enum record_kind kind)

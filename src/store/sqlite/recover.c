@@ -25,6 +25,7 @@
 
 #include "base/error.h"
 #include "store/sqlite/event_history.h"
+#include "store/sqlite/stream.h"
 
 enum { NODES_PER_CALL = 100 };
 
@@ -143,6 +144,10 @@ static enum weir_status hand_over(struct write *write, const struct lost_item *i
         if (status == WEIR_STORE_CORRUPT) {
             error_prefix(error, "execution %s", item->id);
         }
+    }
+    if (status == WEIR_OK && !poison) {
+        status = stream_add(&write->news, write->connection, STREAM_HAND_OVER, item->id, lane_workspace_id(item->lane_id),
+                            error);
     }
     if (status == WEIR_OK && poison) {
         status = end_as_poison(write, item, options->handovers_max, error);
@@ -394,6 +399,10 @@ enum weir_status recover_give_back_all(struct write *write, int64_t node_id, siz
         }
         if (status == WEIR_OK) {
             status = news_hand_over(&write->news, write->connection, node_id, items[i].lane_id, error);
+        }
+        if (status == WEIR_OK) {
+            status = stream_add(&write->news, write->connection, STREAM_GIVE_BACK, items[i].id,
+                                lane_workspace_id(items[i].lane_id), error);
         }
     }
     free(items);

@@ -27,6 +27,7 @@
 #include "base/error.h"
 #include "store/sqlite/claimed.h"
 #include "store/sqlite/facts.h"
+#include "store/sqlite/stream.h"
 
 enum { NODES_CACHED = 64 };
 
@@ -115,7 +116,9 @@ static enum weir_status assign_one(struct round *round, struct assignment *assig
         delta->runnable--;
         delta->held++;
     }
-    return status;
+    return status == WEIR_OK
+               ? stream_add_item(&round->write->news, round->connection, STREAM_CLAIM, facts_read_id(assignment->id), error)
+               : status;
 }
 
 /* Whether the assignment went to the node of the caller. */

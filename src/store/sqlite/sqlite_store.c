@@ -399,6 +399,8 @@ const struct store_driver sqlite_store_driver = {
     .token_revoke = sqlite_token_revoke,
     .tokens_read = sqlite_tokens_read,
     .tokens_used = sqlite_tokens_used,
+    .read_stream = sqlite_read_stream,
+    .purge_stream = sqlite_purge_stream,
     .wake_fd = sqlite_wake_fd,
     .wake_drain = sqlite_wake_drain,
 };

@@ -160,6 +160,9 @@ enum weir_status sqlite_token_create(struct store *, const struct token_request 
 enum weir_status sqlite_token_revoke(struct store *, const char *, struct weir_error *);
 enum weir_status sqlite_tokens_read(struct store *, struct arena *, struct token_set *, struct weir_error *);
 enum weir_status sqlite_tokens_used(struct store *, const int64_t *, size_t, struct weir_error *);
+enum weir_status sqlite_read_stream(struct store *, const struct stream_position *, size_t, struct arena *,
+                                    struct stream_batch *, struct weir_error *);
+enum weir_status sqlite_purge_stream(struct store *, size_t, int64_t *, struct weir_error *);
 enum weir_status sqlite_check(struct store *, json_t **, struct weir_error *);
 int sqlite_wake_fd(struct store *);
 bool sqlite_wake_drain(struct store *, int64_t *);

@@ -96,9 +96,9 @@ BEGIN
         SELECT now_us, 2, array_agg(f.fence), array_agg(f.items)
         FROM (SELECT handed_fences[p] AS fence, count(*)::integer AS items FROM unnest(taken_handed) p GROUP BY 1) f;
     END IF;
-    tag := 'assigned';
-    n1 := set_fence;
-    n2 := now_us;
+    PERFORM :schema.write_stream(now_us, '{claim}', ARRAY(SELECT ids[p] FROM unnest(places || detailed || plain) p ORDER BY p))
+    WHERE taken > 0 AND :schema.stream_is_read(now_us);
+    tag := 'assigned'; n1 := set_fence; n2 := now_us;
     RETURN NEXT;
     IF detailed IS NOT NULL THEN
         RETURN QUERY

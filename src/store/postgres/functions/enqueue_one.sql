@@ -69,6 +69,9 @@ BEGIN
         VALUES (now_us, 1, ARRAY[wanted.lane_id], ARRAY[CASE WHEN waits THEN 0 ELSE 1 END], CASE WHEN waits THEN ARRAY[1] END,
                 ARRAY[CASE WHEN NOT waits THEN item_rank END], CASE WHEN waits THEN starts_at END);
         PERFORM :schema.notify_news();
+        IF :schema.stream_is_read(now_us) THEN
+            PERFORM :schema.write_stream(now_us, '{enqueue}', ARRAY[new_id]);
+        END IF;
         status := 'ok';
         id := new_id;
         duplicate := false;

@@ -87,6 +87,9 @@ BEGIN
     END IF;
     IF inserted IS NOT NULL THEN
         PERFORM :schema.notify_news();
+        IF :schema.stream_is_read(now_us) THEN
+            PERFORM :schema.write_stream(now_us, '{enqueue}', inserted);
+        END IF;
     END IF;
     IF cardinality(inserted) = cardinality(ids) THEN
         RETURN QUERY SELECT u.place::integer, 'ok', u.id, false, NULL::text, NULL::text

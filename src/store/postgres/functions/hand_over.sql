@@ -18,6 +18,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     next_fence constant bigint := nextval(':schema.fences');
     lost uuid[];
+    kept uuid[];
 BEGIN
     PERFORM :schema.write_claim_events(ids);
     WITH before AS MATERIALIZED (
@@ -45,8 +46,12 @@ BEGIN
         INSERT INTO :schema.claims (node_id, fence, at, held, size, ids)
         SELECT 0, next_fence, now_us, count(*), count(*), array_agg(t.id ORDER BY t.id) FROM taken t HAVING count(*) > 0
     )
-    SELECT array_agg(t.id) FILTER (WHERE t.poison), count(*) FILTER (WHERE NOT t.poison), count(*) FILTER (WHERE t.poison)
-    INTO lost, handed_over, poisoned FROM taken t;
+    SELECT array_agg(t.id) FILTER (WHERE t.poison), array_agg(t.id) FILTER (WHERE NOT t.poison),
+           count(*) FILTER (WHERE NOT t.poison), count(*) FILTER (WHERE t.poison)
+    INTO lost, kept, handed_over, poisoned FROM taken t;
+    IF kept IS NOT NULL AND :schema.stream_is_read(now_us) THEN
+        PERFORM :schema.write_stream(now_us, '{hand_over}', kept);
+    END IF;
     IF lost IS NOT NULL THEN
         PERFORM :schema.move_to_history(lost, 'FAILED', 'poison',
                                         format('its node died %s times while it ran alone, and no step of it ended in between; '

@@ -53,6 +53,9 @@ DECLARE
 BEGIN
     IF 0 = ANY (kinds) THEN
         done := done || :schema.record_starts(now_us, ids, fences, kinds, started_ago);
+        IF cardinality(done) > 0 AND :schema.stream_is_read(now_us) THEN
+            PERFORM :schema.write_stream(now_us, '{dispatch}', ARRAY(SELECT ids[d] FROM unnest(done) d ORDER BY d));
+        END IF;
     END IF;
     IF 5 = ANY (kinds) THEN
         -- Locked, so that no handover comes between this and the commit: the next holder must find the step on record.
@@ -92,6 +95,9 @@ BEGIN
                                      exit_codes, began_ago, due_ins, step_ends, outputs, variables, step_codes, step_errors, end_steps,
                                      end_states, end_attempts, end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables,
                                      end_codes, end_errors, stored);
+    END IF;
+    IF cardinality(done) > 0 AND :schema.stream_is_read(now_us) THEN
+        PERFORM :schema.stream_records(now_us, done, ids, kinds, started_ago, codes);
     END IF;
     IF (freed > 0 OR given_back IS NOT NULL) AND (SELECT s.node_id FROM :schema.scheduler s WHERE s.partition = 0) <> recorder THEN
         PERFORM :schema.notify_news(); -- the node that schedules passes its own records on itself

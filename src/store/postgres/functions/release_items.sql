@@ -24,6 +24,9 @@ BEGIN
         SELECT now_us, 1, array_agg(s.lane_id), array_agg(s.n), array_agg(-s.n), array_agg(s.least_rank)
         FROM (SELECT r.lane_id, count(*)::integer AS n, min(r.rank) AS least_rank FROM released r GROUP BY r.lane_id) s;
         PERFORM :schema.notify_news();
+        IF :schema.stream_is_read(now_us) THEN
+            PERFORM :schema.write_stream(now_us, '{release}', waiting);
+        END IF;
         PERFORM :schema.record_act(actor, why, 'release', coalesce(subject, ids[1]::text), NULL, NULL, cardinality(waiting));
     END IF;
     RETURN QUERY

@@ -45,6 +45,9 @@ BEGIN
     IF made IS NOT NULL THEN
         PERFORM :schema.refuse_unseen_ends(made, retried);
         PERFORM :schema.notify_news();
+        IF :schema.stream_is_read(now_us) THEN
+            PERFORM :schema.write_stream(now_us, '{enqueue}', made);
+        END IF;
         PERFORM :schema.record_act(actor, why, 'retry', coalesce(subject, ids[1]::text), NULL, NULL, cardinality(made));
     END IF;
     RETURN QUERY

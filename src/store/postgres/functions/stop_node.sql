@@ -32,6 +32,9 @@ BEGIN
         FROM (SELECT b.fence, count(*)::integer AS items FROM given_back b GROUP BY b.fence) f;
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason)
         SELECT i, now_us, 'give_back', leaver, next_fence, 'its node stops' FROM unnest(ids) i;
+        IF :schema.stream_is_read(now_us) THEN
+            PERFORM :schema.write_stream(now_us, '{give_back}', ids);
+        END IF;
     END IF;
     IF cardinality(ids) < most THEN
         UPDATE :schema.nodes n SET stopped_at = now_us, active_at = now_us, expires_at = now_us, graceful = is_graceful

@@ -57,6 +57,9 @@ static bool notice_concerns(const struct subscription *subscription, const char 
     if (subscription->node_id == 0) {
         return true;
     }
+    if (strcmp(notice, "stream") == 0) {
+        return false;
+    }
     if (strcmp(notice, "news") == 0) {
         return subscription->schedules;
     }

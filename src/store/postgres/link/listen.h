@@ -4,6 +4,7 @@
  * eventfd of each subscription that a notice concerns becomes readable. Notices:
  *   news       wakes subscriptions that schedule
  *   node:<id>  wakes subscriptions of this node
+ *   stream     wakes subscriptions without a node: those that read the stream (store/stream.h)
  *   all further ones, and a new connection after a loss: every subscription, since a notice may have been missed
  * A connection that has been silent for long is tested by a statement. Polling is the base under it: with listen=off or
  * behind a pooler there is no fd, and only speed is lost. */

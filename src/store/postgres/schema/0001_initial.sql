@@ -360,6 +360,36 @@ CREATE TABLE :schema.news (
         autovacuum_vacuum_insert_threshold = -1);
 CREATE INDEX news_acts ON :schema.news (xid) WHERE kind = 7;
 
+-- The stream: changes of executions in an order that every reader sees (docs/design/stream.md). Its entries are written while the value
+-- of stream_written_until, a store time, lies ahead; readers renew it. It is a sequence because its present value is visible to each
+-- transaction, whatever its snapshot, and costs one page.
+CREATE SEQUENCE :schema.stream_written_until;
+CREATE SEQUENCE :schema.stream_positions;
+
+-- since: when the stream began; another one after each interruption. settled_xid: transactions up to this one may have committed
+-- changes without entries; NULL = it is not known yet. purged_to: the last removed position. Its row lock orders the numbering.
+CREATE TABLE :schema.stream_state (
+    id             integer NOT NULL PRIMARY KEY CHECK (id = 1),
+    since          bigint  NOT NULL DEFAULT 0,
+    settled_xid    xid8,
+    purged_to      bigint  NOT NULL DEFAULT 0
+);
+INSERT INTO :schema.stream_state (id) VALUES (1);
+
+-- One row for each kind of change of a transaction. position: of its last execution, given by a reader after the commit; NULL = none
+-- yet. So entries that commit late get late positions, and no reader can have passed them.
+CREATE TABLE :schema.stream_entries (
+    seq            bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    position       bigint,
+    at             bigint  NOT NULL,
+    size           integer NOT NULL,
+    kind           text    COLLATE "C" NOT NULL, -- of the event, as in execution_events
+    ids            uuid[]  NOT NULL,
+    workspaces     integer[] NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = -1);
+CREATE INDEX stream_entries_new ON :schema.stream_entries (seq) WHERE position IS NULL;
+CREATE INDEX stream_entries_by_position ON :schema.stream_entries (position);
+
 -- Counters per lane, folded from news. pass: where the lane's stride stood when the scheduler last stored it.
 CREATE TABLE :schema.books (
     lane_id        bigint  NOT NULL PRIMARY KEY,

@@ -390,6 +390,24 @@ CREATE TABLE news (
 );
 CREATE INDEX news_acts ON news (seq) WHERE kind = 7;
 
+-- The stream: changes of executions in the order of their commits. Entries are written while written_until lies ahead, which
+-- readers renew. since: when the stream began; it is another one after each interruption. purged_to: the last removed position.
+CREATE TABLE stream_state (
+    id             INTEGER PRIMARY KEY CHECK (id = 1),
+    written_until  INTEGER NOT NULL DEFAULT 0,
+    since          INTEGER NOT NULL DEFAULT 0,
+    purged_to      INTEGER NOT NULL DEFAULT 0
+);
+INSERT INTO stream_state (id) VALUES (1);
+
+CREATE TABLE stream_entries (
+    position       INTEGER PRIMARY KEY AUTOINCREMENT,
+    at             INTEGER NOT NULL,
+    kind           TEXT    NOT NULL, -- of the event, as in execution_events
+    workspace_id   INTEGER NOT NULL,
+    execution_id   TEXT    NOT NULL
+);
+
 -- Counters per lane, without the news. runnable, waiting and held count rows of the queue. completed, failed and cancelled count
 -- all that ended; purging does not lower them. pass: position of the lane in the stride of the scheduler; NULL = it was never
 -- served.

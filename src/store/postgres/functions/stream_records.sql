@@ -1,0 +1,26 @@
+-- Adds the records of a set that took effect to the stream, but not those of kind 0, which record() adds, and not handovers, which
+-- hand_over() adds. A put-back of an item with a requested cancel has ended it.
+--   done              the places of the records that took effect
+--   ids ... codes     the arguments of record()
+-- Locks: none but its own rows. Caller: record(), while the stream is read.
+CREATE OR REPLACE FUNCTION :schema.stream_records(now_us bigint, done integer[], ids uuid[], kinds integer[], started_ago bigint[],
+                                                  codes text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
+DECLARE
+    changes text[];
+    changed uuid[];
+BEGIN
+    PERFORM :schema.write_stream(now_us, '{dispatch}', ARRAY(SELECT ids[d] FROM unnest(done) d
+                                                             WHERE kinds[d] BETWEEN 6 AND 8 AND started_ago[d] >= 0 ORDER BY d));
+    SELECT array_agg(c.change ORDER BY c.place), array_agg(ids[c.place] ORDER BY c.place) INTO changes, changed
+    FROM (SELECT d AS place,
+                 CASE WHEN kinds[d] IN (4, 6, 7, 8) THEN 'end'
+                      WHEN kinds[d] = 9 AND (codes[d] IN ('keeper_lost', 'keeper_lost_alone')) IS NOT TRUE THEN 'give_back'
+                      WHEN kinds[d] IN (1, 2, 3) AND EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = ids[d]) THEN 'end'
+                      WHEN kinds[d] IN (1, 2, 3) THEN (ARRAY['retry', 'defer', 'put_back'])[kinds[d]] END AS change
+          FROM unnest(done) d) c
+    WHERE c.change IS NOT NULL;
+    PERFORM :schema.write_stream(now_us, changes, changed);
+END
+$$;

@@ -1,0 +1,20 @@
+-- The stream (functions/read_stream.sql).
+
+-- $1 since, $2 number, $3 entries, $4 rows to number, $5 keep, $6 margin
+-- name: read_stream
+SELECT number, at, kind, id, workspace, workflow, is_reset, is_settling, more FROM :schema.read_stream($1, $2, $3, $4, $5, $6);
+
+-- The oldest rows that are older than $1, or not behind the last position less $2. Rows that another node removes are not awaited. $3 limit
+-- name: purge_stream
+WITH old AS (
+    SELECT e.seq, e.position FROM :schema.stream_entries e
+    WHERE e.position IS NOT NULL
+      AND (e.at < :schema.store_time() - $1 OR e.position <= pg_sequence_last_value(':schema.stream_positions') - $2)
+    ORDER BY e.position LIMIT $3 FOR UPDATE SKIP LOCKED
+), removed AS (
+    DELETE FROM :schema.stream_entries e USING old o WHERE e.seq = o.seq RETURNING e.position
+), noted AS (
+    UPDATE :schema.stream_state s SET purged_to = greatest(s.purged_to, (SELECT max(o.position) FROM old o))
+    WHERE s.id = 1 AND EXISTS (SELECT 1 FROM old)
+)
+SELECT count(*) FROM removed;
