@@ -33,6 +33,7 @@
 #include "cli/signals.h"
 #include "cli/verbs/signal_execution.h"
 #include "server/bulk_jobs.h"
+#include "server/stream_hub.h"
 
 /* The period of the checks. A signal ends the wait earlier. A drained node or a failed loop does not, so the process
  * ends at most this much later. Each check wakes an idle machine. */
@@ -214,6 +215,9 @@ static enum weir_status open_runner_server(struct node_runner *runner, bool is_o
     runner->api.bulk = bulk_jobs_open();
     enum weir_status status =
         runner->api.bulk == NULL ? error_out_of_memory(error) : open_runner_access(runner, is_anonymous, error);
+    if (status == WEIR_OK) {
+        status = stream_hub_open(runner->api.access, runner->store, &runner->api.streams, error);
+    }
     if (status != WEIR_OK) {
         return status;
     }
@@ -447,6 +451,7 @@ static void reload_settings(struct node_runner *runner)
     arena_reset(unused);
     if (runner->server != NULL) {
         status = http_server_reload(runner->server, &error);
+        stream_hub_cut(runner->api.streams); /* connections with the certificate before are to end */
     }
     if (runner->server != NULL && status != WEIR_OK) {
         struct event event = {.type = EVENT_CERTIFICATE_REFUSED, .code = weir_status_name(status), .error = error.message};
@@ -601,7 +606,9 @@ void node_runner_close(struct node_runner *runner)
     for (size_t i = 0; i < runner->api.task_service_count; i++) {
         task_service_stop(&runner->api.task_services[i]); /* before the server: claims wait in it */
     }
-    http_server_close(runner->server); /* before the nodes: it reads them */
+    stream_hub_end(runner->api.streams); /* their connections sleep */
+    http_server_close(runner->server);   /* before the nodes: it reads them */
+    stream_hub_close(runner->api.streams);
     access_close(runner->api.access);
     bulk_jobs_close(runner->api.bulk);
     for (size_t i = 0; i < runner->count; i++) {

@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -322,6 +323,16 @@ void access_close(struct access *access)
 }
 
 /* --- look-up --- */
+
+const char *access_bearer_secret(const char *authorization)
+{
+    static const char scheme[] = "Bearer ";
+    if (strncasecmp(authorization, scheme, sizeof scheme - 1) != 0) {
+        return NULL;
+    }
+    const char *secret = authorization + sizeof scheme - 1;
+    return secret + strspn(secret, " ");
+}
 
 bool access_needs_token(struct access *access, bool is_of_machine)
 {

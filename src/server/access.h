@@ -72,6 +72,8 @@ bool access_refresh_after_miss(struct access *access, struct store *store);
 /* Writes the uses that the store does not have yet. */
 WEIR_MUST_CHECK enum weir_status access_write_uses(struct access *access, struct store *store, struct weir_error *error);
 
+/* The secret of the field Authorization, "Bearer SECRET"; NULL: it is another scheme. */
+const char *access_bearer_secret(const char *authorization);
 /* Whether a request must show a token. is_of_machine: only a process of this machine can have sent it. */
 bool access_needs_token(struct access *access, bool is_of_machine);
 /* Looks the secret up, and notes its use. The texts of *ret_principal are in the arena. *ret_retry_after_s is set when it

@@ -24,17 +24,6 @@
 
 /* --- tokens --- */
 
-/* The secret of "Bearer SECRET"; NULL: it is another scheme. */
-static const char *bearer_secret(const char *authorization)
-{
-    static const char scheme[] = "Bearer ";
-    if (strncasecmp(authorization, scheme, sizeof scheme - 1) != 0) {
-        return NULL;
-    }
-    const char *secret = authorization + sizeof scheme - 1;
-    return secret + strspn(secret, " ");
-}
-
 union peer_address {
     struct sockaddr any;
     struct sockaddr_storage room;
@@ -65,7 +54,7 @@ static void refuse_stale(const struct http_request *request, struct http_answer 
 static enum access_answer find_principal(struct api *api, struct http_request *request, struct http_answer *answer)
 {
     struct principal principal;
-    const char *secret = bearer_secret(request->fields[FIELD_AUTHORIZATION]);
+    const char *secret = access_bearer_secret(request->fields[FIELD_AUTHORIZATION]);
     enum access_answer found = secret == NULL
                                    ? ACCESS_UNKNOWN
                                    : access_find(api->access, secret, &request->arena, &principal, &answer->retry_after_s);
@@ -128,7 +117,7 @@ static bool check_again(struct api *api, struct http_request *request, struct ht
     if (request->is_anonymous) {
         found = access_needs_token(api->access, request->is_of_machine) ? ACCESS_UNKNOWN : ACCESS_GRANTED;
     } else {
-        found = access_find_again(api->access, bearer_secret(request->fields[FIELD_AUTHORIZATION]));
+        found = access_find_again(api->access, access_bearer_secret(request->fields[FIELD_AUTHORIZATION]));
     }
     if (found == ACCESS_STALE) {
         refuse_stale(request, answer);

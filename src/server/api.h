@@ -19,6 +19,7 @@ enum { TASK_SERVICES_MAX = 32 };
 enum { API_UNKNOWN_BODY_MAX = 64 * 1024 };
 
 struct bulk_jobs;
+struct stream_hub;
 
 /* Passes a signal to the workflow of an execution, which is the answer of store_show(). `input`: JSON text or NULL. Any
  * thread. WEIR_ILLEGAL_STATE: it has ended; WEIR_INVALID_ARGUMENT: its engine has no signals; errors of the engine. */
@@ -33,6 +34,7 @@ struct api {
     struct http_metrics requests;
     struct access *access;
     struct bulk_jobs *bulk;
+    struct stream_hub *streams;
     api_signal *signal;
     const void *signal_context;
 };

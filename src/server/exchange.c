@@ -16,10 +16,13 @@
 #include "server/http_server.h"
 #include "server/request_head.h"
 #include "server/route.h"
+#include "server/stream_hub.h"
 
 /* No browser shall make anything of an answer that is data. */
 #define POLICY_OF_DATA "default-src 'none'; frame-ancestors 'none'"
 static const char reason_of_shortage[] = "too many bodies and answers are under way; try again in a second";
+/* Unused: the library writes pieces of an unknown length into its memory of the connection. */
+enum { STREAM_BLOCK_BYTES = 128 };
 /* Beside the texts of a head: those that a handler makes of a body. */
 enum { ARENA_BYTES_MAX = HTTP_HEAD_BYTES_MAX * 4 + HTTP_BODY_BYTES_MAX * 2 };
 
@@ -64,6 +67,7 @@ void exchange_close(struct exchange *exchange)
         give_back(exchange);
         text_close(&exchange->request.body);
         text_close(&exchange->answer.body);
+        stream_close(exchange->answer.stream);
         arena_close(&exchange->request.arena);
         free(exchange);
     }
@@ -315,12 +319,51 @@ static struct MHD_Response *hold_body(struct http_answer *answer)
     return response;
 }
 
+static ssize_t write_stream(void *context, uint64_t position, char *to, size_t most)
+{
+    (void)position;
+    return stream_write(context, to, most);
+}
+
+static void close_stream(void *context)
+{
+    stream_close(context);
+}
+
+static void suspend_connection(void *connection)
+{
+    MHD_suspend_connection(connection);
+}
+
+static void resume_connection(void *connection)
+{
+    MHD_resume_connection(connection);
+}
+
+/* The library closes the stream with the answer, which lives as long as the connection or less. */
+static struct MHD_Response *begin_stream(struct exchange *exchange)
+{
+    struct stream *stream = exchange->answer.stream;
+    exchange->answer.stream = NULL;
+    stream_begin(stream, &(struct stream_connection){.connection = exchange->connection,
+                                                     .due_us = &exchange->entry->due_us,
+                                                     .suspend = suspend_connection,
+                                                     .resume = resume_connection});
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, write_stream, stream, close_stream);
+    if (response == NULL) {
+        stream_close(stream);
+    }
+    return response;
+}
+
 enum MHD_Result exchange_send(struct exchange *exchange)
 {
     struct http_answer *answer = &exchange->answer;
     hold_answer(exchange);
-    bool has_body = answer->body.length > 0;
-    struct MHD_Response *response = hold_body(answer);
+    bool is_stream = answer->stream != NULL;
+    bool has_body = answer->body.length > 0 || is_stream;
+    struct MHD_Response *response = is_stream ? begin_stream(exchange) : hold_body(answer);
     if (response == NULL) {
         return MHD_NO;
     }
@@ -338,6 +381,7 @@ enum MHD_Result exchange_send(struct exchange *exchange)
                                      {"Link", answer->link},
                                      {"ETag", answer->etag},
                                      {"Allow", answer->allow},
+                                     {"X-Accel-Buffering", is_stream ? "no" : NULL},
                                      {"WWW-Authenticate", answer->status == 401 ? "Bearer" : NULL},
                                      {"Retry-After", is_later ? retry_after : NULL},
                                      {"Connection", exchange->ends_connection ? "close" : NULL}};
@@ -349,6 +393,10 @@ enum MHD_Result exchange_send(struct exchange *exchange)
         added = MHD_queue_response(exchange->connection, (unsigned)answer->status, response);
     }
     MHD_destroy_response(response);
+    if (is_stream) {
+        arena_close(
+            &exchange->request.arena); /* no handler reads the request any more, and the stream may be open for days */
+    }
     return added;
 }
 

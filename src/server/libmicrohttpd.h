@@ -12,6 +12,7 @@
 /* Every function that is called. */
 #define MICROHTTPD_FUNCTIONS(X)                                                                                            \
     X(MHD_add_response_header)                                                                                             \
+    X(MHD_create_response_from_callback)                                                                                   \
     X(MHD_create_response_from_buffer)                                                                                     \
     X(MHD_destroy_response)                                                                                                \
     X(MHD_get_connection_info)                                                                                             \
@@ -39,6 +40,7 @@ extern struct microhttpd microhttpd;
 WEIR_MUST_CHECK enum weir_status microhttpd_load(struct weir_error *error);
 
 #define MHD_add_response_header microhttpd.MHD_add_response_header
+#define MHD_create_response_from_callback microhttpd.MHD_create_response_from_callback
 #define MHD_create_response_from_buffer microhttpd.MHD_create_response_from_buffer
 #define MHD_destroy_response microhttpd.MHD_destroy_response
 #define MHD_get_connection_info microhttpd.MHD_get_connection_info

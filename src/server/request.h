@@ -19,6 +19,7 @@
 
 struct http_route;
 struct principal;
+struct stream;
 
 /* The header fields that a handler can read; others are ignored. Each may be there once. */
 #define HTTP_FIELD_LIST(X)                                                                                                 \
@@ -83,6 +84,7 @@ struct http_answer {
      * (boot clock). In the request's arena. Only if the request may wait. */
     const char *awaits;
     int64_t wait_until_us;
+    struct stream *stream; /* instead of a body: what is written as it comes (stream_hub.h); NULL = none */
     struct text body;
 };
 

@@ -135,6 +135,14 @@ static const struct http_route routes[] = {
     .answer_schema = "Result", .handle = answer_read_result,
 },
 {
+    .method = "GET", .path = "/v1/stream", .operation = "streamChanges",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_FILTER,
+    .summary = "Stream the changes of executions as they come, as server-sent events",
+    .arguments = {{"workspace", "of this workspace"}, {"status", "changes to this status"},
+                  {"id", "of this execution, by its whole id"}},
+    .answer_type = "text/event-stream", .handle = answer_stream_changes,
+},
+{
     .method = "POST", .path = "/v1/executions/{id}/cancel", .operation = "cancelExecution",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "cancel",
     .summary = "Cancel an execution", .answer_schema = "Act", .handle = answer_cancel_execution,

@@ -98,13 +98,14 @@ def read_until(connection, mark, data=b''):
 
 
 def read_answer(connection, has_body=True, data=b''):
-    """One answer; None when the connection ended before."""
+    """One answer, of a stream the head; None when the connection ended before."""
     data, ended = read_until(connection, b'\r\n\r\n', data)
     if ended:
         return None
     head, _, body = data.partition(b'\r\n\r\n')
     first, *lines = head.decode().split('\r\n')
     fields = {name.lower(): value for name, _, value in (line.partition(': ') for line in lines)}
+    has_body = has_body and 'transfer-encoding' not in fields
     length = int(fields['content-length']) if has_body else 0
     while len(body) < length:
         piece = connection.recv(65536)

@@ -11,8 +11,8 @@
 enum { NUMBER, AT, KIND, ID, WORKSPACE, WORKFLOW, IS_RESET, IS_SETTLING, MORE };
 
 /* The entries behind the first row. A kind that this version does not have is left out. */
-static enum weir_status read_entries(const PGresult *result, struct arena *arena, struct stream_batch *batch,
-                                     struct weir_error *error)
+static enum weir_status read_numbered_entries(const PGresult *result, struct arena *arena, struct stream_batch *batch,
+                                              struct weir_error *error)
 {
     int rows = PQntuples(result);
     bool failed = false;
@@ -63,7 +63,7 @@ enum weir_status postgres_read_stream(struct store *store, const struct stream_p
             (struct stream_position){.since_us = result_int(result, 0, AT), .number = result_int(result, 0, NUMBER)};
     } else {
         batch.more = batch.more || (size_t)PQntuples(result) == most + 1;
-        status = read_entries(result, arena, &batch, error);
+        status = read_numbered_entries(result, arena, &batch, error);
     }
     PQclear(result);
     if (status == WEIR_OK) {

@@ -68,7 +68,8 @@ struct stream_state {
     int64_t last;
 };
 
-static enum weir_status read_state(struct connection *connection, struct stream_state *ret_state, struct weir_error *error)
+static enum weir_status read_stream_state(struct connection *connection, struct stream_state *ret_state,
+                                          struct weir_error *error)
 {
     enum weir_status status = connection_store_time(connection, &ret_state->now_us, error);
     if (status != WEIR_OK) {
@@ -107,7 +108,7 @@ static enum weir_status renew(struct store *store, struct weir_error *error)
     if (status != WEIR_OK) {
         return status;
     }
-    status = read_state(write.connection, &state, error);
+    status = read_stream_state(write.connection, &state, error);
     if (status == WEIR_OK && must_renew(&state)) {
         int64_t since_us = !is_interrupted(&state)         ? state.since_us
                            : write.now_us > state.since_us ? write.now_us
@@ -122,8 +123,8 @@ static enum weir_status renew(struct store *store, struct weir_error *error)
     return write_finish(&write, error);
 }
 
-static enum weir_status read_entries(struct connection *connection, size_t most, struct arena *arena,
-                                     struct stream_batch *batch, struct weir_error *error)
+static enum weir_status read_entries_behind(struct connection *connection, size_t most, struct arena *arena,
+                                            struct stream_batch *batch, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     bool failed = false;
@@ -160,7 +161,7 @@ static enum weir_status read_batch(struct connection *connection, const struct s
                                    struct arena *arena, struct stream_state *state, struct stream_batch *batch,
                                    struct weir_error *error)
 {
-    enum weir_status status = read_state(connection, state, error);
+    enum weir_status status = read_stream_state(connection, state, error);
     if (status != WEIR_OK || must_renew(state)) {
         return status;
     }
@@ -170,7 +171,7 @@ static enum weir_status read_batch(struct connection *connection, const struct s
         batch->position = (struct stream_position){.since_us = state->since_us, .number = state->last};
         return WEIR_OK;
     }
-    return read_entries(connection, most, arena, batch, error);
+    return read_entries_behind(connection, most, arena, batch, error);
 }
 
 enum weir_status sqlite_read_stream(struct store *store, const struct stream_position *after, size_t most,
@@ -206,7 +207,7 @@ static enum weir_status find_old(struct connection *connection, size_t limit, in
                                  struct weir_error *error)
 {
     struct stream_state state = {0};
-    enum weir_status status = read_state(connection, &state, error);
+    enum weir_status status = read_stream_state(connection, &state, error);
     if (status == WEIR_OK) {
         status = connection_read_integer(connection, error, ret_last_old, QUERY_LAST_OLD_STREAM_ENTRY, "iii",
                                          state.now_us - STREAM_KEEP_US, state.last - STREAM_ENTRIES_MOST, (int64_t)limit);
