@@ -7,6 +7,7 @@
 #include "daemon.h"
 #include "fixture.h"
 #include "http_load.h"
+#include "http_streams.h"
 
 enum { CLIENTS = 64, REQUEST_MAX = 4096, READ_WORKSPACES = 10000, READ_ROWS = 1000000 };
 
@@ -132,6 +133,7 @@ static void measure_enqueues(struct bench *bench)
     bench_report(bench, "http, enqueue, 1 connection: p50 (floor: the library)", single.p50_ms, "ms", library_ms,
                  VALUE_AT_MOST, library_ms + 0.3);
     bench_note(bench, "http, memory of the node", daemon_status_mib(&daemon, "VmRSS:"), "MiB");
+    bench_http_streams(bench, store, port, &daemon);
     daemon_stop(&daemon);
     fixture_check(store);
     store_close(store);

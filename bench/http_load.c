@@ -50,7 +50,7 @@ size_t http_load_request(const char *method, const char *path, const char *body,
     return (size_t)length;
 }
 
-static int connect_to(int port)
+int http_load_connect(int port)
 {
     struct sockaddr_in address = loopback(port);
     double until = bench_now() + 60;
@@ -118,7 +118,7 @@ struct http_load_result http_load_run(const struct http_load *load)
     BENCH_CHECK(connections != NULL && times != NULL && poller >= 0);
     for (size_t i = 0; i < load->connections; i++) {
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = &connections[i]};
-        connections[i].fd = connect_to(load->port);
+        connections[i].fd = http_load_connect(load->port);
         BENCH_CHECK(epoll_ctl(poller, EPOLL_CTL_ADD, connections[i].fd, &event) == 0);
     }
     size_t sent = 0;

@@ -22,6 +22,8 @@ struct http_load_result {
 struct http_load_result http_load_run(const struct http_load *load);
 /* A request with the Host and, of a body, its length and type: `to` holds `size` bytes. Returns its length. */
 size_t http_load_request(const char *method, const char *path, const char *body, char *to, size_t size);
+/* A connection to 127.0.0.1; waits until the port is served. */
+int http_load_connect(int port);
 /* A port of 127.0.0.1 that is free now. */
 int http_load_free_port(void);
 
