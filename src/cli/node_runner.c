@@ -451,6 +451,8 @@ static void reload_settings(struct node_runner *runner)
     arena_reset(unused);
     if (runner->server != NULL) {
         status = http_server_reload(runner->server, &error);
+    }
+    if (runner->server != NULL && status == WEIR_OK) {
         stream_hub_cut(runner->api.streams); /* connections with the certificate before are to end */
     }
     if (runner->server != NULL && status != WEIR_OK) {

@@ -514,15 +514,20 @@ def tls_is_served_and_its_certificate_exchanged_without_a_cut(weir):
             # Of the server, not of this client.
             assert isinstance(refusal, ssl.SSLEOFError) or 'ALERT_PROTOCOL_VERSION' in str(refusal), refusal
     assert listener.ask('/livez') is None  # plain HTTP
+    stream = _connect_tls(listener, first)
+    stream.sendall(b'GET /v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    assert not read_until(stream, b'{"reason":"new"}')[1]
     shutil.copy(second, now)
     listener.process.send_signal(signal.SIGHUP)  # the key is still the first one's
     refused = wait_for('the refusal', lambda: _events(weir, 'certificate.refused'), pause=SHORT)
     assert 'it is not the key of the certificate' in refused[0]['error'], refused
     with _connect_tls(listener, first) as connection:
         assert _ask_on(connection, '/livez').status == 200
+    assert not read_until(stream, weir.enqueue('-w', 'acme', 'hello').encode())[1]
     shutil.copy(second_key, now_key)
     listener.process.send_signal(signal.SIGHUP)
     wait_for('the second certificate', lambda: _trusts(listener, second), pause=SHORT)
+    assert not read_until(stream, b'0\r\n\r\n')[1]  # the stream ends whole, with its last chunk
     answer = _ask_on(old, '/livez')  # the connection of before is answered, and ends then
     assert answer.status == 200 and answer.head['connection'] == 'close' and is_closed(old)
     listener.stop()
