@@ -393,9 +393,8 @@ enum MHD_Result exchange_send(struct exchange *exchange)
         added = MHD_queue_response(exchange->connection, (unsigned)answer->status, response);
     }
     MHD_destroy_response(response);
-    if (is_stream) {
-        arena_close(
-            &exchange->request.arena); /* no handler reads the request any more, and the stream may be open for days */
+    if (is_stream) { /* no handler reads the request any more, and the stream may be open for days */
+        arena_close(&exchange->request.arena);
     }
     return added;
 }

@@ -496,6 +496,9 @@ def a_thousand_streams_are_small_and_all_get_an_event(weir):
 def clients_that_are_gone_leave_their_places(weir):
     listener = _start(weir)
     stream = Stream(listener).reset('new')
+    half = Stream(listener).reset('new')
+    half.connection.shutdown(socket.SHUT_WR)  # it could still be written to
+    assert half.next() is None
     gone = [Stream(listener).reset('new') for _ in range(20)]
     for other in gone:
         other.close()
