@@ -172,6 +172,34 @@ static void a_purge_that_is_too_long_for_a_call_gets_shorter(void **state)
     }
 }
 
+static struct stream_batch read_changes(struct bench *bench, struct stream_position after)
+{
+    struct stream_batch batch = {.count = 0};
+    struct arena arena;
+    arena_init(&arena, 1024 * 1024);
+    assert_int_equal(store_read_stream(bench->store, &after, STREAM_READ_MOST, &arena, &batch, NULL), WEIR_OK);
+    arena_close(&arena);
+    return batch;
+}
+
+static void changes_that_are_older_than_the_stream_keeps_are_removed(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    lost_items = 1; /* all items arrive */
+    start_node(bench);
+    struct stream_batch begin = read_changes(bench, (struct stream_position){.since_us = 0});
+    enqueue(bench, "solo", id);
+    pass(bench, STREAM_KEEP_US / 2);
+    struct stream_batch middle = read_changes(bench, begin.position);
+    assert_true(middle.count > 0);
+    pass(bench, STREAM_KEEP_US / 2 + MINUTE);
+    struct stream_batch late = read_changes(bench, begin.position);
+    assert_true(late.is_reset);
+    assert_int_equal(late.position.since_us, begin.position.since_us);
+    assert_false(read_changes(bench, middle.position).is_reset);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_lossy, close_bench)
@@ -182,6 +210,7 @@ int main(void)
         TEST(old_claims_are_searched_once_in_an_interval),
         TEST(a_shorter_interval_counts_while_the_node_runs),
         TEST(a_purge_that_is_too_long_for_a_call_gets_shorter),
+        TEST(changes_that_are_older_than_the_stream_keeps_are_removed),
     };
 #undef TEST
     return cmocka_run_group_tests_name("maintenance", tests, NULL, NULL);
