@@ -216,7 +216,8 @@ static enum weir_status open_runner_server(struct node_runner *runner, bool is_o
     enum weir_status status =
         runner->api.bulk == NULL ? error_out_of_memory(error) : open_runner_access(runner, is_anonymous, error);
     if (status == WEIR_OK) {
-        status = stream_hub_open(runner->api.access, runner->store, &runner->api.streams, error);
+        status =
+            stream_hub_open(runner->api.access, runner->store, &runner->api.requests.streams, &runner->api.streams, error);
     }
     if (status != WEIR_OK) {
         return status;

@@ -81,6 +81,7 @@ enum weir_status http_metrics_render(struct http_metrics *metrics, struct text *
     render_one(&text, "weir_http_requests_waiting", "gauge", "Requests that wait for a thread.",
                atomic_load(&metrics->waiting));
     render_one(&text, "weir_http_connections", "gauge", "Open connections.", atomic_load(&metrics->connections));
+    render_one(&text, "weir_http_streams", "gauge", "Open streams of changes.", atomic_load(&metrics->streams));
     render_one(&text, "weir_http_connections_cut_total", "counter",
                "Connections that were cut because their client was too slow or idle.", atomic_load(&metrics->cut));
     return text.status;

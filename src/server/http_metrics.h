@@ -20,6 +20,7 @@ struct http_metrics {
     _Atomic uint64_t cut;     /* connections whose deadline was over */
     _Atomic uint64_t waiting; /* requests for a thread */
     _Atomic uint64_t connections;
+    _Atomic uint64_t streams; /* that are open */
 };
 
 /* `route` NULL: it has none. `status` 0: no answer was made. */

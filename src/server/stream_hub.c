@@ -82,6 +82,7 @@ struct stream_hub {
     pthread_mutex_t lock;
     struct stream *streams;
     size_t count;
+    _Atomic uint64_t *open; /* the same, for the metrics */
     size_t places;
     bool is_ending;
     bool is_ready;                   /* new streams may begin at `position` */
@@ -270,6 +271,7 @@ void stream_close(struct stream *stream)
         stream->next->before = stream->before;
     }
     hub->count--;
+    atomic_store(hub->open, hub->count);
     stream->is_closed = true;
     if (!stream->is_read_for) {
         stream_free(stream);
@@ -357,6 +359,7 @@ enum stream_answer stream_hub_add(struct stream_hub *hub, const struct http_requ
         }
         hub->streams = stream;
         hub->count++;
+        atomic_store(hub->open, hub->count);
         if (hub->is_ready) {
             stream_place(stream);
         }
@@ -658,10 +661,10 @@ static enum weir_status start_stream_thread(struct stream_hub *hub, struct weir_
                                           strerror(native));
 }
 
-enum weir_status stream_hub_open(struct access *access, const struct store *store, struct stream_hub **ret_hub,
-                                 struct weir_error *error)
+enum weir_status stream_hub_open(struct access *access, const struct store *store, _Atomic uint64_t *ret_open,
+                                 struct stream_hub **ret_hub, struct weir_error *error)
 {
-    INVARIANT(access != NULL && store != NULL && ret_hub != NULL);
+    INVARIANT(access != NULL && store != NULL && ret_open != NULL && ret_hub != NULL);
     struct stream_hub *hub = calloc(1, sizeof *hub);
     if (hub == NULL) {
         return error_out_of_memory(error);
@@ -669,6 +672,7 @@ enum weir_status stream_hub_open(struct access *access, const struct store *stor
     (void)pthread_mutex_init(&hub->lock, NULL);
     arena_init(&hub->arena, READ_BYTES_MAX);
     hub->access = access;
+    hub->open = ret_open;
     hub->places = places_of_process();
     hub->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     enum weir_status status =

@@ -42,10 +42,11 @@ struct stream_connection {
     void (*resume)(void *connection);
 };
 
-/* Opens a handle of its own and starts the thread, which makes no call of the store before a stream is there. `access`
- * outlives it. The errors of opening a store, WEIR_SYSTEM, WEIR_OUT_OF_MEMORY. */
+/* Opens a handle of its own and starts the thread, which makes no call of the store before a stream is there. `access` and
+ * `ret_open`, the number of open streams, outlive it. The errors of opening a store, WEIR_SYSTEM, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status stream_hub_open(struct access *access, const struct store *store,
-                                                 struct stream_hub **ret_hub, struct weir_error *error);
+                                                 _Atomic uint64_t *ret_open, struct stream_hub **ret_hub,
+                                                 struct weir_error *error);
 /* Ends all streams and the thread; none is added any more. Takes NULL. */
 void stream_hub_end(struct stream_hub *hub);
 /* After all streams are closed. Takes NULL. */

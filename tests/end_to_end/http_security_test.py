@@ -14,7 +14,7 @@ import sys
 import threading
 
 from harness import run_tests
-from http_client import MEMORY_FACTOR, Listener, read_answer
+from http_client import MEMORY_FACTOR, Listener, read_answer, read_until
 from ports import free_port
 from waiting import SHORT, wait_for
 
@@ -266,6 +266,20 @@ def nothing_is_smuggled_through_nginx(weir):
     assert _keys(weir) == set(), _keys(weir)
     nginx.stop()
     listener.stop()
+
+
+def events_of_a_stream_pass_nginx_at_once(weir):
+    """By both doors, while the answer has no end."""
+    listener, nginx = _behind_nginx(weir)
+    connections = [nginx.connect(door) for door in (0, 1)]
+    for connection in connections:
+        connection.sendall(b'GET /v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n')
+        assert not read_until(connection, b'{"reason":"new"}')[1]
+    id = weir.enqueue('-w', 'acme', 'hello').encode()
+    for connection in connections:
+        assert not read_until(connection, id)[1]
+    listener.stop()  # ends the streams
+    nginx.stop()
 
 
 def answers_behind_nginx_reach_those_who_asked(weir):

@@ -157,7 +157,8 @@ def _token(weir, name, *words):
 def the_changes_of_an_execution_come_in_their_order(weir):
     listener = _start(weir)
     stream = Stream(listener).reset('new')
-    assert 'content-type: text/event-stream\r\n' in stream.head + '\r\n', stream.head
+    fields = stream.head.split('\r\n')
+    assert 'content-type: text/event-stream' in fields and 'x-accel-buffering: no' in fields, fields
     id = weir.enqueue('-w', 'acme', 'hello')
     changes = stream.until(lambda data: data['status'] == 'COMPLETED')
     assert [change.data['event'] for change in changes] == WHOLE, changes
@@ -503,10 +504,9 @@ def clients_that_are_gone_leave_their_places(weir):
     for other in gone:
         other.close()
 
-    def connections():
-        text = listener.ask('/metrics').body.decode()
-        return int(re.search(r'^weir_http_connections (\d+)', text, re.M).group(1))
-    wait_for('the end of their connections', lambda: connections() <= 2, pause=SHORT)
+    def streams():
+        return int(re.search(r'^weir_http_streams (\d+)', listener.ask('/metrics').body.decode(), re.M).group(1))
+    wait_for('the end of their streams', lambda: streams() == 1, pause=SHORT)
     id = _later(weir)
     assert stream.change().data['id'] == id
     listener.stop()

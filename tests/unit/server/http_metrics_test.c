@@ -32,6 +32,7 @@ static void requests_are_counted_by_operation_and_status(void **state)
     http_metrics_note(&metrics, NULL, 418); /* no column of its own */
     atomic_store(&metrics.waiting, 7);
     atomic_store(&metrics.connections, 8);
+    atomic_store(&metrics.streams, 6);
     atomic_store(&metrics.refused, 9);
     atomic_store(&metrics.cut, 10);
     assert_int_equal(http_metrics_render(&metrics, &text), WEIR_OK);
@@ -42,6 +43,7 @@ static void requests_are_counted_by_operation_and_status(void **state)
     assert_has("\nweir_http_requests_total{operation=\"none\",status=\"415\"} 1\n");
     assert_has("\nweir_http_requests_waiting 7\n");
     assert_has("\nweir_http_connections 8\n");
+    assert_has("\nweir_http_streams 6\n");
     assert_has("\nweir_http_requests_refused_total 9\n");
     assert_has("\nweir_http_connections_cut_total 10\n");
 }
