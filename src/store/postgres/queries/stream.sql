@@ -4,13 +4,14 @@
 -- name: read_stream
 SELECT number, at, kind, id, workspace, workflow, is_reset, is_settling, more FROM :schema.read_stream($1, $2, $3, $4, $5, $6);
 
--- The oldest rows that are older than $1, or not behind the last position less $2. Rows that another node removes are not awaited. $3 limit
+-- Of the oldest $3 rows those that are older than $1, or not behind the last position less $2. Rows that another node removes are not awaited.
 -- name: purge_stream
-WITH old AS (
-    SELECT e.seq, e.position FROM :schema.stream_entries e
-    WHERE e.position IS NOT NULL
-      AND (e.at < :schema.store_time() - $1 OR e.position <= pg_sequence_last_value(':schema.stream_positions') - $2)
-    ORDER BY e.position LIMIT $3 FOR UPDATE SKIP LOCKED
+WITH oldest AS (
+    SELECT e.seq, e.position, e.at FROM :schema.stream_entries e WHERE e.position IS NOT NULL ORDER BY e.position LIMIT $3
+), old AS (
+    SELECT e.seq, e.position FROM oldest o JOIN :schema.stream_entries e ON e.seq = o.seq
+    WHERE o.at < :schema.store_time() - $1 OR o.position <= pg_sequence_last_value(':schema.stream_positions') - $2
+    FOR UPDATE OF e SKIP LOCKED
 ), removed AS (
     DELETE FROM :schema.stream_entries e USING old o WHERE e.seq = o.seq RETURNING e.position
 ), noted AS (
