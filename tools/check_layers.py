@@ -24,12 +24,13 @@ LAYERS = [
     ('include/weir/', (PUBLIC,)),
     ('src/base/', (PUBLIC,)),
     ('src/grpc/', ('base/', PUBLIC)),  # a gRPC client knows neither queues nor Temporal
+    ('src/remote/', ('base/', PUBLIC)),  # a client of the REST API, for the http driver and for workers
     ('src/queue/', ('base/', PUBLIC)),
     ('src/definition/', ('base/', 'queue/', PUBLIC)),
     ('src/observe/', RULES),
     ('src/store/sqlite/', STORE_DRIVER),
     ('src/store/postgres/', STORE_DRIVER),
-    ('src/store/http/', STORE_DRIVER),
+    ('src/store/http/', STORE_DRIVER + ('remote/',)),
     ('src/engine/in_process/', ENGINE_DRIVER),
     ('src/engine/temporal/', ENGINE_DRIVER + ('grpc/',)),
     ('src/store/', RULES + ('observe/',)),

@@ -46,8 +46,8 @@ struct store_options {
     struct event_bus *events;  /* may be NULL */
     struct uuid_source *uuids; /* NULL = the process's; the simulation passes a seeded one */
     /* Of a server (http://, https://, unix:); copied. */
-    const char *token_file; /* base/bearer_token.h; NULL = the variable WEIR_TOKEN, if there is one */
-    const char *ca_file;    /* the certificates of authorities to trust; NULL = those of the system */
+    const char *token_file; /* base/bearer_token.h; NULL = the variables WEIR_TOKEN_FILE, WEIR_TOKEN; else no token */
+    const char *ca_file; /* the certificates of authorities to trust; NULL = the variable WEIR_CA_FILE, else the system's */
 };
 
 enum store_feature {

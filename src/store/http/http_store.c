@@ -45,7 +45,7 @@ static enum weir_status return_handle(struct http_store *http, enum weir_status 
     return WEIR_OK;
 }
 
-/* Without a file for the token a variable may hold one: a program that embeds the library has no settings. */
+/* Makes no connection, and reads no token. */
 static enum weir_status http_open(const struct store_options *options, const char *location, struct store **ret_store,
                                   struct weir_error *error)
 {
@@ -59,17 +59,13 @@ static enum weir_status http_open(const struct store_options *options, const cha
                           .clock = options->clock != NULL ? options->clock : clock_system(),
                           .uuids = options->uuids,
                           .deadline_us = options->deadline_us > 0 ? options->deadline_us : SERVER_DEADLINE_US};
-    const char *token = getenv("WEIR_TOKEN");
-    const char *token_file = options->token_file != NULL         ? options->token_file
-                             : token != NULL && token[0] != '\0' ? "env:WEIR_TOKEN"
-                                                                 : NULL;
     store_url_shown(options->url, facts.url, sizeof facts.url);
     struct http_store *http = allocate_http_store(&facts);
     if (http == NULL) {
         return error_out_of_memory(error);
     }
-    return return_handle(http, remote_client_open(&http->client, options->url, token_file, options->ca_file, error),
-                         ret_store);
+    return return_handle(
+        http, remote_client_open(&http->client, options->url, options->token_file, options->ca_file, error), ret_store);
 }
 
 /* Shares nothing with the other handle: each is of one thread. */
@@ -95,6 +91,7 @@ static enum weir_status send_call(struct store *store, struct remote_client_call
     return remote_client_send(client_of(store), &call, ret_answer, error);
 }
 
+/* Reads may be repeated, also by libcurl itself. */
 enum weir_status remote_read(struct store *store, json_t **ret_answer, struct weir_error *error)
 {
     return send_call(store, (struct remote_client_call){.method = "GET", .effect = CLIENT_READS}, ret_answer, error);
@@ -107,6 +104,7 @@ enum weir_status http_read_long(struct store *store, json_t **ret_answer, struct
     return send_call(store, call, ret_answer, error);
 }
 
+/* Its answer may be lost after it took effect: then WEIR_COMMIT_UNKNOWN. */
 enum weir_status remote_change(struct store *store, const char *method, json_t **ret_answer, struct weir_error *error)
 {
     return send_call(store, (struct remote_client_call){.method = method, .effect = CLIENT_CHANGES}, ret_answer, error);
@@ -126,6 +124,7 @@ enum weir_status remote_change_as(struct store *store, const char *method, const
     return send_call(store, call, ret_answer, error);
 }
 
+/* A proxy, or a server of another version. */
 enum weir_status http_refuse_answer(const char *member, struct weir_error *error)
 {
     error_set(error, WEIR_STORE_NOT_WEIR, "the answer of the server has no \"%s\"", member);

@@ -2,8 +2,8 @@
 #ifndef WEIR_STORE_HTTP_HTTP_VERBS_H
 #define WEIR_STORE_HTTP_HTTP_VERBS_H
 
+#include "remote/client.h"
 #include "store/driver.h"
-#include "store/http/client.h"
 
 struct http_store {
     struct store store;

@@ -2,7 +2,7 @@
  *
  * 1. The URL was checked when the client was opened: it has neither a user, a password, a query nor a fragment, because a
  *    token comes from a file and each call has a query of its own. A token leaves this machine by TLS alone.
- * 2. remote_client_send() sets all options anew: method, deadline, headers with the token, the actor and the reason.
+ * 2. remote_client_begin() sets all options anew: method, deadline, headers with the token, the actor and the reason.
  *    libcurl sends a request again by itself when an old connection ends without an answer. So a change that must not be
  *    made twice has a new connection.
  * 3. libcurl's code decides first: without a connection nothing has happened; later a change may have.
@@ -10,7 +10,7 @@
  *    Anything else does not come from a weir: a proxy, or a server of another kind.
  *
  * Redirects are not followed: they would carry the token to another server. No message shows the token. One thread. */
-#include "store/http/client.h"
+#include "remote/client.h"
 
 #include <inttypes.h>
 #include <openssl/crypto.h>
@@ -36,14 +36,51 @@ static enum weir_status refuse_server_url(const char *reason, struct weir_error 
     return WEIR_INVALID_ARGUMENT;
 }
 
-/* The host of "http://host:port/..." or "http://[::1]:port". */
-static bool host_is_local(const char *base)
+/* `host`: "host:port/..." or "[::1]:port". */
+static bool host_is_local(const char *host)
 {
-    const char *host = strstr(base, "://") + 3;
-    size_t length = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
+    size_t length = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/,");
     return (length == strlen("localhost") && strncasecmp(host, "localhost", length) == 0) ||
            (length == strlen("[::1]") && strncmp(host, "[::1]", length) == 0) ||
            (strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") >= length);
+}
+
+void remote_client_choose(struct remote_client *client, size_t server)
+{
+    INVARIANT(server < client->server_count);
+    client->server = server;
+    if (client->socket_path[0] != '\0') {
+        text_copy(client->base, sizeof client->base, "http://localhost");
+        return;
+    }
+    const char *host = strstr(client->url, "://") + 3;
+    int scheme = (int)(host - client->url);
+    for (size_t i = 0; i < server; i++) {
+        host += strcspn(host, ",") + 1;
+    }
+    (void)snprintf(client->base, sizeof client->base, "%.*s%.*s", scheme, client->url, (int)strcspn(host, ","), host);
+    for (size_t length = strlen(client->base); client->base[length - 1] == '/'; length--) {
+        client->base[length - 1] = '\0';
+    }
+}
+
+/* The hosts of a list share scheme, token and certificates. One of them may have a path, if it is alone. */
+static enum weir_status read_server_list(struct remote_client *client, const char *list, struct weir_error *error)
+{
+    client->is_local = true;
+    for (const char *host = list; host != NULL; host = strchr(host, ',') == NULL ? NULL : strchr(host, ',') + 1) {
+        if (strchr(",/:", host[0]) != NULL) {
+            return refuse_server_url("names no host", error);
+        }
+        if (++client->server_count > CLIENT_SERVERS_MAX) {
+            return refuse_server_url("names more than 16 servers", error);
+        }
+        client->is_local = client->is_local && host_is_local(host);
+    }
+    if (client->server_count > 1 && strchr(list, '/') != NULL) {
+        return refuse_server_url("has several servers and a path, or a second scheme", error);
+    }
+    return WEIR_OK;
 }
 
 static enum weir_status read_server_url(struct remote_client *client, const char *url, struct weir_error *error)
@@ -51,28 +88,37 @@ static enum weir_status read_server_url(struct remote_client *client, const char
     if (strlen(url) >= CLIENT_URL_BYTES_MAX) {
         return refuse_server_url("is too long", error);
     }
+    text_copy(client->url, sizeof client->url, url);
     if (strncmp(url, "unix:", 5) == 0) {
         if (url[5] != '/') {
             return refuse_server_url("needs the whole path of a socket after unix:", error);
         }
         text_copy(client->socket_path, sizeof client->socket_path, url + 5);
-        text_copy(client->base, sizeof client->base, "http://localhost");
+        client->server_count = 1;
         client->is_local = true;
+        remote_client_choose(client, 0);
         return WEIR_OK;
     }
     const char *host = strstr(url, "://");
-    if (host == NULL || host[3] == '\0' || host[3] == '/' || host[3] == ':') {
+    if (host == NULL) {
         return refuse_server_url("names no host", error);
     }
     if (strpbrk(host, "@?# \t\r\n") != NULL) {
-        return refuse_server_url("has more than host, port and path; a token comes from http.token_file", error);
+        return refuse_server_url("has more than host, port and path; a token comes from http.token_file or WEIR_TOKEN",
+                                 error);
     }
-    text_copy(client->base, sizeof client->base, url);
-    for (size_t length = strlen(client->base); client->base[length - 1] == '/'; length--) {
-        client->base[length - 1] = '\0';
+    enum weir_status status = read_server_list(client, host + 3, error);
+    if (status == WEIR_OK) {
+        remote_client_choose(client, 0);
     }
-    client->is_local = host_is_local(client->base);
-    return WEIR_OK;
+    return status;
+}
+
+/* A variable that is empty counts as none. */
+static const char *environment_or_null(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
 /* libcurl reads the file of certificates at each connection, and the client its token at each call. */
@@ -80,6 +126,7 @@ static enum weir_status open_parts(struct remote_client *client, const char *tok
                                    struct weir_error *error)
 {
     client->target.max = CLIENT_TARGET_BYTES_MAX;
+    client->address.max = CLIENT_TARGET_BYTES_MAX + CLIENT_URL_BYTES_MAX;
     client->body.max = CLIENT_BODY_BYTES_MAX;
     client->answer.max = CLIENT_ANSWER_BYTES_MAX;
     client->token_file = token_file == NULL ? NULL : strdup(token_file);
@@ -99,6 +146,13 @@ enum weir_status remote_client_open(struct remote_client *client, const char *ur
     if (status == WEIR_OK) {
         status = read_server_url(client, url, error);
     }
+    if (token_file == NULL) {
+        token_file = environment_or_null("WEIR_TOKEN_FILE");
+    }
+    if (token_file == NULL && environment_or_null("WEIR_TOKEN") != NULL) {
+        token_file = "env:WEIR_TOKEN";
+    }
+    ca_file = ca_file != NULL ? ca_file : environment_or_null("WEIR_CA_FILE");
     if (status == WEIR_OK && token_file != NULL && !client->is_local && strncmp(client->base, "http://", 7) == 0) {
         status = error_set(error, WEIR_INVALID_CONFIG, "a token is not sent over http:// to another machine");
         error_hint(error, "use https://: the token could be read on the way");
@@ -110,9 +164,10 @@ enum weir_status remote_client_open_again(const struct remote_client *client, st
                                           struct weir_error *error)
 {
     INVARIANT(client != NULL && ret_client != NULL);
-    *ret_client = (struct remote_client){.is_local = client->is_local};
-    text_copy(ret_client->base, sizeof ret_client->base, client->base);
+    *ret_client = (struct remote_client){.is_local = client->is_local, .server_count = client->server_count};
+    text_copy(ret_client->url, sizeof ret_client->url, client->url);
     text_copy(ret_client->socket_path, sizeof ret_client->socket_path, client->socket_path);
+    remote_client_choose(ret_client, client->server);
     return open_parts(ret_client, client->token_file, client->ca_file, error);
 }
 
@@ -123,7 +178,11 @@ void remote_client_close(struct remote_client *client)
     }
     free(client->token_file);
     free(client->ca_file);
+    if (client->headers != NULL) {
+        curl_slist_free_all(client->headers);
+    }
     text_close(&client->target);
+    text_close(&client->address);
     text_close(&client->body);
     text_close(&client->answer);
 }
@@ -142,13 +201,11 @@ static void add_encoded_value(struct remote_client *client, const char *value)
         client->is_short_of_memory || text_add_url_value(&client->target, value, strlen(value)) != WEIR_OK;
 }
 
-/* The target has the base of the server before the path. */
 void remote_client_target(struct remote_client *client, const char *path, const char *const *values)
 {
     client->is_short_of_memory = false;
     text_clear(&client->target);
     text_clear(&client->body);
-    add_target(client, client->base, strlen(client->base));
     for (const char *mark = strstr(path, "{}"); mark != NULL; mark = strstr(path, "{}")) {
         add_target(client, path, (size_t)(mark - path));
         add_encoded_value(client, *values++);
@@ -265,7 +322,7 @@ static size_t take_server_answer(char *bytes, size_t size, size_t count, void *c
     return text_add(&client->answer, bytes, size * count) == WEIR_OK ? size * count : 0;
 }
 
-/* As messages name it: without a token, and a socket by its path. */
+/* A socket is named by its path. */
 static const char *shown_server(const struct remote_client *client)
 {
     return client->socket_path[0] != '\0' ? client->socket_path : client->base;
@@ -383,6 +440,7 @@ static enum weir_status read_server_answer(struct remote_client *client, const s
     long number = 0;
     json_t *answer = NULL;
     (void)curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &number);
+    client->number = number;
     bool is_fine = number >= 200 && number < 300;
     enum weir_status status =
         json_read(client->answer.data == NULL ? "" : client->answer.data, client->answer.length, &answer, NULL);
@@ -390,6 +448,8 @@ static enum weir_status read_server_answer(struct remote_client *client, const s
         return error_out_of_memory(error);
     }
     if (!is_fine) {
+        const char *problem = json_string_value(json_object_get(answer, "code"));
+        text_copy(client->code, sizeof client->code, problem == NULL ? "" : problem);
         status = explain_problem(client, call, number, answer, error);
         json_decref(answer);
         return status;
@@ -412,8 +472,7 @@ static enum weir_status read_server_answer(struct remote_client *client, const s
 /* --- the call --- */
 
 /* False when out of memory, or when libcurl lacks an option. A proxy of the environment is not for this machine. */
-static bool set_call_options(struct remote_client *client, const struct remote_client_call *call,
-                             struct curl_slist *headers)
+static bool set_call_options(struct remote_client *client, const struct remote_client_call *call)
 {
     CURL *easy = client->easy;
     long deadline_ms = (long)(call->deadline_us / MICROSECONDS_PER_MS);
@@ -422,13 +481,13 @@ static bool set_call_options(struct remote_client *client, const struct remote_c
     connect_ms = connect_ms < deadline_ms ? connect_ms : deadline_ms;
     bool has_body = client->body.length > 0;
     bool is_get = strcmp(call->method, "GET") == 0;
-    return curl_easy_setopt(easy, CURLOPT_URL, client->target.data) == CURLE_OK &&
+    return curl_easy_setopt(easy, CURLOPT_URL, client->address.data) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L) == CURLE_OK &&
            (is_get || (curl_easy_setopt(easy, CURLOPT_POST, 1L) == CURLE_OK &&
                        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)client->body.length) == CURLE_OK &&
                        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, has_body ? client->body.data : "") == CURLE_OK)) &&
            curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HTTPHEADER, client->headers) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_server_answer) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEDATA, client) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, client->problem) == CURLE_OK &&
@@ -444,26 +503,67 @@ static bool set_call_options(struct remote_client *client, const struct remote_c
            (client->ca_file == NULL || curl_easy_setopt(easy, CURLOPT_CAINFO, client->ca_file) == CURLE_OK);
 }
 
-/* The headers are freed after the call: libcurl does not copy them. */
+/* libcurl does not copy the headers. */
+static void remote_free_headers(struct remote_client *client)
+{
+    if (client->headers != NULL) {
+        curl_slist_free_all(client->headers);
+        client->headers = NULL;
+    }
+}
+
+enum weir_status remote_client_begin(struct remote_client *client, const struct remote_client_call *call,
+                                     struct weir_error *error)
+{
+    INVARIANT(client != NULL && client->easy != NULL && call->method != NULL && call->deadline_us > 0 && error != NULL);
+    INVARIANT(client->headers == NULL);
+    text_clear(&client->answer);
+    text_clear(&client->address);
+    client->problem[0] = '\0';
+    client->number = 0;
+    client->code[0] = '\0';
+    if (client->is_short_of_memory || text_format(&client->address, "%s%s", client->base, client->target.data) != WEIR_OK) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = make_headers(client, call, &client->headers, error);
+    if (status == WEIR_OK && !set_call_options(client, call)) {
+        status = error_out_of_memory(error);
+    }
+    if (status != WEIR_OK) {
+        remote_free_headers(client);
+    }
+    return status;
+}
+
+enum weir_status remote_client_end(struct remote_client *client, const struct remote_client_call *call, CURLcode code,
+                                   json_t **ret_answer, struct weir_error *error)
+{
+    INVARIANT(client != NULL && client->headers != NULL && error != NULL);
+    remote_free_headers(client);
+    return code == CURLE_OK ? read_server_answer(client, call, ret_answer, error)
+                            : explain_failed_call(client, call, code, error);
+}
+
+/* Whether another server may get the request: this one has not been connected to. */
+static bool is_away(CURLcode code)
+{
+    return code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST;
+}
+
+/* The server that has answered stays the present one. */
 enum weir_status remote_client_send(struct remote_client *client, const struct remote_client_call *call,
                                     json_t **ret_answer, struct weir_error *error)
 {
-    INVARIANT(client != NULL && client->easy != NULL && call->method != NULL && call->deadline_us > 0 && error != NULL);
-    struct curl_slist *headers = NULL;
-    if (client->is_short_of_memory) {
-        return error_out_of_memory(error);
-    }
-    text_clear(&client->answer);
-    client->problem[0] = '\0';
-    enum weir_status status = make_headers(client, call, &headers, error);
-    if (status == WEIR_OK && !set_call_options(client, call, headers)) {
-        status = error_out_of_memory(error);
-    }
-    if (status == WEIR_OK) {
+    for (size_t tries = 1;; tries++) {
+        enum weir_status status = remote_client_begin(client, call, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
         CURLcode code = curl_easy_perform(client->easy);
-        status = code == CURLE_OK ? read_server_answer(client, call, ret_answer, error)
-                                  : explain_failed_call(client, call, code, error);
+        status = remote_client_end(client, call, code, ret_answer, error);
+        if (!is_away(code) || tries >= client->server_count) {
+            return status;
+        }
+        remote_client_choose(client, (client->server + 1) % client->server_count);
     }
-    curl_slist_free_all(headers);
-    return status;
 }
