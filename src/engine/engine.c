@@ -127,6 +127,22 @@ enum weir_status engine_remove_handler(struct engine *engine, const char *name, 
                                                       : engine->operations->remove_handler(engine, name, error);
 }
 
+/* Engines with handlers have the next two operations. */
+enum weir_status engine_call(struct engine *engine, const struct engine_call *call, struct weir_error *error)
+{
+    INVARIANT(engine != NULL && call != NULL && call->owner != NULL && call->handler != NULL && call->input != NULL);
+    return engine->operations->call == NULL ? refuse_handlers(engine, error)
+                                            : engine->operations->call(engine, call, error);
+}
+
+void engine_cancel_call(struct engine *engine, void *owner, bool moves)
+{
+    INVARIANT(engine != NULL && owner != NULL);
+    if (engine->operations->cancel_call != NULL) {
+        engine->operations->cancel_call(engine, owner, moves);
+    }
+}
+
 /* Every engine has the next two operations. */
 size_t engine_free_capacity(struct engine *engine)
 {
@@ -232,6 +248,22 @@ void engine_report(struct engine *engine, struct report *report)
         report_free(report);
     }
     (void)pthread_rwlock_unlock(&sinks_lock);
+}
+
+/* Without a sink the caller of engine_call() has gone, and the result with it: its program learns that, outside of the
+ * lock, because the function is the program's own. */
+void engine_end_call(struct engine *engine, const struct engine_called *called)
+{
+    INVARIANT(engine != NULL && called != NULL && called->owner != NULL);
+    (void)pthread_rwlock_rdlock(&sinks_lock);
+    if (engine->sink.called != NULL) {
+        engine->sink.called(engine->sink.context, called);
+    }
+    bool is_lost = engine->sink.called == NULL && called->on_recorded != NULL;
+    (void)pthread_rwlock_unlock(&sinks_lock);
+    if (is_lost) {
+        called->on_recorded(called->recorded_context, false);
+    }
 }
 
 void engine_note_lost_report(struct engine *engine)

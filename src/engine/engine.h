@@ -130,6 +130,43 @@ struct engine_output {
     enum log_stream stream;
     const char *bytes; /* NULL: the attempt writes no more. This comes before the report of its end */
     size_t length;
+    void *call_owner; /* that of an engine_call(); NULL = the attempt is of an execution */
+};
+
+/* --- calls of handlers for tasks of other nodes --- */
+
+/* One run of a handler outside of every execution: no record, no retry. Strings are copied. */
+struct engine_call {
+    void *owner; /* the caller's own, and its name for the call */
+    const char *execution_id;
+    const char *workspace;
+    const char *step;
+    const char *handler;
+    const char *input;       /* JSON text */
+    const char *traceparent; /* NULL = none */
+    int attempt;
+    int64_t fence;
+    int64_t timeout_us; /* boot clock; TIME_NEVER = none. For the handler to read: the engine cancels nothing by it */
+};
+
+enum engine_call_end {
+    ENGINE_CALL_DONE,
+    ENGINE_CALL_RETRY,
+    ENGINE_CALL_FAILED,
+    ENGINE_CALL_DROPPED /* no result: it did not begin, or the handler ended without one after a cancel that moves it */
+};
+
+/* Strings are borrowed for the call of the sink. */
+struct engine_called {
+    void *owner;
+    enum engine_call_end end;
+    const char *output; /* DONE: JSON text, NULL = null */
+    const char *code;   /* RETRY, FAILED; never NULL then */
+    const char *error;  /* likewise; may be NULL */
+    int64_t delay_us;   /* RETRY: in place of the policy's; < 0 = the policy's */
+    /* To be called once with the fate of the result (weir_call_on_recorded()); NULL = none. */
+    void (*on_recorded)(void *context, bool is_recorded);
+    void *recorded_context;
 };
 
 struct report_sink {
@@ -138,6 +175,8 @@ struct report_sink {
     void *context;
     /* Copies; never blocks and never fails: what it cannot keep is lost. NULL = nobody reads output. */
     void (*output)(void *context, const struct engine_output *output);
+    /* The end of an engine_call(), each exactly once. Never blocks. Needed by callers of engine_call() alone. */
+    void (*called)(void *context, const struct engine_called *called);
 };
 
 /* The answer to a report that wants one. */
@@ -186,6 +225,11 @@ struct engine_operations {
      * has no handlers. Any thread. */
     enum weir_status (*add_handler)(struct engine *engine, const struct weir_handler *handler, struct weir_error *error);
     enum weir_status (*remove_handler)(struct engine *engine, const char *name, struct weir_error *error);
+    /* Runs a handler once; its end goes to `called` of the sink. Absent with add_handler. stop() with `interrupt` cancels
+     * all calls as cancel_call() with `moves` does. Any thread. */
+    enum weir_status (*call)(struct engine *engine, const struct engine_call *call, struct weir_error *error);
+    /* Asks the handler to end; `moves`: its result is for another node to make. No effect when it has ended. Any thread. */
+    void (*cancel_call)(struct engine *engine, void *owner, bool moves);
     /* Drives an engine without threads of its own: does the due work, never waits; returns when it wants to be called again
      * (boot clock; TIME_NEVER: only when its fd is readable). */
     int64_t (*step)(struct engine *engine);
@@ -237,6 +281,11 @@ bool engine_target(struct engine *engine, struct engine_target *ret_target);
 WEIR_MUST_CHECK enum weir_status engine_add_handler(struct engine *engine, const struct weir_handler *handler,
                                                     struct weir_error *error);
 WEIR_MUST_CHECK enum weir_status engine_remove_handler(struct engine *engine, const char *name, struct weir_error *error);
+/* WEIR_MISUSE: the engine has no handlers; WEIR_NOT_FOUND: it has none of this name; WEIR_OUT_OF_MEMORY. After an error the
+ * sink gets no end. */
+WEIR_MUST_CHECK enum weir_status engine_call(struct engine *engine, const struct engine_call *call,
+                                             struct weir_error *error);
+void engine_cancel_call(struct engine *engine, void *owner, bool moves);
 int64_t engine_step(struct engine *engine);
 int engine_fd(struct engine *engine);
 WEIR_MUST_CHECK enum weir_status engine_run_threads(struct engine *engine, struct weir_error *error);
@@ -250,6 +299,8 @@ bool engine_take_lost_report(struct engine *engine);
 void engine_report(struct engine *engine, struct report *report);
 /* For engines: passes output to the sink, if it takes any. Any thread. */
 void engine_output(struct engine *engine, const struct engine_output *output);
+/* For engines: the end of a call. */
+void engine_end_call(struct engine *engine, const struct engine_called *called);
 /* For engines: a report was lost. Any thread. */
 void engine_note_lost_report(struct engine *engine);
 

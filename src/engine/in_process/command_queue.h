@@ -14,10 +14,13 @@ enum command_kind {
     COMMAND_ABANDON,
     COMMAND_ABANDON_ALL,
     COMMAND_RECORDED,
-    COMMAND_DESCRIBE
+    COMMAND_DESCRIBE,
+    COMMAND_CALL,
+    COMMAND_CANCEL_CALL
 };
 
-/* First member of each command. START is a part of its execution, ABANDON_ALL of the runner; the rest is malloc'ed. */
+/* First member of each command. START is a part of its execution, CALL of its task, ABANDON_ALL of the runner; the rest is
+ * malloc'ed. */
 struct command {
     struct command *next;
     enum command_kind kind;

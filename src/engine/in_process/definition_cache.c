@@ -69,6 +69,16 @@ static struct node_handler *find_handler(const struct definition_cache *cache, c
     return found;
 }
 
+/* A handler that is removed later stays in memory, so the pointer stays valid. */
+const struct weir_handler *definition_cache_handler(struct definition_cache *cache, const char *name)
+{
+    INVARIANT(cache != NULL && name != NULL);
+    (void)pthread_mutex_lock(&cache->lock);
+    const struct node_handler *found = find_handler(cache, name);
+    (void)pthread_mutex_unlock(&cache->lock);
+    return found != NULL ? &found->handler : NULL;
+}
+
 /* One that was removed and has the same function and context, so that a program that registers and unregisters the same
  * handler for ever needs no more memory. */
 static struct node_handler *find_removed(const struct definition_cache *cache, const struct weir_handler *handler)

@@ -55,6 +55,8 @@ WEIR_MUST_CHECK enum weir_status definition_cache_add_handler(struct definition_
 /* Starts from now on lack it. WEIR_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status definition_cache_remove_handler(struct definition_cache *cache, const char *name,
                                                                  struct weir_error *error);
+/* The registered handler of this name, or NULL. It lives as long as the cache. */
+const struct weir_handler *definition_cache_handler(struct definition_cache *cache, const char *name);
 void definition_cache_close(struct definition_cache *cache);
 /* Parses `text` unless the id is in the cache. WEIR_INVALID_DEFINITION, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status definition_cache_acquire(struct definition_cache *cache, int64_t id, const char *text,

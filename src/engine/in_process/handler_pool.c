@@ -166,7 +166,8 @@ EXPORTED void weir_call_output(struct weir_call *call, enum weir_stream stream, 
                                    .at_us = time_add(clock_boot(call->engine->clock), call->store_ahead_us),
                                    .stream = stream_of(stream),
                                    .bytes = line.data,
-                                   .length = line.length};
+                                   .length = line.length,
+                                   .call_owner = call->task};
     engine_output(call->engine, &output);
     text_close(&line);
 }

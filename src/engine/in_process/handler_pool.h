@@ -67,6 +67,7 @@ struct weir_call {
     struct handler_pool *pool; /* set when it is submitted */
     atomic_int open_ends;      /* the handler's return and, if deferred, the answer: the last one hands the call back */
     bool is_deferred;
+    void *task; /* the owner of an engine_call(), and `owner` is a task_call; NULL = `owner` is a step_run */
     atomic_bool cancelled;
     atomic_bool moves;           /* set before `cancelled` */
     pthread_mutex_t cancel_lock; /* of the next two members; held while on_cancel runs */

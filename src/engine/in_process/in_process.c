@@ -31,6 +31,7 @@
 #include "engine/in_process/runner_commands.h"
 #include "engine/in_process/step_exec.h"
 #include "engine/in_process/step_handler.h"
+#include "engine/in_process/task_call.h"
 
 /* A busy loop polls its file descriptors after so many turns. */
 enum { TURNS_WITHOUT_POLL = 8 };
@@ -48,7 +49,11 @@ static void finish_calls(struct runner *runner)
     struct weir_call *call = handler_pool_collect(&runner->handlers);
     while (call != NULL) {
         struct weir_call *next = call->next;
-        step_handler_finish(call);
+        if (call->task != NULL) {
+            task_call_finish(call);
+        } else {
+            step_handler_finish(call);
+        }
         call = next;
     }
 }
@@ -63,6 +68,7 @@ static int64_t run_turn(struct runner *runner)
     runner_execute_commands(runner);
     if (has_to_interrupt) {
         runner_end_all(runner, ENDING_GIVEN_BACK);
+        task_call_cancel_all(runner);
     }
     finish_calls(runner);
     (void)loop_fire_timers(&runner->loop);
@@ -229,6 +235,7 @@ static void in_process_close(struct engine *engine)
     if (runner->executions.buckets != NULL) {
         runner_abandon_everything(runner);
     }
+    task_call_cancel_all(runner);
     http_client_close(&runner->requests); /* answers its calls, for which the pool waits */
     handler_pool_close(&runner->handlers);
     finish_calls(runner);
@@ -314,6 +321,8 @@ static const struct engine_operations in_process_operations = {
     .keeper_pid = in_process_keeper,
     .add_handler = in_process_add_handler,
     .remove_handler = in_process_remove_handler,
+    .call = task_call_start,
+    .cancel_call = task_call_cancel,
     .step = in_process_step,
     .fd = in_process_fd,
     .run_threads = in_process_run_threads,
@@ -351,7 +360,9 @@ static enum weir_status open_runner_parts(struct runner *runner, const struct in
         }
     }
     status = status == WEIR_OK ? loop_init(&runner->loop, runner->base.clock, error) : status;
-    status = status == WEIR_OK ? process_table_open(&runner->processes, &runner->loop, error) : status;
+    if (status == WEIR_OK && !options->has_calls_alone) {
+        status = process_table_open(&runner->processes, &runner->loop, error);
+    }
     init_process_places(runner);
     runner->processes.is_unguarded = options->exec_unguarded;
     runner->processes.report_loss = report_keeper_loss;

@@ -26,6 +26,7 @@ struct in_process_options {
     const char *secrets_directory;       /* NULL or "": none (base/secret.h) */
     const struct weir_handler *handlers; /* copied */
     size_t handler_count;
+    bool has_calls_alone; /* for engine_call() and nothing else: it forks no keeper, so it can run no execution */
     const struct clock *clock;
 };
 

@@ -112,10 +112,10 @@ void process_table_close(struct process_table *table)
     table->loop = NULL;
 }
 
+/* An engine for calls alone has opened no table. */
 bool process_table_may_start(const struct process_table *table)
 {
-    INVARIANT(table->loop != NULL);
-    return keeper_monitor_has_keeper(&table->keeper) && !table->shortage.is_on;
+    return table->loop != NULL && keeper_monitor_has_keeper(&table->keeper) && !table->shortage.is_on;
 }
 
 bool process_table_has_capacity(const struct process_table *table, size_t reserved)

@@ -46,6 +46,7 @@ struct runner {
     struct definition_cache definitions;
     struct execution_table executions;
     struct tenant_table tenants;
+    struct task_call *task_calls; /* the open ones */
     struct random random;
     struct command_queue commands;
     struct command abandon_all;    /* allocated in advance: it is the remedy for lost memory */

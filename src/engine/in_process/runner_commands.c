@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/in_process/execution.h"
+#include "engine/in_process/task_call.h"
 
 struct named_command {
     struct command command;
@@ -195,6 +196,12 @@ static void execute_command(struct runner *runner, struct command *command)
     case COMMAND_DESCRIBE:
         execute_describe(runner, named);
         break;
+    case COMMAND_CALL:
+        task_call_begin(command);
+        return;
+    case COMMAND_CANCEL_CALL:
+        task_call_execute_cancel(runner, command);
+        break;
     }
     free(command);
 }
@@ -217,6 +224,8 @@ void runner_free_commands(struct runner *runner)
         struct command *next = command->next;
         if (command->kind == COMMAND_START) {
             execution_free((struct execution *)(void *)command);
+        } else if (command->kind == COMMAND_CALL) {
+            task_call_drop(command);
         } else if (command != &runner->abandon_all) {
             free(command);
         }
