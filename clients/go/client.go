@@ -145,6 +145,7 @@ type Enqueue struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	Group          string `json:"executor_group,omitempty"`
 	Priority       int    `json:"priority,omitempty"`
+	Traceparent    string `json:"traceparent,omitempty"` // the W3C trace context that the execution belongs to
 }
 
 // Enqueue returns the id of the execution. `duplicate`: an earlier request with the same key has made it.

@@ -33,6 +33,7 @@ type Task struct {
 	Fence          int64           `json:"fence"`
 	IdempotencyKey string          `json:"idempotency_key"` // the same for each attempt of the step
 	TimeoutUS      *int64          `json:"timeout_us"`      // until the timeout of the step, at the claim
+	Traceparent    string          `json:"traceparent"`     // the trace context for what the handler calls; "" = none
 	Input          json.RawMessage `json:"input"`
 }
 

@@ -332,6 +332,24 @@ func TestStoppedWorkerDeliversItsResults(t *testing.T) {
 	}
 }
 
+func TestTaskHasTheTraceOfItsRequest(t *testing.T) {
+	n := startNode(t)
+	n.apply("job", map[string]any{"handler": "job"})
+	client := weir.New(n.url())
+	startWorker(t, client, map[string]weir.Handler{"job": func(_ context.Context, task *weir.Task) (any, error) {
+		return task.Traceparent, nil
+	}})
+	trace := "4bf92f3577b34da6a3ce929d0e0e4736"
+	id, _, err := client.Enqueue(within(t), weir.Enqueue{Workspace: "acme", Workflow: "job",
+		Traceparent: "00-" + trace + "-00f067aa0ba902b7-01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if execution := wait(t, client, id); !strings.Contains(string(execution.Steps), trace) {
+		t.Errorf("%s", execution.Steps)
+	}
+}
+
 func TestPanicIsAnErrorOfTheHandler(t *testing.T) {
 	n := startNode(t)
 	n.apply("job", map[string]any{"handler": "job", "retry": map[string]any{"attempts": 1}})

@@ -32,7 +32,12 @@ enum { BULK_BODY_BYTES_MAX = 64 * 1024 };
     }
 
 /* TASK_NAMES: the names of handlers, or the ids of 1000 tasks. */
-enum { SMALL_BODY_BYTES_MAX = 16 * 1024, TASK_NAMES_BYTES_MAX = 256 * 1024, DEFINITION_BODY_BYTES_MAX = 4 * 1024 * 1024 };
+enum {
+    SMALL_BODY_BYTES_MAX = 16 * 1024,
+    TASK_NAMES_BYTES_MAX = 256 * 1024,
+    TASK_LOGS_BYTES_MAX = 4 * 1024 * 1024,
+    DEFINITION_BODY_BYTES_MAX = 4 * 1024 * 1024
+};
 
 /* clang-format off */
 static const struct http_route routes[] = {
@@ -486,7 +491,7 @@ static const struct http_route routes[] = {
     .body_schema = "Task" schema "Request", .answer_schema = answer
 {TASK_ROUTE("claim", "Claim tasks of handlers for a worker", "Claim", TASK_NAMES_BYTES_MAX, "TaskClaim"),
  .handle = answer_claim_tasks},
-{TASK_ROUTE("heartbeat", "Renew the leases of tasks", "Heartbeat", TASK_NAMES_BYTES_MAX, "TaskVerdicts"),
+{TASK_ROUTE("heartbeat", "Renew the leases of tasks", "Heartbeat", TASK_LOGS_BYTES_MAX, "TaskVerdicts"),
  .handle = answer_heartbeat_tasks},
 {TASK_ROUTE("complete", "Complete tasks with their outputs", "Complete", HTTP_BODY_BYTES_MAX, "TaskVerdicts"),
  .handle = answer_complete_tasks},

@@ -387,11 +387,12 @@ static enum weir_status write_task(const struct task *task, struct text *answer,
     int64_t left_us = weir_call_time_left_us(call);
     const char *id = weir_call_execution_id(call);
     const char *step = weir_call_step(call);
-    json_t *head =
-        json_pack("{ss ss ss ss ss si sI so so}", "task", task->id, "execution_id", id, "workspace",
-                  weir_call_workspace(call), "step", step, "handler", task->handler->handler.name, "attempt",
-                  weir_call_attempt(call), "fence", (json_int_t)weir_call_fence(call), "idempotency_key",
-                  json_sprintf("%s/%s", id, step), "timeout_us", left_us < 0 ? json_null() : json_integer(left_us));
+    const char *traceparent = weir_call_traceparent(call);
+    json_t *head = json_pack("{ss ss ss ss ss si sI so so ss?}", "task", task->id, "execution_id", id, "workspace",
+                             weir_call_workspace(call), "step", step, "handler", task->handler->handler.name, "attempt",
+                             weir_call_attempt(call), "fence", (json_int_t)weir_call_fence(call), "idempotency_key",
+                             json_sprintf("%s/%s", id, step), "timeout_us",
+                             left_us < 0 ? json_null() : json_integer(left_us), "traceparent", traceparent);
     if (head == NULL) {
         return error_out_of_memory(error);
     }

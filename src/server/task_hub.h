@@ -121,6 +121,12 @@ void task_hub_leave(struct task_hub *hub, struct task_waiter *waiter);
 
 enum task_report_kind { TASK_HEARTBEAT, TASK_COMPLETE, TASK_FAIL };
 
+struct task_log_part {
+    enum weir_stream stream;
+    const char *text;
+    size_t length;
+};
+
 struct task_report {
     enum task_report_kind kind;
     int64_t token_id; /* as in a claim */
@@ -131,6 +137,10 @@ struct task_report {
     const char *error;      /* FAIL: or NULL */
     bool is_final;          /* FAIL: no retry */
     int64_t retry_after_us; /* FAIL: the delay of the retry, -1 = the policy's */
+    /* For the log of the attempt, if the worker has the task. A part that comes again is written once. */
+    const struct task_log_part *log;
+    size_t log_count;
+    int64_t log_at; /* bytes of the log in earlier reports */
 };
 
 enum task_verdict {

@@ -51,6 +51,7 @@ struct task {
     struct task_worker *worker; /* CLAIMED */
     int64_t due_us;             /* HELD: until then; CLAIMED: the end of the lease */
     bool is_cancelled;
+    int64_t log_end;                            /* bytes of the log of its worker that are written */
     char lost_worker[TASK_WORKER_NAME_MAX + 1]; /* for the message of an interrupted one */
     char id[TASK_ID_MAX];                       /* as its worker knows it: of its first claim, when it was adopted */
 };

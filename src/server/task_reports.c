@@ -278,6 +278,20 @@ static enum task_verdict find_task(struct task_hub *hub, const struct task_repor
     return TASK_ACCEPTED;
 }
 
+/* The caller has the task by itself, or holds the lock. */
+static void write_log(struct task *task, const struct task_report *report)
+{
+    int64_t at = report->log_at;
+    for (size_t i = 0; i < report->log_count; i++) {
+        const struct task_log_part *part = &report->log[i];
+        if (at >= task->log_end) {
+            weir_call_output(task->call, part->stream, part->text, part->length);
+            task->log_end = at + (int64_t)part->length;
+        }
+        at += (int64_t)part->length;
+    }
+}
+
 /* Without the lock: an answer waits for a cancel of the call, which takes it. */
 static void answer_report(struct weir_call *call, const struct task_report *report)
 {
@@ -306,6 +320,7 @@ enum task_verdict task_hub_report(struct task_hub *hub, const struct task_report
         task_move(task, TASK_ENDED);
     } else if (verdict == TASK_ACCEPTED && task != NULL) {
         task_lease(task, task->worker);
+        write_log(task, report);
         verdict = task->is_cancelled ? TASK_CANCELLED : TASK_ACCEPTED;
     }
     (void)pthread_mutex_unlock(&hub->lock);
@@ -314,6 +329,7 @@ enum task_verdict task_hub_report(struct task_hub *hub, const struct task_report
     }
     /* No other thread knows the task any more, but a cancel, for which the answer waits, and then take_record(). */
     struct weir_call *call = task->call;
+    write_log(task, report);
     weir_call_on_recorded(call, take_record, task);
     answer_report(call, report);
     return TASK_UNRECORDED;

@@ -31,7 +31,8 @@ server = None
 
 
 def _store(weir, **settings):
-    lines = ['http.task_lease: 2s', 'node.lease: 2s', *(f'{key}: {value}' for key, value in settings.items())]
+    settings = {'http.task_lease': '2s', 'node.lease': '2s', **settings}
+    lines = [f'{key}: {value}' for key, value in settings.items()]
     if ON_POSTGRES:
         global server
         server = server or PostgresServer()
@@ -178,15 +179,21 @@ def what_is_no_claim_and_no_report_is_refused_with_the_place(weir):
             ('heartbeat', {**report, 'tasks': [1]}, '/tasks', 'object'),
             ('heartbeat', {**report, 'worker': ''}, '/worker', '`worker`'),
             ('heartbeat', {**report, 'tasks': [{'task': 1}]}, '/task', '`task`'),
+            ('heartbeat', {**report, 'tasks': [{'task': 'x', 'log': 'text'}]}, '/log', '`log`'),
+            ('heartbeat', {**report, 'tasks': [{'task': 'x', 'log': [{'text': 'a'}] * 1001}]}, '/log', '`log`'),
+            ('heartbeat', {**report, 'tasks': [{'task': 'x', 'log': ['a']}]}, '/text', '`text`'),
+            ('heartbeat', {**report, 'tasks': [{'task': 'x', 'log': [{'text': 'a\0b'}]}]}, '/text', 'NUL'),
+            ('heartbeat', {**report, 'tasks': [{'task': 'x', 'log': [{'text': 'a', 'at': 1}]}]}, '', 'at'),
+            ('fail', {**report, 'tasks': [{'task': 'x', 'log': [{'text': 'a', 'stream': 'x'}]}]}, '/stream', 'stdout'),
+            ('fail', {**report, 'tasks': [{'task': 'x', 'log_at': -1}]}, '/log_at', '`log_at`'),
             ('complete', {**report, 'tasks': [{'task': 'x', 'error_code': 'c'}]}, '', 'error_code'),
             ('fail', {**report, 'tasks': [{'task': 'x', 'retry': 1}]}, '/retry', '`retry`'),
             ('fail', {**report, 'tasks': [{'task': 'x', 'retry_after_us': -5}]}, '/retry_after_us', 'retry_after_us')):
         answer = _ask(node, verb, body)
         assert answer.status == 400 and text in answer.json()['detail'], (verb, body, answer)
         assert (answer.json().get('errors') or [{}])[0].get('pointer') == pointer, (verb, body, answer)
-    for verb, body in (('claim', claim), ('heartbeat', report)):  # names alone need no more
-        answer = _ask(node, verb, {**body, 'x': 'y' * 256 * 1024})
-        assert answer.status == 413, (verb, answer)
+    answer = _ask(node, 'claim', {**claim, 'x': 'y' * 256 * 1024})  # names alone need no more
+    assert answer.status == 413, answer
     answer = node.ask('/v1/tasks:complete', 'POST', body=b'{"worker":"w1","tasks":[' + b'{},' * 5000000 + b'{}]}',
                       content_type='application/json')
     assert answer.status == 400 and 'too many values' in answer.json()['detail'], answer
@@ -239,6 +246,27 @@ def a_capacity_of_workers_without_a_listener_is_refused(weir):
     weir.write('weir.yaml', 'executor.capacity: some\n')
     refused = weir.run('serve', code=None)
     assert refused.code != 0 and 'own workers' in refused.err, refused
+
+
+def a_log_that_comes_twice_is_written_once(weir):
+    _store(weir)
+    _apply(weir, 'job', handler='job')
+    node = Listener(weir)
+    traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+    execution = weir.enqueue('-w', 'acme', 'job', '--traceparent', traceparent)
+    task, = _ask(node, 'claim', {'worker': 'w1', 'handlers': ['job'], 'wait_us': 60000000}).json()['tasks']
+    assert task['traceparent'].split('-')[1] == traceparent.split('-')[1], task
+    log = [{'text': 'one\n'}, {'stream': 'stderr', 'text': 'two'}]
+    item = {'task': task['task'], 'log_at': 0, 'log': log}
+    for _ in range(2):
+        assert _ask(node, 'heartbeat', {'worker': 'w1', 'tasks': [item]}).status == 200
+    done = {'worker': 'w1', 'tasks': [{'task': task['task'], 'log_at': 7, 'log': [{'stream': 'stdout', 'text': 'three'}]}]}
+    for _ in range(2):
+        assert _ask(node, 'complete', done).status == 200
+    assert _ended(weir, execution)['status'] == 'COMPLETED'
+    text = weir.good('logs', execution).out
+    assert [text.count(word) for word in ('one', 'two', 'three')] == [1, 1, 1], text
+    node.stop()
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@
 #include "server/task_service.h"
 
 /* A client that is gone is noticed when its claim is woken, so no wait may be long. */
-enum { CLAIM_WAIT_US_MOST = 60000000, REPORTS_MAX = 1000 };
+enum { CLAIM_WAIT_US_MOST = 60000000, REPORTS_MAX = 1000, TASK_LOG_PARTS_MAX = 1000 };
 
 /* --- reading --- */
 
@@ -246,7 +246,8 @@ struct report_reader {
     int64_t token_id;
     const char *worker;
     enum task_report_kind kind;
-    struct text output; /* of the present task */
+    struct text output;                           /* of the present task */
+    struct task_log_part log[TASK_LOG_PARTS_MAX]; /* likewise */
     const char *at_fault;
 };
 
@@ -263,6 +264,57 @@ static enum task_verdict give_report(struct report_reader *reader, const struct 
         }
     }
     return verdict;
+}
+
+static enum weir_status read_log_part(const json_t *item, struct task_log_part *part, struct report_reader *reader,
+                                      struct weir_error *error)
+{
+    static const char *const keys[] = {"stream", "text"};
+    static const enum weir_stream streams[] = {WEIR_STREAM_LOG, WEIR_STREAM_STDOUT, WEIR_STREAM_STDERR};
+    static const char *const names[] = {"log", "stdout", "stderr"};
+    const char *stream = NULL;
+    enum weir_status status = check_keys(item, keys, 2, &reader->at_fault, error);
+    if (status == WEIR_OK) {
+        status = task_text_field(item, "stream", false, &stream, &reader->at_fault, error);
+    }
+    if (status == WEIR_OK) {
+        status = task_text_field(item, "text", true, &part->text, &reader->at_fault, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    size_t i = 0;
+    while (stream != NULL && i < sizeof names / sizeof names[0] && strcmp(stream, names[i]) != 0) {
+        i++;
+    }
+    if (i == sizeof names / sizeof names[0]) {
+        reader->at_fault = "stream";
+        return error_set(error, WEIR_INVALID_ARGUMENT, "`stream` is log, stdout or stderr");
+    }
+    part->stream = streams[i];
+    part->length = json_string_length(json_object_get(item, "text"));
+    return WEIR_OK;
+}
+
+static enum weir_status task_log_fields(const json_t *item, struct task_report *report, struct report_reader *reader,
+                                        struct weir_error *error)
+{
+    const json_t *log = json_object_get(item, "log");
+    size_t i;
+    const json_t *part;
+    enum weir_status status =
+        task_number_field(item, "log_at", INT64_MAX / 2, 0, &report->log_at, &reader->at_fault, error);
+    if (status == WEIR_OK && log != NULL && (!json_is_array(log) || json_array_size(log) > TASK_LOG_PARTS_MAX)) {
+        reader->at_fault = "log";
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "`log` must be a list of at most %d parts", TASK_LOG_PARTS_MAX);
+    }
+    json_array_foreach(log, i, part)
+    {
+        status = status == WEIR_OK ? read_log_part(part, &reader->log[i], reader, error) : status;
+    }
+    report->log = reader->log;
+    report->log_count = json_array_size(log);
+    return status;
 }
 
 /* Without `retry` the policy of the step decides. */
@@ -293,8 +345,8 @@ static enum weir_status task_failure_fields(const json_t *item, struct task_repo
 static enum weir_status read_report(const json_t *item, struct task_report *report, struct report_reader *reader,
                                     struct weir_error *error)
 {
-    static const char *const keys[] = {"task", "output", "error_code", "error", "retry", "retry_after_us"};
-    static const size_t counts[] = {[TASK_HEARTBEAT] = 1, [TASK_COMPLETE] = 2, [TASK_FAIL] = 6};
+    static const char *const keys[] = {"task", "log_at", "log", "output", "error_code", "error", "retry", "retry_after_us"};
+    static const size_t counts[] = {[TASK_HEARTBEAT] = 3, [TASK_COMPLETE] = 4, [TASK_FAIL] = 8};
     *report = (struct task_report){
         .kind = reader->kind, .token_id = reader->token_id, .worker = reader->worker, .retry_after_us = -1};
     reader->at_fault = "tasks";
@@ -304,6 +356,9 @@ static enum weir_status read_report(const json_t *item, struct task_report *repo
     enum weir_status status = check_keys(item, keys, counts[reader->kind], &reader->at_fault, error);
     if (status == WEIR_OK) {
         status = task_text_field(item, "task", true, &report->task, &reader->at_fault, error);
+    }
+    if (status == WEIR_OK) {
+        status = task_log_fields(item, report, reader, error);
     }
     if (status == WEIR_OK && reader->kind == TASK_FAIL) {
         status = task_failure_fields(item, report, reader, error);
