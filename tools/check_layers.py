@@ -36,6 +36,7 @@ LAYERS = [
     ('src/store/', RULES + ('observe/',)),
     ('src/engine/', RULES + ('observe/',)),
     ('src/dispatch/', RULES + ('observe/', 'store/store.h', 'engine/engine.h')),
+    ('src/worker/', RULES + ('observe/', 'engine/engine.h', 'remote/')),
     ('src/server/', RULES + ('observe/', 'store/store.h', 'store/bulk_act.h', 'store/filter.h', 'store/json_line.h',
                              'engine/engine.h', 'dispatch/', 'assemble.h')),
     ('src/cli/output/', ('base/', PUBLIC)),  # prints JSON and texts, and knows nothing of their meaning
@@ -47,7 +48,7 @@ LAYERS = [
      RULES + ('observe/', 'store/store.h', 'store/bulk_act.h', 'store/filter.h', 'store/json_line.h', 'engine/engine.h',
               'dispatch/', 'server/', 'assemble.h', 'cli/')),
     ('src/cli/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'server/', 'assemble.h')),
-    ('src/library/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'assemble.h')),
+    ('src/library/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'worker/', 'assemble.h')),
     ('src/sqlite_extension/', RULES + ('store/store.h', 'store/sqlite/')),
     ('src/assemble.', RULES + ('observe/', 'store/', 'engine/', 'dispatch/', 'server/')),
     ('examples/', (PUBLIC,)),

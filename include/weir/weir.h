@@ -102,10 +102,12 @@ struct weir_options {
  * schema and migrates an older one; WEIR_NOT_PERMITTED (a role that may not). */
 WEIR_MUST_CHECK enum weir_status weir_migrate(const char *url, int *ret_applied, struct weir_error *error);
 
-/* Opens a store that exists; `url` as above. `options` may be NULL. Errors: WEIR_INVALID_ARGUMENT (no such kind of URL),
- * WEIR_STORE_UNREACHABLE (missing, a directory, no rights, no server), WEIR_STORE_BUSY, WEIR_STORE_NOT_WEIR,
- * WEIR_STORE_CORRUPT, WEIR_SCHEMA_MISSING, _OLDER (weir_migrate() mends both), _NEWER; WEIR_INVALID_CONFIG (otel_endpoint
- * is no URL, or libcurl is missing). */
+/* Opens a store that exists; `url` as above, or a server before the store: "https://HOST:PORT", "http://...", "unix:PATH",
+ * several of one store with commas. The token of a server comes from the file that the variable WEIR_TOKEN_FILE names, else
+ * from WEIR_TOKEN; WEIR_CA_FILE names the certificates of its authority. `options` may be NULL. Errors:
+ * WEIR_INVALID_ARGUMENT (no such kind of URL), WEIR_STORE_UNREACHABLE (missing, a directory, no rights, no server),
+ * WEIR_STORE_BUSY, WEIR_STORE_NOT_WEIR, WEIR_STORE_CORRUPT, WEIR_SCHEMA_MISSING, _OLDER (weir_migrate() mends both),
+ * _NEWER; WEIR_INVALID_CONFIG (otel_endpoint is no URL, or libcurl is missing). */
 WEIR_MUST_CHECK enum weir_status weir_open(const char *url, const struct weir_options *options, struct weir **ret_weir,
                                            struct weir_error *error);
 /* Its nodes must be closed and no call may be under way. Takes NULL. */
@@ -364,7 +366,7 @@ struct weir_node_options {
     const struct weir_handler *handlers; /* copied; their names and contexts must outlive the node */
     size_t handler_count;
     size_t handler_threads;             /* with weir_node_start(); 0 = one more than there are processors */
-    size_t max_running;                 /* executions at once; 0 = 1000 */
+    size_t max_running;                 /* executions at once; 0 = 1000; on a server tasks, 0 = 64, at most 1000 */
     size_t max_parallel_steps;          /* of one execution; 0 = 32 */
     bool allow_exec;                    /* `exec` steps are refused unless this is set */
     bool exec_unguarded;                /* their processes may signal this process and its keeper */
@@ -405,11 +407,12 @@ struct weir_temporal {
     size_t waits_max;             /* workflows with a call that waits for their end; 0 = 160, SIZE_MAX = none */
 };
 
-/* Makes a node and registers it in the store. Unless it is one on Temporal, it forks a small process that watches over
- * steps and expressions; so open the node before your program starts threads. `weir` must outlive it; `options` may be
- * NULL. Errors: WEIR_INVALID_ARGUMENT (a name, a handler's name twice, or handlers on Temporal), WEIR_INVALID_CONFIG (what
- * is wrong with `temporal`; whether the service can be reached is for later, and for weir_why()), WEIR_SYSTEM, and the
- * store's. */
+/* Makes a node and registers it in the store. On a server it is a worker over HTTP (docs/workers.md), which runs handlers
+ * alone, at most 64 of them: of the options name, group, handlers, handler_threads, max_running and stop_grace_us count.
+ * Unless it is one on Temporal, it forks a small process that watches over steps and expressions; so open the node before
+ * your program starts threads. `weir` must outlive it; `options` may be NULL. Errors: WEIR_INVALID_ARGUMENT (a name, a
+ * handler's name twice, or handlers on Temporal), WEIR_INVALID_CONFIG (what is wrong with `temporal`; whether the service
+ * can be reached is for later, and for weir_why()), WEIR_SYSTEM, and the store's. */
 WEIR_MUST_CHECK enum weir_status weir_node_open(struct weir *weir, const struct weir_node_options *options,
                                                 struct weir_node **ret_node, struct weir_error *error);
 /* Runs the node in threads of its own from now on; returns at once. Errors: WEIR_MISUSE (started already), WEIR_SYSTEM (no
@@ -419,7 +422,7 @@ WEIR_MUST_CHECK enum weir_status weir_node_start(struct weir_node *node, struct 
 /* Does the due work and never waits (but for handlers, which run inside). `ret_wait_us` gets how long it may be until the
  * next call unless weir_node_fd() becomes readable before; -1 = only then. Failures of the store are events and tried
  * again; an error means that the node is not healthy and should be closed: WEIR_STOPPED, WEIR_STALE_FENCE (its lease was
- * lost). */
+ * lost); WEIR_MISUSE: it is on a server. */
 WEIR_MUST_CHECK enum weir_status weir_node_step(struct weir_node *node, int64_t *ret_wait_us, struct weir_error *error);
 /* For poll(): readable when weir_node_step() has something to do. Owned by the node, never read it yourself. */
 int weir_node_fd(const struct weir_node *node);
@@ -442,7 +445,8 @@ void weir_node_wake(struct weir_node *node);
  * executions that wait for it. */
 void weir_node_pause(struct weir_node *node);
 void weir_node_resume(struct weir_node *node);
-/* WEIR_OK, or why the node cannot go on (as weir_node_step()); for a health check. */
+/* WEIR_OK, or why the node cannot go on (as weir_node_step()); for a health check. On a server: the last refusal of a claim
+ * that no repetition mends, WEIR_NOT_PERMITTED for a token, WEIR_NOT_FOUND for the group. */
 WEIR_MUST_CHECK enum weir_status weir_node_health(struct weir_node *node, struct weir_error *error);
 
 /* Takes nothing more, gives back what has not started, and awaits running ones for `grace_us` (< 0: stop_grace_us, which is

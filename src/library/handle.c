@@ -103,6 +103,10 @@ static enum weir_status open_first_handle(struct weir *weir, const char *url, co
     if (status == WEIR_OK && options->actor != NULL) {
         status = store_act_as(weir->store, options->actor, NULL, error); /* checks it; this handle itself does no act */
     }
+    if (status == WEIR_OK && (store_features(weir->store) & STORE_IS_SERVER) != 0) {
+        weir->server_url = strdup(url);
+        status = weir->server_url == NULL ? error_out_of_memory(error) : WEIR_OK;
+    }
     if (options->actor != NULL) {
         text_copy(weir->actor, sizeof weir->actor, options->actor);
     } else {
@@ -183,6 +187,7 @@ void weir_close(struct weir *weir)
     store_close(weir->store);
     span_exporter_close(weir->exporter); /* behind the last event */
     metrics_close(weir->metrics);
+    free(weir->server_url);
     (void)pthread_mutex_destroy(&weir->lock);
     free(weir);
 }

@@ -21,6 +21,7 @@ struct weir {
     weir_event_function *on_event;
     void *event_context;
     char actor[ACTOR_MAX + 1]; /* of acts */
+    char *server_url;          /* the store is a server; else NULL */
     struct store *store;       /* the first one, from which further ones are opened; never borrowed */
     pthread_mutex_t lock;      /* of the members below */
     struct store *idle[IDLE_HANDLES_MAX];

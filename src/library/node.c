@@ -1,4 +1,5 @@
-/* A node of the public interface: a store handle, an engine and the loops of src/dispatch between them.
+/* A node of the public interface: a store handle, an engine and the loops of src/dispatch between them. On a server it is a
+ * worker over HTTP: src/worker in place of the store handle and the loops.
  *
  * The engine is opened first, because it may fork: it then has fewer descriptors to close. The node is listed in its struct
  * weir, so that each change by this process wakes it. It runs in threads of its own after weir_node_start(), or in the
@@ -17,6 +18,7 @@
 #include "base/error.h"
 #include "dispatch/node.h"
 #include "library/library.h"
+#include "worker/worker.h"
 
 /* After an interrupt everything must be on record within this: steps are killed, their claims given back. */
 #define INTERRUPT_DEADLINE_US (15 * MICROSECONDS_PER_SECOND)
@@ -24,9 +26,10 @@
 struct weir_node {
     struct weir *weir;
     struct weir_node *next; /* of weir->nodes */
-    struct store *store;    /* of its own */
+    struct store *store;    /* of its own; NULL on a server */
     struct engine *engine;
-    struct node *node;
+    struct node *node;     /* NULL on a server */
+    struct worker *worker; /* on a server alone */
     int64_t stop_grace_us;
     bool has_threads;
     pthread_mutex_t handlers_lock; /* for `handler_names`, and a change of them is one with that of the engine */
@@ -60,7 +63,7 @@ void library_wake_nodes(struct weir *weir)
 {
     (void)pthread_mutex_lock(&weir->lock);
     for (struct weir_node *node = weir->nodes; node != NULL; node = node->next) {
-        node_wake(node->node);
+        weir_node_wake(node);
     }
     (void)pthread_mutex_unlock(&weir->lock);
 }
@@ -114,7 +117,8 @@ static enum weir_status open_node_engine(struct weir_node *node, const struct we
                                             .http_allow_list = options->http_allow_list,
                                             .secrets_directory = options->secrets_directory,
                                             .handlers = options->handlers,
-                                            .handler_count = options->handler_count};
+                                            .handler_count = options->handler_count,
+                                            .has_calls_alone = node->weir->server_url != NULL};
     struct engine_options engine_options = {.in_process = &in_process};
     return assemble_engine("in_process", &engine_options, &node->engine, error);
 }
@@ -157,7 +161,9 @@ static json_t *change_names(const json_t *names, const char *name, bool adds)
 static enum weir_status record_names(struct weir_node *node, json_t *names, struct weir_error *error)
 {
     char *text = names == NULL ? NULL : json_dumps(names, JSON_COMPACT);
-    enum weir_status status = text == NULL ? error_out_of_memory(error) : node_set_handlers(node->node, text, error);
+    enum weir_status status = text == NULL           ? error_out_of_memory(error)
+                              : node->worker != NULL ? worker_name_handlers(node->worker, names, error)
+                                                     : node_set_handlers(node->node, text, error);
     free(text);
     if (status == WEIR_OK) {
         json_decref(node->handler_names);
@@ -230,6 +236,42 @@ static enum weir_status open_inner_node(struct weir_node *node, const struct wei
     return status;
 }
 
+/* Everything but handlers is for the node of the server, which has the store. */
+static enum weir_status open_worker(struct weir_node *node, const struct weir_node_options *options,
+                                    struct weir_error *error)
+{
+    if (options->temporal != NULL || options->allow_exec || options->http_allow_list != NULL) {
+        (void)error_set(error, WEIR_INVALID_ARGUMENT, "a node on a server runs handlers alone");
+        error_hint(error, "exec and http steps and Temporal are settings of the node behind the server, in its weir.yaml");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    enum weir_status status = open_node_engine(node, options, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct worker_options worker = {.url = node->weir->server_url,
+                                    .name = options->name,
+                                    .group = options->group,
+                                    .tasks_max = options->max_running,
+                                    .engine = node->engine,
+                                    .events = &node->weir->events};
+    char *names = list_handler_names(node, options->handlers, options->handler_count);
+    status = names == NULL ? error_out_of_memory(error) : worker_open(&worker, &node->worker, error);
+    free(names);
+    return status == WEIR_OK ? worker_name_handlers(node->worker, node->handler_names, error) : status;
+}
+
+/* The engine is the first: it may fork. */
+static enum weir_status open_dispatching_node(struct weir_node *node, const struct weir_node_options *options,
+                                              struct weir_error *error)
+{
+    enum weir_status status = open_node_engine(node, options, error);
+    if (status == WEIR_OK) {
+        status = store_open_again(node->weir->store, &node->store, error);
+    }
+    return status == WEIR_OK ? open_inner_node(node, options, error) : status;
+}
+
 enum weir_status weir_node_open(struct weir *weir, const struct weir_node_options *options, struct weir_node **ret_node,
                                 struct weir_error *error)
 {
@@ -247,13 +289,8 @@ enum weir_status weir_node_open(struct weir *weir, const struct weir_node_option
     node->weir = weir;
     (void)pthread_mutex_init(&node->handlers_lock, NULL);
     node->stop_grace_us = options->stop_grace_us > 0 ? options->stop_grace_us : STOP_GRACE_US;
-    enum weir_status status = open_node_engine(node, options, error); /* first: it may fork */
-    if (status == WEIR_OK) {
-        status = store_open_again(weir->store, &node->store, error);
-    }
-    if (status == WEIR_OK) {
-        status = open_inner_node(node, options, error);
-    }
+    enum weir_status status =
+        weir->server_url != NULL ? open_worker(node, options, error) : open_dispatching_node(node, options, error);
     if (status != WEIR_OK) {
         weir_node_close(node);
         return status;
@@ -268,7 +305,13 @@ enum weir_status weir_node_start(struct weir_node *node, struct weir_error *erro
     if (node->has_threads) {
         return error_set(error, WEIR_MISUSE, "the node has been started already");
     }
-    enum weir_status status = node_run_threads(node->node, error);
+    enum weir_status status = WEIR_OK;
+    if (node->worker != NULL) {
+        status = engine_run_threads(node->engine, error);
+        status = status == WEIR_OK ? worker_run_thread(node->worker, error) : status;
+    } else {
+        status = node_run_threads(node->node, error);
+    }
     node->has_threads = status == WEIR_OK;
     return status;
 }
@@ -276,6 +319,9 @@ enum weir_status weir_node_start(struct weir_node *node, struct weir_error *erro
 enum weir_status weir_node_health(struct weir_node *node, struct weir_error *error)
 {
     struct weir_error own = {.status = WEIR_OK};
+    if (node->worker != NULL) {
+        return worker_health(node->worker, error);
+    }
     if (node_is_healthy(node->node, &own)) {
         return WEIR_OK;
     }
@@ -301,6 +347,9 @@ enum weir_status weir_node_step(struct weir_node *node, int64_t *ret_wait_us, st
     if (node->has_threads) {
         return error_set(error, WEIR_MISUSE, "the node runs in threads of its own, it cannot be stepped");
     }
+    if (node->worker != NULL) {
+        return error_set(error, WEIR_MISUSE, "a node on a server cannot be stepped: weir_node_start() gives it threads");
+    }
     int64_t wait_us = step_node_once(node);
     enum weir_status status = weir_node_health(node, error);
     if (status == WEIR_OK && ret_wait_us != NULL) {
@@ -311,34 +360,48 @@ enum weir_status weir_node_step(struct weir_node *node, int64_t *ret_wait_us, st
 
 int weir_node_fd(const struct weir_node *node)
 {
-    return node_fd(node->node);
+    return node->worker != NULL ? -1 : node_fd(node->node);
 }
 
 void weir_node_wake(struct weir_node *node)
 {
-    node_wake(node->node);
+    if (node->worker == NULL) { /* a server answers a claim that waits */
+        node_wake(node->node);
+    }
 }
 
 void weir_node_pause(struct weir_node *node)
 {
-    node_pause(node->node);
+    if (node->worker != NULL) {
+        worker_pause(node->worker, true);
+    } else {
+        node_pause(node->node);
+    }
 }
 
 void weir_node_resume(struct weir_node *node)
 {
-    node_resume(node->node);
+    if (node->worker != NULL) {
+        worker_pause(node->worker, false);
+    } else {
+        node_resume(node->node);
+    }
 }
 
 /* --- the end --- */
 
 void weir_node_begin_stop(struct weir_node *node, bool interrupt)
 {
-    node_begin_stop(node->node, interrupt ? NODE_STOP_INTERRUPT : NODE_STOP_GRACEFUL);
+    if (node->worker != NULL) {
+        worker_begin_stop(node->worker, interrupt);
+    } else {
+        node_begin_stop(node->node, interrupt ? NODE_STOP_INTERRUPT : NODE_STOP_GRACEFUL);
+    }
 }
 
 bool weir_node_is_stopped(struct weir_node *node)
 {
-    return node_is_stopped(node->node);
+    return node->worker != NULL ? worker_is_stopped(node->worker) : node_is_stopped(node->node);
 }
 
 /* Steps a node without threads until it has stopped; WEIR_TIMED_OUT after `deadline_us`. */
@@ -367,6 +430,9 @@ static enum weir_status step_until_stopped(struct weir_node *node, int64_t deadl
 static enum weir_status await_node_stop(struct weir_node *node, int64_t deadline_us, bool *ret_graceful,
                                         struct weir_error *error)
 {
+    if (node->worker != NULL) {
+        return worker_await_stop(node->worker, deadline_us, ret_graceful, error);
+    }
     enum weir_status status = node->has_threads ? WEIR_OK : step_until_stopped(node, deadline_us, error);
     return status == WEIR_OK ? node_await_stop(node->node, node->has_threads ? deadline_us : 0, ret_graceful, error)
                              : status;
@@ -378,11 +444,11 @@ enum weir_status weir_node_stop(struct weir_node *node, int64_t grace_us, bool *
     if (grace_us < 0 || grace_us > node->stop_grace_us) {
         grace_us = node->stop_grace_us;
     }
-    node_begin_stop(node->node, NODE_STOP_GRACEFUL);
+    weir_node_begin_stop(node, false);
     enum weir_status status = await_node_stop(node, grace_us, &graceful, error);
     if (status == WEIR_TIMED_OUT) {
         graceful = false;
-        node_begin_stop(node->node, NODE_STOP_INTERRUPT);
+        weir_node_begin_stop(node, true);
         status = await_node_stop(node, INTERRUPT_DEADLINE_US, NULL, error);
     }
     if (status == WEIR_OK && ret_graceful != NULL) {
@@ -396,6 +462,7 @@ void weir_node_close(struct weir_node *node)
     if (node != NULL) {
         unlist_open_node(node);
         node_close(node->node);
+        worker_close(node->worker);
         engine_close(node->engine);
         store_close(node->store);
         json_decref(node->handler_names);
