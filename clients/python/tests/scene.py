@@ -29,7 +29,8 @@ class Scene:
         self.folder, self.url = folder, url
         self.children = []
         self.store = weir.Store(url)
-        self.store.migrate()
+        if not self.store.is_server():
+            self.store.migrate()
         self.store.set_workspace('acme', plan='enterprise')
 
     def close(self):

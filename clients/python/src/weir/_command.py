@@ -52,7 +52,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Those that a worker has in every framework."""
-    parser.add_argument('--store', help='sqlite:PATH, a path, or postgres://... (default: WEIR_STORE, else ./weir.db)')
+    parser.add_argument(
+        '--store', help='sqlite:PATH, a path, postgres://... or https://... (default: WEIR_STORE, else ./weir.db)'
+    )
     parser.add_argument('--processes', type=int, default=1, help='processes of this worker (default: 1)')
     parser.add_argument('--threads', type=int, default=0, help='of each, for functions that are not async, 1 to 16')
     parser.add_argument('--max-running', type=int, default=0, help='executions at once in each process (default: 1000)')

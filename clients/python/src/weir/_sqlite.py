@@ -87,7 +87,7 @@ def load(connection: Any) -> None:
 
 def require_one_copy(connection: Any, store: Store) -> None:
     """Refuses a connection of another copy of SQLite while the store has its file open in this process."""
-    if store.is_open() and not store.is_postgres() and not (isinstance(connection, sqlite3.Connection) and shares_sqlite()):
+    if store.is_open() and store.is_sqlite() and not (isinstance(connection, sqlite3.Connection) and shares_sqlite()):
         raise Misuse(
             f'{type(connection).__module__} has a copy of SQLite of its own, and the store is open in that of weir: '
             'locks of the file would be lost',

@@ -97,7 +97,8 @@ class Filter(NamedTuple):
 class Store:
     """Opened at the first use, and once more in a child process of fork().
 
-    `url` is "sqlite:PATH", a path, or "postgres://..."; without it WEIR_STORE of the environment, else ./weir.db.
+    `url` is "sqlite:PATH", a path, "postgres://...", or a server before the store, "https://HOST:PORT", with the token in
+    the variable WEIR_TOKEN. Without it WEIR_STORE of the environment, else ./weir.db.
     """
 
     def __init__(
@@ -122,6 +123,13 @@ class Store:
     def is_postgres(self) -> bool:
         return self.url.startswith(('postgres://', 'postgresql://'))
 
+    def is_server(self) -> bool:
+        """A server of weir before the store."""
+        return self.url.startswith(('http://', 'https://', 'unix:'))
+
+    def is_sqlite(self) -> bool:
+        return not self.is_postgres() and not self.is_server()
+
     def close(self) -> None:
         """What runs ends first. A later call opens the store again."""
         with self._lock:
@@ -140,7 +148,7 @@ class Store:
 
         `share`: also in a SQLite file that has the tables of your application already.
         """
-        if not share or self.is_postgres():
+        if not share or not self.is_sqlite():
             return _weir.migrate(self.url)
         with _sqlite.shared(re.sub('^sqlite:', '', self.url)):
             return _weir.migrate(self.url)

@@ -113,9 +113,9 @@ def _sqlite_connection(connection: Any, store: Store, values: tuple[Any, ...]) -
 
 
 def _on_sqlite(connection: Any, store: Store, values: tuple[Any, ...]) -> str:
-    if store.is_postgres():
+    if not store.is_sqlite():
         raise Misuse(
-            'the store is on PostgreSQL: an execution in it cannot be part of a transaction on SQLite',
+            f'the store is {_kind_of(store)}: an execution in it cannot be part of a transaction on SQLite',
             'enqueue after the commit, with a key, so that a repeated call makes no second one',
         )
     _sqlite.require_one_copy(connection, store)
@@ -205,13 +205,17 @@ async def enqueue_async(
     )
 
 
+def _kind_of(store: Store) -> str:
+    return 'on PostgreSQL' if store.is_postgres() else 'behind a server' if store.is_server() else 'a SQLite file'
+
+
 def schema_of(store: Store) -> str:
     """The schema that the store's URL names."""
     url = urlsplit(store.url)
     if not store.is_postgres():
         raise Misuse(
-            'the store is a SQLite file: an execution in it cannot be part of this transaction',
-            'configure(store="postgres://...") with the database of the transaction',
+            f'the store is {_kind_of(store)}: an execution in it cannot be part of this transaction',
+            'configure(store="postgres://...") with its database, or enqueue after the commit, with a key',
         )
     schema = parse_qs(url.query).get('schema', ['weir'])[-1]
     if not re.fullmatch(r'[a-z_][a-z0-9_]{0,62}', schema):

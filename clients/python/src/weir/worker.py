@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weir import _log, _weir
 from weir._time import Duration, microseconds
 from weir._workflow import Workflow, default_store, refuse_two, registry
-from weir.errors import DefinitionError, StoreUnavailable, TimedOut
+from weir.errors import DefinitionError, Error, StoreUnavailable, TimedOut
 from weir.store import Store
 
 if TYPE_CHECKING:  # only workers with async functions import it: it costs 7 MiB, and a third of `import weir`
@@ -49,7 +49,7 @@ class Worker:
         around_calls: Callable[[], None] | None = None,
     ) -> None:
         """`threads`: for functions that are not asynchronous, at most 16; 0 = one more than processors.
-        `max_running`: executions at once; 0 = 1000. `grace`: how long stop() awaits what runs.
+        `max_running`: executions at once; 0 = 1000, and 64 on a server. `grace`: how long stop() awaits what runs.
         `migrate`: makes or upgrades the store at the start; None = only a SQLite file.
         `around_calls`: is called before and after each function, in its thread or, if it is async, in another one."""
         self.workflows = list(registry.workflows.values() if workflows is None else workflows)
@@ -84,7 +84,7 @@ class Worker:
 
     def start(self) -> None:
         """Publishes the workflows and begins to run them, in threads of its own; returns at once."""
-        if self._migrate or (self._migrate is None and not self.store.url.startswith(('postgres://', 'postgresql://'))):
+        if self._migrate or (self._migrate is None and self.store.is_sqlite()):
             self.store.migrate()
         native = self.store.native()
         # The node forks the process that watches over it: before this program has threads of its own, if it can be.
@@ -100,8 +100,7 @@ class Worker:
             secrets_directory=os.environ.get('WEIR_SECRETS_DIRECTORY'),
         )
         try:
-            for workflow in self.workflows:
-                workflow.publish(self.store)
+            self._publish()
             if any(workflow.is_async for workflow in self.workflows):
                 self._run_loop()
             _log.attach()
@@ -119,6 +118,16 @@ class Worker:
         atexit.register(self.stop)
         log.info('the worker runs %s', ', '.join(workflow.name for workflow in self.workflows))
         self._log_what_it_does_not_run()
+
+    def _publish(self) -> None:
+        """With a token that may not publish, those run that the server knows already."""
+        for workflow in self.workflows:
+            try:
+                workflow.publish(self.store)
+            except Error as problem:
+                if problem.status != 'not_permitted' or not self.store.is_server():
+                    raise
+                log.warning('%s: %s is not published by this worker: %s', workflow.place, workflow.name, problem)
 
     def _log_what_it_does_not_run(self) -> None:
         if self._left_out:
