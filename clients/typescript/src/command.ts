@@ -18,7 +18,7 @@ const USAGE = `usage: weir worker APP... [OPTION...]
 
 Runs the workflows of modules: ./tasks.js, or a package. The worker is a node of weir; nothing else needs to run.
 
-  --store URL        sqlite:PATH, a path, or postgres://... (default: WEIR_STORE, else ./weir.db)
+  --store URL        sqlite:PATH, a path, postgres://... or https://... (default: WEIR_STORE, else ./weir.db)
   --concurrency N    executions at once in each process (default: 1000)
   --processes N      processes of this worker (default: 1); one that ends is started again
   --executor-group NAME  of the executions that it runs (default: "default")

@@ -101,7 +101,10 @@ export function requestArguments(request: Request): RequestArguments {
 
 /** Opened at the first use. */
 export class Store {
-  /** "sqlite:PATH", a path, or "postgres://..."; without it WEIR_STORE of the environment, else ./weir.db. */
+  /**
+   * "sqlite:PATH", a path, "postgres://...", or a server before the store: "https://HOST:PORT", several with commas, with the
+   * token in the variable WEIR_TOKEN. Without it WEIR_STORE of the environment, else ./weir.db.
+   */
   readonly url: string;
   readonly #deadlineUs: number;
   readonly #onEvent: ((event: StoreEvent) => void) | undefined;
@@ -121,10 +124,19 @@ export class Store {
     return /^postgres(ql)?:\/\//.test(this.url);
   }
 
+  /** A server of weir before the store. */
+  get isServer(): boolean {
+    return /^(https?:\/\/|unix:)/.test(this.url);
+  }
+
+  get isSqlite(): boolean {
+    return !this.isPostgres && !this.isServer;
+  }
+
   /** For the package's own use: the addon's handle. */
   async handle(): Promise<StoreHandle> {
     if (this.#opened === undefined) {
-      if (!this.isPostgres) {
+      if (this.isSqlite) {
         this.#file = noteStoreOpened(this.url);
       }
       this.#opened = this.#open();
@@ -151,7 +163,7 @@ export class Store {
 
   /** Makes the store, or brings its schema up to this version; the number of applied migrations. */
   async migrate(): Promise<number> {
-    if (!this.isPostgres) {
+    if (this.isSqlite) {
       refuseGiven(this.url);
     }
     return call(native.migrate(this.url));

@@ -41,7 +41,8 @@ type Any = any;
 /** The schema that the store's URL names. */
 export function schemaOf(store: Store): string {
   if (!store.isPostgres) {
-    throw new Misuse('the store is a SQLite file: an execution in it cannot be part of your transaction', {
+    const kind = store.isServer ? 'behind a server' : 'a SQLite file';
+    throw new Misuse(`the store is ${kind}: an execution in it cannot be part of your transaction`, {
       hint: 'enqueue after your commit, with a key, so that a repeated call makes no second execution',
     });
   }

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AttemptLog, attach, detach, runInLog, STREAM_LOG, STREAM_STDERR } from './attempt_log';
-import { DefinitionError, StoreUnavailable } from './errors';
+import { DefinitionError, StoreUnavailable, WeirError } from './errors';
 import { lineOf } from './log';
 import { type CallHandle, call, type NodeHandle, native } from './native';
 import { Cancelled, Fail, Outcome, Retry } from './outcome';
@@ -44,7 +44,7 @@ export interface WorkerOptions {
   name?: string;
   /** Of the executions that it runs; without it "default". */
   executorGroup?: string;
-  /** Executions at once; without it 1000. */
+  /** Executions at once; without it 1000, and 64 on a server. */
   concurrency?: number;
   /** How long stop() awaits running functions; without it 25 s. */
   grace?: Duration;
@@ -201,7 +201,7 @@ export class Worker {
   async start(): Promise<void> {
     this.#isStopping = false;
     this.#isStopRequested = false;
-    if (this.#options.migrate ?? !this.store.isPostgres) {
+    if (this.#options.migrate ?? this.store.isSqlite) {
       await this.store.migrate();
     }
     const { name, executorGroup, concurrency, lease } = this.#options;
@@ -285,7 +285,11 @@ export class Worker {
   async #publish(): Promise<void> {
     for (const workflow of this.workflows) {
       const { name, place } = workflow;
-      const { version, isNew, earlierVersion } = await workflow.publish(this.store);
+      const published = await workflow.publish(this.store).catch((problem) => this.#unpublished(workflow, problem));
+      if (published === undefined) {
+        continue;
+      }
+      const { version, isNew, earlierVersion } = published;
       if (earlierVersion > 0) {
         this.#logger.warn(
           `${place}: ${name} has the new version ${version}, which is version ${earlierVersion} again: if this is no return ` +
@@ -295,6 +299,14 @@ export class Worker {
         this.#logger.info(`${place}: ${name} has the new version ${version}, because its definition changed`);
       }
     }
+  }
+
+  /** With a token that may not publish, those run that the server knows already. */
+  #unpublished(workflow: AnyWorkflow, problem: unknown): undefined {
+    if (!(problem instanceof WeirError) || problem.status !== 'not_permitted' || !this.store.isServer) {
+      throw problem;
+    }
+    this.#logger.warn(`${workflow.place}: ${workflow.name} is not published by this worker: ${problem.message}`);
   }
 
   #logWhatItDoesNotRun(group: string): void {

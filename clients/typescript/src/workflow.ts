@@ -143,8 +143,10 @@ export class Workflow<Params extends object, Result> {
     const { using, store: given, ...rest } = options;
     const request: Request = { ...rest, workflow: this.name };
     this.check(request.params);
-    if ((given ?? defaultStore()).isPostgres) {
-      throw new Misuse('the store is on PostgreSQL: an execution in it cannot be part of a transaction on SQLite', {
+    const store = given ?? defaultStore();
+    if (!store.isSqlite) {
+      const kind = store.isServer ? 'behind a server' : 'on PostgreSQL';
+      throw new Misuse(`the store is ${kind}: an execution in it cannot be part of a transaction on SQLite`, {
         hint: 'enqueue after your commit, with a key, so that a repeated call makes no second execution',
       });
     }
