@@ -4,7 +4,8 @@
 -- name: read_stream
 SELECT number, at, kind, id, workspace, workflow, is_reset, is_settling, more FROM :schema.read_stream($1, $2, $3, $4, $5, $6);
 
--- Of the oldest $3 rows those that are older than $1, or not behind the last position less $2. Rows that another node removes are not awaited.
+-- Of the oldest $3 rows those that are older than $1, or not behind the last position less $2. Rows that another node removes are not
+-- awaited.
 -- name: purge_stream
 WITH oldest AS (
     SELECT e.seq, e.position, e.at FROM :schema.stream_entries e WHERE e.position IS NOT NULL ORDER BY e.position LIMIT $3
