@@ -284,7 +284,7 @@ void stream_close(struct stream *stream)
 
 /* --- new streams --- */
 
-static const char *copy_text(char **at, const char *text)
+static const char *stream_copy_text(char **at, const char *text)
 {
     char *copy = *at;
     if (text == NULL) {
@@ -308,8 +308,8 @@ static struct stream *stream_make(struct stream_hub *hub, const struct http_requ
     char *at = stream->texts;
     stream->hub = hub;
     stream->filter = *filter;
-    stream->filter.workspace = copy_text(&at, filter->workspace);
-    stream->filter.id = copy_text(&at, filter->id);
+    stream->filter.workspace = stream_copy_text(&at, filter->workspace);
+    stream->filter.id = stream_copy_text(&at, filter->id);
     stream->out.max = OUT_BYTES_MAX;
     stream->fd = request->connection_fd;
     stream->token_id = request->principal != NULL ? request->principal->token_id : 0;
