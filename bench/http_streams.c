@@ -135,7 +135,7 @@ void bench_http_streams(struct bench *bench, struct store *store, int port, stru
     await_events(readers, 1 + singles, 0, NULL);
     close_readers(readers);
     double before = daemon_status_mib(daemon, "VmRSS:");
-    open_readers(readers, port, bench->quick ? 50 : STREAMS);
+    open_readers(readers, port, STREAMS);
     await_events(readers, 1, 0, NULL); /* the reset */
     double each = (daemon_status_mib(daemon, "VmRSS:") - before) * 1024 / (double)readers->count;
     bench_report(bench, "http, memory of a stream", each, "KiB", 0, VALUE_AT_MOST, 20);
