@@ -228,6 +228,35 @@ class WeirSpringTest {
   }
 
   @Test
+  void anEnqueueOutsideOfATransactionIsCommitted() {
+    for (String autoCommit : List.of("true", "false")) {
+      try (ConfigurableApplicationContext other =
+          start(Empty.class, "--spring.datasource.hikari.auto-commit=" + autoCommit)) {
+        String id =
+            other
+                .getBean(TransactionalEnqueue.class)
+                .enqueue(
+                    EnqueueRequest.of("acme", "ship", new Parcel("kite", Instant.EPOCH, false)))
+                .id();
+        assertEquals(
+            1,
+            count("SELECT count(*) FROM weir.executions WHERE id = CAST(? AS uuid)", id),
+            "auto-commit " + autoCommit);
+      }
+    }
+  }
+
+  @Test
+  void aRollbackWithoutAutoCommitLeavesNothing() {
+    try (ConfigurableApplicationContext other =
+        start(Shop.class, "--spring.datasource.hikari.auto-commit=false")) {
+      Orders orders = other.getBean(Orders.class);
+      assertThrows(IllegalStateException.class, () -> orders.placeAndFail("sofa"));
+      assertEquals(0, count("SELECT count(*) FROM weir.executions WHERE idempotency_key = 'sofa'"));
+    }
+  }
+
+  @Test
   void aRefusalLeavesTheTransactionUsable() {
     String id = application.getBean(Orders.class).placeAfterARefusal("vase");
     assertEquals(ExecutionStatus.COMPLETED, await(id).status());
