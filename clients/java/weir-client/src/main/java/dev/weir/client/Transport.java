@@ -4,12 +4,14 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.net.URI;
+import java.net.URISyntaxException;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
@@ -53,13 +55,18 @@ final class Transport {
 
   /** Checks and tidies the address of a node. */
   static String checkUrl(String url) {
-    URI parsed = URI.create(url.strip());
-    String scheme = parsed.getScheme();
+    URI parsed = null;
+    try {
+      parsed = new URI(url.strip());
+    } catch (URISyntaxException e) {
+      // The exception has the whole text, which may have a password in it.
+    }
+    String scheme = parsed == null ? null : parsed.getScheme();
     if (scheme == null
         || parsed.getHost() == null
         || !(scheme.equals("http") || scheme.equals("https"))) {
       throw new IllegalArgumentException(
-          "the address of a node is like http://127.0.0.1:7717, not \"" + url + "\"");
+          "the address of a node is like http://127.0.0.1:7717: a host has letters, figures, \"-\" and \".\"");
     }
     if (parsed.getRawUserInfo() != null || parsed.getQuery() != null) {
       throw new IllegalArgumentException(
@@ -70,6 +77,15 @@ final class Transport {
       text = text.substring(0, text.length() - 1);
     }
     return text;
+  }
+
+  /** Whether a token that is sent there may be read on the way. */
+  static boolean isOpenToOthers(String url) {
+    URI parsed = URI.create(url);
+    String host = parsed.getHost().toLowerCase(Locale.ROOT);
+    boolean isLocal =
+        host.equals("localhost") || host.equals("[::1]") || host.matches("127(\\.[0-9]{1,3}){3}");
+    return parsed.getScheme().equals("http") && !isLocal;
   }
 
   int nodes() {

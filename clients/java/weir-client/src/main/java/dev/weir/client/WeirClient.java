@@ -85,6 +85,7 @@ public final class WeirClient {
 
     /**
      * Sets the token. Without one, only a node whose store has no tokens, on this machine, answers.
+     * It leaves this machine by {@code https} alone.
      *
      * @param value the token, or null for none
      * @return this builder
@@ -126,12 +127,16 @@ public final class WeirClient {
 
     /**
      * Sets what makes the requests: with a proxy or an executor of your own. It has its own {@code
-     * SSLContext}.
+     * SSLContext}, and follows no redirect: a node has none, and the token would go along.
      *
      * @param value the client of the JDK
      * @return this builder
      */
     public Builder httpClient(HttpClient value) {
+      if (value.followRedirects() != HttpClient.Redirect.NEVER) {
+        throw new IllegalArgumentException(
+            "a client that follows redirects may send the token anywhere: set Redirect.NEVER");
+      }
       this.http = Objects.requireNonNull(value);
       return this;
     }
@@ -151,8 +156,17 @@ public final class WeirClient {
      * Makes the client. It connects with its first call.
      *
      * @return the client
+     * @throws IllegalStateException when the token would go to another machine by {@code http}
      */
     public WeirClient build() {
+      for (String url : urls) {
+        if (token != null && Transport.isOpenToOthers(url)) {
+          throw new IllegalStateException(
+              "a token is not sent over http:// to another machine: give "
+                  + url
+                  + " the scheme https://");
+        }
+      }
       return new WeirClient(this);
     }
   }

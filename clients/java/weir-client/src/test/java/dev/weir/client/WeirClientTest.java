@@ -8,15 +8,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.sun.net.httpserver.HttpExchange;
-import com.sun.net.httpserver.HttpHandler;
-import com.sun.net.httpserver.HttpServer;
+import dev.weir.testing.Front;
 import dev.weir.testing.Programs;
 import dev.weir.testing.WeirNode;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.PrintWriter;
+import java.io.StringWriter;
 import java.math.BigDecimal;
-import java.net.InetAddress;
-import java.net.InetSocketAddress;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -31,7 +30,6 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import javax.net.ssl.SSLContext;
@@ -62,20 +60,6 @@ class WeirClientTest {
     return assertThrows(WeirException.class, call::run).code();
   }
 
-  /** A server in front of the node, which does what no node does. */
-  private static HttpServer front(HttpHandler handler) throws IOException {
-    HttpServer server =
-        HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
-    server.setExecutor(Executors.newCachedThreadPool());
-    server.createContext("/", handler);
-    server.start();
-    return server;
-  }
-
-  private static WeirClient.Builder clientOf(HttpServer server) {
-    return WeirClient.builder("http://127.0.0.1:" + server.getAddress().getPort());
-  }
-
   @Test
   void aKeyIsOneExecution() {
     WeirClient client = WeirClient.builder("http://127.0.0.1:1", node.url()).build();
@@ -93,8 +77,8 @@ class WeirClientTest {
   void aRequestWhoseAnswerIsLostIsRepeatedAndMakesOneExecution() throws IOException {
     AtomicInteger calls = new AtomicInteger();
     AtomicReference<String> made = new AtomicReference<>();
-    HttpServer front =
-        front(
+    try (Front front =
+        new Front(
             exchange -> {
               HttpResponse<String> answer = forward(exchange);
               if (calls.incrementAndGet() == 1) {
@@ -102,35 +86,29 @@ class WeirClientTest {
                 exchange.close(); // without an answer
                 return;
               }
-              answer(exchange, answer.statusCode(), answer.body());
-            });
-    try {
-      Enqueued enqueued = clientOf(front).build().enqueue(job());
+              Front.answer(exchange, answer.statusCode(), answer.body());
+            })) {
+      Enqueued enqueued = front.client().build().enqueue(job());
       assertEquals(2, calls.get());
       assertTrue(made.get().contains(enqueued.id()), made.get());
       assertFalse(enqueued.duplicate());
-    } finally {
-      front.stop(0);
     }
   }
 
   @Test
   void aRetryWhoseAnswerIsLostIsNotRepeated() throws IOException {
     AtomicInteger calls = new AtomicInteger();
-    HttpServer front =
-        front(
+    try (Front front =
+        new Front(
             exchange -> {
               calls.incrementAndGet();
               exchange.close(); // without an answer
-            });
-    try {
-      WeirClient client = clientOf(front).build();
+            })) {
+      WeirClient client = front.client().build();
       assertEquals(WeirException.NO_ANSWER, code(() -> client.retry("x", null)));
       assertEquals(1, calls.get());
       assertEquals(WeirException.NO_ANSWER, code(() -> client.cancel("x", null)));
       assertEquals(3, calls.get());
-    } finally {
-      front.stop(0);
     }
   }
 
@@ -146,13 +124,6 @@ class WeirClientTest {
     } catch (InterruptedException e) {
       throw new IOException(e);
     }
-  }
-
-  private static void answer(HttpExchange exchange, int status, String body) throws IOException {
-    byte[] bytes = body.getBytes(StandardCharsets.UTF_8);
-    exchange.sendResponseHeaders(status, bytes.length);
-    exchange.getResponseBody().write(bytes);
-    exchange.close();
   }
 
   @Test
@@ -204,40 +175,35 @@ class WeirClientTest {
   @Test
   void thePageOfAProxyIsAnError() throws IOException {
     AtomicReference<String> authorization = new AtomicReference<>();
-    HttpServer front =
-        front(
+    try (Front front =
+        new Front(
             exchange -> {
               authorization.set(exchange.getRequestHeaders().getFirst("Authorization"));
-              answer(exchange, 502, "<html>");
-            });
-    try {
+              Front.answer(exchange, 502, "<html>");
+            })) {
       WeirException refusal =
-          assertThrows(WeirException.class, () -> clientOf(front).token("secret").build().get("x"));
+          assertThrows(WeirException.class, () -> front.client().token("secret").build().get("x"));
       assertEquals(502, refusal.status());
       assertEquals(WeirException.BAD_ANSWER, refusal.code());
       assertEquals("Bearer secret", authorization.get());
       assertFalse(refusal.toString().contains("secret"));
-    } finally {
-      front.stop(0);
     }
   }
 
   @Test
   void digitsOfANumberAreKept() throws IOException {
     String amount = "123456789012345678901234567890.123456789012345678";
-    HttpServer front = front(exchange -> answer(exchange, 200, "{\"amount\":" + amount + "}"));
-    try {
-      JsonNode result = clientOf(front).build().result("x");
+    try (Front front =
+        new Front(exchange -> Front.answer(exchange, 200, "{\"amount\":" + amount + "}"))) {
+      JsonNode result = front.client().build().result("x");
       assertEquals(new BigDecimal(amount), result.path("amount").decimalValue());
-    } finally {
-      front.stop(0);
     }
   }
 
   @Test
   void anAnswerThatIsTooLargeIsAnError() throws IOException {
-    HttpServer front =
-        front(
+    try (Front front =
+        new Front(
             exchange -> {
               exchange.sendResponseHeaders(200, 0);
               byte[] blanks = " ".repeat(1 << 20).getBytes(StandardCharsets.UTF_8);
@@ -249,22 +215,19 @@ class WeirClientTest {
                 // The client has closed the connection.
               }
               exchange.close();
-            });
-    try {
+            })) {
       WeirException failure =
-          assertThrows(WeirException.class, () -> clientOf(front).build().get("x"));
+          assertThrows(WeirException.class, () -> front.client().build().get("x"));
       assertEquals(WeirException.NO_ANSWER, failure.code());
       assertTrue(failure.getMessage().contains("larger than"), failure.getMessage());
-    } finally {
-      front.stop(0);
     }
   }
 
   @Test
   void anAnswerThatStopsInItsMiddleHasADeadline() throws IOException {
     CountDownLatch ended = new CountDownLatch(1);
-    HttpServer front =
-        front(
+    try (Front front =
+        new Front(
             exchange -> {
               exchange.sendResponseHeaders(200, 100);
               exchange.getResponseBody().write('{');
@@ -274,13 +237,11 @@ class WeirClientTest {
               } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
               }
-            });
-    try {
-      WeirClient client = clientOf(front).timeout(Duration.ofMillis(300)).build();
+            })) {
+      WeirClient client = front.client().timeout(Duration.ofMillis(300)).build();
       assertEquals(WeirException.TIMED_OUT, code(() -> client.get("x")));
     } finally {
       ended.countDown();
-      front.stop(0);
     }
   }
 
@@ -380,6 +341,52 @@ class WeirClientTest {
     SSLContext context = SSLContext.getInstance("TLS");
     context.init(null, managers.getTrustManagers(), null);
     return context;
+  }
+
+  @Test
+  void aTokenLeavesTheMachineByHttpsAlone() {
+    for (String url :
+        List.of(
+            "http://weir.example:7717",
+            "http://10.0.0.1",
+            "http://127.0.0.1.example",
+            "http://[::2]:1")) {
+      WeirClient.builder(url).build();
+      WeirClient.Builder builder = WeirClient.builder("http://127.0.0.1:1", url).token("geheim");
+      IllegalStateException refusal =
+          assertThrows(IllegalStateException.class, builder::build, url);
+      assertTrue(refusal.getMessage().contains("https"), refusal.getMessage());
+      assertFalse(refusal.getMessage().contains("geheim"));
+    }
+    for (String url :
+        List.of(
+            "https://weir.example", "http://LOCALHOST:1", "http://127.1.2.3", "http://[::1]:1")) {
+      WeirClient.builder(url).token("geheim").build();
+    }
+  }
+
+  @Test
+  void aClientThatFollowsRedirectsIsRefused() {
+    HttpClient follows =
+        HttpClient.newBuilder().followRedirects(HttpClient.Redirect.NORMAL).build();
+    WeirClient.Builder builder = WeirClient.builder(node.url());
+    assertThrows(IllegalArgumentException.class, () -> builder.httpClient(follows));
+    builder.httpClient(HttpClient.newHttpClient());
+  }
+
+  @Test
+  void aWrongAddressIsNotShown() {
+    for (String url :
+        List.of(
+            "https://user:geheim@my_host:7717",
+            "https://user:gehe im geheim@host",
+            "https://user:geheim@host",
+            "https://host?token=geheim")) {
+      StringWriter text = new StringWriter();
+      assertThrows(IllegalArgumentException.class, () -> WeirClient.builder(url), url)
+          .printStackTrace(new PrintWriter(text));
+      assertFalse(text.toString().contains("geheim"), text.toString());
+    }
   }
 
   @Test

@@ -26,6 +26,20 @@ public record WeirProperties(
     @DefaultValue WorkerProperties worker,
     @DefaultValue JdbcProperties jdbc) {
 
+  /** Shows no token and no address: an address that is refused may have a password in it. */
+  @Override
+  public String toString() {
+    return "WeirProperties[timeout="
+        + timeout
+        + ", sslBundle="
+        + sslBundle
+        + ", worker="
+        + worker
+        + ", jdbc="
+        + jdbc
+        + "]";
+  }
+
   /**
    * The properties of the worker.
    *

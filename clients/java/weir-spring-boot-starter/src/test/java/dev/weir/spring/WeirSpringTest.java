@@ -16,6 +16,7 @@ import dev.weir.testing.Postgres;
 import dev.weir.testing.Programs;
 import dev.weir.testing.WeirNode;
 import java.net.URI;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
@@ -254,6 +255,13 @@ class WeirSpringTest {
       assertThrows(IllegalStateException.class, () -> orders.placeAndFail("sofa"));
       assertEquals(0, count("SELECT count(*) FROM weir.executions WHERE idempotency_key = 'sofa'"));
     }
+  }
+
+  @Test
+  void theTokenIsNotShown() {
+    WeirProperties properties =
+        new WeirProperties(List.of("https://host"), "geheim", Duration.ZERO, null, null, null);
+    assertFalse(properties.toString().contains("geheim"), properties.toString());
   }
 
   @Test
