@@ -5,6 +5,7 @@ import java.net.ConnectException;
 import java.net.http.HttpConnectTimeoutException;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * A call that had no success: a node refused it with a problem of RFC 9457, the store refused it,
@@ -29,6 +30,9 @@ public final class WeirException extends RuntimeException {
 
   /** The code when the process lacks the means to go on with its worker, such as memory. */
   public static final String WORKER_FAILED = "worker_failed";
+
+  private static final Set<String> REFUSED_BEFORE =
+      Set.of("overloaded", "stopped", "store_busy", "store_unreachable");
 
   private final int status;
   private final String code;
@@ -167,11 +171,14 @@ public final class WeirException extends RuntimeException {
     return status == 429 || status >= 502 || status < 400;
   }
 
-  /** Whether no node has carried the call out: it was refused, or there was no connection. */
+  /**
+   * Whether no node has carried the call out: it was refused before, or there was no connection.
+   * Another refusal, such as {@code commit_unknown} or that of a proxy, may come after the act.
+   */
   boolean hasChangedNothing() {
     Throwable cause = getCause();
     return status == 429
-        || status == 503
+        || REFUSED_BEFORE.contains(code)
         || cause instanceof ConnectException
         || cause instanceof HttpConnectTimeoutException;
   }

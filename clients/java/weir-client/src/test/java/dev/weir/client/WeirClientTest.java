@@ -112,6 +112,40 @@ class WeirClientTest {
     }
   }
 
+  /** Answers the first request so, and the later ones with the id of a new execution. */
+  private static Front refusingOnce(AtomicInteger calls, int status, String body) {
+    return new Front(
+        exchange -> {
+          boolean isFirst = calls.incrementAndGet() == 1;
+          Front.answer(exchange, isFirst ? status : 200, isFirst ? body : "{\"new_id\":\"new\"}");
+        });
+  }
+
+  @Test
+  void aRetryThatANodeMayHaveCarriedOutIsNotRepeated() {
+    String problem = "{\"code\":\"%s\"}";
+    for (String body :
+        List.of(
+            String.format(problem, "commit_unknown"),
+            String.format(problem, "out_of_memory"),
+            "<html>")) {
+      AtomicInteger calls = new AtomicInteger();
+      try (Front front = refusingOnce(calls, 503, body)) {
+        WeirClient client = front.client().build();
+        assertEquals(
+            503, assertThrows(WeirException.class, () -> client.retry("x", null)).status());
+        assertEquals(1, calls.get(), body);
+      }
+    }
+    for (String code : List.of("stopped", "overloaded", "store_unreachable")) {
+      AtomicInteger calls = new AtomicInteger();
+      try (Front front = refusingOnce(calls, 503, String.format(problem, code))) {
+        assertEquals("new", front.client().build().retry("x", null));
+        assertEquals(2, calls.get(), code);
+      }
+    }
+  }
+
   private static HttpResponse<String> forward(HttpExchange exchange) throws IOException {
     HttpRequest request =
         HttpRequest.newBuilder(URI.create(node.url() + exchange.getRequestURI()))
