@@ -132,8 +132,7 @@ final class Leases {
             // Another node may have taken the executions over. It gets only those whose handlers it
             // knows.
             calls.announce((node + 1) % calls.nodes(), lease.dividedBy(3));
-            Duration pause = lease.dividedBy(3);
-            beatWithin((pause.compareTo(PAUSE_MAX) < 0 ? pause : PAUSE_MAX).dividedBy(4));
+            beatWithin(Durations.shorter(lease.dividedBy(3), PAUSE_MAX).dividedBy(4));
           }
         });
   }

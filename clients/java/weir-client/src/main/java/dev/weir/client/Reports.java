@@ -83,7 +83,7 @@ final class Reports {
       boolean goOn = isRepeated;
       try {
         Duration left = Duration.ofNanos(Math.max(run.leaseLeft(), 1));
-        Duration limit = left.compareTo(TaskCalls.LIMIT) < 0 ? left : TaskCalls.LIMIT;
+        Duration limit = Durations.shorter(left, TaskCalls.LIMIT);
         if (!calls
             .report(node, report.verb(), report.item(), limit)
             .equals(TaskCalls.TASK_UNKNOWN)) {
@@ -104,7 +104,7 @@ final class Reports {
       if (!sleep(pause)) {
         return;
       }
-      pause = pause.multipliedBy(2).compareTo(PAUSE_MAX) < 0 ? pause.multipliedBy(2) : PAUSE_MAX;
+      pause = Durations.shorter(pause.multipliedBy(2), PAUSE_MAX);
     }
   }
 

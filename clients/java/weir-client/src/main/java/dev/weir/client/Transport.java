@@ -242,16 +242,27 @@ final class Transport {
    */
   JsonNode callAny(
       String method, String path, Object body, Map<String, String> fields, Duration limit) {
-    return callAny(method, path, body, fields, limit, true);
+    return callAny(method, path, body, fields, limit, Duration.ZERO, true);
   }
 
-  /** Without {@code isRepeatable} a request that a node may have carried out is not repeated. */
-  JsonNode callAny(
+  /** A read that a node answers within the time, or at an event: no share is shorter. */
+  JsonNode poll(String path, Duration longest, Duration limit) {
+    return callAny("GET", path, null, Map.of(), limit, longest, true);
+  }
+
+  /** A request that is not repeated when a node may have carried it out. */
+  JsonNode callAnyOnce(
+      String method, String path, Object body, Map<String, String> fields, Duration limit) {
+    return callAny(method, path, body, fields, limit, Duration.ZERO, false);
+  }
+
+  private JsonNode callAny(
       String method,
       String path,
       Object body,
       Map<String, String> fields,
       Duration limit,
+      Duration leastShare,
       boolean isRepeatable) {
     long deadline = System.nanoTime() + limit.toNanos();
     byte[] text = body == null ? null : write(body);
@@ -263,7 +274,8 @@ final class Transport {
         break;
       }
       int node = (first + attempt) % urls.size();
-      long share = (deadline - now) / Math.max(urls.size() - attempt, 1);
+      long fair = (deadline - now) / Math.max(urls.size() - attempt, 1);
+      long share = Math.min(Math.max(fair, leastShare.toNanos()), deadline - now);
       try {
         JsonNode answer =
             send(node, method, path, text, fields, Duration.ofNanos(share)).await(now + share);

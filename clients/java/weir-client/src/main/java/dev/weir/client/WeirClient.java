@@ -33,6 +33,9 @@ public final class WeirClient {
   /** One request waits at most so long for the end of an execution. */
   private static final Duration WAIT_MAX = Duration.ofSeconds(30);
 
+  /** With several nodes each gets a part of that, unless the part would be shorter than this. */
+  private static final Duration WAIT_PART_MIN = Duration.ofSeconds(1);
+
   private static final Duration WAIT_GRACE = Duration.ofSeconds(2);
   private static final Duration PAUSE_FIRST = Duration.ofMillis(50);
   private static final Duration PAUSE_MAX = Duration.ofSeconds(1);
@@ -195,9 +198,12 @@ public final class WeirClient {
     return transport.callAny("GET", path, null, Map.of(), timeout);
   }
 
-  private JsonNode act(String path, String reason, boolean isRepeatable) {
-    Map<String, String> fields = reason == null ? Map.of() : Map.of("Weir-Reason", asField(reason));
-    return transport.callAny("POST", path, null, fields, timeout, isRepeatable);
+  private void act(String path, String reason) {
+    transport.callAny("POST", path, null, reasonField(reason), timeout);
+  }
+
+  private static Map<String, String> reasonField(String reason) {
+    return reason == null ? Map.of() : Map.of("Weir-Reason", asField(reason));
   }
 
   /** A field of the head has no line ends and no other letters than ASCII. */
@@ -296,12 +302,15 @@ public final class WeirClient {
     Duration pause = PAUSE_FIRST;
     while (true) {
       Duration left = Duration.ofNanos(Math.max(deadline - System.nanoTime(), 0));
-      Duration wait = left.compareTo(WAIT_MAX) < 0 ? left : WAIT_MAX;
+      Duration total = Durations.shorter(left, WAIT_MAX);
+      // A node that hangs leaves time for the others.
+      Duration part = Durations.longer(total.dividedBy(transport.nodes()), WAIT_PART_MIN);
+      Duration wait = Durations.shorter(total, part);
       String path = executionPath(id, "?wait=" + wait.toMillis() + "ms");
       WeirException failure = null;
       try {
         Execution execution =
-            Execution.of(transport.callAny("GET", path, null, Map.of(), wait.plus(WAIT_GRACE)));
+            Execution.of(transport.poll(path, wait.plus(WAIT_GRACE), total.plus(WAIT_GRACE)));
         if (execution.hasEnded()) {
           return execution;
         }
@@ -320,7 +329,7 @@ public final class WeirClient {
       }
       if (failure != null) {
         pause(pause);
-        pause = pause.multipliedBy(2).compareTo(PAUSE_MAX) < 0 ? pause.multipliedBy(2) : PAUSE_MAX;
+        pause = Durations.shorter(pause.multipliedBy(2), PAUSE_MAX);
       }
     }
   }
@@ -361,7 +370,7 @@ public final class WeirClient {
    * @param reason for the record, or null
    */
   public void cancel(String id, String reason) {
-    act(executionPath(id, "/cancel"), reason, true);
+    act(executionPath(id, "/cancel"), reason);
   }
 
   /**
@@ -373,7 +382,10 @@ public final class WeirClient {
    * @return the id of the new execution
    */
   public String retry(String id, String reason) {
-    String made = act(executionPath(id, "/retry"), reason, false).path("new_id").textValue();
+    JsonNode answer =
+        transport.callAnyOnce(
+            "POST", executionPath(id, "/retry"), null, reasonField(reason), timeout);
+    String made = answer.path("new_id").textValue();
     if (made == null) {
       throw WeirException.local(WeirException.BAD_ANSWER, "the answer has no new_id", null);
     }
@@ -387,7 +399,7 @@ public final class WeirClient {
    * @param reason for the record, or null
    */
   public void pauseWorkspace(String workspace, String reason) {
-    act("/v1/workspaces/" + encode(workspace) + "/pause", reason, true);
+    act("/v1/workspaces/" + encode(workspace) + "/pause", reason);
   }
 
   /**
@@ -397,6 +409,6 @@ public final class WeirClient {
    * @param reason for the record, or null
    */
   public void resumeWorkspace(String workspace, String reason) {
-    act("/v1/workspaces/" + encode(workspace) + "/resume", reason, true);
+    act("/v1/workspaces/" + encode(workspace) + "/resume", reason);
   }
 }

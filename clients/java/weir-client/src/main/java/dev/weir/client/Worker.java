@@ -362,8 +362,10 @@ public final class Worker implements AutoCloseable {
         }
         problem = refused;
         calls.leave(node);
-        Thread.sleep(longer(pause, refused.retryAfter().orElse(Duration.ZERO)).toMillis());
-        pause = shorter(pause.multipliedBy(2), PAUSE_MAX);
+        Duration wanted = refused.retryAfter().orElse(Duration.ZERO);
+        Thread.sleep(
+            Durations.longer(pause, Durations.shorter(wanted, RETRY_AFTER_MAX)).toMillis());
+        pause = Durations.shorter(pause.multipliedBy(2), PAUSE_MAX);
       }
     } catch (InterruptedException e) {
       // stop() interrupts this thread, and nothing else does.
@@ -373,14 +375,6 @@ public final class Worker implements AutoCloseable {
     } finally {
       runners.shutdown();
     }
-  }
-
-  private static Duration longer(Duration pause, Duration wanted) {
-    return pause.compareTo(wanted) > 0 ? pause : shorter(wanted, RETRY_AFTER_MAX);
-  }
-
-  private static Duration shorter(Duration one, Duration other) {
-    return one.compareTo(other) < 0 ? one : other;
   }
 
   /**

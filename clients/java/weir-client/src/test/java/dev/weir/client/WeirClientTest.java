@@ -3,6 +3,7 @@ package dev.weir.client;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -375,6 +376,16 @@ class WeirClientTest {
     SSLContext context = SSLContext.getInstance("TLS");
     context.init(null, managers.getTrustManagers(), null);
     return context;
+  }
+
+  @Test
+  void aWaitAtSeveralNodesIsAnswered() {
+    WeirClient client = WeirClient.builder(node.url(), node.url(), node.url()).build();
+    String id = client.enqueue(job()).id();
+    WeirException ended =
+        assertThrows(WeirException.class, () -> client.waitFor(id, Duration.ofSeconds(3)));
+    assertEquals(WeirException.TIMED_OUT, ended.code());
+    assertNull(ended.getCause(), "a request had no answer");
   }
 
   @Test
