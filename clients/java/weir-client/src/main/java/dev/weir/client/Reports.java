@@ -26,8 +26,11 @@ final class Reports {
     this.mapper = mapper;
   }
 
-  /** The end of a task. {@code verb} is complete or fail. */
-  record Report(String verb, ObjectNode item) {}
+  /**
+   * The end of a task. {@code verb} is complete or fail. A plain one has nothing that a node
+   * refuses.
+   */
+  record Report(String verb, ObjectNode item, boolean isPlain) {}
 
   Report completed(Task task, Object output) {
     byte[] text;
@@ -50,21 +53,32 @@ final class Reports {
     }
     ObjectNode item = Json.WIRE.createObjectNode().put("task", task.id());
     item.putRawValue("output", new RawValue(new String(text, StandardCharsets.UTF_8)));
-    return new Report("complete", item);
+    return new Report("complete", item, false);
   }
 
   Report failed(Task task, Throwable error) {
     ObjectNode item = Json.WIRE.createObjectNode().put("task", task.id());
     if (error instanceof TaskFailure failure) {
-      item.put("error_code", failure.code()).put("error", asText(failure.getMessage()));
+      item.put("error_code", asText(failure.code())).put("error", asText(failure.getMessage()));
       item.put("retry", failure.isRetried());
       if (failure.delay() != null) {
         item.put("retry_after_us", failure.delay().toNanos() / 1000);
       }
     } else {
-      item.put("error", asText(error.toString()));
+      item.put("error", asText(textOf(error)));
     }
-    return new Report("fail", item);
+    return new Report("fail", item, false);
+  }
+
+  /** An exception whose text is missing, or cannot be made, has the name of its class. */
+  private static String textOf(Throwable error) {
+    String text = null;
+    try {
+      text = error.toString();
+    } catch (RuntimeException | Error e) {
+      // The class of the exception has a mistake.
+    }
+    return text == null ? error.getClass().getName() : text;
   }
 
   /** A text without what a node refuses: NUL and halves of letters. */
@@ -74,26 +88,34 @@ final class Reports {
         .replace('\0', '?');
   }
 
-  /** Sends the report until a node has accepted it, or the lease is over. */
+  /**
+   * Sends the report until a node has accepted it, or the lease is over. A refusal that is not
+   * about its contents, such as that of a token, may be mended meanwhile.
+   */
   void deliver(TaskRun run, Report report) {
+    Report next = report;
     Duration pause = PAUSE_FIRST;
     boolean isRepeated = false;
+    WeirException problem = null;
     while (!run.isLost()) {
       int node = run.node();
       boolean goOn = isRepeated;
       try {
         Duration left = Duration.ofNanos(Math.max(run.leaseLeft(), 1));
         Duration limit = Durations.shorter(left, TaskCalls.LIMIT);
-        if (!calls
-            .report(node, report.verb(), report.item(), limit)
-            .equals(TaskCalls.TASK_UNKNOWN)) {
+        if (!calls.report(node, next.verb(), next.item(), limit).equals(TaskCalls.TASK_UNKNOWN)) {
           return;
         }
         goOn = true;
       } catch (WeirException e) {
-        if (!e.isRetryable()) {
-          deliverRefusal(run, report, e);
-          return;
+        problem = e;
+        if (e.status() == 400 || e.status() == 413) {
+          LOG.log(Level.ERROR, "weir: a node refuses the result of task " + run.task.id(), e);
+          if (next.isPlain()) {
+            return;
+          }
+          next = plainer(run.task, next, e);
+          continue;
         }
       }
       // A node that gave no answer may have the report, so it is the first to get it again.
@@ -106,17 +128,27 @@ final class Reports {
       }
       pause = Durations.shorter(pause.multipliedBy(2), PAUSE_MAX);
     }
+    if (problem != null) {
+      LOG.log(
+          Level.WARNING,
+          "weir: no node has accepted the result of task {0} within its lease: {1}",
+          run.task.id(),
+          problem.getMessage());
+    }
   }
 
   /**
-   * A result that no repetition makes acceptable ends the step: without a report it would run again
-   * and again.
+   * The report in place of one whose contents are refused: without one the step would run again and
+   * again.
    */
-  private void deliverRefusal(TaskRun run, Report report, WeirException refusal) {
-    LOG.log(Level.ERROR, "weir: a node refuses the result of task " + run.task.id(), refusal);
-    if (report.verb().equals("complete") && (refusal.status() == 400 || refusal.status() == 413)) {
-      deliver(run, failed(run.task, TaskFailure.fail(BAD_OUTPUT, refusal.getMessage())));
+  private Report plainer(Task task, Report report, WeirException refusal) {
+    if (report.verb().equals("complete")) {
+      return failed(task, TaskFailure.fail(BAD_OUTPUT, refusal.getMessage()));
     }
+    ObjectNode item = Json.WIRE.createObjectNode().put("task", task.id());
+    item.put("error", asText("the details of the failure were refused: " + refusal.getMessage()));
+    item.put("retry", report.item().path("retry").asBoolean(true));
+    return new Report("fail", item, true);
   }
 
   private static boolean sleep(Duration duration) {

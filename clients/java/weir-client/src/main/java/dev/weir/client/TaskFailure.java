@@ -8,7 +8,7 @@ import java.util.Objects;
 public final class TaskFailure extends RuntimeException {
   private static final long serialVersionUID = 1L;
   private static final int CODE_BYTES_MAX = 64;
-  private static final Duration DELAY_MAX = Duration.ofDays(3650);
+  private static final Duration DELAY_MAX = Duration.ofDays(365);
 
   private final String code;
   private final boolean retry;
@@ -51,7 +51,7 @@ public final class TaskFailure extends RuntimeException {
   /**
    * Makes a failure with a delay in place of that of the policy.
    *
-   * @param delay until the next attempt, at most ten years
+   * @param delay until the next attempt, at most 365 days
    * @param code for programs
    * @param text for people
    * @return the failure, to throw

@@ -168,7 +168,7 @@ public final class WeirException extends RuntimeException {
     if (status == 0) {
       return code.equals(NO_ANSWER) || code.equals(BAD_ANSWER) || code.equals(TIMED_OUT);
     }
-    return status == 429 || status >= 502 || status < 400;
+    return status == 429 || status >= 500 || status < 400;
   }
 
   /**

@@ -415,7 +415,11 @@ public final class Worker implements AutoCloseable {
 
   private void work(TaskRun run) {
     try {
-      reports.deliver(run, handle(run.task));
+      if (run.isLost()) { // another worker may run the step already
+        LOG.log(Level.WARNING, "weir: task {0} came after its lease", run.task.id());
+      } else {
+        reports.deliver(run, handle(run.task));
+      }
     } finally {
       leases.remove(run);
       free.release();
@@ -439,17 +443,22 @@ public final class Worker implements AutoCloseable {
       }
       return reports.completed(task, output);
     } catch (Throwable e) {
-      log(task, e);
-      return reports.failed(task, e);
+      Reports.Report report = reports.failed(task, e);
+      log(task, e, report);
+      return report;
     }
   }
 
-  private static void log(Task task, Throwable error) {
+  private static void log(Task task, Throwable error, Reports.Report report) {
     String text = "weir: attempt " + task.attempt() + " of " + task.id() + " has failed";
     if (error instanceof TaskFailure failure) {
       LOG.log(Level.INFO, "{0}: {1} ({2})", text, failure.getMessage(), failure.code());
     } else if (!task.isStopped()) {
-      LOG.log(Level.WARNING, text, error);
+      try {
+        LOG.log(Level.WARNING, text, error);
+      } catch (RuntimeException | Error e) { // the exception has no stack trace to print
+        LOG.log(Level.WARNING, "{0}: {1}", text, report.item().path("error").asText());
+      }
     }
   }
 }
