@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
@@ -26,6 +27,9 @@ final class Leases {
   private final TaskCalls calls;
   private final Map<String, TaskRun> running = new ConcurrentHashMap<>();
   private final ScheduledThreadPoolExecutor timer;
+
+  /** The nodes that have not answered their last heartbeat. Each outage is logged once. */
+  private final Set<Integer> silent = ConcurrentHashMap.newKeySet();
 
   /** The next heartbeat; null when no task runs. Guarded by this. */
   private ScheduledFuture<?> next;
@@ -120,12 +124,16 @@ final class Leases {
         runs.stream().map(run -> run.task.id()).toList(),
         lease.dividedBy(3),
         (verdicts, failure) -> {
-          if (failure != null) {
-            LOG.log(
-                Level.WARNING,
-                "weir: no heartbeat at {0}: {1}",
-                calls.url(node),
-                failure.getMessage());
+          if (failure == null) {
+            silent.remove(node);
+          } else {
+            if (silent.add(node)) {
+              LOG.log(
+                  Level.WARNING,
+                  "weir: no heartbeat at {0}: {1}",
+                  calls.url(node),
+                  failure.getMessage());
+            }
             calls.leave(node);
           }
           if (!takeVerdicts(node, runs, verdicts, sent)) {

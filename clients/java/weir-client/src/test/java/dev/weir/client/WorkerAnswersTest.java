@@ -16,8 +16,13 @@ import java.util.Map;
 import java.util.Queue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.logging.Handler;
+import java.util.logging.Level;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -238,5 +243,46 @@ class WorkerAnswersTest {
     assertThrows(
         IllegalArgumentException.class,
         () -> TaskFailure.retryAfter(Duration.ofDays(365).plusNanos(1), "busy", "too late"));
+  }
+
+  @Test
+  void heartbeatsWithoutAnAnswerAreLoggedOnce() throws Exception {
+    BlockingQueue<String> warnings = new LinkedBlockingQueue<>();
+    Handler handler =
+        new Handler() {
+          @Override
+          public void publish(LogRecord line) {
+            if (line.getLevel() == Level.WARNING && line.getMessage().contains("no heartbeat")) {
+              warnings.add(line.getMessage());
+            }
+          }
+
+          @Override
+          public void flush() {}
+
+          @Override
+          public void close() {}
+        };
+    Logger logger = Logger.getLogger(Worker.class.getName());
+    logger.addHandler(handler);
+    CountDownLatch goOn = new CountDownLatch(1);
+    try {
+      Answer accepted =
+          new Answer(200, "{\"tasks\":[{\"task\":\"one\",\"verdict\":\"accepted\"}]}");
+      answers.get("heartbeat").addAll(List.of(refusal(500), refusal(500), accepted, refusal(500)));
+      give("one", Duration.ofSeconds(8));
+      work(
+          task -> {
+            goOn.await();
+            return null;
+          });
+      for (int i = 0; i < 5; i++) {
+        assertEquals("heartbeat", take(sent).verb());
+      }
+      assertEquals(2, warnings.size(), warnings.toString());
+    } finally {
+      goOn.countDown();
+      logger.removeHandler(handler);
+    }
   }
 }
