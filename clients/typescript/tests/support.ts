@@ -107,8 +107,7 @@ export class Program {
 
 /** A server of PostgreSQL for one file of tests; database() gives the URL of a new database. */
 export class PostgresServer {
-  readonly #child = spawn('python3', [join(__dirname, 'serve_postgres.py')], {
-    env: { ...process.env, WEIR_SOURCE: SOURCE },
+  readonly #child = spawn('python3', [join(SOURCE, 'tests', 'end_to_end', 'serve_postgres.py')], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   readonly #lines = createInterface(this.#child.stdout)[Symbol.asyncIterator]();

@@ -16,9 +16,7 @@ public final class Postgres implements AutoCloseable {
   public Postgres() {
     ProcessBuilder builder =
         new ProcessBuilder(
-            "python3",
-            Programs.source().resolve("clients/typescript/tests/serve_postgres.py").toString());
-    builder.environment().put("WEIR_SOURCE", Programs.source().toString());
+            "python3", Programs.source().resolve("tests/end_to_end/serve_postgres.py").toString());
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
     try {
       process = builder.start();
