@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
 import com.fasterxml.jackson.databind.json.JsonMapper;
+import java.nio.charset.StandardCharsets;
 
 /** The mappers of Jackson. */
 final class Json {
@@ -22,4 +23,10 @@ final class Json {
       JsonMapper.builder().enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS).build();
 
   private Json() {}
+
+  /** A text without what a node refuses: NUL and halves of letters. */
+  static String cleanText(String text) {
+    return new String(text.getBytes(StandardCharsets.UTF_8), StandardCharsets.UTF_8)
+        .replace('\0', '?');
+  }
 }

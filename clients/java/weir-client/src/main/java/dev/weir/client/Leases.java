@@ -1,9 +1,11 @@
 package dev.weir.client;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -23,6 +25,14 @@ import java.util.stream.Collectors;
 final class Leases {
   private static final Logger LOG = System.getLogger(Worker.class.getName());
   private static final Duration PAUSE_MAX = Duration.ofSeconds(1);
+
+  /** From a line of a task to the heartbeat that carries it. */
+  private static final Duration LOG_DELAY = Duration.ofSeconds(1);
+
+  /**
+   * Further lines wait for the next heartbeat. As JSON they have at most six times as many bytes.
+   */
+  private static final int LOG_BYTES_MAX = 512 << 10;
 
   private final TaskCalls calls;
   private final Map<String, TaskRun> running = new ConcurrentHashMap<>();
@@ -49,6 +59,7 @@ final class Leases {
 
   void add(TaskRun run) {
     running.put(run.task.id(), run);
+    run.task.lines().onLines(() -> beatWithin(LOG_DELAY), () -> beatWithin(Duration.ZERO));
     watch(run);
     beatWithin(run.lease.dividedBy(4));
   }
@@ -119,9 +130,10 @@ final class Leases {
 
   private void beatAt(int node, List<TaskRun> runs, Duration lease) {
     long sent = System.nanoTime();
+    Map<TaskRun, Long> logEnds = new HashMap<>();
     calls.heartbeat(
         node,
-        runs.stream().map(run -> run.task.id()).toList(),
+        items(runs, logEnds),
         lease.dividedBy(3),
         (verdicts, failure) -> {
           if (failure == null) {
@@ -136,7 +148,7 @@ final class Leases {
             }
             calls.leave(node);
           }
-          if (!takeVerdicts(node, runs, verdicts, sent)) {
+          if (!takeVerdicts(node, runs, verdicts, sent, logEnds)) {
             // Another node may have taken the executions over. It gets only those whose handlers it
             // knows.
             calls.announce((node + 1) % calls.nodes(), lease.dividedBy(3));
@@ -145,18 +157,43 @@ final class Leases {
         });
   }
 
+  /** The items of a heartbeat, with lines of the tasks; {@code logEnds} gets their places. */
+  private static List<ObjectNode> items(List<TaskRun> runs, Map<TaskRun, Long> logEnds) {
+    List<ObjectNode> items = new ArrayList<>();
+    long bytes = 0;
+    for (TaskRun run : runs) {
+      ObjectNode item = run.task.item();
+      if (bytes < LOG_BYTES_MAX) {
+        long end = run.task.lines().putInto(item, false);
+        logEnds.put(run, end);
+        bytes += end - item.path("log_at").asLong(end);
+      }
+      items.add(item);
+    }
+    return items;
+  }
+
+  private static void renew(TaskRun run, long sent, Map<TaskRun, Long> logEnds) {
+    run.renew(sent + run.lease.toNanos());
+    run.task.lines().accepted(logEnds.getOrDefault(run, 0L));
+  }
+
   /** Returns whether the node has all the tasks that still run. */
   private boolean takeVerdicts(
-      int node, List<TaskRun> runs, Map<String, String> verdicts, long sent) {
+      int node,
+      List<TaskRun> runs,
+      Map<String, String> verdicts,
+      long sent,
+      Map<TaskRun, Long> logEnds) {
     boolean all = true;
     for (TaskRun run : runs) {
       if (running.get(run.task.id()) != run) {
         continue; // it has ended meanwhile
       }
       switch (verdicts.getOrDefault(run.task.id(), TaskCalls.TASK_UNKNOWN)) {
-        case TaskCalls.ACCEPTED -> run.renew(sent + run.lease.toNanos());
+        case TaskCalls.ACCEPTED -> renew(run, sent, logEnds);
         case TaskCalls.CANCELLED -> {
-          run.renew(sent + run.lease.toNanos());
+          renew(run, sent, logEnds);
           run.task.stop(StopCause.CANCELLED);
         }
         case TaskCalls.TASK_LOST -> run.lose();

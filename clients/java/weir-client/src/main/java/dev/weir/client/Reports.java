@@ -51,13 +51,19 @@ final class Reports {
                   + OUTPUT_BYTES_MAX
                   + " are kept"));
     }
-    ObjectNode item = Json.WIRE.createObjectNode().put("task", task.id());
+    ObjectNode item = lastItem(task);
     item.putRawValue("output", new RawValue(new String(text, StandardCharsets.UTF_8)));
     return new Report("complete", item, false);
   }
 
+  private static ObjectNode lastItem(Task task) {
+    ObjectNode item = task.item();
+    task.lines().putInto(item, true);
+    return item;
+  }
+
   Report failed(Task task, Throwable error) {
-    ObjectNode item = Json.WIRE.createObjectNode().put("task", task.id());
+    ObjectNode item = lastItem(task);
     if (error instanceof TaskFailure failure) {
       item.put("error_code", asText(failure.code())).put("error", asText(failure.getMessage()));
       item.put("retry", failure.isRetried());
@@ -81,11 +87,9 @@ final class Reports {
     return text == null ? error.getClass().getName() : text;
   }
 
-  /** A text without what a node refuses: NUL and halves of letters. */
   private static String asText(String text) {
-    String cut = text.length() > TEXT_LENGTH_MAX ? text.substring(0, TEXT_LENGTH_MAX) : text;
-    return new String(cut.getBytes(StandardCharsets.UTF_8), StandardCharsets.UTF_8)
-        .replace('\0', '?');
+    return Json.cleanText(
+        text.length() > TEXT_LENGTH_MAX ? text.substring(0, TEXT_LENGTH_MAX) : text);
   }
 
   /**
@@ -145,7 +149,7 @@ final class Reports {
     if (report.verb().equals("complete")) {
       return failed(task, TaskFailure.fail(BAD_OUTPUT, refusal.getMessage()));
     }
-    ObjectNode item = Json.WIRE.createObjectNode().put("task", task.id());
+    ObjectNode item = task.item();
     item.put("error", asText("the details of the failure were refused: " + refusal.getMessage()));
     item.put("retry", report.item().path("retry").asBoolean(true));
     return new Report("fail", item, true);

@@ -2,6 +2,7 @@ package dev.weir.client;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.Optional;
@@ -15,6 +16,7 @@ public final class Task {
   private final JsonNode json;
   private final ObjectMapper mapper;
   private final CompletableFuture<StopCause> stop = new CompletableFuture<>();
+  private final TaskLog log = new TaskLog();
 
   /** The thread of the handler, while it runs. Guarded by this. */
   private Thread runner;
@@ -106,6 +108,34 @@ public final class Task {
     return micros.isNumber()
         ? Optional.of(Duration.ofNanos(Math.multiplyExact(micros.longValue(), 1000L)))
         : Optional.empty();
+  }
+
+  /**
+   * Returns the trace context (W3C) for all that the handler calls.
+   *
+   * @return the value of a field {@code traceparent}, if the execution has a context
+   */
+  public Optional<String> traceparent() {
+    return Optional.ofNullable(json.path("traceparent").textValue());
+  }
+
+  /**
+   * Adds a line to the log of this attempt, for {@code weir logs}. It does not block. 64 KiB may
+   * wait for a node; of more the rest is left out, and the log has a line with its size.
+   *
+   * @param line the line, without its end
+   */
+  public void log(String line) {
+    log.add(line);
+  }
+
+  TaskLog lines() {
+    return log;
+  }
+
+  /** Begins what a request has about this task. */
+  ObjectNode item() {
+    return Json.WIRE.createObjectNode().put("task", id());
   }
 
   /**

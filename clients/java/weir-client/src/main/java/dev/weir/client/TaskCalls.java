@@ -87,9 +87,8 @@ final class TaskCalls {
   }
 
   /** Renews leases, without waiting for the answer. */
-  void heartbeat(int node, List<String> tasks, Duration limit, Verdicts then) {
-    List<ObjectNode> items =
-        tasks.stream().map(task -> Json.WIRE.createObjectNode().put("task", task)).toList();
+  void heartbeat(int node, List<ObjectNode> items, Duration limit, Verdicts then) {
+    List<String> tasks = items.stream().map(item -> item.path("task").textValue()).toList();
     transport
         .send(
             node,

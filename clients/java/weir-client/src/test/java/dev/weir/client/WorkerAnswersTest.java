@@ -245,6 +245,34 @@ class WorkerAnswersTest {
         () -> TaskFailure.retryAfter(Duration.ofDays(365).plusNanos(1), "busy", "too late"));
   }
 
+  /** The lines that a request carries, at their place. */
+  private static String log(JsonNode item) {
+    StringBuilder text = new StringBuilder(item.path("log_at").asText("none") + ":");
+    item.path("log").forEach(part -> text.append(part.path("text").asText()));
+    return text.toString();
+  }
+
+  @Test
+  void linesAreRepeatedUntilTheyAreAccepted() throws Exception {
+    answers.get("heartbeat").add(refusal(500));
+    answers.get("complete").add(refusal(500));
+    CountDownLatch goOn = new CountDownLatch(1);
+    give("one", Duration.ofSeconds(8));
+    work(
+        task -> {
+          task.log("é1");
+          goOn.await();
+          task.log("2");
+          return null;
+        });
+    assertEquals("0:é1\n", log(take(sent).item()));
+    assertEquals("0:é1\n", log(take(sent).item()), "the heartbeat behind the refused one");
+    assertEquals("none:", log(take(sent).item()), "the heartbeat behind the accepted one");
+    goOn.countDown();
+    assertEquals("4:2\n", log(take(sent).item()));
+    assertEquals("4:2\n", log(take(sent).item()), "the report behind the refused one");
+  }
+
   @Test
   void heartbeatsWithoutAnAnswerAreLoggedOnce() throws Exception {
     BlockingQueue<String> warnings = new LinkedBlockingQueue<>();

@@ -206,6 +206,55 @@ class WorkerTest {
     assertEquals("handler_bad_output", runJob(Map.of()).errorCode());
   }
 
+  @Test
+  void aTaskHasTheTraceContextOfItsRequest() {
+    work(task -> task.traceparent().orElse("none"));
+    assertEquals("\"none\"", output(runJob(Map.of())));
+    String context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    String id = client.enqueue(EnqueueRequest.of("acme", "job").withTraceparent(context)).id();
+    assertEquals("\"" + context + "\"", output(client.waitFor(id, Programs.MOST)));
+  }
+
+  @Test
+  void linesOfATaskAreInItsLog() throws Exception {
+    useLongLease();
+    work(
+        task -> {
+          task.log("first\0\ud800 lines");
+          begun.add(task);
+          goOn.await();
+          task.log("x" + "é".repeat(100_000));
+          return "kept";
+        });
+    String id = enqueue(Map.of());
+    take(begun);
+    Programs.await(
+        "a line of a task that runs", () -> node.run("logs", id).contains("first?? lines"));
+    goOn.countDown();
+    assertEquals(ExecutionStatus.COMPLETED, client.waitFor(id, Programs.MOST).status());
+    String log = node.run("logs", id);
+    assertEquals(log.indexOf("first"), log.lastIndexOf("first"), "the line is there twice");
+    assertTrue(log.contains("é".repeat(30_000)), log);
+    assertFalse(log.contains("\ufffd"), "half a letter");
+    assertTrue(log.contains("bytes are left out"), log);
+  }
+
+  @Test
+  void linesBeyondThoseOfARequestAreLeftOut() {
+    work(
+        task -> {
+          for (int i = 0; i < 100_000; i++) {
+            task.log("line " + i);
+          }
+          return "kept";
+        });
+    Execution execution = runJob(Map.of());
+    assertEquals(ExecutionStatus.COMPLETED, execution.status(), execution.error());
+    String log = node.run("logs", execution.id());
+    assertTrue(log.contains("line 900\n"), log);
+    assertTrue(log.contains("bytes are left out"), log);
+  }
+
   record Mail(String to, Instant at, List<Integer> copies) {}
 
   static final class Handlers {
