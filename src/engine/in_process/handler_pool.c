@@ -4,7 +4,8 @@
  *
  *   1. The loop submits it. At the end of its turn the loop gives all new calls to the threads under one lock, and signals
  *      as many threads as sleep.
- *   2. A thread takes the call of the next turn (fair_queue.h) and runs the handler without a lock.
+ *   2. A thread takes the call of the next turn (fair_queue.h) and runs the handler without a lock. A call that was
+ *      cancelled in the queue is not begun.
  *   3. The handler answers with weir_done(), weir_retry() or weir_fail(), or defers the call and returns without an answer.
  *   4. A deferred call has two ends: the return of the handler, and the answer, which any thread of the host may give, even
  *      before the return. An atomic counter finds the second of them, which hands the call back. After that no other thread
@@ -407,8 +408,13 @@ static struct weir_call *release_and_pop(struct handler_pool *pool, const struct
     return next;
 }
 
+/* After a cancel another worker may run the step already, or no result is wanted. */
 static void run_call(struct weir_call *call)
 {
+    if (weir_call_cancelled(call)) {
+        weir_retry(call, "cancelled", "it was cancelled before its handler began");
+        return;
+    }
     call->handler->function(call, call->handler->context);
     if (!call->is_deferred) {
         clear_cancel_function(call); /* the handler has returned without an answer */

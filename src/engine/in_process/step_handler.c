@@ -111,7 +111,7 @@ static void take_call_result(struct step_run *run, struct weir_call *call)
 {
     struct step_outcome outcome = {.code = call->code, .error = call->error};
     if (run->stop == STOP_TIMEOUT) {
-        step_run_fail(run, "timeout", "the handler took longer than its timeout", false);
+        step_run_fail(run, "timeout", "its handler did not end within the timeout", false);
         return;
     }
     switch (call->result) {

@@ -1,4 +1,5 @@
-/* Handlers that answer later, from another thread, and that are called when they shall end. */
+/* Handlers that answer later, from another thread, and that are called when they shall end; and calls that wait for a thread
+ * and are cancelled meanwhile. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -96,6 +97,15 @@ static void retries_after(struct weir_call *call, void *context)
     weir_retry_after(call, *(const int64_t *)context, "busy", NULL);
 }
 
+static atomic_int begun;
+
+static void counts(struct weir_call *call, void *context)
+{
+    (void)context;
+    atomic_fetch_add(&begun, 1);
+    weir_done(call, NULL);
+}
+
 static int64_t an_hour_us = 3600 * MICROSECONDS_PER_SECOND;
 static int64_t for_ever_us = INT64_MAX;
 static int64_t as_policy_us = -1;
@@ -106,6 +116,7 @@ static const struct weir_handler handlers[] = {
     {.name = "is-overtaken", .function = is_overtaken},
     {.name = "answers-and-defers", .function = answers_and_defers},
     {.name = "defers-until-cancelled", .function = defers_until_cancelled},
+    {.name = "counts", .function = counts},
     {.name = "after-an-hour", .function = retries_after, .context = &an_hour_us},
     {.name = "after-for-ever", .function = retries_after, .context = &for_ever_us},
     {.name = "after-its-policy", .function = retries_after, .context = &as_policy_us},
@@ -119,6 +130,7 @@ static int open_fixture(void **state)
     (void)state;
     atomic_store(&held_count, 0);
     atomic_store(&cancels, 0);
+    atomic_store(&begun, 0);
     atomic_store(&may_return, false);
     engine_fixture_open(&fixture, &options);
     return 0;
@@ -220,6 +232,110 @@ static void a_cancel_calls_the_cancel_function_of_a_deferred_call(void **state)
     (void)end_of(1, END_CANCELLED);
 }
 
+/* The only thread is in the handler of this execution until let_thread_go(). */
+static void occupy_thread(int number)
+{
+    start(number, "defers-and-stays", "");
+    wait_for(&held_count, 1);
+    weir_done(atomic_load(&held[0]), NULL);
+}
+
+static void let_thread_go(int number)
+{
+    atomic_store(&may_return, true);
+    (void)end_of(number, END_COMPLETED);
+}
+
+static void a_call_that_is_cancelled_in_the_queue_is_not_begun(void **state)
+{
+    (void)state;
+    occupy_thread(1);
+    start(2, "counts", "");
+    engine_cancel(fixture.engine, engine_fixture_id(2), 1);
+    start(3, "counts", ",\"timeout\":\"1ms\",\"retry\":{\"attempts\":1}");
+    engine_fixture_start(&fixture, 4, "{\"name\":\"t\",\"steps\":{\"a\":{\"sleep\":\"20ms\"}}}", "{}");
+    (void)end_of(4, END_COMPLETED); /* the engine has passed the cancel and the timeout */
+    let_thread_go(1);
+    (void)end_of(2, END_CANCELLED);
+    assert_string_equal(end_of(3, END_FAILED)->error_code, "timeout");
+    assert_int_equal(atomic_load(&begun), 0);
+}
+
+static void an_interrupt_begins_no_call_of_the_queue(void **state)
+{
+    (void)state;
+    start(1, "defers-until-cancelled", "");
+    wait_for(&held_count, 1);
+    start(2, "defers-and-stays", "");
+    wait_for(&held_count, 2);
+    start(3, "counts", "");
+    (void)engine_fixture_expect(&fixture, REPORT_STARTED, 3, NULL, -1, 1);
+    engine_stop(fixture.engine, true);
+    wait_for(&cancels, 1);
+    start(4, "counts", "");
+    (void)engine_fixture_expect(&fixture, REPORT_REFUSED, 4, NULL, -1, 1); /* in a later turn than all cancels */
+    weir_done(atomic_load(&held[0]), NULL);
+    weir_done(atomic_load(&held[1]), NULL);
+    atomic_store(&may_return, true);
+    (void)engine_fixture_expect(&fixture, REPORT_GIVEN_BACK, 3, NULL, -1, 1);
+    const struct report *waiting = engine_fixture_expect(&fixture, REPORT_STEP, 3, "a", STEP_WAITING, 1);
+    assert_int_equal(waiting->step.failures, 0);
+    assert_int_equal(atomic_load(&begun), 0);
+}
+
+/* --- calls for tasks of other nodes --- */
+
+enum { TASKS_MOST = 4 };
+static atomic_int task_ends;
+static enum engine_call_end ends_of_tasks[TASKS_MOST]; /* the place of a task is its owner */
+
+static void note_task_end(void *context, const struct engine_called *called)
+{
+    (void)context;
+    *(enum engine_call_end *)called->owner = called->end;
+    assert_true(called->end != ENGINE_CALL_RETRY || strcmp(called->code, "cancelled") == 0);
+    atomic_fetch_add(&task_ends, 1);
+}
+
+static void call_for_task(struct engine *engine, size_t place, const char *handler)
+{
+    struct engine_call call = {.owner = &ends_of_tasks[place],
+                               .execution_id = "e",
+                               .workspace = "acme",
+                               .step = "a",
+                               .handler = handler,
+                               .input = "{}",
+                               .attempt = 1,
+                               .fence = 1,
+                               .timeout_us = TIME_NEVER};
+    struct weir_error error;
+    assert_int_equal(engine_call(engine, &call, &error), WEIR_OK);
+}
+
+static void a_task_that_is_lost_in_the_queue_is_not_begun(void **state)
+{
+    (void)state;
+    atomic_store(&task_ends, 0);
+    engine_set_sink(fixture.engine, (struct report_sink){.called = note_task_end});
+    call_for_task(fixture.engine, 0, "defers-until-cancelled");
+    wait_for(&held_count, 1);
+    call_for_task(fixture.engine, 3, "defers-and-stays");
+    wait_for(&held_count, 2);
+    call_for_task(fixture.engine, 1, "counts");
+    call_for_task(fixture.engine, 2, "counts");
+    engine_cancel_call(fixture.engine, &ends_of_tasks[1], true);
+    engine_cancel_call(fixture.engine, &ends_of_tasks[2], false);
+    engine_cancel_call(fixture.engine, &ends_of_tasks[0], true);
+    wait_for(&cancels, 1); /* the engine has passed all three */
+    weir_done(atomic_load(&held[0]), NULL);
+    weir_done(atomic_load(&held[1]), NULL);
+    atomic_store(&may_return, true);
+    wait_for(&task_ends, TASKS_MOST);
+    assert_int_equal(atomic_load(&begun), 0);
+    assert_int_equal(ends_of_tasks[1], ENGINE_CALL_DROPPED);
+    assert_int_equal(ends_of_tasks[2], ENGINE_CALL_RETRY);
+}
+
 static void *answer_after_cancel(void *argument)
 {
     (void)argument;
@@ -314,6 +430,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_timeout_calls_the_cancel_function_of_a_deferred_call, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(a_cancel_calls_the_cancel_function_of_a_deferred_call, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_call_that_is_cancelled_in_the_queue_is_not_begun, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(an_interrupt_begins_no_call_of_the_queue, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_task_that_is_lost_in_the_queue_is_not_begun, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(closing_awaits_deferred_calls, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_retry_delay_replaces_the_delay_of_the_policy, open_fixture, close_fixture),
         cmocka_unit_test(log_lines_of_a_handler_have_their_stream_and_a_newline),
