@@ -7,6 +7,8 @@
  * nothing, because a node gets only executions whose handlers it knows.
  *   4. A claim asks the home server for as many tasks as there are free places. When that fails, the next server is the
  * home.
+ *   5. The worker has failed when all servers have refused their last claim. A refusal that is no answer of weir may come
+ * from a proxy while its server starts, so it counts only when it has lasted for a lease.
  *
  * With one server the next one is the same: the worker waits for its return while the leases go on. */
 #include <inttypes.h>
@@ -228,7 +230,7 @@ static void send_reports(struct worker *worker, struct worker_run *first, int64_
 static void send_claim(struct worker *worker, size_t server, size_t max)
 {
     struct worker_request *request = open_request(worker, VERB_CLAIM, server);
-    int64_t wait_us = max == 0 ? 0 : WORKER_CLAIM_WAIT_US;
+    int64_t wait_us = max == 0 || worker->was_refused ? 0 : WORKER_CLAIM_WAIT_US; /* a success is known at once */
     if (request == NULL) {
         worker->claim_due_us = time_add(worker_now(worker), WORKER_PAUSE_MOST_US);
         return;
@@ -296,12 +298,29 @@ int64_t worker_send_due(struct worker *worker, int64_t now_us, bool claims)
 
 /* --- answers --- */
 
-/* The same request can never succeed: the token, the group or the server is the wrong one. */
-static bool is_final(const struct worker_request *request, enum weir_status status)
+/* Notes whether the claim was refused: the token, the group or the server is the wrong one. */
+static void note_claim(struct worker_request *request, enum weir_status status)
 {
+    struct worker_server *server = &request->worker->servers[request->server];
     long number = request->client.number;
-    return (number >= 400 && number < 500 && number != 408 && number != 429) || status == WEIR_INVALID_CONFIG ||
-           status == WEIR_STORE_NOT_WEIR;
+    bool had_refused = server->has_refused;
+    server->is_doubtful = status == WEIR_INVALID_CONFIG || status == WEIR_STORE_NOT_WEIR;
+    server->has_refused =
+        status != WEIR_OK && (server->is_doubtful || (number >= 400 && number < 500 && number != 408 && number != 429));
+    request->worker->was_refused = server->has_refused;
+    server->refused_us = had_refused && server->has_refused ? server->refused_us : worker_now(request->worker);
+}
+
+static bool all_servers_refuse(const struct worker *worker)
+{
+    int64_t now_us = worker_now(worker);
+    bool all = true;
+    for (size_t i = 0; i < worker->server_count; i++) {
+        const struct worker_server *server = &worker->servers[i];
+        bool counts = !server->is_doubtful || time_add(server->refused_us, worker->lease_us) <= now_us;
+        all = all && server->has_refused && counts;
+    }
+    return all;
 }
 
 /* One event when a server goes away, not one for each request. */
@@ -330,6 +349,7 @@ static void take_claim(struct worker_request *request, enum weir_status status, 
         status = worker_begin_tasks(worker, request->server, request->sent_us, answer, &reason);
         error = &reason;
     }
+    note_claim(request, status);
     if (status == WEIR_OK) {
         int64_t soonest_us =
             time_add(request->sent_us, json_array_size(json_object_get(answer, "tasks")) > 0 ? 0 : WORKER_PAUSE_FIRST_US);
@@ -339,7 +359,7 @@ static void take_claim(struct worker_request *request, enum weir_status status, 
         worker_note_health(worker, NULL);
         return;
     }
-    if (is_final(request, status)) {
+    if (all_servers_refuse(worker)) {
         worker_note_health(worker, error);
     }
     if (!is_announcement) {

@@ -96,6 +96,9 @@ struct worker_server {
     bool is_announcing;
     bool wants_announce; /* it may not know our handlers, and is to take tasks of ours over */
     bool is_away;        /* the last request got no answer */
+    bool has_refused;    /* the last claim, which no repetition mends */
+    bool is_doubtful;    /* that refusal may pass: it is no answer of weir, or there was no token to send */
+    int64_t refused_us;  /* since when it has refused each claim */
 };
 
 enum worker_stop { WORKER_RUNS, WORKER_DRAINS, WORKER_INTERRUPTS };
@@ -119,6 +122,7 @@ struct worker {
     int64_t claim_due_us;
     int64_t claim_pause_us;
     struct worker_request *claim; /* under way, or NULL */
+    bool was_refused;             /* the last claim */
     bool was_interrupted;         /* the handlers that ran were asked to end */
     json_t *names;                /* of the handlers */
     pthread_t thread;
@@ -141,7 +145,7 @@ int64_t worker_now(const struct worker *worker);
 void worker_wake(struct worker *worker);
 /* A call to a server failed: an event of the log. */
 void worker_note_failure(struct worker *worker, const char *verb, const struct weir_error *error);
-/* `error` NULL: the claims are accepted again. */
+/* `error` NULL: a claim was accepted. */
 void worker_note_health(struct worker *worker, const struct weir_error *error);
 
 /* runs.c */

@@ -4,6 +4,7 @@
 usage: remote_worker_test.py BINARY [--postgres] [TEST ...]
 """
 
+import contextlib
 import json
 import os
 import queue
@@ -521,12 +522,76 @@ def an_unanswered_report_ends_with_the_lease(weir):
 
 def an_answer_that_is_none_ends_the_worker(weir):
     part = {key: value for key, value in TASK.items() if key != 'fence'}
-    for claim in ({'tasks': [part], 'lease_us': 3000000, 'waited_us': 0}, {'tasks': [TASK], 'lease_us': 1, 'waited_us': 0},
-                  {'tasks': 1, 'lease_us': 3000000}, {}):
-        with Tasks(json.dumps(claim).encode()).server as fake:
-            program = Program(weir, fake.url)
+    with contextlib.ExitStack() as stack:
+        programs = []
+        for claim in ({'tasks': [part], 'lease_us': 3000000, 'waited_us': 0},
+                      {'tasks': [TASK], 'lease_us': 1, 'waited_us': 0}, {'tasks': 1, 'lease_us': 3000000}, {}):
+            fake = stack.enter_context(Tasks(json.dumps(claim).encode()).server)
+            programs.append(Program(weir, fake.url))
+        for program in programs:  # when it has lasted for a lease
             program.expect('error', 'store_not_weir')
             assert program.ended() == 1
+
+
+class Claims:
+    """Servers that answer the claims of a worker in this order, whichever is asked, the last answer again and again. The
+    second claim waits for may_go_on."""
+
+    def __init__(self, weir, servers, *answers):
+        self.weir = weir
+        self.answers, self.bodies, self.may_go_on, self.second = list(answers), [], threading.Event(), threading.Event()
+        self.fakes = [FakeServer(self.answer) for _ in range(servers)]
+        self.url = 'http://' + ','.join(fake.url.removeprefix('http://') for fake in self.fakes)
+
+    def __enter__(self):
+        self.program = Program(self.weir, self.url, is_started=False)
+        return self
+
+    def __exit__(self, *_):
+        self.may_go_on.set()
+        self.program.process.kill()  # it keeps its connections
+        for fake in self.fakes:
+            fake.__exit__()
+
+    def answer(self, head, body):
+        verb = head.split()[1].rpartition(':')[2]
+        if verb != 'claim':
+            return (200, STORE) if verb not in ('heartbeat', 'complete') else _verdict('accepted')
+        self.bodies.append(json.loads(body))
+        if len(self.bodies) == 2:
+            self.second.set()
+            self.may_go_on.wait(SECONDS_MOST)
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def _claimed(*tasks, **members):
+    return 200, json.dumps({'tasks': tasks, 'lease_us': 60000000, 'waited_us': 0, **members}).encode()
+
+
+def a_refusal_ends_the_worker_only_when_no_server_accepts_it(weir):
+    """A proxy in front of a server that starts, and a server without the executor group."""
+    for servers, refusal in ((1, (404, b'<html>')), (1, (500, b'<html>')), (2, _verdict('not_found', 404))):
+        with Claims(weir, servers, refusal, _claimed(TASK), _claimed()) as claims:
+            program = claims.program
+            program.expect('started')
+            assert claims.second.wait(SECONDS_MOST)
+            for _ in range(2):  # it looks at the health before each line
+                program.say('resume', '-')
+                program.expect('ordered', 'resume', 'ok')
+            claims.may_go_on.set()
+            program.expect('begin', 'e1')
+            program.say('done', 'e1', '1')
+            program.expect('recorded', 'e1', 'yes')
+            assert [body['wait_us'] > 0 for body in claims.bodies[:2]] == [True, False], claims.bodies
+            program.stop()
+
+
+def a_refusal_of_all_servers_ends_the_worker(weir):
+    with Claims(weir, 2, _verdict('not_found', 404)) as claims:
+        claims.may_go_on.set()
+        program = claims.program
+        wait_for('the end', lambda: program.lines.get(timeout=SECONDS_MOST)[:2] == ['error', 'not_found'])
+        assert program.ended() == 1 and all(any('claim' in head for head in fake.heads) for fake in claims.fakes)
 
 
 def a_server_that_is_down_is_named(weir):
