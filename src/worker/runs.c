@@ -94,8 +94,9 @@ static bool is_task(const json_t *task)
            json_object_get(task, "input") != NULL;
 }
 
-/* A task that cannot begin is left alone: the server gives it to another worker when its lease is over. */
-static enum weir_status begin_task(struct worker *worker, size_t server, const json_t *task, int64_t sent_us,
+/* `answered_us`: the times of the task count from there. A task that cannot begin is left alone: the server gives it to
+ * another worker when its lease is over. */
+static enum weir_status begin_task(struct worker *worker, size_t server, const json_t *task, int64_t answered_us,
                                    int64_t ends_us, struct weir_error *error)
 {
     struct text input = {.max = CLIENT_ANSWER_BYTES_MAX};
@@ -115,8 +116,8 @@ static enum weir_status begin_task(struct worker *worker, size_t server, const j
                                .traceparent = json_string_value(json_object_get(task, "traceparent")),
                                .attempt = (int)json_integer_value(json_object_get(task, "attempt")),
                                .fence = json_integer_value(json_object_get(task, "fence")),
-                               .timeout_us =
-                                   json_is_integer(timeout) ? time_add(sent_us, json_integer_value(timeout)) : TIME_NEVER};
+                               .timeout_us = json_is_integer(timeout) ? time_add(answered_us, json_integer_value(timeout))
+                                                                      : TIME_NEVER};
     status = engine_call(worker->engine, &call, error);
     text_close(&input);
     if (status != WEIR_OK) {
@@ -150,14 +151,15 @@ enum weir_status worker_begin_tasks(struct worker *worker, size_t server, int64_
         return error_set(error, WEIR_STORE_NOT_WEIR, "the answer to a claim is not that of a weir server");
     }
     worker->lease_us = json_integer_value(lease);
-    int64_t ends_us = time_add(time_add(sent_us, waited_us), worker->lease_us);
+    int64_t answered_us = time_add(sent_us, waited_us); /* or somewhat later */
+    int64_t ends_us = time_add(answered_us, worker->lease_us);
     if (ends_us <= worker_now(worker)) {
         return WEIR_OK; /* the process was stopped meanwhile: another worker may have them */
     }
     json_array_foreach(tasks, i, task)
     {
         struct weir_error reason = {.status = WEIR_OK};
-        if (begin_task(worker, server, task, sent_us, ends_us, &reason) != WEIR_OK) {
+        if (begin_task(worker, server, task, answered_us, ends_us, &reason) != WEIR_OK) {
             worker_note_failure(worker, "begin_task", &reason);
         }
     }

@@ -156,7 +156,7 @@ def logs_and_the_trace_context_travel_with_the_task(weir):
     _store(weir)
     program = Program(weir, Node(weir).url)
     execution = _job(weir, '--traceparent', TRACEPARENT)
-    attempt, _, traceparent = program.expect('begin', execution)
+    attempt, _, traceparent, _ = program.expect('begin', execution)
     assert attempt == '1' and traceparent.split('-')[1] == TRACEPARENT.split('-')[1], traceparent
 
     def log():
@@ -592,6 +592,19 @@ def a_refusal_of_all_servers_ends_the_worker(weir):
         program = claims.program
         wait_for('the end', lambda: program.lines.get(timeout=SECONDS_MOST)[:2] == ['error', 'not_found'])
         assert program.ended() == 1 and all(any('claim' in head for head in fake.heads) for fake in claims.fakes)
+
+
+def the_time_left_counts_from_the_answer_to_the_claim(weir):
+    hour = 3600000000
+    with Claims(weir, 1, _claimed({**TASK, 'timeout_us': hour}, waited_us=hour), _claimed()) as claims:
+        claims.may_go_on.set()
+        program = claims.program
+        program.expect('started')
+        left = int(program.expect('begin', 'e1')[3])
+        program.say('done', 'e1', '1')
+        program.expect('recorded', 'e1', 'yes')
+        program.stop()
+        assert hour < left <= 2 * hour, left
 
 
 def a_server_that_is_down_is_named(weir):

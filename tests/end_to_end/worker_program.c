@@ -2,7 +2,7 @@
  *
  * usage: worker_program STORE [MAX_RUNNING]
  *
- * The handler `job` prints "begin EXECUTION ATTEMPT FENCE TRACEPARENT" and leaves its answer to the lines of stdin:
+ * The handler `job` prints "begin EXECUTION ATTEMPT FENCE TRACEPARENT TIME_LEFT_US" and leaves its answer to the lines of stdin:
  *
  *   done EXECUTION OUTPUT       log EXECUTION TEXT       interrupted EXECUTION       stop SECONDS
  *   pause -       resume -      unregister job           register job
@@ -71,8 +71,8 @@ static void begin_job(struct weir_call *call, void *context)
         abort();
     }
     calls[place] = call;
-    (void)snprintf(rest, sizeof rest, "%d %lld %s", weir_call_attempt(call), (long long)weir_call_fence(call),
-                   traceparent == NULL ? "-" : traceparent);
+    (void)snprintf(rest, sizeof rest, "%d %lld %s %lld", weir_call_attempt(call), (long long)weir_call_fence(call),
+                   traceparent == NULL ? "-" : traceparent, (long long)weir_call_time_left_us(call));
     print_line("begin", weir_call_execution_id(call), rest);
     weir_call_on_cancel(call, note_cancel, NULL);
     (void)pthread_mutex_unlock(&lock);
