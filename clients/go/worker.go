@@ -328,12 +328,25 @@ func failureItem(task *Task, err error) reportItem {
 	return item
 }
 
-// report sends the result until a node has taken it, or the lease is over.
+// isBadOutput reports whether the node can never take the output: it is too large, or no JSON of weir's.
+func isBadOutput(err error) bool {
+	var refusal *Error
+	return errors.As(err, &refusal) &&
+		(refusal.Status == http.StatusBadRequest || refusal.Status == http.StatusRequestEntityTooLarge)
+}
+
+// report sends the result until a node has taken it, or the lease is over. An output that no node can take fails the step:
+// without a report it would run again.
 func (w *Worker) report(done *run, item reportItem) {
 	for pause := pauseFirst; !done.lost.Load(); pause = min(pause*2, pauseMost) {
 		results, err := w.send(context.Background(), w.nodeOf(done), item.verb, []reportItem{item})
 		if err == nil && results[item.Task] != "task_unknown" {
 			return
+		}
+		if item.verb == "complete" && isBadOutput(err) {
+			w.options.Log.Error("a node refuses an output", "task", item.Task, "error", err)
+			item = failureItem(done.task, Fail("handler_bad_output", err.Error()))
+			continue
 		}
 		if err != nil && !isLater(err) {
 			w.options.Log.Error("a node refuses a result", "task", item.Task, "error", err)

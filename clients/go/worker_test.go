@@ -361,6 +361,22 @@ func TestPanicIsAnErrorOfTheHandler(t *testing.T) {
 	}
 }
 
+func TestOutputThatTheNodeRefusesFailsTheStep(t *testing.T) {
+	n := startNode(t)
+	n.apply("large", map[string]any{"handler": "large"})
+	client := weir.New(n.url())
+	var runs atomic.Int32
+	stop := startWorker(t, client, map[string]weir.Handler{"large": func(context.Context, *weir.Task) (any, error) {
+		runs.Add(1)
+		return strings.Repeat("x", 40<<20), nil // beyond the limit of a request
+	}})
+	ended := wait(t, client, enqueue(t, client, "large", nil))
+	stop()
+	if ended.Status != "FAILED" || ended.ErrorCode != "handler_bad_output" || runs.Load() != 1 {
+		t.Fatalf("%+v after %d runs", ended, runs.Load())
+	}
+}
+
 // --- the client ---
 
 func TestEnqueueWithAKeyIsDoneOnce(t *testing.T) {
