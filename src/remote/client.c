@@ -20,6 +20,7 @@
 #include <strings.h>
 
 #include "base/bearer_token.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 
@@ -337,8 +338,15 @@ static bool nothing_was_sent(const struct remote_client *client, CURLcode code)
            code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_PEER_FAILED_VERIFICATION;
 }
 
-/* Three failures have a remedy of their own: an answer that is too large, a deadline that has passed, and a certificate of
- * an authority that this machine does not know. For the other ones libcurl's text names the part that failed. */
+static int64_t connect_limit_us(const struct remote_client_call *call)
+{
+    int64_t most_us = call->connect_us > 0 ? call->connect_us : CONNECT_TIMEOUT_US;
+    return time_earlier(most_us, call->deadline_us);
+}
+
+/* Four failures have a remedy of their own: an answer that is too large, a server that accepts no connection, a deadline
+ * that has passed, and a certificate of an authority that this machine does not know. For the other ones libcurl's text
+ * names the part that failed. */
 static enum weir_status explain_failed_call(const struct remote_client *client, const struct remote_client_call *call,
                                             CURLcode code, struct weir_error *error)
 {
@@ -351,7 +359,11 @@ static enum weir_status explain_failed_call(const struct remote_client *client, 
     if (code == CURLE_WRITE_ERROR) {
         return error_set(error, WEIR_FAILED, "the answer of %s has more than %d bytes", shown, CLIENT_ANSWER_BYTES_MAX);
     }
-    if (code == CURLE_OPERATION_TIMEDOUT) {
+    if (code == CURLE_OPERATION_TIMEDOUT && nothing_was_sent(client, code)) {
+        duration_format_short(connect_limit_us(call), lasted);
+        error_set(error, WEIR_STORE_UNREACHABLE, "the server %s has not accepted a connection within %s", shown, lasted);
+        error_hint(error, "is its machine up, and does its address and port lead to: weir serve --listen HOST:PORT");
+    } else if (code == CURLE_OPERATION_TIMEDOUT) {
         duration_format_short(call->deadline_us, lasted);
         error_set(error, WEIR_STORE_UNREACHABLE, "the server %s has not answered within %s", shown, lasted);
         error_hint(error, "--timeout allows more; `weir why` and `weir doctor` on its machine show what it waits for");
@@ -476,9 +488,9 @@ static bool set_call_options(struct remote_client *client, const struct remote_c
 {
     CURL *easy = client->easy;
     long deadline_ms = (long)(call->deadline_us / MICROSECONDS_PER_MS);
-    long connect_ms = (long)(CONNECT_TIMEOUT_US / MICROSECONDS_PER_MS);
+    long connect_ms = (long)(connect_limit_us(call) / MICROSECONDS_PER_MS);
     deadline_ms = deadline_ms < 1 ? 1 : deadline_ms;
-    connect_ms = connect_ms < deadline_ms ? connect_ms : deadline_ms;
+    connect_ms = connect_ms < 1 ? 1 : connect_ms;
     bool has_body = client->body.length > 0;
     bool is_get = strcmp(call->method, "GET") == 0;
     return curl_easy_setopt(easy, CURLOPT_URL, client->address.data) == CURLE_OK &&
@@ -544,24 +556,33 @@ enum weir_status remote_client_end(struct remote_client *client, const struct re
                             : explain_failed_call(client, call, code, error);
 }
 
-/* Whether another server may get the request: this one has not been connected to. */
-static bool is_away(CURLcode code)
+/* Whether another server may get the request: this one has not been connected to. A machine that is switched off answers
+ * nothing at all. */
+static bool is_away(const struct remote_client *client, CURLcode code)
 {
-    return code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST;
+    return code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ||
+           (code == CURLE_OPERATION_TIMEDOUT && nothing_was_sent(client, code));
 }
 
-/* The server that has answered stays the present one. */
+/* The server that has answered stays the present one. The deadline is that of all tries: each server but the last gets an
+ * equal part of the rest for its connection. */
 enum weir_status remote_client_send(struct remote_client *client, const struct remote_client_call *call,
                                     json_t **ret_answer, struct weir_error *error)
 {
+    const struct clock *clock = clock_system();
+    int64_t end_us = time_add(clock_boot(clock), call->deadline_us);
+    struct remote_client_call try = *call;
     for (size_t tries = 1;; tries++) {
-        enum weir_status status = remote_client_begin(client, call, error);
+        int64_t left = (int64_t)(client->server_count - tries + 1);
+        try.connect_us = time_earlier(CONNECT_TIMEOUT_US, time_later(1, try.deadline_us / left));
+        enum weir_status status = remote_client_begin(client, &try, error);
         if (status != WEIR_OK) {
             return status;
         }
         CURLcode code = curl_easy_perform(client->easy);
-        status = remote_client_end(client, call, code, ret_answer, error);
-        if (!is_away(code) || tries >= client->server_count) {
+        status = remote_client_end(client, &try, code, ret_answer, error);
+        try.deadline_us = end_us - clock_boot(clock);
+        if (!is_away(client, code) || tries >= client->server_count || try.deadline_us <= 0) {
             return status;
         }
         remote_client_choose(client, (client->server + 1) % client->server_count);

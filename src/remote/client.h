@@ -68,7 +68,8 @@ struct remote_client_call {
     const char *body_type; /* NULL = application/json */
     const char *actor;     /* NULL = none */
     const char *reason;
-    int64_t deadline_us;
+    int64_t deadline_us; /* of all tries together */
+    int64_t connect_us;  /* the most for a connection; 0 = five seconds */
 };
 
 /* `url`: "http://HOST:PORT", "https://...", "unix:PATH". Several servers of one store: "https://HOST:PORT,HOST:PORT". Makes

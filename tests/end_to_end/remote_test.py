@@ -4,6 +4,7 @@
 usage: remote_test.py BINARY [TEST ...]
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -110,6 +111,31 @@ def a_server_that_is_down_is_exit_code_6(weir):
         assert_error(weir.run(*words, '--store', url), 6, 'store_unreachable', url, 'weir serve --listen')
     assert_error(weir.run('list', '--store', 'unix:' + weir.path('none.sock')), 6, 'store_unreachable', 'none.sock')
     assert_error(weir.run('list', '--store', 'http://no-such-host.invalid:1'), 6, 'store_unreachable', 'no-such-host')
+
+
+@contextlib.contextmanager
+def _silent_port():
+    """No connection to it is refused or accepted, as with a machine that is switched off: the backlog is full."""
+    with socket.socket() as listener, contextlib.ExitStack() as stack:
+        listener.bind(('127.0.0.1', 0))
+        listener.listen(0)
+        for _ in range(3):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+def a_machine_that_is_off_is_passed_over(weir):
+    """Also by a change: nothing of it was sent."""
+    with _silent_port() as port, _weir_that(executions=(200, b'{"items":[]}')) as server:
+        silent = f'http://127.0.0.1:{port}'
+        assert_error(weir.run('list', '--store', silent, '--timeout', '1s'), 6, 'store_unreachable', silent,
+                     'has not accepted a connection within 1.0s')
+        both = f'{silent},{server.url.removeprefix("http://")}'
+        weir.good('list', '--store', both, '--timeout', '4s')
+        weir.run('enqueue', '-w', 'acme', 'hello', '--store', both, '--timeout', '4s')
+        assert any(head.startswith('POST ') for head in server.heads), server.heads
 
 
 def a_url_that_is_none_is_refused(weir):
