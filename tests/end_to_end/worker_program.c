@@ -2,7 +2,8 @@
  *
  * usage: worker_program STORE [MAX_RUNNING]
  *
- * The handler `job` prints "begin EXECUTION ATTEMPT FENCE TRACEPARENT TIME_LEFT_US" and leaves its answer to the lines of stdin:
+ * The handler `job` prints "begin EXECUTION ATTEMPT FENCE TRACEPARENT TIME_LEFT_US", and leaves its answer to the lines of
+ * stdin:
  *
  *   done EXECUTION OUTPUT       log EXECUTION TEXT       interrupted EXECUTION       stop SECONDS
  *   pause -       resume -      unregister job           register job

@@ -1,5 +1,5 @@
-/* Handlers that answer later, from another thread, and that are called when they shall end; and calls that wait for a thread
- * and are cancelled meanwhile. */
+/* Handlers that answer later, from another thread, and that are called when they shall end; and calls that are cancelled
+ * while they wait for a thread. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
