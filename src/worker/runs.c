@@ -199,6 +199,22 @@ static bool add_log(struct worker_run *run, enum log_stream stream, const char *
     return is_fine;
 }
 
+/* How many of the bytes find space; the rest is cut off, at the begin of a character. Under the lock. */
+static size_t space_for_log(const struct worker_run *run, const char *bytes, size_t length)
+{
+    size_t space = run->log_waiting < WORKER_LOG_BYTES_MAX ? (size_t)(WORKER_LOG_BYTES_MAX - run->log_waiting) : 0;
+    if (run->log_lost > 0 || json_array_size(run->log) >= WORKER_LOG_PARTS_MAX) {
+        return 0; /* nothing comes before the line about the gap */
+    }
+    if (length <= space) {
+        return length;
+    }
+    while (space > 0 && ((unsigned char)bytes[space] & 0xc0) == 0x80) {
+        space--;
+    }
+    return space;
+}
+
 /* What was lost is counted, and worker_log_of() adds a line about it. */
 void worker_take_output(void *context, const struct engine_output *output)
 {
@@ -209,13 +225,15 @@ void worker_take_output(void *context, const struct engine_output *output)
     }
     (void)pthread_mutex_lock(&worker->lock);
     bool is_first = !worker->has_new_logs;
+    bool was_full = run->log_waiting >= WORKER_LOG_BYTES_MAX / 2;
+    size_t kept = space_for_log(run, output->bytes, output->length);
+    kept = kept > 0 && add_log(run, output->stream, output->bytes, kept) ? kept : 0;
+    run->log_lost += (int64_t)(output->length - kept);
+    bool fills = !was_full && run->log_waiting >= WORKER_LOG_BYTES_MAX / 2;
     worker->has_new_logs = true;
-    if (run->log_waiting + (int64_t)output->length > WORKER_LOG_BYTES_MAX ||
-        json_array_size(run->log) >= WORKER_LOG_PARTS_MAX || !add_log(run, output->stream, output->bytes, output->length)) {
-        run->log_lost += (int64_t)output->length;
-    }
+    worker->has_full_log = worker->has_full_log || fills;
     (void)pthread_mutex_unlock(&worker->lock);
-    if (is_first) {
+    if (is_first || fills) {
         worker_wake(worker);
     }
 }
@@ -225,7 +243,7 @@ static void take_waiting_log(struct worker_run *run)
 {
     if (run->log_lost > 0) {
         char line[96];
-        int length = snprintf(line, sizeof line, "... %" PRId64 " bytes are left out ...\n", run->log_lost);
+        int length = snprintf(line, sizeof line, "\n... %" PRId64 " bytes are left out ...\n", run->log_lost);
         run->log_lost = add_log(run, LOG_HANDLER, line, (size_t)length) ? 0 : run->log_lost;
     }
     if (run->log_sent == NULL) {

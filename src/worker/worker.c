@@ -160,7 +160,9 @@ static struct orders take_orders(struct worker *worker)
                             .claims = worker->stop == WORKER_RUNS && !worker->is_paused && !worker->is_closing};
     bool has_new_handlers = worker->handlers != NULL;
     bool has_new_logs = worker->has_new_logs;
+    int64_t log_delay_us = worker->has_full_log ? 0 : WORKER_LOG_DELAY_US;
     worker->has_new_logs = false;
+    worker->has_full_log = false;
     if (has_new_handlers) {
         json_decref(worker->names);
         worker->names = worker->handlers;
@@ -172,8 +174,7 @@ static struct orders take_orders(struct worker *worker)
     }
     for (size_t i = 0; i < worker->server_count && has_new_logs; i++) {
         int64_t *due_us = &worker->servers[i].beat_due_us;
-        *due_us =
-            *due_us == TIME_NEVER ? TIME_NEVER : time_earlier(*due_us, time_add(worker_now(worker), WORKER_LOG_DELAY_US));
+        *due_us = *due_us == TIME_NEVER ? TIME_NEVER : time_earlier(*due_us, time_add(worker_now(worker), log_delay_us));
     }
     if (orders.stop == WORKER_INTERRUPTS && !worker->was_interrupted) {
         worker->was_interrupted = true;

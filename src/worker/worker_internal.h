@@ -133,6 +133,7 @@ struct worker {
     struct worker_run *ended; /* handlers have ended, and the thread has not seen it yet */
     json_t *handlers;         /* new names for the thread, which takes them over; NULL = none */
     bool has_new_logs;
+    bool has_full_log; /* a log has filled half of its space: it is sent at once */
     enum worker_stop stop;
     bool is_interrupted; /* a handler was interrupted */
     bool is_paused;
