@@ -15,6 +15,7 @@ from conftest import SOURCE
 from scene import WEIR, Scene, wait_until
 
 import weir
+from weir._workflow import Secrets
 
 CASES = json.loads((SOURCE / 'tests' / 'workers' / 'cases.json').read_text())['cases']
 
@@ -185,6 +186,13 @@ def test_a_stopped_worker_delivers_its_results(scene):
     scene.go()
     assert worker.wait(60) == 0
     assert scene.store.show(id)['status'] == 'COMPLETED'
+
+
+def test_a_secret_that_stays_on_the_server_is_explained():
+    with pytest.raises(KeyError, match="'stripe-key' has no value here: a server sends its workers none"):
+        Secrets({}, ['stripe-key'])['stripe-key']
+    with pytest.raises(KeyError, match="the workflow does not name the secret 'stripe-key'"):
+        Secrets({}, ['other'])['stripe-key']
 
 
 # --- tokens, TLS ---

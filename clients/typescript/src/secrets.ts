@@ -29,6 +29,11 @@ export function makeSecrets(
       if (name in target || typeof name === 'symbol' || name === 'toJSON' || name === 'then') {
         return Reflect.get(target, name);
       }
+      if (names.includes(name)) {
+        throw new Misuse(`the secret '${name}' has no value here`, {
+          hint: 'a server sends its workers none, and runInline() reads WEIR_SECRET_NAME of the environment',
+        });
+      }
       throw new Misuse(`the workflow has no secret '${name}'`, { hint: `write workflow({ ..., secrets: ['${name}'] })` });
     },
   });

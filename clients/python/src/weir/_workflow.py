@@ -36,10 +36,16 @@ _STEP = 'run'
 class Secrets(Mapping[str, str]):
     """The secrets that `secrets=` of a workflow names. Its repr has no values."""
 
-    def __init__(self, values: Mapping[str, str]) -> None:
+    def __init__(self, values: Mapping[str, str], named: Iterable[str] = ()) -> None:
         self._values = dict(values)
+        self._named = tuple(named)
 
     def __getitem__(self, name: str) -> str:
+        if name not in self._values and name in self._named:
+            raise KeyError(
+                f'the secret {name!r} has no value here: a server sends its workers none, and run_inline() reads '
+                'WEIR_SECRET_NAME of the environment'
+            )
         if name not in self._values:
             raise KeyError(f'the workflow does not name the secret {name!r}: write @workflow(..., secrets=[{name!r}])')
         return self._values[name]
@@ -67,7 +73,7 @@ class Context:
         self._call = call
         self._log = log or _log.AttemptLog(call)
         #: Read by the worker when this attempt began.
-        self.secrets = Secrets({name: value for name in secrets if (value := call.secret(name)) is not None})
+        self.secrets = Secrets({name: value for name in secrets if (value := call.secret(name)) is not None}, secrets)
         self.workflow = workflow
         self.workspace: str = call.workspace
         self.execution_id: str = call.execution_id
