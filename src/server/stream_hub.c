@@ -391,6 +391,7 @@ static void reset_ring(struct stream_hub *hub, const char *reason)
 static void begin_ring(struct stream_hub *hub, const struct stream_batch *batch)
 {
     hub->position = batch->position;
+    stream_ring_clear(&hub->ring, hub->position.number); /* the numbers of a store that was set back begin lower */
     hub->is_ready = false;
     hub->began_us = boot_now();
     for (struct stream *stream = hub->streams; stream != NULL; stream = stream->next) {

@@ -147,6 +147,34 @@ def _batch(listener, count, workspace='acme'):
     return count
 
 
+class _session:
+    """A session of psql, whose transaction stays open until it ends."""
+
+    def __init__(self, weir):
+        self.process = subprocess.Popen([client_program('psql'), '-qXAt', POSTGRES.url(weir.database_name)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, sql):
+        """The first line of the answer, which must have one."""
+        self.process.stdin.write(sql + '\n')
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(SECONDS)
+        self.process.stdout.close()
+
+
+def _sql(weir, sql):
+    done = subprocess.run([client_program('psql'), '-qXAt', '-v', 'ON_ERROR_STOP=1', POSTGRES.url(weir.database_name)],
+                          input=sql, capture_output=True, text=True, timeout=SECONDS, check=True)
+    return done.stdout.strip()
+
+
 def _token(weir, name, *words):
     return weir.good('token', 'create', name, '--role', 'read', *(words or ('--all-workspaces',)), '-q').out.strip()
 
@@ -362,6 +390,34 @@ def a_change_of_a_transaction_that_is_older_than_the_stream_is_announced_by_a_re
 
 
 # --- resets ---
+
+
+def a_store_that_is_set_back_while_the_stream_settles_is_a_reset(weir):
+    """On PostgreSQL: the numbers of the next changes are lower than those that the node has read."""
+    listener = _start(weir)
+    stream = Stream(listener).reset('new')
+    count = _batch(listener, 50)
+    last = [stream.change() for _ in range(count)][-1].id
+    if POSTGRES:
+        stream.close()
+        wait_for('the end of the stream', lambda: b'weir_http_streams 0' in listener.ask('/metrics').body, pause=SHORT)
+        stream = Stream(listener).reset('new')
+        with _session(weir) as session:
+            session.ask('BEGIN; SELECT pg_current_xact_id();')  # older than the stream that begins now
+            _sql(weir, '''BEGIN; DELETE FROM weir.stream_entries; SELECT setval('weir.stream_positions', 1);
+                          UPDATE weir.stream_state SET since = since - 3600000000;
+                          SELECT setval('weir.stream_written_until', weir.store_time() - 3600000000); COMMIT;''')
+            for _ in range(5):  # the node reads them while it settles
+                _later(weir)
+            assert listener.ask('/livez').status == 200
+        event = stream.next()
+        while event.type != 'reset' or event.id is None:
+            event = stream.next()
+        assert stream.last_id.partition('-')[0] != last.partition('-')[0], (last, stream.last_id)
+    id = _later(weir)
+    changes = stream.until(lambda data: data['id'] == id)
+    assert POSTGRES or len(changes) == 1, changes
+    listener.stop()
 
 
 def an_id_that_cannot_be_continued_is_a_reset(weir):
