@@ -340,13 +340,15 @@ static void resume_connection(void *connection)
     MHD_resume_connection(connection);
 }
 
-/* The library closes the stream with the answer, which lives as long as the connection or less. */
+/* The library closes the stream with the answer, which lives as long as the connection or less. The stream is in its hub
+ * already: if its daemon is retired after the caller has looked, stream_hub_cut() ends it. */
 static struct MHD_Response *begin_stream(struct exchange *exchange)
 {
     struct stream *stream = exchange->answer.stream;
     exchange->answer.stream = NULL;
     stream_begin(stream, &(struct stream_connection){.connection = exchange->connection,
                                                      .due_us = &exchange->entry->due_us,
+                                                     .is_retired = exchange->ends_connection,
                                                      .suspend = suspend_connection,
                                                      .resume = resume_connection});
     struct MHD_Response *response =

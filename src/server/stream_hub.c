@@ -222,6 +222,9 @@ void stream_begin(struct stream *stream, const struct stream_connection *connect
 {
     INVARIANT(stream != NULL && connection != NULL && stream->connection.connection == NULL);
     stream->connection = *connection;
+    (void)pthread_mutex_lock(&stream->hub->lock);
+    stream->is_over = stream->is_over || connection->is_retired;
+    (void)pthread_mutex_unlock(&stream->hub->lock);
 }
 
 ssize_t stream_write(struct stream *stream, char *to, size_t most)

@@ -38,6 +38,7 @@ struct stream_hub;
 struct stream_connection {
     void *connection;
     _Atomic int64_t *due_us; /* the time at which it is cut */
+    bool is_retired;         /* it is to end with this answer: so the stream ends at once, and its client connects again */
     void (*suspend)(void *connection);
     void (*resume)(void *connection);
 };

@@ -533,6 +533,35 @@ def tls_is_served_and_its_certificate_exchanged_without_a_cut(weir):
     listener.stop()
 
 
+def a_stream_on_a_connection_of_the_certificate_before_ends_at_once(weir):
+    """Otherwise it would keep the connection, and no further certificate could be served."""
+    weir.make_store()
+    certificates = [_certificate(weir, name) for name in ('first', 'second', 'third')]
+    now = weir.path('now.pem'), weir.path('now.key')
+
+    def serve(certificate):
+        for file, to in zip(certificate, now):
+            shutil.copy(file, to)
+    serve(certificates[0])
+    _configure_tls(weir, *now)
+    listener = Listener(weir, listen='https://127.0.0.1:0')
+    old = _connect_tls(listener, certificates[0][0])
+    assert _ask_on(old, '/livez').status == 200
+    serve(certificates[1])
+    listener.process.send_signal(signal.SIGHUP)
+    wait_for('the second certificate', lambda: _trusts(listener, certificates[1][0]), pause=SHORT)
+    old.sendall(b'GET /v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    data, ended = read_until(old, b'\r\n0\r\n\r\n')
+    assert not ended and data.startswith(b'HTTP/1.1 200 ') and is_closed(old), data
+    serve(certificates[2])
+
+    def is_third():
+        listener.process.send_signal(signal.SIGHUP)  # refused until the daemon of the connection has ended
+        return _trusts(listener, certificates[2][0])
+    wait_for('the third certificate', is_third)
+    listener.stop()
+
+
 def _trusts(listener, certificate):
     try:
         with _connect_tls(listener, certificate) as connection:
