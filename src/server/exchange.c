@@ -219,6 +219,7 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
     struct head_reader reader = {.request = request};
     const char *reason = NULL;
     char allow[ROUTE_ALLOW_MAX];
+    request->is_head = strcmp(method, "HEAD") == 0;
     read_head_lines(exchange, method, version, &reader);
     int status = request_head_check(&reader.head, version, &reason);
     exchange->ends_connection = status != 0 || reader.head.content_length > 0;
@@ -364,7 +365,7 @@ enum MHD_Result exchange_send(struct exchange *exchange)
     struct http_answer *answer = &exchange->answer;
     hold_answer(exchange);
     bool is_stream = answer->stream != NULL;
-    bool has_body = answer->body.length > 0 || is_stream;
+    bool has_body = answer->body.length > 0 || is_stream || (exchange->request.is_head && answer->status == 200);
     struct MHD_Response *response = is_stream ? begin_stream(exchange) : hold_body(answer);
     if (response == NULL) {
         return MHD_NO;

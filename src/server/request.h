@@ -57,6 +57,7 @@ struct http_request {
     struct arena arena;                /* for the handler, too */
     const struct principal *principal; /* who asks; NULL = no token was needed, or it is not known yet */
     bool is_anonymous;                 /* no token is needed */
+    bool is_head;                      /* HEAD: the answer is sent without its body */
     int connection_fd;                 /* for the address of the client */
     int64_t arrived_us;                /* boot clock: when it was whole */
     bool may_wait;                     /* false: the handler must answer at once, because the server ends */

@@ -574,8 +574,10 @@ def a_head_request_opens_no_stream(weir):
         connection.sendall(b'HEAD /v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n')
         head, _ = read_until(connection, b'\r\n\r\n')
         assert head.startswith(b'HTTP/1.1 200 ') and head.endswith(b'\r\n\r\n'), head
+        assert head.count(b'\r\n\r\n') == 1 and b'Content-Type: text/event-stream' in head, head
         connection.sendall(b'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n')
-        assert read_answer(connection).status == 200
+        after, _ = read_until(connection, b'\r\n')
+        assert after.startswith(b'HTTP/1.1 200 '), after  # no end of a body before it
     listener.stop()
 
 

@@ -74,11 +74,13 @@ void answer_stream_changes(struct api *api, struct store *store, struct http_req
         respond_error(request, answer, &error, argument);
         return;
     }
+    answer->status = 200;
+    answer->type = "text/event-stream";
+    if (request->is_head) {
+        return;
+    }
     enum stream_answer added = stream_hub_add(api->streams, request, &filter, &answer->stream);
     if (added != STREAM_ADDED) {
         refuse_stream(request, answer, added);
-        return;
     }
-    answer->status = 200;
-    answer->type = "text/event-stream";
 }
