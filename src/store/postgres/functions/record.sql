@@ -49,6 +49,7 @@ DECLARE
     freed  integer := 0;
     given_back integer[];
     stored integer[];
+    started integer[];
     part   integer[];
 BEGIN
     IF 0 = ANY (kinds) THEN
@@ -84,9 +85,9 @@ BEGIN
             FROM :schema.workflow_node_executions s JOIN unnest(ids, end_steps) WITH ORDINALITY e (id, step, n) ON s.execution_id = e.id
             WHERE s.execution_id = ANY (ids) AND s.step = e.step;
         END IF;
-        part := :schema.record_ends(recorder, now_us, ids, fences, kinds, started_ago, codes, errors, end_steps, end_states,
-                                    end_attempts, end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes,
-                                    end_errors, stored);
+        SELECT e.places, e.started INTO part, started
+        FROM :schema.record_ends(recorder, now_us, ids, fences, kinds, started_ago, codes, errors, end_steps, end_states, end_attempts,
+                                 end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes, end_errors, stored) e;
         freed := freed + coalesce(cardinality(part), 0);
         done := done || part;
     END IF;
@@ -97,7 +98,7 @@ BEGIN
                                      end_codes, end_errors, stored);
     END IF;
     IF cardinality(done) > 0 AND :schema.stream_is_read(now_us) THEN
-        PERFORM :schema.stream_records(now_us, done, ids, kinds, started_ago, codes);
+        PERFORM :schema.stream_records(now_us, done, started, ids, kinds, codes);
     END IF;
     IF (freed > 0 OR given_back IS NOT NULL) AND (SELECT s.node_id FROM :schema.scheduler s WHERE s.partition = 0) <> recorder THEN
         PERFORM :schema.notify_news(); -- the node that schedules passes its own records on itself

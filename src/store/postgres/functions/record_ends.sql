@@ -4,16 +4,17 @@
 --   end_steps ... end_step_errors  the step that ended together with each item, NULL = none; `stored` names the places with a step that
 --                                  has a
 --                                  row in workflow_node_executions, which record_steps() writes instead
--- Returns the places of the records that took effect. Locks: their rows. Caller: record().
+-- places: of the records that took effect; started: of those whose start was not on record. NULL = none. Locks: their rows.
+-- Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_ends(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],
                                                started_ago bigint[], codes text[], errors text[], end_steps text[],
                                                end_states text[], end_attempts integer[], end_failures integer[],
                                                end_exit_codes integer[], end_began_ago bigint[], end_outputs bytea[], end_variables bytea[],
-                                               end_codes text[], end_errors text[], stored integer[]) RETURNS integer[]
+                                               end_codes text[], end_errors text[], stored integer[], OUT places integer[],
+                                               OUT started integer[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     any_other constant boolean := kinds && '{1,2,3,4,7,8}';
-    places integer[];
 BEGIN
     WITH ended AS (
         DELETE FROM :schema.workflow_execution_queue q
@@ -28,6 +29,7 @@ BEGIN
                   q.idempotency_key, q.traceparent, q.retry_of, q.error_code, q.error, r.kind, r.code, r.reported, r.n,
                   r.step, r.step_status, r.step_attempt, r.step_failures, r.step_exit_code, r.step_began_ago, r.step_output,
                   r.step_variables, r.step_error_code, r.step_error,
+                  r.kind BETWEEN 6 AND 8 AND q.status = 'CLAIMED' AND r.started_ago >= 0 AS is_start,
                   r.step IS NOT NULL AND (stored IS NULL OR r.n <> ALL (stored)) AS with_step,
                   CASE WHEN r.started_ago >= 0 THEN
                        coalesce(q.dispatched_at,
@@ -72,13 +74,12 @@ BEGIN
               FROM ended e GROUP BY e.node_id, e.lane_id) s
         GROUP BY s.node_id
     )
-    SELECT array_agg(e.n::integer) INTO places FROM ended e;
+    SELECT array_agg(e.n::integer), array_agg(e.n::integer) FILTER (WHERE e.is_start) INTO places, started FROM ended e;
     IF 4 = ANY (kinds) THEN
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
         SELECT r.id, now_us, 'refuse', recorder, r.fence, r.code, r.reported
         FROM unnest(ids, fences, kinds, codes, errors) WITH ORDINALITY r (id, fence, kind, code, reported, n)
         WHERE r.kind = 4 AND r.n = ANY (places) ORDER BY r.n;
     END IF;
-    RETURN places;
 END
 $$;

@@ -1,9 +1,10 @@
 -- Adds the records of a set that took effect to the stream, but not those of kind 0, which record() adds, and not handovers, which
 -- hand_over() adds. A put-back of an item with a requested cancel has ended it.
 --   done              the places of the records that took effect
+--   started           of these the ends whose start was not on record; NULL = none
 --   ids ... codes     the arguments of record()
 -- Locks: none but its own rows. Caller: record(), while the stream is read.
-CREATE OR REPLACE FUNCTION :schema.stream_records(now_us bigint, done integer[], ids uuid[], kinds integer[], started_ago bigint[],
+CREATE OR REPLACE FUNCTION :schema.stream_records(now_us bigint, done integer[], started integer[], ids uuid[], kinds integer[],
                                                   codes text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
@@ -11,8 +12,9 @@ DECLARE
     changes text[];
     changed uuid[];
 BEGIN
-    PERFORM :schema.write_stream(now_us, '{dispatch}', ARRAY(SELECT ids[d] FROM unnest(done) d
-                                                             WHERE kinds[d] BETWEEN 6 AND 8 AND started_ago[d] >= 0 ORDER BY d));
+    IF started IS NOT NULL THEN
+        PERFORM :schema.write_stream(now_us, '{dispatch}', ARRAY(SELECT ids[d] FROM unnest(started) d ORDER BY d));
+    END IF;
     SELECT array_agg(c.change ORDER BY c.place), array_agg(ids[c.place] ORDER BY c.place) INTO changes, changed
     FROM (SELECT d AS place,
                  CASE WHEN kinds[d] IN (4, 6, 7, 8) THEN 'end'
