@@ -461,6 +461,9 @@ static int64_t read_changes(struct stream_hub *hub, bool *ret_at_once)
     if (store_read_stream(hub->store, &hub->position, STREAM_READ_MOST, &hub->arena, &batch, &error) != WEIR_OK) {
         return now_us + POLL_WITH_NOTICE_US;
     }
+    if (batch.is_reset && batch.more) {
+        return now_us;
+    }
     (void)pthread_mutex_lock(&hub->lock);
     take_batch(hub, &batch);
     bool is_ready = hub->is_ready;

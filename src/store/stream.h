@@ -68,8 +68,9 @@ struct stream_entry {
     int64_t at_us; /* store time of the change */
     enum stream_kind kind;
     char id[UUID_TEXT_MAX]; /* of the execution */
-    const char *workspace;  /* its name; NULL: it was deleted */
-    const char *workflow;   /* its name; NULL: it or the execution was deleted */
+    int64_t workspace_id;
+    const char *workspace; /* its name; NULL: it was deleted */
+    const char *workflow;  /* its name; NULL: it or the execution was deleted */
 };
 
 struct stream_batch {
@@ -80,7 +81,8 @@ struct stream_batch {
     /* Transactions that are older than the stream may still commit changes without entries. Never true again for the
      * `since_us` of this answer once it was false. */
     bool is_settling;
-    bool more; /* there are entries behind these */
+    bool more; /* there are entries behind these; of a reset: its end is not known yet, and the same call is to be repeated
+                */
     struct stream_entry *entries;
     size_t count;
 };

@@ -38,6 +38,7 @@ static void assert_entry(const struct stream_entry *entry, const char *id, const
     assert_string_equal(stream_kind_name(entry->kind), kind);
     assert_string_equal(item_state_name(stream_kind_state(entry->kind)), state);
     assert_string_equal(entry->workspace, "pro-co");
+    assert_true(entry->workspace_id > 0);
     assert_string_equal(entry->workflow, "hello");
 }
 

@@ -147,8 +147,9 @@ static enum weir_status read_entries_behind(struct connection *connection, size_
         *entry = (struct stream_entry){.number = sqlite3_column_int64(statement, 0),
                                        .at_us = sqlite3_column_int64(statement, 1),
                                        .kind = kind,
-                                       .workspace = column_copy(statement, 4, arena, &failed),
-                                       .workflow = column_copy(statement, 5, arena, &failed)};
+                                       .workspace_id = sqlite3_column_int64(statement, 4),
+                                       .workspace = column_copy(statement, 5, arena, &failed),
+                                       .workflow = column_copy(statement, 6, arena, &failed)};
         text_copy(entry->id, sizeof entry->id, column_text(statement, 3));
         batch->position.number = entry->number;
     }

@@ -1,20 +1,40 @@
 -- Gives positions to committed rows of the stream that have none, in the order of their seq, at most `most` rows. A transaction that sees
 -- the change of another one has a greater seq, so the changes of an execution keep their order. Returns whether rows may be left.
--- Locks: stream_state, if there are such rows. Caller: read_stream().
+--
+-- Rows up to passed_seq are not looked at: they have positions, or the stream has begun anew since. Otherwise a look at the rows without a
+-- position would pass all that had none once, until a vacuum removes them. It moves in two calls, when at least `step` rows are behind it:
+-- the first notes the last seq, and then its own transaction id, which no transaction had when it took one of them; the second moves it
+-- when all transactions up to that one have ended and their rows have positions.
+-- Locks: stream_state, if there is something to do. Caller: read_stream().
 CREATE OR REPLACE FUNCTION :schema.number_stream(most integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    last    bigint;
+    step constant bigint := 10000;
+    last_seq constant bigint := coalesce(pg_sequence_last_value(':schema.stream_entries_seq_seq'), 0);
+    is_first constant boolean := pg_current_xact_id_if_assigned() IS NULL;
+    state    :schema.stream_state;
+    last     bigint;
     numbered integer;
 BEGIN
-    IF NOT EXISTS (SELECT 1 FROM :schema.stream_entries e WHERE e.position IS NULL) THEN
+    SELECT * INTO state FROM :schema.stream_state s WHERE s.id = 1;
+    IF state.passing_xid IS NULL AND is_first AND last_seq - state.passed_seq >= step THEN
+        UPDATE :schema.stream_state s SET passing_seq = last_seq, passing_xid = pg_current_xact_id()
+        WHERE s.id = 1 AND s.passing_xid IS NULL AND s.since = state.since;
+    ELSIF state.passing_xid < pg_snapshot_xmin(pg_current_snapshot()) AND NOT EXISTS (
+        SELECT 1 FROM :schema.stream_entries e
+        WHERE e.position IS NULL AND e.seq > state.passed_seq AND e.seq <= state.passing_seq) THEN
+        UPDATE :schema.stream_state s SET passed_seq = s.passing_seq, passing_seq = NULL, passing_xid = NULL
+        WHERE s.id = 1 AND s.passing_xid = state.passing_xid;
+    END IF;
+    IF NOT EXISTS (SELECT 1 FROM :schema.stream_entries e WHERE e.position IS NULL AND e.seq > state.passed_seq) THEN
         RETURN false;
     END IF;
-    PERFORM 1 FROM :schema.stream_state s WHERE s.id = 1 FOR UPDATE;
+    SELECT * INTO state FROM :schema.stream_state s WHERE s.id = 1 FOR UPDATE;
     last := coalesce(pg_sequence_last_value(':schema.stream_positions'), 0);
     WITH fresh AS (
         SELECT f.seq, sum(f.size) OVER (ORDER BY f.seq) AS upto
-        FROM (SELECT e.seq, e.size FROM :schema.stream_entries e WHERE e.position IS NULL ORDER BY e.seq LIMIT most) f
+        FROM (SELECT e.seq, e.size FROM :schema.stream_entries e WHERE e.position IS NULL AND e.seq > state.passed_seq
+              ORDER BY e.seq LIMIT most) f
     ), given AS (
         UPDATE :schema.stream_entries e SET position = last + f.upto FROM fresh f WHERE e.seq = f.seq RETURNING e.position
     )

@@ -367,12 +367,18 @@ CREATE SEQUENCE :schema.stream_written_until;
 CREATE SEQUENCE :schema.stream_positions;
 
 -- since: when the stream began; another one after each interruption. settled_xid: transactions up to this one may have committed
--- changes without entries; NULL = it is not known yet. purged_to: the last removed position. Its row lock orders the numbering.
+-- changes without entries; NULL = it is not known yet. purged_to: the last removed position. timeline: of the server when the stream
+-- began (timeline()). passed_seq: rows up to this seq have positions or get none; passing_seq: its next value, once the transactions up to
+-- passing_xid have ended. Its row lock orders the numbering.
 CREATE TABLE :schema.stream_state (
     id             integer NOT NULL PRIMARY KEY CHECK (id = 1),
     since          bigint  NOT NULL DEFAULT 0,
     settled_xid    xid8,
-    purged_to      bigint  NOT NULL DEFAULT 0
+    purged_to      bigint  NOT NULL DEFAULT 0,
+    timeline       text    COLLATE "C" NOT NULL DEFAULT '',
+    passed_seq     bigint  NOT NULL DEFAULT 0,
+    passing_seq    bigint,
+    passing_xid    xid8
 );
 INSERT INTO :schema.stream_state (id) VALUES (1);
 

@@ -27,7 +27,7 @@ UPDATE stream_state SET written_until = ?1, since = ?2 WHERE id = 1;
 
 -- ?1 behind this position, ?2 limit
 -- name: read_stream
-SELECT e.position, e.at, e.kind, e.execution_id, (SELECT w.name FROM workspaces w WHERE w.id = e.workspace_id),
+SELECT e.position, e.at, e.kind, e.execution_id, e.workspace_id, (SELECT w.name FROM workspaces w WHERE w.id = e.workspace_id),
        (SELECT d.name FROM workflow_definitions d
         WHERE d.id = coalesce((SELECT q.definition_id FROM workflow_execution_queue q WHERE q.id = e.execution_id),
                               (SELECT h.definition_id FROM workflow_executions h WHERE h.id = e.execution_id)))
