@@ -370,15 +370,18 @@ static bool take_credit(const struct access *access, struct entry *entry, int64_
 static bool copy_principal(const struct token *token, struct arena *arena, struct principal *ret_principal)
 {
     const char **workspaces = arena_allocate(arena, (token->workspace_count + 1) * sizeof *workspaces);
+    int64_t *ids = arena_allocate(arena, (token->workspace_count + 1) * sizeof *ids);
     struct principal principal = {.token_id = token->id,
                                   .name = arena_copy_string(arena, token->name),
                                   .role = token->role,
                                   .has_all_workspaces = token->has_all_workspaces,
                                   .workspaces = workspaces,
+                                  .workspace_ids = ids,
                                   .workspace_count = token->workspace_count};
-    bool is_whole = workspaces != NULL && principal.name != NULL;
+    bool is_whole = workspaces != NULL && ids != NULL && principal.name != NULL;
     for (size_t i = 0; i < token->workspace_count && is_whole; i++) {
         workspaces[i] = arena_copy_string(arena, token->workspaces[i]);
+        ids[i] = token->workspace_ids[i];
         is_whole = workspaces[i] != NULL;
     }
     if (is_whole) {
@@ -437,7 +440,16 @@ enum access_answer access_find(struct access *access, const char *secret, struct
     return answer;
 }
 
-enum access_answer access_find_again(struct access *access, const char *secret)
+static bool token_has_workspace(const struct token *token, int64_t workspace_id)
+{
+    bool has_workspace = workspace_id == 0 || token->has_all_workspaces;
+    for (size_t i = 0; i < token->workspace_count && !has_workspace; i++) {
+        has_workspace = token->workspace_ids[i] == workspace_id;
+    }
+    return has_workspace;
+}
+
+enum access_answer access_find_again(struct access *access, const char *secret, int64_t workspace_id)
 {
     INVARIANT(access != NULL && secret != NULL);
     unsigned char hash[TOKEN_HASH_BYTES];
@@ -447,6 +459,9 @@ enum access_answer access_find_again(struct access *access, const char *secret)
     }
     (void)pthread_mutex_lock(&access->lock);
     enum access_answer answer = find_valid(access, hash, now_of(access), &entry);
+    if (answer == ACCESS_GRANTED && !token_has_workspace(&entry->token, workspace_id)) {
+        answer = ACCESS_UNKNOWN;
+    }
     (void)pthread_mutex_unlock(&access->lock);
     return answer;
 }
@@ -499,15 +514,25 @@ bool access_has_all_workspaces(const struct principal *principal)
     return principal == NULL || principal->has_all_workspaces;
 }
 
+/* The place of a workspace of the list; the length of the list: it has none of this name. */
+static size_t access_place_workspace(const struct principal *principal, const char *workspace)
+{
+    size_t i = 0;
+    while (i < principal->workspace_count && (workspace == NULL || strcmp(principal->workspaces[i], workspace) != 0)) {
+        i++;
+    }
+    return i;
+}
+
 bool access_has_workspace(const struct principal *principal, const char *workspace)
 {
-    if (access_has_all_workspaces(principal)) {
-        return true;
-    }
-    for (size_t i = 0; workspace != NULL && i < principal->workspace_count; i++) {
-        if (strcmp(principal->workspaces[i], workspace) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return access_has_all_workspaces(principal) ||
+           access_place_workspace(principal, workspace) < principal->workspace_count;
+}
+
+int64_t access_workspace_id(const struct principal *principal, const char *workspace)
+{
+    INVARIANT(access_has_workspace(principal, workspace));
+    return access_has_all_workspaces(principal) ? 0
+                                                : principal->workspace_ids[access_place_workspace(principal, workspace)];
 }

@@ -39,6 +39,7 @@ struct principal {
     enum token_role role;
     bool has_all_workspaces;
     const char *const *workspaces;
+    const int64_t *workspace_ids; /* at the same places */
     size_t workspace_count;
 };
 
@@ -80,9 +81,9 @@ bool access_needs_token(struct access *access, bool is_of_machine);
  * is too fast. */
 enum access_answer access_find(struct access *access, const char *secret, struct arena *arena,
                                struct principal *ret_principal, int *ret_retry_after_s);
-/* The same for a request that was granted before and has waited: no further one counts. ACCESS_GRANTED, ACCESS_UNKNOWN,
- * ACCESS_STALE. */
-enum access_answer access_find_again(struct access *access, const char *secret);
+/* The same for a request that was granted before and has waited: no further one counts. `workspace_id`: it needs this
+ * workspace, which may have been deleted meanwhile; 0 = none. ACCESS_GRANTED, ACCESS_UNKNOWN, ACCESS_STALE. */
+enum access_answer access_find_again(struct access *access, const char *secret, int64_t workspace_id);
 /* Counts a refused attempt of an address. True: it has made too many; *ret_retry_after_s is set. */
 bool access_count_failure(struct access *access, const struct sockaddr *address, int *ret_retry_after_s);
 
@@ -91,5 +92,7 @@ bool access_has_role(const struct principal *principal, enum token_role role);
 bool access_has_all_workspaces(const struct principal *principal);
 /* False: the workspace is to be treated as a missing one. NULL: a request that names none. */
 bool access_has_workspace(const struct principal *principal, const char *workspace);
+/* The id of a workspace to which the principal is limited; 0: it is limited to none. access_has_workspace() is true. */
+int64_t access_workspace_id(const struct principal *principal, const char *workspace);
 
 #endif

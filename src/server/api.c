@@ -117,7 +117,7 @@ static bool check_again(struct api *api, struct http_request *request, struct ht
     if (request->is_anonymous) {
         found = access_needs_token(api->access, request->is_of_machine) ? ACCESS_UNKNOWN : ACCESS_GRANTED;
     } else {
-        found = access_find_again(api->access, access_bearer_secret(request->fields[FIELD_AUTHORIZATION]));
+        found = access_find_again(api->access, access_bearer_secret(request->fields[FIELD_AUTHORIZATION]), 0);
     }
     if (found == ACCESS_STALE) {
         refuse_stale(request, answer);

@@ -19,8 +19,11 @@ enum { EVENT_BYTES_MAX = 8192 };
 bool stream_filter_takes(const struct stream_filter *filter, const struct stream_entry *entry)
 {
     INVARIANT(filter != NULL && entry != NULL);
-    return (filter->workspace == NULL || (entry->workspace != NULL && strcmp(filter->workspace, entry->workspace) == 0)) &&
-           (!filter->has_status || filter->status == stream_kind_state(entry->kind)) &&
+    bool is_of_workspace = filter->workspace_id != 0 ? filter->workspace_id == entry->workspace_id
+                           : filter->workspace == NULL
+                               ? true
+                               : entry->workspace != NULL && strcmp(filter->workspace, entry->workspace) == 0;
+    return is_of_workspace && (!filter->has_status || filter->status == stream_kind_state(entry->kind)) &&
            (filter->id == NULL || strcmp(filter->id, entry->id) == 0);
 }
 

@@ -19,6 +19,7 @@ enum { STREAM_RING_EVENTS = 16384 };
 /* What a reader wants; a member that is NULL or unset takes all. */
 struct stream_filter {
     const char *workspace;
+    int64_t workspace_id; /* instead of the name: a later workspace of that name is another one; 0 = any */
     bool has_status;
     enum item_state status;
     const char *id; /* of an execution, in lower case */

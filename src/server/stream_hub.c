@@ -549,10 +549,12 @@ static bool read_pages(struct stream_hub *hub)
 
 /* --- step 5 --- */
 
+/* Also when the token has lost the workspace of the filter: it was deleted. */
 static bool has_ended_token(const struct stream_hub *hub, const struct stream *stream)
 {
-    return stream->is_anonymous ? access_needs_token(hub->access, stream->is_of_machine)
-                                : access_find_again(hub->access, stream->secret) != ACCESS_GRANTED;
+    return stream->is_anonymous
+               ? access_needs_token(hub->access, stream->is_of_machine)
+               : access_find_again(hub->access, stream->secret, stream->filter.workspace_id) != ACCESS_GRANTED;
 }
 
 /* A client that sends no more counts as gone: the library does not look at a connection that sleeps. */

@@ -178,8 +178,8 @@ WEIR_MUST_CHECK enum weir_status definition_facts_read(const char *text, struct 
                                                        struct weir_error *error);
 void definition_facts_close(struct definition_facts *facts);
 
-/* Sets the workspaces of a token from a JSON array of names; NULL: it has all. The names are copied into the arena. */
-WEIR_MUST_CHECK enum weir_status token_fill_workspaces(struct token *token, const char *names, struct arena *arena,
+/* Sets the workspaces of a token from a JSON array of [id, name]; NULL: it has all. The names are copied into the arena. */
+WEIR_MUST_CHECK enum weir_status token_fill_workspaces(struct token *token, const char *workspaces, struct arena *arena,
                                                        struct weir_error *error);
 
 /* The drivers that this build knows, NULL-terminated; defined in assemble.c, the only file that names them. */

@@ -30,26 +30,30 @@ bool token_role_parse(const char *name, enum token_role *ret_role)
 
 /* --- shared by the drivers --- */
 
-enum weir_status token_fill_workspaces(struct token *token, const char *names, struct arena *arena,
+enum weir_status token_fill_workspaces(struct token *token, const char *workspaces, struct arena *arena,
                                        struct weir_error *error)
 {
     INVARIANT(token != NULL && arena != NULL);
     json_t *list = NULL;
-    token->has_all_workspaces = names == NULL;
-    if (names == NULL) {
+    token->has_all_workspaces = workspaces == NULL;
+    if (workspaces == NULL) {
         return WEIR_OK;
     }
-    enum weir_status status = json_read(names, strlen(names), &list, error);
+    enum weir_status status = json_read(workspaces, strlen(workspaces), &list, error);
     if (status != WEIR_OK) {
         return status;
     }
     const char **copies = arena_allocate(arena, (json_array_size(list) + 1) * sizeof *copies);
-    bool failed = copies == NULL;
+    int64_t *ids = arena_allocate(arena, (json_array_size(list) + 1) * sizeof *ids);
+    bool failed = copies == NULL || ids == NULL;
     for (size_t i = 0; i < json_array_size(list) && !failed; i++) {
-        copies[i] = arena_copy_string(arena, json_string_value(json_array_get(list, i)));
+        const json_t *workspace = json_array_get(list, i);
+        ids[i] = json_integer_value(json_array_get(workspace, 0));
+        copies[i] = arena_copy_string(arena, json_string_value(json_array_get(workspace, 1)));
         failed = copies[i] == NULL;
     }
     token->workspaces = copies;
+    token->workspace_ids = ids;
     token->workspace_count = json_array_size(list);
     json_decref(list);
     return failed ? error_out_of_memory(error) : WEIR_OK;

@@ -65,6 +65,7 @@ struct token {
     enum token_role role;
     bool has_all_workspaces;
     const char *const *workspaces; /* names of those that exist */
+    const int64_t *workspace_ids;  /* at the same places */
     size_t workspace_count;
     int64_t expires_at_us; /* store time; TIME_NEVER = never */
 };

@@ -494,6 +494,22 @@ def the_end_of_a_token_ends_its_streams(weir):
     listener.stop()
 
 
+def a_workspace_that_is_made_again_is_closed_to_the_streams_of_before(weir):
+    listener = _start(weir)
+    secret = _token(weir, 'old', '-w', 'acme', '-w', 'tiny')
+    stream = Stream(listener, '?workspace=acme', secret=secret).reset('new')
+    kept = Stream(listener, '?workspace=tiny', secret=secret).reset('new')
+    weir.good('workspace', 'delete', 'acme', '--fail-waiting', '--yes')
+    weir.good('workspace', 'set', 'acme', '--plan', 'pro', '-q')
+    while stream.next() is not None:
+        pass
+    problem(listener.ask('/v1/stream?workspace=acme', authorization=f'Bearer {secret}'), 404, 'workspace_not_found')
+    _later(weir)
+    id = _later(weir, '-w', 'tiny', 'hello')
+    assert kept.change().data['id'] == id
+    listener.stop()
+
+
 def streams_without_a_token_end_when_one_is_needed(weir):
     listener = _start(weir)
     stream = Stream(listener).reset('new')

@@ -2,10 +2,12 @@
  *
  * The handler adds the stream to the hub and leaves; the events are written as they come (stream_hub.h). The wall between
  * workspaces is that of the route: a token of some workspaces must name one of them, and the filter lets no other through.
+ * The filter has the id that the token names, so it is closed to a later workspace of the same name.
  */
 #include <ctype.h>
 
 #include "base/error.h"
+#include "server/access.h"
 #include "server/routes/routes.h"
 #include "server/stream_hub.h"
 
@@ -34,6 +36,7 @@ static enum weir_status read_filter(struct http_request *request, struct stream_
     const char *status = request_argument(request, "status");
     const char *id = request_argument(request, "id");
     filter->workspace = request_argument(request, "workspace");
+    filter->workspace_id = access_workspace_id(request->principal, filter->workspace);
     *ret_argument = "status";
     if (status != NULL && !item_state_parse(status, &filter->status)) {
         error_set(error, WEIR_INVALID_ARGUMENT, "there is no status \"%s\"", status);

@@ -252,14 +252,29 @@ static void a_token_that_waited_is_found_again_without_counting(void **state)
     make_token(scene, "waits", 10 * MICROSECONDS_PER_SECOND, secret);
     refresh(scene);
     assert_int_equal(find(scene, secret, &principal), ACCESS_GRANTED);
-    assert_int_equal(access_find_again(scene->access, secret), ACCESS_GRANTED);
+    assert_int_equal(access_find_again(scene->access, secret, 0), ACCESS_GRANTED);
     assert_int_equal(find(scene, secret, &principal), ACCESS_TOO_FAST);
-    assert_int_equal(access_find_again(scene->access, secret), ACCESS_GRANTED);
+    assert_int_equal(access_find_again(scene->access, secret, 0), ACCESS_GRANTED);
     pass(10 * MICROSECONDS_PER_SECOND);
-    assert_int_equal(access_find_again(scene->access, secret), ACCESS_UNKNOWN); /* expired */
-    assert_int_equal(access_find_again(scene->access, "x"), ACCESS_UNKNOWN);
+    assert_int_equal(access_find_again(scene->access, secret, 0), ACCESS_UNKNOWN); /* expired */
+    assert_int_equal(access_find_again(scene->access, "x", 0), ACCESS_UNKNOWN);
     pass(ACCESS_STALE_US);
-    assert_int_equal(access_find_again(scene->access, secret), ACCESS_STALE);
+    assert_int_equal(access_find_again(scene->access, secret, 0), ACCESS_STALE);
+}
+
+static void a_token_is_found_again_only_with_its_workspace(void **state)
+{
+    struct scene *scene = *state;
+    char secret[TOKEN_SECRET_LENGTH + 1];
+    struct principal principal;
+    make_token(scene, "ci", 0, secret);
+    refresh(scene);
+    assert_int_equal(find(scene, secret, &principal), ACCESS_GRANTED);
+    int64_t acme = access_workspace_id(&principal, "acme");
+    assert_true(acme > 0);
+    assert_int_equal(access_workspace_id(NULL, "acme"), 0);
+    assert_int_equal(access_find_again(scene->access, secret, acme), ACCESS_GRANTED);
+    assert_int_equal(access_find_again(scene->access, secret, acme + 1), ACCESS_UNKNOWN);
 }
 
 static void this_machine_needs_no_token_until_there_was_one(void **state)
@@ -401,6 +416,7 @@ int main(void)
         ACCESS_TEST(a_miss_reads_the_set_at_a_bounded_rate),
         ACCESS_TEST(this_machine_needs_no_token_until_there_was_one),
         ACCESS_TEST(a_token_that_waited_is_found_again_without_counting),
+        ACCESS_TEST(a_token_is_found_again_only_with_its_workspace),
         ACCESS_TEST(a_token_has_a_rate_of_its_own),
         ACCESS_TEST(refused_attempts_are_counted_by_address),
         ACCESS_TEST(a_use_is_written_once),

@@ -93,6 +93,11 @@ static void all_members_of_a_filter_must_match(void **state)
     filter.id = ID;
     filter.workspace = "acm";
     assert_false(stream_filter_takes(&filter, &entry));
+    filter.workspace_id = 7; /* instead of the name */
+    assert_false(stream_filter_takes(&filter, &entry));
+    entry.workspace_id = 7;
+    assert_true(stream_filter_takes(&filter, &entry));
+    filter.workspace_id = 0;
     entry.workspace = NULL;
     assert_false(stream_filter_takes(&filter, &entry));
 }

@@ -14,7 +14,10 @@ SELECT name FROM :schema.tokens WHERE revoked_at IS NULL ORDER BY name LIMIT 100
 
 -- All that the server may accept, and the store time, which is there without a token as well. $1 limit
 -- name: read_tokens
-SELECT t.id, t.name, t.hash, t.role, :schema.workspace_names(t.workspaces)::text, t.expires_at, n.now_us,
+SELECT t.id, t.name, t.hash, t.role,
+       CASE WHEN t.workspaces IS NOT NULL
+            THEN (SELECT coalesce(jsonb_agg(jsonb_build_array(w.id, w.name)), '[]') FROM :schema.workspaces w
+                  WHERE w.id = ANY (t.workspaces))::text END, t.expires_at, n.now_us,
        EXISTS (SELECT 1 FROM :schema.tokens)
 FROM (SELECT :schema.store_time() AS now_us OFFSET 0) n
 LEFT JOIN :schema.tokens t ON t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > n.now_us)

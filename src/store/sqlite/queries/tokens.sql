@@ -29,7 +29,7 @@ SELECT name FROM tokens WHERE revoked_at IS NULL ORDER BY name LIMIT 1000;
 -- name: read_tokens
 SELECT t.id, t.name, t.hash, t.role,
        CASE WHEN t.workspaces IS NOT NULL
-            THEN (SELECT json_group_array(w.name) FROM json_each(t.workspaces) i JOIN workspaces w ON w.id = i.value) END AS workspaces,
+            THEN (SELECT json_group_array(json_array(w.id, w.name)) FROM json_each(t.workspaces) i JOIN workspaces w ON w.id = i.value) END,
        t.expires_at
 FROM tokens t WHERE t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > ?1) ORDER BY t.id LIMIT ?2;
 
