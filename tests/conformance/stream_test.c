@@ -180,6 +180,18 @@ static void a_purged_execution_stays_in_the_stream(void **state)
     assert_null(batch.entries[0].workflow);
 }
 
+/* As a later version may write it. */
+static void a_change_of_an_unknown_kind_is_passed(void **state)
+{
+    struct scene *scene = *state;
+    struct stream_position position = begin(scene);
+    scene_enqueue(scene, "pro-co");
+    json_decref(scene_rows(scene, "UPDATE stream_entries SET kind = 'later' RETURNING kind"));
+    struct stream_batch batch = read_behind(scene, &position, 1);
+    assert_int_equal(batch.count, 0);
+    assert_true(batch.position.number > position.number);
+}
+
 static void a_call_has_bounds(void **state)
 {
     struct scene *scene = *state;
@@ -203,6 +215,7 @@ int main(void)
         SCENE_TEST(a_position_of_another_stream_is_a_reset),
         SCENE_TEST(a_purge_keeps_what_is_young_and_resets_readers_of_the_rest),
         SCENE_TEST(a_purged_execution_stays_in_the_stream),
+        SCENE_TEST(a_change_of_an_unknown_kind_is_passed),
         SCENE_TEST(a_call_has_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,6 +128,7 @@ static enum weir_status read_entries_behind(struct connection *connection, size_
 {
     enum weir_status status = WEIR_OK;
     bool failed = false;
+    size_t rows = 0;
     batch->entries = arena_allocate(arena, most * sizeof *batch->entries);
     if (batch->entries == NULL) {
         return error_out_of_memory(error);
@@ -139,19 +140,22 @@ static enum weir_status read_entries_behind(struct connection *connection, size_
     }
     while (!failed && !batch->more && connection_step(connection, statement, &status, error)) {
         enum stream_kind kind;
-        batch->more = batch->count == most;
-        if (batch->more || !stream_kind_parse(column_text(statement, 2), &kind)) {
+        batch->more = rows++ == most;
+        if (batch->more) {
             continue;
         }
+        batch->position.number = sqlite3_column_int64(statement, 0);
+        if (!stream_kind_parse(column_text(statement, 2), &kind)) {
+            continue; /* of a later version */
+        }
         struct stream_entry *entry = &batch->entries[batch->count++];
-        *entry = (struct stream_entry){.number = sqlite3_column_int64(statement, 0),
+        *entry = (struct stream_entry){.number = batch->position.number,
                                        .at_us = sqlite3_column_int64(statement, 1),
                                        .kind = kind,
                                        .workspace_id = sqlite3_column_int64(statement, 4),
                                        .workspace = column_copy(statement, 5, arena, &failed),
                                        .workflow = column_copy(statement, 6, arena, &failed)};
         text_copy(entry->id, sizeof entry->id, column_text(statement, 3));
-        batch->position.number = entry->number;
     }
     (void)sqlite3_reset(statement);
     return failed ? error_out_of_memory(error) : status;
