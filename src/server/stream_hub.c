@@ -61,6 +61,7 @@ struct stream {
     bool is_over;       /* it ends when its connection writes next */
     bool is_read_for;   /* the thread reads a page for it */
     bool is_closed;     /* the thread frees it */
+    uint64_t turn;      /* the last one in which it got a page */
     bool wants_life;    /* a sign of life */
     int64_t written_us; /* boot clock: when it was last written for */
     struct text out;    /* to be sent */
@@ -93,6 +94,7 @@ struct stream_hub {
     struct arena arena;
     int64_t began_us;
     int64_t looked_us;
+    uint64_t turn; /* each stream that is behind gets a page in each turn */
     struct pollfd sockets[HTTP_STREAMS_MAX];
 };
 
@@ -484,10 +486,15 @@ static int64_t read_changes(struct stream_hub *hub, bool *ret_at_once)
 static size_t find_behind(struct stream_hub *hub, struct stream **behind)
 {
     size_t count = 0;
-    for (struct stream *stream = hub->streams; stream != NULL && count < PAGES_OF_ROUND; stream = stream->next) {
-        if (stream->phase == PHASE_BEHIND && stream->out.length == stream->out_sent && !stream->is_over) {
-            stream->is_read_for = true;
-            behind[count++] = stream;
+    for (int turns = 0; turns < 2 && count == 0; turns++) {
+        hub->turn += (uint64_t)turns; /* all that are behind had one in the last turn */
+        for (struct stream *stream = hub->streams; stream != NULL && count < PAGES_OF_ROUND; stream = stream->next) {
+            if (stream->phase == PHASE_BEHIND && stream->out.length == stream->out_sent && !stream->is_over &&
+                stream->turn != hub->turn) {
+                stream->turn = hub->turn;
+                stream->is_read_for = true;
+                behind[count++] = stream;
+            }
         }
     }
     return count;
@@ -681,6 +688,7 @@ enum weir_status stream_hub_open(struct access *access, const struct store *stor
     (void)pthread_mutex_init(&hub->lock, NULL);
     arena_init(&hub->arena, READ_BYTES_MAX);
     hub->access = access;
+    hub->turn = 1;
     hub->open = ret_open;
     hub->places = places_of_process();
     hub->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
