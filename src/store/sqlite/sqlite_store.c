@@ -275,6 +275,19 @@ static enum weir_status copy_pages(const struct store *store, sqlite3 *from, sql
     return status == WEIR_OK ? store_report_progress(store, total, total, error) : status;
 }
 
+/* A store that is restored from the copy gives the positions of later changes again, so the stream must begin anew there.
+ */
+static enum weir_status end_stream_of_copy(sqlite3 *copy, struct weir_error *error)
+{
+    int code = sqlite3_exec(copy, sqlite_queries[QUERY_END_STREAM].sql, NULL, NULL, NULL);
+    if (code == SQLITE_OK || code == SQLITE_ERROR) { /* the latter: it has no schema yet */
+        return WEIR_OK;
+    }
+    enum weir_status status = connection_failure(&(struct connection){.database = copy}, "the backup failed", error);
+    error_prefix(error, "%s", sqlite3_db_filename(copy, "main"));
+    return status;
+}
+
 /* A name that is taken, also by a symbolic link to nothing. */
 static enum weir_status require_free(const char *path, const char *hint, struct weir_error *error)
 {
@@ -317,6 +330,9 @@ static enum weir_status copy_to(struct store *store, const char *path, struct we
         if (status == WEIR_OK) {
             status = copy_pages(store, connection->database, target, error);
             connection_rollback(connection);
+        }
+        if (status == WEIR_OK) {
+            status = end_stream_of_copy(target, error);
         }
     }
     (void)sqlite3_close(target);

@@ -25,6 +25,10 @@ FROM stream_state WHERE id = 1;
 -- name: renew_stream
 UPDATE stream_state SET written_until = ?1, since = ?2 WHERE id = 1;
 
+-- Of a copy of the store. The next reader begins the stream anew.
+-- name: end_stream
+UPDATE stream_state SET written_until = 0 WHERE id = 1;
+
 -- ?1 behind this position, ?2 limit
 -- name: read_stream
 SELECT e.position, e.at, e.kind, e.execution_id, e.workspace_id, (SELECT w.name FROM workspaces w WHERE w.id = e.workspace_id),

@@ -455,9 +455,31 @@ static void a_backup_that_is_stopped_leaves_no_file(void **state)
     scene_ok(scene, store_backup(scene->store, path, &scene->error));
 }
 
+static void a_restored_backup_begins_the_stream_anew(void **state)
+{
+    struct scene *scene = *state;
+    char path[300];
+    struct stream_batch batch = {.count = 0};
+    struct stream_position none = {.since_us = 0};
+    scene_ok(scene, store_read_stream(scene->store, &none, 10, &scene->arena, &batch, &scene->error));
+    struct stream_position position = batch.position;
+    (void)snprintf(path, sizeof path, "%s/weir.db.backup", scene->driver.place);
+    scene_ok(scene, store_backup(scene->store, path, &scene->error));
+    scene_ok(scene, store_read_stream(scene->store, &position, 10, &scene->arena, &batch, &scene->error));
+    assert_false(batch.is_reset);
+    struct store_options options = {.url = path, .clock = &scene->driver.time.clock};
+    struct store *store = NULL;
+    scene_ok(scene, store_open(&options, &store, &scene->error));
+    scene_ok(scene, store_read_stream(store, &position, 10, &scene->arena, &batch, &scene->error));
+    assert_true(batch.is_reset);
+    assert_true(batch.position.since_us > position.since_us);
+    store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SCENE_TEST(a_restored_backup_begins_the_stream_anew),
         SCENE_TEST(a_folder_is_no_store),
         SCENE_TEST(a_file_with_two_names_is_refused_under_both),
         SCENE_TEST(a_missing_file_is_not_made_unless_asked_for),
