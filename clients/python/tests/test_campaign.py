@@ -18,7 +18,7 @@ FAULTS = int(os.environ.get('WEIR_CAMPAIGN_KILLS', '10'))
 SEED = int(os.environ.get('WEIR_CAMPAIGN_SEED', str(random.randrange(1 << 30))))
 NODE_PROJECT = os.environ.get('WEIR_NODE_PROJECT')
 CAPS = {'small': 2, 'large': 5}
-LEASE, FREEZE_SECONDS = '4s', 6.0  # a loaded machine must not end a lease: nothing here would note that
+LEASE, FREEZE_SECONDS = '8s', 10.0  # a loaded machine or disk must not end a lease: nothing here would note that
 WAITING = 30
 
 
