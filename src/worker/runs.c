@@ -438,8 +438,10 @@ void worker_interrupt_runs(struct worker *worker)
 /* Nothing points to them: the sink and the requests have gone before. */
 void worker_free_runs(struct worker *worker)
 {
-    while (worker->runs != NULL) {
-        worker_settle_run(worker->runs, false);
-        remove_run(worker->runs);
+    struct worker_run *next;
+    for (struct worker_run *run = worker->runs; run != NULL; run = next) {
+        next = run->next;
+        worker_settle_run(run, false);
+        remove_run(run);
     }
 }
