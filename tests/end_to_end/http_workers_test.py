@@ -412,8 +412,8 @@ def a_thousand_workers_wait_without_a_thread(weir):
         connections.append(connection)
     executions = [weir.enqueue('-w', 'acme', 'job') for _ in range(2)]
     assert threads() <= before + 1, (before, threads())
-    # The first two that wait still have them: on a slow machine the wait of earlier ones is over, and a task without a report
-    # comes a second time. The node answers others.
+    # The first two that wait still have them: on a slow machine the wait of earlier ones is over, and a task without a
+    # report comes a second time. The node answers others.
     given, waiting = set(), iter(connections)
     while given != set(executions):
         head = next(waiting).recv(65536)
