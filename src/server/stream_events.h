@@ -16,7 +16,7 @@
 
 enum { STREAM_RING_EVENTS = 16384 };
 
-/* What a reader wants; a member that is NULL or unset takes all. */
+/* Selects the events of a reader; a member that is NULL or unset takes all. */
 struct stream_filter {
     const char *workspace;
     int64_t workspace_id; /* instead of the name: a later workspace of that name is another one; 0 = any */

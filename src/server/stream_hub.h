@@ -34,7 +34,7 @@ struct access;
 struct stream;
 struct stream_hub;
 
-/* What wakes and suspends a connection; the listener's. */
+/* The connection of a stream, and the functions of the listener that suspend and wake it. */
 struct stream_connection {
     void *connection;
     _Atomic int64_t *due_us; /* the time at which it is cut */

@@ -525,7 +525,7 @@ void worker_abort_claim(struct worker *worker)
     }
 }
 
-/* What they would report is lost with them: the leases end by themselves. */
+/* Results that they carry are lost: the leases of their tasks end by themselves. */
 void worker_close_requests(struct worker *worker)
 {
     while (worker->requests != NULL) {

@@ -215,7 +215,7 @@ static size_t space_for_log(const struct worker_run *run, const char *bytes, siz
     return space;
 }
 
-/* What was lost is counted, and worker_log_of() adds a line about it. */
+/* The bytes that do not fit are counted, and worker_log_of() adds a line about them. */
 void worker_take_output(void *context, const struct engine_output *output)
 {
     struct worker *worker = context;

@@ -69,7 +69,7 @@ struct worker_run {
 
 enum worker_verb { VERB_CLAIM, VERB_HEARTBEAT, VERB_COMPLETE, VERB_FAIL };
 
-/* What a request says about a run. */
+/* The mention of a run in a request. */
 struct worker_mention {
     struct worker_run *run;
     int64_t log_end; /* of the log that it carries; 0 = none */

@@ -12,7 +12,7 @@ import sys
 from harness import TIMEOUT_SECONDS, run_tests
 from http_client import Listener
 
-# What the generator cannot read: it knows JSON bodies alone, and each such route takes JSON, too.
+# The generator knows JSON bodies alone. Each of these routes takes JSON, too.
 KNOWN_WARNINGS = ['Unsupported content type application/x-ndjson', 'Unsupported content type application/yaml']
 
 

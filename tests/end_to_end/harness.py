@@ -22,6 +22,8 @@ import termios
 import time
 import traceback
 
+from waiting import wait_for
+
 UUID = re.compile(r'^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$')
 TIMEOUT_SECONDS = 100
 LONG_CAMPAIGNS = 'WEIR_TEST_LONG' in os.environ  # `./dev check campaigns`
@@ -170,6 +172,16 @@ class Weir:
     def enqueue_many(self, count, workspace='acme'):
         line = json.dumps({'workspace': workspace, 'workflow': 'hello'}) + '\n'
         return self.good('enqueue', '-', '-q', stdin=line * count).out.split()
+
+    def show(self, execution):
+        return self.good('show', execution, '--json').json()
+
+    def ended(self, execution):
+        """What `show` says of it, once it has ended."""
+        def look():
+            shown = self.show(execution)
+            return shown if shown['status'] in ('COMPLETED', 'FAILED', 'CANCELLED') else None
+        return wait_for(lambda: f'the end of {self.show(execution)}', look)
 
     # --- processes that stay ---
 

@@ -122,19 +122,15 @@ def _apply(weir, name, steps):
     weir.good('workflow', 'apply', 'workflow.json', '-q')
 
 
-def _show(weir, id):
-    return weir.good('show', id, '--json').json()
-
-
 def _step(weir, id, name='call'):
-    return next((step for step in _show(weir, id)['steps'] if step['step'] == name), {})
+    return next((step for step in weir.show(id)['steps'] if step['step'] == name), {})
 
 
 def _run(weir, name, params=None):
     """Runs one execution to its end; what `show --json` has of it."""
     id = weir.enqueue('-w', 'acme', name, '-p', json.dumps(params or {}))
     weir.run('wait', id)
-    return _show(weir, id)
+    return weir.show(id)
 
 
 def _call(weir, http, params=None, name='one', **step):
@@ -221,12 +217,12 @@ def a_request_waits_for_its_secret(weir):
     weir.spawn('serve')
     _apply(weir, 'one', {'call': {'http': {'url': server.url, 'bearer': 'token'}}})
     id = weir.enqueue('-w', 'acme', 'one')
-    wait_for('the refusal', lambda: _show(weir, id)['error_code'] == 'secret_missing')
+    wait_for('the refusal', lambda: weir.show(id)['error_code'] == 'secret_missing')
     assert server.connections == 0
     weir.write('secrets/token', 'two\nlines')
     weir.good('release', id, '-q')
     weir.run('wait', id)
-    shown = _show(weir, id)
+    shown = weir.show(id)
     assert shown['error_code'] == 'http_failed' and 'control character' in str(shown['error']), shown
     assert server.connections == 0
 
@@ -332,7 +328,7 @@ def no_url_leads_to_an_address_that_is_not_allowed(weir):
     final = {'http_not_allowed', 'http_bad_url', 'expression_error'}
     for number, (id, url) in enumerate(zip(ids, urls + targets)):
         weir.run('wait', id)
-        shown = _show(weir, id)
+        shown = weir.show(id)
         # A redirect without a usable target is an answer like any other.
         codes = final if number < len(urls) else final | {'http_302'}
         is_unknown = shown['error_code'] == 'http_unreachable' and 'Could not resolve host' in shown['error']
@@ -396,8 +392,8 @@ def a_machine_without_libcurl_gives_the_execution_back(weir):
     node = weir.spawn('serve', env={'LD_LIBRARY_PATH': weir.path('lib')})
     _apply(weir, 'one', {'call': {'http': {'url': server.url}}})
     id = weir.enqueue('-w', 'acme', 'one')
-    wait_for('the refusal', lambda: _show(weir, id)['error_code'] == 'libcurl_missing')
-    shown = _show(weir, id)
+    wait_for('the refusal', lambda: weir.show(id)['error_code'] == 'libcurl_missing')
+    shown = weir.show(id)
     assert shown['status'] == 'PENDING' and 'apt-get install libcurl4' in weir.good('why', id).out, shown
     node.send_signal(signal.SIGTERM)
     node.wait(TIMEOUT_SECONDS)
@@ -533,7 +529,7 @@ def a_cancel_ends_the_request(weir):
     wait_for('the request', lambda: len(server.requests) == 1)
     weir.good('cancel', id, '-q')
     weir.run('wait', id)
-    assert _show(weir, id)['status'] == 'CANCELLED'
+    assert weir.show(id)['status'] == 'CANCELLED'
     assert gone.wait(TIMEOUT_SECONDS), 'the connection stayed open'
 
 

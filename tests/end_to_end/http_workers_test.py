@@ -55,17 +55,6 @@ def _node(weir, name, port):
     return process
 
 
-def _show(weir, execution):
-    return weir.good('show', execution, '--json').json()
-
-
-def _ended(weir, execution):
-    def look():
-        shown = _show(weir, execution)
-        return shown if shown['status'] in ('COMPLETED', 'FAILED', 'CANCELLED') else None
-    return wait_for(lambda: f'the end of {_show(weir, execution)}', look)
-
-
 # --- the cases of all clients ---
 
 def _scripted(begun):
@@ -100,7 +89,7 @@ def a_client_passes_the_cases(weir):
         if case.get('cancel'):
             assert begun.wait(60)
             weir.good('cancel', execution, '-q')
-        shown = _ended(weir, execution)
+        shown = weir.ended(execution)
         step, = shown['steps']
         expected = case['expect']
         assert shown['status'] == expected['status'], (case['name'], shown)
@@ -143,7 +132,7 @@ def the_statuses_are_those_of_the_document(weir):
         assert answer.status == 200 and answer.json()['tasks'][0]['verdict'] == 'accepted', answer
     answer = _ask(node, 'fail', mine)
     assert answer.status == 409 and answer.json()['code'] == 'task_lost', answer
-    assert _ended(weir, execution)['steps'][0]['output'] == [1]
+    assert weir.ended(execution)['steps'][0]['output'] == [1]
     answer = _ask(node, 'heartbeat', {'worker': 'w1', 'tasks': [{'task': 'x/y/1/1'}]})
     assert answer.status == 404 and answer.json()['code'] == 'task_unknown', answer
     both = {'worker': 'w1', 'tasks': [{'task': 'x/y/1/1'}, {'task': task['task']}]}
@@ -215,10 +204,10 @@ def the_capacity_of_a_node_is_that_of_its_workers(weir):
     node = Listener(weir)
     plain = weir.enqueue('-w', 'acme', 'plain')
     wait_for('a node', lambda: _node_row(weir)['capacity'] == 0)
-    assert _show(weir, plain)['status'] == 'PENDING'
+    assert weir.show(plain)['status'] == 'PENDING'
     claim = {'worker': 'w1', 'handlers': ['job'], 'max': 3, 'wait_us': 0}
     assert _ask(node, 'claim', {**claim, 'max': 2}).json()['tasks'] == []
-    assert _ended(weir, plain)['status'] == 'COMPLETED'
+    assert weir.ended(plain)['status'] == 'COMPLETED'
     jobs = [weir.enqueue('-w', 'acme', 'job') for _ in range(6)]
     tasks = []
 
@@ -263,7 +252,7 @@ def a_log_that_comes_twice_is_written_once(weir):
     done = {'worker': 'w1', 'tasks': [{'task': task['task'], 'log_at': 7, 'log': [{'stream': 'stdout', 'text': 'three'}]}]}
     for _ in range(2):
         assert _ask(node, 'complete', done).status == 200
-    assert _ended(weir, execution)['status'] == 'COMPLETED'
+    assert weir.ended(execution)['status'] == 'COMPLETED'
     text = weir.good('logs', execution).out
     assert [text.count(word) for word in ('one', 'two', 'three')] == [1, 1, 1], text
     node.stop()
@@ -297,7 +286,7 @@ def a_repeated_report_does_not_end_the_next_attempt(weir):
     task, = _ask(node, 'claim', claim).json()['tasks']
     failed = {'worker': 'w1', 'tasks': [{'task': task['task'], 'error_code': 'busy'}]}
     assert _ask(node, 'fail', failed).status == 200
-    wait_for('the record', lambda: any(step['failures'] == 1 for step in _show(weir, execution)['steps']), pause=SHORT)
+    wait_for('the record', lambda: any(step['failures'] == 1 for step in weir.show(execution)['steps']), pause=SHORT)
     node.process.kill()
     node.process.wait()
     node = Listener(weir)
@@ -312,7 +301,7 @@ def a_repeated_report_does_not_end_the_next_attempt(weir):
     again, = _ask(node, 'claim', claim).json()['tasks']
     assert again['attempt'] > task['attempt'], again
     assert _ask(node, 'complete', {'worker': 'w1', 'tasks': [{'task': again['task']}]}).status == 200
-    shown = _ended(weir, execution)
+    shown = weir.ended(execution)
     assert shown['status'] == 'COMPLETED' and shown['steps'][0]['failures'] == 1, shown
     node.stop()
 
@@ -324,7 +313,7 @@ def a_result_is_acknowledged_when_it_is_durable(weir):
     node = Listener(weir)
     execution = weir.enqueue('-w', 'acme', 'job')
     task, = _ask(node, 'claim', {'worker': 'w1', 'handlers': ['job'], 'wait_us': 60000000}).json()['tasks']
-    wait_for('the record of the start', lambda: _show(weir, execution)['status'] == 'DISPATCHED', pause=SHORT)
+    wait_for('the record of the start', lambda: weir.show(execution)['status'] == 'DISPATCHED', pause=SHORT)
     done = {'worker': 'w1', 'tasks': [{'task': task['task'], 'output': 'sent'}]}
     with _held_store(weir, execution):
         answer = _ask(node, 'complete', done)
@@ -333,7 +322,7 @@ def a_result_is_acknowledged_when_it_is_durable(weir):
         assert answer.status == 200, answer
     answer = _ask(node, 'complete', done)
     assert answer.status == 200 and answer.json()['tasks'][0]['verdict'] == 'accepted', answer
-    shown = _show(weir, execution)  # at once: the answer has waited for the record
+    shown = weir.show(execution)  # at once: the answer has waited for the record
     assert shown['status'] == 'COMPLETED' and shown['steps'][0]['attempt'] == 1, shown
     node.stop()
 
@@ -391,7 +380,7 @@ def without_a_worker_an_execution_goes_back_and_the_reason_names_the_handler(wei
     assert again['attempt'] > task['attempt'] and again['fence'] > task['fence'], again
     assert again['idempotency_key'] == task['idempotency_key'], again
     answer = _ask(node, 'complete', {'worker': 'w2', 'tasks': [{'task': again['task']}]})
-    assert answer.status == 200 and _ended(weir, execution)['status'] == 'COMPLETED', answer
+    assert answer.status == 200 and weir.ended(execution)['status'] == 'COMPLETED', answer
     node.stop()
 
 
@@ -502,14 +491,14 @@ def kills_of_nodes_and_workers_lose_nothing_and_double_nothing(weir):
         wait_for('a run', lambda: len(fleet.records()) > before, pause=SHORT)
         fleet.kill_node() if kill % 2 == 0 else fleet.kill_worker()
     for execution in executions:
-        shown = _ended(weir, execution)
+        shown = weir.ended(execution)
         assert shown['status'] == 'COMPLETED', shown
     records = fleet.records()
     assert not [record for record in records if record['what'] == 'overlap'], records
     ended = {record['run']: record['execution'] for record in records if record['what'] in ('end', 'left')}
     for execution in executions:
         # The result is that of one run, which came to its end. A step has at most one result.
-        output = _show(weir, execution)['steps'][0]['output']
+        output = weir.show(execution)['steps'][0]['output']
         assert ended.get(output) == execution, (output, [record for record in records if record['execution'] == execution])
     assert set(record['execution'] for record in records) == set(executions)
     most = _most_at_once(fleet, 'acme')
@@ -524,12 +513,12 @@ def a_worker_keeps_its_run_when_its_node_dies(weir):
     fleet = Fleet(weir)
     execution = weir.enqueue('-w', 'acme', 'job', '-p', '{"seconds": 4}')
     wait_for('the run', fleet.records, pause=SHORT)
-    place = int(_show(weir, execution)['node'].rpartition('-')[2])
+    place = int(weir.show(execution)['node'].rpartition('-')[2])
     fleet.nodes[place].kill()
     fleet.nodes[place].wait()
     if not ON_POSTGRES:
         fleet.nodes[place] = _node(weir, f'node-{place}', fleet.ports[place])
-    shown = _ended(weir, execution)
+    shown = weir.ended(execution)
     assert shown['status'] == 'COMPLETED' and shown['handovers'] >= 1, shown
     assert [record['what'] for record in fleet.records()] == ['begin', 'end'], fleet.records()
 

@@ -106,23 +106,12 @@ class Program:
         return word
 
 
-def _show(weir, execution):
-    return weir.good('show', execution, '--json').json()
-
-
-def _ended(weir, execution):
-    def look():
-        shown = _show(weir, execution)
-        return shown if shown['status'] in ('COMPLETED', 'FAILED', 'CANCELLED') else None
-    return wait_for(lambda: f'the end of {_show(weir, execution)}', look)
-
-
 def _job(weir, *words):
     return weir.enqueue('-w', 'acme', 'job', *words)
 
 
 def _is_completed(weir, execution, output):
-    shown = _ended(weir, execution)
+    shown = weir.ended(execution)
     assert shown['status'] == 'COMPLETED' and shown['steps'][0]['output'] == output, shown
     return shown
 
@@ -140,7 +129,7 @@ def a_node_on_a_server_passes_the_cases(weir):
         if case.get('cancel'):
             wait_for('the run', lambda: program.expect('begin') == [execution], pause=SHORT)
             weir.good('cancel', execution, '-q')
-        shown = _ended(weir, execution)
+        shown = weir.ended(execution)
         step, = shown['steps']
         expected = case['expect']
         assert shown['status'] == expected['status'], (case['name'], shown)
@@ -185,7 +174,7 @@ def a_run_outlives_the_death_of_its_server(weir):
     program.expect('begin', execution)
     node.kill()
     node.start()
-    wait_for('the takeover', lambda: _show(weir, execution)['handovers'] >= 1)
+    wait_for('the takeover', lambda: weir.show(execution)['handovers'] >= 1)
     program.say('done', execution, '"kept"')
     program.expect('recorded', execution, 'yes')
     _is_completed(weir, execution, 'kept')
@@ -221,11 +210,11 @@ def a_worker_moves_on_to_the_next_server(weir):
     program = Program(weir, f'http://{",".join(addresses)}')
     execution = _job(weir)
     program.expect('begin', execution)
-    place = 1 if _show(weir, execution)['node'] == 'second' else 0
+    place = 1 if weir.show(execution)['node'] == 'second' else 0
     nodes[place].kill()
     if not ON_POSTGRES:
         nodes.append(Node(weir, 'second', addresses[1]))
-    wait_for('the takeover', lambda: _show(weir, execution)['handovers'] >= 1)
+    wait_for('the takeover', lambda: weir.show(execution)['handovers'] >= 1)
     program.say('done', execution, '"moved"')
     program.expect('recorded', execution, 'yes')
     _is_completed(weir, execution, 'moved')
@@ -281,7 +270,7 @@ def a_cancel_reaches_the_run(weir):
     program.expect('cancel', execution, 'wanted')
     program.say('done', execution, '1')
     program.expect('recorded', execution, 'yes')  # the end of the attempt
-    assert _ended(weir, execution)['status'] == 'CANCELLED'
+    assert weir.ended(execution)['status'] == 'CANCELLED'
     program.stop()
 
 

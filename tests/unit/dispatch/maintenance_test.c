@@ -69,8 +69,10 @@ static int open_lossy(void **state)
 }
 
 /* The node starts, and loses the item that is assigned to it at the same time. */
-static void start_node_that_loses_an_item(struct bench *bench, char *ret_id)
+static void start_node_that_loses_an_item(struct bench *bench, int64_t timeout_us, int64_t interval_us, char *ret_id)
 {
+    bench->settings.stale_claim_us = timeout_us;
+    bench->settings.stale_check_us = interval_us;
     struct claim_request request = {.group = "default", .limit = 1};
     struct claim_result result = {0};
     struct arena arena;
@@ -97,9 +99,7 @@ static void a_claim_that_is_older_than_the_timeout_is_handed_over(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
-    bench->settings.stale_claim_us = LONG_US;
-    bench->settings.stale_check_us = SHORT_US;
-    start_node_that_loses_an_item(bench, id);
+    start_node_that_loses_an_item(bench, LONG_US, SHORT_US, id);
     assert_starts_after(bench, id, LONG_US);
 }
 
@@ -107,9 +107,7 @@ static void a_clock_that_is_set_forward_makes_no_claim_old(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
-    bench->settings.stale_claim_us = LONG_US;
-    bench->settings.stale_check_us = SHORT_US;
-    start_node_that_loses_an_item(bench, id);
+    start_node_that_loses_an_item(bench, LONG_US, SHORT_US, id);
     pass(bench, 20 * SECOND);
     set_forward_us = 3600 * SECOND;
     assert_starts_after(bench, id, LONG_US); /* by the clock of the machine since the step */
@@ -119,9 +117,7 @@ static void a_clock_that_runs_apart_slowly_counts(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
-    bench->settings.stale_claim_us = LONG_US;
-    bench->settings.stale_check_us = SHORT_US;
-    start_node_that_loses_an_item(bench, id);
+    start_node_that_loses_an_item(bench, LONG_US, SHORT_US, id);
     pass(bench, 20 * SECOND);
     set_forward_us = SECOND / 2;
     assert_starts_after(bench, id, LONG_US - 20 * SECOND);
@@ -131,9 +127,7 @@ static void old_claims_are_searched_once_in_an_interval(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
-    bench->settings.stale_claim_us = SHORT_US;
-    bench->settings.stale_check_us = LONG_US;
-    start_node_that_loses_an_item(bench, id);
+    start_node_that_loses_an_item(bench, SHORT_US, LONG_US, id);
     assert_starts_after(bench, id, LONG_US);
 }
 
@@ -141,9 +135,7 @@ static void a_shorter_interval_counts_while_the_node_runs(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
-    bench->settings.stale_claim_us = SHORT_US;
-    bench->settings.stale_check_us = 3600 * SECOND;
-    start_node_that_loses_an_item(bench, id);
+    start_node_that_loses_an_item(bench, SHORT_US, 3600 * SECOND, id);
     pass(bench, LONG_US);
     assert_int_equal(runs_begun(bench, id), 0);
     bench->settings.stale_check_us = LONG_US;
