@@ -166,6 +166,7 @@ enum weir_status heartbeat_register(struct node *node, struct weir_error *error)
         heartbeat->reported_capacity = options.capacity;
         heartbeat->seen_beats = 0;
         extend_lease(node, began_us);
+        neighbours_begin(node);
         struct event event = {.type = EVENT_NODE_STARTED, .node = node->name, .group = node->group, .count = id};
         event_emit(node->events, &event);
     }
@@ -296,13 +297,10 @@ static void take_answer_of_beat(struct node *node, const struct node_beat *beat,
     heartbeat->reported_capacity = beat->capacity;
     heartbeat->seen_beats = beat->beats;
     if (!lease_is_valid(node)) {
-        /* The store may have been unreachable for all nodes: each has one lease of time to report that it lives. */
-        neighbours_trust_until(node, time_add(now_us, node->settings.lease_us));
         loop_wake(node, LOOP_DISPATCH); /* it has started nothing since the end of the lease */
     }
     extend_lease(node, now_us);
-    bool is_shared = (store_features(node->stores[LOOP_HEARTBEAT]) & STORE_SHARED) != 0;
-    if (is_shared && neighbours_update(node, beat)) {
+    if (neighbours_update(node, beat)) {
         loop_wake(node, LOOP_MAINTENANCE);
     }
     apply_desired_state(node, beat->desired_state);

@@ -3,8 +3,8 @@
  *
  * Recovery:
  *
- *   1. Guard: may this node judge others? If its own lease is over, or was over less than one lease ago, the store was
- *      unreachable for it, and perhaps for all. Then the leases of the other nodes prove nothing.
+ *   1. Guard: is the lease of this node valid? After a gap in the answers to its heartbeats the store was unreachable for
+ *      it, and perhaps for all. Then the leases of the other nodes prove nothing, until each has had the time to report.
  *   2. Guard: is there a reason? A heartbeat's answer reported a lost node; or a node has been silent for its lease; or
  * this machine shows a dead process; or no answer has arrived for RECOVERY_FALLBACK_US; or the store is not shared; or old
  * claims are due. Without a reason a shared store gets no query.
@@ -187,6 +187,7 @@ static enum weir_status recover_dead(struct node *node, int64_t now_us, struct w
         .silent = silent,
         .silent_count = silent_count,
         .server = server,
+        .trusted_machine = neighbours_trusted(node, now_us),
         .handovers_max = HANDOVERS_MAX_DEFAULT,
         .limit = RECOVER_BATCH,
         .knows = claim_is_in_flight,
@@ -481,7 +482,7 @@ int64_t maintenance_step(struct node *node)
     if (loop_is_backing_off(node, LOOP_MAINTENANCE, now_us, &next_us) || atomic_load(&node->shared.lease_lost)) {
         return m->next_stuck_us;
     }
-    if (!neighbours_may_be_judged(node, now_us)) { /* step 1 of recovery */
+    if (!lease_is_valid(node)) { /* step 1 of recovery */
         m->next_recovery_us = time_add(now_us, RECOVERY_INTERVAL_US);
     } else if (has_reason_to_recover(node, now_us)) {
         status = recover_dead(node, now_us, &error);

@@ -7,7 +7,7 @@
  * (life.h) prove more and sooner: the kernel releases the lock when the process dies.
  *
  * A watch begins when the answer has arrived, since the last heartbeat of the node may be as young. It begins anew on
- * another server (node_beat.server), whose rows may lack heartbeats. So a node that starts after all others have died
+ * another server (node_beat.server), whose rows may lack heartbeats, and after a gap in the answers to this node. So a node that starts after all others have died
  * recovers them one lease later, unless this machine shows their deaths.
  *
  * The heartbeat loop writes the struct. The loop of the duties reads it for recovery, and notes there what a recovery has
@@ -85,6 +85,23 @@ static int64_t same_since(const struct neighbours *known, const struct node_neig
     return now_us;
 }
 
+/* Heartbeats come three times a lease. Whatever keeps a living node from the store until its lease is over, an outage or a
+ * stopped process with the lock of a SQLite file, delays an answer to this node for two thirds of a lease as well. If this
+ * node recovered items then, an outage would count as a death of each node, and long executions would reach the poison
+ * limit. */
+static bool is_gap(const struct node *node, int64_t now_us)
+{
+    return now_us - atomic_load(&node->neighbours.answered_us) > node->settings.lease_us / 2;
+}
+
+void neighbours_begin(struct node *node)
+{
+    INVARIANT(node != NULL);
+    int64_t now_us = node_now(node); /* not when it was sent: the others can send theirs from now on */
+    atomic_store(&node->neighbours.answered_us, now_us);
+    atomic_store(&node->neighbours.began_us, now_us);
+}
+
 bool neighbours_update(struct node *node, const struct node_beat *beat)
 {
     INVARIANT(node != NULL && beat != NULL && beat->neighbour_count <= NODE_NEIGHBOURS_MOST);
@@ -92,15 +109,19 @@ bool neighbours_update(struct node *node, const struct node_beat *beat)
     int64_t now_us = node_now(node);
     int64_t since_us[NODE_NEIGHBOURS_MOST];
     pthread_mutex_lock(&node->shared.lock);
-    bool is_same_server = strcmp(neighbours->server, beat->server) == 0;
+    bool goes_on = strcmp(neighbours->server, beat->server) == 0 && !is_gap(node, now_us);
     for (size_t i = 0; i < beat->neighbour_count; i++) {
-        since_us[i] = is_same_server ? same_since(neighbours, &beat->neighbours[i], now_us) : now_us;
+        since_us[i] = goes_on ? same_since(neighbours, &beat->neighbours[i], now_us) : now_us;
     }
     memcpy(neighbours->nodes, beat->neighbours, beat->neighbour_count * sizeof beat->neighbours[0]);
     memcpy(neighbours->same_since_us, since_us, beat->neighbour_count * sizeof since_us[0]);
     neighbours->count = beat->neighbour_count;
     text_copy(neighbours->server, sizeof neighbours->server, beat->server);
     pthread_mutex_unlock(&node->shared.lock);
+    if (is_gap(node, now_us)) {
+        atomic_store(&neighbours->trusted_until_us, time_add(now_us, node->settings.lease_us));
+    }
+    atomic_store(&neighbours->answered_us, now_us);
     atomic_store(&neighbours->others_reported_us, now_us);
     if (beat->others_lost) {
         atomic_store(&neighbours->is_node_lost, true);
@@ -144,7 +165,7 @@ size_t neighbours_silent(struct node *node, int64_t now_us, struct silent_node *
     const struct neighbours *neighbours = &node->neighbours;
     size_t count = 0;
     pthread_mutex_lock(&node->shared.lock);
-    for (size_t i = 0; i < neighbours->count; i++) {
+    for (size_t i = 0; i < neighbours->count && !is_gap(node, now_us); i++) {
         if (now_us >= silent_from(neighbours, i)) {
             to[count++] = (struct silent_node){.id = neighbours->nodes[i].id, .beats = neighbours->nodes[i].beats};
         }
@@ -167,17 +188,13 @@ int64_t neighbours_next_silent_us(struct node *node, int64_t now_us)
     return next_us;
 }
 
-void neighbours_trust_until(struct node *node, int64_t until_us)
+/* A new node has seen no gap, but it may have waited for the store together with all others of this machine. */
+const char *neighbours_trusted(const struct node *node, int64_t now_us)
 {
     INVARIANT(node != NULL);
-    atomic_store(&node->neighbours.judged_from_us, until_us);
-}
-
-/* A node that lost its own lease was cut off from the store, and so may the other nodes have been. If it recovered their
- * items now, an outage of the store would count as a death of each node, and long executions would reach the poison limit.
- */
-bool neighbours_may_be_judged(struct node *node, int64_t now_us)
-{
-    INVARIANT(node != NULL);
-    return lease_is_valid(node) && now_us >= atomic_load(&node->neighbours.judged_from_us);
+    const struct neighbours *neighbours = &node->neighbours;
+    if (is_gap(node, now_us) || now_us < atomic_load(&neighbours->trusted_until_us)) {
+        return "";
+    }
+    return now_us < time_add(atomic_load(&neighbours->began_us), node->settings.lease_us) ? node->boot_id : NULL;
 }

@@ -105,7 +105,9 @@ struct neighbours {
     char server[SERVER_IDENTITY_MAX];   /* that answered */
     atomic_bool is_node_lost;           /* there is something to recover */
     _Atomic int64_t others_reported_us; /* boot time of the last answer about other nodes */
-    _Atomic int64_t judged_from_us;     /* boot time; this node declares no other node dead before */
+    _Atomic int64_t answered_us;        /* boot time of the last answer to a heartbeat or a registration */
+    _Atomic int64_t began_us;           /* boot time of the registration */
+    _Atomic int64_t trusted_until_us;   /* boot time; before it no lease that is over proves anything, after a gap */
 };
 
 /* --- the dispatch loop --- */

@@ -536,6 +536,9 @@ struct recover_options {
     const struct silent_node *silent;
     size_t silent_count; /* at most NODE_NEIGHBOURS_MOST */
     const char *server;  /* node_beat.server while they were watched; another server ignores them */
+    /* A lease that is over proves nothing about the nodes with this boot id: they may have waited for the store, as the
+     * asking node did. "" = all nodes, NULL = none. A STORE_SHARED store ignores it: it has `silent`. */
+    const char *trusted_machine;
     /* Safety net: CLAIMED longer than this; 0 = not now. Only items that `node_id` itself holds and does not know (the
      * answer to its claim was lost), and items of nodes that do not live: taking a claim from another live node would run
      * it twice where runs die with their node, and an engine that is away for an hour is no fault of the item. An operator

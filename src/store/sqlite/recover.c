@@ -264,7 +264,7 @@ static enum weir_status mark_dead(struct write *write, const struct recover_opti
     }
     if (status == WEIR_OK) {
         sqlite3_stmt *find =
-            connection_bind(write->connection, error, QUERY_FIND_DEAD, "it", write->now_us, options->group);
+            connection_bind(write->connection, error, QUERY_FIND_DEAD, "itt", write->now_us, options->group, options->trusted_machine);
         status = note_dead(write->connection, find, result, error);
     }
     if (result->nodes > 0) {
@@ -319,9 +319,9 @@ static enum weir_status needs_recovery(struct store *store, const struct recover
         status = connection_store_time(connection, &now_us, error);
     }
     if (status == WEIR_OK) {
-        status = connection_read_integer(connection, error, &found, QUERY_NEEDS_RECOVERY, "itii", now_us, options->group,
+        status = connection_read_integer(connection, error, &found, QUERY_NEEDS_RECOVERY, "itiit", now_us, options->group,
                                          options->stale_claim_us > 0 ? now_us - options->stale_claim_us : INT64_MIN,
-                                         options->node_id);
+                                         options->node_id, options->trusted_machine);
     }
     if (status == WEIR_OK && found == 0) {
         status = find_gone(connection, options, gone, &gone_count, error);

@@ -8,6 +8,7 @@
 #include "unit/dispatch/bench.h"
 
 #define SILENCE_US (5 * SECOND)
+#define LEASE_US NODE_LEASE_US /* of the node that watches */
 enum { WATCHED = 77, OTHER = 78 };
 
 static struct node_beat answer_with(int64_t watched_beats, int64_t other_beats)
@@ -35,6 +36,16 @@ static void hear(struct bench *bench, struct node_beat answer)
     assert_false(neighbours_update(bench->node, &answer));
 }
 
+/* Lets the time pass with answers that show no change of these numbers. */
+static void listen_for(struct bench *bench, int64_t us, struct node_beat answer)
+{
+    int64_t end_us = bench->now_us + us;
+    while (bench->now_us < end_us) {
+        bench->now_us = bench->now_us + SECOND < end_us ? bench->now_us + SECOND : end_us;
+        hear(bench, answer);
+    }
+}
+
 static void a_node_is_silent_one_lease_after_the_answer_that_showed_its_last_heartbeat(void **state)
 {
     struct bench *bench = *state;
@@ -42,7 +53,7 @@ static void a_node_is_silent_one_lease_after_the_answer_that_showed_its_last_hea
     hear(bench, answer_with(9, 1));
     int64_t from_us = bench->now_us + SILENCE_US;
     assert_int_equal(neighbours_next_silent_us(bench->node, bench->now_us), from_us);
-    bench->now_us = from_us - 1;
+    listen_for(bench, SILENCE_US - 1, answer_with(9, 1));
     assert_int_equal(silent_beats(bench), -1);
     hear(bench, answer_with(9, 2)); /* no change of this one */
     bench->now_us = from_us;
@@ -58,7 +69,7 @@ static void any_other_number_of_heartbeats_begins_the_watch_anew(void **state)
     start_node(bench);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         hear(bench, answer_with(numbers[i], 1));
-        bench->now_us += SILENCE_US - 1;
+        listen_for(bench, SILENCE_US - 1, answer_with(numbers[i], 1));
         assert_int_equal(silent_beats(bench), -1);
     }
     bench->now_us += 1;
@@ -72,10 +83,10 @@ static void another_server_begins_all_watches_anew(void **state)
     start_node(bench);
     text_copy(before.server, sizeof before.server, "another");
     hear(bench, before);
-    bench->now_us += SILENCE_US;
+    listen_for(bench, SILENCE_US, before);
     hear(bench, answer_with(9, 1));
     assert_int_equal(silent_beats(bench), -1);
-    bench->now_us += SILENCE_US;
+    listen_for(bench, SILENCE_US, answer_with(9, 1));
     assert_int_equal(silent_beats(bench), 9);
 }
 
@@ -85,12 +96,48 @@ static void a_node_that_was_out_of_the_answers_is_watched_anew(void **state)
     struct node_beat none = {.server = "one"};
     start_node(bench);
     hear(bench, answer_with(9, 1));
-    bench->now_us += SILENCE_US;
+    listen_for(bench, SILENCE_US - 1, answer_with(9, 1));
     hear(bench, none);
     assert_int_equal(silent_beats(bench), -1);
     assert_int_equal(neighbours_next_silent_us(bench->node, bench->now_us), TIME_NEVER);
     hear(bench, answer_with(9, 1));
     assert_int_equal(silent_beats(bench), -1);
+}
+
+/* A stop of the store that delays the heartbeats of this node delays those of all others. */
+static void a_gap_in_the_answers_begins_all_watches_anew(void **state)
+{
+    struct bench *bench = *state;
+    start_node(bench);
+    hear(bench, answer_with(9, 1));
+    listen_for(bench, SILENCE_US - 1, answer_with(9, 1));
+    bench->now_us += LEASE_US * 2 / 3;
+    assert_int_equal(silent_beats(bench), -1); /* before an answer, too */
+    hear(bench, answer_with(9, 1));
+    assert_int_equal(silent_beats(bench), -1);
+    listen_for(bench, SILENCE_US - 1, answer_with(9, 1));
+    assert_int_equal(silent_beats(bench), -1);
+    listen_for(bench, 1, answer_with(9, 1));
+    assert_int_equal(silent_beats(bench), 9);
+}
+
+static void leases_prove_nothing_after_a_gap_nor_those_of_this_machine_after_the_start(void **state)
+{
+    struct bench *bench = *state;
+    const struct node_beat answer = answer_with(9, 1);
+    start_node(bench);
+    assert_string_equal(neighbours_trusted(bench->node, bench->now_us), bench->node->boot_id);
+    listen_for(bench, LEASE_US - 1, answer);
+    assert_string_equal(neighbours_trusted(bench->node, bench->now_us), bench->node->boot_id);
+    listen_for(bench, 1, answer);
+    assert_null(neighbours_trusted(bench->node, bench->now_us));
+    bench->now_us += LEASE_US * 2 / 3;
+    assert_string_equal(neighbours_trusted(bench->node, bench->now_us), "");
+    hear(bench, answer);
+    listen_for(bench, LEASE_US - 1, answer);
+    assert_string_equal(neighbours_trusted(bench->node, bench->now_us), "");
+    listen_for(bench, 1, answer);
+    assert_null(neighbours_trusted(bench->node, bench->now_us));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
@@ -101,6 +148,8 @@ int main(void)
         TEST(a_node_is_silent_one_lease_after_the_answer_that_showed_its_last_heartbeat),
         TEST(any_other_number_of_heartbeats_begins_the_watch_anew),
         TEST(another_server_begins_all_watches_anew),
+        TEST(a_gap_in_the_answers_begins_all_watches_anew),
+        TEST(leases_prove_nothing_after_a_gap_nor_those_of_this_machine_after_the_start),
         TEST(a_node_that_was_out_of_the_answers_is_watched_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,10 +88,12 @@ WHERE (name = ?1 OR CAST(id AS TEXT) = ?1) AND stopped_at IS NULL AND dead_at IS
 -- name: live_node_names
 SELECT name FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL ORDER BY id LIMIT 100;
 
--- Nodes that missed their lease. ?1 now, ?2 group or NULL. Index: nodes_unrecovered.
+-- Nodes that missed their lease. ?1 now, ?2 group or NULL, ?3 the boot id of those that are trusted, '' = all, NULL = none.
+-- Index: nodes_unrecovered.
 -- name: find_dead
 UPDATE nodes SET dead_at = ?1, held_at_death = (SELECT count(*) FROM workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = nodes.id)
 WHERE recovered_at IS NULL AND expires_at <= ?1 AND dead_at IS NULL AND stopped_at IS NULL AND (?2 IS NULL OR executor_group = ?2)
+  AND (?3 IS NULL OR ?3 <> '' AND boot_id <> ?3)
 RETURNING name;
 
 -- Live nodes of one machine. ?1 boot id, ?2 not this one, ?3 group or NULL. Index: nodes_unrecovered.
@@ -180,7 +182,8 @@ WHERE lock_until > ?1 AND EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS 
 -- Is there anything that recover would change? ?1 now, ?2 group, ?3 claims older than this are stale.
 -- name: needs_recovery
 SELECT EXISTS (SELECT 1 FROM nodes WHERE recovered_at IS NULL AND (?2 IS NULL OR executor_group = ?2)
-                 AND (dead_at IS NOT NULL OR stopped_at IS NOT NULL OR expires_at <= ?1))
+                 AND (dead_at IS NOT NULL OR stopped_at IS NOT NULL
+                      OR expires_at <= ?1 AND (?5 IS NULL OR ?5 <> '' AND boot_id <> ?5)))
     OR EXISTS (SELECT 1 FROM workflow_execution_queue WHERE ?3 > 0 AND phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?3
                  AND (?4 = 0 OR node_id = ?4
                       OR NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
