@@ -167,6 +167,11 @@ def what_a_killed_node_acknowledged_is_there_once_on_postgresql(weir):
         server.close()
 
 
+def _await_enqueue(listener):
+    """A client tries again, as the answers 503 ask for."""
+    wait_for('the store', lambda: listener.ask(PATH, 'POST', body={'workflow': 'hello'}).status == 202, pause=SHORT)
+
+
 def a_store_that_is_away_is_a_503_and_comes_back(weir):
     server = PostgresServer()
     try:
@@ -178,8 +183,7 @@ def a_store_that_is_away_is_a_503_and_comes_back(weir):
         assert answer.status == 503 and answer.json()['code'] == 'store_unreachable', answer
         assert answer.head['retry-after'] == '1', answer
         server.start()
-        listener.ready()
-        assert listener.ask(PATH, 'POST', body={'workflow': 'hello'}).status == 202
+        _await_enqueue(listener)
         listener.stop()
     finally:
         server.close()
@@ -194,7 +198,7 @@ def a_locked_file_is_a_503_and_comes_back(weir):
         assert answer.status == 503 and answer.json()['code'] == 'store_busy', answer
         assert answer.head['retry-after'] == '1' and listener.ask('/livez').status == 200, answer
         database.execute('ROLLBACK')
-    assert wait_for('the store', lambda: listener.ask(PATH, 'POST', body={'workflow': 'hello'}).status == 202, pause=SHORT)
+    _await_enqueue(listener)
     listener.stop()
 
 

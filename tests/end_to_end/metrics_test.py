@@ -126,8 +126,9 @@ def items_of_a_full_workspace_are_counted_once_whatever_the_number_of_nodes(weir
         assert count == 4 and total > 0, (name, count, total)
     assert 1 <= nodes[0].samples()['weir_store_call_duration_seconds_count{verb="enqueue"}'] <= 4
     assert sums['weir_scheduler_takeovers_total'] == 1
-    _equal(nodes[0].samples(), **{'http_requests_total{operation="enqueueExecution",status="202"}': 4,
-                                  'http_connections': 1, 'http_requests_waiting': 0, 'http_requests_refused_total': 0})
+    # The connection of the request before may still be open when this one begins.
+    nodes[0].when(**{'http_requests_total{operation="enqueueExecution",status="202"}': 4, 'http_connections': 1,
+                     'http_requests_waiting': 0, 'http_requests_refused_total': 0})
     for node in nodes:
         node.stop()
 

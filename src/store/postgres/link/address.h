@@ -43,6 +43,7 @@ struct address {
     struct address_host hosts[ADDRESS_HOSTS_MOST];
     size_t host_count;
     atomic_size_t host_first;  /* the one that answered last */
+    _Atomic int64_t reached_us; /* boot time at which a link connected last; 0 = none has */
     PQconninfoOption *options; /* the URL in libpq's form */
     bool listen;
     atomic_bool pooled;       /* a pooler in transaction mode is between */

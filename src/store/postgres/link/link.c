@@ -94,12 +94,14 @@ static int64_t add_jitter(struct link *link, int64_t us)
     return us / 2 + (int64_t)random_below(&link->random, (uint64_t)us);
 }
 
-/* Doubles the pause after each failure in a row. Until it is over, calls fail with the same error at once. */
+/* Doubles the pause after each failure in a row. Until it is over, or another link has reached the server, calls fail with
+ * the same error at once. */
 static void delay_next_connect(struct link *link, int64_t now_us, const struct weir_error *why)
 {
     int64_t pause_us = PAUSE_FIRST_US << (link->failures < 6 ? link->failures : 6);
     pause_us = pause_us > PAUSE_MOST_US ? PAUSE_MOST_US : pause_us;
     link->failures++;
+    link->failed_us = now_us;
     link->pause_until_us = now_us + add_jitter(link, pause_us);
     link->why_not = *why;
 }
@@ -119,7 +121,7 @@ enum weir_status link_connect(struct link *link, struct weir_error *error)
         return WEIR_OK;
     }
     int64_t now_us = clock_boot(clock_system());
-    if (now_us < link->pause_until_us) {
+    if (now_us < link->pause_until_us && atomic_load(&link->address->reached_us) <= link->failed_us) {
         if (error != NULL) {
             *error = link->why_not;
         }
@@ -132,6 +134,7 @@ enum weir_status link_connect(struct link *link, struct weir_error *error)
     if (status == WEIR_OK) {
         link->failures = 0;
         link->pause_until_us = 0;
+        atomic_store(&link->address->reached_us, clock_boot(clock_system()));
         return WEIR_OK;
     }
     delay_next_connect(link, clock_boot(clock_system()), &why);

@@ -85,7 +85,8 @@ struct link {
     struct text scratch;        /* the encoded parameters of one statement */
     struct random random;
     int failures;              /* attempts to connect since the last success */
-    int64_t pause_until_us;    /* no attempt before (boot time) */
+    int64_t failed_us;         /* boot time of the last attempt, when it failed */
+    int64_t pause_until_us;    /* no attempt before (boot time), unless another link connects */
     struct weir_error why_not; /* the result of the last attempt */
 };
 
