@@ -7,8 +7,8 @@
  * (life.h) prove more and sooner: the kernel releases the lock when the process dies.
  *
  * A watch begins when the answer has arrived, since the last heartbeat of the node may be as young. It begins anew on
- * another server (node_beat.server), whose rows may lack heartbeats, and after a gap in the answers to this node. So a node that starts after all others have died
- * recovers them one lease later, unless this machine shows their deaths.
+ * another server (node_beat.server), whose rows may lack heartbeats, and after a gap in the answers to this node. So a node
+ * that starts after all others have died recovers them one lease later, unless this machine shows their deaths.
  *
  * The heartbeat loop writes the struct. The loop of the duties reads it for recovery, and notes there what a recovery has
  * found. The dispatch loop reads it to take the role of a dead scheduler. The functions never call the store. They look at

@@ -85,6 +85,32 @@ static void a_silence_that_was_watched_on_another_server_proves_nothing(void **s
 }
 
 /* Each of so many nodes is watched by some, however many precede it. */
+/* Where leases decide: whoever could not renew its own believes that the others could not either. */
+static void trusted_nodes_are_not_dead_because_of_their_lease(void **state)
+{
+    struct scene *scene = *state;
+    if ((store_features(scene->store) & STORE_SHARED) != 0) {
+        return; /* there the silence decides that the caller has seen */
+    }
+    (void)scene_enqueue(scene, "free-co");
+    (void)scene_claim_one(scene);
+    scene_pass(scene, SCENE_LEASE_US + 1);
+    int64_t alive = scene_add_node(scene, "node-2", "default");
+    struct recover_options options = {.node_id = alive, .group = "default", .handovers_max = 5, .limit = 10};
+    struct recover_result result = {0};
+    static const char *const trusted[] = {"", "boot"};
+    for (size_t i = 0; i < sizeof trusted / sizeof trusted[0]; i++) {
+        options.trusted_machine = trusted[i];
+        scene_recover(scene, &options, &result);
+        assert_int_equal(result.nodes, 0);
+        assert_int_equal(result.handed_over, 0);
+    }
+    options.trusted_machine = "other";
+    scene_recover(scene, &options, &result);
+    assert_int_equal(result.nodes, 1);
+    assert_int_equal(result.handed_over, 1);
+}
+
 static void a_node_of_a_large_group_is_told_of_those_that_follow_it(void **state)
 {
     struct scene *scene = *state;
@@ -162,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_clock_that_is_set_takes_no_item_away_and_keeps_none),
         SCENE_TEST(a_silence_that_was_watched_on_another_server_proves_nothing),
+        SCENE_TEST(trusted_nodes_are_not_dead_because_of_their_lease),
         SCENE_TEST(a_node_of_a_large_group_is_told_of_those_that_follow_it),
         SCENE_TEST(a_clock_that_is_set_frees_no_role_and_keeps_none),
     };

@@ -126,31 +126,6 @@ static void a_live_nodes_claims_are_left_alone(void **state)
     scene_complete(scene, &claim);
 }
 
-/* Where leases decide: whoever could not renew its own believes that the others could not either. */
-static void trusted_nodes_are_not_dead_because_of_their_lease(void **state)
-{
-    struct scene *scene = *state;
-    if ((store_features(scene->store) & STORE_SHARED) != 0) {
-        return; /* there the silence decides that the caller has seen */
-    }
-    (void)scene_enqueue(scene, "free-co");
-    (void)scene_claim_one(scene);
-    int64_t alive = let_node_die(scene);
-    struct recover_options options = {.node_id = alive, .group = "default", .handovers_max = 5, .limit = 10};
-    struct recover_result result = {0};
-    static const char *const trusted[] = {"", "boot"};
-    for (size_t i = 0; i < sizeof trusted / sizeof trusted[0]; i++) {
-        options.trusted_machine = trusted[i];
-        scene_recover(scene, &options, &result);
-        assert_int_equal(result.nodes, 0);
-        assert_int_equal(result.handed_over, 0);
-    }
-    options.trusted_machine = "other";
-    scene_recover(scene, &options, &result);
-    assert_int_equal(result.nodes, 1);
-    assert_int_equal(result.handed_over, 1);
-}
-
 static void a_dead_nodes_items_are_handed_over_with_their_slots(void **state)
 {
     struct scene *scene = *state;
@@ -897,7 +872,6 @@ int main(void)
         SCENE_TEST(numbers_of_nodes_and_fences_begin_with_the_time),
         SCENE_TEST(a_beat_on_a_shared_store_tells_of_the_other_nodes_of_its_group),
         SCENE_TEST(a_live_nodes_claims_are_left_alone),
-        SCENE_TEST(trusted_nodes_are_not_dead_because_of_their_lease),
         SCENE_TEST(a_dead_nodes_items_are_handed_over_with_their_slots),
         SCENE_TEST(a_zombies_late_words_change_nothing),
         SCENE_TEST(a_node_that_beats_in_time_after_a_long_pause_has_lost_its_lease),

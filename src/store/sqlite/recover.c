@@ -263,8 +263,8 @@ static enum weir_status mark_dead(struct write *write, const struct recover_opti
         status = note_dead(write->connection, mark, result, error);
     }
     if (status == WEIR_OK) {
-        sqlite3_stmt *find =
-            connection_bind(write->connection, error, QUERY_FIND_DEAD, "itt", write->now_us, options->group, options->trusted_machine);
+        sqlite3_stmt *find = connection_bind(write->connection, error, QUERY_FIND_DEAD, "itt", write->now_us,
+                                             options->group, options->trusted_machine);
         status = note_dead(write->connection, find, result, error);
     }
     if (result->nodes > 0) {

@@ -42,9 +42,9 @@ struct address {
     char shown[512]; /* the URL without secrets */
     struct address_host hosts[ADDRESS_HOSTS_MOST];
     size_t host_count;
-    atomic_size_t host_first;  /* the one that answered last */
+    atomic_size_t host_first;   /* the one that answered last */
     _Atomic int64_t reached_us; /* boot time at which a link connected last; 0 = none has */
-    PQconninfoOption *options; /* the URL in libpq's form */
+    PQconninfoOption *options;  /* the URL in libpq's form */
     bool listen;
     atomic_bool pooled;       /* a pooler in transaction mode is between */
     char *texts[QUERY_COUNT]; /* postgres_queries[] with the schema in place */
