@@ -109,6 +109,12 @@ struct store_driver {
     enum weir_status (*read_stream)(struct store *, const struct stream_position *, size_t, struct arena *,
                                     struct stream_batch *, struct weir_error *);
     enum weir_status (*purge_stream)(struct store *, size_t, int64_t *, struct weir_error *);
+    enum weir_status (*hook_set)(struct store *, const struct hook_request *, bool *, struct weir_error *);
+    enum weir_status (*hook_pause)(struct store *, const char *, bool, struct weir_error *);
+    enum weir_status (*hook_delete)(struct store *, const char *, struct weir_error *);
+    enum weir_status (*read_hook_events)(struct store *, struct arena *, struct hook_events *, struct weir_error *);
+    enum weir_status (*settle_hook_events)(struct store *, const struct hook_outcome *, size_t, struct weir_error *);
+    enum weir_status (*trim_hook_events)(struct store *, int64_t *, struct weir_error *);
     int (*wake_fd)(struct store *);
     void (*wake_for)(struct store *, int64_t, bool); /* NULL: the driver does not know */
     bool (*wake_drain)(struct store *, int64_t *);

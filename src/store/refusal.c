@@ -172,6 +172,13 @@ enum weir_status refusal_tokens_full(struct weir_error *error)
     return WEIR_ILLEGAL_STATE;
 }
 
+enum weir_status refusal_hooks_full(struct weir_error *error)
+{
+    error_set(error, WEIR_ILLEGAL_STATE, "the store has %d hooks, which is the most", HOOKS_MOST);
+    error_hint(error, "delete those that are not used, or join them: weir hook list");
+    return WEIR_ILLEGAL_STATE;
+}
+
 enum weir_status refusal_token_expired(struct weir_error *error)
 {
     error_set(error, WEIR_INVALID_ARGUMENT, "the token would have expired already");

@@ -54,6 +54,9 @@ enum weir_status refusal_token_exists(const char *name, struct weir_error *error
 enum weir_status refusal_tokens_full(struct weir_error *error);
 /* WEIR_INVALID_ARGUMENT: a new token would have expired already. */
 enum weir_status refusal_token_expired(struct weir_error *error);
+/* WEIR_ILLEGAL_STATE: the store has HOOKS_MOST hooks. */
+enum weir_status refusal_hooks_full(struct weir_error *error);
+#define HOOK_HOW "weir hook list shows them"
 #define TOKEN_HOW "weir token list shows them"
 
 /* WEIR_ILLEGAL_STATE: a definition would need a set of handlers for which lane ids have no number left. */

@@ -28,6 +28,7 @@
 #include "queue/limits.h"
 #include "queue/scheduler.h"
 #include "queue/step.h"
+#include "store/hooks.h"
 #include "store/logs.h"
 #include "store/settings.h"
 #include "store/stream.h"
@@ -688,6 +689,7 @@ enum store_list_kind {
     LIST_NODES,
     LIST_LOCKS,
     LIST_GROUPS,
+    LIST_HOOKS,
     LIST_TOKENS, /* also the revoked ones, never a hash */
     LIST_AUDIT   /* the acts, newest first; `name` is the subject, filter.created_since_us the earliest time */
 };

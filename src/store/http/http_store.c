@@ -359,6 +359,26 @@ static enum weir_status http_purge_stream(struct store *store, size_t limit, int
     return refuse_node_verb(error);
 }
 
+static enum weir_status http_read_hook_events(struct store *store, struct arena *arena, struct hook_events *ret_events,
+                                              struct weir_error *error)
+{
+    (void)store, (void)arena, (void)ret_events;
+    return refuse_node_verb(error);
+}
+
+static enum weir_status http_settle_hook_events(struct store *store, const struct hook_outcome *outcomes, size_t count,
+                                                struct weir_error *error)
+{
+    (void)store, (void)outcomes, (void)count;
+    return refuse_node_verb(error);
+}
+
+static enum weir_status http_trim_hook_events(struct store *store, int64_t *ret_removed, struct weir_error *error)
+{
+    (void)store, (void)ret_removed;
+    return refuse_node_verb(error);
+}
+
 /* A client polls. */
 static int http_wake_fd(struct store *store)
 {
@@ -430,6 +450,12 @@ const struct store_driver http_store_driver = {
     .purge_logs = http_purge,
     .note_act = http_note_act,
     .purge_audit = http_purge,
+    .hook_set = http_hook_set,
+    .hook_pause = http_hook_pause,
+    .hook_delete = http_hook_delete,
+    .read_hook_events = http_read_hook_events,
+    .settle_hook_events = http_settle_hook_events,
+    .trim_hook_events = http_trim_hook_events,
     .read_stream = http_read_stream,
     .purge_stream = http_purge_stream,
     .wake_fd = http_wake_fd,

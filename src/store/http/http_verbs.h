@@ -74,5 +74,10 @@ enum weir_status http_set_workflow_state(struct store *store, const char *name, 
                                          enum workflow_state state, struct weir_error *error);
 enum weir_status http_publish(struct store *store, const char *name, const char *workspace, const char *text,
                               const char *source, struct published *ret_published, struct weir_error *error);
+/* hooks.c */
+enum weir_status http_hook_set(struct store *store, const struct hook_request *request, bool *ret_is_new,
+                               struct weir_error *error);
+enum weir_status http_hook_pause(struct store *store, const char *name, bool paused, struct weir_error *error);
+enum weir_status http_hook_delete(struct store *store, const char *name, struct weir_error *error);
 
 #endif

@@ -161,6 +161,12 @@ enum weir_status postgres_tokens_used(struct store *, const int64_t *, size_t, s
 enum weir_status postgres_read_stream(struct store *, const struct stream_position *, size_t, struct arena *,
                                       struct stream_batch *, struct weir_error *);
 enum weir_status postgres_purge_stream(struct store *, size_t, int64_t *, struct weir_error *);
+enum weir_status postgres_hook_set(struct store *, const struct hook_request *, bool *, struct weir_error *);
+enum weir_status postgres_hook_pause(struct store *, const char *, bool, struct weir_error *);
+enum weir_status postgres_hook_delete(struct store *, const char *, struct weir_error *);
+enum weir_status postgres_read_hook_events(struct store *, struct arena *, struct hook_events *, struct weir_error *);
+enum weir_status postgres_settle_hook_events(struct store *, const struct hook_outcome *, size_t, struct weir_error *);
+enum weir_status postgres_trim_hook_events(struct store *, int64_t *, struct weir_error *);
 enum weir_status postgres_check(struct store *, json_t **, struct weir_error *);
 
 #endif

@@ -189,6 +189,9 @@ static enum weir_status complete_erasure(struct write *write, const char *name, 
 {
     enum weir_status status = connection_run(write->connection, error, NULL, QUERY_ERASE_KEYS, "t", name);
     if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_ERASE_HOOK_EVENTS, "t", name);
+    }
+    if (status == WEIR_OK) {
         status = connection_run(write->connection, error, NULL, QUERY_ERASE_WORKFLOWS, "t", name);
     }
     return status == WEIR_OK ? connection_run(write->connection, error, NULL, QUERY_NOTE_ERASURE, "ti", name, write->now_us)

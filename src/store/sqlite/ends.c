@@ -12,12 +12,12 @@
  * never commits.
  */
 #include "store/sqlite/ends.h"
-#include "store/sqlite/stream.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "store/sqlite/hooks.h"
+#include "store/sqlite/stream.h"
 
 enum weir_status ends_open(struct ends *ends, size_t capacity, struct weir_error *error)
 {
@@ -188,6 +188,9 @@ enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_e
     connection->parameter_rows = (struct parameter_rows){.rows = ends->rows, .count = count};
     if (status == WEIR_OK && count > 0) {
         status = connection_run(connection, error, NULL, QUERY_END_ITEMS, "i", write->now_us);
+    }
+    if (status == WEIR_OK && count > 0) {
+        status = hooks_add_events(write, error);
     }
     if (status == WEIR_OK && count > 0) {
         status = connection_run(connection, error, NULL, QUERY_DELETE_ITEMS, "");

@@ -48,8 +48,9 @@ json_t *column_time_json(sqlite3_stmt *statement, int column)
 /* Columns of these names hold JSON as text. */
 static bool is_json_column(const char *name)
 {
-    return strcmp(name, "before") == 0 || strcmp(name, "after") == 0 || strcmp(name, "handlers") == 0 ||
-           strcmp(name, "handlers_missing") == 0 || strcmp(name, "workspaces") == 0 || strcmp(name, "group_nodes") == 0;
+    return strcmp(name, "on") == 0 || strcmp(name, "before") == 0 || strcmp(name, "after") == 0 ||
+           strcmp(name, "handlers") == 0 || strcmp(name, "handlers_missing") == 0 || strcmp(name, "workspaces") == 0 ||
+           strcmp(name, "group_nodes") == 0;
 }
 
 /* A text that is no JSON was not written by weir, and counts as an empty array. */

@@ -163,6 +163,12 @@ enum weir_status sqlite_tokens_used(struct store *, const int64_t *, size_t, str
 enum weir_status sqlite_read_stream(struct store *, const struct stream_position *, size_t, struct arena *,
                                     struct stream_batch *, struct weir_error *);
 enum weir_status sqlite_purge_stream(struct store *, size_t, int64_t *, struct weir_error *);
+enum weir_status sqlite_hook_set(struct store *, const struct hook_request *, bool *, struct weir_error *);
+enum weir_status sqlite_hook_pause(struct store *, const char *, bool, struct weir_error *);
+enum weir_status sqlite_hook_delete(struct store *, const char *, struct weir_error *);
+enum weir_status sqlite_read_hook_events(struct store *, struct arena *, struct hook_events *, struct weir_error *);
+enum weir_status sqlite_settle_hook_events(struct store *, const struct hook_outcome *, size_t, struct weir_error *);
+enum weir_status sqlite_trim_hook_events(struct store *, int64_t *, struct weir_error *);
 enum weir_status sqlite_check(struct store *, json_t **, struct weir_error *);
 int sqlite_wake_fd(struct store *);
 bool sqlite_wake_drain(struct store *, int64_t *);

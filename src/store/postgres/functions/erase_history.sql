@@ -25,6 +25,7 @@ BEGIN
     END IF;
     IF last_id IS NULL THEN
         DELETE FROM :schema.idempotency_keys k WHERE k.workspace_id = ANY (owners);
+        DELETE FROM :schema.hook_outbox o WHERE o.workspace_id = ANY (owners);
         DELETE FROM :schema.workflow_definitions d WHERE d.workspace_id = ANY (owners)
             AND NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.definition_id = d.id);
         UPDATE :schema.deleted_workspaces t SET erased_at = :schema.store_time() WHERE t.id = ANY (owners) AND t.erased_at IS NULL;

@@ -42,6 +42,9 @@ BEGIN
         GROUP BY s.node_id
     )
     SELECT count(*) INTO moved FROM ended;
+    IF moved > 0 AND EXISTS (SELECT 1 FROM :schema.hooks) THEN
+        PERFORM :schema.write_hook_events(now_us, ids);
+    END IF;
     IF moved > 0 AND :schema.stream_is_read(now_us) THEN
         PERFORM :schema.write_stream(now_us, '{end}', ids);
     END IF;

@@ -75,6 +75,9 @@ BEGIN
         GROUP BY s.node_id
     )
     SELECT array_agg(e.n::integer), array_agg(e.n::integer) FILTER (WHERE e.is_start) INTO places, started FROM ended e;
+    IF places IS NOT NULL AND EXISTS (SELECT 1 FROM :schema.hooks) THEN
+        PERFORM :schema.write_hook_events(now_us, ARRAY(SELECT ids[p] FROM unnest(places) p ORDER BY p));
+    END IF;
     IF 4 = ANY (kinds) THEN
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
         SELECT r.id, now_us, 'refuse', recorder, r.fence, r.code, r.reported

@@ -14,6 +14,13 @@ BEGIN
                                                  'expires_at', to_char(:schema.time_of(t.expires_at) AT TIME ZONE 'UTC',
                                                                        'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
                        FROM :schema.tokens t WHERE t.name = key AND t.revoked_at IS NULL)
+    WHEN 'hook' THEN (SELECT jsonb_build_object('on', h."on",
+                                                'workspace', (SELECT w.name FROM :schema.workspaces w WHERE w.id = h.workspace_id),
+                                                'workflow', h.workflow,
+                                                'start_workspace', (SELECT w.name FROM :schema.workspaces w
+                                                                    WHERE w.id = h.start_workspace_id),
+                                                'start_workflow', h.start_workflow, 'paused', h.paused)
+                      FROM :schema.hooks h WHERE h.name = key)
     WHEN 'workflow' THEN (SELECT jsonb_build_object('version', d.version, 'state',
                                                     (ARRAY['published', 'disabled', 'deleted'])[d.state + 1])
                           FROM :schema.workflow_definitions d

@@ -426,6 +426,37 @@ CREATE TABLE :schema.tokens (
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX tokens_by_name ON :schema.tokens (name) WHERE revoked_at IS NULL;
 
+-- Hooks: the end of an execution that fits enqueues an execution of start_workflow (store/hooks.h). on: final states.
+-- workspace_id, workflow: of the executions; NULL = of all. retry_at: its events wait until then, after a refused enqueue, whose error
+-- follows. dropped: events that were never enqueued.
+CREATE TABLE :schema.hooks (
+    id             integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name           text    COLLATE "C" NOT NULL UNIQUE,
+    "on"           text[]  NOT NULL,
+    workspace_id   integer,
+    workflow       text    COLLATE "C",
+    start_workspace_id integer NOT NULL,
+    start_workflow text    COLLATE "C" NOT NULL,
+    paused         boolean NOT NULL DEFAULT false,
+    created_at     bigint  NOT NULL,
+    retry_at       bigint  NOT NULL DEFAULT 0,
+    dropped        bigint  NOT NULL DEFAULT 0,
+    error_code     text,
+    error          text
+) WITH (fillfactor = 50);
+
+-- Events of hooks that are not yet enqueued, each inserted in the transaction that ended its execution. No foreign key to hooks: it
+-- would let the end of an execution fail while its hook is deleted. workspace_id: of the execution.
+CREATE TABLE :schema.hook_outbox (
+    id             bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    hook_id        integer NOT NULL,
+    execution_id   uuid    NOT NULL,
+    workspace_id   integer NOT NULL,
+    at             bigint  NOT NULL,
+    params         text    NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = -1);
+CREATE INDEX hook_outbox_by_hook ON :schema.hook_outbox (hook_id, at);
+
 -- The roles of PostgreSQL that may use some workspaces only (grant_workspace()), by their names. workspace_id 0: the role is limited; this
 -- row stays when its last workspace is revoked.
 CREATE TABLE :schema.workspace_grants (

@@ -34,6 +34,11 @@ WHEN 'token' THEN (SELECT json_object('id', t.id, 'role', t.role,
                                            JOIN workspaces w ON w.id = i.value) END),
                                       'expires_at', strftime('%Y-%m-%dT%H:%M:%SZ', t.expires_at / 1000000, 'unixepoch'))
                    FROM tokens t WHERE t.name = ?2 AND t.revoked_at IS NULL)
+WHEN 'hook' THEN (SELECT json_object('on', json(h."on"), 'workspace', (SELECT w.name FROM workspaces w WHERE w.id = h.workspace_id),
+                                     'workflow', h.workflow,
+                                     'start_workspace', (SELECT w.name FROM workspaces w WHERE w.id = h.start_workspace_id),
+                                     'start_workflow', h.start_workflow, 'paused', json(iif(h.paused, 'true', 'false')))
+                  FROM hooks h WHERE h.name = ?2)
 WHEN 'lock' THEN (SELECT json_object('holder', l.locked_by) FROM shedlock l WHERE l.name = ?2 AND l.lock_until > ?4)
 END;
 

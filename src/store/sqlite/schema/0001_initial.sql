@@ -297,6 +297,36 @@ CREATE TABLE tokens (
 );
 CREATE UNIQUE INDEX tokens_by_name ON tokens (name) WHERE revoked_at IS NULL;
 
+-- Hooks: the end of an execution that fits enqueues an execution of start_workflow (store/hooks.h). on: a JSON array of final states.
+-- workspace_id, workflow: of the executions; NULL = of all. retry_at: its events wait until then, after a refused enqueue, whose error
+-- follows. dropped: events that were never enqueued.
+CREATE TABLE hooks (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    name           TEXT    NOT NULL UNIQUE,
+    "on"           TEXT    NOT NULL,
+    workspace_id   INTEGER,
+    workflow       TEXT,
+    start_workspace_id INTEGER NOT NULL,
+    start_workflow TEXT    NOT NULL,
+    paused         INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
+    created_at     INTEGER NOT NULL,
+    retry_at       INTEGER NOT NULL DEFAULT 0,
+    dropped        INTEGER NOT NULL DEFAULT 0,
+    error_code     TEXT,
+    error          TEXT
+);
+
+-- Events of hooks that are not yet enqueued, each inserted in the transaction that ended its execution. workspace_id: of the execution.
+CREATE TABLE hook_outbox (
+    id             INTEGER PRIMARY KEY,
+    hook_id        INTEGER NOT NULL,
+    execution_id   TEXT    NOT NULL,
+    workspace_id   INTEGER NOT NULL,
+    at             INTEGER NOT NULL,
+    params         TEXT    NOT NULL
+);
+CREATE INDEX hook_outbox_by_hook ON hook_outbox (hook_id, at);
+
 -- Where nodes run executions (engine_target in queue/engine_target.h). service: its identity, whatever its address; address: where it was
 -- reached last, for people.
 CREATE TABLE engine_targets (

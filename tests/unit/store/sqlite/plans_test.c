@@ -38,6 +38,7 @@ static const struct {
     {"status_workspaces", "sorts workspaces, not executions; for people"},
     {"living_of_workflow", "reads the queue once, when a workflow is deleted"},
     {"place_in_lane", "counts a bounded number of entries of one lane's index; for people"},
+    {"read_hook_events", "sorts the events of hooks that it returns, which are at most a thousand"},
     {"node_handler_sets", "it groups the handlers of nodes and of definitions, which are few"},
 };
 
