@@ -29,6 +29,7 @@ static const char *const names[] = {
     "after_start_answer",   /* the service has answered a start, and no report was made yet */
     "before_process_start", /* the attempt of an exec step is durable, its process is not started */
     "before_step_report",   /* a step has ended, and no report was made yet */
+    "after_hook_enqueue",   /* the executions of hooks are durable, their events still wait */
     "in_progress",          /* a migration, check or backup reports its progress */
 };
 

@@ -1,5 +1,6 @@
 /* The loop of the duties: recovery of dead nodes, the safety net for old claims, stuck warnings, retention, and notices
- * of workspaces at capacity. Logs of attempts are written here too (node_logs.c).
+ * of workspaces at capacity. Logs of attempts are written here too (node_logs.c), and events of hooks become executions
+ * (hook_duty.c).
  *
  * Recovery:
  *
@@ -26,6 +27,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "dispatch/hook_duty.h"
 #include "dispatch/loop.h"
 #include "dispatch/neighbours.h"
 #include "dispatch/node_internal.h"
@@ -454,7 +456,7 @@ static int64_t next_duty(struct node *node)
 {
     const struct maintenance *m = &node->maintenance;
     int64_t next_us = earlier(earlier(m->next_stuck_us, m->next_recovery_us), m->next_capacity_us);
-    next_us = earlier(next_us, m->next_stream_us);
+    next_us = earlier(earlier(next_us, m->next_stream_us), m->next_hooks_us);
     next_us = earlier(next_us, node_logs_next(node));
     if (node->tuning.audit_retention_us > 0) {
         next_us = earlier(next_us, m->next_audit_us);
@@ -498,6 +500,9 @@ int64_t maintenance_step(struct node *node)
     }
     if (status == WEIR_OK && now_us >= m->next_stream_us) {
         status = purge_stream(node, now_us, &error);
+    }
+    if (status == WEIR_OK) {
+        status = hook_duty_step(node, now_us, &error);
     }
     if (status == WEIR_OK) {
         status = node_logs_step(node, now_us, &error);

@@ -80,6 +80,7 @@ struct node_shared {
     _Atomic int64_t next_beat_us; /* boot time; 0 = a heartbeat was requested (loop_request_heartbeat()) */
     atomic_bool lease_lost;
     atomic_bool schedules;       /* this node has the scheduler's role */
+    atomic_bool hooks_due;       /* there was news since hook_duty.c last looked for events */
     atomic_bool handlers_due;    /* the store has not all handlers of this node yet */
     atomic_bool has_target;      /* the store has the engine's target: before, this node gets nothing */
     atomic_bool paused;          /* node_pause() */
@@ -268,6 +269,11 @@ struct maintenance {
     int64_t next_capacity_us;
     int64_t next_audit_us;
     int64_t next_stream_us;
+    int64_t next_hooks_us;
+    int64_t next_hook_look_us;
+    bool hook_events_wait; /* at the last look, or it failed */
+    int64_t next_hook_trim_us;
+    int64_t next_hook_notice_us;
     char purged_to[UUID_TEXT_MAX];
     size_t purge_batch;        /* executions of one call: fewer after a call that failed */
     atomic_size_t stuck_count; /* any thread */

@@ -200,7 +200,9 @@ static enum weir_status learn_answer(struct node *node, const struct schedule_ca
 {
     struct scheduling *s = &node->dispatcher.scheduling;
     int64_t store_ahead_us = node->dispatcher.store_ahead_us;
+    bool had_news = s->has_news;
     enum weir_status status = WEIR_OK;
+    s->has_news = call->load;
     for (size_t i = call->assignment_count; i-- > 0;) {
         scheduler_settle(s->scheduler, now_us, &call->assignments[i]);
         if (call->assignments[i].outcome == ASSIGNMENT_LOCKED) {
@@ -219,7 +221,10 @@ static enum weir_status learn_answer(struct node *node, const struct schedule_ca
     for (size_t i = 0; i < answer->news_read_count && status == WEIR_OK; i++) {
         status = scheduler_take_heads(s->scheduler, &answer->news_reads[i]);
     }
-    s->has_news = s->has_news || call->load || answer->assigned > 0;
+    if (s->has_news) { /* executions may have ended */
+        atomic_store(&node->shared.hooks_due, true);
+    }
+    s->has_news = s->has_news || had_news || answer->assigned > 0;
     return status;
 }
 

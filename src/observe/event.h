@@ -69,6 +69,7 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
       EVENT_WARN)                                       /* writes of other processes are found by polls alone; error */    \
     X(EVENT_STORE_WATCHED, "store.watched", EVENT_INFO) /* ... no longer */                                                \
     X(EVENT_WORKSPACE_DELETED, "workspace.deleted", EVENT_INFO)      /* count = waiting executions that ended; reason */   \
+    X(EVENT_HOOK_REFUSED, "hook.refused", EVENT_WARN)                /* its events wait; reason = hook, code, error */     \
     X(EVENT_OUTPUT_LOST, "output.lost", EVENT_WARN)                  /* output of steps that no log has; count = bytes */  \
     X(EVENT_SPANS_EXPORTED, "spans.exported", EVENT_DEBUG)           /* count */                                           \
     X(EVENT_SPANS_DROPPED, "spans.dropped", EVENT_WARN)              /* spans that no collector got; count, error */       \

@@ -76,6 +76,7 @@ static const char *const messages[EVENT_TYPE_COUNT] = {
     [EVENT_STORE_UNWATCHED] = "Requests of other processes are found by polls alone",
     [EVENT_STORE_WATCHED] = "Other processes wake this one again",
     [EVENT_WORKSPACE_DELETED] = "Deleted a workspace",
+    [EVENT_HOOK_REFUSED] = "A hook could not enqueue; its events wait",
     [EVENT_OUTPUT_LOST] = "Lost output of steps",
     [EVENT_SPANS_EXPORTED] = "Exported spans",
     [EVENT_SPANS_DROPPED] = "Dropped spans: the collector did not take them",
