@@ -88,6 +88,12 @@ OBJECTS = {
             ' schedules started_at seen_at expires_at drained_at? stopped_at? recovered_at? language? handlers[]'
             ' capacity boot_id keeper_pid',
     'NodeOrder': 'name desired_state',
+    'Hook': 'name on[] workspace? workflow? start_workspace? start_workflow paused waiting dropped error_code? error?'
+            ' created_at',
+    'HookRequest': 'on[] workspace~ workflow~ start_workspace start_workflow',
+    'SetHook': 'name is_new',
+    'HookPause': 'name paused',
+    'DeletedHook': 'name',
     'LockRow': 'name holder held locked_at lock_until left_us',
     'LockRequest': 'holder at_most_us at_least_us~',
     'Lock': 'name holder?',
@@ -114,7 +120,7 @@ OBJECTS = {
 #: Lists that come in pages.
 PAGES = {'ExecutionPage': 'ExecutionRow', 'EventPage': 'Event', 'StepPage': 'Step', 'WorkspacePage': 'Workspace',
          'PlanPage': 'Plan', 'WorkflowPage': 'Workflow', 'GroupPage': 'Group', 'NodePage': 'Node', 'LockPage': 'LockRow',
-         'ActPage': 'RecordedAct'}
+         'HookPage': 'Hook', 'ActPage': 'RecordedAct'}
 #: One of several objects: no two of them have the same required fields.
 ALTERNATIVES = {'BatchItem': ['Enqueued', 'Refusal'], 'Why': ['WhyLiving', 'WhyEnded'],
                 'Bulk': ['BulkJob', 'BulkRehearsal']}

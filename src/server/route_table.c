@@ -447,6 +447,39 @@ static const struct http_route routes[] = {
     .answer_schema = "Lock",
     .handle = answer_release_lock,
 },
+/* Hooks. They see the executions of all workspaces. */
+{
+    .method = "GET", .path = "/v1/hooks", .operation = "listHooks",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_NONE, .command = "hook list",
+    .summary = "List hooks with their waiting events", .arguments = {ARGUMENT_NAME, ARGUMENTS_PAGE},
+    .answer_schema = "HookPage",
+    .handle = answer_list_hooks,
+},
+{
+    .method = "PUT", .path = "/v1/hooks/{hook}", .operation = "putHook",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "hook set",
+    .summary = "Make a hook, or replace it", .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
+    .body_schema = "HookRequest", .answer_schema = "SetHook",
+    .handle = answer_set_hook,
+},
+{
+    .method = "POST", .path = "/v1/hooks/{hook}/pause", .operation = "pauseHook",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "hook pause",
+    .summary = "Let the events of a hook wait", .answer_schema = "HookPause",
+    .handle = answer_pause_hook,
+},
+{
+    .method = "POST", .path = "/v1/hooks/{hook}/resume", .operation = "resumeHook",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "hook resume",
+    .summary = "Let a paused hook start executions again", .answer_schema = "HookPause",
+    .handle = answer_resume_hook,
+},
+{
+    .method = "DELETE", .path = "/v1/hooks/{hook}", .operation = "deleteHook",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "hook delete",
+    .summary = "Delete a hook and its waiting events", .answer_schema = "DeletedHook",
+    .handle = answer_delete_hook,
+},
 /* The record of acts names people and reasons, so reading it needs more than reading the queue. */
 {
     .method = "GET", .path = "/v1/audit", .operation = "listAudit",

@@ -210,6 +210,30 @@ def locks_are_taken_extended_and_released(weir):
     listener.end('/v1/locks')
 
 
+def hooks_are_set_paused_and_deleted(weir):
+    listener = _start(weir)
+    path = '/v1/hooks/page'
+    body = {'on': ['FAILED'], 'start_workspace': 'acme', 'start_workflow': 'hello'}
+    assert listener.change(path, 'PUT', body={**body, 'workspace': 'acme'}) == {'name': 'page', 'is_new': True}
+    assert listener.change(path, 'PUT', body=body) == {'name': 'page', 'is_new': False}
+    for wrong in ({'on': []}, {'on': ['PENDING']}, {'on': 'FAILED'}, {'on': [7]}, {'on': ['FAILED'] * 4}):
+        listener.refuse(path, 'PUT', body={**body, **wrong})
+    unknown = {**body, 'start_workspace': 'acmee'}
+    refused = listener.refuse(path, 'PUT', status=404, code='workspace_not_found', body=unknown)
+    assert 'acme' in refused['hint'], refused
+    row, = listener.get('/v1/hooks?name=page')['items']
+    assert (row['on'], row['workspace'], row['waiting'], row['paused']) == (['FAILED'], None, 0, False), row
+    listener.refuse('/v1/hooks?nmae=page')
+    missing = {'status': 404, 'code': 'not_found'}
+    for act, paused in (('pause', True), ('resume', False)):
+        assert listener.change(f'{path}/{act}') == {'name': 'page', 'paused': paused}
+        assert listener.get('/v1/hooks')['items'][0]['paused'] is paused
+        listener.refuse(f'/v1/hooks/none/{act}', 'POST', **missing)
+    assert listener.change(path, 'DELETE') == {'name': 'page'}
+    listener.refuse(path, 'DELETE', **missing)
+    listener.end('/v1/hooks')
+
+
 def acts_are_noted_and_listed(weir):
     listener = _start(weir)
     noted = listener.change('/v1/audit', body={'act': 'signal', 'subject': 'execution x', 'detail': 'go'}, weir_reason='r')

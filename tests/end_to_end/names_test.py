@@ -148,6 +148,11 @@ def _answers(weir):
     run('token', 'create', 'ops', '--role', 'admin', '--all-workspaces')
     run('token', 'revoke', 'ops')
     run('token', 'list')
+    run('hook', 'set', 'page', '--on', 'failed', '--start-workflow', 'hello', '--start-workspace', 'acme')
+    run('webhook', 'set', 'crm', 'http://example.com/')
+    run('hook', 'list')
+    for verb in ('pause', 'resume', 'delete'):
+        run('hook', verb, 'page')
     for execution in (slow, waits, bad, good, lacking):
         run('show', execution)
         run('why', execution)

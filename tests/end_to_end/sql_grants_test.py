@@ -44,6 +44,15 @@ def a_limited_role_works_in_its_own_workspace(weir):
     weir.good('store', 'check')
 
 
+def an_end_by_a_limited_role_reaches_hooks_that_it_cannot_see(weir):
+    name, owner, tenant, mine, theirs = _scene(weir)
+    weir.good('hook', 'set', 'page', '--on', 'cancelled', '--start-workflow', 'hello', '--start-workspace', 'tiny', '-q')
+    tenant.good(f"SELECT weir.cancel('{mine}')")
+    assert weir.items('hook', 'list')[0]['waiting'] == 1
+    for table in ('hooks', 'hook_outbox'):
+        assert tenant.refused(f'SELECT count(*) FROM weir.{table}')[0] == '42501'
+
+
 def a_foreign_workspace_is_as_a_missing_one(weir):
     name, owner, tenant, mine, theirs = _scene(weir)
     for call in ("weir.enqueue('NAME', 'hello')", "weir.enqueue('NAME', 'hello', '{}'::json)", "weir.usage('NAME')",

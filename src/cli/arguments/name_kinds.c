@@ -9,7 +9,8 @@
 
 #include "store/store.h"
 
-/* A flag that names a thing has the name of its kind. */
+/* A flag that names a thing has the name of its kind. Flags with other names are not completed, and neither are workflows:
+ * which of them a command takes depends on its workspace, which may stand behind the flag. */
 int name_kind_of_flag(const struct flag *flag)
 {
     return strcmp(flag->name, "workspace") == 0        ? (int)LIST_WORKSPACES
@@ -18,14 +19,15 @@ int name_kind_of_flag(const struct flag *flag)
                                                        : NO_NAMES;
 }
 
-/* An argument that may be repeated is of the same kind at each place behind it. */
+/* An argument that may be repeated is of the same kind at each place behind it. A webhook is a hook. */
 int name_kind_of_argument(const struct command *command, size_t before)
 {
     static const struct {
         const char *noun;
         enum store_list_kind kind;
     } nouns[] = {{"workspace ", LIST_WORKSPACES}, {"workflow ", LIST_WORKFLOWS}, {"plan ", LIST_PLANS},
-                 {"node ", LIST_NODES},           {"lock ", LIST_LOCKS},         {"token ", LIST_TOKENS}};
+                 {"node ", LIST_NODES},           {"lock ", LIST_LOCKS},         {"token ", LIST_TOKENS},
+                 {"hook ", LIST_HOOKS},           {"webhook ", LIST_HOOKS}};
     size_t index = 0;
     while (index < COMMAND_ARGUMENTS_MAX && command->arguments[index].name != NULL && index < before &&
            !command->arguments[index].many) {

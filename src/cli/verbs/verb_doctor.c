@@ -454,6 +454,26 @@ static void check_paused_groups(struct doctor *doctor)
     }
 }
 
+/* One line for each hook whose events wait because it cannot enqueue. */
+static enum weir_status check_hooks(struct doctor *doctor, struct weir_error *error)
+{
+    struct output *output = doctor->invocation->output;
+    json_t *page = NULL;
+    size_t i;
+    json_t *hook;
+    enum weir_status status = page_read(doctor->store, LIST_HOOKS, NULL, &page, error);
+    json_array_foreach(json_object_get(page, "items"), i, hook)
+    {
+        const char *failure = field_text(output, hook, "error");
+        if (failure != NULL) {
+            report_check(doctor, SIGN_WARN, "hook", "%s cannot start its workflow, %s wait: %s; `weir hook list`",
+                         field_text(output, hook, "name"), field_text(output, hook, "waiting"), failure);
+        }
+    }
+    json_decref(page);
+    return status;
+}
+
 /* All checks, in the order of their dependence. */
 static enum weir_status run_all_checks(struct doctor *doctor, struct weir_error *error)
 {
@@ -477,6 +497,9 @@ static enum weir_status run_all_checks(struct doctor *doctor, struct weir_error 
     }
     if (status == WEIR_OK) {
         status = check_executions(doctor, error);
+    }
+    if (status == WEIR_OK) {
+        status = check_hooks(doctor, error);
     }
     return status == WEIR_OK ? check_books(doctor, error) : status;
 }

@@ -70,6 +70,13 @@ void answer_list_locks(struct api *api, struct store *store, struct http_request
     respond_named(request, store, answer, LIST_LOCKS);
 }
 
+/* With the number of their waiting events. */
+void answer_list_hooks(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    respond_named(request, store, answer, LIST_HOOKS);
+}
+
 void answer_list_groups(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
