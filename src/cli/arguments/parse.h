@@ -5,7 +5,7 @@
 
 #include "cli/arguments/invocation.h"
 
-enum { COMMAND_WORDS_MAX = 20000, COMMAND_TRIES_MAX = 64 };
+enum { COMMAND_WORDS_MAX = 20000, COMMAND_TRIES_MAX = 128 };
 
 /* Fills `invocation` (its arena is set by the caller, the rest is zero). `arguments` excludes the program's name and
  * must outlive the invocation. With wants_help or wants_version nothing else is checked. */

@@ -120,6 +120,8 @@ static void a_misspelt_name_gets_a_suggestion(void **state)
     refuses("ls", "no command \"ls\"", "weir list");
     refuses("workflow aply f", "no verb \"aply\"", "weir workflow apply");
     refuses("wrkspace list", "no command", "workspace");
+    refuses("tokn list", "no command", "token");
+    refuses("hok list", "no command", "hook");
     refuses("list --stat failed", "no flag --stat", "--status");
     refuses("enqueue --priorty 3", "no flag --priorty", "--priority");
     refuses("show --limit 3 ID", "`weir show` has no flag --limit", "weir help show");
