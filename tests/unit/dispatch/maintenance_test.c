@@ -11,6 +11,7 @@ static const struct store_driver *real_driver;
 static struct store_driver lossy_driver;
 static int lost_items;
 static int64_t set_forward_us; /* the store's clock */
+static int hook_looks;
 
 /* The first items of an inbox are lost on their way to the node. */
 static enum weir_status lossy_inbox(struct store *store, int64_t node_id, struct inbox_position *position, size_t limit,
@@ -52,6 +53,13 @@ static enum weir_status slow_bulk(struct store *store, enum bulk_act act, const 
     return real_driver->bulk(store, act, filter, after, limit, result, error);
 }
 
+static enum weir_status count_hook_looks(struct store *store, struct arena *arena, struct hook_events *events,
+                                         struct weir_error *error)
+{
+    hook_looks++;
+    return real_driver->read_hook_events(store, arena, events, error);
+}
+
 static int open_lossy(void **state)
 {
     (void)open_bench(state);
@@ -61,10 +69,12 @@ static int open_lossy(void **state)
     lossy_driver.inbox = lossy_inbox;
     lossy_driver.bulk = slow_bulk;
     lossy_driver.time = read_set_clock;
+    lossy_driver.read_hook_events = count_hook_looks;
     lossy_driver.recover = recover_by_set_clock;
     bench->store->driver = &lossy_driver;
     lost_items = 0;
     set_forward_us = 0;
+    hook_looks = 0;
     return 0;
 }
 
@@ -192,6 +202,48 @@ static void changes_that_are_older_than_the_stream_keeps_are_removed(void **stat
     assert_false(read_changes(bench, middle.position).is_reset);
 }
 
+static size_t executions_of(struct bench *bench, const char *workspace)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.workspace = workspace}};
+    assert_int_equal(store_list(bench->store, &options, &page, NULL), WEIR_OK);
+    size_t count = json_array_size(json_object_get(page, "items"));
+    json_decref(page);
+    return count;
+}
+
+static void an_end_starts_its_hook_within_two_seconds_and_an_idle_node_does_not_look(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    struct hook_request hook = {.name = "next",
+                                .on = {ITEM_COMPLETED},
+                                .on_count = 1,
+                                .workspace = "solo",
+                                .start_workspace = "many",
+                                .start_workflow = "plain"};
+    lost_items = 1; /* all items arrive */
+    start_node(bench);
+    assert_int_equal(store_hook_set(bench->store, &hook, NULL, NULL), WEIR_OK);
+    pass(bench, 10 * SECOND);
+    int looks = hook_looks;
+    pass(bench, 40 * SECOND);
+    assert_int_equal(hook_looks, looks);
+    enqueue(bench, "solo", id);
+    for (int i = 0; i < 60 && strcmp(text_of(bench, id, "status"), "COMPLETED") != 0; i++) {
+        assert_int_equal(executions_of(bench, "many"), 0);
+        pass(bench, SECOND / 2);
+    }
+    assert_string_equal(text_of(bench, id, "status"), "COMPLETED");
+    pass(bench, 2 * SECOND);
+    assert_int_equal(executions_of(bench, "many"), 1);
+    pass(bench, 30 * SECOND); /* its end has no event */
+    looks = hook_looks;
+    pass(bench, 20 * SECOND);
+    assert_int_equal(hook_looks, looks);
+    assert_int_equal(executions_of(bench, "many"), 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_lossy, close_bench)
@@ -203,6 +255,7 @@ int main(void)
         TEST(a_shorter_interval_counts_while_the_node_runs),
         TEST(a_purge_that_is_too_long_for_a_call_gets_shorter),
         TEST(changes_that_are_older_than_the_stream_keeps_are_removed),
+        TEST(an_end_starts_its_hook_within_two_seconds_and_an_idle_node_does_not_look),
     };
 #undef TEST
     return cmocka_run_group_tests_name("maintenance", tests, NULL, NULL);
