@@ -75,10 +75,11 @@ UPDATE hooks SET error_code = NULL, error = NULL WHERE id = ?1 AND error_code IS
 -- name: note_hook_failure
 UPDATE hooks SET retry_at = ?2, error_code = ?3, error = ?4 WHERE id = ?1;
 
--- Whether events are to be dropped. ?1 those before this time, ?2 events that a hook may have
+-- Whether events are to be dropped. The time is an upper bound of `at` in the index, so it is computed once for each hook. ?1 those before this time, ?2 events that a hook may have
 -- name: has_hook_events_to_drop
 SELECT EXISTS (SELECT 1 FROM hooks h CROSS JOIN hook_outbox o ON o.hook_id = h.id
-               WHERE o.at < ?1 OR o.at <= (SELECT x.at FROM hook_outbox x WHERE x.hook_id = h.id ORDER BY x.at DESC LIMIT 1 OFFSET ?2));
+               WHERE o.at < max(?1, coalesce((SELECT x.at + 1 FROM hook_outbox x WHERE x.hook_id = h.id ORDER BY x.at DESC
+                                              LIMIT 1 OFFSET ?2), 0)));
 
 -- ?3 limit
 -- name: drop_hook_events

@@ -38,6 +38,8 @@ static const struct {
     {"status_workspaces", "sorts workspaces, not executions; for people"},
     {"living_of_workflow", "reads the queue once, when a workflow is deleted"},
     {"place_in_lane", "counts a bounded number of entries of one lane's index; for people"},
+    {"has_hook_events", "stops at the first row"},
+    {"erase_hook_events", "reads the waiting events once, when a deleted workspace is erased"},
     {"read_hook_events", "sorts the events of hooks that it returns, which are at most a thousand"},
     {"node_handler_sets", "it groups the handlers of nodes and of definitions, which are few"},
 };
@@ -48,6 +50,7 @@ static const char *const large_tables[] = {"workflow_execution_queue",
                                            "workflow_execution_events",
                                            "execution_params",
                                            "idempotency_keys",
+                                           "hook_outbox",
                                            "books"};
 
 static bool is_allowed(const char *name)
@@ -178,20 +181,27 @@ static void the_old_claims_fail_this_check(void **state)
     (void)sqlite3_close(database);
 }
 
-static int64_t steps_of_why(struct scene *scene, const char *id)
+/* Of the statements of the reader since the last call. */
+static int64_t take_reader_steps(struct scene *scene)
 {
     struct connection *reader = &sqlite_of(scene->store)->reader;
     int64_t steps = 0;
+    for (int k = 0; k < QUERY_COUNT; k++) {
+        if (reader->statements[k] != NULL) {
+            steps += sqlite3_stmt_status(reader->statements[k], SQLITE_STMTSTATUS_VM_STEP, 1);
+        }
+    }
+    return steps;
+}
+
+static int64_t steps_of_why(struct scene *scene, const char *id)
+{
+    int64_t steps = 0;
     json_t *why = NULL;
     for (int i = 0; i < 2; i++) { /* the first call prepares */
-        steps = 0;
         scene_ok(scene, store_why(scene->store, id, &why, &scene->error));
         json_decref(why);
-        for (int k = 0; k < QUERY_COUNT; k++) {
-            if (reader->statements[k] != NULL) {
-                steps += sqlite3_stmt_status(reader->statements[k], SQLITE_STMTSTATUS_VM_STEP, 1);
-            }
-        }
+        steps = take_reader_steps(scene);
     }
     return steps;
 }
@@ -210,6 +220,25 @@ static void one_execution_is_found_at_once_whatever_waits(void **state)
                   (long long)steps_of_why(scene, last));
     assert_in_range(steps_of_why(scene, first), 1, alone + 100);
     assert_in_range(steps_of_why(scene, last), 1, alone + 100);
+}
+
+/* The duty of hooks asks once a minute, and between its calls nothing else of the maintenance runs. */
+static void a_trim_reads_each_waiting_event_of_a_hook_at_most_once(void **state)
+{
+    enum { EVENTS = 9900, STEPS_OF_AN_EVENT = 10 };
+    struct scene *scene = *state;
+    int64_t removed = -1;
+    struct hook_request hook = {
+        .name = "all", .on = {ITEM_FAILED}, .on_count = 1, .start_workspace = "big-co", .start_workflow = "hello"};
+    scene_ok(scene, store_hook_set(scene->store, &hook, NULL, &scene->error));
+    json_decref(scene_rows(scene, "INSERT INTO hook_outbox (hook_id, execution_id, workspace_id, at, params)"
+                                  " WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 9900)"
+                                  " SELECT (SELECT id FROM hooks), '00000000-0000-7000-8000-000000000000', 1,"
+                                  " 9000000000000000 + n, '{}' FROM n"));
+    (void)take_reader_steps(scene);
+    scene_ok(scene, store_trim_hook_events(scene->store, &removed, &scene->error));
+    assert_int_equal(removed, 0);
+    assert_in_range(take_reader_steps(scene), 1, EVENTS * STEPS_OF_AN_EVENT);
 }
 
 /* store_lock() looks first, and whoever looked at the same moment finds the lock free as well: then the statement decides.
@@ -244,6 +273,7 @@ int main(void)
         cmocka_unit_test(no_statement_scans_or_sorts_a_table_of_executions),
         cmocka_unit_test(the_statement_itself_takes_no_lock_that_is_held),
         SCENE_TEST(one_execution_is_found_at_once_whatever_waits),
+        SCENE_TEST(a_trim_reads_each_waiting_event_of_a_hook_at_most_once),
         cmocka_unit_test(every_exception_is_still_needed),
         cmocka_unit_test(the_old_claims_fail_this_check),
     };
