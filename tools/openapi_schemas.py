@@ -88,8 +88,8 @@ OBJECTS = {
             ' schedules started_at seen_at expires_at drained_at? stopped_at? recovered_at? language? handlers[]'
             ' capacity boot_id keeper_pid',
     'NodeOrder': 'name desired_state',
-    'Hook': 'name on[] workspace? workflow? start_workspace? start_workflow paused waiting dropped error_code? error?'
-            ' created_at',
+    'Hook': 'name on[] workspace? workflow? start_workspace? start_workflow paused waiting'
+            ' workspace_deleted dropped error_code? error? created_at',
     'HookRequest': 'on[] workspace~ workflow~ start_workspace start_workflow',
     'SetHook': 'name is_new',
     'HookPause': 'name paused',

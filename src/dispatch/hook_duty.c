@@ -18,9 +18,11 @@
 #define HOOK_ROUND_US (1 * MICROSECONDS_PER_SECOND)
 #define HOOK_LOOK_US (60 * MICROSECONDS_PER_SECOND)
 #define HOOK_TRIM_US (60 * MICROSECONDS_PER_SECOND)
-#define HOOK_NOTICE_US (60 * MICROSECONDS_PER_SECOND) /* of refused enqueues */
+#define HOOK_TRIM_MOST_US (MICROSECONDS_PER_SECOND / 2) /* of one step */
+#define HOOK_NOTICE_US (60 * MICROSECONDS_PER_SECOND)   /* of refused enqueues of a hook */
 
-enum { HOOK_KEY_MAX = sizeof "hook//" + HOOK_NAME_MAX + UUID_TEXT_MAX, EVENTS_ARENA_BYTES = 64 * 1024 * 1024 };
+_Static_assert(HOOK_BACKLOG_MOST == 10000, "the refusal names this number");
+enum { HOOK_KEY_MAX = sizeof HOOK_KEY_PREFIX "/" + HOOK_NAME_MAX + UUID_TEXT_MAX, EVENTS_ARENA_BYTES = 64 * 1024 * 1024 };
 _Static_assert((int)HOOK_KEY_MAX <= (int)IDEMPOTENCY_KEY_MAX, "the key of an event is an idempotency key");
 
 /* A set while it is enqueued: the three arrays have an element for each event. */
@@ -39,24 +41,50 @@ static void hook_set_close(struct hook_set *set)
     free(set->keys);
 }
 
-/* A hook whose workspace was deleted gets the refusal of a missing one, without a request. */
+/* A hook whose workspace was deleted, or has a backlog, is refused without a request. */
+static bool is_requested(const struct hook_event *event)
+{
+    return event->workspace != NULL && !event->is_backlogged;
+}
+
 static void fill_requests(struct hook_set *set, const struct hook_events *events, size_t *ret_count)
 {
     size_t count = 0;
     for (size_t i = 0; i < events->count; i++) {
         const struct hook_event *event = &events->events[i];
-        if (event->workspace == NULL) {
+        if (!is_requested(event)) {
             continue;
         }
-        (void)snprintf(set->keys[count], HOOK_KEY_MAX, "hook/%s/%s", event->hook, event->id);
+        (void)snprintf(set->keys[count], HOOK_KEY_MAX, HOOK_KEY_PREFIX "%s/%s", event->hook, event->id);
         set->requests[count] = (struct enqueue_request){.workspace = event->workspace,
                                                         .workflow = event->workflow,
                                                         .params = event->params,
                                                         .params_length = strlen(event->params),
-                                                        .idempotency_key = set->keys[count]};
+                                                        .idempotency_key = set->keys[count],
+                                                        .is_of_hook = true};
         count++;
     }
     *ret_count = count;
+}
+
+/* Notes a notice of the hook. False: it had one within HOOK_NOTICE_US. A hook that is new to the table takes the place of
+ * the oldest notice; there is one for each hook that a store may have. */
+static bool take_notice(struct node *node, int64_t hook_id, int64_t now_us)
+{
+    struct hook_notice *notices = node->maintenance.hook_notices;
+    struct hook_notice *place = &notices[0];
+    for (size_t i = 0; i < HOOKS_MOST; i++) {
+        if (notices[i].hook_id == hook_id) {
+            place = &notices[i];
+            break;
+        }
+        place = notices[i].next_us < place->next_us ? &notices[i] : place;
+    }
+    if (place->hook_id == hook_id && now_us < place->next_us) {
+        return false;
+    }
+    *place = (struct hook_notice){.hook_id = hook_id, .next_us = time_add(now_us, HOOK_NOTICE_US)};
+    return true;
 }
 
 static void report_hook_refusal(struct node *node, const struct hook_event *event, const struct hook_outcome *outcome,
@@ -64,28 +92,37 @@ static void report_hook_refusal(struct node *node, const struct hook_event *even
 {
     struct event refusal = {
         .type = EVENT_HOOK_REFUSED, .reason = event->hook, .code = outcome->error_code, .error = outcome->error};
-    if (now_us >= node->maintenance.next_hook_notice_us) {
-        node->maintenance.next_hook_notice_us = time_add(now_us, HOOK_NOTICE_US);
+    if (take_notice(node, event->hook_id, now_us)) {
         event_emit(node->events, &refusal);
     }
 }
 
+/* A key that was used for another request stays used, so a repetition would be refused for ever: the event is dropped. That
+ * happens when a hook is set anew between the enqueue of an event and its removal. */
 static void fill_outcomes(struct node *node, struct hook_set *set, const struct hook_events *events, int64_t now_us)
 {
     size_t next = 0;
     for (size_t i = 0; i < events->count; i++) {
         const struct hook_event *event = &events->events[i];
         struct hook_outcome outcome = {.number = event->number, .hook_id = event->hook_id};
-        const struct enqueue_result *result = event->workspace == NULL ? NULL : &set->results[next++];
-        if (result == NULL) {
+        const struct enqueue_result *result = is_requested(event) ? &set->results[next++] : NULL;
+        if (event->workspace == NULL) {
             outcome.error_code = weir_status_name(WEIR_WORKSPACE_NOT_FOUND);
             outcome.error = "the workspace to start in was deleted; set the hook again";
+        } else if (result == NULL) {
+            outcome.error_code = weir_status_name(WEIR_QUEUE_FULL);
+            outcome.error = "10000 executions wait in the workspace to start in; events wait until they are fewer";
         } else if (result->status != WEIR_OK) {
             outcome.error_code = weir_status_name(result->status);
             outcome.error = result->error.message;
         }
         if (outcome.error_code != NULL) {
             report_hook_refusal(node, event, &outcome, now_us);
+        }
+        if (result != NULL && result->status == WEIR_IDEMPOTENCY_KEY_REUSED) {
+            outcome.error_code = NULL;
+            outcome.error = NULL;
+            outcome.is_dropped = true;
         }
         set->outcomes[i] = outcome;
     }
@@ -120,10 +157,15 @@ static enum weir_status start_executions(struct node *node, const struct hook_ev
     return status;
 }
 
+/* Several sets, because ends may insert events faster than one set a step. */
 static enum weir_status drop_old_events(struct node *node, int64_t now_us, struct weir_error *error)
 {
     int64_t removed = 0;
-    enum weir_status status = store_trim_hook_events(node->stores[LOOP_MAINTENANCE], &removed, error);
+    int64_t end_us = time_add(node_now(node), HOOK_TRIM_MOST_US);
+    enum weir_status status;
+    do {
+        status = store_trim_hook_events(node->stores[LOOP_MAINTENANCE], &removed, error);
+    } while (status == WEIR_OK && removed >= HOOK_EVENTS_TRIM_MOST && node_now(node) < end_us);
     node->maintenance.next_hook_trim_us = time_add(now_us, removed >= HOOK_EVENTS_TRIM_MOST ? 0 : HOOK_TRIM_US);
     return status;
 }

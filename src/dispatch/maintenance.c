@@ -492,6 +492,9 @@ int64_t maintenance_step(struct node *node)
     if (status == WEIR_OK) {
         status = record_marks(node, &marks, &error);
     }
+    if (status == WEIR_OK) { /* before the retention, which removes the keys of earlier enqueues */
+        status = hook_duty_step(node, now_us, &error);
+    }
     if (status == WEIR_OK && now_us >= m->next_retention_us && node->tuning.retention_us > 0) {
         status = purge_ended(node, now_us, &error);
     }
@@ -500,9 +503,6 @@ int64_t maintenance_step(struct node *node)
     }
     if (status == WEIR_OK && now_us >= m->next_stream_us) {
         status = purge_stream(node, now_us, &error);
-    }
-    if (status == WEIR_OK) {
-        status = hook_duty_step(node, now_us, &error);
     }
     if (status == WEIR_OK) {
         status = node_logs_step(node, now_us, &error);

@@ -273,7 +273,10 @@ struct maintenance {
     int64_t next_hook_look_us;
     bool hook_events_wait; /* at the last look, or it failed */
     int64_t next_hook_trim_us;
-    int64_t next_hook_notice_us;
+    struct hook_notice { /* of a refused enqueue; hook_id 0: none */
+        int64_t hook_id;
+        int64_t next_us;
+    } hook_notices[HOOKS_MOST];
     char purged_to[UUID_TEXT_MAX];
     size_t purge_batch;        /* executions of one call: fewer after a call that failed */
     atomic_size_t stuck_count; /* any thread */

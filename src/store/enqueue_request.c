@@ -102,6 +102,13 @@ enum weir_status enqueue_request_check(const struct enqueue_request *request, st
     if (status == WEIR_OK && request->idempotency_key != NULL) {
         status = check_text("the idempotency key", request->idempotency_key, IDEMPOTENCY_KEY_MAX, error);
     }
+    /* A key of a hook that another request had used would make the duty of hooks drop an event. */
+    if (status == WEIR_OK && request->idempotency_key != NULL && !request->is_of_hook &&
+        strncmp(request->idempotency_key, HOOK_KEY_PREFIX, strlen(HOOK_KEY_PREFIX)) == 0) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "idempotency keys that begin with \"%s\" are those of hooks",
+                           HOOK_KEY_PREFIX);
+        error_hint(error, "begin the key with another word");
+    }
     if (status == WEIR_OK && request->group != NULL) {
         status = check_text("the executor group's name", request->group, GROUP_NAME_MAX, error);
     }

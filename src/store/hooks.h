@@ -4,8 +4,8 @@
  * in a workspace. The transaction that ends an execution inserts one event for each hook that fits into the outbox. The
  * node that schedules enqueues an execution for each event, whose params are the event, and then removes the event. The
  * idempotency key of the execution names hook and ended execution, so a repeated enqueue makes no second one. Executions of
- * a workflow that a hook starts cause no events, so hooks make no loops. docs/design/hooks.md has the reasons.
- * store/store.h includes this file.
+ * a workflow that a hook starts cause no events, but executions that these enqueue do. docs/design/hooks.md has the
+ * reasons. store/store.h includes this file.
  */
 #ifndef WEIR_STORE_HOOKS_H
 #define WEIR_STORE_HOOKS_H
@@ -29,8 +29,11 @@ enum {
     HOOK_ENDS_MOST = 3,           /* of a hook: the final states */
     HOOK_EVENTS_READ_MOST = 1000, /* of one call */
     HOOK_EVENTS_MOST = 10000, /* that wait, of one hook; beyond it the oldest are dropped, those of one instant together */
-    HOOK_EVENTS_TRIM_MOST = 1000 /* of one call */
+    HOOK_EVENTS_TRIM_MOST = 1000, /* of one call */
+    HOOK_BACKLOG_MOST = 10000     /* executions that wait in the workspace to start in; with more of them events wait */
 };
+/* Of the idempotency keys of executions that hooks start: hook/NAME/ID. */
+#define HOOK_KEY_PREFIX "hook/"
 /* An event that could not be enqueued for this long is dropped. */
 #define HOOK_EVENTS_KEEP_US (86400 * MICROSECONDS_PER_SECOND)
 /* After a refused enqueue the events of the hook wait this long. */
@@ -69,6 +72,7 @@ struct hook_event {
     const char *workspace; /* where to start; NULL: it was deleted */
     const char *workflow;
     const char *params;     /* the event as a JSON object */
+    bool is_backlogged;     /* HOOK_BACKLOG_MOST executions wait there, without those of the last moment */
     char id[UUID_TEXT_MAX]; /* of the ended execution */
 };
 struct hook_events {
@@ -84,11 +88,11 @@ WEIR_MUST_CHECK enum weir_status store_read_hook_events(struct store *store, str
 struct hook_outcome {
     int64_t number;
     int64_t hook_id;
-    const char
-        *error_code; /* NULL: the execution is enqueued, and the event is removed. Else all events of the hook wait */
+    const char *error_code; /* NULL: the event is removed. Else all events of the hook wait */
     const char *error;
+    bool is_dropped; /* without an error code: no execution was enqueued, and the hook counts the event */
 };
-/* At most HOOK_EVENTS_READ_MOST. */
+/* At most HOOK_EVENTS_READ_MOST. A hook with several outcomes keeps the first error, also when others succeeded. */
 WEIR_MUST_CHECK enum weir_status store_settle_hook_events(struct store *store, const struct hook_outcome *outcomes,
                                                           size_t count, struct weir_error *error);
 /* Drops events that are older than HOOK_EVENTS_KEEP_US, or more than HOOK_EVENTS_MOST of a hook, and counts them in the

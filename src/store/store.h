@@ -117,6 +117,7 @@ struct enqueue_request {
     const char *params; /* JSON object text; NULL = {} */
     size_t params_length;
     const char *idempotency_key; /* NULL = none */
+    bool is_of_hook;             /* the key begins with HOOK_KEY_PREFIX, which other requests may not use */
     const char *group;           /* executor group; NULL = the definition's */
     const char *default_group;   /* where neither names one; NULL = "default" */
     int priority;

@@ -340,6 +340,99 @@ static void a_settled_event_is_removed_and_a_refused_one_waits(void **state)
     json_decref(row);
 }
 
+static void a_hook_with_mixed_outcomes_keeps_its_first_error(void **state)
+{
+    struct scene *scene = *state;
+    struct hook_request hook = hook_on_all("all");
+    set_hook(scene, &hook);
+    for (int i = 0; i < 4; i++) {
+        end_one(scene, "pro-co", RECORD_FAILED);
+    }
+    struct hook_events events = read_events(scene);
+    const char *const codes[] = {NULL, "workflow_disabled", "workflow_not_found", NULL};
+    struct hook_outcome outcomes[4];
+    assert_int_equal(events.count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        outcomes[i] = (struct hook_outcome){.number = events.events[i].number,
+                                            .hook_id = events.events[i].hook_id,
+                                            .error_code = codes[i],
+                                            .error = codes[i]};
+    }
+    scene_ok(scene, store_settle_hook_events(scene->store, outcomes, 4, &scene->error));
+    json_t *row = row_of(scene, "all");
+    assert_string_equal(json_text_at(row, "error_code"), "workflow_disabled");
+    assert_int_equal(json_number_at(row, "waiting"), 2);
+    json_decref(row);
+    assert_int_equal(read_events(scene).count, 0); /* they wait */
+}
+
+static void a_dropped_event_is_removed_and_counted_once(void **state)
+{
+    struct scene *scene = *state;
+    struct hook_request hook = hook_on_all("all");
+    set_hook(scene, &hook);
+    end_one(scene, "pro-co", RECORD_FAILED);
+    end_one(scene, "pro-co", RECORD_FAILED);
+    struct hook_events events = read_events(scene);
+    struct hook_outcome outcome = {
+        .number = events.events[0].number, .hook_id = events.events[0].hook_id, .is_dropped = true};
+    for (int i = 0; i < 2; i++) { /* two nodes at once */
+        scene_ok(scene, store_settle_hook_events(scene->store, &outcome, 1, &scene->error));
+    }
+    json_t *row = row_of(scene, "all");
+    assert_true(json_is_null(json_object_get(row, "error_code")));
+    assert_int_equal(json_number_at(row, "waiting"), 1);
+    assert_int_equal(json_number_at(row, "dropped"), 1);
+    json_decref(row);
+    assert_int_equal(read_events(scene).count, 1); /* the hook goes on */
+}
+
+static void an_event_shows_a_backlog_of_its_workspace(void **state)
+{
+    struct scene *scene = *state;
+    struct hook_request hook = hook_on_all("all");
+    set_hook(scene, &hook);
+    end_one(scene, "pro-co", RECORD_FAILED);
+    json_decref(scene_rows(scene, "INSERT INTO books (lane_id, workspace_id, group_id, runnable, waiting)"
+                                  " SELECT n.n, (SELECT id FROM workspaces WHERE name = 'big-co'), 1, 5000, n.n + 4998"
+                                  " FROM (SELECT 1 AS n) n"));
+    assert_false(read_events(scene).events[0].is_backlogged);
+    json_decref(scene_rows(scene, "UPDATE books SET runnable = runnable + 1 WHERE lane_id = 1"));
+    assert_true(read_events(scene).events[0].is_backlogged);
+    json_decref(scene_rows(scene, "DELETE FROM books WHERE lane_id = 1")); /* the books are checked behind each test */
+}
+
+static void a_hook_of_a_deleted_workspace_is_listed_as_such(void **state)
+{
+    struct scene *scene = *state;
+    struct deletion_result result;
+    struct workspace_change again = {.name = "pro-co", .paused = -1, .create = true};
+    struct hook_request of = hook_on_all("of");
+    struct hook_request to = hook_on_all("to");
+    struct hook_request other = hook_on_all("other");
+    of.workspace = "pro-co";
+    to.start_workspace = "pro-co";
+    set_hook(scene, &of);
+    set_hook(scene, &to);
+    set_hook(scene, &other);
+    scene_ok(scene,
+             store_delete_workspace(scene->store, &(struct workspace_deletion){.name = "pro-co"}, &result, &scene->error));
+    scene_ok(scene, store_set_workspace(scene->store, &again, &scene->error)); /* another one of the same name */
+    set_hook(scene, &to);
+    const char *const names[] = {"of", "to", "other"};
+    for (size_t i = 0; i < 3; i++) {
+        json_t *row = row_of(scene, names[i]);
+        assert_int_equal(json_is_true(json_object_get(row, "workspace_deleted")), i == 0);
+        assert_true(json_is_boolean(json_object_get(row, "workspace_deleted")));
+        json_decref(row);
+    }
+    scene_ok(scene,
+             store_delete_workspace(scene->store, &(struct workspace_deletion){.name = "pro-co"}, &result, &scene->error));
+    json_t *row = row_of(scene, "to");
+    assert_true(json_is_true(json_object_get(row, "workspace_deleted")));
+    json_decref(row);
+}
+
 static void events_of_a_paused_hook_wait(void **state)
 {
     struct scene *scene = *state;
@@ -500,6 +593,10 @@ int main(void)
         SCENE_TEST(an_execution_that_a_hook_starts_makes_no_event),
         SCENE_TEST(an_event_names_its_execution),
         SCENE_TEST(a_settled_event_is_removed_and_a_refused_one_waits),
+        SCENE_TEST(a_hook_with_mixed_outcomes_keeps_its_first_error),
+        SCENE_TEST(a_dropped_event_is_removed_and_counted_once),
+        SCENE_TEST(an_event_shows_a_backlog_of_its_workspace),
+        SCENE_TEST(a_hook_of_a_deleted_workspace_is_listed_as_such),
         SCENE_TEST(events_of_a_paused_hook_wait),
         SCENE_TEST(a_call_reads_equal_shares_of_the_hooks),
         SCENE_TEST(old_and_superfluous_events_are_dropped_and_counted),

@@ -82,15 +82,15 @@ enum weir_status postgres_hook_delete(struct store *store, const char *name, str
 
 /* --- the duty --- */
 
-enum { NUMBER, HOOK_ID, HOOK, ID, WORKSPACE, WORKFLOW, PARAMS, HAS_EVENTS };
+enum { NUMBER, HOOK_ID, HOOK, ID, WORKSPACE, WORKFLOW, PARAMS, IS_BACKLOGGED, HAS_EVENTS };
 
 enum weir_status postgres_read_hook_events(struct store *store, struct arena *arena, struct hook_events *ret_events,
                                            struct weir_error *error)
 {
     INVARIANT(arena != NULL && ret_events != NULL);
     PGresult *result = NULL;
-    enum weir_status status =
-        link_read(link_of(store), error, &result, QUERY_READ_HOOK_EVENTS, "d", (int)HOOK_EVENTS_READ_MOST);
+    enum weir_status status = link_read(link_of(store), error, &result, QUERY_READ_HOOK_EVENTS, "dd",
+                                        (int)HOOK_EVENTS_READ_MOST, (int)HOOK_BACKLOG_MOST);
     if (status != WEIR_OK) {
         return status;
     }
@@ -105,7 +105,8 @@ enum weir_status postgres_read_hook_events(struct store *store, struct arena *ar
                                      .hook = result_copy(result, i, HOOK, arena, &failed),
                                      .workspace = result_copy(result, i, WORKSPACE, arena, &failed),
                                      .workflow = result_copy(result, i, WORKFLOW, arena, &failed),
-                                     .params = result_copy(result, i, PARAMS, arena, &failed)};
+                                     .params = result_copy(result, i, PARAMS, arena, &failed),
+                                     .is_backlogged = result_bool(result, i, IS_BACKLOGGED)};
         text_copy(event->id, sizeof event->id, result_text(result, i, ID));
     }
     PQclear(result);
@@ -124,15 +125,18 @@ enum weir_status postgres_settle_hook_events(struct store *store, const struct h
     int64_t hooks[HOOK_EVENTS_READ_MOST];
     const char *codes[HOOK_EVENTS_READ_MOST];
     const char *errors[HOOK_EVENTS_READ_MOST];
+    int64_t dropped[HOOK_EVENTS_READ_MOST];
     for (size_t i = 0; i < count; i++) {
         numbers[i] = outcomes[i].number;
         hooks[i] = outcomes[i].hook_id;
         codes[i] = outcomes[i].error_code;
         errors[i] = outcomes[i].error_code == NULL ? NULL : outcomes[i].error;
+        dropped[i] = outcomes[i].is_dropped ? 1 : 0;
     }
+    /* One statement for the set. A hook with an error waits, whatever its other outcomes are. */
     enum weir_status status = postgres_require_writable(store, error);
-    return status == WEIR_OK ? link_run(link_of(store), error, NULL, QUERY_SETTLE_HOOK_EVENTS, "IITTi", numbers, count,
-                                        hooks, count, codes, count, errors, count, (int64_t)HOOK_RETRY_US)
+    return status == WEIR_OK ? link_run(link_of(store), error, NULL, QUERY_SETTLE_HOOK_EVENTS, "IITTIi", numbers, count,
+                                        hooks, count, codes, count, errors, count, dropped, count, (int64_t)HOOK_RETRY_US)
                              : status;
 }
 

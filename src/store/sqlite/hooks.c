@@ -161,8 +161,8 @@ static enum weir_status read_events(struct connection *connection, struct arena 
     if (events->events == NULL) {
         return error_out_of_memory(error);
     }
-    sqlite3_stmt *statement =
-        connection_bind(connection, error, QUERY_READ_HOOK_EVENTS, "ii", now_us, (int64_t)HOOK_EVENTS_READ_MOST);
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_HOOK_EVENTS, "iii", now_us,
+                                              (int64_t)HOOK_EVENTS_READ_MOST, (int64_t)HOOK_BACKLOG_MOST);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -173,7 +173,8 @@ static enum weir_status read_events(struct connection *connection, struct arena 
                                      .hook = column_copy(statement, 2, arena, &failed),
                                      .workspace = column_copy(statement, 4, arena, &failed),
                                      .workflow = column_copy(statement, 5, arena, &failed),
-                                     .params = column_copy(statement, 6, arena, &failed)};
+                                     .params = column_copy(statement, 6, arena, &failed),
+                                     .is_backlogged = sqlite3_column_int(statement, 7) != 0};
         text_copy(event->id, sizeof event->id, column_text(statement, 3));
     }
     (void)sqlite3_reset(statement);
@@ -203,14 +204,22 @@ enum weir_status sqlite_read_hook_events(struct store *store, struct arena *aren
     return status;
 }
 
-static enum weir_status settle(struct write *write, const struct hook_outcome *outcome, struct weir_error *error)
+/* The event stays, and all events of its hook wait for HOOK_RETRY_US. A hook that was deleted meanwhile has no row. */
+static enum weir_status settle_failure(struct write *write, const struct hook_outcome *outcome, struct weir_error *error)
+{
+    return connection_run(write->connection, error, NULL, QUERY_NOTE_HOOK_FAILURE, "iitt", outcome->hook_id,
+                          write->now_us + HOOK_RETRY_US, outcome->error_code, outcome->error);
+}
+
+/* Another node may have removed the event: then it is not counted again. */
+static enum weir_status settle_success(struct write *write, const struct hook_outcome *outcome, struct weir_error *error)
 {
     struct connection *connection = write->connection;
-    if (outcome->error_code != NULL) {
-        return connection_run(connection, error, NULL, QUERY_NOTE_HOOK_FAILURE, "iitt", outcome->hook_id,
-                              write->now_us + HOOK_RETRY_US, outcome->error_code, outcome->error);
+    int64_t removed = 0;
+    enum weir_status status = connection_run(connection, error, &removed, QUERY_REMOVE_HOOK_EVENT, "i", outcome->number);
+    if (status == WEIR_OK && removed > 0 && outcome->is_dropped) {
+        status = connection_run(connection, error, NULL, QUERY_COUNT_DROPPED_HOOK_EVENT, "i", outcome->hook_id);
     }
-    enum weir_status status = connection_run(connection, error, NULL, QUERY_REMOVE_HOOK_EVENT, "i", outcome->number);
     return status == WEIR_OK ? connection_run(connection, error, NULL, QUERY_NOTE_HOOK_SUCCESS, "i", outcome->hook_id)
                              : status;
 }
@@ -224,8 +233,17 @@ enum weir_status sqlite_settle_hook_events(struct store *store, const struct hoo
     if (status != WEIR_OK) {
         return status;
     }
+    /* Successes come first, because a success removes the error of its hook. A hook with an outcome of each kind waits, as
+     * on PostgreSQL, where one statement decides for each hook. */
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        status = settle(&write, &outcomes[i], error);
+        if (outcomes[i].error_code == NULL) {
+            status = settle_success(&write, &outcomes[i], error);
+        }
+    }
+    for (size_t i = count; i > 0 && status == WEIR_OK; i--) { /* the first error of a hook is written last, and stays */
+        if (outcomes[i - 1].error_code != NULL) {
+            status = settle_failure(&write, &outcomes[i - 1], error);
+        }
     }
     return finish(&write, status, error);
 }

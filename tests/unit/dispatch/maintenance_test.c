@@ -1,5 +1,7 @@
 /* The settings claim.timeout and recovery.interval: a node hands over a claim of its own that it does not have in flight.
  */
+#include <sqlite3.h>
+
 #include "base/error.h"
 #include "support/claiming.h"
 #include "unit/dispatch/bench.h"
@@ -244,6 +246,68 @@ static void an_end_starts_its_hook_within_two_seconds_and_an_idle_node_does_not_
     assert_int_equal(executions_of(bench, "many"), 1);
 }
 
+static void set_failing_hook(struct bench *bench, const char *name, const char *workflow)
+{
+    struct hook_request hook = {.name = name,
+                                .on = {ITEM_COMPLETED},
+                                .on_count = 1,
+                                .workspace = "solo",
+                                .start_workspace = "many",
+                                .start_workflow = workflow};
+    assert_int_equal(store_hook_set(bench->store, &hook, NULL, NULL), WEIR_OK);
+}
+
+static int64_t hook_number(struct bench *bench, const char *name, const char *key)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_HOOKS, .name = name};
+    assert_int_equal(store_list(bench->store, &options, &page, NULL), WEIR_OK);
+    int64_t number = json_integer_value(json_object_get(json_array_get(json_object_get(page, "items"), 0), key));
+    json_decref(page);
+    return number;
+}
+
+static void superfluous_events_are_dropped_in_one_step(void **state)
+{
+    struct bench *bench = *state;
+    sqlite3 *database = NULL;
+    lost_items = 1; /* all items arrive */
+    start_node(bench);
+    set_failing_hook(bench, "all", "plain");
+    assert_int_equal(store_hook_pause(bench->store, "all", true, NULL), WEIR_OK);
+    assert_int_equal(sqlite3_open(bench->url + strlen("sqlite:"), &database), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(database,
+                                  "INSERT INTO hook_outbox (hook_id, execution_id, workspace_id, at, params)"
+                                  " WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 14500)"
+                                  " SELECT (SELECT id FROM hooks), '00000000-0000-7000-8000-000000000000', 1,"
+                                  " 9000000000000000 + n, '{}' FROM n",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_close(database), SQLITE_OK);
+    for (int i = 0; i < 200 && hook_number(bench, "all", "dropped") == 0; i++) {
+        pass(bench, SECOND / 2);
+    }
+    assert_int_equal(hook_number(bench, "all", "waiting"), HOOK_EVENTS_MOST);
+    assert_int_equal(hook_number(bench, "all", "dropped"), 4500);
+}
+
+static void each_hook_that_is_refused_is_reported(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    lost_items = 1; /* all items arrive */
+    start_node(bench);
+    set_failing_hook(bench, "one", "missing");
+    set_failing_hook(bench, "two", "missing");
+    enqueue(bench, "solo", id);
+    for (int i = 0; i < 60 && bench->counts[EVENT_HOOK_REFUSED] < 2; i++) {
+        pass(bench, SECOND / 2);
+    }
+    assert_int_equal(bench->counts[EVENT_HOOK_REFUSED], 2);
+    pass(bench, 25 * SECOND); /* tried again twice */
+    assert_int_equal(bench->counts[EVENT_HOOK_REFUSED], 2);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_lossy, close_bench)
@@ -255,6 +319,8 @@ int main(void)
         TEST(a_shorter_interval_counts_while_the_node_runs),
         TEST(a_purge_that_is_too_long_for_a_call_gets_shorter),
         TEST(changes_that_are_older_than_the_stream_keeps_are_removed),
+        TEST(superfluous_events_are_dropped_in_one_step),
+        TEST(each_hook_that_is_refused_is_reported),
         TEST(an_end_starts_its_hook_within_two_seconds_and_an_idle_node_does_not_look),
     };
 #undef TEST

@@ -19,6 +19,10 @@ BEGIN
     IF priority IS NULL OR priority NOT BETWEEN -100 AND 100 THEN
         status := 'invalid_argument';
         message := format('priority %s is outside of -100 to 100', coalesce(priority::text, 'NULL'));
+    ELSIF starts_with(idempotency_key, 'hook/') THEN
+        status := 'invalid_argument';
+        message := 'idempotency keys that begin with "hook/" are those of hooks';
+        hint := 'begin the key with another word';
     ELSIF run_at < 'epoch' THEN
         status := 'invalid_argument';
         message := 'run_at is before 1970';

@@ -16,37 +16,47 @@ SELECT :schema.delete_hook($1, $2, $3);
 -- name: hook_names
 SELECT name FROM :schema.hooks ORDER BY name LIMIT 1000;
 
--- The oldest events of each hook that takes them, and at least one row, which has no event when there is none. $1 limit of all hooks
+-- The oldest events of each hook that takes them, and at least one row, which has no event when there is none. $1 limit of all hooks,
+-- $2 executions that may wait in the workspace to start in
 -- name: read_hook_events
 WITH takers AS MATERIALIZED (
-    SELECT h.id, h.name, h.start_workspace_id, h.start_workflow FROM :schema.hooks h
+    SELECT h.id, h.name, h.start_workspace_id, h.start_workflow,
+           coalesce((SELECT sum(b.runnable + b.waiting) FROM :schema.books b WHERE b.workspace_id = h.start_workspace_id), 0) >= $2
+               AS is_backlogged
+    FROM :schema.hooks h
     WHERE NOT h.paused AND h.retry_at <= :schema.store_time()
 ), events AS (
     SELECT x.id, t.id AS hook_id, t.name, x.execution_id,
-           (SELECT w.name FROM :schema.workspaces w WHERE w.id = t.start_workspace_id) AS workspace, t.start_workflow, x.params
+           (SELECT w.name FROM :schema.workspaces w WHERE w.id = t.start_workspace_id) AS workspace, t.start_workflow, x.params,
+           t.is_backlogged
     FROM takers t
     CROSS JOIN LATERAL (SELECT o.id, o.execution_id, o.params FROM :schema.hook_outbox o WHERE o.hook_id = t.id
                         ORDER BY o.hook_id, o.at, o.id LIMIT greatest($1 / greatest((SELECT count(*) FROM takers), 1), 1)) x
     LIMIT $1
 )
-SELECT e.id, e.hook_id, e.name, e.execution_id, e.workspace, e.start_workflow, e.params,
+SELECT e.id, e.hook_id, e.name, e.execution_id, e.workspace, e.start_workflow, e.params, e.is_backlogged,
        EXISTS (SELECT 1 FROM :schema.hook_outbox)
 FROM (SELECT 1) one LEFT JOIN events e ON true
 ORDER BY e.id;
 
--- $1 numbers of events, $2 their hooks, $3 codes of refused ones, $4 their errors, $5 how long the events of their hooks wait
+-- $1 numbers of events, $2 their hooks, $3 codes of refused ones, $4 their errors, $5 1 = dropped,
+-- $6 how long the events of their hooks wait
 -- name: settle_hook_events
 WITH outcomes AS (
-    SELECT u.number, u.hook_id, u.code, u.error, u.place
-    FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[]) WITH ORDINALITY u (number, hook_id, code, error, place)
+    SELECT u.number, u.hook_id, u.code, u.error, u.dropped, u.place
+    FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[])
+         WITH ORDINALITY u (number, hook_id, code, error, dropped, place)
 ), removed AS (
-    DELETE FROM :schema.hook_outbox o USING outcomes u WHERE o.id = u.number AND u.code IS NULL
+    DELETE FROM :schema.hook_outbox o USING outcomes u WHERE o.id = u.number AND u.code IS NULL RETURNING o.hook_id, u.dropped
 ), verdicts AS (
-    SELECT DISTINCT ON (u.hook_id) u.hook_id, u.code, u.error FROM outcomes u ORDER BY u.hook_id, u.code IS NULL, u.place
+    SELECT DISTINCT ON (u.hook_id) u.hook_id, u.code, u.error,
+           (SELECT coalesce(sum(r.dropped), 0) FROM removed r WHERE r.hook_id = u.hook_id) AS dropped
+    FROM outcomes u ORDER BY u.hook_id, u.code IS NULL, u.place
 )
 UPDATE :schema.hooks h
-SET error_code = v.code, error = v.error, retry_at = CASE WHEN v.code IS NULL THEN h.retry_at ELSE :schema.store_time() + $5 END
-FROM verdicts v WHERE h.id = v.hook_id AND (v.code IS NOT NULL OR h.error_code IS NOT NULL);
+SET error_code = v.code, error = v.error, retry_at = CASE WHEN v.code IS NULL THEN h.retry_at ELSE :schema.store_time() + $6 END,
+    dropped = h.dropped + v.dropped
+FROM verdicts v WHERE h.id = v.hook_id AND (v.code IS NOT NULL OR h.error_code IS NOT NULL OR v.dropped > 0);
 
 -- $1 how long an event is kept, $2 events that a hook may have, $3 limit
 -- name: drop_hook_events
@@ -80,5 +90,7 @@ SELECT h.name, to_jsonb(h."on") AS "on",
        coalesce((SELECT w.name FROM :schema.workspaces w WHERE w.id = h.start_workspace_id),
                 (SELECT t.name FROM :schema.deleted_workspaces t WHERE t.id = h.start_workspace_id)) AS start_workspace,
        h.start_workflow, h.paused, (SELECT count(*) FROM :schema.hook_outbox o WHERE o.hook_id = h.id) AS waiting,
+       (h.workspace_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = h.workspace_id))
+           OR NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = h.start_workspace_id) AS workspace_deleted,
        h.dropped, h.error_code, h.error, :schema.rfc3339(h.created_at) AS created_at
 FROM :schema.hooks h WHERE ($1 IS NULL OR h.name = $1) AND h.name > $2 ORDER BY h.name LIMIT $3;

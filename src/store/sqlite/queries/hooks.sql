@@ -55,10 +55,11 @@ DELETE FROM hooks WHERE id = ?1;
 -- name: has_hook_events
 SELECT EXISTS (SELECT 1 FROM hook_outbox);
 
--- ?1 now, ?2 limit of all hooks
+-- ?1 now, ?2 limit of all hooks, ?3 executions that may wait in the workspace to start in
 -- name: read_hook_events
 SELECT o.id, h.id, h.name, o.execution_id, (SELECT w.name FROM workspaces w WHERE w.id = h.start_workspace_id), h.start_workflow,
-       o.params
+       o.params,
+       coalesce((SELECT sum(b.runnable + b.waiting) FROM books b WHERE b.workspace_id = h.start_workspace_id), 0) >= ?3
 FROM hooks h CROSS JOIN hook_outbox o
 WHERE h.paused = 0 AND h.retry_at <= ?1
   AND o.id IN (SELECT x.id FROM hook_outbox x WHERE x.hook_id = h.id ORDER BY x.at, x.id
@@ -75,7 +76,8 @@ UPDATE hooks SET error_code = NULL, error = NULL WHERE id = ?1 AND error_code IS
 -- name: note_hook_failure
 UPDATE hooks SET retry_at = ?2, error_code = ?3, error = ?4 WHERE id = ?1;
 
--- Whether events are to be dropped. The time is an upper bound of `at` in the index, so it is computed once for each hook. ?1 those before this time, ?2 events that a hook may have
+-- Whether events are to be dropped. The time is an upper bound of `at` in the index, so it is computed once for each hook.
+-- ?1 those before this time, ?2 events that a hook may have
 -- name: has_hook_events_to_drop
 SELECT EXISTS (SELECT 1 FROM hooks h CROSS JOIN hook_outbox o ON o.hook_id = h.id
                WHERE o.at < max(?1, coalesce((SELECT x.at + 1 FROM hook_outbox x WHERE x.hook_id = h.id ORDER BY x.at DESC
@@ -107,6 +109,8 @@ SELECT h.name, h."on",
                 (SELECT t.name FROM deleted_workspaces t WHERE t.id = h.start_workspace_id)) AS start_workspace,
        h.start_workflow, iif(h.paused, 'true', 'false') AS paused,
        (SELECT count(*) FROM hook_outbox o WHERE o.hook_id = h.id) AS waiting,
+       json(iif(h.workspace_id NOT IN (SELECT w.id FROM workspaces w) OR h.start_workspace_id NOT IN (SELECT w.id FROM workspaces w),
+                'true', 'false')) AS workspace_deleted,
        h.dropped, h.error_code, h.error,
        strftime('%Y-%m-%dT%H:%M:%S', h.created_at / 1000000, 'unixepoch') || printf('.%06dZ', h.created_at % 1000000) AS created_at
 FROM hooks h WHERE (?1 IS NULL OR h.name = ?1) AND h.name > ?2 ORDER BY h.name LIMIT ?3;
