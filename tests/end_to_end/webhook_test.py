@@ -88,6 +88,10 @@ def each_end_is_delivered_once_with_a_signature_that_verifies(weir):
         assert not is_from_weir(SECRET.encode(), header, request['body'] + b' ', time.time())
         assert not is_from_weir(b'another key', header, request['body'], time.time())
         assert not is_from_weir(SECRET.encode(), header, request['body'], time.time() + 3600)
+        time_of, mark = (part.split('=')[1] for part in header.split(','))
+        for wrong in (None, '', 't', 'v1', 't=1', f'v1={mark}', f't=,v1={mark}', f't=now,v1={mark}', f't={time_of},v1=é',
+                      f't=²,v1={mark}', f't={"9" * 5000},v1={mark}', f't={time_of}', f't={time_of},v1'):
+            assert not is_from_weir(SECRET.encode(), wrong, request['body'], time.time()), wrong
         shown = weir.good('show', event['id'], '--json').json()
         assert event.pop('hook') == 'crm'
         assert event == {name: shown[name] for name in event}
@@ -109,7 +113,7 @@ def a_receiver_that_fails_gets_the_event_again(weir):
     # Its own workflow with shorter waits; the rest is as weir made it.
     rows = weir.items('workflow', 'list', '-w', 'webhook-crm')
     definition, = (row['definition'] for row in rows if row['name'] == 'deliver')
-    assert definition['steps']['post']['retry'] == {'attempts': 32, 'backoff': '10s', 'max': '1h'}
+    assert definition['steps']['post']['retry'] == {'attempts': 10, 'backoff': '10s', 'max': '10m'}
     definition['steps']['post']['retry'] = {'attempts': 5, 'backoff': '10ms'}
     weir.write('deliver.json', json.dumps({'workspace': 'webhook-crm', **definition}))
     weir.good('workflow', 'apply', 'deliver.json', '-q')
@@ -252,6 +256,100 @@ def a_hook_is_paused_resumed_and_deleted(weir):
     _ended(weir, 'hello')
     acts = [row['act'] for row in weir.items('audit', '--act', 'hook')]
     assert acts == ['hook delete', 'hook resume', 'hook pause', 'hook set']
+    assert 'on COMPLETED,FAILED,CANCELLED' in weir.good('audit', '--act', 'hook set').out
+
+
+def a_new_address_keeps_what_is_left_out(weir):
+    _prepare(weir)
+    url = 'http://127.0.0.5:1'
+
+    def state():
+        row, = weir.items('hook', 'list')
+        rows = [row for row in weir.items('workflow', 'list', '-w', 'webhook-crm') if row['name'] == 'deliver']
+        return row, rows[0]['definition']['steps']['post']
+
+    filters = ('-w', 'acme', '--workflow', 'fail', '--on', 'failed')
+    weir.good('webhook', 'set', 'crm', url, '--sign', 'hook-key', *filters, '-q')
+    rows = weir.items('workflow', 'list', '-w', 'webhook-crm')
+    definition, = (row['definition'] for row in rows if row['name'] == 'deliver')
+    definition['steps']['post']['retry'] = {'attempts': 5, 'backoff': '10ms'}
+    weir.write('deliver.json', json.dumps({'workspace': 'webhook-crm', **definition}))
+    weir.good('workflow', 'apply', 'deliver.json', '-q')
+    before, post = state()
+    weir.good('webhook', 'set', 'crm', url + '/new', '-q')
+    after, new_post = state()
+    assert after == before
+    assert new_post['http'].pop('url') == url + '/new'
+    assert post['http'].pop('url') == url
+    assert (new_post, post['http']['sign']) == (post, 'hook-key')
+    both = weir.run('webhook', 'set', 'crm', url, '-w', 'acme', '--all-workspaces')
+    assert_error(both, 2, 'invalid_argument', 'switch')
+    weir.good('webhook', 'set', 'crm', url, '--all-workspaces', '--all-workflows', '--no-sign', '-q')
+    after, post = state()
+    assert (after['workspace'], after['workflow'], after['on']) == (None, None, ['FAILED'])
+    assert 'sign' not in post['http']
+    definition['steps'] = {'other': {'sleep': '1s'}}
+    weir.write('deliver.json', json.dumps({'workspace': 'webhook-crm', **definition}))
+    weir.good('workflow', 'apply', 'deliver.json', '-q')
+    assert_error(weir.run('webhook', 'set', 'crm', url), 4, 'conflict', 'workflow apply')
+
+
+def a_webhook_takes_over_nothing(weir):
+    _prepare(weir)
+    weir.good('workspace', 'set', 'webhook-crm', '-q')
+    for words in ((), ('-n',)):
+        refused = weir.run('webhook', 'set', 'crm', 'http://127.0.0.5:1', *words)
+        assert_error(refused, 4, 'conflict', 'weir workspace delete webhook-crm')
+    words = ('--on', 'failed', '--start-workflow', 'hello', '--start-workspace', 'acme', '-q')
+    weir.good('hook', 'set', 'page', *words)
+    assert_error(weir.run('webhook', 'set', 'page', 'http://127.0.0.5:1'), 4, 'conflict', 'weir hook delete page')
+    assert [row['name'] for row in weir.items('hook', 'list')] == ['page']
+    assert 'webhook-page' not in {row['name'] for row in weir.items('workspace', 'list')}
+    for number in range(99):
+        weir.good('hook', 'set', f'h{number}', *words)
+    assert_error(weir.run('webhook', 'set', 'more', 'http://127.0.0.5:1'), 4, 'illegal_state', 'weir hook list')
+    assert 'webhook-more' not in {row['name'] for row in weir.items('workspace', 'list')}
+
+
+def a_hook_whose_program_may_start_it_again_gets_a_warning(weir):
+    _prepare(weir)
+    words = ('hook', 'set', 'loop', '--on', 'failed', '--start-workspace', 'acme', '--start-workflow')
+    assert 'without end' in weir.good(*words, 'fail').err
+    assert 'without end' not in weir.good(*words, 'fail', '--workflow', 'hello').err
+    assert 'without end' not in weir.good(*words, 'missing').err
+
+
+def a_hook_of_a_deleted_workspace_is_shown(weir):
+    _prepare(weir)
+    words = ('--on', 'failed', '-w', 'tiny', '--start-workflow', 'hello', '--start-workspace', 'acme')
+    weir.good('hook', 'set', 'page', *words, '-q')
+    weir.good('workspace', 'delete', 'tiny', '--yes', '-q')
+    weir.good('workspace', 'set', 'tiny', '-q')
+    assert _hook(weir, 'page')['workspace_deleted'] is True
+    assert 'deleted' in weir.good('hook', 'list').out
+    warning, = (row for row in weir.run('doctor', '--json').json()['items'] if row['check'] == 'hook')
+    assert 'page names a workspace that was deleted' in warning['detail'], warning
+
+
+def a_reused_key_drops_its_event_alone(weir):
+    _prepare(weir)
+    weir.good('workflow', 'apply', weir.write('nap.yaml', 'name: nap\nsteps:\n  rest:\n    sleep: 1ms\n'), '-q')
+    words = ('hook', 'set', 'page', '--on', 'failed', '--start-workspace', 'tiny', '--start-workflow')
+    weir.good(*words, 'hello', '-q')
+    id = weir.enqueue('-w', 'acme', 'fail')
+    for point in ('after_record:kill:1', 'after_hook_enqueue:kill:1'):
+        node = weir.spawn('serve', '--node', 'killed-' + point[:10], env={'WEIR_FAILPOINT': point})
+        assert node.wait(TIMEOUT_SECONDS) == -signal.SIGKILL
+    assert _hook(weir, 'page')['waiting'] == 1
+    weir.good(*words, 'nap', '-q')  # the key of the event is that of an execution of hello
+    weir.spawn('serve', '--node', 'survivor')
+    wait_for('the drop', lambda: _hook(weir, 'page')['dropped'] == 1)
+    assert (_hook(weir, 'page')['waiting'], _hook(weir, 'page')['error_code']) == (0, None)
+    second = _ended(weir, 'fail')
+    wait_for('the next event', lambda: 'hook/page/' + second in {
+        row['idempotency_key'] for row in weir.items('list', '-w', 'tiny')})
+    mine = weir.run('enqueue', '-w', 'tiny', 'hello', '--idempotency-key', 'hook/page/' + id)
+    assert_error(mine, 2, 'invalid_argument', 'those of hooks')
 
 
 def mistakes_are_named(weir):

@@ -574,13 +574,13 @@ static const struct command commands[] = {
     .flags = {FLAG_REASON},
 },
 /* Hooks. A webhook is a hook whose workflow sends the event, so it is listed, paused and deleted as one. It has a `set` of
- * its own, because its URL stands for the workflow to start. */
+ * its own, because its URL stands for the workflow to start. A repeated `set` of a webhook keeps what it leaves out. */
 {
     .name = "hook list", .section = "Operate", .run = verb_hook_list,
     .summary = "List the hooks, and the events that wait",
     .example = "weir hook list\n",
-    .details = "State `refused`: the last event could not be enqueued, for the reason under ERROR. It is tried again every"
-               " ten seconds, for a day.",
+    .details = "State `refused`: the last event could not be enqueued, see ERROR; it is tried again every ten seconds."
+               " State `deleted`: a workspace that the hook names was deleted, perhaps made again: set the hook again.",
 },
 {
     .name = "hook set", .section = "Operate", .run = verb_hook_set, .marks = COMMAND_CHANGES,
@@ -589,7 +589,7 @@ static const struct command commands[] = {
                "weir hook set bill --on completed -w acme --start-workflow invoice --start-workspace billing\n",
     .details = "Makes the hook, or replaces it. The event is the input of the workflow that it starts: id, workspace,"
                " workflow, version, status, error_code, error and times of the ended execution. An execution of a"
-               " workflow that a hook starts sets off no hook.",
+               " workflow that a hook starts sets off no hook. Executions that this enqueues do: use --workflow.",
     .arguments = {{.name = "NAME", .help = "name of the hook"}},
     .flags = {
         {.name = "on", .type = VALUE_TEXT, .value = "ENDS", .help = "completed, failed, cancelled, with commas"},
@@ -606,19 +606,20 @@ static const struct command commands[] = {
     .summary = "Send a request when executions end",
     .example = "weir webhook set crm https://crm.example/weir --sign hook-key -w acme\n"
                "weir webhook set alerts https://alerts.example/hook --on failed\n",
-    .details = "Makes the hook, or replaces it, with the workspace webhook-NAME and the workflow `deliver` in it. This"
-               " sends the event as JSON, and tries again for about a day. `weir list -w webhook-NAME` is the log of"
-               " deliveries, `weir retry ID` sends one again, `weir hook delete NAME` ends it. The setting"
+    .details = "Makes the hook, with the workspace webhook-NAME and the workflow `deliver` in it, or changes it and keeps"
+               " what is left out. The event is sent as JSON, and again for about 40 minutes. `weir list -w webhook-NAME`"
+               " lists deliveries, `weir retry ID` repeats one, `weir hook delete NAME` ends it. The setting"
                " http_step.allow must allow the address.",
     .arguments = {{.name = "NAME", .help = "name of the hook"}, {.name = "URL", .help = "where the requests go"}},
     .flags = {
         {.name = "sign", .type = VALUE_TEXT, .value = "SECRET", .help = "the secret that signs the requests"},
-        {.name = "on", .type = VALUE_TEXT, .value = "ENDS",
-         .help = "completed, failed, cancelled, with commas; all by default"},
+        {.name = "no-sign", .help = "the requests are not signed any more"},
+        {.name = "on", .type = VALUE_TEXT, .value = "ENDS", .help = "completed, failed, cancelled; all by default"},
         {.name = "workspace", .letter = 'w', .type = VALUE_TEXT, .value = "NAME",
          .help = "only for executions of this workspace"},
+        {.name = "all-workspaces", .help = "for executions of all workspaces, also later ones"},
         {.name = "workflow", .type = VALUE_TEXT, .value = "NAME", .help = "only for executions of this workflow"},
-        FLAG_REASON,
+        {.name = "all-workflows", .help = "for executions of all workflows"}, FLAG_REASON,
     },
 },
 {

@@ -15,6 +15,23 @@ enum { VALUE_TEXT_MAX = 128, PAUSE_TEXT_MAX = ACTOR_MAX + REASON_MAX + 128, SUBJ
 
 /* --- changes --- */
 
+/* "FAILED,CANCELLED". A text that is too long ends with the value that still fits. */
+static void list_text(const json_t *list, char to[VALUE_TEXT_MAX])
+{
+    size_t used = 0;
+    size_t i;
+    const json_t *item;
+    to[0] = '\0';
+    json_array_foreach(list, i, item)
+    {
+        const char *text = json_string_value(item);
+        if (text == NULL || used + strlen(text) + 2 > VALUE_TEXT_MAX) {
+            return;
+        }
+        used += (size_t)snprintf(to + used, VALUE_TEXT_MAX - used, "%s%s", i == 0 ? "" : ",", text);
+    }
+}
+
 /* A value of a setting for people; a text without quotes, "-" for none. */
 static void value_text(const json_t *value, char to[VALUE_TEXT_MAX])
 {
@@ -22,6 +39,8 @@ static void value_text(const json_t *value, char to[VALUE_TEXT_MAX])
         text_copy(to, VALUE_TEXT_MAX, "-");
     } else if (json_is_string(value)) {
         text_copy(to, VALUE_TEXT_MAX, json_string_value(value));
+    } else if (json_is_array(value)) {
+        list_text(value, to);
     } else if (json_is_integer(value)) {
         (void)snprintf(to, VALUE_TEXT_MAX, "%lld", (long long)json_integer_value(value));
     } else {

@@ -454,7 +454,7 @@ static void check_paused_groups(struct doctor *doctor)
     }
 }
 
-/* One line for each hook whose events wait because it cannot enqueue. */
+/* One line for each hook whose workspace was deleted, or whose events wait because it cannot enqueue. */
 static enum weir_status check_hooks(struct doctor *doctor, struct weir_error *error)
 {
     struct output *output = doctor->invocation->output;
@@ -465,7 +465,10 @@ static enum weir_status check_hooks(struct doctor *doctor, struct weir_error *er
     json_array_foreach(json_object_get(page, "items"), i, hook)
     {
         const char *failure = field_text(output, hook, "error");
-        if (failure != NULL) {
+        if (field_is_true(hook, "workspace_deleted")) {
+            report_check(doctor, SIGN_WARN, "hook", "%s names a workspace that was deleted; set it again, or delete it",
+                         field_text(output, hook, "name"));
+        } else if (failure != NULL) {
             report_check(doctor, SIGN_WARN, "hook", "%s cannot start its workflow, %s wait: %s; `weir hook list`",
                          field_text(output, hook, "name"), field_text(output, hook, "waiting"), failure);
         }
