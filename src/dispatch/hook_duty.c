@@ -41,7 +41,7 @@ static void hook_set_close(struct hook_set *set)
     free(set->keys);
 }
 
-/* A hook whose workspace was deleted, or has a backlog, is refused without a request. */
+/* A hook of a deleted workspace, or of one with a backlog, is refused without a request. */
 static bool is_requested(const struct hook_event *event)
 {
     return event->workspace != NULL && !event->is_backlogged;
