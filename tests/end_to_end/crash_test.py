@@ -10,6 +10,8 @@ WEIR_STEP_RECORDER; WEIR_TEST_SEED replays the random ones.
 """
 
 import collections
+import contextlib
+import datetime
 import json
 import os
 import random
@@ -450,6 +452,54 @@ def a_node_that_is_paused_in_a_commit_lets_others_answer_and_goes_on(weir):
     scene.enqueue(pro_co=3, free_co=1)
     scene.drain()
     assert _stop(paused) == 0
+    scene.check()
+
+
+def _nodes(weir):
+    return weir.items('node', 'list')
+
+
+def _lease_is_over(node):
+    end = datetime.datetime.fromisoformat(node['expires_at'].replace('Z', '+00:00'))
+    return end < datetime.datetime.now(datetime.timezone.utc)
+
+
+@contextlib.contextmanager
+def _heartbeats_held_up(weir):
+    """No node can send a heartbeat, as while a process stands still in a commit."""
+    if POSTGRES:
+        words = [client_program('psql'), '-qXAt', weir.environment['WEIR_STORE']]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as session:
+            session.stdin.write("BEGIN; LOCK TABLE weir.nodes IN EXCLUSIVE MODE; SELECT 'locked';\n")
+            session.stdin.flush()
+            assert session.stdout.readline() == 'locked\n'
+            yield  # the end of its input ends the transaction
+    else:
+        with contextlib.closing(weir.database()) as database:
+            database.execute('BEGIN IMMEDIATE')
+            yield
+
+
+def heartbeats_that_are_held_up_make_nobody_look_dead(weir):
+    scene = Scene(weir)
+    nodes = [scene.node(lease=SHORT_LEASE, name='first')]
+    nodes.append(scene.node(lease=SHORT_LEASE, name='second'))
+    before = wait_for('two nodes', lambda: len(_nodes(weir)) == 2 and _nodes(weir), pause=SHORT)
+    with _heartbeats_held_up(weir):
+        wait_for('the end of their leases', lambda: all(_lease_is_over(node) for node in _nodes(weir)), pause=SHORT)
+        nodes.append(scene.node(lease=SHORT_LEASE, name='third'))  # it has seen nothing of the delay
+        time.sleep(1)  # until it waits for the store, too; if that takes longer, the test shows less
+    wait_for('the third node', lambda: len(_nodes(weir)) == 3, pause=SHORT)
+    for _ in range(3):
+        seen = {node['id']: node['seen_at'] for node in _nodes(weir)}
+        wait_for('a heartbeat of each', lambda seen=seen: all(
+            seen.get(node['id']) != node['seen_at'] for node in _nodes(weir)), pause=SHORT)
+    after = {node['id']: node['state'] for node in _nodes(weir)}
+    assert list(after.values()) == ['alive'] * 3 and after.keys() > {node['id'] for node in before}, (before, after)
+    scene.enqueue(pro_co=3, free_co=1)
+    scene.drain()
+    for node in nodes:
+        assert _stop(node) == 0
     scene.check()
 
 
