@@ -36,8 +36,6 @@
 #include "dispatch/node_internal.h"
 #include "dispatch/wake_up.h"
 
-enum { BEATS_PER_LEASE = 3 };
-
 /* The time before the end of a lease at which the keeper begins to kill steps. */
 static int64_t keeper_margin(const struct node *node)
 {
@@ -198,7 +196,7 @@ static int64_t register_again(struct node *node, int64_t now_us)
         atomic_store(&node->shared.next_beat_us, 0);
         return now_us;
     }
-    return time_add(now_us, node->settings.lease_us / BEATS_PER_LEASE);
+    return time_add(now_us, beat_interval(node));
 }
 
 /* Other nodes own the items that this node held. `error`: the reason if the node gives its lease up by itself, or NULL. */
@@ -299,8 +297,9 @@ static void take_answer_of_beat(struct node *node, const struct node_beat *beat,
     if (!lease_is_valid(node)) {
         loop_wake(node, LOOP_DISPATCH); /* it has started nothing since the end of the lease */
     }
+    bool others_lost = neighbours_update(node, beat); /* it looks at the old lease */
     extend_lease(node, now_us);
-    if (neighbours_update(node, beat)) {
+    if (others_lost) {
         loop_wake(node, LOOP_MAINTENANCE);
     }
     apply_desired_state(node, beat->desired_state);
@@ -316,7 +315,7 @@ static int64_t beat_when_due(struct node *node, int64_t now_us)
         return next_heartbeat(node, now_us);
     }
     /* Set before anything is read: a change after this requests the next heartbeat. */
-    atomic_store(&node->shared.next_beat_us, time_add(now_us, node->settings.lease_us / BEATS_PER_LEASE));
+    atomic_store(&node->shared.next_beat_us, time_add(now_us, beat_interval(node)));
     enum weir_status status = send_target(node, &has_moved, &error);
     if (status == WEIR_OK) {
         status = send_heartbeat(node, &beat, &error);

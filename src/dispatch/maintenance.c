@@ -4,8 +4,8 @@
  *
  * Recovery:
  *
- *   1. Guard: is the lease of this node valid? After a gap in the answers to its heartbeats the store was unreachable for
- *      it, and perhaps for all. Then the leases of the other nodes prove nothing, until each has had the time to report.
+ *   1. Guard: is the lease of this node valid? When the answers to its heartbeats are late, the leases of the other nodes
+ *      prove nothing, until each has had the time to report (neighbours.c).
  *   2. Guard: is there a reason? A heartbeat's answer reported a lost node; or a node has been silent for its lease; or
  * this machine shows a dead process; or no answer has arrived for RECOVERY_FALLBACK_US; or the store is not shared; or old
  * claims are due. Without a reason a shared store gets no query.

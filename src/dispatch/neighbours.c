@@ -7,8 +7,14 @@
  * (life.h) prove more and sooner: the kernel releases the lock when the process dies.
  *
  * A watch begins when the answer has arrived, since the last heartbeat of the node may be as young. It begins anew on
- * another server (node_beat.server), whose rows may lack heartbeats, and after a gap in the answers to this node. So a node
- * that starts after all others have died recovers them one lease later, unless this machine shows their deaths.
+ * another server (node_beat.server), whose rows may lack heartbeats. So a node that starts after all others have died
+ * recovers them one lease later, unless this machine shows their deaths.
+ *
+ * A late answer to this node shows that the others were perhaps kept from the store as well: by an outage, or by a stopped
+ * process that holds the lock of a SQLite file. If this node recovered items then, an outage would count as a death of each
+ * node, and long executions would reach the poison limit. So a delay counts as one interval of heartbeats, however long it
+ * was: after it the others have as much time as without it. And after one that has ended the lease of this node all watches
+ * begin anew. On a slow machine, where each answer is late, deaths are found later, but they are found.
  *
  * The heartbeat loop writes the struct. The loop of the duties reads it for recovery, and notes there what a recovery has
  * found. The dispatch loop reads it to take the role of a dead scheduler. The functions never call the store. They look at
@@ -74,24 +80,15 @@ bool neighbour_is_gone(const struct node_neighbour *neighbour)
            (neighbour->keeper_pid <= 0 || process_is_gone(neighbour->keeper_pid)) && life_is_over(neighbour->life);
 }
 
-/* Since when this node has seen the heartbeats of a neighbour as they are now. Under shared.lock. */
-static int64_t same_since(const struct neighbours *known, const struct node_neighbour *neighbour, int64_t now_us)
+/* The watched time at which this node saw the heartbeats of a neighbour as they are now first. Under shared.lock. */
+static int64_t same_since(const struct neighbours *known, const struct node_neighbour *neighbour)
 {
     for (size_t i = 0; i < known->count; i++) {
-        if (known->nodes[i].id == neighbour->id) {
-            return known->nodes[i].beats == neighbour->beats ? known->same_since_us[i] : now_us;
+        if (known->nodes[i].id == neighbour->id && known->nodes[i].beats == neighbour->beats) {
+            return known->same_since_us[i];
         }
     }
-    return now_us;
-}
-
-/* Heartbeats come three times a lease. Whatever keeps a living node from the store until its lease is over, an outage or a
- * stopped process with the lock of a SQLite file, delays an answer to this node for two thirds of a lease as well. If this
- * node recovered items then, an outage would count as a death of each node, and long executions would reach the poison
- * limit. */
-static bool is_gap(const struct node *node, int64_t now_us)
-{
-    return now_us - atomic_load(&node->neighbours.answered_us) > node->settings.lease_us / 2;
+    return known->watched_us;
 }
 
 void neighbours_begin(struct node *node)
@@ -102,6 +99,21 @@ void neighbours_begin(struct node *node)
     atomic_store(&node->neighbours.began_us, now_us);
 }
 
+/* Notes that the store can be reached. Before the lease of this node is extended, under shared.lock. */
+static void note_answer(struct node *node, int64_t now_us)
+{
+    struct neighbours *neighbours = &node->neighbours;
+    int64_t delay_us = now_us - atomic_load(&neighbours->answered_us);
+    neighbours->watched_us += earlier(delay_us, beat_interval(node));
+    if (!lease_is_valid(node)) {
+        neighbours->count = 0;
+        atomic_store(&neighbours->trusted_until_us, time_add(now_us, node->settings.lease_us));
+    } else if (delay_us > node->settings.lease_us / 2) {
+        atomic_store(&neighbours->trusted_until_us, time_add(now_us, beat_interval(node)));
+    }
+    atomic_store(&neighbours->answered_us, now_us);
+}
+
 bool neighbours_update(struct node *node, const struct node_beat *beat)
 {
     INVARIANT(node != NULL && beat != NULL && beat->neighbour_count <= NODE_NEIGHBOURS_MOST);
@@ -109,19 +121,18 @@ bool neighbours_update(struct node *node, const struct node_beat *beat)
     int64_t now_us = node_now(node);
     int64_t since_us[NODE_NEIGHBOURS_MOST];
     pthread_mutex_lock(&node->shared.lock);
-    bool goes_on = strcmp(neighbours->server, beat->server) == 0 && !is_gap(node, now_us);
+    note_answer(node, now_us);
+    if (strcmp(neighbours->server, beat->server) != 0) {
+        neighbours->count = 0;
+    }
     for (size_t i = 0; i < beat->neighbour_count; i++) {
-        since_us[i] = goes_on ? same_since(neighbours, &beat->neighbours[i], now_us) : now_us;
+        since_us[i] = same_since(neighbours, &beat->neighbours[i]);
     }
     memcpy(neighbours->nodes, beat->neighbours, beat->neighbour_count * sizeof beat->neighbours[0]);
     memcpy(neighbours->same_since_us, since_us, beat->neighbour_count * sizeof since_us[0]);
     neighbours->count = beat->neighbour_count;
     text_copy(neighbours->server, sizeof neighbours->server, beat->server);
     pthread_mutex_unlock(&node->shared.lock);
-    if (is_gap(node, now_us)) {
-        atomic_store(&neighbours->trusted_until_us, time_add(now_us, node->settings.lease_us));
-    }
-    atomic_store(&neighbours->answered_us, now_us);
     atomic_store(&neighbours->others_reported_us, now_us);
     if (beat->others_lost) {
         atomic_store(&neighbours->is_node_lost, true);
@@ -154,9 +165,10 @@ bool neighbours_node_is_gone(struct node *node, int64_t node_id)
     return node_id != 0 && find_gone_neighbour(node, node_id);
 }
 
-static int64_t silent_from(const struct neighbours *neighbours, size_t i)
+/* How long the watch of a neighbour has still to last, from the last answer on. */
+static int64_t watch_left(const struct neighbours *neighbours, size_t i)
 {
-    return time_add(neighbours->same_since_us[i], neighbours->nodes[i].lease_us);
+    return neighbours->nodes[i].lease_us - (neighbours->watched_us - neighbours->same_since_us[i]);
 }
 
 size_t neighbours_silent(struct node *node, int64_t now_us, struct silent_node *to, char *ret_server)
@@ -165,8 +177,9 @@ size_t neighbours_silent(struct node *node, int64_t now_us, struct silent_node *
     const struct neighbours *neighbours = &node->neighbours;
     size_t count = 0;
     pthread_mutex_lock(&node->shared.lock);
-    for (size_t i = 0; i < neighbours->count && !is_gap(node, now_us); i++) {
-        if (now_us >= silent_from(neighbours, i)) {
+    int64_t since_us = earlier(now_us - atomic_load(&neighbours->answered_us), beat_interval(node));
+    for (size_t i = 0; i < neighbours->count; i++) {
+        if (watch_left(neighbours, i) <= since_us) {
             to[count++] = (struct silent_node){.id = neighbours->nodes[i].id, .beats = neighbours->nodes[i].beats};
         }
     }
@@ -180,20 +193,22 @@ int64_t neighbours_next_silent_us(struct node *node, int64_t now_us)
     INVARIANT(node != NULL);
     int64_t next_us = TIME_NEVER;
     pthread_mutex_lock(&node->shared.lock);
+    int64_t answered_us = atomic_load(&node->neighbours.answered_us);
     for (size_t i = 0; i < node->neighbours.count; i++) {
-        int64_t from_us = silent_from(&node->neighbours, i);
+        int64_t from_us = time_add(answered_us, watch_left(&node->neighbours, i));
         next_us = from_us > now_us ? earlier(next_us, from_us) : next_us;
     }
     pthread_mutex_unlock(&node->shared.lock);
     return next_us;
 }
 
-/* A new node has seen no gap, but it may have waited for the store together with all others of this machine. */
+/* A new node has seen no delay, but it may have waited for the store together with all others of this machine. */
 const char *neighbours_trusted(const struct node *node, int64_t now_us)
 {
     INVARIANT(node != NULL);
     const struct neighbours *neighbours = &node->neighbours;
-    if (is_gap(node, now_us) || now_us < atomic_load(&neighbours->trusted_until_us)) {
+    if (now_us - atomic_load(&neighbours->answered_us) > node->settings.lease_us / 2 ||
+        now_us < atomic_load(&neighbours->trusted_until_us)) {
         return "";
     }
     return now_us < time_add(atomic_load(&neighbours->began_us), node->settings.lease_us) ? node->boot_id : NULL;

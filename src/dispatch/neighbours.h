@@ -16,8 +16,8 @@ bool neighbour_is_gone(const struct node_neighbour *neighbour);
 
 /* The node has registered. */
 void neighbours_begin(struct node *node);
-/* The answer to a heartbeat has arrived. After a gap between two answers everything begins anew. True when it reports a
- * lost node: the caller wakes the loop that recovers. */
+/* The answer to a heartbeat has arrived; before it extends the lease. True when it reports a lost node: the caller wakes
+ * the loop that recovers. */
 bool neighbours_update(struct node *node, const struct node_beat *beat);
 /* The nodes that have sent no heartbeat for their lease, as this node has seen it (store.h, recover_options): at most
  * NODE_NEIGHBOURS_MOST, and the server that they were watched on, SERVER_IDENTITY_MAX bytes. Returns their number. */
@@ -28,8 +28,8 @@ int64_t neighbours_next_silent_us(struct node *node, int64_t now_us);
  * clock. */
 bool neighbours_any_is_gone(struct node *node);
 bool neighbours_node_is_gone(struct node *node, int64_t node_id);
-/* The nodes whose leases prove nothing now, as recover_options wants it: all after a gap, and after the registration those
- * of this machine, which shows their deaths. */
+/* The nodes whose leases prove nothing now, as recover_options wants it: all after a delay, and after the registration
+ * those of this machine, which shows their deaths. */
 const char *neighbours_trusted(const struct node *node, int64_t now_us);
 
 #endif

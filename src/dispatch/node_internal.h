@@ -100,15 +100,16 @@ struct engine_health {
 
 /* The other nodes as the last answer to a heartbeat described them. */
 struct neighbours {
-    struct node_neighbour nodes[NODE_NEIGHBOURS_MOST]; /* as are the next three under shared.lock */
-    int64_t same_since_us[NODE_NEIGHBOURS_MOST];       /* boot time since which each has had that number of heartbeats */
+    struct node_neighbour nodes[NODE_NEIGHBOURS_MOST]; /* as are the next four under shared.lock */
+    int64_t same_since_us[NODE_NEIGHBOURS_MOST];       /* watched time since which each has had that number of heartbeats */
+    int64_t watched_us;                                /* up to the last answer; a delay counts as one interval */
     size_t count;
     char server[SERVER_IDENTITY_MAX];   /* that answered */
     atomic_bool is_node_lost;           /* there is something to recover */
     _Atomic int64_t others_reported_us; /* boot time of the last answer about other nodes */
     _Atomic int64_t answered_us;        /* boot time of the last answer to a heartbeat or a registration */
     _Atomic int64_t began_us;           /* boot time of the registration */
-    _Atomic int64_t trusted_until_us;   /* boot time; before it no lease that is over proves anything, after a gap */
+    _Atomic int64_t trusted_until_us;   /* boot time; before it no lease that is over proves anything, after a delay */
 };
 
 /* --- the dispatch loop --- */
@@ -330,6 +331,13 @@ struct node {
 static inline int64_t node_now(const struct node *node)
 {
     return clock_boot(node->clock);
+}
+
+enum { BEATS_PER_LEASE = 3 };
+/* Between two heartbeats. */
+static inline int64_t beat_interval(const struct node *node)
+{
+    return node->settings.lease_us / BEATS_PER_LEASE;
 }
 
 /* By the clock of this node, counted from before the heartbeat was sent: false some time before another node may take the

@@ -9,6 +9,7 @@
 
 #define SILENCE_US (5 * SECOND)
 #define LEASE_US NODE_LEASE_US /* of the node that watches */
+#define INTERVAL_US (LEASE_US / BEATS_PER_LEASE)
 enum { WATCHED = 77, OTHER = 78 };
 
 static struct node_beat answer_with(int64_t watched_beats, int64_t other_beats)
@@ -34,6 +35,7 @@ static int64_t silent_beats(struct bench *bench)
 static void hear(struct bench *bench, struct node_beat answer)
 {
     assert_false(neighbours_update(bench->node, &answer));
+    atomic_store(&bench->node->shared.lease_end_boot_us, bench->now_us + LEASE_US);
 }
 
 /* Lets the time pass with answers that show no change of these numbers. */
@@ -105,39 +107,76 @@ static void a_node_that_was_out_of_the_answers_is_watched_anew(void **state)
 }
 
 /* A stop of the store that delays the heartbeats of this node delays those of all others. */
-static void a_gap_in_the_answers_begins_all_watches_anew(void **state)
+static void a_late_answer_counts_as_one_interval(void **state)
+{
+    struct bench *bench = *state;
+    start_node(bench);
+    hear(bench, answer_with(9, 1));
+    listen_for(bench, SILENCE_US - INTERVAL_US - 1, answer_with(9, 1));
+    bench->now_us += LEASE_US - 1;
+    assert_int_equal(silent_beats(bench), -1); /* before the answer, too */
+    hear(bench, answer_with(9, 1));
+    assert_int_equal(silent_beats(bench), -1);
+    listen_for(bench, 1, answer_with(9, 1));
+    assert_int_equal(silent_beats(bench), 9);
+}
+
+static void deaths_are_found_although_each_answer_is_late(void **state)
+{
+    struct bench *bench = *state;
+    start_node(bench);
+    hear(bench, answer_with(9, 1));
+    for (int64_t watched_us = 0; watched_us < SILENCE_US; watched_us += INTERVAL_US) {
+        assert_int_equal(silent_beats(bench), -1);
+        bench->now_us += LEASE_US - 1;
+        hear(bench, answer_with(9, 1));
+    }
+    assert_int_equal(silent_beats(bench), 9);
+}
+
+static void a_delay_that_ends_the_own_lease_begins_all_watches_anew(void **state)
 {
     struct bench *bench = *state;
     start_node(bench);
     hear(bench, answer_with(9, 1));
     listen_for(bench, SILENCE_US - 1, answer_with(9, 1));
-    bench->now_us += LEASE_US * 2 / 3;
-    assert_int_equal(silent_beats(bench), -1); /* before an answer, too */
+    bench->now_us += LEASE_US;
     hear(bench, answer_with(9, 1));
-    assert_int_equal(silent_beats(bench), -1);
     listen_for(bench, SILENCE_US - 1, answer_with(9, 1));
     assert_int_equal(silent_beats(bench), -1);
     listen_for(bench, 1, answer_with(9, 1));
     assert_int_equal(silent_beats(bench), 9);
 }
 
-static void leases_prove_nothing_after_a_gap_nor_those_of_this_machine_after_the_start(void **state)
+static void expect_trust(struct bench *bench, const char *wanted)
+{
+    const char *trusted = neighbours_trusted(bench->node, bench->now_us);
+    assert_string_equal(trusted == NULL ? "none" : trusted, wanted == NULL ? "none" : wanted);
+}
+
+static void leases_prove_nothing_after_a_delay_nor_those_of_this_machine_after_the_start(void **state)
 {
     struct bench *bench = *state;
     const struct node_beat answer = answer_with(9, 1);
     start_node(bench);
-    assert_string_equal(neighbours_trusted(bench->node, bench->now_us), bench->node->boot_id);
+    expect_trust(bench, bench->node->boot_id);
     listen_for(bench, LEASE_US - 1, answer);
-    assert_string_equal(neighbours_trusted(bench->node, bench->now_us), bench->node->boot_id);
+    expect_trust(bench, bench->node->boot_id);
     listen_for(bench, 1, answer);
-    assert_null(neighbours_trusted(bench->node, bench->now_us));
-    bench->now_us += LEASE_US * 2 / 3;
-    assert_string_equal(neighbours_trusted(bench->node, bench->now_us), "");
+    expect_trust(bench, NULL);
+    bench->now_us += LEASE_US / 2 + 1;
+    expect_trust(bench, "");
+    hear(bench, answer);
+    listen_for(bench, INTERVAL_US - 1, answer);
+    expect_trust(bench, "");
+    listen_for(bench, 1, answer);
+    expect_trust(bench, NULL);
+    bench->now_us += LEASE_US; /* its own lease is over */
     hear(bench, answer);
     listen_for(bench, LEASE_US - 1, answer);
-    assert_string_equal(neighbours_trusted(bench->node, bench->now_us), "");
+    expect_trust(bench, "");
     listen_for(bench, 1, answer);
-    assert_null(neighbours_trusted(bench->node, bench->now_us));
+    expect_trust(bench, NULL);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
@@ -148,8 +187,10 @@ int main(void)
         TEST(a_node_is_silent_one_lease_after_the_answer_that_showed_its_last_heartbeat),
         TEST(any_other_number_of_heartbeats_begins_the_watch_anew),
         TEST(another_server_begins_all_watches_anew),
-        TEST(a_gap_in_the_answers_begins_all_watches_anew),
-        TEST(leases_prove_nothing_after_a_gap_nor_those_of_this_machine_after_the_start),
+        TEST(a_late_answer_counts_as_one_interval),
+        TEST(deaths_are_found_although_each_answer_is_late),
+        TEST(a_delay_that_ends_the_own_lease_begins_all_watches_anew),
+        TEST(leases_prove_nothing_after_a_delay_nor_those_of_this_machine_after_the_start),
         TEST(a_node_that_was_out_of_the_answers_is_watched_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
