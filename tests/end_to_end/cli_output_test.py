@@ -13,7 +13,7 @@ from dev_node import publish_program, start_dev_node
 from freezing import freeze
 from harness import UUID, assert_error, run_tests
 from postgres_server import PostgresServer
-from waiting import wait_for
+from waiting import SECONDS_MOST, wait_for
 
 
 def enqueue_with_wait_prints_the_end_and_the_result(weir):
@@ -21,7 +21,7 @@ def enqueue_with_wait_prints_the_end_and_the_result(weir):
     publish_program(weir, 'good', 'printf \'{"id": 7}\'')
     publish_program(weir, 'silent', ':')
     publish_program(weir, 'large', 'printf "%5000s" x')
-    waits = ('--wait', '--timeout', '45s')
+    waits = ('--wait', '--timeout', '90s')
     late = weir.run('enqueue', '-w', 'acme', 'good', '--wait', '--timeout', '0', '--json')
     assert late.code == 7 and UUID.match(late.json()['id']) and late.json()['status'] == 'PENDING', repr(late)
     assert 'result' not in late.json(), repr(late)
@@ -45,14 +45,14 @@ def a_failed_end_is_printed_as_json_with_its_error(weir):
     weir.make_store()
     publish_program(weir, 'bad', 'echo "it broke" >&2; exit 3')
     start_dev_node(weir)
-    failed = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '45s', '--json')
+    failed = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '90s', '--json')
     assert failed.code == 1 and failed.json()['status'] == 'FAILED' and failed.json()['result'] is None, repr(failed)
     assert failed.json()['error_code'] == 'exit_3' and 'it broke' in failed.json()['error'], repr(failed)
 
 
 def a_cancel_of_running_work_is_reported_as_a_request(weir):
     weir.make_store()
-    publish_program(weir, 'slow', 'exec sleep 60')
+    publish_program(weir, 'slow', 'exec sleep 600')
     start_dev_node(weir)
     runs = [weir.enqueue('-w', 'acme', 'slow') for _ in range(2)]
     waits = weir.enqueue('-w', 'acme', 'slow', '--run-at', '+1h')
@@ -63,7 +63,7 @@ def a_cancel_of_running_work_is_reported_as_a_request(weir):
     answer = weir.good('cancel', runs[1], '--json').json()
     assert answer['requested'] == 1, answer
     assert answer['items'] == [{'id': runs[1], 'act': 'cancel', 'cancel_requested': True}], answer
-    assert weir.run('wait', runs[0], '--timeout', '45s').code == 1
+    assert weir.run('wait', runs[0], '--timeout', '90s').code == 1
     assert weir.good('show', runs[0], '--json').json()['status'] == 'CANCELLED'
 
 
@@ -94,7 +94,7 @@ def lines_of_an_error_stay_words_apart(weir):
     weir.make_store()
     publish_program(weir, 'bad', 'printf "first\nsecond\n" >&2; exit 3')
     start_dev_node(weir)
-    failed = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '45s')
+    failed = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '90s')
     assert 'first second' in failed.err, repr(failed)
     shown = weir.good('show', failed.out.strip()).out
     assert 'first second' in shown and '?' not in shown, shown
@@ -116,14 +116,14 @@ def the_last_execution_needs_no_id(weir):
 
 def why_answers_for_a_workspace(weir):
     weir.make_store()
-    publish_program(weir, 'slow', 'exec sleep 60')
+    publish_program(weir, 'slow', 'exec sleep 600')
     publish_program(weir, 'bad', 'exit 3')
     assert_error(weir.run('why', '-w', 'tniy'), 3, 'workspace_not_found', 'tiny')
     assert_error(weir.run('why'), 2, 'invalid_argument', '--workspace')
     assert_error(weir.run('why', 'tiny', '-w', 'tiny'), 2, 'invalid_argument', 'not both')
     start_dev_node(weir)
-    weir.run('enqueue', '-w', 'tiny', 'bad', '--wait', '--timeout', '45s')
-    weir.good('enqueue', '-w', 'tiny', 'hello', '--wait', '--timeout', '45s')
+    weir.run('enqueue', '-w', 'tiny', 'bad', '--wait', '--timeout', '90s')
+    weir.good('enqueue', '-w', 'tiny', 'hello', '--wait', '--timeout', '90s')
     ids = [weir.enqueue('-w', 'tiny', 'slow') for _ in range(3)]
     weir.enqueue('-w', 'tiny', 'slow', '--run-at', '+1h')
     wait_for('the start', lambda: weir.good('show', ids[0], '--json').json()['status'] == 'DISPATCHED')
@@ -169,10 +169,10 @@ def the_event_of_a_start_has_no_code_of_the_end(weir):
     weir.write('w.yaml', 'name: refused\nsteps:\n  a:\n    exec: [true]\n')
     node = weir.spawn('serve', stderr=subprocess.STDOUT)
     weir.good('workflow', 'apply', 'w.yaml', '-q')
-    failed = weir.run('enqueue', '-w', 'acme', 'refused', '--wait', '--timeout', '45s')
+    failed = weir.run('enqueue', '-w', 'acme', 'refused', '--wait', '--timeout', '90s')
     assert failed.code == 1 and 'exec_not_allowed' in failed.err, repr(failed)
     node.terminate()
-    lines = [json.loads(line) for line in node.communicate(timeout=60)[0].splitlines() if line.startswith(b'{')]
+    lines = [json.loads(line) for line in node.communicate(timeout=SECONDS_MOST)[0].splitlines() if line.startswith(b'{')]
     start = [line for line in lines if line['event'] == 'execution.dispatched']
     end = [line for line in lines if line['event'] == 'execution.failed']
     assert 'error_code' not in start[0] and end[0]['error_code'] == 'exec_not_allowed', (start, end)
@@ -191,7 +191,7 @@ def a_node_that_holds_nothing_any_more_is_drained(weir):
     late = weir.run('node', 'drain', name, '--wait', '--timeout', '1ms')
     assert late.code == 7 and f'weir: node {name} still holds 1 execution (timed_out)' in late.err, repr(late)
     weir.write('go', '')
-    waited = weir.good('node', 'drain', name, '--wait', '--timeout', '60s')
+    waited = weir.good('node', 'drain', name, '--wait', '--timeout', '90s')
     assert f'node {name} is drained' in waited.err, repr(waited)
     row, = weir.items('node', 'list')
     assert row['state'] == 'drained' and row['drained_at'] and row['holds'] == row['running'] == 0, row

@@ -14,7 +14,7 @@ import time
 
 from dev_node import publish_program, start_dev_node
 from harness import UUID, assert_error, catches, run_tests
-from waiting import SHORT, wait_for
+from waiting import SECONDS_MOST, SHORT, process_state, wait_for
 
 
 # --- plans, workspaces, workflows ---
@@ -377,11 +377,9 @@ def a_slow_producer_gets_its_ids_at_once(weir):
     for _ in range(3):
         process.stdin.write(b'{"workspace":"acme","workflow":"hello"}\n')
         process.stdin.flush()
-        began = time.monotonic()
-        assert UUID.match(process.stdout.readline().decode().strip())
-        assert time.monotonic() - began < 20  # the end of the input never comes
+        assert UUID.match(process.stdout.readline().decode().strip())  # the end of the input never comes
     process.stdin.close()
-    assert process.wait(30) == 0
+    assert process.wait(SECONDS_MOST) == 0
 
 
 def an_interrupted_stream_names_its_last_line(weir):
@@ -391,7 +389,7 @@ def an_interrupted_stream_names_its_last_line(weir):
     process.stdin.flush()
     assert process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
+    assert process.wait(SECONDS_MOST) == 130
     said = process.stderr.read().decode()
     assert 'after line 1: 1 enqueued' in said and 'tail -n +2' in said, said
 
@@ -483,16 +481,16 @@ def wait_ends_in_four_ways(weir):
     execution = weir.enqueue()
     late = weir.run('wait', execution, '--timeout', '200ms')
     assert_error(late, 7, 'timed_out', 'PENDING (no_node_in_group)', 'weir why')
-    assert 0.15 < late.seconds < 30
+    assert 0.15 < late.seconds
     late = weir.run('enqueue', '-w', 'acme', 'hello', '--wait', '--timeout', '100ms')
     assert late.code == 7 and UUID.match(late.out.strip())
     process = weir.spawn('wait', execution)
     wait_for('its own handler', lambda: catches(process, signal.SIGINT), pause=SHORT)
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130 and b'continues' in process.stderr.read()
+    assert process.wait(SECONDS_MOST) == 130 and b'continues' in process.stderr.read()
     process = weir.spawn('wait', execution, '--json')
     weir.good('cancel', execution)
-    assert process.wait(30) == 1
+    assert process.wait(SECONDS_MOST) == 1
     assert json.loads(process.stdout.read())['status'] == 'CANCELLED'
     assert_error(weir.run('wait', execution), 1, 'failed', 'CANCELLED')
 
@@ -603,16 +601,14 @@ def an_act_on_more_than_a_hundred_asks(weir):
 def an_interrupted_act_reports_its_progress(weir):
     weir.make_store()
     weir.enqueue_many(30000)
-    # It stands still after a commit until it is told to go on: the signal never comes too late.
-    process = weir.spawn('cancel', '-w', 'acme', '--yes', env={'WEIR_FAILPOINT': 'after_commit:stop:1'})
+    # The writer stands still after its first commit until it is told to go on: the signal never comes too late.
+    process, writer = weir.spawn_with_failpoint('after_commit:stop:1', 'cancel', '-w', 'acme', '--yes', '--timeout', '90s')
+    wait_for('the stop after a commit', lambda: process_state(writer.pid) == 'T', pause=SHORT)
     watcher = weir.database()
     count = "SELECT count(*) FROM workflow_executions WHERE status = 'CANCELLED'"
-    while watcher.execute(count).fetchone()[0] == 0:
-        assert process.poll() is None
-        time.sleep(0.005)
     process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGCONT)
-    assert process.wait(30) == 130
+    writer.send_signal(signal.SIGCONT)
+    assert process.wait(SECONDS_MOST) == 130
     said = process.stderr.read().decode()
     done = watcher.execute(count).fetchone()[0]
     assert 0 < done < 30000 and f'{done} of 30000 cancelled' in said, (done, said)
@@ -677,7 +673,7 @@ def a_lock_is_released_only_after_confirmation(weir):
     weir.make_store()
     now = time.clock_gettime(time.CLOCK_REALTIME)
     weir.database().execute('INSERT INTO shedlock VALUES (?, ?, ?, ?)',
-                            ('recoverStaleQueueItems', int((now + 60) * 1e6), int(now * 1e6), 'host-a:1'))
+                            ('recoverStaleQueueItems', int((now + 3600) * 1e6), int(now * 1e6), 'host-a:1'))
     assert weir.items('lock', 'list')[0]['held'] is True
     weir.good('lock', 'release', 'recoverStaleQueueItems', '--dry-run')
     assert_error(weir.run('lock', 'release', 'recoverStaleQueueItems'), 2, 'invalid_argument', 'host-a:1', '--yes')
@@ -741,7 +737,7 @@ def an_execution_runs_and_its_end_is_reported(weir):
     publish_program(weir, 'good', 'printf \'{"id": 7}\'')
     publish_program(weir, 'bad', 'echo "it broke" >&2; exit 3')
     start_dev_node(weir)
-    fine = weir.good('enqueue', '-w', 'acme', 'good', '--wait', '--timeout', '45s')
+    fine = weir.good('enqueue', '-w', 'acme', 'good', '--wait', '--timeout', '90s')
     execution = fine.out.strip()
     assert UUID.match(execution) and 'COMPLETED' in fine.err
     assert weir.good('wait', execution, '--json').json()['status'] == 'COMPLETED'
@@ -752,12 +748,12 @@ def an_execution_runs_and_its_end_is_reported(weir):
     story = [event['event'] for event in weir.good('show', execution, '--json').json()['events']]
     assert story[0] == 'enqueue' and story[-1] == 'complete' and 'step_end' in story
     assert 'ended' in weir.good('why', execution, '--json').json()['because']
-    broken = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '45s')
+    broken = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '90s')
     assert broken.code == 1 and 'FAILED' in broken.err and 'it broke' in broken.err, repr(broken)
     failed = weir.items('list', '--where', 'status=failed error_code=exit_3')
     assert [row['id'] for row in failed] == [broken.out.strip()]
     again = weir.good('retry', broken.out.strip(), '-q').out.strip()
-    assert weir.run('wait', again, '--timeout', '45s').code == 1
+    assert weir.run('wait', again, '--timeout', '90s').code == 1
 
 
 def _story(weir, execution):
@@ -778,7 +774,7 @@ def a_step_that_failed_is_shown_with_every_attempt(weir):
         'retry': {'attempts': 3, 'backoff': '1ms'}}}}))
     weir.good('workflow', 'apply', 'w.json', '-q')
     start_dev_node(weir)
-    execution = weir.good('enqueue', '-w', 'acme', 'third', '--wait', '--timeout', '45s').out.strip()
+    execution = weir.good('enqueue', '-w', 'acme', 'third', '--wait', '--timeout', '90s').out.strip()
     shown, events, story = _story(weir, execution)
     assert story == [('enqueue', None, ''), ('claim', None, ''),
                      ('step_start', 1, ''), ('step_end', 1, 'FAILED'), ('step_start', 2, ''), ('step_end', 2, 'FAILED'),
@@ -814,7 +810,7 @@ def a_step_that_died_with_its_node_is_shown_as_interrupted(weir):
     first.kill()
     first.wait()
     weir.spawn('dev', stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    weir.good('wait', execution, '--timeout', '45s')
+    weir.good('wait', execution, '--timeout', '90s')
     shown, events, story = _story(weir, execution)
     assert story == [('enqueue', None, ''), ('claim', None, ''), ('step_start', 1, ''), ('step_end', 1, 'INTERRUPTED'),
                      ('hand_over', None, '1 of 5 while it ran only; suspicion 1'), ('claim', None, ''),
@@ -827,7 +823,7 @@ def a_step_that_died_with_its_node_is_shown_as_interrupted(weir):
 
 def a_full_workspace_is_explained_and_running_work_is_cancelled(weir):
     weir.make_store()
-    publish_program(weir, 'slow', 'exec sleep 60')
+    publish_program(weir, 'slow', 'exec sleep 600')
     start_dev_node(weir)
     running, waiting = weir.enqueue('-w', 'tiny', 'slow'), weir.enqueue('-w', 'tiny', 'slow')
     wait_for('the start', lambda: weir.good('show', running, '--json').json()['status'] == 'DISPATCHED')
@@ -837,7 +833,7 @@ def a_full_workspace_is_explained_and_running_work_is_cancelled(weir):
     text = weir.good('why', waiting)
     assert f'slot 1         {running}' in text.out and 'weir workspace set tiny' in text.err
     weir.good('cancel', running)
-    assert weir.run('wait', running, '--timeout', '45s').code == 1
+    assert weir.run('wait', running, '--timeout', '90s').code == 1
     assert weir.good('show', running, '--json').json()['status'] == 'CANCELLED'
     wait_for('the start', lambda: weir.good('show', waiting, '--json').json()['status'] == 'DISPATCHED')
 
@@ -853,18 +849,18 @@ def nodes_are_listed_paused_and_resumed(weir):
     execution = weir.enqueue()
     assert weir.run('wait', execution, '--timeout', '500ms').code == 7
     weir.good('node', 'resume', name)
-    weir.good('wait', execution, '--timeout', '45s')
+    weir.good('wait', execution, '--timeout', '90s')
     assert_error(weir.run('node', 'pause', 'nobody'), 3, 'not_found')
     assert 'alive' in weir.good('doctor').out
     node.send_signal(signal.SIGTERM)
-    assert node.wait(30) == 0
+    assert node.wait(SECONDS_MOST) == 0
     assert weir.items('node', 'list') == [] and weir.items('node', 'list', '--all')[0]['state'] == 'stopped'
 
 
 def a_stopped_node_is_not_shown_as_running_executions(weir):
     weir.make_store()
     node = start_dev_node(weir)
-    publish_program(weir, 'slow', 'exec sleep 60')
+    publish_program(weir, 'slow', 'exec sleep 600')
     execution = weir.enqueue('-w', 'acme', 'slow')
     wait_for('a heartbeat that tells of it', lambda: weir.items('node', 'list')[0]['running'] == 1)
     node.kill()
@@ -877,8 +873,9 @@ def a_stopped_node_is_not_shown_as_running_executions(weir):
     [row] = [line.split() for line in weir.good('node', 'list', '--all').out.splitlines() if ' dead ' in line]
     assert row[3:8] == ['default', '-', '-', '0', '-'], row
     weir.good('cancel', execution)
+    assert weir.run('wait', execution, '--timeout', '90s').code == 1
     other.send_signal(signal.SIGTERM)
-    assert other.wait(30) == 0
+    assert other.wait(SECONDS_MOST) == 0
 
 
 def metrics_are_prometheus_text(weir):

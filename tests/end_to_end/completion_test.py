@@ -17,7 +17,7 @@ import time
 from dev_node import start_dev_node
 from harness import run_tests
 from postgres_server import PostgresServer
-from waiting import wait_for
+from waiting import SECONDS_MOST, wait_for
 
 COMPLETIONS = (('weir enq', {'enqueue'}), ('weir workflow ', {'apply', 'delete', 'disable', 'enable', 'list', 'show'}),
                ('weir workspace set x --max', {'--max-concurrent'}), ('weir enqueue --idem', {'--idempotency-key'}),
@@ -119,7 +119,7 @@ def names_come_from_postgres_and_have_a_deadline(weir):
     until_found(lambda typed: set(_names(weir, typed, store).out.split()), 'weir workspace show a', {'acme'})
     silent = socket.create_server(('127.0.0.1', 0))  # accepts, and never answers
     url = f'postgres://weir@127.0.0.1:{silent.getsockname()[1]}/x'
-    answer = weir.soon('__complete', 'weir workspace show a', env={'WEIR_STORE': url}, seconds=1)
+    answer = weir.soon('__complete', 'weir workspace show a', env={'WEIR_STORE': url})
     assert (answer.code, answer.out, answer.err) == (0, '', ''), answer
     silent.close()
 
@@ -171,7 +171,7 @@ class _Zsh:
 
     def ask(self, typed, end):
         os.write(self.terminal, typed.encode())
-        said, deadline = '', time.monotonic() + 60
+        said, deadline = '', time.monotonic() + SECONDS_MOST
         while end not in said:
             assert time.monotonic() < deadline, f'{typed!r}: never {end!r} in {said!r}'
             if select.select([self.terminal], [], [], 1)[0]:

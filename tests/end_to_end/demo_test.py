@@ -13,7 +13,7 @@ import sys
 import time
 
 from harness import catches, run_tests
-from waiting import SHORT, wait_for
+from waiting import SECONDS_MOST, SHORT, wait_for
 
 ESCAPE = '\x1b'
 
@@ -83,21 +83,21 @@ def a_second_demo_in_the_same_folder_is_refused(weir):
 def without_once_the_demo_runs_until_ctrl_c(weir):
     process = weir.spawn('demo', '--executions', '10')
     shown = b''
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + SECONDS_MOST
     while b'still running' not in shown and time.monotonic() < deadline:
         shown += process.stdout.readline()
     assert b'still running, Ctrl-C stops' in shown, shown
     words = ('-w', 'free-co', 'onboard-customer', '-p', '{"customer": 42}', '--wait')
     assert len(weir.good('enqueue', '--store', 'weir-demo.db', *words).out.strip()) == 36
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 0
+    assert process.wait(SECONDS_MOST) == 0
 
 
 def ctrl_c_before_the_end_is_an_interruption(weir):
     process = weir.spawn('demo', '--once', '--executions', '1000')
     wait_for('progress', lambda: b'done' in process.stdout.readline(), pause=0)
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 130
+    assert process.wait(SECONDS_MOST) == 130
     assert b'interrupted' in process.stderr.read()
 
 
@@ -134,7 +134,7 @@ def dev_makes_a_store_prints_its_place_and_keeps_it(weir):
     weir.good('workflow', 'apply', 'onboard-customer.yaml')
     weir.good('enqueue', '-w', 'default', 'onboard-customer', '-p', '{"customer": 42}', '--wait')
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 0
+    assert process.wait(SECONDS_MOST) == 0
     said = process.stderr.read().decode()
     assert os.path.realpath(weir.path('weir.db')) in said and 'new' in said and 'weir enqueue -w default' in said, said
     weir.good('workspace', 'set', 'default', '--plan', 'free', '-q')
@@ -144,7 +144,7 @@ def dev_makes_a_store_prints_its_place_and_keeps_it(weir):
     assert len(weir.items('list')) == 1
     assert weir.items('workspace', 'list')[0]['plan'] == 'free'
     again.send_signal(signal.SIGTERM)
-    assert again.wait(20) == 0
+    assert again.wait(SECONDS_MOST) == 0
     assert 'from before' in again.stderr.read().decode()
 
 
@@ -166,7 +166,7 @@ def top_reports_that_its_picture_could_not_be_written(weir):
     weir.make_store()
     with open('/dev/full', 'w') as full:
         process = weir.spawn('top', '--once', stdout=full)
-        assert process.wait(30) == 1 and b'No space left' in process.stderr.read()
+        assert process.wait(SECONDS_MOST) == 1 and b'No space left' in process.stderr.read()
 
 
 def top_handles_keys_and_restores_the_terminal(weir):
@@ -187,7 +187,7 @@ def top_reports_that_the_store_was_removed(weir):
     wait_for('the first look', lambda: catches(watching, signal.SIGINT), pause=SHORT)
     code, shown = _type(weir, ('top',), [], once_shown=lambda: os.rename(weir.path('weir.db'), weir.path('away.db')))
     assert code == 6 and 'weir.db was removed while it was open' in shown and 'store_unreachable' in shown, shown
-    assert watching.wait(20) == 6 and b'was removed while it was open' in watching.stderr.read()
+    assert watching.wait(SECONDS_MOST) == 6 and b'was removed while it was open' in watching.stderr.read()
 
 
 def _type(weir, words, keys, once_shown=None):
@@ -196,7 +196,7 @@ def _type(weir, words, keys, once_shown=None):
     if pid == 0:
         os.chdir(weir.folder)
         os.execve(weir.binary, [weir.binary, *words], {**weir.environment, 'TERM': 'xterm'})
-    shown, seen, deadline = b'', 0, time.monotonic() + 60
+    shown, seen, deadline = b'', 0, time.monotonic() + SECONDS_MOST
     while True:
         if select.select([master], [], [], 0.3)[0]:
             try:

@@ -13,6 +13,7 @@ import sys
 
 from harness import run_tests
 from postgres_server import PostgresServer
+from waiting import SECONDS_MOST
 
 ROOT = os.environ.get('WEIR_SOURCE_ROOT') or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAMS = os.path.abspath(os.environ.get('WEIR_EXAMPLES') or os.path.join(ROOT, 'build', 'examples'))
@@ -84,7 +85,7 @@ def every_workflow_is_right_and_runs(weir):
         execution = weir.good('show', id, '--json').json()
         assert all(step['status'] == 'COMPLETED' for step in execution['steps']), execution
     node.send_signal(signal.SIGTERM)
-    assert node.wait(30) == 0
+    assert node.wait(SECONDS_MOST) == 0
 
 
 if __name__ == '__main__':

@@ -87,7 +87,7 @@ def _watch_over(scene, wanted, kill=lambda: 0):
         for node in [node for node in scene.nodes if node.poll() is not None]:
             scene.nodes.remove(node)
             deaths += node.returncode == -signal.SIGKILL
-            scene.node(WEIR_NODE_LEASE='2s')
+            scene.node()
         it = scene.history(is_over=False)
         status = {row.id: row.status for row in it.rows}
         if all(status[id] in history.END_EVENTS for id in quiet):
@@ -108,7 +108,7 @@ def the_neighbours_of_executions_whose_node_dies_are_never_blamed(weir):
     record = 'echo $WEIR_EXECUTION_ID >> "$0"; exec sleep 60'
     scene.publish('doomed', f"  only:\n    exec: [sh, -c, '{record}', {weir.path('doomed')}]\n")
     for _ in range(2):
-        scene.node(WEIR_NODE_LEASE='2s')
+        scene.node()
     scene.attack('doomed', KILLERS)
     seen = 0
 
@@ -148,7 +148,7 @@ def the_neighbours_of_steps_that_kill_are_never_blamed(weir):
     scene.publish('keeper', "  only:\n    exec: [sh, -c, 'kill -9 $PPID; sleep 1; exit 3']\n")
     scene.publish('node', "  only:\n    exec: [sh, -c, 'kill -9 $(ps -o ppid= -p $PPID); sleep 1; exit 3']\n")
     for _ in range(2):
-        scene.node(WEIR_NODE_LEASE='2s')
+        scene.node()
     scene.attack('keeper', KILLERS)
     scene.attack('node', KILLERS)
     deaths = _watch_over(scene, ROUNDS)

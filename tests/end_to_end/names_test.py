@@ -15,7 +15,7 @@ import sys
 from dev_node import publish_program
 from harness import UUID, run_tests
 from postgres_server import PostgresServer
-from waiting import wait_for
+from waiting import SECONDS_MOST, wait_for
 from workers_test import _stop, _worker
 
 ROOT = os.environ.get('WEIR_SOURCE_ROOT') or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -139,8 +139,8 @@ def _answers(weir):
     slow = run('enqueue', '-w', 'tiny', 'slow')['id']
     waits = run('enqueue', '-w', 'tiny', 'hello')['id']
     later = run('enqueue', '-w', 'acme', 'hello', '--run-at', '+1h')['id']
-    bad = run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '45s', code=1)['id']
-    good = run('enqueue', '-w', 'acme', 'hello', '--wait', '--timeout', '45s')['id']
+    bad = run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '90s', code=1)['id']
+    good = run('enqueue', '-w', 'acme', 'hello', '--wait', '--timeout', '90s')['id']
     wait_for('the start', lambda: weir.good('show', slow, '--json').json()['status'] == 'DISPATCHED')
     wait_for('the missing worker', lambda: weir.good('why', lacking, '--json').json()['pending_reason'] == 'no_worker')
     run('enqueue', '-', stdin='{"workspace": "acme", "workflow": "hello"}\n{"workspace": "acme"}\n', code=1)
@@ -169,7 +169,7 @@ def _answers(weir):
         run('node', verb, name)
     run('node', 'list')
     node.send_signal(signal.SIGTERM)
-    lines = node.communicate(timeout=60)[0].decode().splitlines()
+    lines = node.communicate(timeout=SECONDS_MOST)[0].decode().splitlines()
     run('node', 'list', '--all')
     run('workflow', 'delete', 'slow')
     run('workspace', 'delete', 'acme', '--fail-waiting', '--erase', '--yes')

@@ -12,7 +12,7 @@ from crash_test import RECORDER
 from harness import LONG_CAMPAIGNS
 from postgres_server import client_program
 from scheduler_scene import living
-from waiting import SHORT, wait_for
+from waiting import SECONDS_MOST, SHORT, wait_for
 
 QUIET = ('quiet-1', 'quiet-2', 'quiet-3')
 ROUNDS = 30 if LONG_CAMPAIGNS else 6  # of requests, one for each quiet workspace
@@ -96,7 +96,7 @@ class Scene:
             if node.poll() is None:
                 node.send_signal(signal.SIGTERM)
         for node in self.nodes:
-            node.wait(60)
+            node.wait(SECONDS_MOST)
 
     # --- judgement ---
 

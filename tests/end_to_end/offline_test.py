@@ -11,7 +11,7 @@ import signal
 import sys
 
 from harness import run_tests
-from waiting import SHORT, wait_for
+from waiting import SECONDS_MOST, SHORT, wait_for
 
 NO_NETWORK = os.environ['WEIR_NO_NETWORK']
 REPORT = 'sockets'
@@ -42,7 +42,7 @@ def what_a_step_asks_for_is_seen(weir):
     node = weir.spawn('dev')
     assert weir.run('enqueue', '-w', 'acme', 'call', '--wait').code == 1
     node.send_signal(signal.SIGTERM)
-    assert node.wait(60) == 0
+    assert node.wait(SECONDS_MOST) == 0
     assert 'asked for a socket of family 2\n' in _sockets(weir)
 
 
@@ -62,12 +62,12 @@ def a_node_its_store_and_all_that_is_asked_of_them_need_no_socket(weir):
                   ('store', 'backup', 'copy.db')):
         weir.good(*words)
     node.send_signal(signal.SIGTERM)
-    assert node.wait(60) == 0
+    assert node.wait(SECONDS_MOST) == 0
     served = weir.spawn('serve', env={'WEIR_EXEC_ALLOW': 'true'})
     wait_for('its start', lambda: b'node.started' in served.stdout.readline(), pause=SHORT)
     weir.good('enqueue', '-w', 'default', 'onboard-customer', '-p', '{"customer": 43}', '--wait')
     served.send_signal(signal.SIGTERM)
-    assert served.wait(60) == 0
+    assert served.wait(SECONDS_MOST) == 0
     assert _sockets(weir) == '', _sockets(weir)
 
 

@@ -17,7 +17,7 @@ import time
 
 from harness import LONG_CAMPAIGNS, run_tests
 from postgres_server import PostgresServer
-from waiting import wait_for
+from waiting import SECONDS_MOST, wait_for
 
 POSTGRES = '--postgres' in sys.argv
 SERVER = None
@@ -88,7 +88,7 @@ class Service:
         for thread, name in zip(self.threads, list(self.nodes)):
             self.nodes[name].terminate()
         for thread in self.threads:
-            thread.join(60)
+            thread.join(SECONDS_MOST)
 
 
 def _scene(weir):

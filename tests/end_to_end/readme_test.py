@@ -26,7 +26,7 @@ import temporal_parts
 from ports import free_port
 from postgres_server import PostgresServer
 
-COMMAND_SECONDS = 60
+COMMAND_SECONDS = 100
 DATABASE = "postgres://weir@db.example/app"
 PORTS = ("7233", "8090")  # as the documents have them: of a Temporal service, of a web server
 HEADING = re.compile(r"^#+ ")

@@ -17,7 +17,9 @@ import time
 from datetime import datetime, timedelta
 
 from harness import run_tests
-from waiting import SHORT, wait_for
+from waiting import SECONDS_MOST, SHORT, wait_for
+
+LONG_GRACE = {'WEIR_STOP_GRACE': '10m'}  # longer than a test waits for the end of a process
 
 
 def _start(weir, *words, **options):
@@ -48,12 +50,12 @@ def _events_until(process, name):
     return events
 
 
-def _stop(process, number=signal.SIGTERM, seconds=30):
+def _stop(process, number=signal.SIGTERM):
     process.send_signal(number)
-    return process.wait(seconds)
+    return process.wait(SECONDS_MOST)
 
 
-def _sleeper(weir, seconds='30', name='sleeper'):
+def _sleeper(weir, seconds='600', name='sleeper'):
     weir.write(f'{name}.yaml', f'name: {name}\nsteps:\n  only:\n    exec: [sleep, "{seconds}"]\n')
     weir.good('workflow', 'apply', f'{name}.yaml', '-q')
 
@@ -193,19 +195,19 @@ def a_first_signal_waits_for_what_runs_and_says_so(weir):
     _read_until(process.stderr, b'waiting up to 25s for 1 running execution')
     assert process.poll() is None
     weir.write('go', '')
-    assert process.wait(30) == 0
+    assert process.wait(SECONDS_MOST) == 0
     assert weir.good('show', id, '--json').json()['status'] == 'COMPLETED'
 
 
 def a_second_signal_interrupts_and_the_work_goes_on_elsewhere(weir):
     weir.make_store()
     _gated(weir)
-    process = _start(weir, '--allow-exec')
+    process = _start(weir, '--allow-exec', env=LONG_GRACE)
     id = weir.enqueue('-w', 'acme', 'gated')
     _await_status(weir, id, 'DISPATCHED')
     process.send_signal(signal.SIGINT)
     _read_until(process.stderr, b'stopping')
-    assert _stop(process, signal.SIGINT, 20) == 130  # without waiting out the grace of 25 s
+    assert _stop(process, signal.SIGINT) == 130
     execution = weir.good('show', id, '--json').json()
     assert execution['pending_reason'] == 'handed_over', execution
     weir.write('go', '')
@@ -220,21 +222,21 @@ def the_end_of_the_grace_is_told_from_a_graceful_stop(weir):
     process = _start(weir, '--allow-exec', env={'WEIR_STOP_GRACE': '200ms'})
     id = weir.enqueue('-w', 'acme', 'sleeper')
     _await_status(weir, id, 'DISPATCHED')
-    assert _stop(process, seconds=15) == 1
+    assert _stop(process) == 1
     assert b'stop.grace is over' in process.stderr.read()
     assert _events(process)[-1]['reason'] == 'interrupted'
 
 
 def a_waiting_node_stops_at_once(weir):
     weir.make_store()
-    process = _start(weir)
-    assert _stop(process, signal.SIGINT, 20) == 0  # the grace would be 25 s
+    process = _start(weir, env=LONG_GRACE)
+    assert _stop(process, signal.SIGINT) == 0
 
 
 def heartbeats_go_on_while_the_engine_is_full_and_many_wait(weir):
     weir.make_store()
     _gated(weir)
-    process = _start(weir, '--allow-exec', env={'WEIR_EXECUTOR_MAX_RUNNING': '1', 'WEIR_NODE_LEASE': '1500ms'})
+    process = _start(weir, '--allow-exec', env={'WEIR_EXECUTOR_MAX_RUNNING': '1', 'WEIR_NODE_LEASE': '6s'})
     line = json.dumps({'workspace': 'acme', 'workflow': 'gated'}) + '\n'
     first = weir.good('enqueue', '-', '-q', stdin=line * 2000).out.split()[0]
     _await_status(weir, first, 'DISPATCHED')
@@ -246,8 +248,11 @@ def heartbeats_go_on_while_the_engine_is_full_and_many_wait(weir):
                 beats.setdefault(node, set()).add(at)
         assert time.monotonic() < deadline, beats
         time.sleep(0.02)
-    status = weir.good('status', '--json').json()
-    assert (status['pending'], status['completed']) == (1999, 0), status
+    def is_full():
+        status = weir.good('status', '--json').json()
+        assert status['completed'] == 0, status
+        return status['pending'] == 1999  # or 2000, after a lost lease
+    wait_for('one at work', is_full)
     weir.write('go', '')
     assert _stop(process) == 0
 
@@ -271,7 +276,7 @@ def a_closed_terminal_is_a_graceful_stop(weir):
         with _hangups(signal.SIG_DFL):
             process, terminal = _on_a_terminal(weir, verb)
         os.close(terminal)
-        assert process.wait(30) == 0, verb
+        assert process.wait(SECONDS_MOST) == 0, verb
         assert weir.database().execute('SELECT graceful FROM nodes ORDER BY id DESC LIMIT 1').fetchone() == (1,)
 
 
@@ -305,7 +310,7 @@ def _reload(process, end='settings.reloaded'):
 
 def a_hangup_reloads_what_may_change_and_names_what_needs_a_restart(weir):
     weir.make_store()
-    weir.write('weir.yaml', 'dispatch.poll_interval: 1h\nlog.level: info\nretention: 14d\n')
+    weir.write('weir.yaml', 'dispatch.poll_interval: 1h\nlog.level: info\nretention: 14d\nnode.lease: 20s\n')
     with _hangups(signal.SIG_DFL):
         process = _start(weir, '--allow-exec', '--max-running', '7')
     weir.write('weir.yaml', 'dispatch.poll_interval: 2s\nlog.level: debug\nretention: forever\nnode.lease: 9s\n'
@@ -321,7 +326,7 @@ def a_hangup_reloads_what_may_change_and_names_what_needs_a_restart(weir):
 
     events = _reload(process)  # the same file again: nothing changes, and what waits is told again
     assert events[-1].get('count', 0) == 0 and sum(event['event'] == 'setting.waits' for event in events) == 2
-    weir.write('weir.yaml', 'dispatch.poll_interval: 2s\nretention: forever\nlog.level: info\n')
+    weir.write('weir.yaml', 'dispatch.poll_interval: 2s\nretention: forever\nlog.level: info\nnode.lease: 20s\n')
     events = _reload(process)
     assert [event['reason'] for event in events if event['event'].startswith('setting.')] == ['log.level: debug -> info']
     assert _stop(process) == 0
@@ -413,7 +418,7 @@ def the_service_manager_is_told_of_a_reload(weir):
     weir.make_store()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, _hangups(signal.SIG_DFL):
         manager.bind(str(weir.path('notify')))
-        manager.settimeout(30)
+        manager.settimeout(SECONDS_MOST)
         process = _start(weir, env={'NOTIFY_SOCKET': str(weir.path('notify'))})
         assert manager.recv(200) == b'READY=1'
         process.send_signal(signal.SIGHUP)
@@ -425,16 +430,18 @@ def the_service_manager_is_told_of_a_reload(weir):
 def an_enqueue_of_another_process_starts_at_once(weir):
     weir.make_store()
     process = _start(weir, '--allow-exec', env={'WEIR_DISPATCH_POLL_INTERVAL': '1h'})  # no poll helps
-    waits = [1]
-    deadline = time.monotonic() + 60  # on a busy machine one of many is undisturbed
-    while min(waits) >= 0.05 and time.monotonic() < deadline:
+    waits = []
+    deadline = time.monotonic() + SECONDS_MOST
+    # The scheduler also finds new work when it renews its role, every two seconds. By chance that may be soon, but not five
+    # times in a row; and on a busy machine five in a row are undisturbed at some time.
+    while (len(waits) < 5 or max(waits[-5:]) >= 0.5) and time.monotonic() < deadline:
         id = weir.enqueue()
         execution = _await_status(weir, id, 'COMPLETED')
         with weir.database() as database:
             row = database.execute('SELECT created_at, claimed_at FROM workflow_executions WHERE id = ?', (id,)).fetchone()
         waits.append((row[1] - row[0]) / 1e6)
         assert execution['workspace'] == 'acme'
-    assert min(waits) < 0.05, waits
+    assert max(waits[-5:]) < 0.5, waits
     assert _stop(process) == 0
 
 
@@ -444,7 +451,7 @@ def logs_are_the_bytes_that_a_step_wrote_but_on_a_terminal(weir):
     weir.write('odd.json', json.dumps({'name': 'odd', 'steps': {'only': {'exec': ['sh', '-c', program]}}}))
     weir.good('workflow', 'apply', 'odd.json', '-q')
     _start(weir, '--allow-exec')
-    execution = weir.good('enqueue', '-w', 'acme', 'odd', '--wait', '--timeout', '45s').out.strip()
+    execution = weir.good('enqueue', '-w', 'acme', 'odd', '--wait', '--timeout', '90s').out.strip()
     head = '== only, attempt 1, COMPLETED, exit code 0\n'
     assert weir.good('logs', execution, '--raw').out == 'a\0b\x1b[31m\u202ec\n\nlast'
     shown = weir.good('logs', execution).out
@@ -509,7 +516,7 @@ def a_service_manager_is_told(weir):
     path = weir.path('notify.socket')
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     manager.bind(path)
-    manager.settimeout(45)
+    manager.settimeout(SECONDS_MOST)
     process = weir.spawn('serve', env={'NOTIFY_SOCKET': path, 'WATCHDOG_USEC': '200000'})
     assert manager.recv(1000) == b'READY=1'
     assert manager.recv(1000) == b'WATCHDOG=1'
@@ -519,7 +526,7 @@ def a_service_manager_is_told(weir):
     while said == b'WATCHDOG=1':
         said = manager.recv(1000)
     assert said == b'STOPPING=1'
-    assert process.wait(20) == 0
+    assert process.wait(SECONDS_MOST) == 0
     manager.close()
 
 
@@ -534,7 +541,7 @@ def a_node_whose_store_is_destroyed_ends_with_a_message(weir):
     for name in ('weir.db-shm',):
         with open(weir.path(name), 'r+b') as file:
             file.write(b'\0' * os.path.getsize(weir.path(name)))
-    assert process.wait(60) == 1
+    assert process.wait(SECONDS_MOST) == 1
     assert b'weir: ' in process.stderr.read()
 
 
@@ -632,7 +639,7 @@ def a_process_has_a_node_for_each_group_of_its_settings(weir):
     _read_until(said, 'group left - engine in_process - exec open')
     _read_until(said, 'for 1 running execution;')
     weir.write('go-right', '')
-    assert process.wait(30) == 0
+    assert process.wait(SECONDS_MOST) == 0
     execution = weir.good('show', last, '--json').json()
     assert execution['status'] == 'COMPLETED' and execution['handovers'] == 0, execution
     stopped = [event['node'] for event in _events(process) if event['event'] == 'node.stopped']

@@ -15,7 +15,7 @@ import sys
 
 from harness import UUID, run_tests
 from postgres_server import PostgresServer, client_program
-from waiting import SHORT, wait_for
+from waiting import SECONDS_MOST, SHORT, wait_for
 
 ROOT = os.environ.get('WEIR_SOURCE_ROOT') or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DONE = '-- that was all --'
@@ -84,7 +84,7 @@ class Session:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(SECONDS_MOST)
 
 
 def _node(weir, **environment):
@@ -96,7 +96,7 @@ def _node(weir, **environment):
 
 def _stop(node):
     node.send_signal(signal.SIGTERM)
-    assert node.wait(30) == 0
+    assert node.wait(SECONDS_MOST) == 0
 
 
 def _source(path):
@@ -165,7 +165,7 @@ def an_open_transaction_blocks_nobody(weir):
     caller.good('BEGIN')
     late = caller.good("SELECT weir.enqueue('acme', 'hello', idempotency_key => 'mine')")  # the lane's first ever
     many = caller.good("SELECT id FROM weir.enqueue_many('[{\"workspace\": \"tiny\", \"workflow\": \"hello\"}]')")
-    other.good("SET lock_timeout = '20s'")
+    other.good("SET lock_timeout = '90s'")
     ids = [other.good("SELECT weir.enqueue('acme', 'hello', idempotency_key => 'another')"), weir.enqueue(),
            weir.enqueue('-w', 'tiny', 'hello')]
     node = _node(weir)
@@ -227,7 +227,7 @@ def the_same_key_waits_for_its_first_transaction_and_no_other_does(weir):
         id = first.good(f"SELECT weir.enqueue('acme', 'hello', '{{\"a\": 1}}', '{key}')")
         second.start(f"SELECT weir.enqueue('acme', 'hello', '{{\"a\": 1}}', '{key}')")
         second.await_block()
-        third.good("SET lock_timeout = '20s'")
+        third.good("SET lock_timeout = '90s'")
         third.good(f"SELECT weir.enqueue('acme', 'hello', '{{\"a\": 1}}', 'other-{key}')")
         third.good(f"SELECT weir.enqueue('tiny', 'hello', '{{\"a\": 1}}', '{key}')")
         first.good(end)
