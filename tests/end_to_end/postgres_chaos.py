@@ -27,7 +27,7 @@ import history
 from crash_test import RECORDER, ROOT, SEED, Scene
 from harness import Weir, catches
 from postgres_server import PostgresServer
-from waiting import LONG, SHORT, wait_for
+from waiting import LONG, SECONDS_MOST, SHORT, wait_for
 
 PROXY = os.path.abspath(os.environ.get('WEIR_PROXY_PROGRAM') or
                         os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'proxy_program'))
@@ -209,7 +209,7 @@ class Enqueuer(threading.Thread):
                 if self.campaign.producer.has_room(BATCH):
                     self.enqueue()
             self.process.stdin.close()
-            assert self.process.wait(60) == 0
+            assert self.process.wait(SECONDS_MOST) == 0
         except Exception as failure:  # pylint: disable=broad-except
             self.failure = failure
 
@@ -445,7 +445,7 @@ class Campaign(Scene):
                      lambda place=place: not place.is_alive() or catches(place.process, signal.SIGTERM), pause=SHORT)
             place.signal(signal.SIGTERM)
         for place in self.places:
-            code = place.process.wait(60)
+            code = place.process.wait(SECONDS_MOST)
             assert code == 0, f'a node that was told to stop: exit {code}\n{place.said()[-3000:]}'
         self.check()
 

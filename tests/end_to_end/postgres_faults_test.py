@@ -19,7 +19,7 @@ import crash_test
 from crash_test import ROOT, Scene
 from harness import run_tests
 from postgres_server import PostgresServer, client_program
-from waiting import SHORT, wait_for
+from waiting import SECONDS_MOST, SHORT, wait_for
 
 FULL_DISK = os.path.abspath(os.environ.get('WEIR_FULL_DISK_LIBRARY') or
                             os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'full_disk.so'))
@@ -57,7 +57,7 @@ class Node:
     def stop(self):
         assert self.process.poll() is None, self.said()[-3000:]
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(40)
+        code = self.process.wait(SECONDS_MOST)
         assert code == 0, (code, self.said()[-3000:])
 
 
@@ -109,13 +109,16 @@ def an_outage_longer_than_the_leases_is_no_death_of_a_node(weir):
     def pids():
         return open(runs).read().split() if os.path.exists(runs) else []
 
-    nodes = [Node(weir, f'node-{i}', WEIR_EXECUTOR_MAX_RUNNING='1').ready() for i in range(2)]
+    def at_work():
+        return sum(os.path.exists(f'/proc/{pid}') for pid in pids())
+
+    nodes = [Node(weir, f'node-{i}', WEIR_EXECUTOR_MAX_RUNNING='1', WEIR_NODE_LEASE='10s').ready() for i in range(2)]
     ids = [weir.enqueue('-w', 'acme', 'gated') for _ in nodes]
-    wait_for('a step on each node', lambda: len(pids()) == 2, pause=SHORT)
+    wait_for('a step on each node', lambda: at_work() == 2, pause=SHORT)
     server.stop(signal.SIGKILL)
-    wait_for('the end of both leases', lambda: not any(os.path.exists(f'/proc/{pid}') for pid in pids()), pause=SHORT)
+    wait_for('the end of both leases', lambda: at_work() == 0, pause=SHORT)
     server.start()
-    wait_for('both steps again', lambda: len(pids()) == 4, pause=SHORT)
+    wait_for('both steps again', lambda: at_work() == 2, pause=SHORT)
     weir.write('gate', '')
     for id in ids:
         weir.good('wait', id)
@@ -142,7 +145,7 @@ def a_backup_is_restored_while_nodes_run(weir):
     server.call('/bin/cp', '-a', server.path('data'), server.path('backup'))
     server.start()
     weir.good('resume', '-q')
-    wait_for('five steps', lambda: len(scene.runs()) == 5, pause=SHORT)
+    wait_for('five steps', lambda: len({run.execution for run in scene.runs()}) == 5, pause=SHORT)
     server.stop(signal.SIGQUIT)
     shutil.rmtree(server.path('data'))
     server.call('/bin/mv', server.path('backup'), server.path('data'))
@@ -209,8 +212,8 @@ def the_servers_disk_runs_full(weir):
     server.close()
 
 
-def _answers(server, seconds=10):
-    deadline = time.monotonic() + seconds
+def _answers(server):
+    deadline = time.monotonic() + SECONDS_MOST
     while server.process.poll() is None and time.monotonic() < deadline:
         try:
             server.sql('SELECT 1')
@@ -332,18 +335,18 @@ def an_enqueue_that_is_not_confirmed_says_how_to_look(weir):
     weir.environment['WEIR_STORE'] = server.url(name)
     weir.make_store()
     server.sql('CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS'
-               ' $$ BEGIN PERFORM pg_sleep(4); RETURN NULL; END $$;'
+               ' $$ BEGIN PERFORM pg_sleep(12); RETURN NULL; END $$;'
                'CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON weir.workflow_execution_queue DEFERRABLE INITIALLY DEFERRED'
                ' FOR EACH ROW EXECUTE FUNCTION public.wait()', name)
-    alone = weir.run('enqueue', '-w', 'acme', 'hello', '--timeout', '1s', code=6)
+    alone = weir.run('enqueue', '-w', 'acme', 'hello', '--timeout', '4s', code=6)
     id = re.search('hint: `weir show ([0-9a-f-]{36})` shows whether it was enqueued', alone.err)
     assert id and 'did not confirm' in alone.err, alone
     lines = ''.join(json.dumps({'workspace': 'acme', 'workflow': 'hello'}) + '\n' for _ in range(3))
-    of_lines = weir.run('enqueue', '-', '--timeout', '1s', stdin=lines, code=6)
+    of_lines = weir.run('enqueue', '-', '--timeout', '4s', stdin=lines, code=6)
     first = re.search('hint: `weir show ([0-9a-f-]{36})` shows whether lines 1 to 3 are enqueued, all of them or none',
                       of_lines.err)
     assert first and 'tail -n +4 if they are, else +1' in of_lines.err, of_lines
-    under_key = weir.run('enqueue', '-w', 'acme', 'hello', '--idempotency-key', 'k', '--timeout', '1s', code=6)
+    under_key = weir.run('enqueue', '-w', 'acme', 'hello', '--idempotency-key', 'k', '--timeout', '4s', code=6)
     assert 'hint: it may or may not have been done; the same call may be repeated' in under_key.err, under_key
     for told in (id[1], first[1]):
         wait_for('what was only slow', lambda told=told: weir.run('show', told).code == 0)

@@ -19,7 +19,8 @@ import time
 from harness import UUID, run_tests
 from ports import free_port
 from postgres_server import PostgresServer, client_program
-from waiting import SHORT, wait_for
+from scheduler_scene import gated
+from waiting import SECONDS_MOST, SHORT, wait_for
 
 SECRET = 'hunter2hunter2'
 SERVER = None
@@ -193,7 +194,7 @@ def _old_server(listener):
                 client.sendall(message(b'R', struct.pack('!i', 0)) + message(b'S', b'server_version\x0012.22\0') +
                                message(b'S', b'client_encoding\0UTF8\0') + message(b'K', struct.pack('!ii', 1, 2)) +
                                message(b'Z', b'I'))
-                client.settimeout(5)
+                client.settimeout(SECONDS_MOST)
                 while True:  # libpq may ask whether it takes writes
                     kind = client.recv(1)
                     if kind != b'Q':
@@ -290,7 +291,7 @@ def a_migration_waits_for_a_table_in_short_turns(weir):
         assert server.sql('SELECT count(*) FROM public.wanted', name) == '0'
     finally:
         reader.communicate('COMMIT;\n')
-    assert process.wait(60) == 0, process.stderr.read()
+    assert process.wait(SECONDS_MOST) == 0, process.stderr.read()
     server.sql('DROP EVENT TRIGGER want', name)
     assert weir.good('store', 'check').code == 0
 
@@ -299,7 +300,7 @@ def migrations_at_the_same_time_wait_for_each_other(weir):
     server = _server()
     name = _use(weir)
     racers = [weir.start('store', 'init', '-q') for _ in range(6)]
-    assert [racer.wait(60) for racer in racers] == [0] * 6, [racer.stderr.read() for racer in racers]
+    assert [racer.wait(SECONDS_MOST) for racer in racers] == [0] * 6, [racer.stderr.read() for racer in racers]
     assert server.sql('SELECT count(*) FROM weir.schema_migrations', name) == '2'  # tables; functions and views
 
 
@@ -355,7 +356,7 @@ def a_password_is_in_no_log_no_metric_no_step_and_no_command_line(weir):
     finally:
         _server().sql(f"ALTER ROLE locked PASSWORD '{SECRET}'")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(SECONDS_MOST) == 0
     with open(weir.path('log')) as log:
         said += [log.read(), process.stderr.read().decode()]
     assert 'store.called' in said[-2] and 'store.failed' in said[-2]
@@ -446,7 +447,7 @@ def a_role_may_run_everything_and_change_no_table(weir):
         weir.good(*words)
     weir.good('purge', id, '--yes')
     node.send_signal(signal.SIGTERM)
-    assert node.wait(30) == 0
+    assert node.wait(SECONDS_MOST) == 0
     for statement in ('CREATE TABLE weir.mine ()', 'DROP TABLE weir.workflow_execution_queue',
                       'ALTER TABLE weir.workspaces ADD COLUMN mine int', "DELETE FROM weir.schema_migrations",
                       'CREATE OR REPLACE FUNCTION weir.store_time() RETURNS bigint LANGUAGE sql AS $$ SELECT 1::bigint $$'):
@@ -484,7 +485,7 @@ def two_nodes_share_one_database(weir):
     wait_for('work of both nodes', both_have_worked)
     for node in nodes:
         node.send_signal(signal.SIGTERM)
-        assert node.wait(30) == 0
+        assert node.wait(SECONDS_MOST) == 0
     weir.good('store', 'check')
 
 
@@ -493,9 +494,7 @@ def an_enqueue_wakes_a_node_of_another_process(weir):
     weir.make_store()
     _node(weir, env={'WEIR_DISPATCH_POLL_INTERVAL': '10m'})
     for _ in range(5):
-        began = time.monotonic()
-        weir.good('wait', weir.enqueue())
-        assert time.monotonic() - began < 30  # long before the next poll
+        weir.good('wait', weir.enqueue())  # which is given less time than there is until the next poll
 
 
 def acts_of_the_command_line_wake_a_node(weir):
@@ -511,12 +510,12 @@ def acts_of_the_command_line_wake_a_node(weir):
     later = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h')
     wait_for('the start', lambda: _status_of(weir, slow) == 'DISPATCHED')
     weir.good('cancel', slow)
-    assert weir.run('wait', slow, '--timeout', '30s').code == 1 and _status_of(weir, slow) == 'CANCELLED'
+    assert weir.run('wait', slow, '--timeout', '90s').code == 1 and _status_of(weir, slow) == 'CANCELLED'
     weir.good('release', later)
-    weir.good('wait', later, '--timeout', '30s')
-    assert weir.run('wait', bad, '--timeout', '30s').code == 1
+    weir.good('wait', later, '--timeout', '90s')
+    assert weir.run('wait', bad, '--timeout', '90s').code == 1
     again = weir.good('retry', bad, '--json').json()['items'][0]['new_id']
-    assert weir.run('wait', again, '--timeout', '30s').code == 1
+    assert weir.run('wait', again, '--timeout', '90s').code == 1
 
 
 def without_listening_a_node_polls(weir):
@@ -538,19 +537,20 @@ def a_node_works_behind_a_pooler_in_transaction_mode(weir):
     weir.good('store', 'check')
     for node in nodes:
         node.send_signal(signal.SIGTERM)
-        assert node.wait(30) == 0
+        assert node.wait(SECONDS_MOST) == 0
 
 
 def what_a_killed_node_ran_is_taken_over(weir):
     _use(weir)
     weir.make_store()
-    weir.write('slow.yaml', 'name: slow\nsteps:\n  only:\n    exec: [sleep, "3"]\n')
-    weir.good('workflow', 'apply', 'slow.yaml', '-q')
-    first = _node(weir, env={'WEIR_NODE_NAME': 'first', 'WEIR_NODE_LEASE': '2s'})
-    id = weir.enqueue('-w', 'acme', 'slow')
+    gated(weir)
+    first = _node(weir, env={'WEIR_NODE_NAME': 'first'})
+    id = weir.enqueue('-w', 'acme', 'gated')
     wait_for('the start', lambda: _status_of(weir, id) == 'DISPATCHED')
-    _node(weir, env={'WEIR_NODE_NAME': 'second', 'WEIR_NODE_LEASE': '2s'})
+    _node(weir, env={'WEIR_NODE_NAME': 'second'})
     first.send_signal(signal.SIGKILL)
+    wait_for('the takeover', lambda: weir.good('show', id, '--json').json()['node'] == 'second')
+    weir.write('go', '')
     weir.good('wait', id)
     execution = weir.good('show', id, '--json').json()
     assert execution['status'] == 'COMPLETED' and execution['handovers'] == 1, execution
@@ -578,13 +578,20 @@ def an_idle_scheduler_asks_little_and_writes_only_heartbeats_and_its_lease(weir)
         wait_for(f'heartbeat {count}', lambda: _statements(server, offset).count('beat_node') >= count, pause=SHORT)
         return len(_statements(server, offset)), int(server.sql('SELECT pg_snapshot_xmax(pg_current_snapshot())'))
 
-    before, first_write = await_beats(3)  # until then some of its loops may still be starting
-    _, last_write = await_beats(11)
-    asked = _statements(server, offset)[before:]
-    beats = asked.count('beat_node')
-    assert set(asked) == {'beat_node', 'schedule'}, asked
-    assert len(asked) <= 2 * beats + 2, asked
-    assert last_write - first_write <= len(asked) + 2, (first_write, last_write, asked)
+    def asks_little(first_beat):
+        before, first_write = await_beats(first_beat)
+        _, last_write = await_beats(first_beat + 8)
+        asked = _statements(server, offset)[before:]
+        beats = asked.count('beat_node')
+        is_little = set(asked) == {'beat_node', 'schedule'} and len(asked) <= 2 * beats + 2 and \
+            last_write - first_write <= len(asked) + 2
+        return is_little, (first_write, last_write, asked)
+
+    # Until the third heartbeat some of its loops may still be starting; and a node that stands still for longer than the
+    # lease of its role asks for that anew, but not in each of five times eight heartbeats.
+    looks = (asks_little(first_beat) for first_beat in range(3, 43, 8))
+    told = []
+    assert any(is_little or told.append(facts) for is_little, facts in looks), told
 
 
 def a_node_that_is_silent_is_taken_over_by_the_second_heartbeat_after_its_lease(weir):
@@ -592,10 +599,9 @@ def a_node_that_is_silent_is_taken_over_by_the_second_heartbeat_after_its_lease(
     server = _server()
     name = _use(weir)
     weir.make_store()
-    weir.write('slow.yaml', 'name: slow\nsteps:\n  only:\n    exec: [sleep, "1"]\n')
-    weir.good('workflow', 'apply', 'slow.yaml', '-q')
+    gated(weir)
     silent = _node(weir, env={'WEIR_NODE_NAME': 'silent', 'WEIR_NODE_LEASE': '3s'})
-    id = weir.enqueue('-w', 'acme', 'slow')
+    id = weir.enqueue('-w', 'acme', 'gated')
     wait_for('the start', lambda: _status_of(weir, id) == 'DISPATCHED')
     silent.send_signal(signal.SIGSTOP)  # its process is there, so only its lease tells
     server.sql(f"ALTER DATABASE {name} SET log_statement = 'all'")
@@ -603,6 +609,7 @@ def a_node_that_is_silent_is_taken_over_by_the_second_heartbeat_after_its_lease(
     _node(weir, env={'WEIR_NODE_NAME': 'other', 'WEIR_NODE_LEASE': '3s'})
     expires_at = int(server.sql("SELECT expires_at FROM weir.nodes WHERE name = 'silent'", name))
     wait_for('the takeover', lambda: 'recover_items' in _statements(server, offset), pause=SHORT)
+    weir.write('go', '')
     weir.good('wait', id)
     asked = _statements(server, offset)
     until = asked[:asked.index('recover_items')]
@@ -625,7 +632,7 @@ def _stop_without_server(weir, leave, come_back):
     leave()
     try:
         node.send_signal(signal.SIGTERM)
-        out, err = (text.decode() for text in node.communicate(timeout=60))
+        out, err = (text.decode() for text in node.communicate(timeout=SECONDS_MOST))
     finally:
         come_back()
     assert node.returncode == 6, (node.returncode, err)

@@ -13,7 +13,7 @@ import sys
 from harness import LONG_CAMPAIGNS, run_tests
 from postgres_server import PostgresServer, client_program
 from scheduler_scene import all_complete, gated, held_by, role_of, serve, states
-from waiting import wait_for
+from waiting import SECONDS_MOST, wait_for
 
 SERVER = None
 LOCK_SECONDS, NEWS_ROWS, TENANTS = (60, 1000000, 100000) if LONG_CAMPAIGNS else (8, 50000, 2000)
@@ -59,7 +59,7 @@ def while_the_row_of_the_role_is_locked_what_runs_goes_on(weir):
     wait_for('the lock to be old', lambda: int(_sql(weir, age)) >= LOCK_SECONDS, seconds=LOCK_SECONDS + 60)
     assert _status_of(weir, other) == 'PENDING'
     lock.stdin.close()
-    assert lock.wait(30) == 0
+    assert lock.wait(SECONDS_MOST) == 0
     all_complete(weir, 2)
     assert [node.poll() for node in nodes] == [None, None]
     assert _sql(weir, 'SELECT count(*) FROM weir.nodes WHERE dead_at IS NOT NULL') == '0'
@@ -153,7 +153,7 @@ def many_workspaces_with_one_item_each_are_all_served(weir):
     node = serve(weir, 'n1')
     serve(weir, 'n2')
     wait_for('the end of all',
-             lambda: weir.good('status', '--json', '--timeout', '60s').json()['completed'] == TENANTS, seconds=200)
+             lambda: weir.good('status', '--json', '--timeout', '90s').json()['completed'] == TENANTS, seconds=200)
     with open(f'/proc/{node.pid}/status') as file:
         peak = next(int(line.split()[1]) for line in file if line.startswith('VmHWM:'))
     assert peak < MEMORY_MIB_MOST * 1024, f'{peak} KiB'

@@ -106,7 +106,7 @@ def a_codec_that_is_away_holds_starts_up_and_why_says_so(weir):
     why = _why(weir, id, 'the payload codec: ')
     assert why['starts_refused'] == 0, why
     codec.start()
-    assert 'the payload codec encodes and decodes' in weir.run('doctor').out
+    wait_for('the doctor to be content', lambda: 'the payload codec encodes and decodes' in weir.run('doctor').out)
     assert ended(weir, id, 'COMPLETED')['starts_refused'] == 0
     codec.token = 'another'
     refused = enqueue(weir, 'noop')

@@ -14,7 +14,7 @@ from harness import run_tests
 from postgres_server import PostgresServer
 from temporal_parts import ROOT, Server, skip_unless_installed
 from temporal_scene import TOLD, all_items, apply_unheeded, drain, ended, enqueue, enqueue_many, serve, show, the_step
-from waiting import wait_for
+from waiting import SECONDS_MOST, wait_for
 
 DEFINITIONS = {
     'count': 'name: count\nexecutor_group: steps\nsteps: {only: {exec: [wc, -c], stdin: "${.input}"}}\n',
@@ -28,7 +28,7 @@ WORKSPACES = ('acme', 'zoo')
 def _prepare(weir, billing, sales, sales_namespace):
     """Three nodes in one process: `steps`, `billing` and `sales`."""
     weir.write('weir.yaml', json.dumps({
-        'log.level': 'warn', 'node.lease': '1500ms', 'exec.allow': ['wc'], 'temporal.task_queue': 'q', 'nodes': [
+        'log.level': 'warn', 'node.lease': '6s', 'exec.allow': ['wc'], 'temporal.task_queue': 'q', 'nodes': [
             {'executor.group': 'steps'},
             {'executor.group': 'billing', 'engine': 'temporal', 'temporal': {'address': billing.address}},
             {'executor.group': 'sales', 'engine': 'temporal',
@@ -107,7 +107,8 @@ def what_people_ask_goes_to_the_namespace_of_the_group(weir):
     wait_for('the termination in the list', lambda: wanted in [(run['id'], run['status']) for run in server.runs('sales')])
     link = f'http://sales.example/namespaces/sales/workflows/execution-{first}/'
     assert link in weir.good('show', first).out
-    lines = [(line['check'], line['outcome'], line['detail']) for line in weir.run('doctor', '--json').json()['items']]
+    lines = [(line['check'], line['outcome'], line['detail']) for line in
+             weir.run('doctor', '--json', '--timeout', TOLD).json()['items']]
     assert ('workers', 'ok', "group sales: 1 worker polls 'q'") in lines, lines
     unpolled = [line[:2] for line in lines if "group billing: no worker polls 'q'" in line[2]]
     assert unpolled == [('workers', 'warning')], lines
@@ -146,7 +147,7 @@ def a_service_that_is_away_holds_up_its_own_group_alone(weir):
     billing.check_one_chain_each(ids + waiting)
     sales.check_one_chain_each(others[10:])
     node.terminate()
-    assert node.wait(timeout=30) == 0
+    assert node.wait(timeout=SECONDS_MOST) == 0
     assert weir.items('node', 'list') == []
     for server in (billing, sales):
         server.close()

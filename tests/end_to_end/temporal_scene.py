@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from temporal_parts import SERVERS, Server
-from waiting import LONG, wait_for
+from waiting import LONG, SECONDS_MOST, wait_for
 
 shared = {}
 TOLD = '60s'  # for commands that wait for the service: a busy machine may need it
@@ -42,7 +42,7 @@ def prepare_settings(home, server, more=None, **settings):
     """`more`: of the node; else of the service."""
     temporal = {'address': server.address, **settings}
     home.write('weir.yaml', json.dumps({'engine': 'temporal', 'temporal': temporal, 'log.level': 'warn',
-                                        'node.lease': '1500ms', **(more or {})}))
+                                        'node.lease': '6s', **(more or {})}))
 
 
 def serve(home, failpoint=None):
@@ -70,7 +70,7 @@ def let_go(home, ids):
         wait_for(f'the signal to {id}', lambda: home.run('signal', id, 'go', '-p', '{}', '--timeout', TOLD).code in (0, 4))
 
 
-def ended(home, id, state, seconds=60):
+def ended(home, id, state, seconds=SECONDS_MOST):
     execution = wait_for(f'the end of {id}', lambda: (lambda e: e if e['finished_at'] else None)(show(home, id)), seconds)
     assert execution['status'] == state, execution
     return execution

@@ -22,7 +22,7 @@ from waiting import wait_for
 
 SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
 STEPS = 'steps'  # the place of a node whose engine is the other one
-LEASE = {'node.lease': '1500ms', 'log.level': 'warn'}
+LEASE = {'node.lease': '6s', 'log.level': 'warn'}
 
 
 def micros(seconds):

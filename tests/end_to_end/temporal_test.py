@@ -107,7 +107,7 @@ def a_signal_is_passed_on_with_its_input(weir):
     assert early.code == 3, early
     wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
     assert weir.run('signal', id, 'go', '-p', '{oops').code == 2
-    weir.good('signal', id, 'go', '-p', '{"by": "eve"}')
+    weir.good('signal', id, 'go', '-p', '{"by": "eve"}', '--timeout', TOLD)
     assert the_step(ended(weir, id, 'COMPLETED'))['output'] == {'word': {'by': 'eve'}}
     late = weir.run('signal', id, 'go')
     assert late.code == 4 and 'has ended' in late.err, late
@@ -137,7 +137,7 @@ def a_workflow_that_is_reset_is_followed_to_its_new_end(weir):
     id = enqueue(weir, 'signalled')
     wait_for('the first run', lambda: shared['worker'].runs_of(id))
     server.ask('reset', 'execution-' + id)
-    weir.good('signal', id, 'go', '-p', '{"again": true}')
+    weir.good('signal', id, 'go', '-p', '{"again": true}', '--timeout', TOLD)
     assert the_step(ended(weir, id, 'COMPLETED'))['output'] == {'word': {'again': True}}
 
 
@@ -189,7 +189,7 @@ def the_doctor_looks_at_the_service(weir):
     server = the_server()
     prepare(weir, server, queue='nobody-here')
     def lines():
-        result = weir.run('doctor', '--json')
+        result = weir.run('doctor', '--json', '--timeout', TOLD)
         return {line['check']: line for line in result.json()['items']}
     found = lines()
     assert 'server 1.' in found['temporal']['detail'] and 'without TLS' in found['temporal']['detail'], found
