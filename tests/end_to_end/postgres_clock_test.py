@@ -205,7 +205,7 @@ def what_is_to_happen_later_happens_in_store_time(weir):
 
 
 def _taken_over_when_dead(weir, victim, heir):
-    scene = Scene(weir, milliseconds=4000)
+    scene = Scene(weir, milliseconds=3000)
     dying = _node(weir, victim, WRONG_CLOCKS[victim])
     other = _node(weir, heir, WRONG_CLOCKS[heir])
     weir.good('node', 'pause', heir)  # so that the other one has all of it
@@ -311,7 +311,7 @@ def nodes_that_live_keep_their_executions_while_the_servers_clock_is_set_forward
     scene = Scene(weir, milliseconds=20000)
     nodes = [weir.spawn('serve', '--allow-exec', '--node', name,
                         env={'WEIR_NODE_LEASE': lease, 'WEIR_EXECUTOR_MAX_RUNNING': '2'})
-             for name, lease in (('often', '10s'), ('seldom', '60s'))]
+             for name, lease in (('often', '6s'), ('seldom', '36s'))]
     wait_for('both nodes', lambda: sql('SELECT count(DISTINCT name) FROM weir.nodes') == '2', pause=SHORT)
     sql("UPDATE weir.nodes SET boot_id = 'machine ' || name")
     scene.enqueue(pro_co=4)
