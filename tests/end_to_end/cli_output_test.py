@@ -265,10 +265,12 @@ def top_names_the_number_of_workspaces_that_it_hides(weir):
 
 
 def _copy_node(weir, count):
-    """Rows of `count` further nodes in the store of a node that is stopped; the last one is paused."""
+    """Rows of `count` further nodes in the store of a node that stands still; the last one is paused. The node keeps its
+    role, and all keep their leases."""
     database = weir.database()
     columns = [row[1] for row in database.execute('PRAGMA table_info(nodes)')]
     database.execute('UPDATE nodes SET expires_at = expires_at + 3600000000, running = 3, capacity = 7')
+    database.execute('UPDATE scheduler SET expires_at = expires_at + 3600000000')
     first = dict(zip(columns, database.execute('SELECT * FROM nodes').fetchone()))
     for place in range(count):
         row = {**first, 'id': first['id'] + 1 + place, 'name': f'further-{place}',

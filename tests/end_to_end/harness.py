@@ -25,6 +25,7 @@ import traceback
 from waiting import SECONDS_MOST, wait_for
 
 UUID = re.compile(r'^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$')
+BUSY = re.compile('database is locked|cannot open the store .* in time')
 TIMEOUT_SECONDS = 100
 NODE_LEASE = '20s'  # a node that stands still for ten seconds on a busy machine keeps its executions
 LONG_CAMPAIGNS = 'WEIR_TEST_LONG' in os.environ  # `./dev check campaigns`
@@ -101,12 +102,12 @@ class Weir:
 
     def run(self, *words, code=None, may_be_busy=False, **options):
         """Runs to the end. `code`: what it must exit with. A slow disk, or a process that stands still in a commit, can
-        lock a SQLite file for longer than the deadline of a command: such a command has changed nothing and is repeated,
-        but with `may_be_busy`."""
+        lock a SQLite file for longer than the deadline of a command, and a command that stands still itself does not open
+        its store in time: such a command has changed nothing and is repeated, but with `may_be_busy`."""
         deadline = time.monotonic() + SECONDS_MOST
         while True:
             result = self.run_once(*words, **options)
-            is_busy = result.code == 6 and result.out == '' and 'database is locked' in result.err
+            is_busy = result.code == 6 and result.out == '' and re.search(BUSY, result.err)
             if not is_busy or may_be_busy or time.monotonic() >= deadline:
                 break
         assert code in (None, result.code), f'weir {" ".join(words)}\n{result!r}'
