@@ -23,6 +23,7 @@ from scheduler_scene import gated
 from waiting import SECONDS_MOST, SHORT, wait_for
 
 SECRET = 'hunter2hunter2'
+BEATS = 5  # heartbeats of an idle node during which its statements are counted
 SERVER = None
 
 
@@ -580,16 +581,16 @@ def an_idle_scheduler_asks_little_and_writes_only_heartbeats_and_its_lease(weir)
 
     def asks_little(first_beat):
         before, first_write = await_beats(first_beat)
-        _, last_write = await_beats(first_beat + 8)
+        _, last_write = await_beats(first_beat + BEATS)
         asked = _statements(server, offset)[before:]
         beats = asked.count('beat_node')
         is_little = set(asked) == {'beat_node', 'schedule'} and len(asked) <= 2 * beats + 2 and \
             last_write - first_write <= len(asked) + 2
         return is_little, (first_write, last_write, asked)
 
-    # Until the third heartbeat some of its loops may still be starting; and a node that stands still for longer than the
-    # lease of its role asks for that anew, but not in each of five times eight heartbeats.
-    looks = (asks_little(first_beat) for first_beat in range(3, 43, 8))
+    # Until the third heartbeat some of its loops may still be starting. And a node that stands still for longer than its
+    # leases asks for more, but not all the time.
+    looks = (asks_little(first_beat) for first_beat in range(3, 3 + 15 * BEATS, BEATS))
     told = []
     assert any(is_little or told.append(facts) for is_little, facts in looks), told
 
