@@ -215,7 +215,7 @@ def a_migration_names_the_session_that_it_waited_for(weir):
     owner = Outsider(weir, user='owner')
     pid = owner.run("SET application_name = 'a long report'; BEGIN; LOCK TABLE weir.schema_migrations IN SHARE MODE;"
                     ' SELECT pg_backend_pid()')
-    result = weir.run('store', 'migrate', '-q', '--timeout', '3s')
+    result = weir.run('store', 'migrate', '-q', '--timeout', '300ms')
     assert_error(result, 6, 'store_busy', f'process {pid.strip()} of the role "owner" (a long report)', 'schema_migrations',
                  f'pg_terminate_backend({pid.strip()})')
     owner.run('COMMIT')
