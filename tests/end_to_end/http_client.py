@@ -10,6 +10,9 @@ from openapi_check import Api
 from waiting import SHORT, wait_for
 
 SECONDS = 60
+# For nodes that a test does not kill: one that stands still for some seconds on a busy machine loses nothing. Where a node
+# of this machine is killed, the others notice it without its lease.
+LONG_LEASE = {'WEIR_NODE_LEASE': '2m'}
 # A sanitizer needs many times as much memory.
 MEMORY_FACTOR = 8 if {'ASAN_OPTIONS', 'TSAN_OPTIONS'} & set(os.environ) else 1
 
@@ -26,14 +29,14 @@ class Answer:
 
 
 class Listener:
-    """A node with an HTTP listener."""
+    """A node with an HTTP listener. Its lease is a long one, unless the environment of the test has another."""
 
     def __init__(self, weir, *words, listen='127.0.0.1:0', verb='serve', output='node'):
         """`output`: the name of the files with its output, so that a test can have several."""
         self.errors, self.out = weir.path(f'{output}.err'), weir.path(f'{output}.out')
         with open(self.errors, 'w') as errors, open(self.out, 'w') as out:
             self.process = weir.spawn(verb, '--allow-exec' if verb == 'serve' else '-q', '--listen', listen, *words,
-                                      stdout=out, stderr=errors)
+                                      stdout=out, stderr=errors, env={**LONG_LEASE, **weir.environment})
         self.weir = weir
         self.described = None
         said = wait_for('the line of the listener', self._said, pause=SHORT)

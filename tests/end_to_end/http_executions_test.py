@@ -253,9 +253,9 @@ def a_wait_ends_with_the_execution(weir):
     wait_for('the step', lambda: os.path.exists(weir.path('began')), pause=SHORT)
     connections = []
     for _ in range(3):  # those that wait hold neither a thread nor one of the 256 places of the queue
-        connections += [listener.connect() for _ in range(100)]
-        for connection in connections[-100:]:
-            connection.sendall(f'GET /v1/executions/{id}?wait=5m HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
+        for _ in range(100):
+            connections.append(listener.connect())
+            connections[-1].sendall(f'GET /v1/executions/{id}?wait=5m HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
         listener.ready()
     soon = listener.ask(f'/v1/executions/{id}?wait=10ms').json()
     assert soon['status'] in ('CLAIMED', 'DISPATCHED'), soon
@@ -284,27 +284,27 @@ def a_stopping_node_answers_those_that_wait(weir):
     assert listener.process.wait(SECONDS) == 0
 
 
-def _sockets(process):
-    count, folder = 0, f'/proc/{process.pid}/fd'
-    for name in os.listdir(folder):
-        try:
-            count += 'socket:' in os.readlink(f'{folder}/{name}')
-        except FileNotFoundError:
-            pass  # closed meanwhile
-    return count
+def _server_ends(listener, ports):
+    """The sockets that the node has for the clients at these ports, also those whose client has closed its own."""
+    with open(f'/proc/{listener.process.pid}/net/tcp') as table:
+        pairs = [[int(address.rpartition(':')[2], 16) for address in line.split()[1:3]] for line in list(table)[1:]]
+    return [remote for own, remote in pairs if own == listener.port and remote in ports]
 
 
 def a_client_that_has_gone_waits_no_longer(weir):
     listener = _start(weir)
     weir.good('pause', '-q')
     id = _enqueue(listener)
-    connections = [listener.connect() for _ in range(50)]
-    for connection in connections:
-        connection.sendall(f'GET /v1/executions/{id}?wait=5m HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
-    most = wait_for('the connections', lambda: max(_sockets(listener.process), 49) - 49, pause=SHORT) + 49
+    connections = []
+    for _ in range(50):
+        connections.append(listener.connect())
+        connections[-1].sendall(f'GET /v1/executions/{id}?wait=5m HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
+    assert listener.ask(f'/v1/executions/{id}?wait=10ms').status == 200  # those before are taken from the queue
+    ports = {connection.getsockname()[1] for connection in connections}
+    assert len(_server_ends(listener, ports)) == 50
     for connection in connections:
         connection.close()
-    wait_for('their end', lambda: _sockets(listener.process) <= most - 40, seconds=SECONDS, pause=SHORT)
+    wait_for('their end', lambda: not _server_ends(listener, ports), pause=SHORT)
     listener.stop()
 
 
@@ -349,6 +349,7 @@ def only_temporal_takes_completions_and_signals(weir):
     _gate(weir)
     id = _enqueue(listener, 'gate')
     wait_for('the step', lambda: os.path.exists(weir.path('began')), pause=SHORT)
+    _await_status(listener, id, 'DISPATCHED')
     path = f'/v1/executions/{id}/complete'
     refused = problem(listener.ask(path, 'POST', body={'status': 'FAILED', 'error_code': 'x'}), 409, 'illegal_state')
     assert refused['allowed_actions'] == ['cancel'], refused

@@ -4,10 +4,12 @@
 usage: http_test.py BINARY [TEST ...]
 """
 
+import contextlib
 import glob
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -33,6 +35,14 @@ def _checks(answer):
     return {row['check']: row.get('reason') for row in answer.json()['checks'] if not row['ok']}
 
 
+def _ready_answer(listener, path):
+    """The first answer of readiness: a node whose scheduler is late may be without it for a moment at any time."""
+    def ready():
+        answer = listener.ask(path)
+        return answer.json() if answer.status == 200 else None
+    return wait_for('readiness', ready, pause=SHORT)
+
+
 # --- probes ---
 
 
@@ -47,9 +57,9 @@ def probes_answer_on_tcp_and_on_a_socket_file(weir):
         connection.connect(path)
         connection.sendall(OK_HEAD)
         assert read_answer(connection).status == 200
-    ready = listener.ask('/readyz')
-    assert ready.json() == {'ready': True, 'checks': []}, ready
-    verbose = listener.ask('/readyz?verbose').json()
+    ready = _ready_answer(listener, '/readyz')
+    assert ready == {'ready': True, 'checks': []}, ready
+    verbose = _ready_answer(listener, '/readyz?verbose')
     assert {row['check'] for row in verbose['checks']} == {'schema', 'store', 'scheduler', 'health', 'state', 'lease',
                                                            'engine'}
     assert all(row['ok'] for row in verbose['checks']), verbose
@@ -81,6 +91,7 @@ def a_stopping_node_is_not_ready_and_lives(weir):
     program = 'echo > began; while [ ! -e end ]; do sleep 0.02; done'
     weir.write('slow.yaml', f'name: slow\nsteps:\n  only:\n    exec: [sh, -c, "{program}"]\n    cwd: {weir.folder}\n')
     weir.good('workflow', 'apply', 'slow.yaml', '-q')
+    weir.environment['WEIR_STOP_GRACE'] = '10m'  # only the end of the step ends the stop
     listener = Listener(weir).ready()
     weir.enqueue('-w', 'acme', 'slow')
     wait_for('the step', lambda: os.path.exists(weir.path('began')), pause=SHORT)
@@ -104,8 +115,11 @@ def a_store_that_is_away_is_a_reason(weir):
         weir.make_store()
         listener = Listener(weir, '--node', 'one').ready()
         server.stop()
-        checks = wait_for('the reason', lambda: _checks(listener.ask('/readyz')), pause=SHORT)
-        assert checks['store'] == 'The store does not answer.', checks  # everybody may read it: no address
+
+        def reason():
+            return _checks(listener.ask('/readyz')).get('store')  # a loop of the node may notice it first
+        said = wait_for('the reason', reason, pause=SHORT)
+        assert said == 'The store does not answer.', said  # everybody may read it: no address
         assert listener.ask('/livez').status == 200
         assert b'weir_build_info' in listener.ask('/metrics').body
         server.start()
@@ -259,9 +273,9 @@ def malformed_requests_are_refused_and_smuggle_nothing(weir):
     listener = Listener(weir).ready()
     for head in MALFORMED:
         with listener.connect() as connection:
-            connection.sendall(head)
             data = b''
             try:
+                connection.sendall(head)  # the refusal may come, and cut the connection, before the last byte
                 while piece := connection.recv(65536):
                     data += piece
             except ConnectionResetError:
@@ -285,15 +299,15 @@ def a_connection_takes_many_requests(weir):
     weir.make_store()
     listener = Listener(weir).ready()
     with listener.connect() as connection:
-        for path in ('/livez', '/readyz', '/nothing', '/metrics') * 3:
+        for path in ('/livez', '/v1/status', '/nothing', '/metrics') * 3:
             connection.sendall(f'GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
             assert read_answer(connection).status == (404 if path == '/nothing' else 200)
-        paths = ('/readyz', '/livez', '/readyz')
+        paths = ('/v1/plans', '/livez', '/v1/plans')
         connection.sendall(b''.join(_get(line=f'GET {path} HTTP/1.1'.encode()) for path in paths))
         first = read_answer(connection)
         second = read_answer(connection, data=first.rest)
         third = read_answer(connection, data=second.rest)
-        assert first.json()['ready'] and second.body == b'ok\n' and third.json()['ready']
+        assert first.json()['items'] and second.body == b'ok\n' and third.json()['items']
     listener.stop()
 
 
@@ -335,7 +349,7 @@ def slow_clients_are_cut_and_others_do_not_notice(weir):
         assert all(is_closed(connection) for connection in silent + dribbling)
         # These are cut while bytes for them wait: the cut is a reset or an end, once they are asked for.
         wait_for('the cut of those that do not read', lambda: not _server_ends(listener), pause=SHORT)
-        assert listener.ask('/readyz').status == 200
+        listener.ready()
     finally:
         ended.set()
         thread.join()
@@ -367,6 +381,13 @@ def an_address_that_cannot_be_served_ends_the_start(weir):
         assert result.code != 0 and 'in use' in result.err and 'another process listens there' in result.err, result
 
 
+def _await_start(node):
+    """Threads of the node may log before the one that starts it."""
+    line = node.stdout.readline()
+    while json.loads(line)['event'] != 'node.started':
+        line = node.stdout.readline()
+
+
 def libmicrohttpd_is_needed_for_a_listener_alone(weir):
     weir.make_store()
     os.mkdir(weir.path('libraries'))
@@ -375,8 +396,7 @@ def libmicrohttpd_is_needed_for_a_listener_alone(weir):
     result = weir.run('serve', '--listen', '127.0.0.1:0', code=2)
     assert 'http.listen needs libmicrohttpd' in result.err and 'libmicrohttpd12' in result.err, result
     node = weir.spawn('serve')
-    line = node.stdout.readline()
-    assert json.loads(line)['event'] == 'node.started', line
+    _await_start(node)
     node.send_signal(signal.SIGTERM)
     assert node.wait(SECONDS) == 0
 
@@ -386,7 +406,7 @@ def a_setting_gives_the_address_too(weir):
     weir.make_store()
     with open(weir.path('err'), 'w') as errors:
         node = weir.spawn('serve', stderr=errors)
-    assert json.loads(node.stdout.readline())['event'] == 'node.started'
+    _await_start(node)
     wait_for('the file of the socket', lambda: os.path.exists(weir.path('http.sock')), pause=SHORT)
     began = time.monotonic()
     while True:
@@ -403,29 +423,35 @@ def a_setting_gives_the_address_too(weir):
 
 
 def slow_requests_leave_a_thread_for_all_others(weir):
-    """Each of the slow ones waits for the lock of the file, which only this test gives back."""
+    """Each of the slow ones waits for the lock of the file, which only this test gives back. Where this test is late, the
+    deadline of the store ends one of them, and all is done again."""
     weir.make_store()
     listener = Listener(weir).ready()
-    database = weir.database()
-    database.isolation_level = None
-    database.execute('BEGIN IMMEDIATE')
-    slow = [listener.connect() for _ in range(4)]
-    body = b'{"action":"cancel"}'
-    for connection in slow:
-        connection.sendall(b'POST /v1/executions:act?workspace=acme HTTP/1.1\r\nHost: localhost\r\n'
-                           b'Content-Type: application/json\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
-    assert listener.ask('/v1/executions').status == 200
-    for connection in slow:
-        connection.setblocking(False)
-        try:
-            raise AssertionError(f'answered before: {connection.recv(1000)}')
-        except BlockingIOError:
-            connection.settimeout(SECONDS)
-    database.execute('ROLLBACK')
-    for connection in slow:
-        assert read_answer(connection).status == 200
-        connection.close()
+    wait_for('a try in time', lambda: _others_are_answered_beside_slow_requests(weir, listener), pause=SHORT)
     listener.stop()
+
+
+def _others_are_answered_beside_slow_requests(weir, listener):
+    """Whether all was done before the deadline of a slow request."""
+    body = b'{"action":"cancel"}'
+    with contextlib.ExitStack() as stack:
+        database = stack.enter_context(contextlib.closing(weir.database()))
+        database.execute('BEGIN IMMEDIATE')
+        slow = [stack.enter_context(listener.connect()) for _ in range(4)]
+        for connection in slow:
+            connection.sendall(b'POST /v1/executions:act?workspace=acme HTTP/1.1\r\nHost: localhost\r\n'
+                               b'Content-Type: application/json\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
+        assert listener.ask('/v1/executions').status == 200
+        early = select.select(slow, [], [], 0)[0]
+        database.execute('ROLLBACK')
+        answers = {connection: read_answer(connection) for connection in slow}
+    assert all(_is_busy(answers[connection]) for connection in early), answers
+    assert all(answer.status == 200 or _is_busy(answer) for answer in answers.values()), answers
+    return all(answer.status == 200 for answer in answers.values())
+
+
+def _is_busy(answer):
+    return answer.status == 503 and answer.json()['code'] == 'store_busy'
 
 
 # --- documents ---
@@ -472,7 +498,8 @@ def _certificate(weir, name, days=30):
 
 def _events(weir, name):
     with open(weir.path('node.out')) as file:
-        return [event for event in map(json.loads, file) if event['event'] == name]
+        events = [json.loads(line) for line in file if line.endswith('\n')]  # the last one may be half written
+    return [event for event in events if event['event'] == name]
 
 
 def _configure_tls(weir, certificate, key):
@@ -524,6 +551,7 @@ def tls_is_served_and_its_certificate_exchanged_without_a_cut(weir):
     with _connect_tls(listener, first) as connection:
         assert _ask_on(connection, '/livez').status == 200
     assert not read_until(stream, weir.enqueue('-w', 'acme', 'hello').encode())[1]
+    assert _ask_on(old, '/livez').status == 200  # so that it is not cut because it was idle
     shutil.copy(second_key, now_key)
     listener.process.send_signal(signal.SIGHUP)
     wait_for('the second certificate', lambda: _trusts(listener, second), pause=SHORT)
