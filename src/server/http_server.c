@@ -42,7 +42,7 @@
 /* Beyond HTTP_HEAD_BYTES_MAX a connection holds the head of its answer. */
 enum {
     DEADLINE_CHECK_SECONDS = 1,
-    SEND_SECONDS_LAST = 1,
+    SEND_SECONDS_LAST = 5, /* a busy machine may be late with a thread of a listener */
     CONNECTION_BYTES_MAX = HTTP_HEAD_BYTES_MAX + 4096,
     ADDRESSES_TEXT_MAX = LISTEN_ADDRESSES_MAX * LISTEN_ADDRESS_BYTES_MAX
 };
