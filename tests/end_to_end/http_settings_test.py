@@ -195,13 +195,14 @@ def the_queue_its_groups_and_nodes_are_shown_and_paused(weir):
 def locks_are_taken_extended_and_released(weir):
     listener = _start(weir)
     path = '/v1/locks/report'
-    body = {'holder': 'one', 'at_most_us': 60_000_000}
+    hour = 3_600_000_000
+    body = {'holder': 'one', 'at_most_us': hour}
     assert listener.change(path, body=body) == {'name': 'report', 'holder': 'one'}
     listener.refuse(path, 'POST', status=409, code='conflict', body={**body, 'holder': 'two'})
-    assert listener.change(path, 'PATCH', body={**body, 'at_most_us': 90_000_000})['holder'] == 'one'
+    assert listener.change(path, 'PATCH', body={**body, 'at_most_us': 2 * hour})['holder'] == 'one'
     listener.refuse(path, 'PATCH', status=409, code='conflict', body={**body, 'holder': 'two'})
     row, = listener.get('/v1/locks?name=report')['items']
-    assert row['held'] is True and row['left_us'] > 60_000_000, row
+    assert row['held'] is True and row['left_us'] > hour, row
     listener.refuse('/v1/locks?held')
     listener.refuse(path + '?at_least_us=x', 'DELETE')
     assert listener.change(path + '?holder=one', 'DELETE') == {'name': 'report', 'holder': None}
