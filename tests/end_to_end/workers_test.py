@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 from harness import run_tests
+from http_client import LONG_LEASE
 from waiting import wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -18,6 +19,7 @@ RECORD = 'name: book\nsteps:\n  write: {handler: record}\n'
 
 
 def _store(weir):
+    weir.environment.update(LONG_LEASE)
     weir.make_store()
     weir.write('book.yaml', RECORD)
     weir.good('workflow', 'apply', 'book.yaml', '-q')
