@@ -6,7 +6,8 @@ program whose handler `record` writes each of its runs down:
 
 A run appends {"at", "what": "begin" or "end", "execution", "workspace", "attempt", "run", "worker"} to the file RECORDS. It
 holds a lock on a file in the folder LOCKS meanwhile, which the kernel releases when the process dies. A second run of the
-step at the same time writes "overlap".
+step at the same time writes "overlap". The last record of a run has "leased_until": a run that stood still may end after
+the end of its lease, when another one has begun.
 """
 
 import fcntl
@@ -203,7 +204,8 @@ class Recorder:
 
     def write(self, what, run, number):
         line = {'at': time.monotonic(), 'what': what, 'execution': run.task['execution_id'], 'run': number,
-                'workspace': run.task['workspace'], 'attempt': run.task['attempt'], 'worker': self.name}
+                'workspace': run.task['workspace'], 'attempt': run.task['attempt'], 'worker': self.name,
+                'leased_until': run.ends}
         os.write(self.file, (json.dumps(line) + '\n').encode())
 
     def record(self, run):
@@ -215,8 +217,8 @@ class Recorder:
             except BlockingIOError:
                 self.write('overlap', run, number)
             self.write('begin', run, number)
-            ends = time.monotonic() + run.task['input'].get('seconds', 0)
-            while time.monotonic() < ends and not run.is_over():
+            ends, file = time.monotonic() + run.task['input'].get('seconds', 0), run.task['input'].get('until')
+            while (time.monotonic() < ends or (file and not os.path.exists(file))) and not run.is_over():
                 time.sleep(PAUSE_SECONDS)
             self.write('left' if run.is_over() else 'end', run, number)
             return number
