@@ -3,12 +3,17 @@
 import contextlib
 import os
 import signal
+import sys
 import time
 
 import pytest
+from conftest import SOURCE
 from scene import Scene, wait_until
 
 import weir
+
+sys.path.insert(0, str(SOURCE / 'tests' / 'end_to_end'))
+from freezing import freeze  # noqa: E402
 
 #: Beyond the lease of a second; WEIR_AWAY_SECONDS=60 for a full campaign.
 AWAY_SECONDS = float(os.environ.get('WEIR_AWAY_SECONDS', '3'))
@@ -95,11 +100,10 @@ def test_a_function_without_memory_fails_and_the_worker_goes_on(scene):
 def test_a_segfault_ends_one_process_and_the_supervisor_starts_another(on_both):
     worker = on_both.worker('--processes', '2')
     id = on_both.enqueue('segfault')
-    on_both.wait_for_begins(1)
-    on_both.go()
     assert on_both.store.result(id, 60) == 'survived'
     on_both.wait_for_log(worker, f'ended with {-signal.SIGSEGV}')
-    assert len({line['fence'] for line in on_both.journal('begin', id)}) == len(on_both.journal('begin', id))
+    begins = on_both.journal('begin', id)
+    assert len({line['fence'] for line in begins}) == len(begins) == 2
 
 
 def test_a_killed_worker_leaves_its_executions_to_another(on_both):
@@ -115,16 +119,17 @@ def test_a_killed_worker_leaves_its_executions_to_another(on_both):
 
 
 def test_a_worker_that_was_frozen_beyond_its_lease_is_told_and_its_result_refused(on_both):
-    frozen = on_both.worker()
+    frozen = on_both.worker(lease='1s')
     ids = [on_both.enqueue('waits'), on_both.enqueue('waits-async')]
     on_both.wait_for_begins(2)
     wait_until(lambda: {on_both.store.show(id)['status'] for id in ids} == {'DISPATCHED'})
-    time.sleep(0.1)  # one that is frozen inside a transaction would hold the lock of the file
-    frozen.send_signal(signal.SIGSTOP)
+    freeze(frozen)
+    on_both.observer()
     heir = on_both.worker()
     on_both.wait_for_begins(4)
     frozen.send_signal(signal.SIGCONT)
-    wait_until(lambda: any(line['pid'] == frozen.pid for line in on_both.journal('end')), 'the word to the coroutine')
+    for event in ('end', 'told'):  # of the coroutine, and of the function in a thread
+        wait_until(lambda of=event: any(line['pid'] == frozen.pid for line in on_both.journal(of)), event)
     on_both.go()
     assert [on_both.store.result(id, 60) for id in ids] == [heir.pid] * 2
     wait_until(lambda: len(on_both.journal('end')) == 4)
@@ -137,19 +142,31 @@ def test_a_worker_that_was_frozen_beyond_its_lease_is_told_and_its_result_refuse
 
 @pytest.mark.parametrize('name', ['holds-interpreter', 'blocks-loop'])
 def test_a_lease_outlives_a_blocked_interpreter_or_loop(on_both, name):
-    blocked = on_both.worker()
-    id = on_both.enqueue(name, seconds=3)
+    """Heartbeats come three times a lease, so seven of them are two leases."""
+    os.mkfifo(on_both.folder / 'gate')
+    blocked = on_both.worker(lease='1s')
+    id = on_both.enqueue(name)
     on_both.wait_for_begins(1)
-    on_both.worker()
+    ids, heartbeats = set(), set()
+
+    def note_heartbeat():
+        (node,) = on_both.store.nodes()
+        ids.add(node['id'])
+        heartbeats.add(node['seen_at'])
+        return len(heartbeats) > 7
+
+    wait_until(note_heartbeat, 'the seventh heartbeat')
+    os.close(os.open(on_both.folder / 'gate', os.O_WRONLY | os.O_NONBLOCK))  # fails when nobody is blocked any more
     assert on_both.store.result(id, 60) == 1
     assert [line['pid'] for line in on_both.journal()] == [blocked.pid] * 2
+    assert len(ids) == 1  # a node that has lost its lease comes back under another id
 
 
 # --- stops ---
 
 
 def test_sigterm_awaits_twenty_running_functions(on_both):
-    worker = on_both.worker('--threads', '16')
+    worker = on_both.worker('--threads', '16', '--grace', '100s')
     on_both.store.set_workspace('acme', max_concurrent=40)
     names = ['waits-async'] * 12
     for number in range(8):  # a workspace does not get all threads
@@ -200,14 +217,14 @@ class Signalled(Worker):
 
 worker = Signalled()
 for worker.place in range(1, 60):
-    faulthandler.dump_traceback_later(20, exit=True)
+    faulthandler.dump_traceback_later(100, exit=True)
     worker.run()
 """
 
 
 def test_a_signal_ends_the_worker_wherever_it_comes(scene):
     program = scene.program(SIGNAL_AT_EVERY_LINE)
-    assert program.wait(120) == 0, scene.log(program)
+    assert program.wait(300) == 0, scene.log(program)
 
 
 FORKED_IN_A_WORKER = """
@@ -243,7 +260,7 @@ class Forking(Worker):
     def stop(self, grace=None):
         return True
 
-faulthandler.dump_traceback_later(60, exit=True)
+faulthandler.dump_traceback_later(100, exit=True)
 worker = Forking()
 worker.run()
 assert worker.times[3] - worker.times[0] >= 0.3, worker.times
@@ -252,7 +269,7 @@ assert worker.times[3] - worker.times[0] >= 0.3, worker.times
 
 def test_a_signal_to_a_child_of_fork_ends_the_child_and_does_not_wake_the_worker(scene):
     program = scene.program(FORKED_IN_A_WORKER)
-    assert program.wait(120) == 0, scene.log(program)
+    assert program.wait(300) == 0, scene.log(program)
 
 
 def test_a_function_that_never_ends_does_not_keep_its_worker(on_both):
@@ -263,11 +280,10 @@ def test_a_function_that_never_ends_does_not_keep_its_worker(on_both):
     on_both.wait_for_log(worker, 'takes nothing more')
     heir = on_both.worker()
     assert worker.wait(60) == 1
-    ended_at = time.monotonic_ns()
     assert 'did not end after its cancellation' in on_both.log(worker)
     begins = on_both.wait_for_begins(4)[2:]
     assert {line['pid'] for line in begins} == {heir.pid}
-    assert all(line['at'] > ended_at - 200_000_000 for line in begins), 'two runs overlapped'
+    assert [line['beside'] for line in begins] == [[], []], 'two runs overlapped'
     on_both.go()
     assert all(on_both.store.result(id, 60) for id in ids)
 
@@ -309,7 +325,7 @@ def wait_for(ids):
     return [store.result(id, 60) for id in ids]
 ids = [faulty.pid.enqueue('acme')]  # the parent has the store open, as an application that was imported before the fork
 if os.environ.get('WORKER'):
-    parent = weir.Worker(store=store, lease='1s')
+    parent = weir.Worker(store=store, lease='60s')
     parent.start()
     wait_for(ids)
 children = []
@@ -319,7 +335,7 @@ for number in range(4):
         for _ in range(5):
             ids.append(faulty.pid.enqueue('acme'))
         if not os.environ.get('WORKER'):
-            with weir.Worker(store=store, lease='1s'):
+            with weir.Worker(store=store, lease='60s'):
                 wait_for(ids)
         sys.exit(7)  # with the functions of atexit
     children.append(child)
@@ -331,7 +347,7 @@ if os.environ.get('WORKER'):
     parent.check()
     assert parent.stop()
 else:
-    with weir.Worker(store=store, lease='1s'):
+    with weir.Worker(store=store, lease='60s'):
         wait_for(ids)
 print('all went well')
 """
@@ -343,7 +359,7 @@ def test_a_server_that_forks_after_import_enqueues_and_runs(tmp_path, postgres_u
     monkeypatch.setenv('WORKER', worker)
     program = scene.program(PREFORK)
     try:
-        assert program.wait(120) == 0, scene.log(program)
+        assert program.wait(300) == 0, scene.log(program)
         rows = list(scene.store.executions())
         assert ({row['status'] for row in rows}, len(rows)) == ({'COMPLETED'}, 22), rows
     finally:
@@ -388,7 +404,7 @@ def test_a_store_that_is_away_beyond_the_lease_loses_nothing(tmp_path, request, 
     server = request.getfixturevalue('postgres_server') if on_server else None
     scene = Scene(tmp_path, request.getfixturevalue('postgres_url') if on_server else f'sqlite:{tmp_path}/weir.db')
     try:
-        worker = scene.worker('--processes', '2')
+        worker = scene.worker('--processes', '2', lease='1s')
         ids = [scene.enqueue('waits'), scene.enqueue('waits-async')]
         scene.wait_for_begins(2)
         with away(scene, server):

@@ -24,9 +24,22 @@ def note(event, ctx, **more):
     os.write(JOURNAL, (json.dumps(line) + '\n').encode())
 
 
-def wait_for(name):
-    while not os.path.exists(name):
-        time.sleep(0.005)
+def others_alive(ctx):
+    """The processes that have begun the execution before and live: a process that has died may be a zombie."""
+    found = set()
+    with open('journal') as file:
+        for line in map(json.loads, file):
+            if line['execution'] == ctx.execution_id and line['pid'] != os.getpid() and is_alive(line['pid']):
+                found.add(line['pid'])
+    return sorted(found)
+
+
+def is_alive(pid):
+    try:
+        with open(f'/proc/{pid}/stat') as file:
+            return file.read().rpartition(')')[2].split()[0] not in 'ZX'
+    except OSError:
+        return False
 
 
 @weir.workflow(name='pid')
@@ -42,14 +55,16 @@ async def pid_async():
 @weir.workflow(name='segfault', retry=QUICK)
 def segfault(*, ctx):
     note('begin', ctx)
-    if not os.path.exists('go'):
-        ctypes.string_at(0)
-    return 'survived'
+    try:
+        os.close(os.open('crashed', os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return 'survived'
+    return ctypes.string_at(0)
 
 
 @weir.workflow(name='endless', retry=QUICK)
 def endless(*, ctx):
-    note('begin', ctx)
+    note('begin', ctx, beside=others_alive(ctx))
     while not os.path.exists('go'):
         pass
     return ctx.attempt
@@ -57,7 +72,7 @@ def endless(*, ctx):
 
 @weir.workflow(name='endless-async', retry=QUICK)
 async def endless_async(*, ctx):
-    note('begin', ctx)
+    note('begin', ctx, beside=others_alive(ctx))
     while not os.path.exists('go'):
         try:
             await asyncio.sleep(0.01)
@@ -67,17 +82,18 @@ async def endless_async(*, ctx):
 
 
 @weir.workflow(name='holds-interpreter', retry=QUICK)
-def holds_interpreter(seconds: int, *, ctx):
+def holds_interpreter(*, ctx):
+    """Until the test opens the FIFO `gate`."""
     note('begin', ctx)
-    ctypes.PyDLL(None).sleep(seconds)
+    ctypes.PyDLL(None).open(b'gate', os.O_RDONLY)
     note('end', ctx)
     return ctx.attempt
 
 
 @weir.workflow(name='blocks-loop', retry=QUICK)
-async def blocks_loop(seconds: int, *, ctx):
+async def blocks_loop(*, ctx):
     note('begin', ctx)
-    time.sleep(seconds)
+    os.open('gate', os.O_RDONLY)
     note('end', ctx)
     return ctx.attempt
 
@@ -102,7 +118,7 @@ def terminates():
     child = subprocess.Popen(['sleep', '600'])
     child.terminate()
     try:
-        return child.wait(20)
+        return child.wait(60)
     finally:
         child.kill()
 
@@ -134,7 +150,12 @@ async def forks_async(*, ctx):
 @weir.workflow(name='waits', retry=QUICK)
 def waits(*, ctx):
     note('begin', ctx)
-    wait_for('go')
+    is_told = False
+    while not os.path.exists('go'):
+        if ctx.cancelled and not is_told:
+            is_told = True
+            note('told', ctx)
+        time.sleep(0.005)
     note('end', ctx, cancelled=ctx.cancelled)
     return os.getpid()
 
