@@ -21,14 +21,15 @@ class Connection(http.client.HTTPConnection):
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(30)
+        self.sock.settimeout(90)
         self.sock.connect(self.host)
 
 
 class Server:
     def __init__(self, scene, *words):
         self.path = str(scene.folder / 'http')
-        options = ['--preload', '--workers', str(WORKERS), '--bind', f'unix:{self.path}', '--pythonpath', str(APPS), *words]
+        options = ['--preload', '--workers', str(WORKERS), '--timeout', '120', '--bind', f'unix:{self.path}']
+        options += ['--pythonpath', str(APPS), *words]
         self.process = scene.start(GUNICORN, *options, 'preloaded:application')
         wait_until(self.answers, 'an answer of gunicorn')
 

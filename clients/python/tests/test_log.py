@@ -74,7 +74,7 @@ def stumbles(*, ctx):
     raise LookupError('no such order')
 
 
-met = threading.Barrier(2, timeout=30)
+met = threading.Barrier(2, timeout=60)
 
 
 @weir.workflow(name='side-by-side')
@@ -138,7 +138,7 @@ def run(store, *calls):
     with weir.Worker([workflow for workflow, _ in calls], store=store):
         ids = [workflow.enqueue('acme', store=store, **params) for workflow, params in calls]
         for id in ids:
-            store.wait(id, 30)
+            store.wait(id, 60)
     return ids
 
 

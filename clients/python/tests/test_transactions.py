@@ -133,4 +133,4 @@ def test_a_store_on_postgres_takes_part_in_no_transaction_of_sqlite(store):
 
 def test_a_worker_on_postgres_runs_what_was_committed(store):
     with weir.Worker([ship], store=store):
-        assert store.result(ship.enqueue('acme', order=7), 30) == 7
+        assert store.result(ship.enqueue('acme', order=7), 60) == 7

@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from scene import wait_until
 
 import weir
 
@@ -91,17 +92,9 @@ def fresh(weir_store):
     gate.clear()
 
 
-def wait_until(condition):
-    for _ in range(10000):
-        if condition():
-            return
-        time.sleep(0.002)
-    raise AssertionError('it did not happen')
-
-
 def test_a_function_gets_its_params_and_gives_its_result(weir_store, weir_worker):
     id = echo.enqueue(workspace='acme', order=42, key='order-42')
-    assert weir_store.result(id, 20) == {'order': 42, 'note': '', 'workspace': 'acme', 'attempt': 1}
+    assert weir_store.result(id, 60) == {'order': 42, 'note': '', 'workspace': 'acme', 'attempt': 1}
     assert echo.enqueue(workspace='acme', order=42, key='order-42') == id
     with pytest.raises(weir.KeyReused):
         echo.enqueue(workspace='acme', order=43, key='order-42')
@@ -110,7 +103,7 @@ def test_a_function_gets_its_params_and_gives_its_result(weir_store, weir_worker
 
 
 def test_retry_takes_its_own_delay(weir_store, weir_worker):
-    assert weir_store.result(busy_once.enqueue('acme'), 20) == 'third time'
+    assert weir_store.result(busy_once.enqueue('acme'), 60) == 'third time'
 
 
 @pytest.mark.parametrize(
@@ -124,10 +117,10 @@ def test_retry_takes_its_own_delay(weir_store, weir_worker):
 )
 def test_failures_have_a_code_and_words(weir_store, weir_worker, workflow, code, message):
     with pytest.raises(weir.ExecutionFailed) as problem:
-        weir_store.result(workflow.enqueue('acme'), 20)
+        weir_store.result(workflow.enqueue('acme'), 60)
     assert problem.value.code == code
     assert message in str(problem.value)
-    assert weir_store.result(echo.enqueue('acme', order=1), 20)['order'] == 1  # the worker goes on
+    assert weir_store.result(echo.enqueue('acme', order=1), 60)['order'] == 1  # the worker goes on
 
 
 def test_a_hundred_coroutines_share_one_loop(weir_store, weir_worker):
@@ -135,7 +128,7 @@ def test_a_hundred_coroutines_share_one_loop(weir_store, weir_worker):
     ids = [naps.enqueue('acme', number=number) for number in range(100)]
     wait_until(lambda: len(gathered) == 100)
     gate.set()
-    assert [weir_store.result(id, 20) for id in ids] == list(range(100))
+    assert [weir_store.result(id, 60) for id in ids] == list(range(100))
 
 
 def test_the_cap_of_a_workspace_holds_for_coroutines(weir_store, weir_worker):
@@ -145,7 +138,7 @@ def test_the_cap_of_a_workspace_holds_for_coroutines(weir_store, weir_worker):
     assert weir_store.why(ids[9])['pending_reason'] == 'workspace_at_capacity'
     assert len(gathered) == 3
     gate.set()
-    assert sorted(weir_store.result(id, 20) for id in ids) == list(range(10))
+    assert sorted(weir_store.result(id, 60) for id in ids) == list(range(10))
 
 
 @pytest.mark.parametrize('workflow', [sleeps_long, works_long])
@@ -153,7 +146,7 @@ def test_cancel_ends_a_function(weir_store, weir_worker, workflow):
     id = workflow.enqueue('acme')
     wait_until(lambda: gathered == ['began'])
     weir_store.cancel(id, 'changed my mind')
-    assert weir_store.wait(id, 20)['status'] == 'CANCELLED'
+    assert weir_store.wait(id, 60)['status'] == 'CANCELLED'
     if workflow is sleeps_long:
         assert gathered == ['began', 'ended']
 
@@ -176,13 +169,13 @@ def test_a_stopped_worker_gives_back_what_runs(weir_store):
 def test_params_of_another_caller_that_do_not_fit_fail_at_once(weir_store, weir_worker):
     id = weir_store.enqueue('acme', 'echo', {'order': 'many'})
     with pytest.raises(weir.ExecutionFailed) as problem:
-        weir_store.result(id, 20)
+        weir_store.result(id, 60)
     assert problem.value.code == 'params_invalid'
     assert calls == []
 
 
 def test_a_closed_call_cannot_be_used(weir_store, weir_worker):
-    weir_store.result(echo.enqueue('acme', order=1), 20)
+    weir_store.result(echo.enqueue('acme', order=1), 60)
     with pytest.raises(weir.Misuse, match='has ended'):
         calls[0].heartbeat()
 
@@ -209,7 +202,7 @@ def test_the_end_of_an_execution_that_no_service_runs_is_refused(weir_store, wei
         weir_store.complete(id, 'run', result={'done': True})
     assert problem.value.status == 'illegal_state'
     gate.set()
-    assert weir_store.result(id, 20) == 1
+    assert weir_store.result(id, 60) == 1
     with pytest.raises(weir.ExecutionNotFound):
         weir_store.complete('01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79', 'run', failed='declined', error='no money')
 
@@ -246,10 +239,10 @@ def test_a_function_has_its_secrets_and_no_other_place_has_them(weir_store, tmp_
     monkeypatch.setenv('WEIR_SECRET_STRIPE_KEY', 'hunter22"x"')
     with weir.Worker([pays, echo], store=weir_store, name='node-7'):
         done = pays.enqueue('acme', fails=False)
-        assert weir_store.result(done, 20) == {'key': '***', 'names': ['mail.password', 'stripe-key']}
+        assert weir_store.result(done, 60) == {'key': '***', 'names': ['mail.password', 'stripe-key']}
         failed = pays.enqueue('acme', fails=True)
         with pytest.raises(weir.ExecutionFailed):
-            weir_store.result(failed, 20)
+            weir_store.result(failed, 60)
         assert weir_store.show(failed)['error'] == 'ValueError: bad key ***'
         assert 'bad key ***' in caplog.text
         assert 'hunter22' not in caplog.text
