@@ -88,7 +88,8 @@ class Project:
 
 def database_of(url, folder):
     if url is None:
-        return {'ENGINE': 'django.db.backends.sqlite3', 'NAME': str(folder / 'db.sqlite3')}
+        place = {'NAME': str(folder / 'db.sqlite3'), 'OPTIONS': {'timeout': 60}}
+        return {'ENGINE': 'django.db.backends.sqlite3', **place}
     import psycopg
 
     with psycopg.connect(url) as connection:
@@ -168,8 +169,9 @@ def test_a_worker_of_two_processes_ends_gracefully(project):
     worker = project.start_worker('--processes', '2', '--grace=5s')
     try:
         alive = project.program("""
+            import time
             while len([node for node in store.nodes() if node['state'] == 'alive']) < 2:
-                pass
+                time.sleep(0.02)
             user = User.objects.create_user('ada').pk
             print(json.dumps(store.result(welcome.enqueue('acme', user=user), 60)))
         """)

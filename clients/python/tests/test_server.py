@@ -23,9 +23,10 @@ CASES = json.loads((SOURCE / 'tests' / 'workers' / 'cases.json').read_text())['c
 class Server:
     """A node with a listener, and its store, in a folder. start() again has the same address."""
 
-    def __init__(self, folder, scheme='http', settings=''):
+    def __init__(self, folder, scheme='http', settings='', task_lease='30s'):
+        """The leases are so long that no loaded machine ends one."""
         self.folder, self.scheme, self.port = pathlib.Path(folder), scheme, 0
-        (self.folder / 'weir.yaml').write_text(f'http.task_lease: 3s\nnode.lease: 2s\n{settings}')
+        (self.folder / 'weir.yaml').write_text(f'http.task_lease: {task_lease}\nnode.lease: 30s\n{settings}')
         self.run('store', 'init', '-q')
         self.run('workspace', 'set', 'acme', '--plan', 'enterprise', '-q')
         self.start()
@@ -68,12 +69,13 @@ class Server:
 
 
 @pytest.fixture
-def server(tmp_path, monkeypatch):
+def server(request, tmp_path, monkeypatch):
+    """Its parameter: the lease of its tasks."""
     for name in ('WEIR_TOKEN', 'WEIR_TOKEN_FILE', 'WEIR_CA_FILE'):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / 'server'
     folder.mkdir()
-    made = Server(folder)
+    made = Server(folder, task_lease=getattr(request, 'param', '30s'))
     yield made
     made.kill()
 
@@ -137,9 +139,9 @@ def test_the_cases_of_all_clients(server, handler, case):
         begun.clear()
         id = store.enqueue('acme', 'case', {'acts': case['acts']})
         if case.get('cancel'):
-            assert begun.wait(40)
+            assert begun.wait(60)
             store.cancel(id)
-        shown = store.wait(id, 40)
+        shown = store.wait(id, 60)
     (step,) = shown['steps']
     expected = case['expect']
     assert (shown['status'], shown['error_code']) == (expected['status'], expected.get('error_code'))
@@ -152,6 +154,7 @@ def test_the_cases_of_all_clients(server, handler, case):
 # --- servers and workers that end ---
 
 
+@pytest.mark.parametrize('server', ['20s'], indirect=True)
 def test_a_killed_worker_leaves_its_executions_to_another(scene):
     worker = scene.worker('--threads', '4')
     ids = [scene.enqueue('waits') for _ in range(4)]
@@ -216,7 +219,7 @@ def test_a_token_that_may_not_publish_runs_what_the_server_knows(server, monkeyp
         scripted.publish(store)
     monkeypatch.setenv('WEIR_TOKEN', server.token('worker', 'operate'))
     with weir.Store(server.url) as store, weir.Worker([scripted], store=store):
-        assert store.result(store.enqueue('acme', 'scripted', {'acts': [{'complete': 7}]}), 40) == 7
+        assert store.result(store.enqueue('acme', 'scripted', {'acts': [{'complete': 7}]}), 60) == 7
     assert 'scripted is not published by this worker' in caplog.text
 
 
@@ -247,7 +250,7 @@ def test_a_server_with_tls_is_known_by_its_authority(tmp_path, monkeypatch):
         monkeypatch.setenv('WEIR_CA_FILE', str(certificate))
         monkeypatch.setenv('WEIR_TOKEN', server.token('worker', 'admin'))
         with weir.Store(server.url) as store, weir.Worker([scripted], store=store):
-            assert store.result(store.enqueue('acme', 'scripted', {'acts': [{'complete': 7}]}), 40) == 7
+            assert store.result(store.enqueue('acme', 'scripted', {'acts': [{'complete': 7}]}), 60) == 7
     finally:
         server.kill()
 
@@ -266,7 +269,7 @@ def test_the_calls_of_a_store_work_through_a_server(server):
     assert store.why(first)['pending_reason'] == 'no_worker'
     assert store.usage('acme')['plan'] == 'enterprise'
     store.cancel(first, 'no need')
-    assert store.wait(first, 40)['status'] == 'CANCELLED'
+    assert store.wait(first, 60)['status'] == 'CANCELLED'
     assert store.show(store.retry(first))['status'] == 'PENDING'
     assert store.count(workflow='scripted') == len(list(store.executions(workflow='scripted'))) == 2
     assert [row['name'] for row in store.workflows()] == ['scripted']
