@@ -46,9 +46,12 @@ func binary(t *testing.T) string {
 	return path
 }
 
-func startNode(t *testing.T) *node {
+// startNode starts a node with leases that no loaded machine ends.
+func startNode(t *testing.T) *node { return startNodeWithLease(t, "30s") }
+
+func startNodeWithLease(t *testing.T, lease string) *node {
 	n := &node{t: t, folder: t.TempDir(), address: "127.0.0.1:0"}
-	n.write("weir.yaml", "http.task_lease: 3s\n")
+	n.write("weir.yaml", "http.task_lease: "+lease+"\n")
 	n.run("store", "init", "-q")
 	n.run("workspace", "set", "acme", "--plan", "pro", "-q")
 	n.start()
@@ -265,7 +268,7 @@ func TestCases(t *testing.T) {
 // --- faults ---
 
 func TestWorkerKeepsItsRunWhenTheNodeDies(t *testing.T) {
-	n := startNode(t)
+	n := startNodeWithLease(t, "5m")
 	n.apply("job", map[string]any{"handler": "job"})
 	client := weir.New(n.url())
 	begun, goOn := make(chan struct{}, 10), make(chan struct{})
@@ -295,7 +298,7 @@ func TestWorkerKeepsItsRunWhenTheNodeDies(t *testing.T) {
 }
 
 func TestWorkerLosesItsRunWithTheLease(t *testing.T) {
-	n := startNode(t)
+	n := startNodeWithLease(t, "3s")
 	n.apply("job", map[string]any{"handler": "job"})
 	client := weir.New(n.url())
 	begun, ended := make(chan struct{}, 10), make(chan error, 10)
