@@ -2,12 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, readFileSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, renameSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { CommitUnknown, DefinitionError, Store, StoreUnavailable } from 'weir';
-import { cleanUp, makeFolder, Program, waitForFile, waitUntil } from './support';
+import { cleanUp, freeze, makeFolder, Program, waitForFile, waitUntil } from './support';
 
 const PACKAGE = dirname(require.resolve('weir/package.json'));
 const WEIR = join(PACKAGE, 'bin', 'weir.js');
@@ -106,8 +105,10 @@ test('with --watch a changed module is loaded again', async (t) => {
   run('./tasks.js', '--watch');
   const first = Number(await store.result(await enqueue(store, 'pid'), { timeout: 60 }));
   const module = join(folder, 'tasks.js');
-  writeFileSync(module, readFileSync(module, 'utf8').replace('process.pid', '-process.pid'));
-  utimesSync(module, new Date(), new Date(Date.now() + 5000));
+  const changed = join(folder, 'changed');
+  writeFileSync(changed, readFileSync(module, 'utf8').replace('process.pid', '-process.pid'));
+  utimesSync(changed, new Date(), new Date(Date.now() + 5000));
+  renameSync(changed, module); // at once: nobody loads a half of it
   await waitUntil(async () => Number(await store.result(await enqueue(store, 'pid'), { timeout: 60 })) < 0, 'the reload');
   assert.ok(first > 0);
 });
@@ -141,14 +142,15 @@ test('the result of a worker that was stopped beyond its lease is refused', asyn
   const id = await enqueue(store, 'claims');
   await waitForFile(join(folder, 'began-1'));
   await waitUntil(async () => (await store.show(id)).status === 'DISPATCHED');
-  await sleep(100); // a process that is stopped while it writes would hold the lock of the file
-  frozen.child.kill('SIGSTOP');
+  await freeze(frozen.child);
   const heir = run('./tasks.js', '--lease', '1s', '--name', 'heir');
   await waitUntil(async () => (await store.show(id)).node === 'heir', 'the handover');
   writeFileSync(join(folder, 'go'), '');
   assert.equal((await store.result(id, { timeout: 60 })) as string, `by ${heir.child.pid}`);
   frozen.child.kill('SIGCONT');
-  await sleep(1500);
+  heir.child.kill('SIGTERM');
+  assert.equal(await heir.ended(), 0, heir.output);
+  assert.equal(await store.result(await enqueue(store, 'pid'), { timeout: 60 }), frozen.child.pid); // it has a lease again
   assert.equal((await store.result(id, { timeout: 60 })) as string, `by ${heir.child.pid}`);
   frozen.child.kill('SIGTERM');
   await frozen.ended();

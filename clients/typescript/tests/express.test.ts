@@ -63,7 +63,7 @@ test('a route enqueues with its order, and a worker sends the invoice', async (t
   const answer = await post('a book');
   assert.equal(answer.status, 202);
   const { order, execution } = (await answer.json()) as { order: number; execution: string };
-  assert.deepEqual(await store.result(execution, { timeout: 30 }), { sent: order, for: 'acme' });
+  assert.deepEqual(await store.result(execution, { timeout: 60 }), { sent: order, for: 'acme' });
   assert.equal((await post('nothing')).status, 400);
   assert.equal((await pool.query('SELECT count(*)::int AS count FROM orders')).rows[0].count, 1);
 });

@@ -32,7 +32,7 @@ async function setUp(test: TestContext, kind: (typeof STORES)[number], environme
   await store.setWorkspace('acme', { plan: 'enterprise' });
   cleanUp(test, () => store.close());
   const run = (...words: string[]) => {
-    const words_ = [WEIR, 'worker', './faulty.js', '--store', url, '--lease', '1s', ...words];
+    const words_ = [WEIR, 'worker', './faulty.js', '--store', url, '--lease', '60s', ...words];
     return new Program(test, process.execPath, words_, folder, environment);
   };
   const enqueue = async (workflow: string, params: object = {}) => {
@@ -52,7 +52,7 @@ async function setUp(test: TestContext, kind: (typeof STORES)[number], environme
 
 async function codeOf(store: Store, id: string): Promise<string> {
   try {
-    return `result ${JSON.stringify(await store.result(id, { timeout: 30 }))}`;
+    return `result ${JSON.stringify(await store.result(id, { timeout: 60 }))}`;
   } catch (problem) {
     assert.ok(problem instanceof ExecutionFailed, String(problem));
     return String(problem.code);
@@ -148,7 +148,7 @@ test('a process whose event loop never comes back is killed by its supervisor', 
   assert.match(worker.output, /does not end: it is killed/);
   writeFileSync(join(folder, 'go'), '');
   run();
-  assert.ok(Number(await store.result(id, { timeout: 30 })) > 1);
+  assert.ok(Number(await store.result(id, { timeout: 60 })) > 1);
 });
 
 test('a store that is away at a start is no mistake of the program', async (t) => {

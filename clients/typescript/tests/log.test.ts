@@ -122,7 +122,7 @@ async function run(test: TestContext, store: Store, ...calls: [AnyWorkflow, obje
     ids.push(await workflow.enqueue({ workspace: 'acme', params, store }));
   }
   for (const id of ids) {
-    await store.wait(id, { timeout: 30 });
+    await store.wait(id, { timeout: 60 });
   }
   await worker.stop();
   return ids;
@@ -194,11 +194,11 @@ for (const [name, make] of [
     });
     const worker = await makeWorker(t, { workflows: [late, listens], store });
     const first = await late.enqueue({ workspace: 'acme', store });
-    await store.wait(first, { timeout: 30 });
+    await store.wait(first, { timeout: 60 });
     const second = await listens.enqueue({ workspace: 'acme', store });
     await waitUntil(() => listening.includes(second), 'the beginning');
     await store.cancel(second);
-    await store.wait(second, { timeout: 30 });
+    await store.wait(second, { timeout: 60 });
     open();
     await lingering;
     await worker.stop();
@@ -239,9 +239,9 @@ for (const [name, make] of [
     const logger = { ...silent, error: (message: string) => errors.push(message) };
     const worker = await makeWorker(t, { workflows: [pays], store, name: 'node-7', secretsDirectory, logger });
     const done: string = await pays.enqueue({ workspace: 'acme', params: { fails: false } });
-    assert.deepEqual(await store.result(done, { timeout: 20 }), { key: '***', password: 13 });
+    assert.deepEqual(await store.result(done, { timeout: 60 }), { key: '***', password: 13 });
     const failed: string = await pays.enqueue({ workspace: 'acme', params: { fails: true } });
-    await assert.rejects(store.result(failed, { timeout: 20 }), ExecutionFailed);
+    await assert.rejects(store.result(failed, { timeout: 60 }), ExecutionFailed);
     assert.equal((await store.show(failed)).error, 'TypeError: bad key ***');
     assert.match(errors[0] ?? '', /bad key \*\*\*/);
     assert.doesNotMatch(errors.join(), /hunter22/);
@@ -265,7 +265,7 @@ test('the folder of secrets is that of WEIR_SECRETS_DIRECTORY without the option
   cleanUp(t, () => delete process.env.WEIR_SECRETS_DIRECTORY);
   await makeWorker(t, { workflows: [pays], store });
   const id = await pays.enqueue({ workspace: 'acme', params: { fails: false } });
-  assert.deepEqual(await store.result(id, { timeout: 20 }), { key: '***', password: 27 });
+  assert.deepEqual(await store.result(id, { timeout: 60 }), { key: '***', password: 27 });
 });
 
 test('names of secrets are checked, and a name that is not listed throws', async () => {

@@ -43,9 +43,10 @@ class Server {
     test: TestContext,
     readonly scheme = 'http',
     settings = '',
+    taskLease = '30s', // no loaded machine ends it
   ) {
     this.folder = makeFolder(test);
-    writeFileSync(join(this.folder, 'weir.yaml'), `http.task_lease: 3s\nnode.lease: 2s\n${settings}`);
+    writeFileSync(join(this.folder, 'weir.yaml'), `http.task_lease: ${taskLease}\nnode.lease: 30s\n${settings}`);
     this.run('store', 'init', '-q');
     this.run('workspace', 'set', 'acme', '--plan', 'enterprise', '-q');
     cleanUp(test, () => this.kill());
@@ -95,8 +96,8 @@ class Server {
   }
 }
 
-async function serve(test: TestContext, scheme?: string, settings?: string): Promise<Server> {
-  return new Server(test, scheme, settings).start();
+async function serve(test: TestContext, scheme?: string, settings?: string, taskLease?: string): Promise<Server> {
+  return new Server(test, scheme, settings, taskLease).start();
 }
 
 function openStore(test: TestContext, server: Server): Store {
@@ -166,7 +167,7 @@ test('the cases of all clients', async (t) => {
       await began;
       await store.cancel(id);
     }
-    const shown = await store.wait(id, { timeout: 40 });
+    const shown = await store.wait(id, { timeout: 60 });
     const [only] = shown.steps as Record<string, unknown>[];
     const { status, error_code: code = null, ...rest } = one.expect;
     assert.deepEqual([shown.status, shown.error_code], [status, code], one.name);
@@ -177,7 +178,7 @@ test('the cases of all clients', async (t) => {
 // --- servers and workers that end ---
 
 test('a killed worker leaves its execution to another', async (t) => {
-  const server = await serve(t);
+  const server = await serve(t, 'http', '', '15s');
   const store = openStore(t, server);
   const folder = makeAppFolder(t);
   const first = runWorker(t, server, folder);
@@ -188,7 +189,7 @@ test('a killed worker leaves its execution to another', async (t) => {
   const second = runWorker(t, server, folder);
   await waitForFile(join(folder, 'began-2'));
   writeFileSync(join(folder, 'go'), '');
-  assert.match(String(await store.result(id, { timeout: 40 })), /^by /);
+  assert.match(String(await store.result(id, { timeout: 60 })), /^by /);
   second.child.kill('SIGTERM');
   assert.equal(await second.ended(), 0, second.output);
 });
@@ -203,7 +204,7 @@ test('a run outlives its server', async (t) => {
   await server.kill();
   await server.start();
   writeFileSync(join(folder, 'go'), '');
-  assert.equal(await store.result(id, { timeout: 40 }), 'went');
+  assert.equal(await store.result(id, { timeout: 60 }), 'went');
   await assert.rejects(async () => readFileSync(join(folder, 'began-2')), /ENOENT/);
   worker.child.kill('SIGTERM');
   assert.equal(await worker.ended(), 0, worker.output);
@@ -253,7 +254,7 @@ test('a token that may not publish runs what the server knows', async (t) => {
   const logger = { ...silent, warn: (message: string) => warnings.push(message) };
   await makeWorker(t, { store, workflows: [scripted], logger });
   const id = await scripted.enqueue({ workspace: 'acme', params: { acts: [{ complete: 7 }] }, store });
-  assert.equal(await store.result(id, { timeout: 40 }), 7);
+  assert.equal(await store.result(id, { timeout: 60 }), 7);
   assert.match(warnings.join(), /scripted is not published by this worker/);
 });
 
@@ -263,7 +264,7 @@ test('a revoked token ends the worker', async (t) => {
   const worker = runWorker(t, server, makeAppFolder(t), { WEIR_TOKEN: server.token('worker', 'admin') });
   process.env.WEIR_TOKEN = admin;
   const store = openStore(t, server);
-  await store.result(await enqueueWaits(store, 'pid'), { timeout: 40 });
+  await store.result(await enqueueWaits(store, 'pid'), { timeout: 60 });
   server.run('token', 'revoke', 'worker', '-q');
   assert.notEqual(await worker.ended(), 0, worker.output);
   assert.match(worker.output, /token/);
@@ -287,7 +288,7 @@ test('a server with TLS is known by its authority', async (t) => {
   const store = openStore(t, server);
   await makeWorker(t, { store, workflows: [scripted] });
   const id = await scripted.enqueue({ workspace: 'acme', params: { acts: [{ complete: 7 }] }, store });
-  assert.equal(await store.result(id, { timeout: 40 }), 7);
+  assert.equal(await store.result(id, { timeout: 60 }), 7);
 });
 
 // --- the store ---
@@ -301,7 +302,7 @@ test('the calls of a store work through a server', async (t) => {
   await assert.rejects(store.enqueue({ ...request, params: {} }), KeyReused);
   assert.equal((await store.why(first)).pending_reason, 'no_worker');
   await store.cancel(first, 'no need');
-  assert.equal((await store.wait(first, { timeout: 40 })).status, 'CANCELLED');
+  assert.equal((await store.wait(first, { timeout: 60 })).status, 'CANCELLED');
   await store.pauseWorkspace('acme');
   await store.resumeWorkspace('acme');
   await store.disableWorkflow('scripted');

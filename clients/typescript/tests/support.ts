@@ -12,7 +12,7 @@ import { configure, type Store, type StoreOptions, Worker, type WorkerOptions } 
 
 /** The checkout, whose helpers start servers. */
 export const SOURCE = process.env.WEIR_SOURCE ?? join(__dirname, '../../../..');
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 120_000;
 
 const cleanups = new WeakMap<TestContext, (() => unknown)[]>();
 
@@ -69,6 +69,30 @@ export async function waitUntil(condition: () => boolean | Promise<boolean>, wha
 export async function waitForFile(path: string): Promise<string> {
   await waitUntil(() => existsSync(path) && readFileSync(path, 'utf8') !== '', `the file ${path}`);
   return readFileSync(path, 'utf8');
+}
+
+const SQLITE_WRITE_LOCK = ['120', '120']; // the byte of the -shm file that the writer of a WAL database locks
+
+function holdsWriteLock(pid: number): boolean {
+  const rows = readFileSync('/proc/locks', 'utf8').split('\n');
+  return rows.some((row) => {
+    const words = row.trim().split(/\s+/);
+    return words[3] === 'WRITE' && words[4] === String(pid) && words.slice(6).join() === SQLITE_WRITE_LOCK.join();
+  });
+}
+
+/** Stops a process outside of a commit: inside of one it would keep all others from writing to its SQLite file. */
+export async function freeze(child: ChildProcess): Promise<void> {
+  const pid = child.pid as number;
+  await waitUntil(async () => {
+    child.kill('SIGSTOP');
+    await waitUntil(() => / T /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')), 'the stop of the process');
+    if (holdsWriteLock(pid)) {
+      child.kill('SIGCONT');
+      return false;
+    }
+    return true;
+  }, 'a stop outside of a commit');
 }
 
 /** A process whose output is collected. It is killed after the test. */

@@ -176,5 +176,5 @@ test('a worker on PostgreSQL runs what was committed', async (t) => {
   await client.query('BEGIN');
   const id = await enqueue(client, 7);
   await client.query('COMMIT');
-  assert.equal(await store.result(id, { timeout: 30 }), 7);
+  assert.equal(await store.result(id, { timeout: 60 }), 7);
 });

@@ -99,7 +99,7 @@ test('a function gets its params and its result is recorded', async (t) => {
   const store = await makeStore(t);
   await makeWorker(t);
   const id = await echo.enqueue({ workspace: 'acme', params: { order: 42 }, key: 'order-42' });
-  const result: { order: number } = await store.result(id, { timeout: 20 });
+  const result: { order: number } = await store.result(id, { timeout: 60 });
   assert.deepEqual(result, { order: 42, note: '', workspace: 'acme', attempt: 1 });
   assert.equal(await echo.enqueue({ workspace: 'acme', params: { order: 42 }, key: 'order-42' }), id);
   await assert.rejects(echo.enqueue({ workspace: 'acme', params: { order: 43 }, key: 'order-42' }), KeyReused);
@@ -112,7 +112,7 @@ test('a function gets its params and its result is recorded', async (t) => {
 test('a retry takes its own delay', async (t) => {
   const store = await makeStore(t);
   await makeWorker(t);
-  assert.equal(await store.result(await busyOnce.enqueue({ workspace: 'acme' }), { timeout: 20 }), 'second time');
+  assert.equal(await store.result(await busyOnce.enqueue({ workspace: 'acme' }), { timeout: 60 }), 'second time');
 });
 
 for (const [failing, code, text] of [
@@ -126,9 +126,9 @@ for (const [failing, code, text] of [
     const store = await makeStore(t);
     await makeWorker(t);
     const id: string = await failing.enqueue({ workspace: 'acme' });
-    await assert.rejects(store.result(id, { timeout: 20 }), failure(code, text));
+    await assert.rejects(store.result(id, { timeout: 60 }), failure(code, text));
     const next = await echo.enqueue({ workspace: 'acme', params: { order: 1 } });
-    assert.equal((await store.result(next, { timeout: 20 })).order, 1);
+    assert.equal((await store.result(next, { timeout: 60 })).order, 1);
   });
 }
 
@@ -140,7 +140,7 @@ test('a hundred functions share one event loop', async (t) => {
   const ids = await naps.enqueueMany(numbers.map((number) => ({ workspace: 'acme', params: { number } })));
   await waitUntil(() => began.length === 100);
   openGate();
-  assert.deepEqual(await Promise.all(ids.map((id) => store.result(id, { timeout: 20 }))), numbers);
+  assert.deepEqual(await Promise.all(ids.map((id) => store.result(id, { timeout: 60 }))), numbers);
 });
 
 test('the cap of a workspace holds for functions that wait', async (t) => {
@@ -156,7 +156,7 @@ test('the cap of a workspace holds for functions that wait', async (t) => {
   assert.equal(began.length, 3);
   openGate();
   for (const id of ids) {
-    await store.result(id, { timeout: 20 });
+    await store.result(id, { timeout: 60 });
   }
 });
 
@@ -167,7 +167,7 @@ for (const cancelled of [listens, beats]) {
     const id = await cancelled.enqueue({ workspace: 'acme' });
     await waitUntil(() => began.length === 1);
     await store.cancel(id, 'changed my mind');
-    assert.equal((await store.wait(id, { timeout: 20 })).status, 'CANCELLED');
+    assert.equal((await store.wait(id, { timeout: 60 })).status, 'CANCELLED');
     await waitUntil(() => cancelled === beats || began.length === 2);
   });
 }
@@ -175,7 +175,7 @@ for (const cancelled of [listens, beats]) {
 test('the timeout of an attempt aborts its signal', async (t) => {
   const store = await makeStore(t);
   await makeWorker(t);
-  await assert.rejects(store.result(await slow.enqueue({ workspace: 'acme' }), { timeout: 20 }), failure('timeout', ''));
+  await assert.rejects(store.result(await slow.enqueue({ workspace: 'acme' }), { timeout: 60 }), failure('timeout', ''));
 });
 
 test('a promise that never settles keeps its slot until its cancellation, and then loses it', async (t) => {
@@ -185,7 +185,7 @@ test('a promise that never settles keeps its slot until its cancellation, and th
   await waitUntil(() => began.length === 1);
   await assert.rejects(store.wait(id, { timeout: '50ms' }), TimedOut);
   await store.cancel(id);
-  assert.equal((await store.wait(id, { timeout: 20 })).status, 'CANCELLED');
+  assert.equal((await store.wait(id, { timeout: 60 })).status, 'CANCELLED');
 });
 
 test('a stopped worker gives back running executions', async (t) => {
@@ -248,13 +248,13 @@ test('params of another caller that do not fit fail at once', async (t) => {
   await assert.rejects(checked.enqueue({ workspace: 'acme', params: bad }), ParamsError);
   assert.equal(await store.result(await checked.enqueue({ workspace: 'acme', params: { order: 2 } })), 2);
   const id = await store.enqueue({ workspace: 'acme', workflow: 'checked', params: bad });
-  await assert.rejects(store.result(id, { timeout: 20 }), failure('params_invalid', 'order is no number'));
+  await assert.rejects(store.result(id, { timeout: 60 }), failure('params_invalid', 'order is no number'));
 });
 
 test('the context of an ended call throws at its heartbeat', async (t) => {
   const store = await makeStore(t);
   await makeWorker(t);
-  await store.result(await echo.enqueue({ workspace: 'acme', params: { order: 1 } }), { timeout: 20 });
+  await store.result(await echo.enqueue({ workspace: 'acme', params: { order: 1 } }), { timeout: 60 });
   assert.throws(() => calls[0]?.heartbeat(), { name: 'Cancelled' });
 });
 
@@ -283,7 +283,7 @@ test('runAt and delay let an execution wait', async (t) => {
     assert.equal((await store.why(id)).pending_reason, 'scheduled');
   }
   const soon = await echo.enqueue({ workspace: 'acme', params: { order: 3 }, delay: 0.05, priority: 5 });
-  assert.equal((await store.result(soon, { timeout: 20 })).order, 3);
+  assert.equal((await store.result(soon, { timeout: 60 })).order, 3);
   const both = { workspace: 'acme', params: { order: 1 }, delay: 1, runAt: new Date() };
   await assert.rejects(echo.enqueue(both), Misuse);
   await assert.rejects(echo.enqueue({ workspace: 'acme', params: { order: 1 }, runAt: new Date(Number.NaN) }), Misuse);
@@ -320,7 +320,7 @@ test('the end of an execution that no service runs is refused', async (t) => {
   await waitUntil(() => began.length === 1);
   await assert.rejects(store.complete(id, 'run', { result: { done: true } }), { status: 'illegal_state' });
   openGate();
-  assert.equal(await store.result(id, { timeout: 20 }), 1);
+  assert.equal(await store.result(id, { timeout: 60 }), 1);
   await assert.rejects(
     store.complete('01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79', 'run', { failed: 'declined' }),
     ExecutionNotFound,
@@ -351,11 +351,11 @@ test('many waits beside each other leave the thread pool free', async (t) => {
   for (let number = 0; number < 50; number++) {
     ids.push(await naps.enqueue({ workspace: 'acme', params: { number } }));
   }
-  const results = Promise.all(ids.map((id) => store.result(id, { timeout: 30 })));
+  let ended = 0;
+  const results = Promise.all(ids.map((id) => store.result(id, { timeout: 100 }).finally(() => ended++)));
   await waitUntil(() => began.length === 50);
-  const from = performance.now();
-  await store.show(ids[0] as string);
-  assert.ok(performance.now() - from < 2_000);
+  await store.show(ids[0] as string); // behind the waits in the pool it would come after the end of one
+  assert.equal(ended, 0);
   openGate();
   assert.equal((await results).length, 50);
 });
@@ -377,7 +377,7 @@ test('a paused workspace starts nothing, and a plan has a cap', async (t) => {
   const id = await echo.enqueue({ workspace: 'small', params: { order: 1 } });
   await waitUntil(async () => (await store.why(id)).pending_reason === 'workspace_paused');
   await store.resumeWorkspace('small');
-  assert.equal((await store.result(id, { timeout: 20 })).workspace, 'small');
+  assert.equal((await store.result(id, { timeout: 60 })).workspace, 'small');
   assert.match(await store.metrics(), /^weir_/m);
 });
 
@@ -386,7 +386,7 @@ test('events of the store and of its worker reach the event loop', async (t) => 
   const store = await makeStore(t, { onEvent: (event) => events.push(event) });
   await makeWorker(t);
   const id = await echo.enqueue({ workspace: 'acme', params: { order: 1 } });
-  await store.result(id, { timeout: 20 });
+  await store.result(id, { timeout: 60 });
   await waitUntil(() => events.some((event) => event.executionId === id && event.name === 'execution.completed'));
 });
 
@@ -418,7 +418,7 @@ test('a result after the attempt was over is dropped, and the worker reports it'
   const id = await late.enqueue({ workspace: 'acme' });
   await waitUntil(() => began.length === 1);
   await store.cancel(id);
-  assert.equal((await store.wait(id, { timeout: 20 })).status, 'CANCELLED');
+  assert.equal((await store.wait(id, { timeout: 60 })).status, 'CANCELLED');
   openGate();
   await waitUntil(() => warnings.some((message) => message.includes('not recorded')));
   assert.equal((await store.show(id)).status, 'CANCELLED');
@@ -486,7 +486,7 @@ test('a function reads the trace context of its request', async (t) => {
   const [many] = await echo.enqueueMany([{ workspace: 'acme', params: { order: 2 }, traceparent }]);
   const none = await echo.enqueue({ workspace: 'acme', params: { order: 3 } });
   for (const one of [id, many, none] as string[]) {
-    await store.result(one, { timeout: 20 });
+    await store.result(one, { timeout: 60 });
   }
   const byId = new Map(calls.map((ctx) => [ctx.executionId, ctx.traceparent]));
   assert.deepEqual([byId.get(id), byId.get(many as string), byId.get(none)], [traceparent, traceparent, null]);
