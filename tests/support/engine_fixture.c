@@ -145,7 +145,10 @@ pid_t wait_for_pid_file(const char *path)
 {
     for (int i = 0; i < TRIES; i++) {
         const char *text = wait_for_file(path);
-        if (text != NULL && strchr(text, '\n') != NULL) {
+        if (text == NULL) {
+            return -1;
+        }
+        if (strchr(text, '\n') != NULL) {
             return (pid_t)strtol(text, NULL, 10);
         }
         pause_briefly();

@@ -11,7 +11,7 @@
 #include "support/test.h"
 #include "weir/handler.h"
 
-enum { HELD_MOST = 64, WAIT_MS_MOST = 20000 };
+enum { HELD_MOST = 64, WAIT_MS_MOST = 90000 };
 
 static struct engine_fixture fixture;
 static _Atomic(struct weir_call *) held[HELD_MOST]; /* deferred, not answered */
@@ -210,14 +210,23 @@ static void a_call_with_an_answer_is_not_deferred(void **state)
 static void a_timeout_calls_the_cancel_function_of_a_deferred_call(void **state)
 {
     (void)state;
-    start(1, "defers-until-cancelled", ",\"timeout\":\"20ms\",\"retry\":{\"attempts\":1}");
+    int number = 0;
+    while (atomic_load(&held_count) == 0 && number < 6) { /* on a busy machine it may be over before its begin: once more */
+        char more[64];
+        (void)snprintf(more, sizeof more, ",\"timeout\":\"%dms\",\"retry\":{\"attempts\":1}", 20 << 2 * number);
+        start(++number, "defers-until-cancelled", more);
+        while (atomic_load(&held_count) == 0 &&
+               recorder_count(&fixture.recorder, REPORT_ENDED, engine_fixture_id(number), NULL, -1) == 0) {
+            rest();
+        }
+    }
     wait_for(&held_count, 1);
     wait_for(&cancels, 1);
     struct weir_call *call = atomic_load(&held[0]);
     weir_call_on_cancel(call, note_cancel, &cancels); /* too late to be called later: called here */
     assert_int_equal(atomic_load(&cancels), 2);
     weir_done(call, NULL);
-    assert_string_equal(end_of(1, END_FAILED)->error_code, "timeout");
+    assert_string_equal(end_of(number, END_FAILED)->error_code, "timeout");
     assert_int_equal(atomic_load(&cancels), 2);
 }
 

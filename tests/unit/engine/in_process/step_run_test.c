@@ -160,7 +160,7 @@ static const struct report *run(int number, const char *step, enum end_state end
 
 static void wait_for_calls(int count)
 {
-    for (int i = 0; i < 20000 && atomic_load(&calls) < count; i++) {
+    for (int i = 0; i < 90000 && atomic_load(&calls) < count; i++) {
         struct timespec pause = {.tv_nsec = 1000000};
         (void)nanosleep(&pause, NULL);
     }
