@@ -431,7 +431,7 @@ static void waiting_ends_with_the_execution_or_the_timeout(void **state)
     assert_int_equal(weir_wait(weir, cancelling.id, 0, NULL, NULL, &error), WEIR_TIMED_OUT);
     assert_int_equal(weir_wait(weir, cancelling.id, 20000, NULL, NULL, &error), WEIR_TIMED_OUT);
     assert_int_equal(pthread_create(&thread, NULL, cancel_later, &cancelling), 0);
-    assert_int_equal(weir_wait(weir, cancelling.id, 20 * 1000000LL, &end, &json, &error), WEIR_OK);
+    assert_int_equal(weir_wait(weir, cancelling.id, 90 * 1000000LL, &end, &json, &error), WEIR_OK);
     (void)pthread_join(thread, NULL);
     assert_int_equal(cancelling.status, WEIR_OK);
     assert_int_equal(end, WEIR_END_CANCELLED);

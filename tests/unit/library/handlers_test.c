@@ -10,7 +10,7 @@
 #include "support/test.h"
 #include "weir/weir.h"
 
-#define DEADLINE_US (60 * MICROSECONDS_PER_SECOND)
+#define DEADLINE_US (120 * MICROSECONDS_PER_SECOND)
 
 static struct postgres_server server;
 static struct folder folder;
@@ -102,6 +102,7 @@ static struct weir_node *start_node(const char *name, const struct weir_handler 
                                         .handlers = handlers,
                                         .handler_count = count,
                                         .handler_threads = 2,
+                                        .lease_us = DEADLINE_US, /* no busy machine ends it */
                                         .poll_interval_us = 3600 * MICROSECONDS_PER_SECOND};
     expect_ok(weir_node_open(weir, &options, &node, &error));
     expect_ok(weir_node_start(node, &error));

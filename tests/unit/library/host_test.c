@@ -70,7 +70,7 @@ static void step(void)
 
 static void step_until(const char *id, const char *said)
 {
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 200000; i++) {
         char *json = NULL;
         step();
         assert_int_equal(weir_show(weir, id, &json, &error), WEIR_OK);

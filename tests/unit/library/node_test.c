@@ -153,7 +153,7 @@ static void enqueue(const char *name, char id[WEIR_ID_SIZE])
 static void await(const char *id, enum weir_end expected, char **ret_json)
 {
     enum weir_end end;
-    enum weir_status status = weir_wait(weir, id, 30 * SECOND_US, &end, ret_json, &error);
+    enum weir_status status = weir_wait(weir, id, 90 * SECOND_US, &end, ret_json, &error);
     if (status != WEIR_OK) {
         fail_msg("weir_wait: %s", error.message);
     }
@@ -162,7 +162,7 @@ static void await(const char *id, enum weir_end expected, char **ret_json)
 
 static void await_calls(int expected)
 {
-    for (int i = 0; i < 30000 && calls < expected; i++) {
+    for (int i = 0; i < 90000 && calls < expected; i++) {
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
     }
     assert_int_equal(calls, expected);
@@ -185,7 +185,7 @@ static void handlers_run_on_the_nodes_threads(void **state)
     assert_non_null(strstr(json, "\"output\":[1,\"two\"]"));
     weir_free(json);
     assert_int_equal(calls, 2);
-    assert_int_equal(weir_node_stop(node, 30 * SECOND_US, &graceful, &error), WEIR_OK);
+    assert_int_equal(weir_node_stop(node, 90 * SECOND_US, &graceful, &error), WEIR_OK);
     assert_true(graceful);
     assert_true(weir_node_is_stopped(node));
 }
@@ -204,7 +204,7 @@ static void no_more_handlers_run_at_once_than_there_are_threads(void **state)
     }
     for (int i = 0; i < 4; i++) {
         bool is_started = false;
-        for (int turn = 0; turn < 30000 && !is_started; turn++) {
+        for (int turn = 0; turn < 90000 && !is_started; turn++) {
             assert_int_equal(weir_show(weir, ids[i], &json, &error), WEIR_OK);
             is_started = strstr(json, "\"status\":\"DISPATCHED\"") != NULL;
             weir_free(json);
@@ -245,7 +245,7 @@ static void a_node_can_be_stepped_in_the_callers_loop(void **state)
     enqueue("work", id);
     step_until_ended(id);
     assert_int_equal(calls, 2);
-    assert_int_equal(weir_node_stop(node, 30 * SECOND_US, &graceful, &error), WEIR_OK);
+    assert_int_equal(weir_node_stop(node, 90 * SECOND_US, &graceful, &error), WEIR_OK);
     assert_true(graceful);
 }
 
@@ -338,7 +338,7 @@ static void an_unknown_handler_waits_and_is_visible(void **state)
     assert_int_equal(weir_node_start(node, &error), WEIR_OK);
     enqueue("unknown", id);
     bool is_seen = false;
-    for (int i = 0; i < 3000 && !is_seen; i++) {
+    for (int i = 0; i < 9000 && !is_seen; i++) {
         assert_int_equal(weir_why(weir, id, &why, &error), WEIR_OK);
         is_seen = strstr(why, "\"pending_reason\":\"no_worker\"") != NULL && strstr(why, "nobody_registered_me") != NULL;
         weir_free(why);
@@ -390,7 +390,7 @@ static void a_program_may_have_nodes_of_several_groups(void **state)
         weir_free(json);
     }
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(weir_node_stop(nodes[i], 30 * SECOND_US, NULL, &error), WEIR_OK);
+        assert_int_equal(weir_node_stop(nodes[i], 90 * SECOND_US, NULL, &error), WEIR_OK);
         weir_node_close(nodes[i]);
     }
 }
@@ -421,7 +421,7 @@ static void a_graceful_stop_waits_for_what_runs(void **state)
     weir_node_begin_stop(node, false);
     assert_false(weir_node_is_stopped(node));
     may_end = true;
-    assert_int_equal(weir_node_stop(node, 20 * SECOND_US, &graceful, &error), WEIR_OK);
+    assert_int_equal(weir_node_stop(node, 90 * SECOND_US, &graceful, &error), WEIR_OK);
     assert_true(graceful);
     assert_int_equal(weir_wait(weir, id, 0, NULL, NULL, &error), WEIR_OK);
 }
@@ -501,7 +501,7 @@ static void a_node_on_temporal_without_its_service_says_so_and_disturbs_no_other
         told = strstr(json, "engine_unreachable") != NULL && strstr(json, "127.0.0.1:1") != NULL;
         weir_free(json);
     }
-    assert_int_equal(weir_node_stop(other, 30 * SECOND_US, NULL, &error), WEIR_OK);
+    assert_int_equal(weir_node_stop(other, 90 * SECOND_US, NULL, &error), WEIR_OK);
     weir_node_close(other);
 }
 

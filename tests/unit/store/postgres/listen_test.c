@@ -12,7 +12,7 @@
 #include "support/postgres_server.h"
 #include "support/test.h"
 
-enum { PATIENT_MS = 20000, URL_SIZE = 256 };
+enum { PATIENT_MS = 90000, URL_SIZE = 256 };
 
 static struct postgres_server server;
 

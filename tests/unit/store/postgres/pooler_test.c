@@ -13,7 +13,7 @@
 #include "support/postgres_server.h"
 #include "support/test.h"
 
-#define PATIENT_US (20 * MICROSECONDS_PER_SECOND)
+#define PATIENT_US (90 * MICROSECONDS_PER_SECOND)
 enum { URL_SIZE = 256, INI_SIZE = 200 };
 
 static struct postgres_server server;

@@ -14,7 +14,7 @@
 #include "support/postgres_server.h"
 #include "support/test.h"
 
-#define WAIT_US (20 * MICROSECONDS_PER_SECOND) /* until another connection is seen to wait; fails the test */
+#define WAIT_US (90 * MICROSECONDS_PER_SECOND) /* until another connection is seen to wait; fails the test */
 #define LEASE_US (3600 * MICROSECONDS_PER_SECOND)
 
 enum { SQL_SIZE = 1000 };

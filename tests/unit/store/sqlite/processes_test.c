@@ -24,7 +24,7 @@ static void claim_and_complete_until_dry(struct scene *scene, int number)
     char name[32];
     struct arena arena;
     int idle = 0;
-    int64_t deadline_us = clock_boot(clock_system()) + SECONDS(60);
+    int64_t deadline_us = clock_boot(clock_system()) + SECONDS(240);
     scene->store = driver_open(&scene->driver, NULL);
     (void)snprintf(name, sizeof name, "process-%d", number);
     scene->node = scene_add_node(scene, name, "default");
@@ -124,7 +124,7 @@ static void recover_all(struct scene *scene)
 static void await_work(const struct promises *promises, int more, int64_t beyond_us)
 {
     int target = promises->enqueued + more;
-    int64_t deadline_us = clock_boot(clock_system()) + SECONDS(60);
+    int64_t deadline_us = clock_boot(clock_system()) + SECONDS(240);
     while (promises->enqueued < target && clock_boot(clock_system()) < deadline_us) {
         (void)sched_yield();
     }
