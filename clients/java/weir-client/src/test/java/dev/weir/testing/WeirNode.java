@@ -20,7 +20,8 @@ import java.util.stream.Stream;
 /** A real node in a folder of its own, with a store in SQLite or at a URL. */
 public final class WeirNode implements AutoCloseable {
   private static final Pattern ADDRESS = Pattern.compile("http at ([^\\s,]+):?[,:]? ");
-  private static final String SETTINGS = "http.task_lease: 3s\n";
+  // A loaded machine does not end it, and a killed worker does not hold its tasks for long.
+  private static final String SETTINGS = "http.task_lease: 15s\n";
 
   private final Path folder;
   private final String name;
