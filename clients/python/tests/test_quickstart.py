@@ -6,14 +6,16 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 import pytest
+from conftest import SOURCE
 
-SOURCE = pathlib.Path(os.environ.get('WEIR_SOURCE', pathlib.Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(SOURCE / 'tests' / 'end_to_end'))
+from ports import free_port  # noqa: E402
+
 README = pathlib.Path(__file__).resolve().parent.parent / 'README.md'
 
 
@@ -47,11 +49,6 @@ def test_the_first_steps_of_the_readme(tmp_path):
     finally:
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(60) == 0
-
-
-def free_port():
-    with socket.create_server(('127.0.0.1', 0)) as server:
-        return server.getsockname()[1]
 
 
 def test_five_commands_lead_to_a_view_of_django_whose_function_runs(tmp_path):
