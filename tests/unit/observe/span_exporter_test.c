@@ -146,13 +146,24 @@ static void join_collector(struct collector *collector)
     (void)close(collector->listener);
 }
 
-static struct span_exporter *open_exporter(int port)
+/* It stands still unless a test lets it go on: no batch is cut in two, and no close runs out of time. */
+static _Atomic int64_t test_now_us;
+
+static int64_t read_test_clock(void *context)
+{
+    (void)context;
+    return test_now_us;
+}
+
+static const struct clock test_clock = {.wall_us = read_test_clock, .boot_us = read_test_clock};
+
+static struct span_exporter *open_exporter_with(int port, const struct clock *clock)
 {
     char endpoint[64];
     struct weir_error error = {.message = ""};
     struct span_exporter *exporter = NULL;
     (void)snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d", port);
-    struct span_exporter_options options = {.endpoint = endpoint, .ratio = 1, .events = &bus};
+    struct span_exporter_options options = {.endpoint = endpoint, .ratio = 1, .events = &bus, .clock = clock};
     seen.exported = 0;
     seen.dropped = 0;
     seen.reason[0] = '\0';
@@ -162,6 +173,11 @@ static struct span_exporter *open_exporter(int port)
         fail_msg("%s", error.message);
     }
     return exporter;
+}
+
+static struct span_exporter *open_exporter(int port)
+{
+    return open_exporter_with(port, NULL);
 }
 
 /* Two spans each. */
@@ -182,10 +198,11 @@ static void spans_arrive_in_batches(void **state)
     static const int fine[] = {200, 200, 0};
     struct collector collector;
     start_collector(&collector, fine);
-    struct span_exporter *exporter = open_exporter(collector.port);
+    struct span_exporter *exporter = open_exporter_with(collector.port, &test_clock);
     emit_ends(SPANS_BATCH_MAX / 2);
     await_spans(SPANS_BATCH_MAX);
     emit_ends(3); /* less than a batch: by time */
+    test_now_us += SPANS_WAIT_US;
     await_spans(SPANS_BATCH_MAX + 6);
     join_collector(&collector);
     span_exporter_close(exporter);
@@ -218,12 +235,14 @@ static void a_batch_that_the_collector_refuses_is_dropped_and_counted(void **sta
     static const int refused[] = {400, 200, 0};
     struct collector collector;
     start_collector(&collector, refused);
-    struct span_exporter *exporter = open_exporter(collector.port);
+    struct span_exporter *exporter = open_exporter_with(collector.port, &test_clock);
     emit_ends(5);
+    test_now_us += SPANS_WAIT_US;
     await_spans(10);
     assert_int_equal(seen.dropped, 10);
     assert_string_equal(seen.reason, "the collector answered with status 400");
     emit_ends(1);
+    test_now_us += SPANS_WAIT_US;
     await_spans(12);
     join_collector(&collector);
     span_exporter_close(exporter);
@@ -274,7 +293,7 @@ static void a_close_sends_what_waits(void **state)
     static const int fine[] = {200, 0};
     struct collector collector;
     start_collector(&collector, fine);
-    struct span_exporter *exporter = open_exporter(collector.port);
+    struct span_exporter *exporter = open_exporter_with(collector.port, &test_clock);
     emit_ends(2);
     span_exporter_close(exporter);
     join_collector(&collector);
