@@ -112,17 +112,19 @@ class Place:
         os.remove(self.log)
 
     def look_after(self):
-        """Fills the place again. A node may end because it was told to, with its server or without, or because it met none
-        when it began."""
+        """Fills the place again. A node may end because it was told to, with its server or without, also when it stood
+        still until its grace was over, or because it met none when it began."""
         code = self.process.poll()
         if code is None:
             return
         if not (self.was_told_to_stop and code == 0):
             said = self.said()
             is_left = self.was_told_to_stop and '"store_away"' in said
-            assert code == 6 and (is_left or 'node.started' not in said), \
+            is_late = self.was_told_to_stop and code == 1 and 'stop.grace is over' in said
+            assert is_late or code == 6 and (is_left or 'node.started' not in said), \
                 f'a node ended by itself: exit {code}\n{said[-3000:]}'
-            self.campaign.count['stops without a server' if is_left else 'starts without a server'] += 1
+            self.campaign.count['stops beyond the grace' if is_late else
+                                'stops without a server' if is_left else 'starts without a server'] += 1
         os.remove(self.log)
         self.start()
 
