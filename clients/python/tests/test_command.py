@@ -60,10 +60,8 @@ def store(folder):
 def run(folder):
     started = []
 
-    def start(*arguments):
-        child = subprocess.Popen(
-            [WEIR, 'worker', *arguments], cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+    def start(*arguments, stderr=subprocess.PIPE):
+        child = subprocess.Popen([WEIR, 'worker', *arguments], cwd=folder, stderr=stderr, stdout=subprocess.PIPE, text=True)
         started.append(child)
         return child
 
@@ -141,15 +139,24 @@ def test_mistakes_are_named(folder, run, arguments, words):
     assert 'Traceback' not in errors
 
 
-def test_a_changed_module_is_loaded_again(folder, store, run):
-    run('tasks', '--reload')
+def replace_module(folder, text, seconds):
+    """At once, so that nobody loads a half of it, and with a later time."""
+    changed = folder / 'changed'
+    changed.write_text(text)
+    os.utime(changed, (time.time() + seconds, time.time() + seconds))
+    changed.replace(folder / 'tasks.py')
+
+
+def test_a_changed_module_is_loaded_again_also_after_a_mistake(folder, store, run):
+    errors = folder / 'errors'
+    with errors.open('w') as stderr:
+        run('tasks', '--reload', stderr=stderr)
     enqueue(folder, 'who', store)
     first = store.result(enqueue(folder, 'who', store), 60)
-    module = folder / 'tasks.py'
-    changed = folder / 'changed'
-    changed.write_text(module.read_text().replace('return os.getpid()', 'return -os.getpid()'))
-    os.utime(changed, (time.time() + 5, time.time() + 5))
-    changed.replace(module)  # at once: nobody loads a half of it
+    text = (folder / 'tasks.py').read_text()
+    replace_module(folder, 'import weir\n', 5)  # it has no workflow
+    wait_until(lambda: 'again when a module changes' in errors.read_text(), 'the end of the worker')
+    replace_module(folder, text.replace('return os.getpid()', 'return -os.getpid()'), 10)
     wait_until(lambda: store.result(enqueue(folder, 'who', store), 60) < 0, 'the reload')
     assert first > 0
 

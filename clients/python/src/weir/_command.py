@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import math
 import os
 import pathlib
 import signal
@@ -155,14 +156,14 @@ def _supervise(command: list[str], options: argparse.Namespace) -> int:
     while not stop:
         for place, child in enumerate(children):
             if child is not None and child.poll() is not None:
-                if child.returncode == 2:  # a mistake in the program or its options: starting again does not mend it
+                is_mistake = child.returncode == 2  # in the program or its options: starting again does not mend it
+                if is_mistake and not options.reload:
                     _end(children, [signal.SIGTERM], grace)
                     return 2
                 pauses[place] = min(max(2 * pauses[place], RESTART_SECONDS_FIRST), RESTART_SECONDS_MOST)
-                due[place] = time.monotonic() + pauses[place]
-                log.warning(
-                    'process %d of the worker ended with %d; again in %.1f s', child.pid, child.returncode, pauses[place]
-                )
+                due[place] = math.inf if is_mistake else time.monotonic() + pauses[place]
+                again = 'when a module changes' if is_mistake else f'in {pauses[place]:.1f} s'
+                log.warning('process %d of the worker ended with %d; again %s', child.pid, child.returncode, again)
                 children[place] = None
             if children[place] is None and time.monotonic() >= due[place] and not stop:
                 children[place] = subprocess.Popen(command, env={**os.environ, SUPERVISOR: str(os.getpid())})
@@ -170,6 +171,7 @@ def _supervise(command: list[str], options: argparse.Namespace) -> int:
             seen = now
             _end(children, [signal.SIGTERM], grace)
             children = [None] * options.processes
+            pauses = [0.0] * options.processes
             due = [0.0] * options.processes
         time.sleep(RELOAD_SECONDS / 2)
     return 0 if _end(children, stop, grace) else 1
