@@ -195,6 +195,11 @@ class Weir:
         line = json.dumps({'workspace': workspace, 'workflow': 'hello'}) + '\n'
         return self.good('enqueue', '-', '-q', stdin=line * count).out.split()
 
+    def release(self, execution):
+        """A node may have begun to try it again by itself."""
+        released = self.run('release', execution, '-q')
+        assert released.code == 0 or 'illegal_state' in released.err, released
+
     def show(self, execution):
         return self.good('show', execution, '--json').json()
 

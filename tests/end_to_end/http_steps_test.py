@@ -128,12 +128,6 @@ def _step(weir, id, name='call'):
     return next((step for step in weir.show(id)['steps'] if step['step'] == name), {})
 
 
-def release(weir, id):
-    """A node may have begun to try it again by itself."""
-    released = weir.run('release', id, '-q')
-    assert released.code == 0 or 'illegal_state' in released.err, released
-
-
 def _run(weir, name, params=None):
     """Runs one execution to its end; what `show --json` has of it."""
     id = weir.enqueue('-w', 'acme', name, '-p', json.dumps(params or {}))
@@ -228,7 +222,7 @@ def a_request_waits_for_its_secret(weir):
     wait_for('the refusal', lambda: weir.show(id)['error_code'] == 'secret_missing')
     assert server.connections == 0
     os.rename(weir.write('token', 'two\nlines'), weir.path('secrets/token'))  # whole at once
-    release(weir, id)
+    weir.release(id)
     weir.run('wait', id)
     shown = weir.show(id)
     assert shown['error_code'] == 'http_failed' and 'control character' in str(shown['error']), shown
@@ -406,7 +400,7 @@ def a_machine_without_libcurl_gives_the_execution_back(weir):
     node.send_signal(signal.SIGTERM)
     node.wait(TIMEOUT_SECONDS)
     weir.spawn('serve')
-    release(weir, id)
+    weir.release(id)
     weir.good('wait', id)
     assert len(server.requests) == 1
 

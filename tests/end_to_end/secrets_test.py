@@ -12,7 +12,6 @@ import sys
 
 from harness import TIMEOUT_SECONDS, assert_error, run_tests
 from http_client import LONG_LEASE
-from http_steps_test import release
 from postgres_server import PostgresServer, client_program
 from waiting import wait_for
 
@@ -141,7 +140,7 @@ def an_execution_waits_for_a_missing_secret_with_the_reason(weir):
     doctor = weir.run('doctor').out
     assert 'workflow pay' in doctor and 'executions wait for a secret' in doctor and 'node-7' in doctor, doctor
     _secret(weir, 'stripe-key', VALUE, mode=0o644)
-    release(weir, id)
+    weir.release(id)
     weir.good('wait', id)
     doctor = weir.run('doctor').out
     assert 'may be read or written by every user (mode 0644)' in doctor, doctor
