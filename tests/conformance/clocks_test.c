@@ -85,7 +85,7 @@ static void a_silence_that_was_watched_on_another_server_proves_nothing(void **s
 }
 
 /* Each of so many nodes is watched by some, however many precede it. */
-/* Where leases decide: whoever could not renew its own believes that the others could not either. */
+/* Where leases decide: a node that could not renew its own lease believes the leases of the others. */
 static void trusted_nodes_are_not_dead_because_of_their_lease(void **state)
 {
     struct scene *scene = *state;

@@ -67,7 +67,7 @@ class Weir:
         return self.path(name)
 
     def environment_of(self, words, env):
-        """Of a command with these words. A node whose test names no lease has a long one."""
+        """Of a command with these words. A node has a long lease when its test names none."""
         environment = {**self.environment, **(env or {})}
         if words[:1] in (('serve',), ('dev',)) and not self.names_lease():
             environment.setdefault('WEIR_NODE_LEASE', NODE_LEASE)

@@ -285,7 +285,7 @@ def a_stopping_node_answers_those_that_wait(weir):
 
 
 def _server_ends(listener, ports):
-    """The sockets that the node has for the clients at these ports, also those whose client has closed its own."""
+    """The sockets that the node has for the clients at these ports, also after the client has closed its own."""
     with open(f'/proc/{listener.process.pid}/net/tcp') as table:
         pairs = [[int(address.rpartition(':')[2], 16) for address in line.split()[1:3]] for line in list(table)[1:]]
     return [remote for own, remote in pairs if own == listener.port and remote in ports]

@@ -36,7 +36,7 @@ def _checks(answer):
 
 
 def _ready_answer(listener, path):
-    """The first answer of readiness: a node whose scheduler is late may be without it for a moment at any time."""
+    """The first answer of readiness: a node may be without a scheduler for a moment at any time."""
     def ready():
         answer = listener.ask(path)
         return answer.json() if answer.status == 200 else None

@@ -454,7 +454,7 @@ static void check_paused_groups(struct doctor *doctor)
     }
 }
 
-/* One line for each hook whose workspace was deleted, or whose events wait because it cannot enqueue. */
+/* One line for each hook of a deleted workspace, and for each one with waiting events because it cannot enqueue. */
 static enum weir_status check_hooks(struct doctor *doctor, struct weir_error *error)
 {
     struct output *output = doctor->invocation->output;

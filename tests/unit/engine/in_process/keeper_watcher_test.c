@@ -66,7 +66,7 @@ static const char *step_with_helper(void)
 
 /* --- nodes that are processes --- */
 
-/* What a node tells its test, in memory that both have. */
+/* The facts that a node writes for its test, in memory that both share. */
 struct told {
     _Atomic int64_t lease_end_us;
     atomic_bool was_late; /* it has let its lease end: the machine is busy */
