@@ -88,11 +88,7 @@ enum weir_status sqlite_note_act(struct store *store, const char *act, const cha
     }
     status = connection_run(write.connection, error, NULL, QUERY_NOTE_ACT, "ittttt", write.now_us, store->actor, act,
                             subject, store_reason(store), detail);
-    if (status != WEIR_OK) {
-        write_undo(&write);
-        return status;
-    }
-    return write_finish(&write, error);
+    return write_end(&write, status, error);
 }
 
 enum weir_status sqlite_purge_audit(struct store *store, int64_t before_us, size_t limit, int64_t *ret_removed,

@@ -24,11 +24,7 @@ struct id_text {
 
 static enum weir_status end_deletion(struct write *write, enum weir_status status, struct weir_error *error)
 {
-    if (status != WEIR_OK) {
-        write_undo(write);
-        return status;
-    }
-    return write_finish(write, error);
+    return write_end(write, status, error);
 }
 
 static enum weir_status find_workspace_to_change(struct write *write, const char *name, int64_t *ret_id,

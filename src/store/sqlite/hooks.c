@@ -20,16 +20,6 @@ enum weir_status hooks_add_events(struct write *write, struct weir_error *error)
                : status;
 }
 
-/* Ends a verb: commit when all went well, else undo. */
-static enum weir_status finish(struct write *write, enum weir_status status, struct weir_error *error)
-{
-    if (status != WEIR_OK) {
-        write_undo(write);
-        return status;
-    }
-    return write_finish(write, error);
-}
-
 /* --- acts --- */
 
 /* NULL has the id 0. */
@@ -95,7 +85,7 @@ enum weir_status sqlite_hook_set(struct store *store, const struct hook_request 
     if (status == WEIR_OK) {
         status = write_hook(&write, request, is_new, error);
     }
-    status = finish(&write, status, error);
+    status = write_end(&write, status, error);
     *ret_is_new = status == WEIR_OK ? is_new : *ret_is_new;
     return status;
 }
@@ -124,7 +114,7 @@ enum weir_status sqlite_hook_pause(struct store *store, const char *name, bool p
     if (status == WEIR_OK) {
         status = connection_run(write.connection, error, NULL, QUERY_PAUSE_HOOK, "ti", name, (int64_t)paused);
     }
-    return finish(&write, status, error);
+    return write_end(&write, status, error);
 }
 
 enum weir_status sqlite_hook_delete(struct store *store, const char *name, struct weir_error *error)
@@ -143,7 +133,7 @@ enum weir_status sqlite_hook_delete(struct store *store, const char *name, struc
     if (status == WEIR_OK) {
         status = connection_run(write.connection, error, NULL, QUERY_DELETE_HOOK, "i", id);
     }
-    return finish(&write, status, error);
+    return write_end(&write, status, error);
 }
 
 /* --- the duty --- */
@@ -245,7 +235,7 @@ enum weir_status sqlite_settle_hook_events(struct store *store, const struct hoo
             status = settle_failure(&write, &outcomes[i - 1], error);
         }
     }
-    return finish(&write, status, error);
+    return write_end(&write, status, error);
 }
 
 /* Deletes the rows, and then counts them in their hooks: a statement that returns rows must not see changes meanwhile. */
@@ -292,7 +282,7 @@ enum weir_status sqlite_trim_hook_events(struct store *store, int64_t *ret_remov
         if (status != WEIR_OK) {
             return status;
         }
-        status = finish(&write, drop_events(&write, &removed, error), error);
+        status = write_end(&write, drop_events(&write, &removed, error), error);
     }
     *ret_removed = status == WEIR_OK ? removed : *ret_removed;
     return status;

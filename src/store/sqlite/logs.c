@@ -40,11 +40,7 @@ enum weir_status sqlite_write_logs(struct store *store, const struct log_chunk *
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         status = write_chunk(&write, &chunks[i], error);
     }
-    if (status != WEIR_OK) {
-        write_undo(&write);
-        return status;
-    }
-    return write_finish(&write, error);
+    return write_end(&write, status, error);
 }
 
 enum weir_status sqlite_list_logs(struct store *store, const char *id, struct arena *arena,

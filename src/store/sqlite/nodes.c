@@ -54,11 +54,7 @@ enum weir_status sqlite_node_target(struct store *store, int64_t node_id, const 
         return status;
     }
     status = set_target(&write, node_id, target, error);
-    if (status != WEIR_OK) {
-        write_undo(&write);
-        return status;
-    }
-    return write_finish(&write, error);
+    return write_end(&write, status, error);
 }
 
 /* In the answer of change_of_handlers; below it some are new. */
@@ -130,11 +126,7 @@ enum weir_status sqlite_mark_stuck(struct store *store, const struct stuck_mark 
         status = connection_run(write.connection, error, NULL, QUERY_MARK_STUCK, "tiii", marks[i].id, marks[i].fence,
                                 marks[i].stuck_for_us, write.now_us);
     }
-    if (status != WEIR_OK) {
-        write_undo(&write);
-        return status;
-    }
-    return write_finish(&write, error);
+    return write_end(&write, status, error);
 }
 
 enum weir_status sqlite_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,

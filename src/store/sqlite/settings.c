@@ -15,16 +15,6 @@
 #include "store/refusal.h"
 #include "store/sqlite/sqlite_store.h"
 
-/* Ends a verb: commit when all went well, else undo. */
-static enum weir_status finish_write(struct write *write, enum weir_status status, struct weir_error *error)
-{
-    if (status != WEIR_OK) {
-        write_undo(write);
-        return status;
-    }
-    return write_finish(write, error);
-}
-
 /* The workspace's limits follow its plan. */
 static enum weir_status resolve_limits(struct write *write, int64_t workspace_id, struct weir_error *error)
 {
@@ -96,7 +86,7 @@ enum weir_status sqlite_set_plan(struct store *store, const struct plan_change *
         return status;
     }
     status = act_begin(&write, "plan set", "plan", change->name, NULL, error);
-    return finish_write(&write, status == WEIR_OK ? change_plan(&write, change, error) : status, error);
+    return write_end(&write, status == WEIR_OK ? change_plan(&write, change, error) : status, error);
 }
 
 /* --- workspaces --- */
@@ -209,7 +199,7 @@ enum weir_status sqlite_set_workspace(struct store *store, const struct workspac
         return status;
     }
     status = act_begin(&write, workspace_change_act(change), "workspace", change->name, NULL, error);
-    return finish_write(&write, status == WEIR_OK ? change_workspace(&write, change, error) : status, error);
+    return write_end(&write, status == WEIR_OK ? change_workspace(&write, change, error) : status, error);
 }
 
 enum weir_status sqlite_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error)
@@ -236,7 +226,7 @@ enum weir_status sqlite_set_paused(struct store *store, const char *group, bool 
                 write_refuse_name(&write, QUERY_GROUP_NAMES, WEIR_NOT_FOUND, "executor group", group, GROUP_HOW, error);
         }
     }
-    return finish_write(&write, status, error);
+    return write_end(&write, status, error);
 }
 
 /* --- definitions --- */
@@ -358,7 +348,7 @@ enum weir_status sqlite_publish(struct store *store, const char *name, const cha
     if (published.unchanged) {
         write.act.name = NULL;
     }
-    status = finish_write(&write, status, error);
+    status = write_end(&write, status, error);
     if (status == WEIR_OK) {
         *ret_published = published;
     }

@@ -221,6 +221,15 @@ void write_undo(struct write *write)
     }
 }
 
+enum weir_status write_end(struct write *write, enum weir_status status, struct weir_error *error)
+{
+    if (status != WEIR_OK) {
+        write_undo(write);
+        return status;
+    }
+    return write_finish(write, error);
+}
+
 enum weir_status event_history_add(struct connection *connection, const char *id, int64_t at_us, const char *event,
                                    int64_t node_id, int64_t fence, const char *actor, const char *reason,
                                    const char *detail, struct weir_error *error)

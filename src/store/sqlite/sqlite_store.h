@@ -59,6 +59,8 @@ enum weir_status write_open(struct store *store, struct write *write, struct wei
 /* Writes the news and the record of the act, and commits; on a failure everything is undone. */
 enum weir_status write_finish(struct write *write, struct weir_error *error);
 void write_undo(struct write *write);
+/* The end of a verb: write_finish() when all went well, else write_undo() and the status. */
+enum weir_status write_end(struct write *write, enum weir_status status, struct weir_error *error);
 /* The handle's own reading connection, with its deadline set. */
 enum weir_status store_reader(struct store *store, struct connection **ret_connection, struct weir_error *error);
 /* One state of the store for all that is read until snapshot_end(): foreign changes are seen before or after it, never

@@ -116,11 +116,7 @@ static enum weir_status renew(struct store *store, struct weir_error *error)
         status = connection_run(write.connection, error, NULL, QUERY_RENEW_STREAM, "ii",
                                 write.now_us + STREAM_KEEP_US + STREAM_MARGIN_US, since_us);
     }
-    if (status != WEIR_OK) {
-        write_undo(&write);
-        return status;
-    }
-    return write_finish(&write, error);
+    return write_end(&write, status, error);
 }
 
 static enum weir_status read_entries_behind(struct connection *connection, size_t most, struct arena *arena,

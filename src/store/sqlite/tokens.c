@@ -148,11 +148,7 @@ enum weir_status sqlite_token_revoke(struct store *store, const char *name_or_id
     if (status == WEIR_OK) {
         status = connection_run(write.connection, error, NULL, QUERY_REVOKE_TOKEN, "ti", name, write.now_us);
     }
-    if (status != WEIR_OK) {
-        write_undo(&write);
-        return status;
-    }
-    return write_finish(&write, error);
+    return write_end(&write, status, error);
 }
 
 /* --- the server's set --- */
@@ -249,9 +245,5 @@ enum weir_status sqlite_tokens_used(struct store *store, const int64_t *ids, siz
     status = connection_run(write.connection, error, NULL, QUERY_USE_TOKENS, "tii", list.data, write.now_us,
                             write.now_us - TOKEN_USE_US);
     text_close(&list);
-    if (status != WEIR_OK) {
-        write_undo(&write);
-        return status;
-    }
-    return write_finish(&write, error);
+    return write_end(&write, status, error);
 }
