@@ -294,6 +294,7 @@ static void settle_handed_over(struct scheduler *scheduler, int64_t now_us, cons
         list_append(&scheduler->handed_over, &scheduler->handed_retries, handed_link, item->entry.self);
         break;
     case ASSIGNMENT_NO_NODE:
+    case ASSIGNMENT_BEHIND:
     case ASSIGNMENT_UNDONE:
         item->state = HANDED_WAITS;
         if (node != NULL && item->suspicion >= SUSPICION_QUARANTINE) {
@@ -615,8 +616,8 @@ static void return_turn(struct scheduler *scheduler, struct lane *lane)
     }
 }
 
-/* The item of a lane. GONE and LOCKED return the slot. NO_NODE and UNDONE also restore the head, because the item is still
- * the first of its lane. UNDONE restores the pass of the share as well, as if the set had not been made. */
+/* The item of a lane. GONE and LOCKED return the slot. NO_NODE, BEHIND and UNDONE also restore the head, because the item
+ * is still the first of its lane. UNDONE restores the pass of the share as well, as if the set had not been made. */
 static void settle_lane(struct scheduler *scheduler, int64_t now_us, const struct assignment *assignment)
 {
     struct lane *lane = table_find(&scheduler->lanes, assignment->lane_id);
@@ -634,6 +635,7 @@ static void settle_lane(struct scheduler *scheduler, int64_t now_us, const struc
         return_turn(scheduler, lane);
         break;
     case ASSIGNMENT_NO_NODE:
+    case ASSIGNMENT_BEHIND:
         restore_head(scheduler, lane, assignment);
         return_turn(scheduler, lane);
         break;

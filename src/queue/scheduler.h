@@ -192,8 +192,10 @@ enum assignment_outcome {
     ASSIGNMENT_GONE,    /* the item was not pending any more (or not without a node): slot and capacity return, the item is
                            forgotten */
     ASSIGNMENT_LOCKED,  /* another transaction holds the row: slot and capacity return; the item is read again later */
-    ASSIGNMENT_NO_NODE, /* the node lives no more, or its row is locked: as UNDONE, and the node gets nothing until it is
-                           listed again. Later items of the lane must not go before this one */
+    ASSIGNMENT_NO_NODE, /* the node lives no more, or its row is locked: slot and capacity return, the item is the lane's
+                           head again, and the node gets nothing until it is listed again */
+    ASSIGNMENT_BEHIND,  /* an earlier item of its lane had no node in this set, and it must not go before that one: as
+                           NO_NODE, but its own node goes on */
     ASSIGNMENT_UNDONE /* nothing of the set was changed (stale facts): slot and capacity return, the item is the lane's head
                          again */
 };

@@ -173,13 +173,14 @@ static void read_orphan_row(struct round *round, int row)
     orphan->workspace_id = row_integer(round, row, ROW_N1);
 }
 
-/* The item could have been assigned, but its row or its node was not available. */
+/* The item could have been assigned, but its row, its node, or the node of one before it was not available. */
 static void read_locked_row(struct round *round, int row)
 {
     int64_t place = row_integer(round, row, ROW_PLACE);
     INVARIANT(place >= 1 && (size_t)place <= round->call->assignment_count);
-    round->call->assignments[place - 1].outcome =
-        result_bool(round->result, row, ROW_FLAG) ? ASSIGNMENT_NO_NODE : ASSIGNMENT_LOCKED;
+    round->call->assignments[place - 1].outcome = result_bool(round->result, row, ROW_FLAG) ? ASSIGNMENT_NO_NODE
+                                                  : row_integer(round, row, ROW_N1) == 1    ? ASSIGNMENT_BEHIND
+                                                                                            : ASSIGNMENT_LOCKED;
 }
 
 /* The server sends one item more than the call wants when the lane has more. */

@@ -9,7 +9,8 @@
  *      lower cap), the round assigns nothing: the scheduler decided before it knew of the act.
  *   3. Renew the lease of the role, if the caller asks for it. The lease decides only when another node may take over.
  *   4. Assign. Each assignment is an UPDATE of one row by its number, conditional on phase, lane and rank, because the
- *      row may have ended since the scheduler read its head. A node that takes no items leaves the row pending. All
+ *      row may have ended since the scheduler read its head. A node that takes no items leaves the row pending, and
+ *      so do the later assignments of that lane in this set: a lane keeps its order over all nodes. All
  *      assignments of a round have one fence: a fence orders the claims of an item, and an item is assigned at most
  *      once in a round.
  *   5. Read the rows of the caller's own node, so that its items need no second round trip through the inbox.
@@ -42,6 +43,7 @@ struct round {
     int64_t position; /* behind the news that were read */
     int64_t cookie;   /* of the schema, at the load */
     int64_t fence;    /* 0 = not taken yet */
+    bool lacks_node;  /* an assignment had no node */
     struct facts facts;
     struct schedule_answer answer;
     struct {
@@ -76,16 +78,34 @@ static enum weir_status node_takes(struct round *round, int64_t node_id, int64_t
     return WEIR_OK;
 }
 
-/* Records one assignment and sets its outcome. */
-static enum weir_status assign_one(struct round *round, struct assignment *assignment, struct weir_error *error)
+/* Whether an earlier item of the lane of the assignment at this place had no node in this set. */
+static bool is_behind(const struct round *round, size_t place)
 {
+    const struct assignment *set = round->call->assignments;
+    for (size_t i = 0; round->lacks_node && !set[place].handed_over && i < place; i++) {
+        if (set[i].outcome == ASSIGNMENT_NO_NODE && !set[i].handed_over && set[i].lane_id == set[place].lane_id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Records one assignment and sets its outcome. */
+static enum weir_status assign_one(struct round *round, size_t place, struct weir_error *error)
+{
+    struct assignment *assignment = &round->call->assignments[place];
     bool takes = false;
     int64_t target_id = 0;
     int64_t changes = 0;
     enum weir_status status = node_takes(round, assignment->node_id, assignment->lane_id, &takes, &target_id, error);
     if (status != WEIR_OK || !takes) {
         assignment->outcome = ASSIGNMENT_NO_NODE;
+        round->lacks_node = true;
         return status;
+    }
+    if (is_behind(round, place)) {
+        assignment->outcome = ASSIGNMENT_BEHIND;
+        return WEIR_OK;
     }
     if (round->fence == 0) {
         status = fence_take_next(round->connection, &round->fence, error);
@@ -164,7 +184,7 @@ static enum weir_status assign_all(struct round *round, struct weir_error *error
     struct schedule_call *call = round->call;
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < call->assignment_count && status == WEIR_OK; i++) {
-        status = assign_one(round, &call->assignments[i], error);
+        status = assign_one(round, i, error);
     }
     return status == WEIR_OK ? read_claimed(round, error) : status;
 }

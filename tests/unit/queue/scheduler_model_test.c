@@ -356,7 +356,7 @@ static void record(struct model *m)
             m->set[i].outcome = ASSIGNMENT_UNDONE;
             m->undone++;
         } else {
-            world_take(w, &m->set[i], m->own_node_id);
+            world_take(w, m->set, i, m->own_node_id);
         }
     }
     end_orphans(m);

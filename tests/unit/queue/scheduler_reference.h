@@ -686,7 +686,8 @@ static inline void ref_settle(struct reference *r, int64_t now_us, const struct 
     if (assignment->outcome == ASSIGNMENT_UNDONE) {
         group->pass = group->pass_before;
     }
-    if (assignment->outcome == ASSIGNMENT_UNDONE || assignment->outcome == ASSIGNMENT_NO_NODE) {
+    if (assignment->outcome == ASSIGNMENT_UNDONE || assignment->outcome == ASSIGNMENT_NO_NODE ||
+        assignment->outcome == ASSIGNMENT_BEHIND) {
         ref_put_back(lane, assignment);
     }
     if (assignment->outcome == ASSIGNMENT_LOCKED) {

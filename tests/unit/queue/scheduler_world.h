@@ -440,8 +440,20 @@ static inline void world_check_trials(const struct world *w, const struct world_
 
 /* --- the store's side of a round --- */
 
-static inline void world_take(struct world *w, struct assignment *assignment, int64_t own_node_id)
+/* Whether an earlier item of its lane had no node in this set. */
+static inline bool world_is_behind(const struct assignment *set, size_t place)
 {
+    for (size_t i = 0; i < place && !set[place].handed_over; i++) {
+        if (set[i].outcome == ASSIGNMENT_NO_NODE && !set[i].handed_over && set[i].lane_id == set[place].lane_id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static inline void world_take(struct world *w, struct assignment *set, size_t place, int64_t own_node_id)
+{
+    struct assignment *assignment = &set[place];
     struct world_row *row = world_find(w, assignment->id);
     enum world_state wanted = assignment->handed_over ? WORLD_HANDED : WORLD_RUNNABLE;
     int64_t workspace_id = lane_workspace_id(assignment->lane_id);
@@ -453,6 +465,10 @@ static inline void world_take(struct world *w, struct assignment *assignment, in
     }
     if (node->is_locked) {
         assignment->outcome = ASSIGNMENT_NO_NODE;
+        return;
+    }
+    if (world_is_behind(set, place)) {
+        assignment->outcome = ASSIGNMENT_BEHIND;
         return;
     }
     if (row->is_locked) {

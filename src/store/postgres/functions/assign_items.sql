@@ -5,7 +5,8 @@
 --   skip_locked    leave out rows that another transaction has locked
 --
 -- 1. lock_targets() locks the nodes FOR KEY SHARE by ascending id, and returns those that live and accept work. Recovery and the stop of a
---    node lock its row FOR UPDATE, so no item goes to a node that is declared dead meanwhile.
+--    node lock its row FOR UPDATE, so no item goes to a node that is declared dead meanwhile. Items behind one of their lane whose node is
+--    missing there are left out: a lane keeps its order over all nodes.
 -- 2. With skip_locked, the items that can be locked at once are locked, and the others are left out.
 -- 3. One update moves the items under one fence for the whole set. It checks the state of each under its lock: runnable, or held without a
 --    node and of the target of its new node, and of the lane's kind of engine. An item that has changed keeps its state.
@@ -24,7 +25,7 @@
 --             n7 claimed, n8 dispatched, n9 deferrals, flag cancel requested, trace its trace context, data params; list3 {0}: it was
 --             assigned before. No counter grows with a record PUT_BACK, but it leaves its code
 --   locked    place: the item could have been assigned, but another transaction has its row; or, with flag, its node does not live or is
---             locked. An item that has no row at all has ended.
+--             locked; or, with n1 = 1, it is behind such an item of its lane. An item that has no row at all has ended.
 -- Locks: nodes FOR KEY SHARE, the items. Caller: schedule(), which has checked the epoch.
 CREATE OR REPLACE FUNCTION :schema.assign_items(own_node bigint, ids uuid[], nodes bigint[], handed boolean[], skip_locked boolean)
 RETURNS TABLE (tag text, place integer, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, n6 bigint, n7 bigint, n8 bigint,
@@ -37,16 +38,16 @@ DECLARE
     set_fence constant bigint := nextval(':schema.fences');
     free_places integer[] := ARRAY(SELECT generate_series(1, cardinality(ids)));
     free_ids uuid[] := ids;
-    free_nodes bigint[] := nodes;
+    open_nodes bigint[]; free_nodes bigint[];
     free_handed boolean[] := handed;
-    alive bigint[];
     targets integer[]; -- of the nodes in alive
     kinds bigint[]; -- likewise; 1: their engine is of the kind `temporal`
-    taken_lanes bigint[]; taken_handed integer[];
-    handed_fences bigint[];
-    detailed integer[]; taken integer;
+    taken_lanes bigint[]; taken_handed integer[]; handed_fences bigint[];
+    alive bigint[]; detailed integer[]; taken integer;
 BEGIN
     alive := :schema.lock_targets(nodes, skip_locked);
+    open_nodes := :schema.open_nodes(ids, nodes, handed, alive);
+    free_nodes := open_nodes;
     SELECT array_agg(t.target_id ORDER BY a.place), array_agg((t.engine = 'temporal')::integer::bigint ORDER BY a.place)
     INTO targets, kinds
     FROM unnest(alive) WITH ORDINALITY a (id, place)
@@ -56,7 +57,7 @@ BEGIN
         SELECT array_agg(l.place), array_agg(l.id), array_agg(l.node), array_agg(l.handed)
         INTO free_places, free_ids, free_nodes, free_handed
         FROM (SELECT a.place, a.id, a.node, a.handed
-              FROM unnest(free_places, ids, nodes, handed) a (place, id, node, handed)
+              FROM unnest(free_places, ids, free_nodes, handed) a (place, id, node, handed)
               JOIN :schema.workflow_execution_queue q ON q.id = a.id
               FOR NO KEY UPDATE OF q SKIP LOCKED) l;
     END IF;
@@ -111,9 +112,9 @@ BEGIN
     END IF;
     IF taken < cardinality(ids) THEN
         RETURN QUERY
-        SELECT 'locked', a.place::integer, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
-               NULL::bigint, NULL::bigint, NULL::bigint, (a.node = ANY (alive)) IS NOT TRUE, NULL::text, NULL::bytea, NULL::integer[],
-               NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint[]
+        SELECT 'locked', a.place::integer, (open_nodes[a.place] = 0)::integer::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
+               NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, (a.node = ANY (alive)) IS NOT TRUE, NULL::text,
+               NULL::bytea, NULL::integer[], NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint[]
         FROM unnest(ids, handed, nodes) WITH ORDINALITY a (id, handed, node, place)
         JOIN :schema.workflow_execution_queue q ON q.id = a.id
         WHERE NOT a.handed AND q.phase = 0 OR a.handed AND q.phase = 2 AND q.node_id = 0;

@@ -263,6 +263,8 @@ static void a_node_that_takes_nothing_gets_nothing(void **state)
     json_decref(scene_rows(scene, "UPDATE nodes SET stopped_at = 1, recovered_at = 1 WHERE name = 'node-2'")); /* no news */
     scene_ok(scene, assign(&caller, assignments, 2));
     assert_int_equal(assignments[0].outcome, ASSIGNMENT_NO_NODE);
+    assert_int_equal(assignments[1].outcome, ASSIGNMENT_BEHIND);
+    scene_ok(scene, assign(&caller, &assignments[1], 1));
     assert_int_equal(assignments[1].outcome, ASSIGNMENT_TAKEN);
 }
 
