@@ -152,7 +152,7 @@ struct scheduling {
     bool is_loaded;                    /* all facts of this epoch are in memory */
     bool has_news;                     /* the books are behind */
     unsigned needs;                    /* enum schedule_need: the needs that the news named */
-    int64_t due_boot_us;               /* when the next waiting item becomes due; TIME_NEVER = none */
+    int64_t due_us;                    /* store time at which the next waiting item becomes due; TIME_NEVER = none */
     int64_t renewed_boot_us;           /* the lease */
     int64_t nodes_boot_us;             /* when the nodes are read again, news or not */
     int64_t publish_boot_us;           /* of the books, at the earliest */

@@ -52,7 +52,7 @@ enum weir_status scheduling_open(struct scheduling *scheduling, struct weir_erro
     scheduling->assignments = calloc(SCHEDULE_SET_MOST, sizeof *scheduling->assignments);
     scheduling->reads = calloc(SCHEDULER_READS_MOST, sizeof *scheduling->reads);
     scheduling->passes = calloc(SCHEDULE_SET_MOST, sizeof *scheduling->passes);
-    scheduling->due_boot_us = TIME_NEVER;
+    scheduling->due_us = TIME_NEVER;
     return status != WEIR_OK || scheduling->assignments == NULL || scheduling->reads == NULL || scheduling->passes == NULL
                ? error_out_of_memory(error)
                : WEIR_OK;
@@ -78,7 +78,7 @@ static void forget_epoch(struct node *node)
     s->epoch = 0;
     s->is_loaded = false;
     s->needs = 0;
-    s->due_boot_us = TIME_NEVER;
+    s->due_us = TIME_NEVER;
     s->has_news = false;
     inbox_make_due(node);
     if (atomic_exchange(&node->shared.schedules, false)) {
@@ -165,12 +165,20 @@ enum weir_status scheduling_seek(struct node *node, const struct role_state *rol
 
 /* --- a round --- */
 
-/* News names the needs of the next round. A due time is kept on the boot clock. */
-static void learn_schedule_news(struct scheduling *s, const struct schedule_fact *fact, int64_t store_ahead_us)
+/* When the next waiting item becomes due, by the boot clock. A store's clock that was set moves it: each round renews the
+ * distance between the two. */
+static int64_t due_boot_us(const struct node *node)
+{
+    int64_t due_us = node->dispatcher.scheduling.due_us;
+    return due_us == TIME_NEVER ? TIME_NEVER : due_us - node->dispatcher.store_ahead_us;
+}
+
+/* News names the needs of the next round. */
+static void learn_schedule_news(struct scheduling *s, const struct schedule_fact *fact)
 {
     s->needs |= fact->flags & ~(unsigned)NEED_DUE;
     if ((fact->flags & NEED_DUE) != 0) {
-        s->due_boot_us = earlier(s->due_boot_us, fact->due_us - store_ahead_us);
+        s->due_us = earlier(s->due_us, fact->due_us);
     }
 }
 
@@ -183,7 +191,7 @@ static enum weir_status learn_facts(struct scheduling *s, const struct schedule_
         s->has_news = s->has_news || kind == FACT_RUNNABLE || kind == FACT_HELD || kind == FACT_WORKSPACE ||
                       kind == FACT_WORKSPACES || kind == FACT_NEWS;
         if (kind == FACT_NEWS) {
-            learn_schedule_news(s, &answer->facts[i], store_ahead_us);
+            learn_schedule_news(s, &answer->facts[i]);
         } else {
             struct schedule_fact fact = answer->facts[i];
             fact.since_us -= store_ahead_us;
@@ -213,7 +221,7 @@ static enum weir_status learn_answer(struct node *node, const struct schedule_ca
         status = scheduler_take_heads(s->scheduler, &call->reads[i]);
     }
     if (call->load || (call->needs & NEED_DUE) != 0) {
-        s->due_boot_us = answer->next_due_us == TIME_NEVER ? TIME_NEVER : answer->next_due_us - store_ahead_us;
+        s->due_us = answer->next_due_us;
     }
     if (status == WEIR_OK) {
         status = learn_facts(s, answer, store_ahead_us);
@@ -248,7 +256,7 @@ static void plan_round(struct node *node, struct schedule_call *call, size_t own
     }
     call->read_count = scheduler_request_reads(s->scheduler, now_us, s->reads, SCHEDULER_READS_MOST);
     call->skip_locked = now_us < s->skip_locked_until_boot_us;
-    call->needs = s->needs | (now_us >= s->due_boot_us ? (unsigned)NEED_DUE : 0U) |
+    call->needs = s->needs | (now_us >= due_boot_us(node) ? (unsigned)NEED_DUE : 0U) |
                   (now_us >= s->nodes_boot_us ? (unsigned)NEED_STATE : 0U);
     call->orphan_count = scheduler_orphans(s->scheduler, s->orphans, ORPHANS_MOST);
     call->orphans = s->orphans;
@@ -329,7 +337,7 @@ static enum weir_status run_round(struct node *node, size_t own_capacity, bool m
         }
         inbox_note_requests(node, answer.requests);
         *ret_again = call.load || call.assignment_count > 0 || call.read_count > 0 || answer.more_news || s->needs != 0 ||
-                     call.orphan_count > 0 || now_us >= s->due_boot_us ||
+                     call.orphan_count > 0 || now_us >= due_boot_us(node) ||
                      (answer.fact_count > 0 && scheduler_has_work(s->scheduler, now_us));
     }
     pthread_mutex_lock(&node->shared.lock);
@@ -419,7 +427,7 @@ static enum weir_status schedule_once(struct node *node, int64_t now_us, int64_t
         capacity_await(node, now_us, ret_next_us);
     }
     *ret_next_us = earlier(*ret_next_us, time_add(s->renewed_boot_us, SCHEDULER_IDLE_US));
-    *ret_next_us = earlier(*ret_next_us, s->due_boot_us);
+    *ret_next_us = earlier(*ret_next_us, due_boot_us(node));
     *ret_next_us = earlier(*ret_next_us, scheduler_next_us(s->scheduler));
     *ret_next_us = earlier(*ret_next_us, s->has_news ? s->publish_boot_us : TIME_NEVER);
     if (again) {

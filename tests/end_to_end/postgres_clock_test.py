@@ -336,6 +336,24 @@ def nodes_that_live_keep_their_executions_while_the_servers_clock_is_set_forward
     assert all(run.attempt == 1 for run in scene.runs()), 'a step was interrupted'
 
 
+def executions_that_wait_for_a_time_start_when_the_servers_clock_is_set_to_it(weir):
+    """Two of them: the scheduler has noted the time of the first one, and learns of the second one by news."""
+    server = _server_with_a_clock(0)
+    weir.environment['WEIR_STORE'] = server.url(server.database())
+    Scene(weir, milliseconds=1)
+    ids = [weir.enqueue('-w', 'pro-co', 'recorded', '--run-at', '+1h')]
+    node = weir.spawn('serve', '--allow-exec')
+    ran = weir.enqueue('-w', 'pro-co', 'recorded')
+    weir.good('wait', ran)  # the node schedules
+    ids.append(weir.enqueue('-w', 'pro-co', 'recorded', '--run-at', '+1h'))
+    weir.good('wait', weir.enqueue('-w', 'pro-co', 'recorded'))
+    assert [weir.show(id)['status'] for id in ids] == ['PENDING', 'PENDING']
+    _set_server_clock(server, 3700)
+    for id in ids:
+        weir.good('wait', id)
+    _stop(node)
+
+
 def steps_have_the_clock_of_the_machine_and_nothing_of_their_nodes_environment(weir):
     weir.make_store()
     weir.write('look.yaml', 'name: look\nsteps:\n  clock: {exec: [date, "+%s"]}\n  environment: {exec: [env]}\n')

@@ -2,7 +2,7 @@
  *
  * getaddrinfo() cannot be interrupted and waits as long as the name servers like. So a detached thread calls it, and the
  * caller waits on a condition until its deadline. The question has two references: a caller that gives up leaves it to the
- * thread, which frees it when the resolver answers.
+ * thread, which frees it when the resolver answers. An address needs neither.
  *
  * This file never keeps an answer for later calls: after a failover the name may have another address. Any thread. */
 #include "store/postgres/link/resolve.h"
@@ -54,18 +54,26 @@ static void copy_addresses(const struct addrinfo *from, struct resolved *to)
     }
 }
 
+/* Returns the code of getaddrinfo(). */
+static int ask_system(const char *host, int flags, struct resolved *to)
+{
+    struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = flags};
+    struct addrinfo *found = NULL;
+    *to = (struct resolved){.count = 0};
+    int code = getaddrinfo(host, NULL, &wanted, &found);
+    if (code == 0) {
+        copy_addresses(found, to);
+        freeaddrinfo(found);
+    }
+    return code;
+}
+
 /* The thread. It may end long after the caller has left. */
 static void *run_resolver(void *argument)
 {
     struct question *question = argument;
-    struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
-    struct resolved resolved = {.count = 0};
-    int code = getaddrinfo(question->host, NULL, &wanted, &found);
-    if (code == 0) {
-        copy_addresses(found, &resolved);
-        freeaddrinfo(found);
-    }
+    struct resolved resolved;
+    int code = ask_system(question->host, 0, &resolved);
     (void)pthread_mutex_lock(&question->lock);
     question->resolved = resolved;
     question->code = code;
@@ -138,6 +146,9 @@ static bool await_answer_of_resolver(struct question *question, int64_t until_us
 enum weir_status resolve_name(const char *host, int64_t until_us, struct resolved *ret_resolved, struct weir_error *error)
 {
     INVARIANT(host != NULL && ret_resolved != NULL);
+    if (ask_system(host, AI_NUMERICHOST, ret_resolved) == 0) { /* an address: no name server is asked */
+        return WEIR_OK;
+    }
     struct question *question = question_open(host);
     if (question == NULL) {
         return error_out_of_memory(error);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "observe/event.h"
+#include "store/postgres/link/resolve.h"
 #include "store/store.h"
 #include "support/postgres_server.h"
 #include "support/proxy.h"
@@ -590,6 +591,19 @@ static void a_name_of_this_machine_is_looked_up(void **state)
     address_release(address);
 }
 
+/* Also when the time for it is over: nobody is asked. */
+static void an_address_is_not_looked_up(void **state)
+{
+    static const char *const addresses[] = {"127.0.0.1", "::1"};
+    struct scene *scene = *state;
+    for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
+        struct resolved resolved;
+        assert_int_equal(resolve_name(addresses[i], 0, &resolved, &scene->error), WEIR_OK);
+        assert_int_equal(resolved.count, 1);
+        assert_string_equal(resolved.addresses[0], addresses[i]);
+    }
+}
+
 /* The defaults of a role do not change the meaning of statements. */
 static void settings_of_the_role_do_not_count(void **state)
 {
@@ -711,6 +725,7 @@ int main(void)
         DIRECT(of_several_hosts_the_refusal_of_the_one_that_answers_is_reported),
         PROXIED(a_silent_first_host_leaves_time_for_the_second),
         DIRECT(a_name_of_this_machine_is_looked_up),
+        DIRECT(an_address_is_not_looked_up),
         DIRECT(settings_of_the_role_do_not_count),
         DIRECT(our_options_count_beside_many_of_the_url),
         cmocka_unit_test(a_store_on_another_machine_is_not_left_without_tls_silently),
