@@ -335,6 +335,13 @@ func isBadOutput(err error) bool {
 		(refusal.Status == http.StatusBadRequest || refusal.Status == http.StatusRequestEntityTooLarge)
 }
 
+// isDenied reports whether the node refuses the token. A token is replaced while workers run, and a result is worth the wait.
+func isDenied(err error) bool {
+	var refusal *Error
+	return errors.As(err, &refusal) &&
+		(refusal.Status == http.StatusUnauthorized || refusal.Status == http.StatusForbidden)
+}
+
 // report sends the result until a node has taken it, or the lease is over. An output that no node can take fails the step:
 // without a report it would run again.
 func (w *Worker) report(done *run, item reportItem) {
@@ -350,7 +357,9 @@ func (w *Worker) report(done *run, item reportItem) {
 		}
 		if err != nil && !isLater(err) {
 			w.options.Log.Error("a node refuses a result", "task", item.Task, "error", err)
-			return
+			if !isDenied(err) {
+				return
+			}
 		}
 		w.moveOn(done)
 		time.Sleep(pause)

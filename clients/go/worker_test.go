@@ -380,6 +380,35 @@ func TestOutputThatTheNodeRefusesFailsTheStep(t *testing.T) {
 	}
 }
 
+// refuser answers the first reports of a result as a node with another token would.
+type refuser struct{ left atomic.Int32 }
+
+func (r *refuser) RoundTrip(request *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(request.URL.Path, ":complete") || r.left.Add(-1) < 0 {
+		return http.DefaultTransport.RoundTrip(request)
+	}
+	answer := httptest.NewRecorder()
+	answer.WriteHeader([]int{http.StatusUnauthorized, http.StatusForbidden}[r.left.Load()%2])
+	return answer.Result(), nil
+}
+
+func TestResultOutlastsATokenThatIsRefused(t *testing.T) {
+	n := startNode(t)
+	n.apply("job", map[string]any{"handler": "job"})
+	client := weir.New(n.url())
+	transport := &refuser{}
+	transport.left.Store(4)
+	client.HTTP = &http.Client{Transport: transport}
+	var runs atomic.Int32
+	startWorker(t, client, map[string]weir.Handler{"job": func(context.Context, *weir.Task) (any, error) {
+		return runs.Add(1), nil
+	}})
+	ended := wait(t, client, enqueue(t, client, "job", nil))
+	if ended.Status != "COMPLETED" || runs.Load() != 1 || transport.left.Load() >= 0 {
+		t.Fatalf("%+v after %d runs", ended, runs.Load())
+	}
+}
+
 // --- the client ---
 
 func TestEnqueueWithAKeyIsDoneOnce(t *testing.T) {
