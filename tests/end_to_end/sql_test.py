@@ -288,6 +288,7 @@ def a_refusal_has_the_words_of_the_command_line_and_its_own_sqlstate(weir):
         ("'acme', 'hello', executor_group => repeat('g', 65)",
          ['-w', 'acme', 'hello', '--executor-group', 'g' * 65], 'WR002'),
         ("'acme', 'hello', idempotency_key => repeat('k', 256)", ['-w', 'acme', 'hello', '-k', 'k' * 256], 'WR002'),
+        ("'acme', 'hello', idempotency_key => 'hook/page/1'", ['-w', 'acme', 'hello', '-k', 'hook/page/1'], 'WR002'),
     ]
     for arguments, words, sqlstate in cases:
         said = weir.run('enqueue', *words)
