@@ -38,6 +38,9 @@
 #define CAPACITY_NOTICE_US (60 * MICROSECONDS_PER_SECOND)
 /* By so much the clocks of two machines may part between two looks without having been set. */
 #define CLOCK_STEP_US MICROSECONDS_PER_SECOND
+/* After its start a node removes nothing for this time. Meanwhile the role of the scheduler is taken (ten seconds at most),
+ * and its holder settles what a former one has enqueued: the retention would remove the keys of those executions. */
+#define RETENTION_FIRST_US (15 * MICROSECONDS_PER_SECOND)
 /* How often acts past their retention are searched. */
 #define AUDIT_INTERVAL_US (3600 * MICROSECONDS_PER_SECOND)
 /* Retention is applied each hundredth of its time, between these two. */
@@ -61,6 +64,7 @@ void maintenance_init(struct node *node, int64_t now_us)
     m->next_stale_us = time_add(now_us, node->tuning.stale_check_us);
     m->next_capacity_us = time_add(now_us, CAPACITY_NOTICE_US);
     m->next_stream_us = time_add(now_us, STREAM_INTERVAL_US);
+    m->next_retention_us = time_add(now_us, RETENTION_FIRST_US);
     int64_t acts_kept_us = node->tuning.audit_retention_us;
     m->next_audit_us = time_add(now_us, acts_kept_us > 0 ? earlier(acts_kept_us, RETENTION_INTERVAL_US) : 0);
     int64_t logs_kept_us = node->tuning.log_retention_us;
