@@ -26,7 +26,8 @@ LAYERS = [
     ('src/grpc/', ('base/', PUBLIC)),  # a gRPC client knows neither queues nor Temporal
     ('src/remote/', ('base/', PUBLIC)),  # a client of the REST API, for the http driver and for workers
     ('src/queue/', ('base/', PUBLIC)),
-    ('src/definition/', ('base/', 'queue/', PUBLIC)),
+    ('src/calendar/', ('base/', PUBLIC)),
+    ('src/definition/', ('base/', 'queue/', 'calendar/', PUBLIC)),
     ('src/observe/', RULES),
     ('src/store/sqlite/', STORE_DRIVER),
     ('src/store/postgres/', STORE_DRIVER),

@@ -65,8 +65,7 @@ int time_to_poll_ms(int64_t duration_us)
     return ms < 0 ? 0 : ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-/* Days since 1970-01-01 of a date of the proleptic Gregorian calendar (years count from March, so the leap day is last). */
-static int64_t days_from_date(int64_t year, int month, int day)
+int64_t days_from_date(int64_t year, int month, int day)
 {
     int64_t y = month <= 2 ? year - 1 : year;
     int64_t era = (y >= 0 ? y : y - 399) / 400;
@@ -76,8 +75,7 @@ static int64_t days_from_date(int64_t year, int month, int day)
     return era * 146097 + day_of_era - 719468;
 }
 
-/* The inverse of days_from_date(). */
-static void date_from_days(int64_t days, int64_t *year, int *month, int *day)
+void date_from_days(int64_t days, int64_t *year, int *month, int *day)
 {
     int64_t z = days + 719468;
     int64_t era = (z >= 0 ? z : z - 146096) / 146097;

@@ -56,6 +56,11 @@ int64_t time_add(int64_t time_us, int64_t duration_us);
  * most, because a plain cast of a longer one makes any other, or waits for ever. */
 int time_to_poll_ms(int64_t duration_us);
 
+/* Days since 1970-01-01 of a date of the proleptic Gregorian calendar: month 1 to 12, day 1 to 31. */
+int64_t days_from_date(int64_t year, int month, int day);
+/* The inverse. */
+void date_from_days(int64_t days, int64_t *year, int *month, int *day);
+
 enum { TIME_TEXT_MAX = 48, DURATION_TEXT_MAX = 32 };
 
 /* "2026-11-21T04:07:42.123456Z"; always UTC, microseconds. `to` holds TIME_TEXT_MAX bytes. */
