@@ -43,14 +43,15 @@ static const struct field fields[FIELD_COUNT] = {
     [FIELD_WEEKDAY] = {.name = "day of the week", .least = 0, .most = 7, .names = weekday_names},
 };
 
-/* One element of a list. */
+/* One element of a list. Without an end, a step reaches to the end of the field. */
 struct element {
     int first;
     int last;
     int step;
 };
 
-static enum weir_status refuse(const struct field *field, const char *text, const char *reason, struct weir_error *error)
+static enum weir_status refuse_field(const struct field *field, const char *text, const char *reason,
+                                     struct weir_error *error)
 {
     (void)error_set(error, WEIR_INVALID_ARGUMENT, "the %s \"%s\" of the cron expression %s", field->name, text, reason);
     error_hint(error, "the fields are minute hour day month weekday, like `30 4 * * mon-fri` or `*/15 * * * *`");
@@ -58,7 +59,7 @@ static enum weir_status refuse(const struct field *field, const char *text, cons
 }
 
 /* A number of at most three digits. NULL: there is none. */
-static const char *read_number(const char *at, int *ret_number)
+static const char *cron_read_number(const char *at, int *ret_number)
 {
     int digits = 0;
     *ret_number = 0;
@@ -78,7 +79,7 @@ static const char *read_value(const struct field *field, const char *at, int *re
             return at + NAME_LENGTH;
         }
     }
-    return read_number(at, ret_value);
+    return cron_read_number(at, ret_value);
 }
 
 /* NULL, or the reason why the element is refused. */
@@ -97,7 +98,7 @@ static const char *read_element(const struct field *field, const char *at, struc
     }
     bool has_step = at != NULL && *at == '/';
     if (has_step) {
-        at = read_number(at + 1, &ret_element->step);
+        at = cron_read_number(at + 1, &ret_element->step);
     }
     if (at == NULL || *at != '\0') {
         return "cannot be read";
@@ -128,7 +129,7 @@ static enum weir_status read_field(const struct field *field, char *text, uint64
         struct element element;
         const char *reason = read_element(field, item, &element);
         if (reason != NULL) {
-            return refuse(field, whole, reason, error);
+            return refuse_field(field, whole, reason, error);
         }
         for (int value = element.first; value <= element.last; value += element.step) {
             *ret_values |= UINT64_C(1) << value;
@@ -155,6 +156,8 @@ static const char *find_alias(const char *text)
 #define ALL_DAYS UINT32_C(0xfffffffe)
 #define ALL_WEEKDAYS UINT32_C(0x7f)
 
+/* Days and weekdays limit each other only when both are limited: cron has always joined them by "or". A list of all values
+ * is no limit. */
 static bool limits_days(const struct cron *cron)
 {
     return cron->days != ALL_DAYS;
@@ -224,7 +227,7 @@ enum weir_status cron_read(const char *text, struct cron *ret_cron, struct weir_
                               .weekdays = (uint32_t)((values[FIELD_WEEKDAY] | sunday) & ALL_WEEKDAYS),
                               .is_even = is_whole[FIELD_MINUTE] || is_whole[FIELD_HOUR]};
     if (!has_a_day(ret_cron)) {
-        return refuse(&fields[FIELD_DAY], text, "is a day that no year has", error);
+        return refuse_field(&fields[FIELD_DAY], text, "is a day that no year has", error);
     }
     return WEIR_OK;
 }

@@ -1,5 +1,9 @@
-/* Rules of time zones in the form of POSIX. The changes of a year are computed when they are wanted: a rule holds for ever,
- * so there is no table that could end.
+/* Rules of time zones in the form of POSIX.
+ *
+ * The text is read once: name, offset, and for summer time another name, perhaps an offset, and two days of the year with a
+ * time. The days are kept as they are written. The changes of a year are computed when they are wanted: a rule holds for
+ * ever, so there is no table that could end. A change may lie outside of its year, because its time reaches from -167 to
+ * 167 hours, so each search looks at the years beside as well.
  */
 #include "calendar/posix_zone.h"
 
@@ -36,13 +40,13 @@ static bool is_digit(const struct reader *reader)
     return reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9';
 }
 
-static bool is_letter(const struct reader *reader)
+static bool posix_is_letter(const struct reader *reader)
 {
     return reader->at < reader->end &&
            ((*reader->at >= 'A' && *reader->at <= 'Z') || (*reader->at >= 'a' && *reader->at <= 'z'));
 }
 
-static bool read_number(struct reader *reader, int least, int most, int *ret_number)
+static bool posix_read_number(struct reader *reader, int least, int most, int *ret_number)
 {
     int number = 0;
     if (!is_digit(reader)) {
@@ -65,7 +69,7 @@ static bool skip_name(struct reader *reader)
         }
         return take(reader, '>');
     }
-    while (is_letter(reader)) {
+    while (posix_is_letter(reader)) {
         reader->at++;
     }
     return reader->at - begin >= NAME_LENGTH_LEAST;
@@ -81,15 +85,15 @@ static bool read_time(struct reader *reader, int hours_most, int32_t *ret_second
     if (sign > 0) {
         (void)take(reader, '+');
     }
-    bool is_right = read_number(reader, 0, hours_most, &hours) &&
-                    (!take(reader, ':') || (read_number(reader, 0, 59, &minutes) &&
-                                            (!take(reader, ':') || read_number(reader, 0, 59, &seconds))));
+    bool is_right = posix_read_number(reader, 0, hours_most, &hours) &&
+                    (!take(reader, ':') || (posix_read_number(reader, 0, 59, &minutes) &&
+                                            (!take(reader, ':') || posix_read_number(reader, 0, 59, &seconds))));
     *ret_seconds = sign * (hours * HOUR + minutes * MINUTE + seconds);
     return is_right;
 }
 
 /* ",M3.5.0/2", ",J60", ",59" */
-static bool read_change(struct reader *reader, struct posix_change *ret_change)
+static bool posix_read_change(struct reader *reader, struct posix_change *ret_change)
 {
     *ret_change = (struct posix_change){.time = CHANGE_TIME_DEFAULT};
     if (!take(reader, ',')) {
@@ -98,15 +102,15 @@ static bool read_change(struct reader *reader, struct posix_change *ret_change)
     bool is_right;
     if (take(reader, 'M')) {
         ret_change->kind = POSIX_DAY_OF_WEEK;
-        is_right = read_number(reader, 1, 12, &ret_change->month) && take(reader, '.') &&
-                   read_number(reader, 1, 5, &ret_change->week) && take(reader, '.') &&
-                   read_number(reader, 0, DAYS_PER_WEEK - 1, &ret_change->day);
+        is_right = posix_read_number(reader, 1, 12, &ret_change->month) && take(reader, '.') &&
+                   posix_read_number(reader, 1, 5, &ret_change->week) && take(reader, '.') &&
+                   posix_read_number(reader, 0, DAYS_PER_WEEK - 1, &ret_change->day);
     } else if (take(reader, 'J')) {
         ret_change->kind = POSIX_DAY_OF_YEAR_WITHOUT_LEAP;
-        is_right = read_number(reader, 1, 365, &ret_change->day);
+        is_right = posix_read_number(reader, 1, 365, &ret_change->day);
     } else {
         ret_change->kind = POSIX_DAY_OF_YEAR;
-        is_right = read_number(reader, 0, 365, &ret_change->day);
+        is_right = posix_read_number(reader, 0, 365, &ret_change->day);
     }
     return is_right && (!take(reader, '/') || read_time(reader, CHANGE_HOURS_MOST, &ret_change->time));
 }
@@ -135,7 +139,7 @@ bool posix_zone_read(const char *text, size_t length, struct posix_zone *ret_zon
         }
         ret_zone->summer = -west;
     }
-    return read_change(&reader, &ret_zone->summer_begins) && read_change(&reader, &ret_zone->summer_ends) &&
+    return posix_read_change(&reader, &ret_zone->summer_begins) && posix_read_change(&reader, &ret_zone->summer_ends) &&
            reader.at == reader.end;
 }
 

@@ -1,5 +1,9 @@
-/* Opens zones of the system's database and looks times up in them: by binary search among the changes of the file, and
- * behind the last one by the rule of the file.
+/* Opens zones of the system's database and looks times up in them.
+ *
+ * A time is searched among the changes of the file, and behind the last one the rule of the file holds. Before the first
+ * change it is the first type of the file. The name of a zone comes from users and becomes a part of a path, so it may hold
+ * no dot and not begin with a slash. A zone is read as a whole when it is opened, so a package that replaces the database
+ * meanwhile does no harm.
  */
 #include "calendar/time_zone.h"
 
@@ -37,7 +41,7 @@ static bool is_zone_name(const char *name)
     return name[length] == '\0' && length > 0 && length <= TIME_ZONE_NAME_MAX && name[0] != '/';
 }
 
-static enum weir_status refuse_name(const char *name, struct weir_error *error)
+static enum weir_status refuse_zone(const char *name, struct weir_error *error)
 {
     struct stat facts;
     if (stat(ZONE_FOLDER, &facts) != 0) {
@@ -86,7 +90,7 @@ static enum weir_status load(struct time_zone *zone, struct weir_error *error)
     enum weir_status status = WEIR_OK;
     if (length < 0) {
         status = errno == ENOENT || errno == ENOTDIR
-                     ? refuse_name(zone->name, error)
+                     ? refuse_zone(zone->name, error)
                      : error_set_native(error, WEIR_FAILED, errno, "cannot read %s: %s", path, strerror(errno));
     } else {
         const char *reason = zone_file_read(bytes, (size_t)length, &zone->table);
@@ -103,7 +107,7 @@ enum weir_status time_zone_open(const char *name, struct time_zone **ret_zone, s
     INVARIANT(name != NULL && ret_zone != NULL);
     *ret_zone = NULL;
     if (!is_zone_name(name)) {
-        return refuse_name(name, error);
+        return refuse_zone(name, error);
     }
     struct time_zone *zone = calloc(1, sizeof *zone);
     if (zone == NULL) {

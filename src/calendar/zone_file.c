@@ -1,6 +1,11 @@
-/* Reads TZif files. A file has a block with times of 32 bits, which is skipped, the same block with times of 64 bits, and
- * the rule of POSIX for all later times between two line ends. The bytes are foreign input: every number is checked before
- * it is used.
+/* Reads TZif files. A file has
+ *
+ *   1. a header and a block with times of 32 bits, for readers of version 1, which is skipped;
+ *   2. a header and a block with times of 64 bits: the times of changes, for each an index of a type, the types (offset,
+ * mark of summer time, name), names, and marks that nobody needs who has UTC;
+ *   3. the rule of POSIX for all later times, between two line ends.
+ *
+ * The bytes are foreign input: every number is checked before it is used.
  */
 #include "calendar/zone_file.h"
 
@@ -63,7 +68,7 @@ static size_t block_size(const struct counts *counts, size_t time_size)
            counts->leap_seconds * (time_size + 4) + counts->standard_marks + counts->ut_marks;
 }
 
-/* -1: there is no such type, or its offset is none. */
+/* False: there is no such type, or no place on earth has its offset. */
 static bool offset_of_type(const unsigned char *types, size_t count, size_t index, int32_t *ret_offset)
 {
     int64_t offset = index < count ? read_big_endian(types + index * TYPE_SIZE, 4) : INT32_MIN;
@@ -71,7 +76,7 @@ static bool offset_of_type(const unsigned char *types, size_t count, size_t inde
     return offset >= -OFFSET_MOST && offset <= OFFSET_MOST;
 }
 
-static const char *read_changes(const unsigned char *block, const struct counts *counts, struct zone_table *table)
+static const char *zone_file_read_changes(const unsigned char *block, const struct counts *counts, struct zone_table *table)
 {
     const unsigned char *indices = block + counts->changes * 8;
     const unsigned char *types = indices + counts->changes;
@@ -131,7 +136,7 @@ const char *zone_file_read(const unsigned char *bytes, size_t length, struct zon
     if (second.leap_seconds > 0) {
         return "it counts leap seconds, which the clocks of this system do not";
     }
-    const char *reason = read_changes(bytes + block_at, &second, ret_table);
+    const char *reason = zone_file_read_changes(bytes + block_at, &second, ret_table);
     if (reason == NULL) {
         reason = read_rule(bytes + rule_at, length - rule_at, ret_table);
     }

@@ -1,5 +1,5 @@
 /* Expressions of cron: what is accepted, and when they fire beside changes of the clocks. The comparison with another
- * implementation is in cron_oracle_test.py. */
+ * implementation is in tests/interop/cron_test.py. */
 #include "calendar/cron.h"
 
 #include <string.h>
@@ -45,8 +45,7 @@ static void expect_times(const char *expression, const char *zone_name, const ch
     time_zone_close(zone);
 }
 
-#define EXPECT(expression, zone, after, ...) \
-    expect_times(expression, zone, after, (const char *const[]){__VA_ARGS__, NULL})
+#define EXPECT(expression, zone, after, ...) expect_times(expression, zone, after, (const char *const[]){__VA_ARGS__, NULL})
 
 static void fields_are_lists_ranges_steps_and_names(void **state)
 {
