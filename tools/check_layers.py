@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 PUBLIC = 'weir/'
-RULES = ('base/', 'queue/', 'definition/', PUBLIC)  # what everything but base and the public headers may use
+RULES = ('base/', 'queue/', 'calendar/', 'definition/', PUBLIC)  # what everything but base and the public headers may use
 STORE_DRIVER = RULES + ('observe/', 'store/store.h', 'store/driver.h', 'store/reading.h', 'store/refusal.h')
 ENGINE_DRIVER = RULES + ('observe/', 'engine/engine.h', 'engine/driver.h')
 

@@ -61,7 +61,7 @@ static void fill_requests(struct hook_set *set, const struct hook_events *events
                                                         .params = event->params,
                                                         .params_length = strlen(event->params),
                                                         .idempotency_key = set->keys[count],
-                                                        .is_of_hook = true};
+                                                        .has_reserved_key = true};
         count++;
     }
     *ret_count = count;

@@ -176,7 +176,7 @@ void audit_subject(const struct execution_filter *filter, const char *id, char *
 static bool is_act_of_store(const char *act)
 {
     static const char *const words[] = {"cancel",  "complete", "hook",  "lock",  "node",  "pause",    "plan",     "purge",
-                                        "release", "resume",   "retry", "store", "token", "workflow", "workspace"};
+                                        "release", "resume",   "retry", "store", "schedule", "token", "workflow", "workspace"};
     size_t length = strcspn(act, " ");
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i]) == length && strncmp(words[i], act, length) == 0) {

@@ -115,6 +115,16 @@ struct store_driver {
     enum weir_status (*read_hook_events)(struct store *, struct arena *, struct hook_events *, struct weir_error *);
     enum weir_status (*settle_hook_events)(struct store *, const struct hook_outcome *, size_t, struct weir_error *);
     enum weir_status (*trim_hook_events)(struct store *, int64_t *, struct weir_error *);
+    enum weir_status (*schedule_set)(struct store *, const struct schedule_request *, int64_t, bool *, struct weir_error *);
+    enum weir_status (*schedule_pause)(struct store *, const char *, bool, struct weir_error *);
+    enum weir_status (*schedule_delete)(struct store *, const char *, struct weir_error *);
+    enum weir_status (*schedule_trigger)(struct store *, const char *, struct schedule_counts *, struct weir_error *);
+    enum weir_status (*read_due_schedules)(struct store *, struct arena *, struct due_schedules *, struct weir_error *);
+    enum weir_status (*advance_schedules)(struct store *, struct schedule_advance *, size_t, struct weir_error *);
+    enum weir_status (*read_schedule_firings)(struct store *, struct arena *, struct schedule_firings *,
+                                              struct weir_error *);
+    enum weir_status (*settle_schedule_firings)(struct store *, const struct schedule_outcome *, size_t,
+                                                struct weir_error *);
     int (*wake_fd)(struct store *);
     void (*wake_for)(struct store *, int64_t, bool); /* NULL: the driver does not know */
     bool (*wake_drain)(struct store *, int64_t *);

@@ -93,6 +93,24 @@ static enum weir_status check_text(const char *what, const char *text, size_t mo
     return WEIR_INVALID_ARGUMENT;
 }
 
+/* A key of a hook or a schedule that another request had used would make its duty drop an event or a firing. */
+static enum weir_status check_reserved_key(const char *key, struct weir_error *error)
+{
+    static const struct {
+        const char *prefix;
+        const char *owners;
+    } reserved[] = {{HOOK_KEY_PREFIX, "hooks"}, {SCHEDULE_KEY_PREFIX, "schedules"}};
+    for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
+        if (strncmp(key, reserved[i].prefix, strlen(reserved[i].prefix)) == 0) {
+            error_set(error, WEIR_INVALID_ARGUMENT, "idempotency keys that begin with \"%s\" are those of %s",
+                      reserved[i].prefix, reserved[i].owners);
+            error_hint(error, "begin the key with another word");
+            return WEIR_INVALID_ARGUMENT;
+        }
+    }
+    return WEIR_OK;
+}
+
 enum weir_status enqueue_request_check(const struct enqueue_request *request, struct weir_error *error)
 {
     enum weir_status status = check_text("the workspace's name", request->workspace, WORKSPACE_NAME_MAX, error);
@@ -102,12 +120,8 @@ enum weir_status enqueue_request_check(const struct enqueue_request *request, st
     if (status == WEIR_OK && request->idempotency_key != NULL) {
         status = check_text("the idempotency key", request->idempotency_key, IDEMPOTENCY_KEY_MAX, error);
     }
-    /* A key of a hook that another request had used would make the duty of hooks drop an event. */
-    if (status == WEIR_OK && request->idempotency_key != NULL && !request->is_of_hook &&
-        strncmp(request->idempotency_key, HOOK_KEY_PREFIX, strlen(HOOK_KEY_PREFIX)) == 0) {
-        status = error_set(error, WEIR_INVALID_ARGUMENT, "idempotency keys that begin with \"%s\" are those of hooks",
-                           HOOK_KEY_PREFIX);
-        error_hint(error, "begin the key with another word");
+    if (status == WEIR_OK && request->idempotency_key != NULL && !request->has_reserved_key) {
+        status = check_reserved_key(request->idempotency_key, error);
     }
     if (status == WEIR_OK && request->group != NULL) {
         status = check_text("the executor group's name", request->group, GROUP_NAME_MAX, error);

@@ -179,6 +179,13 @@ enum weir_status refusal_hooks_full(struct weir_error *error)
     return WEIR_ILLEGAL_STATE;
 }
 
+enum weir_status refusal_schedules_full(struct weir_error *error)
+{
+    error_set(error, WEIR_ILLEGAL_STATE, "the store has %d schedules, which is the most", SCHEDULES_MOST);
+    error_hint(error, "delete those that are not used, or name several workspaces in one: weir schedule list");
+    return WEIR_ILLEGAL_STATE;
+}
+
 enum weir_status refusal_token_expired(struct weir_error *error)
 {
     error_set(error, WEIR_INVALID_ARGUMENT, "the token would have expired already");

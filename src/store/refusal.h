@@ -56,7 +56,11 @@ enum weir_status refusal_tokens_full(struct weir_error *error);
 enum weir_status refusal_token_expired(struct weir_error *error);
 /* WEIR_ILLEGAL_STATE: the store has HOOKS_MOST hooks. */
 enum weir_status refusal_hooks_full(struct weir_error *error);
+#define PLAN_HOW "weir plan list shows them; weir plan set makes one"
 #define HOOK_HOW "weir hook list shows them"
+/* WEIR_ILLEGAL_STATE: the store has SCHEDULES_MOST schedules. */
+enum weir_status refusal_schedules_full(struct weir_error *error);
+#define SCHEDULE_HOW "weir schedule list shows them"
 #define TOKEN_HOW "weir token list shows them"
 
 /* WEIR_ILLEGAL_STATE: a definition would need a set of handlers for which lane ids have no number left. */

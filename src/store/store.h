@@ -30,6 +30,7 @@
 #include "queue/step.h"
 #include "store/hooks.h"
 #include "store/logs.h"
+#include "store/schedules.h"
 #include "store/settings.h"
 #include "store/stream.h"
 #include "store/tokens.h"
@@ -117,7 +118,7 @@ struct enqueue_request {
     const char *params; /* JSON object text; NULL = {} */
     size_t params_length;
     const char *idempotency_key; /* NULL = none */
-    bool is_of_hook;             /* the key begins with HOOK_KEY_PREFIX, which other requests may not use */
+    bool has_reserved_key; /* the key begins with HOOK_KEY_PREFIX or SCHEDULE_KEY_PREFIX, which other requests may not use */
     const char *group;           /* executor group; NULL = the definition's */
     const char *default_group;   /* where neither names one; NULL = "default" */
     int priority;
@@ -691,6 +692,7 @@ enum store_list_kind {
     LIST_LOCKS,
     LIST_GROUPS,
     LIST_HOOKS,
+    LIST_SCHEDULES,
     LIST_TOKENS, /* also the revoked ones, never a hash */
     LIST_AUDIT   /* the acts, newest first; `name` is the subject, filter.created_since_us the earliest time */
 };

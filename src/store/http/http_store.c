@@ -379,6 +379,34 @@ static enum weir_status http_trim_hook_events(struct store *store, int64_t *ret_
     return refuse_node_verb(error);
 }
 
+static enum weir_status http_read_due_schedules(struct store *store, struct arena *arena, struct due_schedules *ret_due,
+                                                struct weir_error *error)
+{
+    (void)store, (void)arena, (void)ret_due;
+    return refuse_node_verb(error);
+}
+
+static enum weir_status http_advance_schedules(struct store *store, struct schedule_advance *advances, size_t count,
+                                               struct weir_error *error)
+{
+    (void)store, (void)advances, (void)count;
+    return refuse_node_verb(error);
+}
+
+static enum weir_status http_read_schedule_firings(struct store *store, struct arena *arena,
+                                                   struct schedule_firings *ret_firings, struct weir_error *error)
+{
+    (void)store, (void)arena, (void)ret_firings;
+    return refuse_node_verb(error);
+}
+
+static enum weir_status http_settle_schedule_firings(struct store *store, const struct schedule_outcome *outcomes,
+                                                     size_t count, struct weir_error *error)
+{
+    (void)store, (void)outcomes, (void)count;
+    return refuse_node_verb(error);
+}
+
 /* A client polls. */
 static int http_wake_fd(struct store *store)
 {
@@ -456,6 +484,14 @@ const struct store_driver http_store_driver = {
     .read_hook_events = http_read_hook_events,
     .settle_hook_events = http_settle_hook_events,
     .trim_hook_events = http_trim_hook_events,
+    .schedule_set = http_schedule_set,
+    .schedule_pause = http_schedule_pause,
+    .schedule_delete = http_schedule_delete,
+    .schedule_trigger = http_schedule_trigger,
+    .read_due_schedules = http_read_due_schedules,
+    .advance_schedules = http_advance_schedules,
+    .read_schedule_firings = http_read_schedule_firings,
+    .settle_schedule_firings = http_settle_schedule_firings,
     .read_stream = http_read_stream,
     .purge_stream = http_purge_stream,
     .wake_fd = http_wake_fd,

@@ -79,5 +79,12 @@ enum weir_status http_hook_set(struct store *store, const struct hook_request *r
                                struct weir_error *error);
 enum weir_status http_hook_pause(struct store *store, const char *name, bool paused, struct weir_error *error);
 enum weir_status http_hook_delete(struct store *store, const char *name, struct weir_error *error);
+/* schedules.c */
+enum weir_status http_schedule_set(struct store *store, const struct schedule_request *request, int64_t due_us,
+                                   bool *ret_is_new, struct weir_error *error);
+enum weir_status http_schedule_pause(struct store *store, const char *name, bool paused, struct weir_error *error);
+enum weir_status http_schedule_delete(struct store *store, const char *name, struct weir_error *error);
+enum weir_status http_schedule_trigger(struct store *store, const char *name, struct schedule_counts *ret_counts,
+                                       struct weir_error *error);
 
 #endif

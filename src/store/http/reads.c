@@ -156,6 +156,7 @@ static void target_list(struct remote_client *client, const struct list_options 
                                         [LIST_LOCKS] = "/v1/locks",
                                         [LIST_GROUPS] = "/v1/groups",
                                         [LIST_HOOKS] = "/v1/hooks",
+                                        [LIST_SCHEDULES] = "/v1/schedules",
                                         [LIST_AUDIT] = "/v1/audit"};
     remote_client_target(client, paths[options->kind], (const char *const[]){options->filter.id});
     if (options->kind == LIST_EXECUTIONS) {

@@ -300,6 +300,8 @@ enum weir_status postgres_list(struct store *store, const struct list_options *o
         return page_acts(link, options, ret_page, error);
     case LIST_HOOKS:
         return page_by_name(link, QUERY_LIST_HOOKS, options, ret_page, error);
+    case LIST_SCHEDULES:
+        return page_by_name(link, QUERY_LIST_SCHEDULES, options, ret_page, error);
     case LIST_TOKENS:
         return page_by_name(link, QUERY_LIST_TOKENS, options, ret_page, error);
     case LIST_GROUPS:

@@ -70,7 +70,7 @@ enum weir_status postgres_set_workspace(struct store *store, const struct worksp
     status = read_change(store, status, result);
     if (status == WEIR_PLAN_NOT_FOUND) {
         return refuse_unknown_name(link, QUERY_PLAN_NAMES, status, "plan", change->plan == NULL ? "free" : change->plan,
-                                   "weir plan list shows them; weir plan set makes one", error);
+                                   PLAN_HOW, error);
     }
     if (status == WEIR_WORKSPACE_NOT_FOUND) {
         return refuse_unknown_name(link, QUERY_WORKSPACE_NAMES, status, "workspace", change->name, WORKSPACE_HOW, error);

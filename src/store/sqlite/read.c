@@ -209,6 +209,8 @@ static enum weir_status list_kind(struct connection *connection, const struct li
         return list_acts(connection, options, ret_page, error);
     case LIST_HOOKS:
         return list_names(connection, QUERY_LIST_HOOKS, TIME_NEVER, options, ret_page, error);
+    case LIST_SCHEDULES:
+        return list_names(connection, QUERY_LIST_SCHEDULES, TIME_NEVER, options, ret_page, error);
     case LIST_TOKENS:
         return list_names(connection, QUERY_LIST_TOKENS, now_us, options, ret_page, error);
     case LIST_GROUPS:

@@ -166,7 +166,7 @@ static enum weir_status change_workspace(struct write *write, const struct works
         status = connection_read_integer(write->connection, error, &limit, QUERY_FIND_PLAN, "t", plan);
         if (status == WEIR_NOT_FOUND) {
             return write_refuse_name(write, QUERY_PLAN_NAMES, WEIR_PLAN_NOT_FOUND, "plan", plan,
-                                     "weir plan list shows them; weir plan set makes one", error);
+                                     PLAN_HOW, error);
         }
     }
     if (status == WEIR_OK) {

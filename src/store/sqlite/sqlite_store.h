@@ -171,6 +171,16 @@ enum weir_status sqlite_hook_delete(struct store *, const char *, struct weir_er
 enum weir_status sqlite_read_hook_events(struct store *, struct arena *, struct hook_events *, struct weir_error *);
 enum weir_status sqlite_settle_hook_events(struct store *, const struct hook_outcome *, size_t, struct weir_error *);
 enum weir_status sqlite_trim_hook_events(struct store *, int64_t *, struct weir_error *);
+enum weir_status sqlite_schedule_set(struct store *, const struct schedule_request *, int64_t, bool *, struct weir_error *);
+enum weir_status sqlite_schedule_pause(struct store *, const char *, bool, struct weir_error *);
+enum weir_status sqlite_schedule_delete(struct store *, const char *, struct weir_error *);
+enum weir_status sqlite_schedule_trigger(struct store *, const char *, struct schedule_counts *, struct weir_error *);
+enum weir_status sqlite_read_due_schedules(struct store *, struct arena *, struct due_schedules *, struct weir_error *);
+enum weir_status sqlite_advance_schedules(struct store *, struct schedule_advance *, size_t, struct weir_error *);
+enum weir_status sqlite_read_schedule_firings(struct store *, struct arena *, struct schedule_firings *,
+                                              struct weir_error *);
+enum weir_status sqlite_settle_schedule_firings(struct store *, const struct schedule_outcome *, size_t,
+                                                struct weir_error *);
 enum weir_status sqlite_check(struct store *, json_t **, struct weir_error *);
 int sqlite_wake_fd(struct store *);
 bool sqlite_wake_drain(struct store *, int64_t *);

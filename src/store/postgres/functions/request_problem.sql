@@ -19,9 +19,11 @@ BEGIN
     IF priority IS NULL OR priority NOT BETWEEN -100 AND 100 THEN
         status := 'invalid_argument';
         message := format('priority %s is outside of -100 to 100', coalesce(priority::text, 'NULL'));
-    ELSIF starts_with(idempotency_key, 'hook/') THEN
+    ELSIF starts_with(idempotency_key, 'hook/') OR starts_with(idempotency_key, 'schedule/') THEN
         status := 'invalid_argument';
-        message := 'idempotency keys that begin with "hook/" are those of hooks';
+        message := CASE WHEN starts_with(idempotency_key, 'hook/')
+                        THEN 'idempotency keys that begin with "hook/" are those of hooks'
+                        ELSE 'idempotency keys that begin with "schedule/" are those of schedules' END;
         hint := 'begin the key with another word';
     ELSIF run_at < 'epoch' THEN
         status := 'invalid_argument';

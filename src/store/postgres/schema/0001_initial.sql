@@ -457,6 +457,55 @@ CREATE TABLE :schema.hook_outbox (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = -1);
 CREATE INDEX hook_outbox_by_hook ON :schema.hook_outbox (hook_id, at);
 
+-- Schedules: executions at the times of a calendar (store/schedules.h). cron and its zone, or every: when. starts_at, ends_at: the times
+-- from and until which it fires. workspaces: ids; or those of a plan. due_at: the next time; NULL = none is left.
+-- fired, skipped, dropped, refused: firings that became executions, that the overlap policy left out, that were too old, that could not be
+-- enqueued; refused_at and what follows it: the last one of these. last_due_at, last_execution_id, fired_at: of the last execution.
+CREATE TABLE :schema.schedules (
+    id             integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name           text    COLLATE "C" NOT NULL UNIQUE,
+    cron           text,
+    zone           text,
+    every          bigint,
+    jitter         bigint  NOT NULL,
+    starts_at      bigint,
+    ends_at        bigint,
+    workflow       text    COLLATE "C" NOT NULL,
+    params         text    NOT NULL,
+    workspaces     integer[],
+    plan           text    COLLATE "C",
+    overlap        text    COLLATE "C" NOT NULL,
+    catch_up       bigint  NOT NULL,
+    paused         boolean NOT NULL DEFAULT false,
+    created_at     bigint  NOT NULL,
+    due_at         bigint,
+    fired          bigint  NOT NULL DEFAULT 0,
+    skipped        bigint  NOT NULL DEFAULT 0,
+    dropped        bigint  NOT NULL DEFAULT 0,
+    refused        bigint  NOT NULL DEFAULT 0,
+    last_due_at    bigint,
+    last_execution_id uuid,
+    fired_at       bigint,
+    refused_at     bigint,
+    error_code     text,
+    error          text,
+    CHECK ((cron IS NULL) <> (every IS NULL)),
+    CHECK ((workspaces IS NULL) <> (plan IS NULL))
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
+CREATE INDEX schedules_due ON :schema.schedules (due_at) WHERE NOT paused AND due_at IS NOT NULL;
+
+-- Due times of schedules, one row for each workspace, inserted in the transaction that moves due_at behind them. execution_id: NULL = it
+-- waits to be enqueued. Of rows with an execution only the last one of a schedule and workspace is kept.
+CREATE TABLE :schema.schedule_firings (
+    schedule_id    integer NOT NULL,
+    workspace_id   integer NOT NULL,
+    due_at         bigint  NOT NULL,
+    is_triggered   boolean NOT NULL DEFAULT false,
+    execution_id   uuid,
+    PRIMARY KEY (schedule_id, workspace_id, due_at)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX schedule_firings_waiting ON :schema.schedule_firings (schedule_id, workspace_id, due_at) WHERE execution_id IS NULL;
+
 -- The roles of PostgreSQL that may use some workspaces only (grant_workspace()), by their names. workspace_id 0: the role is limited; this
 -- row stays when its last workspace is revoked.
 CREATE TABLE :schema.workspace_grants (

@@ -327,6 +327,55 @@ CREATE TABLE hook_outbox (
 );
 CREATE INDEX hook_outbox_by_hook ON hook_outbox (hook_id, at);
 
+-- Schedules: executions at the times of a calendar (store/schedules.h). cron and its zone, or every: when. starts_at, ends_at: the times
+-- from and until which it fires. workspaces: a JSON array of ids; or those of a plan. due_at: the next time; NULL = none is left.
+-- fired, skipped, dropped, refused: firings that became executions, that the overlap policy left out, that were too old, that could not be
+-- enqueued; refused_at and what follows it: the last one of these. last_due_at, last_execution_id, fired_at: of the last execution.
+CREATE TABLE schedules (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    name           TEXT    NOT NULL UNIQUE,
+    cron           TEXT,
+    zone           TEXT,
+    every          INTEGER,
+    jitter         INTEGER NOT NULL,
+    starts_at      INTEGER,
+    ends_at        INTEGER,
+    workflow       TEXT    NOT NULL,
+    params         TEXT    NOT NULL,
+    workspaces     TEXT,
+    plan           TEXT,
+    overlap        TEXT    NOT NULL,
+    catch_up       INTEGER NOT NULL,
+    paused         INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
+    created_at     INTEGER NOT NULL,
+    due_at         INTEGER,
+    fired          INTEGER NOT NULL DEFAULT 0,
+    skipped        INTEGER NOT NULL DEFAULT 0,
+    dropped        INTEGER NOT NULL DEFAULT 0,
+    refused        INTEGER NOT NULL DEFAULT 0,
+    last_due_at    INTEGER,
+    last_execution_id TEXT,
+    fired_at       INTEGER,
+    refused_at     INTEGER,
+    error_code     TEXT,
+    error          TEXT,
+    CHECK ((cron IS NULL) <> (every IS NULL)),
+    CHECK ((workspaces IS NULL) <> (plan IS NULL))
+);
+CREATE INDEX schedules_due ON schedules (due_at) WHERE paused = 0 AND due_at IS NOT NULL;
+
+-- Due times of schedules, one row for each workspace, inserted in the transaction that moves due_at behind them. execution_id: NULL = it
+-- waits to be enqueued. Of rows with an execution only the last one of a schedule and workspace is kept.
+CREATE TABLE schedule_firings (
+    schedule_id    INTEGER NOT NULL,
+    workspace_id   INTEGER NOT NULL,
+    due_at         INTEGER NOT NULL,
+    is_triggered   INTEGER NOT NULL DEFAULT 0,
+    execution_id   TEXT,
+    PRIMARY KEY (schedule_id, workspace_id, due_at)
+) WITHOUT ROWID;
+CREATE INDEX schedule_firings_waiting ON schedule_firings (schedule_id, workspace_id, due_at) WHERE execution_id IS NULL;
+
 -- Where nodes run executions (engine_target in queue/engine_target.h). service: its identity, whatever its address; address: where it was
 -- reached last, for people.
 CREATE TABLE engine_targets (

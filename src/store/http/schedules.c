@@ -1,0 +1,99 @@
+/* Schedules: the acts alone. Their times are fired by the duty of a node, and no node runs on a server as its store, so the
+ * verbs of the duty are refused (http_store.c). One thread. */
+#include "base/error.h"
+#include "store/http/http_verbs.h"
+
+/* Adds a member, or nothing for NULL. False: out of memory. */
+static bool add_text(json_t *body, const char *key, const char *text)
+{
+    return text == NULL || json_object_set_new(body, key, json_string(text)) == 0;
+}
+
+/* A time of 0 is none. */
+static bool add_time(json_t *body, const char *key, int64_t time_us)
+{
+    char text[TIME_TEXT_MAX];
+    time_format(time_us, text);
+    return time_us == 0 || json_object_set_new(body, key, json_string(text)) == 0;
+}
+
+/* In seconds; a duration of 0 is left to the server. */
+static bool add_seconds(json_t *body, const char *key, int64_t duration_us)
+{
+    return duration_us == 0 || json_object_set_new(body, key, json_integer(duration_us / MICROSECONDS_PER_SECOND)) == 0;
+}
+
+static bool add_workspaces(json_t *body, const struct schedule_request *request)
+{
+    json_t *names = json_array();
+    bool is_fine = names != NULL;
+    for (size_t i = 0; i < request->workspace_count && is_fine; i++) {
+        is_fine = json_array_append_new(names, json_string(request->workspaces[i])) == 0;
+    }
+    is_fine = is_fine && (request->workspace_count == 0 || json_object_set(body, "workspaces", names) == 0);
+    json_decref(names);
+    return is_fine;
+}
+
+/* PUT makes the schedule, or replaces it. The server computes the due time by its own clock. */
+enum weir_status http_schedule_set(struct store *store, const struct schedule_request *request, int64_t due_us,
+                                   bool *ret_is_new, struct weir_error *error)
+{
+    (void)due_us;
+    json_t *body = json_object();
+    json_t *answer = NULL;
+    const struct recurrence_text *when = &request->when;
+    remote_client_target(client_of(store), "/v1/schedules/{}", (const char *const[]){request->name});
+    json_t *params = json_loads(request->params, 0, NULL);
+    bool is_fine = body != NULL && params != NULL && json_object_set(body, "params", params) == 0 &&
+                   add_text(body, "cron", when->cron) && add_text(body, "zone", when->zone) &&
+                   add_seconds(body, "every_seconds", when->every_us) && add_time(body, "starts_at", when->from_us) &&
+                   add_time(body, "ends_at", when->until_us) && add_seconds(body, "jitter_seconds", request->jitter_us) &&
+                   add_text(body, "workflow", request->workflow) && add_workspaces(body, request) &&
+                   add_text(body, "plan", request->plan) &&
+                   add_text(body, "overlap", schedule_overlap_name(request->overlap)) &&
+                   add_seconds(body, "catch_up_seconds", request->catch_up_us);
+    json_decref(params);
+    if (!is_fine) {
+        json_decref(body);
+        return error_out_of_memory(error);
+    }
+    remote_client_body(client_of(store), body);
+    enum weir_status status = remote_change(store, "PUT", &answer, error);
+    if (status == WEIR_OK) {
+        *ret_is_new = json_is_true(json_object_get(answer, "is_new"));
+    }
+    json_decref(answer);
+    return status;
+}
+
+/* A schedule that is paused already stays so, and the act goes on record. */
+enum weir_status http_schedule_pause(struct store *store, const char *name, bool paused, struct weir_error *error)
+{
+    remote_client_target(client_of(store), paused ? "/v1/schedules/{}/pause" : "/v1/schedules/{}/resume",
+                         (const char *const[]){name});
+    return remote_change(store, "POST", NULL, error);
+}
+
+/* The server removes the waiting firings as well. */
+enum weir_status http_schedule_delete(struct store *store, const char *name, struct weir_error *error)
+{
+    remote_client_target(client_of(store), "/v1/schedules/{}", (const char *const[]){name});
+    return remote_change(store, "DELETE", NULL, error);
+}
+
+/* Each request fires once more: the client repeats none that may have been done. */
+enum weir_status http_schedule_trigger(struct store *store, const char *name, struct schedule_counts *ret_counts,
+                                       struct weir_error *error)
+{
+    json_t *answer = NULL;
+    remote_client_target(client_of(store), "/v1/schedules/{}/trigger", (const char *const[]){name});
+    enum weir_status status = remote_change(store, "POST", &answer, error);
+    if (status == WEIR_OK) {
+        *ret_counts =
+            (struct schedule_counts){.firings = json_integer_value(json_object_get(answer, "firings")),
+                                     .skipped = json_integer_value(json_object_get(answer, "skipped"))};
+    }
+    json_decref(answer);
+    return status;
+}

@@ -1,0 +1,53 @@
+-- Makes or changes a schedule. Returns 'ok' and whether it is new. Otherwise nothing was changed: 'illegal_state' (there are `most`
+-- schedules), 'workspace_not_found' or 'plan_not_found' (unknown = its name). With the same times the due time stays.
+--   cron_text, zone_name           or every_us
+--   in_workspaces                  names; or NULL and of_plan
+-- Locks: the table schedules SHARE ROW EXCLUSIVE, so that `most` is exact. Caller: set_schedule (queries/schedules.sql).
+CREATE OR REPLACE FUNCTION :schema.set_schedule(schedule_name text, cron_text text, zone_name text, every_us bigint, jitter_us bigint,
+                                                from_us bigint, until_us bigint, starts text, with_params text, in_workspaces text[],
+                                                of_plan text, overlap_policy text, catch_up_us bigint, due_us bigint, most integer,
+                                                actor text, why text, OUT status text, OUT is_new boolean, OUT unknown text)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    before jsonb;
+    ids    integer[];
+BEGIN
+    LOCK TABLE :schema.schedules IN SHARE ROW EXCLUSIVE MODE;
+    before := :schema.setting_of('schedule', schedule_name, NULL);
+    is_new := before IS NULL;
+    unknown := (SELECT u.name FROM unnest(in_workspaces) WITH ORDINALITY u (name, place)
+                WHERE NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.name = u.name) ORDER BY u.place LIMIT 1);
+    IF is_new AND (SELECT count(*) FROM :schema.schedules) >= most THEN
+        status := 'illegal_state';
+    ELSIF unknown IS NOT NULL THEN
+        status := 'workspace_not_found';
+    ELSIF of_plan IS NOT NULL AND NOT EXISTS (SELECT 1 FROM :schema.plans p WHERE p.name = of_plan) THEN
+        status := 'plan_not_found';
+        unknown := of_plan;
+    ELSE
+        IF of_plan IS NULL THEN
+            ids := ARRAY(SELECT w.id FROM unnest(in_workspaces) WITH ORDINALITY u (name, place)
+                         JOIN :schema.workspaces w ON w.name = u.name ORDER BY u.place);
+        END IF;
+        INSERT INTO :schema.schedules AS s (name, cron, zone, every, jitter, starts_at, ends_at, workflow, params, workspaces, plan,
+                                            overlap, catch_up, created_at, due_at)
+        VALUES (schedule_name, cron_text, zone_name, nullif(every_us, 0), jitter_us, nullif(from_us, 0), nullif(until_us, 0), starts,
+                with_params, ids, of_plan, overlap_policy, catch_up_us, :schema.store_time(), due_us)
+        ON CONFLICT (name) DO UPDATE
+        SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, jitter = excluded.jitter,
+            starts_at = excluded.starts_at, ends_at = excluded.ends_at, workflow = excluded.workflow, params = excluded.params,
+            workspaces = excluded.workspaces, plan = excluded.plan, overlap = excluded.overlap, catch_up = excluded.catch_up,
+            refused_at = NULL, error_code = NULL, error = NULL,
+            due_at = CASE WHEN s.due_at IS NULL
+                               OR (s.cron, s.zone, s.every, s.starts_at, s.ends_at)
+                                  IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every, excluded.starts_at, excluded.ends_at)
+                          THEN excluded.due_at ELSE s.due_at END;
+        INSERT INTO :schema.news (at, kind, workspaces) VALUES (:schema.store_time(), 8, '{}');
+        PERFORM :schema.notify_news();
+        PERFORM :schema.record_act(actor, why, 'schedule set', schedule_name, before,
+                                   :schema.setting_of('schedule', schedule_name, NULL), 0);
+        status := 'ok';
+    END IF;
+END
+$$;

@@ -1,0 +1,76 @@
+-- Schedules and their firings.
+
+-- $1 name, $2 cron or NULL, $3 zone or NULL, $4 interval; 0 = none, $5 jitter, $6 first time; 0 = none, $7 last time; 0 = none,
+-- $8 workflow, $9 params, $10 workspaces, $11 plan or NULL, $12 overlap policy, $13 catch-up, $14 due time, $15 at most, $16 actor,
+-- $17 reason
+-- name: set_schedule
+SELECT s.status, s.is_new, s.unknown
+FROM :schema.set_schedule($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) s;
+
+-- $1 name, $2 paused, $3 actor, $4 reason
+-- name: pause_schedule
+SELECT :schema.pause_schedule($1, $2, $3, $4);
+
+-- $1 name, $2 actor, $3 reason
+-- name: delete_schedule
+SELECT :schema.delete_schedule($1, $2, $3);
+
+-- $1 name, $2 firings that may wait in a workspace, $3 actor, $4 reason
+-- name: trigger_schedule
+SELECT t.status, t.firings, t.skipped FROM :schema.trigger_schedule($1, $2, $3, $4) t;
+
+-- name: schedule_names
+SELECT name FROM :schema.schedules ORDER BY name LIMIT 1000;
+
+-- The schedules that are due, and at least one row, which has no schedule when none is. $1 limit
+-- name: read_due_schedules
+SELECT d.id, d.name, d.cron, d.zone, d.every, d.starts_at, d.ends_at, d.due_at, d.catch_up, n.now_us,
+       (SELECT x.due_at FROM :schema.schedules x WHERE NOT x.paused AND x.due_at IS NOT NULL AND x.due_at > n.now_us
+        ORDER BY x.due_at LIMIT 1),
+       EXISTS (SELECT 1 FROM :schema.schedule_firings f WHERE f.execution_id IS NULL)
+FROM (SELECT :schema.store_time() AS now_us OFFSET 0) n
+LEFT JOIN LATERAL (SELECT s.id, s.name, s.cron, s.zone, coalesce(s.every, 0) AS every, coalesce(s.starts_at, 0) AS starts_at,
+                          coalesce(s.ends_at, 0) AS ends_at, s.due_at, s.catch_up
+                   FROM :schema.schedules s WHERE NOT s.paused AND s.due_at IS NOT NULL AND s.due_at <= n.now_us
+                   ORDER BY s.due_at LIMIT $1) d ON true
+ORDER BY d.due_at;
+
+-- $1 ids, $2 due times as they were read, $3 times that fire, $4 next times, $5 dropped times, $6 codes, $7 errors, $8 firings that may
+-- wait in a workspace
+-- name: advance_schedules
+SELECT a.place, a.firings, a.skipped FROM :schema.advance_schedules($1, $2, $3, $4, $5, $6, $7, $8) a;
+
+-- The oldest waiting firing of each schedule and workspace that may start, or whose execution before it is to be cancelled. $1 limit,
+-- $2 executions that may wait in a workspace
+-- name: read_schedule_firings
+SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM :schema.workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
+       f.due_at, CASE WHEN f.is_triggered THEN 0 ELSE s.jitter END,
+       coalesce((SELECT sum(b.runnable + b.waiting) FROM :schema.books b WHERE b.workspace_id = f.workspace_id), 0) >= $2, f.running
+FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered,
+             (SELECT q.id FROM :schema.schedule_firings r JOIN :schema.workflow_execution_queue q ON q.id = r.execution_id
+              WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id LIMIT 1) AS running
+      FROM (SELECT DISTINCT ON (x.schedule_id, x.workspace_id) x.schedule_id, x.workspace_id, x.due_at, x.is_triggered
+            FROM :schema.schedule_firings x WHERE x.execution_id IS NULL ORDER BY x.schedule_id, x.workspace_id, x.due_at) o) f
+JOIN :schema.schedules s ON s.id = f.schedule_id
+WHERE (NOT s.paused OR f.is_triggered)
+  AND (f.running IS NULL
+       OR s.overlap = 'cancel_running'
+          AND EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = f.running AND q.cancel_at IS NULL))
+ORDER BY f.due_at LIMIT $1;
+
+-- $1 ids of schedules, $2 ids of workspaces, $3 due times, $4 executions, $5 codes, $6 errors
+-- name: settle_schedule_firings
+SELECT :schema.settle_schedule_firings($1, $2, $3, $4, $5, $6);
+
+-- By name. $1 name or NULL, $2 behind this cursor, $3 limit
+-- name: list_schedules
+SELECT s.name, s.cron, s.zone, s.every / 1000000 AS every_seconds, s.jitter / 1000000 AS jitter_seconds,
+       :schema.rfc3339(s.starts_at) AS starts_at, :schema.rfc3339(s.ends_at) AS ends_at, s.workflow, s.params::jsonb AS params,
+       :schema.workspace_names(s.workspaces) AS workspaces, s.plan, s.overlap, s.catch_up / 1000000 AS catch_up_seconds, s.paused,
+       CASE WHEN NOT s.paused THEN :schema.rfc3339(s.due_at) END AS next_at,
+       (SELECT count(*) FROM :schema.schedule_firings f WHERE f.schedule_id = s.id AND f.execution_id IS NULL) AS waiting,
+       s.fired, s.skipped, s.dropped, s.refused, :schema.rfc3339(s.last_due_at) AS last_at, s.last_execution_id,
+       :schema.rfc3339(s.refused_at) AS refused_at,
+       s.refused_at IS NOT NULL AND s.refused_at >= coalesce(s.fired_at, 0) AS is_refused, s.error_code, s.error,
+       :schema.rfc3339(s.created_at) AS created_at
+FROM :schema.schedules s WHERE ($1 IS NULL OR s.name = $1) AND s.name > $2 ORDER BY s.name LIMIT $3;

@@ -1,0 +1,244 @@
+/* The verbs of schedules, and the names of the overlap policies.
+ *
+ * Each verb checks its arguments and calls the driver, so that all drivers refuse the same. The first due time is computed
+ * here from the store's clock, because no driver knows calendars. The name of a schedule is a part of idempotency keys. The
+ * verbs of the duty have no actor: they are no acts, and are not on record. Runs in the caller's thread.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "store/call.h"
+
+static const char *const overlap_names[] = {[OVERLAP_SKIP] = "skip",
+                                            [OVERLAP_QUEUE_ONE] = "queue_one",
+                                            [OVERLAP_QUEUE_ALL] = "queue_all",
+                                            [OVERLAP_CANCEL_RUNNING] = "cancel_running"};
+enum { OVERLAPS = sizeof overlap_names / sizeof overlap_names[0] };
+
+const char *schedule_overlap_name(enum schedule_overlap overlap)
+{
+    INVARIANT((size_t)overlap < OVERLAPS);
+    return overlap_names[overlap];
+}
+
+bool schedule_overlap_parse(const char *name, enum schedule_overlap *ret_overlap)
+{
+    for (size_t i = 0; name != NULL && i < OVERLAPS; i++) {
+        if (strcmp(name, overlap_names[i]) == 0) {
+            *ret_overlap = (enum schedule_overlap)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The length of a word at the beginning of the text, at most `most`; 0 = there is none. */
+static size_t word_length(const char *text, size_t most)
+{
+    size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-_");
+    return text[0] == '-' || text[0] == '_' || length > most ? 0 : length;
+}
+
+enum weir_status schedule_name_check(const char *name, struct weir_error *error)
+{
+    enum weir_status status = call_check_name("schedule", name, SCHEDULE_NAME_MAX, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    size_t first = word_length(name, WORKFLOW_NAME_MAX);
+    size_t second = first > 0 && name[first] == '/' ? word_length(name + first + 1, WORKFLOW_NAME_MAX) : 0;
+    size_t length = second > 0 ? first + 1 + second : first;
+    if (length == 0 || name[length] != '\0') {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a name of a schedule", name);
+        error_hint(error, "a name has the characters a-z, 0-9, - and _, begins with a letter or a digit, and is at most %d "
+                          "bytes",
+                   WORKFLOW_NAME_MAX);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status check_duration(const char *what, int64_t duration_us, int64_t least_us, int64_t most_us,
+                                       struct weir_error *error)
+{
+    if (duration_us < least_us || duration_us > most_us || duration_us % MICROSECONDS_PER_SECOND != 0) {
+        char least[DURATION_TEXT_MAX];
+        char most[DURATION_TEXT_MAX];
+        duration_format_short(least_us, least);
+        duration_format_short(most_us, most);
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s of a schedule is whole seconds, from %s to %s", what, least,
+                         most);
+    }
+    return WEIR_OK;
+}
+
+/* The two members that each firing adds would hide the user's. */
+static enum weir_status check_members(const char *params, struct weir_error *error)
+{
+    json_t *value = NULL;
+    enum weir_status status = params == NULL ? WEIR_OK : json_read(params, strlen(params), &value, error);
+    const char *const members[] = {SCHEDULE_TIME_MEMBER, SCHEDULE_NAME_MEMBER};
+    for (size_t i = 0; i < 2 && status == WEIR_OK; i++) {
+        if (json_object_get(value, members[i]) != NULL) {
+            status = error_set(error, WEIR_INVALID_PARAMS, "the params of a schedule must not have \"%s\"", members[i]);
+            error_hint(error, "each execution gets it from the schedule; give your own another name");
+        }
+    }
+    json_decref(value);
+    return status;
+}
+
+static enum weir_status check_target(const struct schedule_request *request, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    struct enqueue_request sample = {.workspace = "any",
+                                     .workflow = request->workflow,
+                                     .params = request->params,
+                                     .params_length = request->params == NULL ? 0 : strlen(request->params)};
+    if ((request->plan == NULL) == (request->workspace_count == 0) ||
+        request->workspace_count > SCHEDULE_WORKSPACES_MOST) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "a schedule is for a list of at most %d workspaces, or for those of a plan",
+                  SCHEDULE_WORKSPACES_MOST);
+        error_hint(error, "name workspaces, or one plan");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if (request->plan != NULL) {
+        status = call_check_name("plan", request->plan, PLAN_NAME_MAX, error);
+    }
+    for (size_t i = 0; i < request->workspace_count && status == WEIR_OK; i++) {
+        status = call_check_name("workspace", request->workspaces[i], WORKSPACE_NAME_MAX, error);
+        for (size_t j = 0; j < i && status == WEIR_OK; j++) {
+            if (strcmp(request->workspaces[i], request->workspaces[j]) == 0) {
+                status = error_set(error, WEIR_INVALID_ARGUMENT, "workspace \"%s\" is named twice", request->workspaces[i]);
+            }
+        }
+    }
+    if (status == WEIR_OK && sample.params_length > SCHEDULE_PARAMS_BYTES_MAX) {
+        status = error_set(error, WEIR_PARAMS_TOO_LARGE, "params are %zu bytes, the limit of a schedule is %d",
+                           sample.params_length, SCHEDULE_PARAMS_BYTES_MAX);
+    }
+    if (status == WEIR_OK) {
+        status = enqueue_request_check(&sample, error);
+    }
+    return status == WEIR_OK ? check_members(request->params, error) : status;
+}
+
+/* Checks the request. *ret_request: with defaults instead of zeros. */
+static enum weir_status check_request(const struct schedule_request *request, struct schedule_request *ret_request,
+                                      struct recurrence *ret_recurrence, struct weir_error *error)
+{
+    *ret_request = *request;
+    ret_request->catch_up_us = request->catch_up_us == 0 ? SCHEDULE_CATCH_UP_DEFAULT_US : request->catch_up_us;
+    ret_request->params = request->params == NULL ? "{}" : request->params;
+    enum weir_status status = schedule_name_check(request->name, error);
+    if (status == WEIR_OK) {
+        status = check_target(request, error);
+    }
+    if (status == WEIR_OK) {
+        status = check_duration("jitter", request->jitter_us, 0, SCHEDULE_JITTER_MOST_US, error);
+    }
+    if (status == WEIR_OK) {
+        status = check_duration("catch-up", ret_request->catch_up_us, SCHEDULE_CATCH_UP_LEAST_US, SCHEDULE_CATCH_UP_MOST_US,
+                                error);
+    }
+    return status == WEIR_OK ? recurrence_open(&request->when, ret_recurrence, error) : status;
+}
+
+enum weir_status store_schedule_set(struct store *store, const struct schedule_request *request, bool *ret_is_new,
+                                    struct weir_error *error)
+{
+    INVARIANT(store != NULL && request != NULL);
+    bool is_new = false;
+    bool *is_made = ret_is_new == NULL ? &is_new : ret_is_new;
+    int64_t now_us = 0;
+    struct schedule_request checked;
+    struct recurrence recurrence = {.zone = NULL};
+    enum weir_status status = check_request(request, &checked, &recurrence, error);
+    if (status == WEIR_OK) {
+        status = store_time(store, &now_us, error);
+    }
+    int64_t due_us = status == WEIR_OK ? recurrence_next(&recurrence, now_us) : TIME_NEVER;
+    recurrence_close(&recurrence);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (due_us == TIME_NEVER) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "schedule \"%s\" would have no time in the future", request->name);
+        error_hint(error, "give a later end, or none");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    CALL(store, "schedule_set", error, store->driver->schedule_set(store, &checked, due_us, is_made, detail));
+}
+
+enum weir_status store_schedule_pause(struct store *store, const char *name, bool paused, struct weir_error *error)
+{
+    INVARIANT(store != NULL);
+    enum weir_status status = call_check_name("schedule", name, SCHEDULE_NAME_MAX, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    CALL(store, "schedule_pause", error, store->driver->schedule_pause(store, name, paused, detail));
+}
+
+enum weir_status store_schedule_delete(struct store *store, const char *name, struct weir_error *error)
+{
+    INVARIANT(store != NULL);
+    enum weir_status status = call_check_name("schedule", name, SCHEDULE_NAME_MAX, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    CALL(store, "schedule_delete", error, store->driver->schedule_delete(store, name, detail));
+}
+
+enum weir_status store_schedule_trigger(struct store *store, const char *name, struct schedule_counts *ret_counts,
+                                        struct weir_error *error)
+{
+    INVARIANT(store != NULL && ret_counts != NULL);
+    enum weir_status status = call_check_name("schedule", name, SCHEDULE_NAME_MAX, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    CALL(store, "schedule_trigger", error, store->driver->schedule_trigger(store, name, ret_counts, detail));
+}
+
+enum weir_status store_read_due_schedules(struct store *store, struct arena *arena, struct due_schedules *ret_due,
+                                          struct weir_error *error)
+{
+    INVARIANT(store != NULL && arena != NULL && ret_due != NULL);
+    CALL(store, "read_due_schedules", error, store->driver->read_due_schedules(store, arena, ret_due, detail));
+}
+
+enum weir_status store_advance_schedules(struct store *store, struct schedule_advance *advances, size_t count,
+                                         struct weir_error *error)
+{
+    INVARIANT(store != NULL && (advances != NULL || count == 0));
+    if (count > SCHEDULES_READ_MOST) {
+        return error_set(error, WEIR_MISUSE, "a call advances at most %d schedules", SCHEDULES_READ_MOST);
+    }
+    if (count == 0) {
+        return WEIR_OK;
+    }
+    CALL(store, "advance_schedules", error, store->driver->advance_schedules(store, advances, count, detail));
+}
+
+enum weir_status store_read_schedule_firings(struct store *store, struct arena *arena, struct schedule_firings *ret_firings,
+                                             struct weir_error *error)
+{
+    INVARIANT(store != NULL && arena != NULL && ret_firings != NULL);
+    CALL(store, "read_schedule_firings", error, store->driver->read_schedule_firings(store, arena, ret_firings, detail));
+}
+
+enum weir_status store_settle_schedule_firings(struct store *store, const struct schedule_outcome *outcomes, size_t count,
+                                               struct weir_error *error)
+{
+    INVARIANT(store != NULL && (outcomes != NULL || count == 0));
+    if (count > SCHEDULE_FIRINGS_READ_MOST) {
+        return error_set(error, WEIR_MISUSE, "a call settles at most %d firings", SCHEDULE_FIRINGS_READ_MOST);
+    }
+    if (count == 0) {
+        return WEIR_OK;
+    }
+    CALL(store, "settle_schedule_firings", error, store->driver->settle_schedule_firings(store, outcomes, count, detail));
+}

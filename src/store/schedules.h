@@ -1,0 +1,160 @@
+/* Schedules: executions at the times of a calendar.
+ *
+ * A schedule names its times (calendar/recurrence.h), a workflow with params, and the workspaces to start it in: a list, or
+ * all workspaces of a plan. A time that has come is due. The node that schedules advances the schedule behind its due time,
+ * and the same transaction inserts a firing for each workspace. An execution is enqueued for each firing, whose idempotency
+ * key names schedule and time, so a repeated enqueue makes no second one. Executions of one schedule in one workspace never
+ * overlap: a firing waits for the execution before it, or the overlap policy leaves it out. docs/design/schedules.md has
+ * the reasons. store/store.h includes this file.
+ */
+#ifndef WEIR_STORE_SCHEDULES_H
+#define WEIR_STORE_SCHEDULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/uuid.h"
+#include "calendar/recurrence.h"
+#include "queue/limits.h"
+#include "weir/status.h"
+
+struct store;
+
+enum {
+    SCHEDULE_NAME_MAX = 129,           /* bytes; [a-z0-9][a-z0-9_-]*, of a definition two of them with / between */
+    SCHEDULES_MOST = 10000,            /* of a store */
+    SCHEDULE_WORKSPACES_MOST = 100,    /* of a list */
+    SCHEDULE_PARAMS_BYTES_MAX = 65536, /* a firing is read with them */
+    SCHEDULES_READ_MOST = 100,         /* due ones, of one call */
+    SCHEDULE_FIRINGS_READ_MOST = 500,  /* of one call */
+    SCHEDULE_FIRINGS_MOST = 1000,      /* that wait, of one schedule and workspace */
+    SCHEDULE_BACKLOG_MOST = 10000      /* executions that wait in a workspace; with more of them firings are refused */
+};
+/* Of the idempotency keys of executions that schedules start: schedule/NAME/TIME. */
+#define SCHEDULE_KEY_PREFIX "schedule/"
+/* Members of the params that each firing adds: its due time, and the name of the schedule. */
+#define SCHEDULE_TIME_MEMBER "scheduled_for"
+#define SCHEDULE_NAME_MEMBER "schedule"
+/* A due time is fired until it is this old. */
+#define SCHEDULE_CATCH_UP_DEFAULT_US (3600 * MICROSECONDS_PER_SECOND)
+#define SCHEDULE_CATCH_UP_LEAST_US (10 * MICROSECONDS_PER_SECOND)
+#define SCHEDULE_CATCH_UP_MOST_US (3650 * 86400 * MICROSECONDS_PER_SECOND)
+#define SCHEDULE_JITTER_MOST_US (86400 * MICROSECONDS_PER_SECOND)
+
+/* A due time comes while an execution of the schedule in the workspace has not ended. */
+enum schedule_overlap {
+    OVERLAP_SKIP,          /* it is left out */
+    OVERLAP_QUEUE_ONE,     /* it waits for the end, unless another one waits */
+    OVERLAP_QUEUE_ALL,     /* it waits for the end, in the order of times */
+    OVERLAP_CANCEL_RUNNING /* the execution is cancelled, and only the newest time waits for that */
+};
+const char *schedule_overlap_name(enum schedule_overlap overlap);
+bool schedule_overlap_parse(const char *name, enum schedule_overlap *ret_overlap);
+
+struct schedule_request {
+    const char *name;
+    struct recurrence_text when;
+    int64_t jitter_us; /* whole seconds: each execution is due at a time that is later by at most this */
+    const char *workflow;
+    const char *params;            /* JSON object text; NULL = {} */
+    const char *const *workspaces; /* names, each once */
+    size_t workspace_count;        /* 0: those of the plan */
+    const char *plan;              /* NULL: those of the list */
+    enum schedule_overlap overlap;
+    int64_t catch_up_us; /* whole seconds; 0 = SCHEDULE_CATCH_UP_DEFAULT_US */
+};
+/* WEIR_INVALID_ARGUMENT: not a name of a schedule. */
+WEIR_MUST_CHECK enum weir_status schedule_name_check(const char *name, struct weir_error *error);
+/* Makes or changes a schedule. A changed one keeps its counters and its firings, and stays paused; with the same times it
+ * keeps its due time. The workflow may be published later. *ret_is_new may be NULL. WEIR_INVALID_ARGUMENT, also for one
+ * without a time in the future; WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE; WEIR_WORKSPACE_NOT_FOUND, WEIR_PLAN_NOT_FOUND;
+ * WEIR_ILLEGAL_STATE: the store has SCHEDULES_MOST. */
+WEIR_MUST_CHECK enum weir_status store_schedule_set(struct store *store, const struct schedule_request *request,
+                                                    bool *ret_is_new, struct weir_error *error);
+/* A paused schedule does not fire, and its firings wait. A resumed one goes on with the first time after now.
+ * WEIR_NOT_FOUND. */
+WEIR_MUST_CHECK enum weir_status store_schedule_pause(struct store *store, const char *name, bool paused,
+                                                      struct weir_error *error);
+/* Removes the schedule and its waiting firings. Executions stay. WEIR_NOT_FOUND. */
+WEIR_MUST_CHECK enum weir_status store_schedule_delete(struct store *store, const char *name, struct weir_error *error);
+
+struct schedule_counts {
+    int64_t firings; /* that were inserted */
+    int64_t skipped; /* workspaces that the overlap policy left out, and waiting firings that it removed */
+};
+/* Fires now, beside the times and also when the schedule is paused; the overlap policy holds. WEIR_NOT_FOUND. */
+WEIR_MUST_CHECK enum weir_status store_schedule_trigger(struct store *store, const char *name,
+                                                        struct schedule_counts *ret_counts, struct weir_error *error);
+
+/* --- the duty of the node that schedules --- */
+
+struct due_schedule {
+    int64_t id;
+    const char *name;
+    struct recurrence_text when;
+    int64_t due_us; /* no time before it is to fire; after a resumption it is none itself */
+    int64_t catch_up_us;
+};
+struct due_schedules {
+    struct due_schedule *schedules; /* the longest due first */
+    size_t count;
+    int64_t now_us;      /* store time */
+    int64_t next_due_us; /* of the first one that is not due yet; TIME_NEVER = none */
+    bool firings_wait;
+};
+/* In the arena. At most SCHEDULES_READ_MOST. */
+WEIR_MUST_CHECK enum weir_status store_read_due_schedules(struct store *store, struct arena *arena,
+                                                          struct due_schedules *ret_due, struct weir_error *error);
+
+struct schedule_advance {
+    int64_t id;
+    int64_t due_us;   /* as it was read: a schedule that has another one by now is left alone */
+    int64_t fires_us; /* the time that fires; TIME_NEVER = none */
+    int64_t next_us;  /* the new due time; TIME_NEVER = none is left */
+    int64_t dropped;  /* times that were too old */
+    const char *error_code;
+    const char *error;             /* why its times cannot be computed; NULL */
+    struct schedule_counts counts; /* filled by the call */
+    bool is_done;                  /* filled by the call: it was advanced */
+};
+/* One transaction for all. At most SCHEDULES_READ_MOST. */
+WEIR_MUST_CHECK enum weir_status store_advance_schedules(struct store *store, struct schedule_advance *advances,
+                                                         size_t count, struct weir_error *error);
+
+struct schedule_firing {
+    int64_t schedule_id;
+    int64_t workspace_id;
+    const char *schedule;
+    const char *workspace; /* NULL: it was deleted */
+    const char *workflow;
+    const char *params;
+    int64_t due_us;
+    int64_t jitter_us;              /* 0 for one that was triggered */
+    bool is_backlogged;             /* SCHEDULE_BACKLOG_MOST executions wait there, without those of the last moment */
+    char cancels_id[UUID_TEXT_MAX]; /* an execution to cancel first, by the overlap policy; "" = none: it may start */
+};
+struct schedule_firings {
+    struct schedule_firing *firings; /* of schedules that are not paused, the oldest of each schedule and workspace */
+    size_t count;
+};
+/* In the arena. At most SCHEDULE_FIRINGS_READ_MOST. */
+WEIR_MUST_CHECK enum weir_status store_read_schedule_firings(struct store *store, struct arena *arena,
+                                                             struct schedule_firings *ret_firings,
+                                                             struct weir_error *error);
+
+struct schedule_outcome {
+    int64_t schedule_id;
+    int64_t workspace_id;
+    int64_t due_us;
+    const char *execution_id; /* NULL: the enqueue was refused, and the firing is removed */
+    const char *error_code;
+    const char *error;
+};
+/* At most SCHEDULE_FIRINGS_READ_MOST. A repetition counts nothing again. */
+WEIR_MUST_CHECK enum weir_status store_settle_schedule_firings(struct store *store, const struct schedule_outcome *outcomes,
+                                                               size_t count, struct weir_error *error);
+
+#endif

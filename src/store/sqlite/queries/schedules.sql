@@ -1,0 +1,157 @@
+-- Schedules and their firings. A list of workspaces is a JSON array of ids.
+
+-- name: find_schedule
+SELECT id FROM schedules WHERE name = ?1;
+
+-- name: count_schedules
+SELECT count(*) FROM schedules;
+
+-- name: schedule_names
+SELECT name FROM schedules ORDER BY name LIMIT 1000;
+
+-- With the same times the due time stays. ?1 name, ?2 cron or NULL, ?3 zone or NULL, ?4 interval; 0 = none, ?5 jitter, ?6 first time;
+-- 0 = none, ?7 last time; 0 = none, ?8 workflow, ?9 params, ?10 workspaces or NULL, ?11 plan or NULL, ?12 overlap policy, ?13 catch-up,
+-- ?14 now, ?15 due time
+-- name: set_schedule
+INSERT INTO schedules (name, cron, zone, every, jitter, starts_at, ends_at, workflow, params, workspaces, plan, overlap, catch_up,
+                       created_at, due_at)
+VALUES (?1, ?2, ?3, nullif(?4, 0), ?5, nullif(?6, 0), nullif(?7, 0), ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+ON CONFLICT (name) DO UPDATE
+SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, jitter = excluded.jitter, starts_at = excluded.starts_at,
+    ends_at = excluded.ends_at, workflow = excluded.workflow, params = excluded.params, workspaces = excluded.workspaces,
+    plan = excluded.plan, overlap = excluded.overlap, catch_up = excluded.catch_up, refused_at = NULL, error_code = NULL, error = NULL,
+    due_at = CASE WHEN due_at IS NULL OR cron IS NOT excluded.cron OR zone IS NOT excluded.zone OR every IS NOT excluded.every
+                       OR starts_at IS NOT excluded.starts_at OR ends_at IS NOT excluded.ends_at
+                  THEN excluded.due_at ELSE due_at END;
+
+-- A time that passed during the pause does not fire. ?1 name, ?2 paused, ?3 now
+-- name: pause_schedule
+UPDATE schedules SET paused = ?2, due_at = CASE WHEN paused = 1 AND ?2 = 0 THEN max(due_at, ?3) ELSE due_at END WHERE name = ?1;
+
+-- name: delete_schedule_firings
+DELETE FROM schedule_firings WHERE schedule_id = ?1;
+
+-- name: delete_schedule
+DELETE FROM schedules WHERE id = ?1;
+
+-- ?1 now, ?2 limit
+-- name: read_due_schedules
+SELECT id, name, cron, zone, coalesce(every, 0), coalesce(starts_at, 0), coalesce(ends_at, 0), due_at, catch_up
+FROM schedules WHERE paused = 0 AND due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2;
+
+-- ?1 now
+-- name: next_due_schedule
+SELECT due_at FROM schedules WHERE paused = 0 AND due_at IS NOT NULL AND due_at > ?1 ORDER BY due_at LIMIT 1;
+
+-- name: has_waiting_firings
+SELECT EXISTS (SELECT 1 FROM schedule_firings WHERE execution_id IS NULL);
+
+-- ?1 id, ?2 due time as it was read, ?3 the next one, TIME_NEVER = none, ?4 dropped times
+-- name: advance_schedule
+UPDATE schedules SET due_at = nullif(?3, 9223372036854775807), dropped = dropped + ?4 WHERE id = ?1 AND due_at = ?2 AND paused = 0;
+
+-- The workspaces in which a schedule starts. ?1 id
+-- name: count_schedule_workspaces
+SELECT coalesce(json_array_length(s.workspaces), (SELECT count(*) FROM workspaces w WHERE w.plan = s.plan))
+FROM schedules s WHERE s.id = ?1;
+
+-- With the policy cancel_running only the newest time waits. ?1 id
+-- name: replace_waiting_firings
+DELETE FROM schedule_firings WHERE schedule_id = ?1 AND execution_id IS NULL
+                                   AND EXISTS (SELECT 1 FROM schedules s WHERE s.id = ?1 AND s.overlap = 'cancel_running');
+
+-- ?1 id, ?2 time, ?3 1 = triggered, ?4 firings that may wait in a workspace
+-- name: insert_firings
+WITH targets AS MATERIALIZED (
+    SELECT i.value AS workspace_id FROM schedules s, json_each(s.workspaces) i WHERE s.id = ?1
+    UNION ALL
+    SELECT w.id FROM schedules s JOIN workspaces w ON w.plan = s.plan WHERE s.id = ?1
+)
+INSERT OR IGNORE INTO schedule_firings (schedule_id, workspace_id, due_at, is_triggered)
+SELECT ?1, t.workspace_id, ?2, ?3
+FROM targets t JOIN schedules s ON s.id = ?1
+WHERE CASE s.overlap
+      WHEN 'skip' THEN NOT EXISTS (SELECT 1 FROM schedule_firings f
+                                   WHERE f.schedule_id = ?1 AND f.workspace_id = t.workspace_id
+                                     AND (f.execution_id IS NULL
+                                          OR EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = f.execution_id)))
+      WHEN 'queue_one' THEN NOT EXISTS (SELECT 1 FROM schedule_firings f
+                                        WHERE f.schedule_id = ?1 AND f.workspace_id = t.workspace_id AND f.execution_id IS NULL)
+      WHEN 'queue_all' THEN (SELECT count(*) FROM schedule_firings f
+                             WHERE f.schedule_id = ?1 AND f.workspace_id = t.workspace_id AND f.execution_id IS NULL) < ?4
+      ELSE 1 END;
+
+-- ?1 id, ?2 skipped firings
+-- name: count_skipped_firings
+UPDATE schedules SET skipped = skipped + ?2 WHERE id = ?1;
+
+-- Rows of workspaces that were deleted. ?1 id
+-- name: remove_orphaned_firings
+DELETE FROM schedule_firings
+WHERE schedule_id = ?1 AND execution_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = workspace_id);
+
+-- The oldest waiting firing of each schedule and workspace that may start, or whose execution before it is to be cancelled. ?1 limit,
+-- ?2 executions that may wait in a workspace
+-- name: read_schedule_firings
+SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
+       f.due_at, iif(f.is_triggered, 0, s.jitter),
+       coalesce((SELECT sum(b.runnable + b.waiting) FROM books b WHERE b.workspace_id = f.workspace_id), 0) >= ?2, f.running
+FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered,
+             (SELECT q.id FROM schedule_firings r JOIN workflow_execution_queue q ON q.id = r.execution_id
+              WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id) AS running
+      FROM (SELECT schedule_id, workspace_id, min(due_at) AS due_at, is_triggered
+            FROM schedule_firings WHERE execution_id IS NULL GROUP BY schedule_id, workspace_id) o) f
+CROSS JOIN schedules s ON s.id = f.schedule_id
+WHERE (s.paused = 0 OR f.is_triggered = 1)
+  AND (f.running IS NULL
+       OR s.overlap = 'cancel_running'
+          AND EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = f.running AND q.cancel_at IS NULL))
+ORDER BY f.due_at LIMIT ?1;
+
+-- Whether another node has settled the firing. ?1 schedule, ?2 workspace, ?3 due time
+-- name: firing_is_settled
+SELECT EXISTS (SELECT 1 FROM schedule_firings WHERE schedule_id = ?1 AND workspace_id = ?2 AND due_at = ?3
+                                                    AND execution_id IS NOT NULL);
+
+-- Also when the firing was removed after it had been read: its execution lives. ?4 execution
+-- name: settle_firing
+INSERT INTO schedule_firings (schedule_id, workspace_id, due_at, execution_id)
+SELECT s.id, ?2, ?3, ?4 FROM schedules s WHERE s.id = ?1
+ON CONFLICT (schedule_id, workspace_id, due_at) DO UPDATE SET execution_id = excluded.execution_id;
+
+-- name: remove_ended_firings
+DELETE FROM schedule_firings
+WHERE schedule_id = ?1 AND workspace_id = ?2 AND due_at <> ?3 AND execution_id IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = execution_id);
+
+-- ?1 schedule, ?2 due time, ?3 execution, ?4 now
+-- name: note_firing
+UPDATE schedules SET fired = fired + 1, last_due_at = ?2, last_execution_id = ?3, fired_at = ?4 WHERE id = ?1;
+
+-- name: remove_firing
+DELETE FROM schedule_firings WHERE schedule_id = ?1 AND workspace_id = ?2 AND due_at = ?3 AND execution_id IS NULL;
+
+-- ?1 schedule, ?2 now, ?3 code, ?4 error, ?5 refused firings
+-- name: note_schedule_refusal
+UPDATE schedules SET refused = refused + ?5, refused_at = ?2, error_code = ?3, error = ?4 WHERE id = ?1;
+
+-- By name. ?1 name or NULL, ?2 behind this cursor, ?3 limit
+-- name: list_schedules
+SELECT s.name, s.cron, s.zone, s.every / 1000000 AS every_seconds, s.jitter / 1000000 AS jitter_seconds,
+       strftime('%Y-%m-%dT%H:%M:%S', s.starts_at / 1000000, 'unixepoch') || printf('.%06dZ', s.starts_at % 1000000) AS starts_at,
+       strftime('%Y-%m-%dT%H:%M:%S', s.ends_at / 1000000, 'unixepoch') || printf('.%06dZ', s.ends_at % 1000000) AS ends_at,
+       s.workflow, s.params,
+       CASE WHEN s.workspaces IS NOT NULL
+            THEN (SELECT json_group_array(w.name) FROM json_each(s.workspaces) i JOIN workspaces w ON w.id = i.value) END AS workspaces,
+       s.plan, s.overlap, s.catch_up / 1000000 AS catch_up_seconds, iif(s.paused, 'true', 'false') AS paused,
+       CASE WHEN s.paused = 0
+            THEN strftime('%Y-%m-%dT%H:%M:%S', s.due_at / 1000000, 'unixepoch') || printf('.%06dZ', s.due_at % 1000000) END AS next_at,
+       (SELECT count(*) FROM schedule_firings f WHERE f.schedule_id = s.id AND f.execution_id IS NULL) AS waiting,
+       s.fired, s.skipped, s.dropped, s.refused,
+       strftime('%Y-%m-%dT%H:%M:%S', s.last_due_at / 1000000, 'unixepoch') || printf('.%06dZ', s.last_due_at % 1000000) AS last_at,
+       s.last_execution_id,
+       strftime('%Y-%m-%dT%H:%M:%S', s.refused_at / 1000000, 'unixepoch') || printf('.%06dZ', s.refused_at % 1000000) AS refused_at,
+       iif(s.refused_at IS NOT NULL AND s.refused_at >= coalesce(s.fired_at, 0), 'true', 'false') AS is_refused,
+       s.error_code, s.error,
+       strftime('%Y-%m-%dT%H:%M:%S', s.created_at / 1000000, 'unixepoch') || printf('.%06dZ', s.created_at % 1000000) AS created_at
+FROM schedules s WHERE (?1 IS NULL OR s.name = ?1) AND s.name > ?2 ORDER BY s.name LIMIT ?3;

@@ -1,0 +1,387 @@
+/* Schedules on SQLite: the tables schedules and schedule_firings.
+ *
+ * A firing is inserted by the transaction that moves the due time of its schedule behind it, so each due time fires once,
+ * whatever nodes do it. A settlement gives it the execution, or removes it. Changes of schedules are acts, and their rows
+ * in `audit` commit with them. A change that makes something due earlier is news, so that the node that schedules looks.
+ * Runs in the caller's thread.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/refusal.h"
+#include "store/sqlite/sqlite_store.h"
+
+/* Ends a verb: commit when all went well, else undo. */
+static enum weir_status finish(struct write *write, enum weir_status status, struct weir_error *error)
+{
+    if (status != WEIR_OK) {
+        write_undo(write);
+        return status;
+    }
+    return write_finish(write, error);
+}
+
+/* --- acts --- */
+
+/* The ids of the workspaces as a JSON array, or nothing for a plan. */
+static enum weir_status find_workspaces(struct write *write, const struct schedule_request *request, struct text *ids,
+                                        struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < request->workspace_count && status == WEIR_OK; i++) {
+        int64_t id = 0;
+        const char *name = request->workspaces[i];
+        status = connection_read_integer(write->connection, error, &id, QUERY_FIND_WORKSPACE, "t", name);
+        if (status == WEIR_NOT_FOUND) {
+            return write_refuse_name(write, QUERY_WORKSPACE_NAMES, WEIR_WORKSPACE_NOT_FOUND, "workspace", name,
+                                     WORKSPACE_HOW, error);
+        }
+        if (status == WEIR_OK && text_format(ids, "%s%" PRId64 "%s", i == 0 ? "[" : ",", id,
+                                             i + 1 == request->workspace_count ? "]" : "") != WEIR_OK) {
+            status = error_out_of_memory(error);
+        }
+    }
+    return status;
+}
+
+static enum weir_status require_plan(struct write *write, const char *plan, struct weir_error *error)
+{
+    int64_t slots = 0;
+    enum weir_status status = connection_read_integer(write->connection, error, &slots, QUERY_FIND_PLAN, "t", plan);
+    return status != WEIR_NOT_FOUND
+               ? status
+               : write_refuse_name(write, QUERY_PLAN_NAMES, WEIR_PLAN_NOT_FOUND, "plan", plan, PLAN_HOW, error);
+}
+
+static enum weir_status write_schedule(struct write *write, const struct schedule_request *request, int64_t due_us,
+                                       bool is_new, struct weir_error *error)
+{
+    struct text ids = {.max = SCHEDULE_WORKSPACES_MOST * 24};
+    int64_t count = 0;
+    enum weir_status status = WEIR_OK;
+    if (is_new) {
+        status = connection_read_integer(write->connection, error, &count, QUERY_COUNT_SCHEDULES, "");
+    }
+    if (status == WEIR_OK && count >= SCHEDULES_MOST) {
+        return refusal_schedules_full(error);
+    }
+    if (status == WEIR_OK) {
+        status = request->plan != NULL ? require_plan(write, request->plan, error)
+                                       : find_workspaces(write, request, &ids, error);
+    }
+    if (status == WEIR_OK) {
+        const struct recurrence_text *when = &request->when;
+        const char *zone = when->zone == NULL && when->cron != NULL ? "UTC" : when->zone;
+        status = connection_run(write->connection, error, NULL, QUERY_SET_SCHEDULE, "tttiiiitttttiii", request->name,
+                                when->cron, zone, when->every_us, request->jitter_us, when->from_us, when->until_us,
+                                request->workflow, request->params, ids.data, request->plan,
+                                schedule_overlap_name(request->overlap), request->catch_up_us, write->now_us, due_us);
+    }
+    text_close(&ids);
+    return status;
+}
+
+enum weir_status sqlite_schedule_set(struct store *store, const struct schedule_request *request, int64_t due_us,
+                                     bool *ret_is_new, struct weir_error *error)
+{
+    INVARIANT(request != NULL && ret_is_new != NULL);
+    struct write write;
+    int64_t id = 0;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = connection_read_integer(write.connection, error, &id, QUERY_FIND_SCHEDULE, "t", request->name);
+    bool is_new = status == WEIR_NOT_FOUND;
+    if (status == WEIR_OK || is_new) {
+        status = act_begin(&write, "schedule set", "schedule", request->name, NULL, error);
+    }
+    if (status == WEIR_OK) {
+        status = write_schedule(&write, request, due_us, is_new, error);
+    }
+    news_state(&write.news);
+    status = finish(&write, status, error);
+    *ret_is_new = status == WEIR_OK ? is_new : *ret_is_new;
+    return status;
+}
+
+/* Opens the act on a schedule that exists. The caller ends the write. */
+static enum weir_status begin_change(struct write *write, const char *name, const char *act, int64_t *ret_id,
+                                     struct weir_error *error)
+{
+    enum weir_status status = connection_read_integer(write->connection, error, ret_id, QUERY_FIND_SCHEDULE, "t", name);
+    if (status == WEIR_NOT_FOUND) {
+        return write_refuse_name(write, QUERY_SCHEDULE_NAMES, WEIR_NOT_FOUND, "schedule", name, SCHEDULE_HOW, error);
+    }
+    return status == WEIR_OK ? act_begin(write, act, "schedule", name, NULL, error) : status;
+}
+
+enum weir_status sqlite_schedule_pause(struct store *store, const char *name, bool paused, struct weir_error *error)
+{
+    INVARIANT(name != NULL);
+    struct write write;
+    int64_t id = 0;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = begin_change(&write, name, paused ? "schedule pause" : "schedule resume", &id, error);
+    if (status == WEIR_OK) {
+        status = connection_run(write.connection, error, NULL, QUERY_PAUSE_SCHEDULE, "tii", name, (int64_t)paused,
+                                write.now_us);
+    }
+    news_state(&write.news);
+    return finish(&write, status, error);
+}
+
+enum weir_status sqlite_schedule_delete(struct store *store, const char *name, struct weir_error *error)
+{
+    INVARIANT(name != NULL);
+    struct write write;
+    int64_t id = 0;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = begin_change(&write, name, "schedule delete", &id, error);
+    if (status == WEIR_OK) {
+        status = connection_run(write.connection, error, NULL, QUERY_DELETE_SCHEDULE_FIRINGS, "i", id);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write.connection, error, NULL, QUERY_DELETE_SCHEDULE, "i", id);
+    }
+    return finish(&write, status, error);
+}
+
+/* Inserts a firing for each workspace, as the overlap policy allows, and counts the others. */
+static enum weir_status insert_firings(struct write *write, int64_t id, int64_t at_us, bool is_triggered,
+                                       struct schedule_counts *ret_counts, struct weir_error *error)
+{
+    struct connection *connection = write->connection;
+    int64_t workspaces = 0;
+    int64_t replaced = 0;
+    int64_t inserted = 0;
+    enum weir_status status = connection_run(connection, error, NULL, QUERY_REMOVE_ORPHANED_FIRINGS, "i", id);
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &workspaces, QUERY_COUNT_SCHEDULE_WORKSPACES, "i", id);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, &replaced, QUERY_REPLACE_WAITING_FIRINGS, "i", id);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, &inserted, QUERY_INSERT_FIRINGS, "iiii", id, at_us,
+                                (int64_t)is_triggered, (int64_t)SCHEDULE_FIRINGS_MOST);
+    }
+    int64_t skipped = workspaces - inserted + replaced;
+    if (status == WEIR_OK && skipped > 0) {
+        status = connection_run(connection, error, NULL, QUERY_COUNT_SKIPPED_FIRINGS, "ii", id, skipped);
+    }
+    *ret_counts = (struct schedule_counts){.firings = inserted, .skipped = skipped};
+    return status;
+}
+
+enum weir_status sqlite_schedule_trigger(struct store *store, const char *name, struct schedule_counts *ret_counts,
+                                         struct weir_error *error)
+{
+    INVARIANT(name != NULL && ret_counts != NULL);
+    struct write write;
+    struct schedule_counts counts = {0};
+    int64_t id = 0;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = begin_change(&write, name, "schedule trigger", &id, error);
+    if (status == WEIR_OK) {
+        status = insert_firings(&write, id, write.now_us, true, &counts, error);
+    }
+    news_state(&write.news);
+    status = finish(&write, status, error);
+    if (status == WEIR_OK) {
+        *ret_counts = counts;
+    }
+    return status;
+}
+
+/* --- the duty: due schedules --- */
+
+static enum weir_status read_rows(struct connection *connection, struct arena *arena, struct due_schedules *due,
+                                  struct weir_error *error)
+{
+    bool failed = false;
+    enum weir_status status = WEIR_OK;
+    due->schedules = arena_allocate(arena, SCHEDULES_READ_MOST * sizeof *due->schedules);
+    if (due->schedules == NULL) {
+        return error_out_of_memory(error);
+    }
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_DUE_SCHEDULES, "ii", due->now_us,
+                                              (int64_t)SCHEDULES_READ_MOST);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (!failed && due->count < SCHEDULES_READ_MOST && connection_step(connection, statement, &status, error)) {
+        struct due_schedule *schedule = &due->schedules[due->count++];
+        *schedule = (struct due_schedule){.id = sqlite3_column_int64(statement, 0),
+                                          .name = column_copy(statement, 1, arena, &failed),
+                                          .when = {.cron = column_copy(statement, 2, arena, &failed),
+                                                   .zone = column_copy(statement, 3, arena, &failed),
+                                                   .every_us = sqlite3_column_int64(statement, 4),
+                                                   .from_us = sqlite3_column_int64(statement, 5),
+                                                   .until_us = sqlite3_column_int64(statement, 6)},
+                                          .due_us = sqlite3_column_int64(statement, 7),
+                                          .catch_up_us = sqlite3_column_int64(statement, 8)};
+    }
+    (void)sqlite3_reset(statement);
+    return failed ? error_out_of_memory(error) : status;
+}
+
+enum weir_status sqlite_read_due_schedules(struct store *store, struct arena *arena, struct due_schedules *ret_due,
+                                           struct weir_error *error)
+{
+    INVARIANT(arena != NULL && ret_due != NULL);
+    struct connection *connection;
+    struct due_schedules due = {.next_due_us = TIME_NEVER};
+    int64_t waits = 0;
+    enum weir_status status = snapshot_begin(store, &connection, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = connection_store_time(connection, &due.now_us, error);
+    if (status == WEIR_OK) {
+        status = read_rows(connection, arena, &due, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &due.next_due_us, QUERY_NEXT_DUE_SCHEDULE, "i", due.now_us);
+        status = status == WEIR_NOT_FOUND ? WEIR_OK : status;
+    }
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &waits, QUERY_HAS_WAITING_FIRINGS, "");
+    }
+    snapshot_end(connection);
+    if (status == WEIR_OK) {
+        due.firings_wait = waits != 0;
+        *ret_due = due;
+    }
+    return status;
+}
+
+static enum weir_status advance_one(struct write *write, struct schedule_advance *advance, struct weir_error *error)
+{
+    int64_t changed = 0;
+    enum weir_status status = connection_run(write->connection, error, &changed, QUERY_ADVANCE_SCHEDULE, "iiii",
+                                             advance->id, advance->due_us, advance->next_us, advance->dropped);
+    advance->is_done = status == WEIR_OK && changed > 0;
+    if (advance->is_done && advance->error_code != NULL) {
+        return connection_run(write->connection, error, NULL, QUERY_NOTE_SCHEDULE_REFUSAL, "iitti", advance->id,
+                              write->now_us, advance->error_code, advance->error, (int64_t)0);
+    }
+    return advance->is_done && advance->fires_us != TIME_NEVER
+               ? insert_firings(write, advance->id, advance->fires_us, false, &advance->counts, error)
+               : status;
+}
+
+enum weir_status sqlite_advance_schedules(struct store *store, struct schedule_advance *advances, size_t count,
+                                          struct weir_error *error)
+{
+    INVARIANT(advances != NULL && count <= SCHEDULES_READ_MOST);
+    struct write write;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = advance_one(&write, &advances[i], error);
+    }
+    return finish(&write, status, error);
+}
+
+/* --- the duty: firings --- */
+
+enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena *arena, struct schedule_firings *ret_firings,
+                                              struct weir_error *error)
+{
+    INVARIANT(arena != NULL && ret_firings != NULL);
+    struct connection *connection;
+    bool failed = false;
+    struct schedule_firings read = {.firings =
+                                        arena_allocate(arena, SCHEDULE_FIRINGS_READ_MOST * sizeof *read.firings)};
+    enum weir_status status = store_reader(store, &connection, error);
+    if (status != WEIR_OK || read.firings == NULL) {
+        return status != WEIR_OK ? status : error_out_of_memory(error);
+    }
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_SCHEDULE_FIRINGS, "ii",
+                                              (int64_t)SCHEDULE_FIRINGS_READ_MOST, (int64_t)SCHEDULE_BACKLOG_MOST);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (!failed && read.count < SCHEDULE_FIRINGS_READ_MOST && connection_step(connection, statement, &status, error)) {
+        struct schedule_firing *firing = &read.firings[read.count++];
+        const char *running = column_text(statement, 9);
+        *firing = (struct schedule_firing){.schedule_id = sqlite3_column_int64(statement, 0),
+                                           .workspace_id = sqlite3_column_int64(statement, 1),
+                                           .schedule = column_copy(statement, 2, arena, &failed),
+                                           .workspace = column_copy(statement, 3, arena, &failed),
+                                           .workflow = column_copy(statement, 4, arena, &failed),
+                                           .params = column_copy(statement, 5, arena, &failed),
+                                           .due_us = sqlite3_column_int64(statement, 6),
+                                           .jitter_us = sqlite3_column_int64(statement, 7),
+                                           .is_backlogged = sqlite3_column_int(statement, 8) != 0};
+        text_copy(firing->cancels_id, sizeof firing->cancels_id, running == NULL ? "" : running);
+    }
+    (void)sqlite3_reset(statement);
+    status = failed ? error_out_of_memory(error) : status;
+    if (status == WEIR_OK) {
+        *ret_firings = read;
+    }
+    return status;
+}
+
+static enum weir_status settle_success(struct write *write, const struct schedule_outcome *outcome, struct weir_error *error)
+{
+    struct connection *connection = write->connection;
+    int64_t is_settled = 0;
+    int64_t changed = 0;
+    enum weir_status status = connection_read_integer(connection, error, &is_settled, QUERY_FIRING_IS_SETTLED, "iii",
+                                                      outcome->schedule_id, outcome->workspace_id, outcome->due_us);
+    if (status != WEIR_OK || is_settled != 0) {
+        return status;
+    }
+    status = connection_run(connection, error, &changed, QUERY_SETTLE_FIRING, "iiit", outcome->schedule_id,
+                            outcome->workspace_id, outcome->due_us, outcome->execution_id);
+    if (status == WEIR_OK && changed > 0) {
+        status = connection_run(connection, error, NULL, QUERY_REMOVE_ENDED_FIRINGS, "iii", outcome->schedule_id,
+                                outcome->workspace_id, outcome->due_us);
+    }
+    return status == WEIR_OK && changed > 0
+               ? connection_run(connection, error, NULL, QUERY_NOTE_FIRING, "iiti", outcome->schedule_id, outcome->due_us,
+                                outcome->execution_id, write->now_us)
+               : status;
+}
+
+static enum weir_status settle_failure(struct write *write, const struct schedule_outcome *outcome, struct weir_error *error)
+{
+    int64_t removed = 0;
+    enum weir_status status = connection_run(write->connection, error, &removed, QUERY_REMOVE_FIRING, "iii",
+                                             outcome->schedule_id, outcome->workspace_id, outcome->due_us);
+    return status == WEIR_OK && removed > 0
+               ? connection_run(write->connection, error, NULL, QUERY_NOTE_SCHEDULE_REFUSAL, "iitti", outcome->schedule_id,
+                                write->now_us, outcome->error_code, outcome->error, removed)
+               : status;
+}
+
+enum weir_status sqlite_settle_schedule_firings(struct store *store, const struct schedule_outcome *outcomes, size_t count,
+                                                struct weir_error *error)
+{
+    INVARIANT(outcomes != NULL && count <= SCHEDULE_FIRINGS_READ_MOST);
+    struct write write;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = outcomes[i].execution_id != NULL ? settle_success(&write, &outcomes[i], error)
+                                                  : settle_failure(&write, &outcomes[i], error);
+    }
+    return finish(&write, status, error);
+}
