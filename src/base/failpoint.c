@@ -30,6 +30,8 @@ static const char *const names[] = {
     "before_process_start", /* the attempt of an exec step is durable, its process is not started */
     "before_step_report",   /* a step has ended, and no report was made yet */
     "after_hook_enqueue",   /* the executions of hooks are durable, their events still wait */
+    "after_schedule_advance", /* the firings are durable, their executions are not enqueued */
+    "after_schedule_enqueue", /* the executions are durable, their firings still wait */
     "in_progress",          /* a migration, check or backup reports its progress */
 };
 

@@ -1,6 +1,6 @@
 /* The loop of the duties: recovery of dead nodes, the safety net for old claims, stuck warnings, retention, and notices
- * of workspaces at capacity. Logs of attempts are written here too (node_logs.c), and events of hooks become executions
- * (hook_duty.c).
+ * of workspaces at capacity. Logs of attempts are written here too (node_logs.c), and events of hooks and times of
+ * schedules become executions (hook_duty.c, schedule_duty.c).
  *
  * Recovery:
  *
@@ -32,6 +32,7 @@
 #include "dispatch/neighbours.h"
 #include "dispatch/node_internal.h"
 #include "dispatch/node_logs.h"
+#include "dispatch/schedule_duty.h"
 #include "dispatch/shedlock.h"
 #include "dispatch/wake_up.h"
 
@@ -461,7 +462,7 @@ static int64_t next_duty(struct node *node)
     const struct maintenance *m = &node->maintenance;
     int64_t next_us = earlier(earlier(m->next_stuck_us, m->next_recovery_us), m->next_capacity_us);
     next_us = earlier(earlier(next_us, m->next_stream_us), m->next_hooks_us);
-    next_us = earlier(next_us, node_logs_next(node));
+    next_us = earlier(earlier(next_us, m->next_schedules_us), node_logs_next(node));
     if (node->tuning.audit_retention_us > 0) {
         next_us = earlier(next_us, m->next_audit_us);
     }
@@ -498,6 +499,9 @@ int64_t maintenance_step(struct node *node)
     }
     if (status == WEIR_OK) { /* before the retention, which removes the keys of earlier enqueues */
         status = hook_duty_step(node, now_us, &error);
+    }
+    if (status == WEIR_OK) {
+        status = schedule_duty_step(node, now_us, &error);
     }
     if (status == WEIR_OK && now_us >= m->next_retention_us && node->tuning.retention_us > 0) {
         status = purge_ended(node, now_us, &error);

@@ -81,6 +81,7 @@ struct node_shared {
     atomic_bool lease_lost;
     atomic_bool schedules;       /* this node has the scheduler's role */
     atomic_bool hooks_due;       /* there was news since hook_duty.c last looked for events */
+    atomic_bool schedules_due;   /* the same for schedule_duty.c */
     atomic_bool handlers_due;    /* the store has not all handlers of this node yet */
     atomic_bool has_target;      /* the store has the engine's target: before, this node gets nothing */
     atomic_bool paused;          /* node_pause() */
@@ -278,6 +279,9 @@ struct maintenance {
         int64_t hook_id;
         int64_t next_us;
     } hook_notices[HOOKS_MOST];
+    bool had_schedules_role; /* at the last step of schedule_duty.c this node had the scheduler's role */
+    int64_t next_schedules_us;
+    int64_t next_schedule_news_us;
     char purged_to[UUID_TEXT_MAX];
     size_t purge_batch;        /* executions of one call: fewer after a call that failed */
     atomic_size_t stuck_count; /* any thread */

@@ -231,6 +231,7 @@ static enum weir_status learn_answer(struct node *node, const struct schedule_ca
     }
     if (s->has_news) { /* executions may have ended */
         atomic_store(&node->shared.hooks_due, true);
+        atomic_store(&node->shared.schedules_due, true);
     }
     s->has_news = s->has_news || had_news || answer->assigned > 0;
     return status;

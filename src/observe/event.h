@@ -70,6 +70,10 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_STORE_WATCHED, "store.watched", EVENT_INFO) /* ... no longer */                                                \
     X(EVENT_WORKSPACE_DELETED, "workspace.deleted", EVENT_INFO)      /* count = waiting executions that ended; reason */   \
     X(EVENT_HOOK_REFUSED, "hook.refused", EVENT_WARN)                /* its events wait; reason = hook, code, error */     \
+    X(EVENT_SCHEDULE_FIRED, "schedule.fired", EVENT_DEBUG)           /* reason = schedule, execution, workspace */         \
+    X(EVENT_SCHEDULE_SKIPPED, "schedule.skipped", EVENT_INFO)        /* by the overlap policy; reason, count */            \
+    X(EVENT_SCHEDULE_DROPPED, "schedule.dropped", EVENT_WARN)        /* times that were too old; reason, count */          \
+    X(EVENT_SCHEDULE_REFUSED, "schedule.refused", EVENT_WARN)        /* not enqueued; reason, count, code, error */        \
     X(EVENT_OUTPUT_LOST, "output.lost", EVENT_WARN)                  /* output of steps that no log has; count = bytes */  \
     X(EVENT_SPANS_EXPORTED, "spans.exported", EVENT_DEBUG)           /* count */                                           \
     X(EVENT_SPANS_DROPPED, "spans.dropped", EVENT_WARN)              /* spans that no collector got; count, error */       \

@@ -99,6 +99,8 @@ static const struct buckets retries = {7, {0, 1, 2, 3, 5, 10, 20}};
     X(STORE_FAILURES, "weir_store_failures_total", NULL, "verb", NULL, NULL, "Store calls that failed, by verb.")          \
     X(UNWATCHED, "weir_store_unwatched_total", NULL, NULL, NULL, NULL,                                                     \
       "Times that the store could not be watched for what other processes enqueue.")                                       \
+    X(SCHEDULE_FIRINGS, "weir_schedule_firings_total", NULL, "outcome", NULL, NULL,                                        \
+      "Times of schedules and workspaces that came, by what became of them.")                                              \
     X(LOOP_FAILURES, "weir_loop_failures_total", NULL, NULL, NULL, NULL, "Failures of a node's loops.")
 
 enum family_id {
@@ -128,6 +130,7 @@ static const struct {
     {FAMILY_QUEUE_WAIT, {"capacity", "pause", "dispatch"}},
     {FAMILY_EXECUTION, {"COMPLETED", "FAILED", "CANCELLED"}},
     {FAMILY_STEP, {"COMPLETED", "FAILED", "CANCELLED", "INTERRUPTED"}},
+    {FAMILY_SCHEDULE_FIRINGS, {"fired", "skipped", "dropped", "refused"}},
 };
 
 /* --- feeds --- */
@@ -198,6 +201,10 @@ static const struct feed {
     {EVENT_STORE_CALLED, FAMILY_CYCLES, AMOUNT_ONE, LABEL_CONSTANT, NULL, "inbox"},
     {EVENT_STORE_FAILED, FAMILY_STORE_FAILURES, AMOUNT_ONE, LABEL_REASON, NULL, NULL},
     {EVENT_STORE_UNWATCHED, FAMILY_UNWATCHED, AMOUNT_ONE, LABEL_CONSTANT, NULL, NULL},
+    {EVENT_SCHEDULE_FIRED, FAMILY_SCHEDULE_FIRINGS, AMOUNT_ONE, LABEL_CONSTANT, "fired", NULL},
+    {EVENT_SCHEDULE_SKIPPED, FAMILY_SCHEDULE_FIRINGS, AMOUNT_COUNT, LABEL_CONSTANT, "skipped", NULL},
+    {EVENT_SCHEDULE_DROPPED, FAMILY_SCHEDULE_FIRINGS, AMOUNT_COUNT, LABEL_CONSTANT, "dropped", NULL},
+    {EVENT_SCHEDULE_REFUSED, FAMILY_SCHEDULE_FIRINGS, AMOUNT_COUNT, LABEL_CONSTANT, "refused", NULL},
     {EVENT_LOOP_FAILED, FAMILY_LOOP_FAILURES, AMOUNT_ONE, LABEL_CONSTANT, NULL, NULL},
 };
 enum { FEED_COUNT = sizeof feeds / sizeof feeds[0] };

@@ -1,0 +1,351 @@
+/* The duty of schedules: due times become firings, and firings become executions.
+ *
+ * The loop sleeps until the next due time, and looks after news, since a schedule may have changed or an execution that a
+ * firing waits for may have ended. Beside that it looks every SCHEDULE_LOOK_US while there is a schedule with a next time,
+ * because the clock of the store may be set, and while firings wait. So a fleet without schedules asks nothing.
+ *
+ * The clock of the store decides. A clock that is set back fires nothing twice: due times only move on, and keys name them.
+ * One that is set forward makes times due that are then too old, or are fired late. Two nodes that do the duty at once, at
+ * a change of the scheduler, advance a schedule once, and enqueue equal keys.
+ */
+#include "dispatch/schedule_duty.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/json.h"
+#include "calendar/recurrence.h"
+#include "dispatch/wake_up.h"
+
+#define SCHEDULE_ROUND_US (1 * MICROSECONDS_PER_SECOND) /* at least, between two looks after news */
+#define SCHEDULE_LOOK_US (60 * MICROSECONDS_PER_SECOND)
+/* Times that one look drops of a schedule, so that a long outage does not hold up the other duties. */
+enum { DROPS_MOST = 100000 };
+
+enum {
+    SCHEDULE_KEY_MAX = sizeof SCHEDULE_KEY_PREFIX "/" + SCHEDULE_NAME_MAX + TIME_TEXT_MAX,
+    SCHEDULES_ARENA_BYTES = 128 * 1024 * 1024 /* the firings of one look, each with its params twice */
+};
+_Static_assert((int)SCHEDULE_KEY_MAX <= (int)IDEMPOTENCY_KEY_MAX, "the key of a firing is an idempotency key");
+_Static_assert(SCHEDULE_BACKLOG_MOST == 10000, "the refusal names this number");
+
+static void report(struct node *node, enum event_type type, const char *schedule, int64_t count)
+{
+    struct event event = {.type = type, .reason = schedule, .count = count, .node = node->name};
+    if (count > 0) {
+        event_emit(node->events, &event);
+    }
+}
+
+/* --- steps 1 and 2 --- */
+
+/* Times before the window of catch-up are dropped, of the others the first one fires. The due time itself need not be one:
+ * after a resumption it is the time of that act. Without the file of its zone a schedule is tried again later. */
+static void plan_advance(const struct due_schedule *due, int64_t now_us, struct schedule_advance *advance,
+                         struct weir_error *error)
+{
+    struct recurrence recurrence = {.zone = NULL};
+    *advance = (struct schedule_advance){.id = due->id, .due_us = due->due_us, .fires_us = TIME_NEVER};
+    enum weir_status status = recurrence_open(&due->when, &recurrence, error);
+    if (status != WEIR_OK) {
+        advance->error_code = weir_status_name(status);
+        advance->error = error->message;
+        advance->next_us = time_add(now_us, SCHEDULE_LOOK_US);
+        return;
+    }
+    int64_t at_us = recurrence_next(&recurrence, due->due_us - 1);
+    at_us = recurrence_pass(&recurrence, at_us, now_us - due->catch_up_us, DROPS_MOST, &advance->dropped);
+    if (at_us <= now_us && at_us >= now_us - due->catch_up_us) {
+        advance->fires_us = at_us;
+        at_us = recurrence_next(&recurrence, at_us);
+    }
+    advance->next_us = at_us;
+    recurrence_close(&recurrence);
+}
+
+static void report_advances(struct node *node, const struct due_schedules *due, const struct schedule_advance *advances)
+{
+    for (size_t i = 0; i < due->count; i++) {
+        const struct schedule_advance *advance = &advances[i];
+        if (!advance->is_done) {
+            continue;
+        }
+        report(node, EVENT_SCHEDULE_SKIPPED, due->schedules[i].name, advance->counts.skipped);
+        report(node, EVENT_SCHEDULE_DROPPED, due->schedules[i].name, advance->dropped);
+        if (advance->error_code != NULL) {
+            struct event event = {.type = EVENT_SCHEDULE_REFUSED,
+                                  .reason = due->schedules[i].name,
+                                  .code = advance->error_code,
+                                  .error = advance->error,
+                                  .count = 1};
+            event_emit(node->events, &event);
+        }
+    }
+}
+
+/* Records what is due. */
+static enum weir_status advance_schedules(struct node *node, const struct due_schedules *due, struct weir_error *error)
+{
+    struct schedule_advance *advances = calloc(due->count, sizeof *advances);
+    struct weir_error *errors = calloc(due->count, sizeof *errors);
+    enum weir_status status = WEIR_OUT_OF_MEMORY;
+    if (advances != NULL && errors != NULL) {
+        for (size_t i = 0; i < due->count; i++) {
+            plan_advance(&due->schedules[i], due->now_us, &advances[i], &errors[i]);
+        }
+        status = store_advance_schedules(node->stores[LOOP_MAINTENANCE], advances, due->count, error);
+        if (status == WEIR_OK) {
+            FAILPOINT("after_schedule_advance");
+            report_advances(node, due, advances);
+        }
+    } else {
+        status = error_out_of_memory(error);
+    }
+    free(advances);
+    free(errors);
+    return status;
+}
+
+/* --- steps 3 to 5 --- */
+
+/* A set while it is enqueued: the arrays have an element for each firing. */
+struct firing_set {
+    struct enqueue_request *requests;
+    struct enqueue_result *results;
+    struct schedule_outcome *outcomes;
+    char (*keys)[SCHEDULE_KEY_MAX];
+};
+
+static void firing_set_close(struct firing_set *set)
+{
+    free(set->requests);
+    free(set->results);
+    free(set->outcomes);
+    free(set->keys);
+}
+
+/* The params of the schedule with the time and the name; in the arena, NULL: out of memory. */
+static const char *firing_params(const struct schedule_firing *firing, struct arena *arena)
+{
+    char time[TIME_TEXT_MAX];
+    const char *copy = NULL;
+    time_format(firing->due_us, time);
+    json_t *params = json_load_text(firing->params, JSON_REJECT_DUPLICATES);
+    params = params == NULL ? json_object() : params; /* a program of another hand wrote it */
+    if (json_object_set_new(params, SCHEDULE_TIME_MEMBER, json_string(time)) == 0 &&
+        json_object_set_new(params, SCHEDULE_NAME_MEMBER, json_string(firing->schedule)) == 0) {
+        char *text = json_dumps(params, JSON_COMPACT);
+        copy = text == NULL ? NULL : arena_copy_string(arena, text);
+        free(text);
+    }
+    json_decref(params);
+    return copy;
+}
+
+/* The same at a repetition, and another one for each workspace, so that not all begin at once. */
+static int64_t jitter_of(const struct schedule_firing *firing)
+{
+    uint64_t hash = text_hash(firing->workspace) ^ (uint64_t)firing->due_us * UINT64_C(0x9e3779b97f4a7c15);
+    return firing->jitter_us <= 0 ? 0 : (int64_t)((hash >> 16) % (uint64_t)(firing->jitter_us + 1));
+}
+
+static bool waits_for_cancel(const struct schedule_firing *firing)
+{
+    return firing->cancels_id[0] != '\0';
+}
+
+static bool is_requested(const struct schedule_firing *firing)
+{
+    return firing->workspace != NULL && !firing->is_backlogged && !waits_for_cancel(firing);
+}
+
+/* An execution that has ended meanwhile is no failure: its firing may start at the next look. */
+static enum weir_status request_cancels(struct node *node, const struct schedule_firings *firings, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < firings->count && status == WEIR_OK; i++) {
+        if (waits_for_cancel(&firings->firings[i])) {
+            struct bulk_result result = {0};
+            struct execution_filter filter = {.id = firings->firings[i].cancels_id};
+            status = store_bulk(node->stores[LOOP_MAINTENANCE], BULK_CANCEL, &filter, "", 1, &result, error);
+        }
+    }
+    return status;
+}
+
+/* The time of an execution is its due time, so waits and the order of starts count from there. */
+static enum weir_status fill_requests(struct firing_set *set, const struct schedule_firings *firings, struct arena *arena,
+                                      size_t *ret_count, struct weir_error *error)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < firings->count; i++) {
+        const struct schedule_firing *firing = &firings->firings[i];
+        char time[TIME_TEXT_MAX];
+        if (!is_requested(firing)) {
+            continue;
+        }
+        const char *params = firing_params(firing, arena);
+        if (params == NULL) {
+            return error_out_of_memory(error);
+        }
+        time_format(firing->due_us, time);
+        (void)snprintf(set->keys[count], SCHEDULE_KEY_MAX, SCHEDULE_KEY_PREFIX "%s/%s", firing->schedule, time);
+        set->requests[count] = (struct enqueue_request){.workspace = firing->workspace,
+                                                        .workflow = firing->workflow,
+                                                        .params = params,
+                                                        .params_length = strlen(params),
+                                                        .idempotency_key = set->keys[count],
+                                                        .has_reserved_key = true,
+                                                        .run_at_us = firing->due_us + jitter_of(firing)};
+        count++;
+    }
+    *ret_count = count;
+    return WEIR_OK;
+}
+
+/* result: NULL = no request was made. */
+static struct schedule_outcome outcome_of(const struct schedule_firing *firing, const struct enqueue_result *result)
+{
+    struct schedule_outcome outcome = {
+        .schedule_id = firing->schedule_id, .workspace_id = firing->workspace_id, .due_us = firing->due_us};
+    if (firing->workspace == NULL) {
+        outcome.error_code = weir_status_name(WEIR_WORKSPACE_NOT_FOUND);
+        outcome.error = "a workspace to start in was deleted; set the schedule again";
+    } else if (result == NULL) {
+        outcome.error_code = weir_status_name(WEIR_QUEUE_FULL);
+        outcome.error = "10000 executions wait in the workspace to start in";
+    } else if (result->status != WEIR_OK) {
+        outcome.error_code = weir_status_name(result->status);
+        outcome.error = result->error.message;
+    } else {
+        outcome.execution_id = result->id;
+    }
+    return outcome;
+}
+
+/* One event for the refused firings of a schedule that follow each other, with the first reason: a plan has many
+ * workspaces. `refused` has those that are not reported
+ * yet; event NULL: report them. */
+static void report_refusals(struct node *node, struct event *refused, const struct event *event)
+{
+    if (refused->count > 0 && (event == NULL || strcmp(refused->reason, event->reason) != 0)) {
+        event_emit(node->events, refused);
+        refused->count = 0;
+    }
+    if (event != NULL) {
+        int64_t count = refused->count + 1;
+        *refused = count == 1 ? *event : *refused;
+        refused->count = count;
+    }
+}
+
+static size_t fill_outcomes(struct node *node, struct firing_set *set, const struct schedule_firings *firings)
+{
+    size_t next = 0;
+    size_t count = 0;
+    struct event refused = {.count = 0};
+    for (size_t i = 0; i < firings->count; i++) {
+        const struct schedule_firing *firing = &firings->firings[i];
+        if (waits_for_cancel(firing)) {
+            continue;
+        }
+        struct schedule_outcome *outcome = &set->outcomes[count++];
+        *outcome = outcome_of(firing, is_requested(firing) ? &set->results[next++] : NULL);
+        struct event event = {.type = outcome->execution_id != NULL ? EVENT_SCHEDULE_FIRED : EVENT_SCHEDULE_REFUSED,
+                              .reason = firing->schedule,
+                              .workspace = firing->workspace,
+                              .execution_id = outcome->execution_id,
+                              .code = outcome->error_code,
+                              .error = outcome->error};
+        if (outcome->execution_id != NULL) {
+            event_emit(node->events, &event);
+        } else {
+            report_refusals(node, &refused, &event);
+        }
+    }
+    report_refusals(node, &refused, NULL);
+    return count;
+}
+
+static enum weir_status start_firings(struct node *node, const struct schedule_firings *firings, struct arena *arena,
+                                      struct weir_error *error)
+{
+    struct store *store = node->stores[LOOP_MAINTENANCE];
+    size_t count = 0;
+    struct firing_set set = {.requests = calloc(firings->count, sizeof *set.requests),
+                             .results = calloc(firings->count, sizeof *set.results),
+                             .outcomes = calloc(firings->count, sizeof *set.outcomes),
+                             .keys = calloc(firings->count, sizeof *set.keys)};
+    if (set.requests == NULL || set.results == NULL || set.outcomes == NULL || set.keys == NULL) {
+        firing_set_close(&set);
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = fill_requests(&set, firings, arena, &count, error);
+    if (status == WEIR_OK && count > 0) {
+        status = store_enqueue(store, set.requests, count, set.results, error);
+    }
+    if (status == WEIR_OK) {
+        FAILPOINT("after_schedule_enqueue");
+        loop_wake(node, LOOP_DISPATCH);
+        count = fill_outcomes(node, &set, firings);
+        status = store_settle_schedule_firings(store, set.outcomes, count, error);
+    }
+    firing_set_close(&set);
+    return status;
+}
+
+/* *ret_more: this look changed something, so another one may find more. */
+static enum weir_status fire(struct node *node, const struct due_schedules *due, struct arena *arena, bool *ret_more,
+                             struct weir_error *error)
+{
+    struct schedule_firings firings = {.count = 0};
+    enum weir_status status = due->count > 0 ? advance_schedules(node, due, error) : WEIR_OK;
+    if (status == WEIR_OK && (due->count > 0 || due->firings_wait)) {
+        status = store_read_schedule_firings(node->stores[LOOP_MAINTENANCE], arena, &firings, error);
+    }
+    if (status == WEIR_OK) {
+        status = request_cancels(node, &firings, error);
+    }
+    if (status == WEIR_OK && firings.count > 0) {
+        status = start_firings(node, &firings, arena, error);
+    }
+    *ret_more = due->count > 0 || firings.count > 0;
+    return status;
+}
+
+enum weir_status schedule_duty_step(struct node *node, int64_t now_us, struct weir_error *error)
+{
+    INVARIANT(node != NULL);
+    struct maintenance *m = &node->maintenance;
+    struct due_schedules due = {.next_due_us = TIME_NEVER};
+    struct arena arena;
+    bool is_more = false;
+    bool is_role_new = !m->had_schedules_role;
+    m->had_schedules_role = atomic_load(&node->shared.schedules);
+    if (!m->had_schedules_role) {
+        m->next_schedules_us = time_add(now_us, SCHEDULE_ROUND_US);
+        return WEIR_OK;
+    }
+    bool is_news_due = now_us >= m->next_schedule_news_us && atomic_load(&node->shared.schedules_due);
+    if (!is_role_new && !is_news_due && now_us < m->next_schedules_us) {
+        return WEIR_OK;
+    }
+    atomic_store(&node->shared.schedules_due, false); /* before the read: later news asks again */
+    m->next_schedule_news_us = time_add(now_us, SCHEDULE_ROUND_US);
+    m->next_schedules_us = m->next_schedule_news_us; /* after a failure */
+    arena_init(&arena, SCHEDULES_ARENA_BYTES);
+    enum weir_status status = store_read_due_schedules(node->stores[LOOP_MAINTENANCE], &arena, &due, error);
+    if (status == WEIR_OK) {
+        status = fire(node, &due, &arena, &is_more, error);
+    }
+    arena_close(&arena);
+    if (status == WEIR_OK) {
+        int64_t wait_us = due.next_due_us == TIME_NEVER ? TIME_NEVER : due.next_due_us - due.now_us;
+        wait_us = due.next_due_us != TIME_NEVER || due.firings_wait ? earlier(wait_us, SCHEDULE_LOOK_US) : TIME_NEVER;
+        m->next_schedules_us = is_more ? now_us : time_add(now_us, wait_us);
+    }
+    return status;
+}

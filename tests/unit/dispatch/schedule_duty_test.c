@@ -1,0 +1,336 @@
+/* The duty of schedules: what a node does at a due time, after an outage, and when it dies in between. */
+#include "base/error.h"
+#include "base/json.h"
+#include "unit/dispatch/bench.h"
+
+static const struct store_driver *real_driver;
+static struct store_driver counting_driver;
+static int looks;
+static int settlements_lost; /* so many fail from now on */
+
+static enum weir_status count_looks(struct store *store, struct arena *arena, struct due_schedules *due,
+                                    struct weir_error *error)
+{
+    looks++;
+    return real_driver->read_due_schedules(store, arena, due, error);
+}
+
+static enum weir_status lose_settlement(struct store *store, const struct schedule_outcome *outcomes, size_t count,
+                                        struct weir_error *error)
+{
+    if (settlements_lost > 0) {
+        settlements_lost--;
+        return error_set(error, WEIR_STORE_UNREACHABLE, "the store went away");
+    }
+    return real_driver->settle_schedule_firings(store, outcomes, count, error);
+}
+
+static int open_counting(void **state)
+{
+    int result = open_bench(state);
+    struct bench *bench = *state;
+    looks = 0;
+    settlements_lost = 0;
+    real_driver = bench->store->driver;
+    counting_driver = *real_driver;
+    counting_driver.read_due_schedules = count_looks;
+    counting_driver.settle_schedule_firings = lose_settlement;
+    bench->store->driver = &counting_driver;
+    return result;
+}
+
+static struct schedule_request schedule_named(const char *name, int64_t every_us)
+{
+    static const char *const workspaces[] = {"many"};
+    return (struct schedule_request){.name = name,
+                                     .when.every_us = every_us,
+                                     .workflow = "plain",
+                                     .params = "{\"deep\":true}",
+                                     .workspaces = workspaces,
+                                     .workspace_count = 1};
+}
+
+/* No poll falls into a test. */
+static void wake(struct bench *bench)
+{
+    if (bench->node != NULL) {
+        node_wake(bench->node);
+    }
+}
+
+static void set_schedule(struct bench *bench, const struct schedule_request *request)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    if (store_schedule_set(bench->store, request, NULL, &error) != WEIR_OK) {
+        fail_msg("%s", error.message);
+    }
+    wake(bench);
+}
+
+/* The executions of a workspace, newest first. The caller releases them. */
+static json_t *executions_of(struct bench *bench, const char *workspace)
+{
+    json_t *page = NULL;
+    struct list_options options = {
+        .kind = LIST_EXECUTIONS, .filter = {.workspace = workspace}, .limit = LIST_LIMIT_MOST};
+    assert_int_equal(store_list(bench->store, &options, &page, NULL), WEIR_OK);
+    json_t *items = json_incref(json_object_get(page, "items"));
+    json_decref(page);
+    return items;
+}
+
+static size_t count_executions(struct bench *bench, const char *workspace)
+{
+    json_t *items = executions_of(bench, workspace);
+    size_t count = json_array_size(items);
+    json_decref(items);
+    return count;
+}
+
+static json_t *row_of(struct bench *bench, const char *name)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_SCHEDULES, .name = name};
+    assert_int_equal(store_list(bench->store, &options, &page, NULL), WEIR_OK);
+    json_t *row = json_incref(json_array_get(json_object_get(page, "items"), 0));
+    json_decref(page);
+    return row;
+}
+
+static json_int_t number_of(struct bench *bench, const char *name, const char *key)
+{
+    json_t *row = row_of(bench, name);
+    json_int_t number = json_integer_value(json_object_get(row, key));
+    json_decref(row);
+    return number;
+}
+
+/* The key of the newest execution is that of the schedule and its time, which is also its time in the queue. */
+static void assert_newest(struct bench *bench, const char *name, const char *time)
+{
+    char key[128];
+    json_t *items = executions_of(bench, "many");
+    const json_t *item = json_array_get(items, 0);
+    (void)snprintf(key, sizeof key, "schedule/%s/%s", name, time);
+    assert_string_equal(json_string_value(json_object_get(item, "idempotency_key")), key);
+    assert_string_equal(json_string_value(json_object_get(item, "run_at")), time);
+    json_decref(items);
+}
+
+/* The clock begins at 2027-01-15T08:01:00Z. */
+static void a_due_time_becomes_an_execution_with_its_time(void **state)
+{
+    struct bench *bench = *state;
+    start_node(bench);
+    pass(bench, 5 * SECOND);
+    struct schedule_request request = schedule_named("often", 10 * MINUTE);
+    set_schedule(bench, &request);
+    pass(bench, 8 * MINUTE + 54 * SECOND);
+    assert_int_equal(count_executions(bench, "many"), 0);
+    pass(bench, 2 * SECOND);
+    assert_int_equal(count_executions(bench, "many"), 1);
+    assert_newest(bench, "often", "2027-01-15T08:10:00.000000Z");
+    json_t *items = executions_of(bench, "many");
+    json_t *shown = NULL;
+    const char *id = json_string_value(json_object_get(json_array_get(items, 0), "id"));
+    assert_int_equal(store_show(bench->store, id, &shown, NULL), WEIR_OK);
+    const json_t *params = json_object_get(shown, "params");
+    assert_string_equal(json_string_value(json_object_get(params, "scheduled_for")), "2027-01-15T08:10:00.000000Z");
+    assert_string_equal(json_string_value(json_object_get(params, "schedule")), "often");
+    assert_true(json_is_true(json_object_get(params, "deep")));
+    json_decref(shown);
+    json_decref(items);
+    pass(bench, 10 * MINUTE);
+    assert_newest(bench, "often", "2027-01-15T08:20:00.000000Z");
+    assert_int_equal(number_of(bench, "often", "fired"), 2);
+    assert_int_equal(bench->counts[EVENT_SCHEDULE_FIRED], 2);
+}
+
+static void without_schedules_nothing_is_asked(void **state)
+{
+    struct bench *bench = *state;
+    start_node(bench);
+    pass(bench, 30 * SECOND);
+    int before = looks;
+    pass(bench, 60 * MINUTE);
+    assert_int_equal(looks, before);
+    struct schedule_request request = schedule_named("daily", 24 * 60 * MINUTE);
+    set_schedule(bench, &request);
+    pass(bench, 5 * SECOND);
+    before = looks;
+    assert_true(before > 0);
+    pass(bench, 60 * MINUTE);
+    assert_in_range(looks - before, 50, 70); /* once a minute: the clock of the store may be set */
+}
+
+/* 2027-03-28: at 02:00 the clocks in Berlin go to 03:00. */
+static void a_time_that_the_clocks_skip_fires_at_the_change(void **state)
+{
+    struct bench *bench = *state;
+    bench->now_us += (int64_t)71 * 24 * 60 * MINUTE; /* 2027-03-27T08:02Z */
+    start_node(bench);
+    pass(bench, 5 * SECOND);
+    struct schedule_request request = schedule_named("nightly", 0);
+    request.when = (struct recurrence_text){.cron = "30 2 * * *", .zone = "Europe/Berlin"};
+    set_schedule(bench, &request);
+    json_t *row = row_of(bench, "nightly");
+    assert_string_equal(json_string_value(json_object_get(row, "next_at")), "2027-03-28T01:00:00.000000Z");
+    json_decref(row);
+    pass(bench, 18 * 60 * MINUTE);
+    assert_newest(bench, "nightly", "2027-03-28T01:00:00.000000Z");
+    row = row_of(bench, "nightly");
+    assert_string_equal(json_string_value(json_object_get(row, "next_at")), "2027-03-29T00:30:00.000000Z");
+    json_decref(row);
+}
+
+static void after_an_outage_times_in_the_window_fire_and_older_ones_are_dropped(void **state)
+{
+    struct bench *bench = *state;
+    struct schedule_request request = schedule_named("often", 10 * MINUTE);
+    request.overlap = OVERLAP_QUEUE_ALL;
+    set_schedule(bench, &request);
+    bench->now_us += 5 * 60 * MINUTE; /* no node runs until 13:01 */
+    start_node(bench);
+    pass(bench, 30 * SECOND);
+    assert_int_equal(number_of(bench, "often", "dropped"), 24);     /* 08:10 to 12:00 */
+    assert_int_equal(bench->counts[EVENT_SCHEDULE_DROPPED], 1);
+    for (int i = 0; i < 200 && count_executions(bench, "many") < 6; i++) {
+        pass(bench, SECOND);
+    }
+    assert_int_equal(count_executions(bench, "many"), 6); /* 12:10 to 13:00 */
+    assert_newest(bench, "often", "2027-01-15T13:00:00.000000Z");
+}
+
+static void a_lost_settlement_makes_no_second_execution(void **state)
+{
+    struct bench *bench = *state;
+    start_node(bench);
+    struct schedule_request request = schedule_named("often", 10 * MINUTE);
+    set_schedule(bench, &request);
+    settlements_lost = 3;
+    pass(bench, 12 * MINUTE);
+    assert_int_equal(settlements_lost, 0);
+    assert_int_equal(count_executions(bench, "many"), 1);
+    assert_int_equal(number_of(bench, "often", "fired"), 1);
+    assert_int_equal(number_of(bench, "often", "waiting"), 0);
+}
+
+static void a_refusal_is_shown_and_others_go_on(void **state)
+{
+    struct bench *bench = *state;
+    static const char *const both[] = {"solo", "many"};
+    struct published published;
+    start_node(bench);
+    assert_int_equal(store_publish(bench->store, "own", "many", "{\"name\":\"own\"}", NULL, &published, NULL), WEIR_OK);
+    struct schedule_request request = schedule_named("half", 10 * MINUTE);
+    request.workflow = "own"; /* not for solo */
+    request.workspaces = both;
+    request.workspace_count = 2;
+    set_schedule(bench, &request);
+    request = schedule_named("fine", 10 * MINUTE);
+    set_schedule(bench, &request);
+    pass(bench, 10 * MINUTE);
+    assert_int_equal(count_executions(bench, "many"), 2);
+    json_t *row = row_of(bench, "half");
+    assert_int_equal(json_integer_value(json_object_get(row, "refused")), 1);
+    assert_int_equal(json_integer_value(json_object_get(row, "fired")), 1);
+    assert_string_equal(json_string_value(json_object_get(row, "error_code")), "workflow_of_another_workspace");
+    assert_true(json_is_true(json_object_get(row, "is_refused")));
+    json_decref(row);
+    assert_int_equal(bench->counts[EVENT_SCHEDULE_REFUSED], 1);
+    assert_int_equal(number_of(bench, "fine", "refused"), 0);
+    pass(bench, 10 * MINUTE);
+    assert_int_equal(number_of(bench, "half", "refused"), 2);
+    assert_int_equal(number_of(bench, "half", "fired"), 2);
+}
+
+static void cancel_running_cancels_before_it_starts(void **state)
+{
+    struct bench *bench = *state;
+    struct schedule_request request = schedule_named("often", 10 * MINUTE);
+    request.overlap = OVERLAP_CANCEL_RUNNING;
+    start_node(bench);
+    pass(bench, 5 * SECOND);
+    struct workspace_change pause = {.name = "many", .paused = 1}; /* executions wait */
+    assert_int_equal(store_set_workspace(bench->store, &pause, NULL), WEIR_OK);
+    set_schedule(bench, &request);
+    pass(bench, 9 * MINUTE);
+    assert_newest(bench, "often", "2027-01-15T08:10:00.000000Z");
+    pass(bench, 10 * MINUTE);
+    assert_newest(bench, "often", "2027-01-15T08:20:00.000000Z");
+    json_t *items = executions_of(bench, "many");
+    assert_int_equal(json_array_size(items), 2);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(items, 0), "status")), "PENDING");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(items, 1), "status")), "CANCELLED");
+    json_decref(items);
+}
+
+static void jitter_moves_the_time_of_the_execution(void **state)
+{
+    struct bench *bench = *state;
+    struct schedule_request request = schedule_named("often", 10 * MINUTE);
+    request.jitter_us = 5 * MINUTE;
+    request.overlap = OVERLAP_QUEUE_ALL;
+    start_node(bench);
+    set_schedule(bench, &request);
+    int64_t sum_us = 0;
+    for (int i = 0; i < 6; i++) {
+        pass(bench, 10 * MINUTE);
+    }
+    json_t *items = executions_of(bench, "many");
+    assert_int_equal(json_array_size(items), 6);
+    for (size_t i = 0; i < 6; i++) {
+        const json_t *item = json_array_get(items, i);
+        const char *key = json_string_value(json_object_get(item, "idempotency_key"));
+        int64_t due_us = 0;
+        int64_t run_us = 0;
+        assert_int_equal(time_parse(strrchr(key, '/') + 1, 0, &due_us, NULL), WEIR_OK);
+        assert_int_equal(time_parse(json_string_value(json_object_get(item, "run_at")), 0, &run_us, NULL), WEIR_OK);
+        assert_int_equal(due_us % (10 * MINUTE), 0);
+        assert_in_range(run_us - due_us, 0, 5 * MINUTE);
+        sum_us += run_us - due_us;
+    }
+    json_decref(items);
+    assert_int_not_equal(sum_us, 0);
+}
+
+static void a_trigger_and_a_resumption_are_noticed_at_once(void **state)
+{
+    struct bench *bench = *state;
+    struct schedule_counts counts;
+    struct schedule_request request = schedule_named("often", 10 * MINUTE);
+    start_node(bench);
+    set_schedule(bench, &request);
+    assert_int_equal(store_schedule_pause(bench->store, "often", true, NULL), WEIR_OK);
+    pass(bench, 60 * MINUTE);
+    assert_int_equal(count_executions(bench, "many"), 0);
+    assert_int_equal(store_schedule_trigger(bench->store, "often", &counts, NULL), WEIR_OK);
+    wake(bench);
+    pass(bench, 3 * SECOND);
+    assert_int_equal(count_executions(bench, "many"), 1);
+    assert_int_equal(store_schedule_pause(bench->store, "often", false, NULL), WEIR_OK);
+    wake(bench);
+    pass(bench, 3 * SECOND);
+    json_t *row = row_of(bench, "often");
+    assert_string_equal(json_string_value(json_object_get(row, "next_at")), "2027-01-15T09:10:00.000000Z");
+    json_decref(row);
+    assert_int_equal(count_executions(bench, "many"), 1);
+    assert_int_equal(number_of(bench, "often", "dropped"), 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_counting, close_bench)
+    const struct CMUnitTest tests[] = {
+        TEST(a_due_time_becomes_an_execution_with_its_time),
+        TEST(without_schedules_nothing_is_asked),
+        TEST(a_time_that_the_clocks_skip_fires_at_the_change),
+        TEST(after_an_outage_times_in_the_window_fire_and_older_ones_are_dropped),
+        TEST(a_lost_settlement_makes_no_second_execution),
+        TEST(a_refusal_is_shown_and_others_go_on),
+        TEST(cancel_running_cancels_before_it_starts),
+        TEST(jitter_moves_the_time_of_the_execution),
+        TEST(a_trigger_and_a_resumption_are_noticed_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
