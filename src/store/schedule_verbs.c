@@ -146,6 +146,16 @@ static enum weir_status check_request(const struct schedule_request *request, st
     return status == WEIR_OK ? recurrence_open(&request->when, ret_recurrence, error) : status;
 }
 
+enum weir_status schedule_request_check(const struct schedule_request *request, struct weir_error *error)
+{
+    INVARIANT(request != NULL);
+    struct schedule_request checked;
+    struct recurrence recurrence = {.zone = NULL};
+    enum weir_status status = check_request(request, &checked, &recurrence, error);
+    recurrence_close(&recurrence);
+    return status;
+}
+
 enum weir_status store_schedule_set(struct store *store, const struct schedule_request *request, bool *ret_is_new,
                                     struct weir_error *error)
 {

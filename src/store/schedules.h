@@ -68,6 +68,8 @@ struct schedule_request {
 };
 /* WEIR_INVALID_ARGUMENT: not a name of a schedule. */
 WEIR_MUST_CHECK enum weir_status schedule_name_check(const char *name, struct weir_error *error);
+/* All that can be said of a request without a store. Errors as of store_schedule_set(). */
+WEIR_MUST_CHECK enum weir_status schedule_request_check(const struct schedule_request *request, struct weir_error *error);
 /* Makes or changes a schedule. A changed one keeps its counters and its firings, and stays paused; with the same times it
  * keeps its due time. The workflow may be published later. *ret_is_new may be NULL. WEIR_INVALID_ARGUMENT, also for one
  * without a time in the future; WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE; WEIR_WORKSPACE_NOT_FOUND, WEIR_PLAN_NOT_FOUND;

@@ -1,8 +1,8 @@
 /* The table of commands and flags.
  *
  * Everything that a user sees of a command is made from its row: parsing, help, manual pages, docs/commands.md,
- * completion. The rows stand in the order of `weir help`. The table is constant; it calls nothing and is read by any
- * thread.
+ * completion. The rows stand in the order of `weir help`. Those of some nouns are in files of their own, included in their
+ * place. The table is constant; it calls nothing and is read by any thread.
  *
  * A text of a row is a plain sentence or phrase without a full stop. `details` may have several paragraphs, separated by
  * '\n'. After a change of a text, docs/commands.md must be printed again: `weir help --markdown`.
@@ -474,8 +474,8 @@ static const struct command commands[] = {
     .name = "audit", .section = "Operate", .run = verb_audit,
     .summary = "List acts: who changed what, when and why",
     .example = "weir audit\nweir audit --since 1d --act workspace --subject acme\nweir audit --actor ada --json\n",
-    .details = "An act is a change that a person or a program has ordered: pause, plan, workspace, workflow, hook, node,"
-               " lock, cancel, retry, release, purge, signal, complete, migration. It is recorded in its own transaction,"
+    .details = "An act is a change that a person or a program has ordered: pause, plan, workspace, workflow, hook,"
+               " schedule, node, lock, cancel, retry, release, purge, signal, complete, migration. It is recorded in its own transaction,"
                " with the user, the value before and after it, --reason, and the number of executions. Newest first.",
     .flags = {
         {.name = "since", .type = VALUE_TEXT, .value = "TIME",
@@ -573,78 +573,8 @@ static const struct command commands[] = {
     .arguments = {{.name = "NAME", .help = "name of the token, or its id"}},
     .flags = {FLAG_REASON},
 },
-/* Hooks. A webhook is a hook whose workflow sends the event, so it is listed, paused and deleted as one. It has a `set` of
- * its own, because its URL stands for the workflow to start. A repeated `set` of a webhook keeps what it leaves out. */
-{
-    .name = "hook list", .section = "Operate", .run = verb_hook_list,
-    .summary = "List the hooks, and the events that wait",
-    .example = "weir hook list\n",
-    .details = "State `refused`: the last event could not be enqueued, see ERROR; it is tried again every ten seconds."
-               " State `deleted`: a workspace that the hook names was deleted, perhaps made again: set the hook again.",
-},
-{
-    .name = "hook set", .section = "Operate", .run = verb_hook_set, .marks = COMMAND_CHANGES,
-    .summary = "Start a workflow when executions end",
-    .example = "weir hook set page --on failed --start-workflow page-on-call --start-workspace ops\n"
-               "weir hook set bill --on completed -w acme --start-workflow invoice --start-workspace billing\n",
-    .details = "Makes the hook, or replaces it. The event is the input of the workflow that it starts: id, workspace,"
-               " workflow, version, status, error_code, error and times of the ended execution. An execution of a"
-               " workflow that a hook starts sets off no hook. Executions that this enqueues do: use --workflow.",
-    .arguments = {{.name = "NAME", .help = "name of the hook"}},
-    .flags = {
-        {.name = "on", .type = VALUE_TEXT, .value = "ENDS", .help = "completed, failed, cancelled, with commas"},
-        {.name = "start-workflow", .type = VALUE_TEXT, .value = "NAME", .help = "the workflow to start"},
-        {.name = "start-workspace", .type = VALUE_TEXT, .value = "NAME", .help = "the workspace to start it in"},
-        {.name = "workspace", .letter = 'w', .type = VALUE_TEXT, .value = "NAME",
-         .help = "only for executions of this workspace"},
-        {.name = "workflow", .type = VALUE_TEXT, .value = "NAME", .help = "only for executions of this workflow"},
-        FLAG_REASON,
-    },
-},
-{
-    .name = "webhook set", .section = "Operate", .run = verb_webhook_set, .marks = COMMAND_CHANGES,
-    .summary = "Send a request when executions end",
-    .example = "weir webhook set crm https://crm.example/weir --sign hook-key -w acme\n"
-               "weir webhook set alerts https://alerts.example/hook --on failed\n",
-    .details = "Makes the hook, with the workspace webhook-NAME and the workflow `deliver` in it, or changes it and keeps"
-               " what is left out. The event is sent as JSON, and again for about 40 minutes. `weir list -w webhook-NAME`"
-               " lists deliveries, `weir retry ID` repeats one, `weir hook delete NAME` ends it. The setting"
-               " http_step.allow must allow the address.",
-    .arguments = {{.name = "NAME", .help = "name of the hook"}, {.name = "URL", .help = "where the requests go"}},
-    .flags = {
-        {.name = "sign", .type = VALUE_TEXT, .value = "SECRET", .help = "the secret that signs the requests"},
-        {.name = "no-sign", .help = "the requests are not signed any more"},
-        {.name = "on", .type = VALUE_TEXT, .value = "ENDS", .help = "completed, failed, cancelled; all by default"},
-        {.name = "workspace", .letter = 'w', .type = VALUE_TEXT, .value = "NAME",
-         .help = "only for executions of this workspace"},
-        {.name = "all-workspaces", .help = "for executions of all workspaces, also later ones"},
-        {.name = "workflow", .type = VALUE_TEXT, .value = "NAME", .help = "only for executions of this workflow"},
-        {.name = "all-workflows", .help = "for executions of all workflows"}, FLAG_REASON,
-    },
-},
-{
-    .name = "hook pause", .section = "Operate", .run = verb_hook_pause, .marks = COMMAND_CHANGES,
-    .summary = "Let the events of a hook wait",
-    .example = "weir hook pause crm\n",
-    .details = "At most 10,000 events wait, each for at most a day.",
-    .arguments = {{.name = "NAME", .help = "name of the hook"}},
-    .flags = {FLAG_REASON},
-},
-{
-    .name = "hook resume", .section = "Operate", .run = verb_hook_resume, .marks = COMMAND_CHANGES,
-    .summary = "Let a paused hook start executions again",
-    .example = "weir hook resume crm\n",
-    .arguments = {{.name = "NAME", .help = "name of the hook"}},
-    .flags = {FLAG_REASON},
-},
-{
-    .name = "hook delete", .section = "Operate", .run = verb_hook_delete, .marks = COMMAND_CHANGES,
-    .summary = "Delete a hook and its waiting events",
-    .example = "weir hook delete crm\n",
-    .details = "Executions that it has started stay, and so does the workspace of a webhook.",
-    .arguments = {{.name = "NAME", .help = "name of the hook"}},
-    .flags = {FLAG_REASON},
-},
+#include "cli/arguments/schedule_commands.h"
+#include "cli/arguments/hook_commands.h"
 /* The Temporal service itself. These verbs call it directly, with the address, the
  * namespace and the credentials that the settings of the nodes name. */
 {

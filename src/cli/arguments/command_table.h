@@ -48,7 +48,7 @@ struct argument {
     bool many; /* takes all that is left; only the last one */
 };
 
-enum { COMMAND_ARGUMENTS_MAX = 2, COMMAND_FLAGS_MAX = 10 };
+enum { COMMAND_ARGUMENTS_MAX = 2, COMMAND_FLAGS_MAX = 14 };
 
 /* Marks of a command. */
 enum command_mark {
@@ -95,6 +95,8 @@ void command_usage(const struct command *command, char *to, size_t size);
     X(node_list) X(worker_list) X(node_pause) X(node_resume) X(node_drain) X(lock_list) X(lock_release)                    \
     X(token_create) X(token_list) X(token_revoke)                                                              \
     X(hook_list) X(hook_set) X(webhook_set) X(hook_pause) X(hook_resume) X(hook_delete)                                    \
+    X(schedule_list) X(schedule_show) X(schedule_set) X(schedule_next) X(schedule_trigger) X(schedule_pause)               \
+    X(schedule_resume) X(schedule_delete)                                                                                  \
     X(temporal_setup) X(temporal_doctor) X(temporal_describe) X(temporal_query) X(temporal_update)                         \
     X(store_init) X(store_migrate) X(store_check) X(store_backup) X(store_plan)                                            \
     X(config_show) X(config_check) X(completion) X(version) X(help)

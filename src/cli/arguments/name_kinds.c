@@ -27,7 +27,7 @@ int name_kind_of_argument(const struct command *command, size_t before)
         enum store_list_kind kind;
     } nouns[] = {{"workspace ", LIST_WORKSPACES}, {"workflow ", LIST_WORKFLOWS}, {"plan ", LIST_PLANS},
                  {"node ", LIST_NODES},           {"lock ", LIST_LOCKS},         {"token ", LIST_TOKENS},
-                 {"hook ", LIST_HOOKS},           {"webhook ", LIST_HOOKS}};
+                 {"hook ", LIST_HOOKS},           {"webhook ", LIST_HOOKS},      {"schedule ", LIST_SCHEDULES}};
     size_t index = 0;
     while (index < COMMAND_ARGUMENTS_MAX && command->arguments[index].name != NULL && index < before &&
            !command->arguments[index].many) {

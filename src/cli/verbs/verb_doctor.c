@@ -477,6 +477,37 @@ static enum weir_status check_hooks(struct doctor *doctor, struct weir_error *er
     return status;
 }
 
+/* A time that is due for longer than this was missed: a node looks at its second. */
+#define SCHEDULE_LATE_US (120 * MICROSECONDS_PER_SECOND)
+
+/* One line for each schedule whose last time was refused, or whose next one has passed. */
+static enum weir_status check_schedules(struct doctor *doctor, struct weir_error *error)
+{
+    struct output *output = doctor->invocation->output;
+    json_t *page = NULL;
+    int64_t now_us = 0;
+    size_t i;
+    json_t *schedule;
+    enum weir_status status = store_time(doctor->store, &now_us, error);
+    if (status == WEIR_OK) {
+        status = page_read(doctor->store, LIST_SCHEDULES, NULL, &page, error);
+    }
+    json_array_foreach(json_object_get(page, "items"), i, schedule)
+    {
+        const char *name = field_text(output, schedule, "name");
+        int64_t next_us = field_time(schedule, "next_at", now_us);
+        if (field_is_true(schedule, "is_refused")) {
+            report_check(doctor, SIGN_WARN, "schedule", "%s could not start its workflow: %s; `weir schedule show %s`", name,
+                         field_text(output, schedule, "error"), name);
+        } else if (next_us != 0 && next_us < now_us - SCHEDULE_LATE_US) {
+            report_check(doctor, SIGN_WARN, "schedule", "%s is late, its time was %s: does a node run? `weir node list`",
+                         name, output_ago(output, field_text(output, schedule, "next_at"), now_us));
+        }
+    }
+    json_decref(page);
+    return status;
+}
+
 /* All checks, in the order of their dependence. */
 static enum weir_status run_all_checks(struct doctor *doctor, struct weir_error *error)
 {
@@ -503,6 +534,9 @@ static enum weir_status run_all_checks(struct doctor *doctor, struct weir_error 
     }
     if (status == WEIR_OK) {
         status = check_hooks(doctor, error);
+    }
+    if (status == WEIR_OK) {
+        status = check_schedules(doctor, error);
     }
     return status == WEIR_OK ? check_books(doctor, error) : status;
 }

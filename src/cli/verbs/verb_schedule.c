@@ -1,0 +1,397 @@
+/* `weir schedule set`, `list`, `show`, `pause`, `resume`, `delete`, `trigger` and `next`.
+ *
+ * `next` with --cron or --every computes times without a store, so that an expression can be tried. Otherwise each verb is
+ * one verb of the store. One thread.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "calendar/recurrence.h"
+#include "cli/arguments/input.h"
+#include "cli/output/json_fields.h"
+#include "cli/output/table.h"
+#include "cli/verbs/store_pages.h"
+#include "cli/verbs/verb.h"
+
+/* --- list and show --- */
+
+/* "30 4 * * mon-fri Europe/Berlin", "every 15m". */
+static const char *times_text(struct output *output, const json_t *schedule)
+{
+    char every[DURATION_TEXT_MAX];
+    char text[CRON_TEXT_MAX + TIME_ZONE_NAME_MAX + 2];
+    const char *cron = field_text(output, schedule, "cron");
+    if (cron != NULL) {
+        (void)snprintf(text, sizeof text, "%s %s", cron, field_text(output, schedule, "zone"));
+    } else {
+        duration_format_short(field_number(schedule, "every_seconds", 0) * MICROSECONDS_PER_SECOND, every);
+        (void)snprintf(text, sizeof text, "every %s", every);
+    }
+    return output_safe(output, text);
+}
+
+/* The workspaces with commas, or "plan NAME". */
+static const char *workspaces_text(struct output *output, const json_t *schedule)
+{
+    const char *plan = field_text(output, schedule, "plan");
+    struct text text = {.max = SCHEDULE_WORKSPACES_MOST * (WORKSPACE_NAME_MAX + 1)};
+    size_t i;
+    const json_t *name;
+    enum weir_status status = plan == NULL ? WEIR_OK : text_format(&text, "plan %s", plan);
+    json_array_foreach(json_object_get(schedule, "workspaces"), i, name)
+    {
+        status = status == WEIR_OK ? text_format(&text, "%s%s", i == 0 ? "" : ",", json_string_value(name)) : status;
+    }
+    const char *safe = output_safe(output, text.data);
+    text_close(&text);
+    return safe;
+}
+
+static void print_schedules(struct output *output, const json_t *page, int64_t now_us)
+{
+    static const struct column columns[] = {{.title = "SCHEDULE", .least = 8},
+                                            {.title = "STATE"},
+                                            {.title = "TIMES", .least = 10},
+                                            {.title = "WORKFLOW", .least = 8},
+                                            {.title = "WORKSPACES", .least = 9},
+                                            {.title = "NEXT"},
+                                            {.title = "LAST"},
+                                            {.title = "EXECUTION", .least = ID_COLUMNS_LEAST},
+                                            {.title = "WAITING", .align = COLUMN_RIGHT},
+                                            {.title = "REFUSED", .align = COLUMN_RIGHT},
+                                            {.title = "ERROR", .least = 10}};
+    struct table table;
+    size_t i;
+    json_t *item;
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    json_array_foreach(json_object_get(page, "items"), i, item)
+    {
+        const char *next = field_text(output, item, "next_at");
+        bool is_paused = field_is_true(item, "paused");
+        bool is_refused = field_is_true(item, "is_refused");
+        table_cell(&table, field_text(output, item, "name"));
+        table_cell_sign(&table,
+                        is_paused    ? SIGN_PAUSED
+                        : is_refused ? SIGN_WARN
+                                     : SIGN_FINE,
+                        is_paused      ? "paused"
+                        : is_refused   ? "refused"
+                        : next == NULL ? "over"
+                                       : "open");
+        table_cell(&table, times_text(output, item));
+        table_cell(&table, field_text(output, item, "workflow"));
+        table_cell(&table, workspaces_text(output, item));
+        table_cell(&table, next == NULL ? NULL : output_ago(output, next, now_us));
+        const char *last = field_text(output, item, "last_at");
+        table_cell(&table, last == NULL ? NULL : output_ago(output, last, now_us));
+        table_cell(&table, field_text(output, item, "last_execution_id"));
+        table_cell(&table, field_text(output, item, "waiting"));
+        table_cell(&table, field_text(output, item, "refused"));
+        table_cell(&table, field_text(output, item, "error"));
+    }
+    table_close(&table);
+}
+
+static enum weir_status list_schedules(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    static const struct list_view view = {.kind = LIST_SCHEDULES,
+                                          .print = print_schedules,
+                                          .empty = "there is no schedule; `weir schedule set` makes one"};
+    return verb_print_list(invocation, store, &view, error);
+}
+
+enum weir_status verb_schedule_list(struct invocation *invocation, struct weir_error *error)
+{
+    return verb_with_store(invocation, STORE_READ, list_schedules, error);
+}
+
+/* The page with the schedule of the argument. The caller releases it. */
+static enum weir_status read_schedule(struct invocation *invocation, struct store *store, json_t **ret_page,
+                                      struct weir_error *error)
+{
+    const char *name = invocation_argument(invocation, 0);
+    enum weir_status status = store_require_name(store, LIST_SCHEDULES, name, WEIR_NOT_FOUND, error);
+    return status == WEIR_OK ? page_read(store, LIST_SCHEDULES, name, ret_page, error) : status;
+}
+
+static enum weir_status show_schedule(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    static const struct column columns[] = {{.title = "FIELD"}, {.title = "VALUE", .least = 20}};
+    struct output *output = invocation->output;
+    json_t *page = NULL;
+    enum weir_status status = read_schedule(invocation, store, &page, error);
+    if (status == WEIR_OK && !output_object(output, page_first(page))) {
+        struct table table;
+        const char *key;
+        json_t *value;
+        table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+        json_object_foreach((json_t *)page_first(page), key, value)
+        {
+            const char *text = field_text(output, page_first(page), key);
+            if (text != NULL) {
+                table_cell(&table, key);
+                table_cell(&table, text);
+            }
+        }
+        table_close(&table);
+    }
+    json_decref(page);
+    return status;
+}
+
+enum weir_status verb_schedule_show(struct invocation *invocation, struct weir_error *error)
+{
+    return verb_with_store(invocation, STORE_READ, show_schedule, error);
+}
+
+/* --- set --- */
+
+static struct recurrence_text times_of(const struct invocation *invocation, int64_t now_us)
+{
+    return (struct recurrence_text){.cron = invocation_text(invocation, "cron"),
+                                    .every_us = invocation_number(invocation, "every", 0),
+                                    .zone = invocation_text(invocation, "zone"),
+                                    .from_us = invocation_time(invocation, "from", now_us, 0),
+                                    .until_us = invocation_time(invocation, "until", now_us, 0)};
+}
+
+/* The names must exist, as in the act itself. */
+static enum weir_status check_names(struct store *store, const struct schedule_request *request, struct weir_error *error)
+{
+    enum weir_status status = request->plan == NULL
+                                  ? WEIR_OK
+                                  : store_require_name(store, LIST_PLANS, request->plan, WEIR_PLAN_NOT_FOUND, error);
+    for (size_t i = 0; i < request->workspace_count && status == WEIR_OK; i++) {
+        status = store_require_name(store, LIST_WORKSPACES, request->workspaces[i], WEIR_WORKSPACE_NOT_FOUND, error);
+    }
+    return status;
+}
+
+static enum weir_status apply_schedule(struct invocation *invocation, struct store *store,
+                                       const struct schedule_request *request, struct weir_error *error)
+{
+    struct output *output = invocation->output;
+    bool is_dry_run = invocation_is_dry_run(invocation);
+    bool is_new = false;
+    enum weir_status status = WEIR_OK;
+    if (is_dry_run) {
+        status = schedule_request_check(request, error);
+        status = status == WEIR_OK ? check_names(store, request, error) : status;
+    } else {
+        status = store_schedule_set(store, request, &is_new, error);
+    }
+    if (status == WEIR_OK) {
+        output_report_sign(output, SIGN_FINE, "schedule %s %s; it starts %s", output_safe(output, request->name),
+                           is_dry_run ? "would be set"
+                           : is_new   ? "is made"
+                                      : "is changed",
+                           output_safe(output, request->workflow));
+        status = verb_print_act(
+            invocation, json_pack("{s:s, s:b, s:s}", "name", request->name, "is_new", is_new, "workflow", request->workflow),
+            error);
+    }
+    return status;
+}
+
+static enum weir_status set_schedule(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    int64_t now_us = 0;
+    struct text params = {.max = PARAMS_BYTES_MAX};
+    const char *given = invocation_text(invocation, "params");
+    const char *overlap = invocation_text(invocation, "overlap");
+    enum weir_status status = store_time(store, &now_us, error);
+    if (status == WEIR_OK && given != NULL) {
+        status = input_read_value(given, &params, error);
+    }
+    if (status == WEIR_OK) {
+        struct schedule_request request = {.name = invocation_argument(invocation, 0),
+                                           .when = times_of(invocation, now_us),
+                                           .jitter_us = invocation_number(invocation, "jitter", 0),
+                                           .workflow = invocation_text(invocation, "workflow"),
+                                           .params = params.data,
+                                           .plan = invocation_text(invocation, "plan"),
+                                           .catch_up_us = invocation_number(invocation, "catch-up", 0)};
+        request.workspaces = invocation_texts(invocation, "workspace", &request.workspace_count);
+        bool is_policy = overlap == NULL || schedule_overlap_parse(overlap, &request.overlap);
+        INVARIANT(is_policy); /* the table of flags names the choices */
+        status = apply_schedule(invocation, store, &request, error);
+    }
+    text_close(&params);
+    return status;
+}
+
+enum weir_status verb_schedule_set(struct invocation *invocation, struct weir_error *error)
+{
+    if (invocation_has(invocation, "cron") == invocation_has(invocation, "every")) {
+        return invocation_usage_error(invocation, error, "`weir schedule set` needs --cron or --every");
+    }
+    if (!invocation_has(invocation, "workflow") ||
+        invocation_has(invocation, "workspace") == invocation_has(invocation, "plan")) {
+        return invocation_usage_error(invocation, error,
+                                      "`weir schedule set` needs --workflow, and --workspace or --plan");
+    }
+    return verb_with_store(invocation, STORE_CHANGE, set_schedule, error);
+}
+
+/* --- pause, resume, delete, trigger --- */
+
+static enum weir_status set_schedule_paused(struct invocation *invocation, struct store *store, bool paused,
+                                            struct weir_error *error)
+{
+    struct output *output = invocation->output;
+    const char *name = invocation_argument(invocation, 0);
+    bool is_dry_run = invocation_is_dry_run(invocation);
+    enum weir_status status = is_dry_run ? store_require_name(store, LIST_SCHEDULES, name, WEIR_NOT_FOUND, error)
+                                         : store_schedule_pause(store, name, paused, error);
+    if (status == WEIR_OK) {
+        output_report_sign(output, paused ? SIGN_PAUSED : SIGN_FINE, "schedule %s %s%s", output_safe(output, name),
+                           is_dry_run ? "would be " : "is ", paused ? "paused; it does not fire" : "resumed");
+        status = verb_print_act(invocation, json_pack("{s:s, s:b}", "name", name, "paused", paused), error);
+    }
+    return status;
+}
+
+static enum weir_status pause_schedule(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    return set_schedule_paused(invocation, store, true, error);
+}
+
+static enum weir_status resume_schedule(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    return set_schedule_paused(invocation, store, false, error);
+}
+
+enum weir_status verb_schedule_pause(struct invocation *invocation, struct weir_error *error)
+{
+    return verb_with_store(invocation, STORE_CHANGE, pause_schedule, error);
+}
+
+enum weir_status verb_schedule_resume(struct invocation *invocation, struct weir_error *error)
+{
+    return verb_with_store(invocation, STORE_CHANGE, resume_schedule, error);
+}
+
+static enum weir_status delete_schedule(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    struct output *output = invocation->output;
+    const char *name = invocation_argument(invocation, 0);
+    bool is_dry_run = invocation_is_dry_run(invocation);
+    enum weir_status status = is_dry_run ? store_require_name(store, LIST_SCHEDULES, name, WEIR_NOT_FOUND, error)
+                                         : store_schedule_delete(store, name, error);
+    if (status == WEIR_OK) {
+        output_report_sign(output, SIGN_FINE, "schedule %s %s", output_safe(output, name),
+                           is_dry_run ? "would be deleted" : "is deleted");
+        status = verb_print_act(invocation, json_pack("{s:s}", "name", name), error);
+    }
+    return status;
+}
+
+enum weir_status verb_schedule_delete(struct invocation *invocation, struct weir_error *error)
+{
+    return verb_with_store(invocation, STORE_CHANGE, delete_schedule, error);
+}
+
+/* Workspaces that the overlap policy leaves out are named as a warning: the user expects them to start. */
+static enum weir_status trigger_schedule(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    struct output *output = invocation->output;
+    struct schedule_counts counts = {0};
+    const char *name = invocation_argument(invocation, 0);
+    bool is_dry_run = invocation_is_dry_run(invocation);
+    enum weir_status status = is_dry_run ? store_require_name(store, LIST_SCHEDULES, name, WEIR_NOT_FOUND, error)
+                                         : store_schedule_trigger(store, name, &counts, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (is_dry_run) {
+        output_report_sign(output, SIGN_FINE, "schedule %s would fire now", output_safe(output, name));
+    } else {
+        output_report_sign(output, counts.skipped > 0 ? SIGN_WARN : SIGN_FINE,
+                           "schedule %s fires now: %" PRId64 " to start, %" PRId64 " skipped by its overlap policy",
+                           output_safe(output, name), counts.firings, counts.skipped);
+    }
+    return verb_print_act(invocation,
+                          json_pack("{s:s, s:I, s:I}", "name", name, "firings", (json_int_t)counts.firings, "skipped",
+                                    (json_int_t)counts.skipped),
+                          error);
+}
+
+enum weir_status verb_schedule_trigger(struct invocation *invocation, struct weir_error *error)
+{
+    return verb_with_store(invocation, STORE_CHANGE, trigger_schedule, error);
+}
+
+/* --- next --- */
+
+enum { NEXT_TIMES_DEFAULT = 5 };
+
+static enum weir_status print_times(const struct invocation *invocation, const struct recurrence_text *when,
+                                    int64_t after_us, struct weir_error *error)
+{
+    struct recurrence recurrence = {.zone = NULL};
+    json_t *times = json_array();
+    int64_t count = invocation_number(invocation, "limit", NEXT_TIMES_DEFAULT);
+    enum weir_status status = recurrence_open(when, &recurrence, error);
+    for (int64_t i = 0; status == WEIR_OK && i < count; i++) {
+        char text[TIME_TEXT_MAX];
+        after_us = recurrence_next(&recurrence, after_us);
+        if (after_us == TIME_NEVER) {
+            break;
+        }
+        time_format(after_us, text);
+        (void)json_array_append_new(times, json_string(text));
+    }
+    json_t *answer = json_pack("{s:O}", "times", times);
+    if (status == WEIR_OK && answer == NULL) {
+        status = error_out_of_memory(error);
+    }
+    if (status == WEIR_OK && !output_object(invocation->output, answer)) {
+        size_t i;
+        const json_t *time;
+        json_array_foreach(times, i, time)
+        {
+            output_print(invocation->output, "%s\n", json_string_value(time));
+        }
+    }
+    recurrence_close(&recurrence);
+    json_decref(times);
+    json_decref(answer);
+    return status;
+}
+
+static enum weir_status print_next(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    json_t *page = NULL;
+    int64_t now_us = 0;
+    enum weir_status status = read_schedule(invocation, store, &page, error);
+    if (status == WEIR_OK) {
+        status = store_time(store, &now_us, error);
+    }
+    if (status == WEIR_OK) {
+        const json_t *row = page_first(page);
+        struct recurrence_text when = {.cron = json_string_value(json_object_get(row, "cron")),
+                                       .zone = json_string_value(json_object_get(row, "zone")),
+                                       .every_us = field_number(row, "every_seconds", 0) * MICROSECONDS_PER_SECOND,
+                                       .from_us = field_time(row, "starts_at", now_us),
+                                       .until_us = field_time(row, "ends_at", now_us)};
+        status = print_times(invocation, &when, now_us, error);
+    }
+    json_decref(page);
+    return status;
+}
+
+enum weir_status verb_schedule_next(struct invocation *invocation, struct weir_error *error)
+{
+    bool has_times = invocation_has(invocation, "cron") || invocation_has(invocation, "every");
+    if (has_times == (invocation_argument(invocation, 0) != NULL)) {
+        return invocation_usage_error(invocation, error, "`weir schedule next` needs a NAME, or --cron or --every");
+    }
+    if (!has_times) {
+        return verb_with_store(invocation, STORE_READ, print_next, error);
+    }
+    int64_t now_us = clock_wall(clock_system());
+    struct recurrence_text when = times_of(invocation, now_us);
+    return print_times(invocation, &when, now_us, error);
+}
