@@ -26,7 +26,7 @@ static const char *times_text(struct output *output, const json_t *schedule)
     if (cron != NULL) {
         (void)snprintf(text, sizeof text, "%s %s", cron, field_text(output, schedule, "zone"));
     } else {
-        duration_format_short(field_number(schedule, "every_seconds", 0) * MICROSECONDS_PER_SECOND, every);
+        duration_format_short(field_number(schedule, "every_us", 0), every);
         (void)snprintf(text, sizeof text, "every %s", every);
     }
     return output_safe(output, text);
@@ -373,7 +373,7 @@ static enum weir_status print_next(struct invocation *invocation, struct store *
         const json_t *row = page_first(page);
         struct recurrence_text when = {.cron = json_string_value(json_object_get(row, "cron")),
                                        .zone = json_string_value(json_object_get(row, "zone")),
-                                       .every_us = field_number(row, "every_seconds", 0) * MICROSECONDS_PER_SECOND,
+                                       .every_us = field_number(row, "every_us", 0),
                                        .from_us = field_time(row, "starts_at", now_us),
                                        .until_us = field_time(row, "ends_at", now_us)};
         status = print_times(invocation, &when, now_us, error);

@@ -17,10 +17,10 @@ static bool add_time(json_t *body, const char *key, int64_t time_us)
     return time_us == 0 || json_object_set_new(body, key, json_string(text)) == 0;
 }
 
-/* In seconds; a duration of 0 is left to the server. */
-static bool add_seconds(json_t *body, const char *key, int64_t duration_us)
+/* A duration of 0 is left to the server. */
+static bool add_duration(json_t *body, const char *key, int64_t duration_us)
 {
-    return duration_us == 0 || json_object_set_new(body, key, json_integer(duration_us / MICROSECONDS_PER_SECOND)) == 0;
+    return duration_us == 0 || json_object_set_new(body, key, json_integer(duration_us)) == 0;
 }
 
 static bool add_workspaces(json_t *body, const struct schedule_request *request)
@@ -47,12 +47,12 @@ enum weir_status http_schedule_set(struct store *store, const struct schedule_re
     json_t *params = json_loads(request->params, 0, NULL);
     bool is_fine = body != NULL && params != NULL && json_object_set(body, "params", params) == 0 &&
                    add_text(body, "cron", when->cron) && add_text(body, "zone", when->zone) &&
-                   add_seconds(body, "every_seconds", when->every_us) && add_time(body, "starts_at", when->from_us) &&
-                   add_time(body, "ends_at", when->until_us) && add_seconds(body, "jitter_seconds", request->jitter_us) &&
+                   add_duration(body, "every_us", when->every_us) && add_time(body, "starts_at", when->from_us) &&
+                   add_time(body, "ends_at", when->until_us) && add_duration(body, "jitter_us", request->jitter_us) &&
                    add_text(body, "workflow", request->workflow) && add_workspaces(body, request) &&
                    add_text(body, "plan", request->plan) &&
                    add_text(body, "overlap", schedule_overlap_name(request->overlap)) &&
-                   add_seconds(body, "catch_up_seconds", request->catch_up_us);
+                   add_duration(body, "catch_up_us", request->catch_up_us);
     json_decref(params);
     if (!is_fine) {
         json_decref(body);

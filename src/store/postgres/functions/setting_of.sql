@@ -21,15 +21,15 @@ BEGIN
                                                                     WHERE w.id = h.start_workspace_id),
                                                 'start_workflow', h.start_workflow, 'paused', h.paused)
                       FROM :schema.hooks h WHERE h.name = key)
-    WHEN 'schedule' THEN (SELECT jsonb_build_object('cron', s.cron, 'zone', s.zone, 'every_seconds', s.every / 1000000,
-                                                    'jitter_seconds', s.jitter / 1000000,
+    WHEN 'schedule' THEN (SELECT jsonb_build_object('cron', s.cron, 'zone', s.zone, 'every_us', s.every,
+                                                    'jitter_us', s.jitter,
                                                     'starts_at', to_char(:schema.time_of(s.starts_at) AT TIME ZONE 'UTC',
                                                                          'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
                                                     'ends_at', to_char(:schema.time_of(s.ends_at) AT TIME ZONE 'UTC',
                                                                        'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-                                                    'workflow', s.workflow, 'params', s.params::jsonb,
+                                                    'workflow', s.workflow, 'params', s.params,
                                                     'workspaces', :schema.workspace_names(s.workspaces), 'plan', s.plan,
-                                                    'overlap', s.overlap, 'catch_up_seconds', s.catch_up / 1000000,
+                                                    'overlap', s.overlap, 'catch_up_us', s.catch_up,
                                                     'paused', s.paused)
                           FROM :schema.schedules s WHERE s.name = key)
     WHEN 'workflow' THEN (SELECT jsonb_build_object('version', d.version, 'state',

@@ -64,9 +64,9 @@ SELECT :schema.settle_schedule_firings($1, $2, $3, $4, $5, $6);
 
 -- By name. $1 name or NULL, $2 behind this cursor, $3 limit
 -- name: list_schedules
-SELECT s.name, s.cron, s.zone, s.every / 1000000 AS every_seconds, s.jitter / 1000000 AS jitter_seconds,
+SELECT s.name, s.cron, s.zone, s.every AS every_us, s.jitter AS jitter_us,
        :schema.rfc3339(s.starts_at) AS starts_at, :schema.rfc3339(s.ends_at) AS ends_at, s.workflow, s.params::jsonb AS params,
-       :schema.workspace_names(s.workspaces) AS workspaces, s.plan, s.overlap, s.catch_up / 1000000 AS catch_up_seconds, s.paused,
+       :schema.workspace_names(s.workspaces) AS workspaces, s.plan, s.overlap, s.catch_up AS catch_up_us, s.paused,
        CASE WHEN NOT s.paused THEN :schema.rfc3339(s.due_at) END AS next_at,
        (SELECT count(*) FROM :schema.schedule_firings f WHERE f.schedule_id = s.id AND f.execution_id IS NULL) AS waiting,
        s.fired, s.skipped, s.dropped, s.refused, :schema.rfc3339(s.last_due_at) AS last_at, s.last_execution_id,

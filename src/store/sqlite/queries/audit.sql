@@ -39,15 +39,15 @@ WHEN 'hook' THEN (SELECT json_object('on', json(h."on"), 'workspace', (SELECT w.
                                      'start_workspace', (SELECT w.name FROM workspaces w WHERE w.id = h.start_workspace_id),
                                      'start_workflow', h.start_workflow, 'paused', json(iif(h.paused, 'true', 'false')))
                   FROM hooks h WHERE h.name = ?2)
-WHEN 'schedule' THEN (SELECT json_object('cron', s.cron, 'zone', s.zone, 'every_seconds', s.every / 1000000,
-                                         'jitter_seconds', s.jitter / 1000000, 'starts_at',
+WHEN 'schedule' THEN (SELECT json_object('cron', s.cron, 'zone', s.zone, 'every_us', s.every,
+                                         'jitter_us', s.jitter, 'starts_at',
                                          strftime('%Y-%m-%dT%H:%M:%SZ', s.starts_at / 1000000, 'unixepoch'), 'ends_at',
                                          strftime('%Y-%m-%dT%H:%M:%SZ', s.ends_at / 1000000, 'unixepoch'), 'workflow', s.workflow,
-                                         'params', json(s.params), 'workspaces',
+                                         'params', s.params, 'workspaces',
                                          json(CASE WHEN s.workspaces IS NOT NULL THEN
                                               (SELECT json_group_array(w.name) FROM json_each(s.workspaces) i
                                                JOIN workspaces w ON w.id = i.value) END),
-                                         'plan', s.plan, 'overlap', s.overlap, 'catch_up_seconds', s.catch_up / 1000000,
+                                         'plan', s.plan, 'overlap', s.overlap, 'catch_up_us', s.catch_up,
                                          'paused', json(iif(s.paused, 'true', 'false')))
                       FROM schedules s WHERE s.name = ?2)
 WHEN 'lock' THEN (SELECT json_object('holder', l.locked_by) FROM shedlock l WHERE l.name = ?2 AND l.lock_until > ?4)

@@ -137,13 +137,13 @@ UPDATE schedules SET refused = refused + ?5, refused_at = ?2, error_code = ?3, e
 
 -- By name. ?1 name or NULL, ?2 behind this cursor, ?3 limit
 -- name: list_schedules
-SELECT s.name, s.cron, s.zone, s.every / 1000000 AS every_seconds, s.jitter / 1000000 AS jitter_seconds,
+SELECT s.name, s.cron, s.zone, s.every AS every_us, s.jitter AS jitter_us,
        strftime('%Y-%m-%dT%H:%M:%S', s.starts_at / 1000000, 'unixepoch') || printf('.%06dZ', s.starts_at % 1000000) AS starts_at,
        strftime('%Y-%m-%dT%H:%M:%S', s.ends_at / 1000000, 'unixepoch') || printf('.%06dZ', s.ends_at % 1000000) AS ends_at,
        s.workflow, s.params,
        CASE WHEN s.workspaces IS NOT NULL
             THEN (SELECT json_group_array(w.name) FROM json_each(s.workspaces) i JOIN workspaces w ON w.id = i.value) END AS workspaces,
-       s.plan, s.overlap, s.catch_up / 1000000 AS catch_up_seconds, iif(s.paused, 'true', 'false') AS paused,
+       s.plan, s.overlap, s.catch_up AS catch_up_us, iif(s.paused, 'true', 'false') AS paused,
        CASE WHEN s.paused = 0
             THEN strftime('%Y-%m-%dT%H:%M:%S', s.due_at / 1000000, 'unixepoch') || printf('.%06dZ', s.due_at % 1000000) END AS next_at,
        (SELECT count(*) FROM schedule_firings f WHERE f.schedule_id = s.id AND f.execution_id IS NULL) AS waiting,

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Schedules on real nodes: each time starts one execution, also when nodes are killed in between or two of them run.
+
+Times come within seconds; tests wait for executions and read their times from their keys.
+
+usage: schedule_test.py BINARY [--postgres | --server] [TEST ...]
+"""
+
+import contextlib
+import signal
+import sys
+
+import http_steps_test
+from harness import TIMEOUT_SECONDS, assert_error, run_tests
+from waiting import wait_for
+
+HELLO = ('--workflow', 'hello', '-w', 'acme')
+
+
+def _prepare(weir, more=''):
+    http_steps_test._store(weir, more='exec.allow: true\n' + more)
+    weir.write('long.yaml', 'name: long\nsteps:\n  rest:\n    exec: [sleep, "300"]\n')
+    weir.good('workflow', 'apply', 'long.yaml', '-q')
+
+
+def _schedule(weir, name):
+    return weir.good('schedule', 'show', name, '--json').json()
+
+
+def _fired(weir, name, workspace='acme'):
+    """The times of the executions of a schedule."""
+    prefix = f'schedule/{name}/'
+    keys = [row['idempotency_key'] or '' for row in weir.items('list', '-w', workspace, '--limit', '1000')]
+    times = [key[len(prefix):] for key in keys if key.startswith(prefix)]
+    assert len(set(times)) == len(times), times
+    return sorted(times)
+
+
+def _move_due_times(weir, seconds):
+    """As if no node had run for so long."""
+    change = f'UPDATE {{}}schedules SET due_at = due_at + {seconds * 1000000}'
+    if http_steps_test.POSTGRES:
+        database = weir.environment['WEIR_STORE'].rsplit('/', 1)[1].split('?')[0]
+        http_steps_test.SERVER.sql(change.format('weir.'), database=database)
+    else:
+        with contextlib.closing(weir.database()) as database:
+            database.execute(change.format(''))
+
+
+def a_schedule_fires_each_time_once(weir):
+    _prepare(weir)
+    weir.spawn('serve')
+    weir.good('schedule', 'set', 'often', '--every', '1s', *HELLO, '-p', '{"deep": 1}', '--overlap', 'queue_all', '-q')
+    wait_for('three times', lambda: len(_fired(weir, 'often')) >= 3)
+    weir.good('schedule', 'pause', 'often', '-q')
+    times = _fired(weir, 'often')
+    seconds = [int(time[17:19]) for time in times]
+    assert all((later - earlier) % 60 == 1 for earlier, later in zip(seconds, seconds[1:])), times
+    row = next(row for row in weir.items('list', '-w', 'acme') if row['idempotency_key'])
+    shown = weir.good('show', row['id'], '--json').json()
+    assert shown['params'] == {'deep': 1, 'schedule': 'often', 'scheduled_for': row['idempotency_key'].split('/')[2]}, shown
+    assert shown['run_at'] == shown['params']['scheduled_for']
+    schedule = _schedule(weir, 'often')
+    assert (schedule['paused'], schedule['next_at'], schedule['refused']) == (True, None, 0), schedule
+
+
+def a_killed_node_fires_no_time_twice_and_loses_none(weir):
+    _prepare(weir, more='node.lease: 1500ms\n')
+    weir.good('schedule', 'set', 'often', '--every', '1s', *HELLO, '--overlap', 'queue_all', '-q')
+    # 1. The firing is durable, and no execution. 2. The execution is durable, and the firing still waits.
+    for point, executions in (('after_schedule_advance', False), ('after_schedule_enqueue', True)):
+        node = weir.spawn('serve', '--node', 'killed-' + point[-7:], env={'WEIR_FAILPOINT': point + ':kill:1'})
+        assert node.wait(TIMEOUT_SECONDS) == -signal.SIGKILL
+        assert bool(_fired(weir, 'often')) == executions, point
+        assert _schedule(weir, 'often')['fired'] == 0
+    weir.spawn('serve', '--node', 'survivor')
+    wait_for('more times', lambda: len(_fired(weir, 'often')) >= 5)
+    weir.good('schedule', 'pause', 'often', '-q')
+    weir.good('schedule', 'resume', 'often', '-q')
+    wait_for('the firings', lambda: _schedule(weir, 'often')['waiting'] <= 1)
+    weir.good('schedule', 'pause', 'often', '-q')
+    times = _fired(weir, 'often')
+    wait_for('the counts', lambda: _schedule(weir, 'often')['fired'] >= len(times))
+    assert _schedule(weir, 'often')['dropped'] == 0
+    first = times[0][11:19]
+    gaps = [int(later[17:19]) - int(earlier[17:19]) for earlier, later in zip(times, times[1:5])]
+    assert all(gap % 60 == 1 for gap in gaps), (first, times)
+
+
+def two_nodes_fire_each_time_once(weir):
+    _prepare(weir, more='node.lease: 1500ms\n')
+    nodes = [weir.spawn('serve', '--node', name) for name in ('one', 'two')]
+    weir.good('schedule', 'set', 'often', '--every', '1s', *HELLO, '--overlap', 'queue_all', '-q')
+    wait_for('two times', lambda: len(_fired(weir, 'often')) >= 2)
+    nodes[0].send_signal(signal.SIGKILL)
+    nodes[0].wait(TIMEOUT_SECONDS)
+    before = len(_fired(weir, 'often'))
+    wait_for('times after the takeover', lambda: len(_fired(weir, 'often')) >= before + 2)
+    assert _schedule(weir, 'often')['dropped'] == 0
+
+
+def overlapping_times_follow_the_policy(weir):
+    _prepare(weir)
+    weir.spawn('serve')
+    long = ('--workflow', 'long', '-w', 'acme', '-q')
+    weir.good('schedule', 'set', 'skips', '--every', '1s', *long)
+    wait_for('skipped times', lambda: _schedule(weir, 'skips')['skipped'] >= 2)
+    assert len(_fired(weir, 'skips')) == 1
+    weir.good('schedule', 'delete', 'skips', '-q')
+    weir.good('schedule', 'set', 'queues', '--every', '1s', *long, '--overlap', 'queue_one')
+    wait_for('skipped times', lambda: _schedule(weir, 'queues')['skipped'] >= 2)
+    assert (_schedule(weir, 'queues')['waiting'], len(_fired(weir, 'queues'))) == (1, 1)
+    weir.good('schedule', 'delete', 'queues', '-q')
+    weir.good('schedule', 'set', 'cancels', '--every', '1s', *long, '--overlap', 'cancel_running')
+    wait_for('three executions', lambda: len(_fired(weir, 'cancels')) >= 3)
+    weir.good('schedule', 'pause', 'cancels', '-q')
+    ended = [row['status'] for row in weir.items('list', '-w', 'acme') if row['idempotency_key'].startswith('schedule/can')]
+    assert ended.count('CANCELLED') >= len(ended) - 1, ended
+
+
+def a_refusal_is_shown_and_ends_when_it_is_mended(weir):
+    _prepare(weir)
+    weir.spawn('serve')
+    weir.good('schedule', 'set', 'often', '--every', '1s', '--workflow', 'later', '-w', 'acme', '-q')
+    weir.good('schedule', 'set', 'fine', '--every', '1s', *HELLO, '-q')
+    wait_for('a refusal', lambda: _schedule(weir, 'often')['refused'] > 0)
+    schedule = _schedule(weir, 'often')
+    assert (schedule['error_code'], schedule['is_refused'], schedule['fired']) == ('workflow_not_found', True, 0), schedule
+    warning, = (row for row in weir.run('doctor', '--json').json()['items'] if row['check'] == 'schedule')
+    assert 'often' in warning['detail'] and 'later' in warning['detail'], warning
+    wait_for('the other schedule', lambda: _fired(weir, 'fine'))
+    weir.good('workflow', 'apply', weir.write('later.yaml', 'name: later\nsteps:\n  rest:\n    sleep: 1ms\n'), '-q')
+    wait_for('an execution', lambda: _fired(weir, 'often'))
+    wait_for('its count', lambda: _schedule(weir, 'often')['is_refused'] is False)
+
+
+def times_of_an_outage_fire_in_the_window(weir):
+    _prepare(weir)
+    weir.good('schedule', 'set', 'often', '--every', '1s', *HELLO, '--overlap', 'queue_all', '--catch-up', '10m', '-q')
+    weir.good('schedule', 'set', 'new', '--every', '1s', *HELLO, '--overlap', 'queue_all', '--catch-up', '10s', '-q')
+    _move_due_times(weir, -30)
+    weir.spawn('serve')
+    wait_for('the times', lambda: len(_fired(weir, 'often')) >= 30)
+    assert _schedule(weir, 'often')['dropped'] == 0
+    dropped = _schedule(weir, 'new')['dropped']
+    assert 15 <= dropped <= 60, dropped
+
+
+def mistakes_are_named(weir):
+    _prepare(weir)
+    assert_error(weir.run('schedule', 'set', 'a', '--cron', '61 * * * *', *HELLO), 2, 'invalid_argument', 'minute')
+    zone = weir.run('schedule', 'set', 'a', '--cron', '* * * * *', '--zone', 'Europe/Berln', *HELLO)
+    assert_error(zone, 2, 'invalid_argument', 'Berln')
+    assert_error(weir.run('schedule', 'set', 'a', *HELLO), 2, 'invalid_argument', '--cron or --every')
+    both = weir.run('schedule', 'set', 'a', '--every', '5m', *HELLO, '--plan', 'pro')
+    assert_error(both, 2, 'invalid_argument', '--workspace or --plan')
+    unknown = weir.run('schedule', 'set', 'a', '--every', '5m', '--workflow', 'hello', '-w', 'acmr')
+    assert_error(unknown, 3, 'workspace_not_found', 'acme')
+    plan = weir.run('schedule', 'set', 'a', '--every', '5m', '--workflow', 'hello', '--plan', 'prp')
+    assert_error(plan, 3, 'plan_not_found', 'pro')
+    past = weir.run('schedule', 'set', 'a', '--every', '5m', '--until', '2020-01-01T00:00:00Z', *HELLO)
+    assert_error(past, 2, 'invalid_argument', 'future')
+    taken = weir.run('schedule', 'set', 'a', '--every', '5m', *HELLO, '-p', '{"schedule": 1}')
+    assert_error(taken, 2, 'params_invalid', 'schedule')
+    weir.good('schedule', 'set', 'a', '--every', '5m', *HELLO, '-n', '-q')
+    assert weir.items('schedule', 'list') == []
+    weir.good('schedule', 'set', 'nightly', '--every', '5m', *HELLO, '-q')
+    for verb in ('show', 'pause', 'resume', 'trigger', 'delete', 'next'):
+        assert_error(weir.run('schedule', verb, 'nighty'), 3, 'not_found', 'nightly')
+    key = weir.run('enqueue', '-w', 'acme', 'hello', '--idempotency-key', 'schedule/nightly/1')
+    assert_error(key, 2, 'invalid_argument', 'those of schedules')
+
+
+def the_next_times_need_no_store_for_an_expression(weir):
+    words = ('schedule', 'next', '--cron', '30 2 * * *', '--zone', 'Europe/Berlin')
+    answer = weir.good(*words, '--from', '2027-03-27T00:00:00Z', '--limit', '3', '--json', '--store', 'sqlite:none.db').json()
+    assert answer['times'] == ['2027-03-27T01:30:00.000000Z', '2027-03-28T01:00:00.000000Z', '2027-03-29T00:30:00.000000Z']
+    lines = weir.good('schedule', 'next', '--every', '15m').out.splitlines()
+    assert len(lines) == 5 and all(line[14:16] in ('00', '15', '30', '45') for line in lines), lines
+
+
+if __name__ == '__main__':
+    code = run_tests(sys.modules[__name__], sys.argv[1])
+    if http_steps_test.SERVER is not None:
+        http_steps_test.SERVER.close()
+    sys.exit(code)
