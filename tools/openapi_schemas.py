@@ -94,6 +94,15 @@ OBJECTS = {
     'SetHook': 'name is_new',
     'HookPause': 'name paused',
     'DeletedHook': 'name',
+    'Schedule': 'name cron? zone? every_us? jitter_us starts_at? ends_at? workflow params workspaces[]? plan? overlap'
+                ' catch_up_us paused next_at? waiting fired skipped dropped refused last_at? last_execution_id? refused_at?'
+                ' is_refused error_code? error? created_at',
+    'ScheduleRequest': 'cron~ zone~ every_us~ jitter_us~ starts_at~ ends_at~ workflow params~ workspaces[]~ plan~ overlap~'
+                       ' catch_up_us~',
+    'SetSchedule': 'name is_new',
+    'SchedulePause': 'name paused',
+    'TriggeredSchedule': 'name firings skipped',
+    'DeletedSchedule': 'name',
     'LockRow': 'name holder held locked_at lock_until left_us',
     'LockRequest': 'holder at_most_us at_least_us~',
     'Lock': 'name holder?',
@@ -120,7 +129,7 @@ OBJECTS = {
 #: Lists that come in pages.
 PAGES = {'ExecutionPage': 'ExecutionRow', 'EventPage': 'Event', 'StepPage': 'Step', 'WorkspacePage': 'Workspace',
          'PlanPage': 'Plan', 'WorkflowPage': 'Workflow', 'GroupPage': 'Group', 'NodePage': 'Node', 'LockPage': 'LockRow',
-         'HookPage': 'Hook', 'ActPage': 'RecordedAct'}
+         'HookPage': 'Hook', 'SchedulePage': 'Schedule', 'ActPage': 'RecordedAct'}
 #: One of several objects: no two of them have the same required fields.
 ALTERNATIVES = {'BatchItem': ['Enqueued', 'Refusal'], 'Why': ['WhyLiving', 'WhyEnded'],
                 'Bulk': ['BulkJob', 'BulkRehearsal']}

@@ -480,6 +480,45 @@ static const struct http_route routes[] = {
     .summary = "Delete a hook and its waiting events", .answer_schema = "DeletedHook",
     .handle = answer_delete_hook,
 },
+/* Schedules. They start executions in any workspace. */
+{
+    .method = "GET", .path = "/v1/schedules", .operation = "listSchedules",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_NONE, .command = "schedule list",
+    .summary = "List schedules with their next and last times", .arguments = {ARGUMENT_NAME, ARGUMENTS_PAGE},
+    .answer_schema = "SchedulePage",
+    .handle = answer_list_schedules,
+},
+{
+    .method = "PUT", .path = "/v1/schedules/{schedule}", .operation = "putSchedule",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "schedule set",
+    .summary = "Make a schedule, or replace it", .bodies = BODY_JSON, .body_max = 2 * SCHEDULE_PARAMS_BYTES_MAX,
+    .body_schema = "ScheduleRequest", .answer_schema = "SetSchedule",
+    .handle = answer_set_schedule,
+},
+{
+    .method = "POST", .path = "/v1/schedules/{schedule}/trigger", .operation = "triggerSchedule",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "schedule trigger",
+    .summary = "Let a schedule fire now, beside its times", .answer_schema = "TriggeredSchedule",
+    .handle = answer_trigger_schedule,
+},
+{
+    .method = "POST", .path = "/v1/schedules/{schedule}/pause", .operation = "pauseSchedule",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "schedule pause",
+    .summary = "Let no time of a schedule fire", .answer_schema = "SchedulePause",
+    .handle = answer_pause_schedule,
+},
+{
+    .method = "POST", .path = "/v1/schedules/{schedule}/resume", .operation = "resumeSchedule",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "schedule resume",
+    .summary = "Let a paused schedule fire again, from its next time on", .answer_schema = "SchedulePause",
+    .handle = answer_resume_schedule,
+},
+{
+    .method = "DELETE", .path = "/v1/schedules/{schedule}", .operation = "deleteSchedule",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "schedule delete",
+    .summary = "Delete a schedule", .answer_schema = "DeletedSchedule",
+    .handle = answer_delete_schedule,
+},
 /* The record of acts names people and reasons, so reading it needs more than reading the queue. */
 {
     .method = "GET", .path = "/v1/audit", .operation = "listAudit",

@@ -211,6 +211,39 @@ def locks_are_taken_extended_and_released(weir):
     listener.end('/v1/locks')
 
 
+def schedules_are_set_paused_triggered_and_deleted(weir):
+    listener = _start(weir)
+    path = '/v1/schedules/night'
+    body = {'cron': '30 4 * * *', 'zone': 'Europe/Berlin', 'workflow': 'hello', 'workspaces': ['acme'], 'params': {'deep': 1},
+            'starts_at': '2030-01-01T00:00:00Z', 'overlap': 'queue_one'}
+    assert listener.change(path, 'PUT', body=body) == {'name': 'night', 'is_new': True}
+    row, = listener.get('/v1/schedules?name=night')['items']
+    assert (row['cron'], row['params'], row['workspaces'], row['overlap']) == (body['cron'], {'deep': 1}, ['acme'], 'queue_one')
+    assert (row['next_at'], row['starts_at']) == ('2030-01-01T03:30:00.000000Z', '2030-01-01T00:00:00.000000Z'), row
+    for wrong in ({'cron': 7}, {'every_us': 1}, {'workspaces': 'acme'}, {'workspaces': [7]}, {'overlap': 'both'},
+                  {'starts_at': 'soon'}, {'ends_at': '2020-01-01T00:00:00Z'}, {'zone': 'Europe/Berln'}, {'plan': 'pro'},
+                  {'workspaces': ['acme'] * 101}, {'catch_up_us': 1}):
+        listener.refuse(path, 'PUT', body={**body, **wrong})
+    listener.refuse(path, 'PUT', status=422, code='params_invalid', body={**body, 'params': []})
+    listener.refuse(path, 'PUT', status=404, code='workspace_not_found', body={**body, 'workspaces': ['acmee']})
+    missing = {'status': 404, 'code': 'not_found'}
+    for act, paused in (('pause', True), ('resume', False)):
+        assert listener.change(f'{path}/{act}') == {'name': 'night', 'paused': paused}
+        assert listener.get('/v1/schedules')['items'][0]['paused'] is paused
+        listener.refuse(f'/v1/schedules/none/{act}', 'POST', **missing)
+    assert listener.change(f'{path}/trigger') == {'name': 'night', 'firings': 1, 'skipped': 0}
+    wait_for('the execution', lambda: listener.get('/v1/schedules')['items'][0]['fired'] == 1)
+    listener.refuse('/v1/schedules/none/trigger', 'POST', **missing)
+    every = {'every_us': 60000000, 'workflow': 'hello', 'plan': 'pro'}
+    assert listener.change('/v1/schedules/hello%2Fminute', 'PUT', body=every) == {'name': 'hello/minute', 'is_new': True}
+    assert listener.get('/v1/schedules?name=hello/minute')['items'][0]['every_us'] == 60000000
+    assert listener.change('/v1/schedules/hello%2Fminute', 'DELETE') == {'name': 'hello/minute'}
+    assert listener.change(path, 'DELETE') == {'name': 'night'}
+    listener.refuse(path, 'DELETE', **missing)
+    listener.refuse('/v1/schedules?nmae=night')
+    listener.end('/v1/schedules')
+
+
 def hooks_are_set_paused_and_deleted(weir):
     listener = _start(weir)
     path = '/v1/hooks/page'

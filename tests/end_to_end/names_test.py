@@ -153,6 +153,10 @@ def _answers(weir):
     run('hook', 'list')
     for verb in ('pause', 'resume', 'delete'):
         run('hook', verb, 'page')
+    run('schedule', 'set', 'night', '--cron', '30 4 * * *', '--workflow', 'hello', '-w', 'acme')
+    run('schedule', 'list')
+    for verb in ('show', 'next', 'trigger', 'pause', 'resume', 'delete'):
+        run('schedule', verb, 'night')
     for execution in (slow, waits, bad, good, lacking):
         run('show', execution)
         run('why', execution)

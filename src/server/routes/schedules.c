@@ -1,0 +1,156 @@
+/* Schedules. They start executions in any workspace, so they are for tokens of all workspaces alone. */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "server/routes/body.h"
+#include "server/routes/routes.h"
+
+/* The members of the body that are no text or number yet. */
+struct schedule_values {
+    const json_t *workspaces;
+    const json_t *params;
+    const char *starts_at;
+    const char *ends_at;
+    const char *overlap;
+    const char *names[SCHEDULE_WORKSPACES_MOST];
+    char *params_text; /* of the allocator */
+};
+
+static enum weir_status read_names(struct schedule_values *values, struct schedule_request *schedule,
+                                   struct weir_error *error)
+{
+    size_t i;
+    const json_t *name;
+    bool is_fine = values->workspaces == NULL ||
+                   (json_is_array(values->workspaces) && json_array_size(values->workspaces) <= SCHEDULE_WORKSPACES_MOST);
+    json_array_foreach(is_fine ? values->workspaces : NULL, i, name)
+    {
+        is_fine = is_fine && json_is_string(name);
+        values->names[i] = json_string_value(name);
+    }
+    if (!is_fine) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"workspaces\" is no list of at most %d names", SCHEDULE_WORKSPACES_MOST);
+        error_hint(error, "[\"acme\"], or leave it out and give a plan");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    schedule->workspaces = values->names;
+    schedule->workspace_count = json_array_size(values->workspaces);
+    return WEIR_OK;
+}
+
+static enum weir_status read_time(const char *name, const char *text, int64_t *ret_time_us, struct weir_error *error)
+{
+    enum weir_status status = text == NULL ? WEIR_OK : time_parse(text, 0, ret_time_us, error);
+    if (status != WEIR_OK) {
+        error_prefix(error, "%s", name);
+    }
+    return status;
+}
+
+/* *ret_pointer: the member at fault. */
+static enum weir_status read_values(struct schedule_values *values, struct schedule_request *schedule,
+                                    const char **ret_pointer, struct weir_error *error)
+{
+    *ret_pointer = "/workspaces";
+    enum weir_status status = read_names(values, schedule, error);
+    if (status == WEIR_OK) {
+        *ret_pointer = "/starts_at";
+        status = read_time("starts_at", values->starts_at, &schedule->when.from_us, error);
+    }
+    if (status == WEIR_OK) {
+        *ret_pointer = "/ends_at";
+        status = read_time("ends_at", values->ends_at, &schedule->when.until_us, error);
+    }
+    if (status == WEIR_OK && values->overlap != NULL && !schedule_overlap_parse(values->overlap, &schedule->overlap)) {
+        *ret_pointer = "/overlap";
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is no overlap policy", values->overlap);
+        error_hint(error, "skip, queue_one, queue_all or cancel_running");
+    }
+    if (status == WEIR_OK && values->params != NULL) {
+        values->params_text = json_dumps(values->params, JSON_COMPACT | JSON_ENCODE_ANY);
+        schedule->params = values->params_text;
+        status = schedule->params == NULL ? error_out_of_memory(error) : WEIR_OK;
+    }
+    *ret_pointer = status == WEIR_OK ? NULL : *ret_pointer;
+    return status;
+}
+
+/* Replaces the schedule, so a member that is left out has its default. */
+void answer_set_schedule(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    struct weir_error error = {.status = WEIR_OK};
+    struct schedule_request schedule = {.name = request_value(request, "schedule")};
+    struct schedule_values values = {.params_text = NULL};
+    const struct body_member members[] = {
+        {.name = "cron", .kind = BODY_TEXT, .to = &schedule.when.cron},
+        {.name = "zone", .kind = BODY_TEXT, .to = &schedule.when.zone},
+        {.name = "every_us", .kind = BODY_NUMBER, .to = &schedule.when.every_us, .most = RECURRENCE_EVERY_MOST_US},
+        {.name = "jitter_us", .kind = BODY_NUMBER, .to = &schedule.jitter_us, .most = SCHEDULE_JITTER_MOST_US},
+        {.name = "starts_at", .kind = BODY_TEXT, .to = &values.starts_at},
+        {.name = "ends_at", .kind = BODY_TEXT, .to = &values.ends_at},
+        {.name = "workflow", .kind = BODY_TEXT, .to = &schedule.workflow, .is_required = true},
+        {.name = "params", .kind = BODY_VALUE, .to = &values.params},
+        {.name = "workspaces", .kind = BODY_VALUE, .to = &values.workspaces},
+        {.name = "plan", .kind = BODY_TEXT, .to = &schedule.plan},
+        {.name = "overlap", .kind = BODY_TEXT, .to = &values.overlap},
+        {.name = "catch_up_us", .kind = BODY_NUMBER, .to = &schedule.catch_up_us, .most = SCHEDULE_CATCH_UP_MOST_US}};
+    const char *pointer = NULL;
+    json_t *body = NULL;
+    bool is_new = false;
+    enum weir_status status = body_read(request, members, sizeof members / sizeof members[0], &body, &pointer, &error);
+    if (status == WEIR_OK) {
+        status = read_values(&values, &schedule, &pointer, &error);
+    }
+    if (status != WEIR_OK) {
+        respond_error(request, answer, &error, pointer);
+    } else {
+        status = store_schedule_set(store, &schedule, &is_new, &error);
+        respond_outcome(request, answer, status, &error, json_pack("{s:s, s:b}", "name", schedule.name, "is_new", is_new));
+    }
+    free(values.params_text);
+    json_decref(body);
+}
+
+static void respond_schedule_pause(struct store *store, struct http_request *request, struct http_answer *answer,
+                                   bool paused)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    const char *name = request_value(request, "schedule");
+    enum weir_status status = store_schedule_pause(store, name, paused, &error);
+    respond_outcome(request, answer, status, &error, json_pack("{s:s, s:b}", "name", name, "paused", paused));
+}
+
+void answer_pause_schedule(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    respond_schedule_pause(store, request, answer, true);
+}
+
+void answer_resume_schedule(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    respond_schedule_pause(store, request, answer, false);
+}
+
+/* Each request fires once more. */
+void answer_trigger_schedule(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    struct weir_error error = {.status = WEIR_OK};
+    struct schedule_counts counts = {0};
+    const char *name = request_value(request, "schedule");
+    enum weir_status status = store_schedule_trigger(store, name, &counts, &error);
+    respond_outcome(request, answer, status, &error,
+                    json_pack("{s:s, s:I, s:I}", "name", name, "firings", (json_int_t)counts.firings, "skipped",
+                              (json_int_t)counts.skipped));
+}
+
+void answer_delete_schedule(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    struct weir_error error = {.status = WEIR_OK};
+    const char *name = request_value(request, "schedule");
+    enum weir_status status = store_schedule_delete(store, name, &error);
+    respond_outcome(request, answer, status, &error, json_pack("{s:s}", "name", name));
+}
