@@ -17,22 +17,22 @@
 #include <unistd.h>
 
 static const char *const names[] = {
-    "before_commit",        /* any write transaction of the store, written and not committed */
-    "after_commit",         /* any write transaction of the store, just committed */
-    "after_claim",          /* items are CLAIMED, nothing was started */
-    "before_start",         /* one item is about to be started */
-    "after_start",          /* the engine has it */
-    "before_record",        /* reports are taken from the queue, nothing is written */
-    "after_record",         /* reports are durable, the engine does not know it yet */
-    "after_beat",           /* the lease was renewed */
-    "before_start_call",    /* a start is about to be handed to the connection */
-    "after_start_answer",   /* the service has answered a start, and no report was made yet */
-    "before_process_start", /* the attempt of an exec step is durable, its process is not started */
-    "before_step_report",   /* a step has ended, and no report was made yet */
-    "after_hook_enqueue",   /* the executions of hooks are durable, their events still wait */
+    "before_commit",          /* any write transaction of the store, written and not committed */
+    "after_commit",           /* any write transaction of the store, just committed */
+    "after_claim",            /* items are CLAIMED, nothing was started */
+    "before_start",           /* one item is about to be started */
+    "after_start",            /* the engine has it */
+    "before_record",          /* reports are taken from the queue, nothing is written */
+    "after_record",           /* reports are durable, the engine does not know it yet */
+    "after_beat",             /* the lease was renewed */
+    "before_start_call",      /* a start is about to be handed to the connection */
+    "after_start_answer",     /* the service has answered a start, and no report was made yet */
+    "before_process_start",   /* the attempt of an exec step is durable, its process is not started */
+    "before_step_report",     /* a step has ended, and no report was made yet */
+    "after_hook_enqueue",     /* the executions of hooks are durable, their events still wait */
     "after_schedule_advance", /* the firings are durable, their executions are not enqueued */
     "after_schedule_enqueue", /* the executions are durable, their firings still wait */
-    "in_progress",          /* a migration, check or backup reports its progress */
+    "in_progress",            /* a migration, check or backup reports its progress */
 };
 
 enum { NAME_MAX_BYTES = 64 };

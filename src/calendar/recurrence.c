@@ -11,9 +11,8 @@ static enum weir_status check_text(const struct recurrence_text *text, struct we
         error_hint(error, "for example \"30 4 * * mon-fri\", or every 15m");
         return WEIR_INVALID_ARGUMENT;
     }
-    if (text->cron == NULL &&
-        (text->every_us < RECURRENCE_EVERY_LEAST_US || text->every_us > RECURRENCE_EVERY_MOST_US ||
-         text->every_us % MICROSECONDS_PER_SECOND != 0)) {
+    if (text->cron == NULL && (text->every_us < RECURRENCE_EVERY_LEAST_US || text->every_us > RECURRENCE_EVERY_MOST_US ||
+                               text->every_us % MICROSECONDS_PER_SECOND != 0)) {
         error_set(error, WEIR_INVALID_ARGUMENT, "the interval of a schedule is whole seconds, at most 3650 days");
         error_hint(error, "for example 15m");
         return WEIR_INVALID_ARGUMENT;
@@ -35,10 +34,8 @@ enum weir_status recurrence_open(const struct recurrence_text *text, struct recu
                                  struct weir_error *error)
 {
     INVARIANT(text != NULL && ret_recurrence != NULL);
-    struct recurrence recurrence = {.is_cron = text->cron != NULL,
-                                    .every_us = text->every_us,
-                                    .from_us = text->from_us,
-                                    .until_us = text->until_us};
+    struct recurrence recurrence = {
+        .is_cron = text->cron != NULL, .every_us = text->every_us, .from_us = text->from_us, .until_us = text->until_us};
     enum weir_status status = check_text(text, error);
     if (status == WEIR_OK && recurrence.is_cron) {
         status = cron_read(text->cron, &recurrence.cron, error);

@@ -30,9 +30,9 @@ static enum weir_status require_name(struct store *store, enum store_list_kind k
                                      const char *name, enum weir_status missing, struct weir_error *error)
 {
     static const char *const kinds[] = {
-        [LIST_WORKSPACES] = "workspace", [LIST_PLANS] = "plan",   [LIST_WORKFLOWS] = "workflow", [LIST_NODES] = "node",
-        [LIST_LOCKS] = "lock",           [LIST_GROUPS] = "group", [LIST_TOKENS] = "token",       [LIST_HOOKS] = "hook",
-        [LIST_SCHEDULES] = "schedule"};
+        [LIST_WORKSPACES] = "workspace", [LIST_PLANS] = "plan", [LIST_WORKFLOWS] = "workflow",
+        [LIST_NODES] = "node",           [LIST_LOCKS] = "lock", [LIST_GROUPS] = "group",
+        [LIST_TOKENS] = "token",         [LIST_HOOKS] = "hook", [LIST_SCHEDULES] = "schedule"};
     json_t *page = NULL;
     struct list_options options = {.kind = kind, .filter.workspace = workspace, .name = name, .limit = 1};
     enum weir_status status = store_list(store, &options, &page, error);

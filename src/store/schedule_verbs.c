@@ -17,6 +17,7 @@ static const char *const overlap_names[] = {[OVERLAP_SKIP] = "skip",
                                             [OVERLAP_CANCEL_RUNNING] = "cancel_running"};
 enum { OVERLAPS = sizeof overlap_names / sizeof overlap_names[0] };
 
+/* The names are those of flags, JSON and the column. */
 const char *schedule_overlap_name(enum schedule_overlap overlap)
 {
     INVARIANT((size_t)overlap < OVERLAPS);
@@ -52,14 +53,16 @@ enum weir_status schedule_name_check(const char *name, struct weir_error *error)
     size_t length = second > 0 ? first + 1 + second : first;
     if (length == 0 || name[length] != '\0') {
         error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a name of a schedule", name);
-        error_hint(error, "a name has the characters a-z, 0-9, - and _, begins with a letter or a digit, and is at most %d "
-                          "bytes",
+        error_hint(error,
+                   "a name has the characters a-z, 0-9, - and _, begins with a letter or a digit, and is at most %d "
+                   "bytes",
                    WORKFLOW_NAME_MAX);
         return WEIR_INVALID_ARGUMENT;
     }
     return WEIR_OK;
 }
 
+/* The times of schedules have no parts of seconds, so that people can read them. */
 static enum weir_status check_duration(const char *what, int64_t duration_us, int64_t least_us, int64_t most_us,
                                        struct weir_error *error)
 {
@@ -90,6 +93,7 @@ static enum weir_status check_members(const char *params, struct weir_error *err
     return status;
 }
 
+/* What to start, and where. The params are checked as those of an enqueue, which they become. */
 static enum weir_status check_target(const struct schedule_request *request, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
@@ -97,8 +101,7 @@ static enum weir_status check_target(const struct schedule_request *request, str
                                      .workflow = request->workflow,
                                      .params = request->params,
                                      .params_length = request->params == NULL ? 0 : strlen(request->params)};
-    if ((request->plan == NULL) == (request->workspace_count == 0) ||
-        request->workspace_count > SCHEDULE_WORKSPACES_MOST) {
+    if ((request->plan == NULL) == (request->workspace_count == 0) || request->workspace_count > SCHEDULE_WORKSPACES_MOST) {
         error_set(error, WEIR_INVALID_ARGUMENT, "a schedule is for a list of at most %d workspaces, or for those of a plan",
                   SCHEDULE_WORKSPACES_MOST);
         error_hint(error, "name workspaces, or one plan");
@@ -146,6 +149,7 @@ static enum weir_status check_request(const struct schedule_request *request, st
     return status == WEIR_OK ? recurrence_open(&request->when, ret_recurrence, error) : status;
 }
 
+/* For a dry run. */
 enum weir_status schedule_request_check(const struct schedule_request *request, struct weir_error *error)
 {
     INVARIANT(request != NULL);
@@ -156,6 +160,7 @@ enum weir_status schedule_request_check(const struct schedule_request *request, 
     return status;
 }
 
+/* The due time counts from the clock of the store, so that a wrong clock of the caller has no effect. */
 enum weir_status store_schedule_set(struct store *store, const struct schedule_request *request, bool *ret_is_new,
                                     struct weir_error *error)
 {
@@ -182,6 +187,7 @@ enum weir_status store_schedule_set(struct store *store, const struct schedule_r
     CALL(store, "schedule_set", error, store->driver->schedule_set(store, &checked, due_us, is_made, detail));
 }
 
+/* The driver moves the due time of a resumed schedule to the present: it need not be one of the times. */
 enum weir_status store_schedule_pause(struct store *store, const char *name, bool paused, struct weir_error *error)
 {
     INVARIANT(store != NULL);
@@ -192,6 +198,7 @@ enum weir_status store_schedule_pause(struct store *store, const char *name, boo
     CALL(store, "schedule_pause", error, store->driver->schedule_pause(store, name, paused, detail));
 }
 
+/* The executions of a deleted schedule stay, and so do their keys: one that is made again fires no time twice. */
 enum weir_status store_schedule_delete(struct store *store, const char *name, struct weir_error *error)
 {
     INVARIANT(store != NULL);
@@ -202,6 +209,7 @@ enum weir_status store_schedule_delete(struct store *store, const char *name, st
     CALL(store, "schedule_delete", error, store->driver->schedule_delete(store, name, detail));
 }
 
+/* The time of a trigger is the store time, so two of them have different keys. */
 enum weir_status store_schedule_trigger(struct store *store, const char *name, struct schedule_counts *ret_counts,
                                         struct weir_error *error)
 {
@@ -220,6 +228,7 @@ enum weir_status store_read_due_schedules(struct store *store, struct arena *are
     CALL(store, "read_due_schedules", error, store->driver->read_due_schedules(store, arena, ret_due, detail));
 }
 
+/* An empty set needs no transaction. */
 enum weir_status store_advance_schedules(struct store *store, struct schedule_advance *advances, size_t count,
                                          struct weir_error *error)
 {
@@ -233,6 +242,7 @@ enum weir_status store_advance_schedules(struct store *store, struct schedule_ad
     CALL(store, "advance_schedules", error, store->driver->advance_schedules(store, advances, count, detail));
 }
 
+/* Each firing has the params of its schedule, which bounds what a call may read. */
 enum weir_status store_read_schedule_firings(struct store *store, struct arena *arena, struct schedule_firings *ret_firings,
                                              struct weir_error *error)
 {

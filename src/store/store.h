@@ -118,9 +118,10 @@ struct enqueue_request {
     const char *params; /* JSON object text; NULL = {} */
     size_t params_length;
     const char *idempotency_key; /* NULL = none */
-    bool has_reserved_key; /* the key begins with HOOK_KEY_PREFIX or SCHEDULE_KEY_PREFIX, which other requests may not use */
-    const char *group;           /* executor group; NULL = the definition's */
-    const char *default_group;   /* where neither names one; NULL = "default" */
+    bool
+        has_reserved_key; /* the key begins with HOOK_KEY_PREFIX or SCHEDULE_KEY_PREFIX, which other requests may not use */
+    const char *group;    /* executor group; NULL = the definition's */
+    const char *default_group; /* where neither names one; NULL = "default" */
     int priority;
     int64_t run_at_us;       /* 0 = now; a past time is kept, and counts as at most RUN_AT_PAST_MOST_US ago for the order */
     const char *id;          /* NULL = made here; given when a lost answer is repeated */

@@ -8,11 +8,8 @@
 static struct schedule_request schedule_named(const char *name)
 {
     static const char *const workspaces[] = {"pro-co"};
-    return (struct schedule_request){.name = name,
-                                     .when.every_us = EVERY_US,
-                                     .workflow = "hello",
-                                     .workspaces = workspaces,
-                                     .workspace_count = 1};
+    return (struct schedule_request){
+        .name = name, .when.every_us = EVERY_US, .workflow = "hello", .workspaces = workspaces, .workspace_count = 1};
 }
 
 static void set_schedule(struct scene *scene, const struct schedule_request *request)
@@ -77,10 +74,8 @@ static struct due_schedule await_due(struct scene *scene)
 static struct schedule_advance fire(struct scene *scene)
 {
     struct due_schedule due = await_due(scene);
-    struct schedule_advance advance = {.id = due.id,
-                                       .due_us = due.due_us,
-                                       .fires_us = due.due_us,
-                                       .next_us = due.due_us + EVERY_US};
+    struct schedule_advance advance = {
+        .id = due.id, .due_us = due.due_us, .fires_us = due.due_us, .next_us = due.due_us + EVERY_US};
     scene_ok(scene, store_advance_schedules(scene->store, &advance, 1, &scene->error));
     assert_true(advance.is_done);
     return advance;

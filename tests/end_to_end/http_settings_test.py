@@ -214,11 +214,12 @@ def locks_are_taken_extended_and_released(weir):
 def schedules_are_set_paused_triggered_and_deleted(weir):
     listener = _start(weir)
     path = '/v1/schedules/night'
-    body = {'cron': '30 4 * * *', 'zone': 'Europe/Berlin', 'workflow': 'hello', 'workspaces': ['acme'], 'params': {'deep': 1},
-            'starts_at': '2030-01-01T00:00:00Z', 'overlap': 'queue_one'}
+    body = {'cron': '30 4 * * *', 'zone': 'Europe/Berlin', 'workflow': 'hello', 'workspaces': ['acme'],
+            'params': {'deep': 1}, 'starts_at': '2030-01-01T00:00:00Z', 'overlap': 'queue_one'}
     assert listener.change(path, 'PUT', body=body) == {'name': 'night', 'is_new': True}
     row, = listener.get('/v1/schedules?name=night')['items']
-    assert (row['cron'], row['params'], row['workspaces'], row['overlap']) == (body['cron'], {'deep': 1}, ['acme'], 'queue_one')
+    names = ('cron', 'zone', 'params', 'workspaces', 'overlap')
+    assert [row[name] for name in names] == [body[name] for name in names], row
     assert (row['next_at'], row['starts_at']) == ('2030-01-01T03:30:00.000000Z', '2030-01-01T00:00:00.000000Z'), row
     for wrong in ({'cron': 7}, {'every_us': 1}, {'workspaces': 'acme'}, {'workspaces': [7]}, {'overlap': 'both'},
                   {'starts_at': 'soon'}, {'ends_at': '2020-01-01T00:00:00Z'}, {'zone': 'Europe/Berln'}, {'plan': 'pro'},

@@ -114,7 +114,8 @@ def overlapping_times_follow_the_policy(weir):
     weir.good('schedule', 'set', 'cancels', '--every', '1s', *long, '--overlap', 'cancel_running')
     wait_for('three executions', lambda: len(_fired(weir, 'cancels')) >= 3)
     weir.good('schedule', 'pause', 'cancels', '-q')
-    ended = [row['status'] for row in weir.items('list', '-w', 'acme') if row['idempotency_key'].startswith('schedule/can')]
+    rows = (row for row in weir.items('list', '-w', 'acme') if row['idempotency_key'].startswith('schedule/cancels'))
+    ended = [row['status'] for row in rows]
     assert ended.count('CANCELLED') >= len(ended) - 1, ended
 
 
@@ -173,8 +174,9 @@ def mistakes_are_named(weir):
 
 def the_next_times_need_no_store_for_an_expression(weir):
     words = ('schedule', 'next', '--cron', '30 2 * * *', '--zone', 'Europe/Berlin')
-    answer = weir.good(*words, '--from', '2027-03-27T00:00:00Z', '--limit', '3', '--json', '--store', 'sqlite:none.db').json()
-    assert answer['times'] == ['2027-03-27T01:30:00.000000Z', '2027-03-28T01:00:00.000000Z', '2027-03-29T00:30:00.000000Z']
+    limits = ('--from', '2027-03-27T00:00:00Z', '--limit', '3')
+    answer = weir.good(*words, *limits, '--json', '--store', 'sqlite:none.db').json()
+    assert [time[5:16] for time in answer['times']] == ['03-27T01:30', '03-28T01:00', '03-29T00:30'], answer
     lines = weir.good('schedule', 'next', '--every', '15m').out.splitlines()
     assert len(lines) == 5 and all(line[14:16] in ('00', '15', '30', '45') for line in lines), lines
 

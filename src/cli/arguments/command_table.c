@@ -475,8 +475,9 @@ static const struct command commands[] = {
     .summary = "List acts: who changed what, when and why",
     .example = "weir audit\nweir audit --since 1d --act workspace --subject acme\nweir audit --actor ada --json\n",
     .details = "An act is a change that a person or a program has ordered: pause, plan, workspace, workflow, hook,"
-               " schedule, node, lock, cancel, retry, release, purge, signal, complete, migration. It is recorded in its own transaction,"
-               " with the user, the value before and after it, --reason, and the number of executions. Newest first.",
+               " schedule, node, lock, cancel, retry, release, purge, signal, complete, migration. It is recorded in its"
+               " own transaction, with the user, the value before and after it, --reason, and the number of executions."
+               " Newest first.",
     .flags = {
         {.name = "since", .type = VALUE_TEXT, .value = "TIME",
          .help = "not before: 2026-11-21T10:00:00Z, or 2h for 2 hours ago"},
@@ -573,8 +574,8 @@ static const struct command commands[] = {
     .arguments = {{.name = "NAME", .help = "name of the token, or its id"}},
     .flags = {FLAG_REASON},
 },
-#include "cli/arguments/schedule_commands.h"
 #include "cli/arguments/hook_commands.h"
+#include "cli/arguments/schedule_commands.h"
 /* The Temporal service itself. These verbs call it directly, with the address, the
  * namespace and the credentials that the settings of the nodes name. */
 {

@@ -1,4 +1,6 @@
 /* The rows of `weir hook` and `weir webhook`, included by command_table.c inside of its table, in its place. */
+#ifndef WEIR_CLI_ARGUMENTS_HOOK_COMMANDS_H
+#define WEIR_CLI_ARGUMENTS_HOOK_COMMANDS_H
 /* clang-format off */
 /* Hooks. A webhook is a hook whose workflow sends the event, so it is listed, paused and deleted as one. It has a `set` of
  * its own, because its URL stands for the workflow to start. A repeated `set` of a webhook keeps what it leaves out. */
@@ -73,3 +75,4 @@
     .flags = {FLAG_REASON},
 },
 /* clang-format on */
+#endif

@@ -305,9 +305,8 @@ static void hint_at_command(const char *typed, const char *prefix, struct weir_e
             names[used++] = all[i].name + skip;
         }
     }
-    static const char *const nouns[] = {"workflow", "workspace", "plan",   "node",     "lock",  "token",
-                                        "hook",     "webhook",   "worker", "temporal", "store", "config",
-                                        "schedule"};
+    static const char *const nouns[] = {"workflow", "workspace", "plan",     "node",  "lock",   "token",   "hook",
+                                        "webhook",  "worker",    "temporal", "store", "config", "schedule"};
     for (size_t i = 0; skip == 0 && i < sizeof nouns / sizeof nouns[0] && used < COMMAND_TRIES_MAX; i++) {
         names[used++] = nouns[i];
     }

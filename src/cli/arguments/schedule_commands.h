@@ -1,4 +1,6 @@
 /* The rows of `weir schedule`, included by command_table.c inside of its table, for its flags and in its place. */
+#ifndef WEIR_CLI_ARGUMENTS_SCHEDULE_COMMANDS_H
+#define WEIR_CLI_ARGUMENTS_SCHEDULE_COMMANDS_H
 /* clang-format off */
 #define FLAG_CRON                                                                                                          \
     {                                                                                                                      \
@@ -106,3 +108,4 @@
     .flags = {FLAG_REASON},
 },
 /* clang-format on */
+#endif

@@ -497,8 +497,8 @@ static enum weir_status check_schedules(struct doctor *doctor, struct weir_error
         const char *name = field_text(output, schedule, "name");
         int64_t next_us = field_time(schedule, "next_at", now_us);
         if (field_is_true(schedule, "is_refused")) {
-            report_check(doctor, SIGN_WARN, "schedule", "%s could not start its workflow: %s; `weir schedule show %s`", name,
-                         field_text(output, schedule, "error"), name);
+            report_check(doctor, SIGN_WARN, "schedule", "%s could not start its workflow: %s; `weir schedule show %s`",
+                         name, field_text(output, schedule, "error"), name);
         } else if (next_us != 0 && next_us < now_us - SCHEDULE_LATE_US) {
             report_check(doctor, SIGN_WARN, "schedule", "%s is late, its time was %s: does a node run? `weir node list`",
                          name, output_ago(output, field_text(output, schedule, "next_at"), now_us));

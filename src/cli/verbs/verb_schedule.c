@@ -96,9 +96,8 @@ static void print_schedules(struct output *output, const json_t *page, int64_t n
 
 static enum weir_status list_schedules(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
-    static const struct list_view view = {.kind = LIST_SCHEDULES,
-                                          .print = print_schedules,
-                                          .empty = "there is no schedule; `weir schedule set` makes one"};
+    static const struct list_view view = {
+        .kind = LIST_SCHEDULES, .print = print_schedules, .empty = "there is no schedule; `weir schedule set` makes one"};
     return verb_print_list(invocation, store, &view, error);
 }
 
@@ -160,9 +159,8 @@ static struct recurrence_text times_of(const struct invocation *invocation, int6
 /* The names must exist, as in the act itself. */
 static enum weir_status check_names(struct store *store, const struct schedule_request *request, struct weir_error *error)
 {
-    enum weir_status status = request->plan == NULL
-                                  ? WEIR_OK
-                                  : store_require_name(store, LIST_PLANS, request->plan, WEIR_PLAN_NOT_FOUND, error);
+    enum weir_status status =
+        request->plan == NULL ? WEIR_OK : store_require_name(store, LIST_PLANS, request->plan, WEIR_PLAN_NOT_FOUND, error);
     for (size_t i = 0; i < request->workspace_count && status == WEIR_OK; i++) {
         status = store_require_name(store, LIST_WORKSPACES, request->workspaces[i], WEIR_WORKSPACE_NOT_FOUND, error);
     }
@@ -189,8 +187,8 @@ static enum weir_status apply_schedule(struct invocation *invocation, struct sto
                                       : "is changed",
                            output_safe(output, request->workflow));
         status = verb_print_act(
-            invocation, json_pack("{s:s, s:b, s:s}", "name", request->name, "is_new", is_new, "workflow", request->workflow),
-            error);
+            invocation,
+            json_pack("{s:s, s:b, s:s}", "name", request->name, "is_new", is_new, "workflow", request->workflow), error);
     }
     return status;
 }
@@ -229,8 +227,7 @@ enum weir_status verb_schedule_set(struct invocation *invocation, struct weir_er
     }
     if (!invocation_has(invocation, "workflow") ||
         invocation_has(invocation, "workspace") == invocation_has(invocation, "plan")) {
-        return invocation_usage_error(invocation, error,
-                                      "`weir schedule set` needs --workflow, and --workspace or --plan");
+        return invocation_usage_error(invocation, error, "`weir schedule set` needs --workflow, and --workspace or --plan");
     }
     return verb_with_store(invocation, STORE_CHANGE, set_schedule, error);
 }

@@ -90,9 +90,8 @@ enum weir_status http_schedule_trigger(struct store *store, const char *name, st
     remote_client_target(client_of(store), "/v1/schedules/{}/trigger", (const char *const[]){name});
     enum weir_status status = remote_change(store, "POST", &answer, error);
     if (status == WEIR_OK) {
-        *ret_counts =
-            (struct schedule_counts){.firings = json_integer_value(json_object_get(answer, "firings")),
-                                     .skipped = json_integer_value(json_object_get(answer, "skipped"))};
+        *ret_counts = (struct schedule_counts){.firings = json_integer_value(json_object_get(answer, "firings")),
+                                               .skipped = json_integer_value(json_object_get(answer, "skipped"))};
     }
     json_decref(answer);
     return status;

@@ -167,16 +167,17 @@ enum weir_status postgres_hook_delete(struct store *, const char *, struct weir_
 enum weir_status postgres_read_hook_events(struct store *, struct arena *, struct hook_events *, struct weir_error *);
 enum weir_status postgres_settle_hook_events(struct store *, const struct hook_outcome *, size_t, struct weir_error *);
 enum weir_status postgres_trim_hook_events(struct store *, int64_t *, struct weir_error *);
-enum weir_status postgres_schedule_set(struct store *, const struct schedule_request *, int64_t, bool *, struct weir_error *);
+enum weir_status postgres_schedule_set(struct store *, const struct schedule_request *, int64_t, bool *,
+                                       struct weir_error *);
 enum weir_status postgres_schedule_pause(struct store *, const char *, bool, struct weir_error *);
 enum weir_status postgres_schedule_delete(struct store *, const char *, struct weir_error *);
 enum weir_status postgres_schedule_trigger(struct store *, const char *, struct schedule_counts *, struct weir_error *);
 enum weir_status postgres_read_due_schedules(struct store *, struct arena *, struct due_schedules *, struct weir_error *);
 enum weir_status postgres_advance_schedules(struct store *, struct schedule_advance *, size_t, struct weir_error *);
 enum weir_status postgres_read_schedule_firings(struct store *, struct arena *, struct schedule_firings *,
-                                              struct weir_error *);
-enum weir_status postgres_settle_schedule_firings(struct store *, const struct schedule_outcome *, size_t,
                                                 struct weir_error *);
+enum weir_status postgres_settle_schedule_firings(struct store *, const struct schedule_outcome *, size_t,
+                                                  struct weir_error *);
 enum weir_status postgres_check(struct store *, json_t **, struct weir_error *);
 
 #endif

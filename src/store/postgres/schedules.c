@@ -13,7 +13,8 @@
 /* --- acts --- */
 
 /* The refusal of set_schedule(), whose answer this is. */
-static enum weir_status refuse_set(struct link *link, enum weir_status status, const char *unknown, struct weir_error *error)
+static enum weir_status refuse_set(struct link *link, enum weir_status status, const char *unknown,
+                                   struct weir_error *error)
 {
     if (status == WEIR_ILLEGAL_STATE) {
         return refusal_schedules_full(error);
@@ -36,11 +37,11 @@ enum weir_status postgres_schedule_set(struct store *store, const struct schedul
         return status;
     }
     struct link *link = link_of(store);
-    status = link_write(link, error, &result, QUERY_SET_SCHEDULE, "tttiiiittTttiidtt", request->name, when->cron, zone,
-                        when->every_us, request->jitter_us, when->from_us, when->until_us, request->workflow,
-                        request->params, request->workspaces, request->workspace_count, request->plan,
-                        schedule_overlap_name(request->overlap), request->catch_up_us, due_us, (int)SCHEDULES_MOST,
-                        store_actor(store), store_reason(store));
+    status =
+        link_write(link, error, &result, QUERY_SET_SCHEDULE, "tttiiiittTttiidtt", request->name, when->cron, zone,
+                   when->every_us, request->jitter_us, when->from_us, when->until_us, request->workflow, request->params,
+                   request->workspaces, request->workspace_count, request->plan, schedule_overlap_name(request->overlap),
+                   request->catch_up_us, due_us, (int)SCHEDULES_MOST, store_actor(store), store_reason(store));
     if (status != WEIR_OK) {
         return status;
     }
@@ -88,8 +89,8 @@ enum weir_status postgres_schedule_delete(struct store *store, const char *name,
     struct link *link = link_of(store);
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link, error, &result, QUERY_DELETE_SCHEDULE, "ttt", name, store_actor(store),
-                            store_reason(store));
+        status =
+            link_write(link, error, &result, QUERY_DELETE_SCHEDULE, "ttt", name, store_actor(store), store_reason(store));
     }
     if (status == WEIR_OK) {
         status = act_status(link, result, name, error);
@@ -113,8 +114,7 @@ enum weir_status postgres_schedule_trigger(struct store *store, const char *name
         status = act_status(link, result, name, error);
     }
     if (status == WEIR_OK) {
-        *ret_counts =
-            (struct schedule_counts){.firings = result_int(result, 0, 1), .skipped = result_int(result, 0, 2)};
+        *ret_counts = (struct schedule_counts){.firings = result_int(result, 0, 1), .skipped = result_int(result, 0, 2)};
     }
     PQclear(result);
     return status;
@@ -183,9 +183,9 @@ enum weir_status postgres_advance_schedules(struct store *store, struct schedule
     }
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link_of(store), error, &result, QUERY_ADVANCE_SCHEDULES, "IIIIITTd", ids, count, dues, count,
-                            fires, count, nexts, count, dropped, count, codes, count, errors, count,
-                            (int)SCHEDULE_FIRINGS_MOST);
+        status =
+            link_write(link_of(store), error, &result, QUERY_ADVANCE_SCHEDULES, "IIIIITTd", ids, count, dues, count, fires,
+                       count, nexts, count, dropped, count, codes, count, errors, count, (int)SCHEDULE_FIRINGS_MOST);
     }
     for (int i = 0; status == WEIR_OK && i < PQntuples(result); i++) {
         int64_t place = result_int(result, i, 0);

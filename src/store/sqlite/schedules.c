@@ -128,8 +128,8 @@ enum weir_status sqlite_schedule_pause(struct store *store, const char *name, bo
     }
     status = begin_change(&write, name, paused ? "schedule pause" : "schedule resume", &id, error);
     if (status == WEIR_OK) {
-        status = connection_run(write.connection, error, NULL, QUERY_PAUSE_SCHEDULE, "tii", name, (int64_t)paused,
-                                write.now_us);
+        status =
+            connection_run(write.connection, error, NULL, QUERY_PAUSE_SCHEDULE, "tii", name, (int64_t)paused, write.now_us);
     }
     news_state(&write.news);
     return finish(&write, status, error);
@@ -215,8 +215,8 @@ static enum weir_status read_rows(struct connection *connection, struct arena *a
     if (due->schedules == NULL) {
         return error_out_of_memory(error);
     }
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_DUE_SCHEDULES, "ii", due->now_us,
-                                              (int64_t)SCHEDULES_READ_MOST);
+    sqlite3_stmt *statement =
+        connection_bind(connection, error, QUERY_READ_DUE_SCHEDULES, "ii", due->now_us, (int64_t)SCHEDULES_READ_MOST);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -298,14 +298,13 @@ enum weir_status sqlite_advance_schedules(struct store *store, struct schedule_a
 
 /* --- the duty: firings --- */
 
-enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena *arena, struct schedule_firings *ret_firings,
-                                              struct weir_error *error)
+enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena *arena,
+                                              struct schedule_firings *ret_firings, struct weir_error *error)
 {
     INVARIANT(arena != NULL && ret_firings != NULL);
     struct connection *connection;
     bool failed = false;
-    struct schedule_firings read = {.firings =
-                                        arena_allocate(arena, SCHEDULE_FIRINGS_READ_MOST * sizeof *read.firings)};
+    struct schedule_firings read = {.firings = arena_allocate(arena, SCHEDULE_FIRINGS_READ_MOST * sizeof *read.firings)};
     enum weir_status status = store_reader(store, &connection, error);
     if (status != WEIR_OK || read.firings == NULL) {
         return status != WEIR_OK ? status : error_out_of_memory(error);
@@ -337,7 +336,8 @@ enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena 
     return status;
 }
 
-static enum weir_status settle_success(struct write *write, const struct schedule_outcome *outcome, struct weir_error *error)
+static enum weir_status settle_success(struct write *write, const struct schedule_outcome *outcome,
+                                       struct weir_error *error)
 {
     struct connection *connection = write->connection;
     int64_t is_settled = 0;
@@ -359,7 +359,8 @@ static enum weir_status settle_success(struct write *write, const struct schedul
                : status;
 }
 
-static enum weir_status settle_failure(struct write *write, const struct schedule_outcome *outcome, struct weir_error *error)
+static enum weir_status settle_failure(struct write *write, const struct schedule_outcome *outcome,
+                                       struct weir_error *error)
 {
     int64_t removed = 0;
     enum weir_status status = connection_run(write->connection, error, &removed, QUERY_REMOVE_FIRING, "iii",

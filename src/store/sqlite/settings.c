@@ -165,8 +165,7 @@ static enum weir_status change_workspace(struct write *write, const struct works
     if (plan != NULL) {
         status = connection_read_integer(write->connection, error, &limit, QUERY_FIND_PLAN, "t", plan);
         if (status == WEIR_NOT_FOUND) {
-            return write_refuse_name(write, QUERY_PLAN_NAMES, WEIR_PLAN_NOT_FOUND, "plan", plan,
-                                     PLAN_HOW, error);
+            return write_refuse_name(write, QUERY_PLAN_NAMES, WEIR_PLAN_NOT_FOUND, "plan", plan, PLAN_HOW, error);
         }
     }
     if (status == WEIR_OK) {

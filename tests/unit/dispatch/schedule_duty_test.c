@@ -71,8 +71,7 @@ static void set_schedule(struct bench *bench, const struct schedule_request *req
 static json_t *executions_of(struct bench *bench, const char *workspace)
 {
     json_t *page = NULL;
-    struct list_options options = {
-        .kind = LIST_EXECUTIONS, .filter = {.workspace = workspace}, .limit = LIST_LIMIT_MOST};
+    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.workspace = workspace}, .limit = LIST_LIMIT_MOST};
     assert_int_equal(store_list(bench->store, &options, &page, NULL), WEIR_OK);
     json_t *items = json_incref(json_object_get(page, "items"));
     json_decref(page);
@@ -192,7 +191,7 @@ static void after_an_outage_times_in_the_window_fire_and_older_ones_are_dropped(
     bench->now_us += 5 * 60 * MINUTE; /* no node runs until 13:01 */
     start_node(bench);
     pass(bench, 30 * SECOND);
-    assert_int_equal(number_of(bench, "often", "dropped"), 24);     /* 08:10 to 12:00 */
+    assert_int_equal(number_of(bench, "often", "dropped"), 24); /* 08:10 to 12:00 */
     assert_int_equal(bench->counts[EVENT_SCHEDULE_DROPPED], 1);
     for (int i = 0; i < 200 && count_executions(bench, "many") < 6; i++) {
         pass(bench, SECOND);
