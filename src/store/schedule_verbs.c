@@ -179,7 +179,7 @@ enum weir_status store_schedule_set(struct store *store, const struct schedule_r
     if (status != WEIR_OK) {
         return status;
     }
-    if (due_us == TIME_NEVER) {
+    if (due_us == TIME_NEVER) { /* a mistake, most likely in the year */
         error_set(error, WEIR_INVALID_ARGUMENT, "schedule \"%s\" would have no time in the future", request->name);
         error_hint(error, "give a later end, or none");
         return WEIR_INVALID_ARGUMENT;
@@ -221,6 +221,7 @@ enum weir_status store_schedule_trigger(struct store *store, const char *name, s
     CALL(store, "schedule_trigger", error, store->driver->schedule_trigger(store, name, ret_counts, detail));
 }
 
+/* Reads without a lock: the update of an advance names the due time that was read here. */
 enum weir_status store_read_due_schedules(struct store *store, struct arena *arena, struct due_schedules *ret_due,
                                           struct weir_error *error)
 {

@@ -39,7 +39,7 @@
 {
     .name = "schedule set", .section = "Operate", .run = verb_schedule_set, .marks = COMMAND_CHANGES,
     .summary = "Start a workflow at the times of a calendar",
-    .example = "weir schedule set nightly --cron \"30 4 * * mon-fri\" --zone Europe/Berlin --workflow report -w acme\n"
+    .example = "weir schedule set nightly --cron '30 4 * * mon-fri' --zone Europe/Berlin --workflow report -w acme\n"
                "weir schedule set poll --every 15m --jitter 5m --workflow poll --plan pro --overlap queue_one\n",
     .details = "Makes the schedule, or replaces it. Each time starts one execution in each workspace. Its params have"
                " two members more: `scheduled_for`, the time, and `schedule`, the name.\n"
@@ -68,7 +68,7 @@
 {
     .name = "schedule next", .section = "Operate", .run = verb_schedule_next,
     .summary = "Print the next times of a schedule, or of an expression",
-    .example = "weir schedule next nightly\nweir schedule next --cron \"30 2 * * *\" --zone Europe/Berlin --limit 3\n",
+    .example = "weir schedule next nightly\nweir schedule next --cron '30 2 * * *' --zone Europe/Berlin --limit 3\n",
     .details = "With --cron or --every no store is read.",
     .arguments = {{.name = "NAME", .help = "name of the schedule", .optional = true}},
     .flags = {
@@ -80,7 +80,7 @@
 {
     .name = "schedule trigger", .section = "Operate", .run = verb_schedule_trigger, .marks = COMMAND_CHANGES,
     .summary = "Let a schedule fire now, beside its times",
-    .example = "weir schedule trigger nightly --reason \"the report of today was wrong\"\n",
+    .example = "weir schedule trigger nightly --reason 'the report was wrong'\n",
     .details = "A paused schedule fires, too. The overlap policy holds.",
     .arguments = {{.name = "NAME", .help = "name of the schedule"}},
     .flags = {FLAG_REASON},

@@ -41,6 +41,7 @@ static const struct {
     {"has_hook_events", "stops at the first row"},
     {"erase_hook_events", "reads the waiting events once, when a deleted workspace is erased"},
     {"read_hook_events", "sorts the events of hooks that it returns, which are at most a thousand"},
+    {"read_schedule_firings", "sorts the oldest firing of each schedule and workspace that waits, from an index of these"},
     {"node_handler_sets", "it groups the handlers of nodes and of definitions, which are few"},
 };
 
@@ -51,6 +52,7 @@ static const char *const large_tables[] = {"workflow_execution_queue",
                                            "execution_params",
                                            "idempotency_keys",
                                            "hook_outbox",
+                                           "schedule_firings",
                                            "books"};
 
 static bool is_allowed(const char *name)
