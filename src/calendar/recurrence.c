@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-static enum weir_status check_text(const struct recurrence_text *text, struct weir_error *error)
+static enum weir_status check_recurrence(const struct recurrence_text *text, struct weir_error *error)
 {
     if ((text->cron == NULL) == (text->every_us == 0)) {
         error_set(error, WEIR_INVALID_ARGUMENT, "a schedule has either a cron expression or an interval");
@@ -36,7 +36,7 @@ enum weir_status recurrence_open(const struct recurrence_text *text, struct recu
     INVARIANT(text != NULL && ret_recurrence != NULL);
     struct recurrence recurrence = {
         .is_cron = text->cron != NULL, .every_us = text->every_us, .from_us = text->from_us, .until_us = text->until_us};
-    enum weir_status status = check_text(text, error);
+    enum weir_status status = check_recurrence(text, error);
     if (status == WEIR_OK && recurrence.is_cron) {
         status = cron_read(text->cron, &recurrence.cron, error);
     }

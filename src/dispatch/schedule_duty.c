@@ -157,7 +157,7 @@ static bool waits_for_cancel(const struct schedule_firing *firing)
     return firing->cancels_id[0] != '\0';
 }
 
-static bool is_requested(const struct schedule_firing *firing)
+static bool firing_is_requested(const struct schedule_firing *firing)
 {
     return firing->workspace != NULL && !firing->is_backlogged && !waits_for_cancel(firing);
 }
@@ -177,14 +177,14 @@ static enum weir_status request_cancels(struct node *node, const struct schedule
 }
 
 /* The time of an execution is its due time, so waits and the order of starts count from there. */
-static enum weir_status fill_requests(struct firing_set *set, const struct schedule_firings *firings, struct arena *arena,
-                                      size_t *ret_count, struct weir_error *error)
+static enum weir_status fill_firing_requests(struct firing_set *set, const struct schedule_firings *firings,
+                                             struct arena *arena, size_t *ret_count, struct weir_error *error)
 {
     size_t count = 0;
     for (size_t i = 0; i < firings->count; i++) {
         const struct schedule_firing *firing = &firings->firings[i];
         char time[TIME_TEXT_MAX];
-        if (!is_requested(firing)) {
+        if (!firing_is_requested(firing)) {
             continue;
         }
         const char *params = firing_params(firing, arena);
@@ -242,7 +242,7 @@ static void report_refusals(struct node *node, struct event *refused, const stru
     }
 }
 
-static size_t fill_outcomes(struct node *node, struct firing_set *set, const struct schedule_firings *firings)
+static size_t fill_firing_outcomes(struct node *node, struct firing_set *set, const struct schedule_firings *firings)
 {
     size_t next = 0;
     size_t count = 0;
@@ -253,7 +253,7 @@ static size_t fill_outcomes(struct node *node, struct firing_set *set, const str
             continue;
         }
         struct schedule_outcome *outcome = &set->outcomes[count++];
-        *outcome = outcome_of(firing, is_requested(firing) ? &set->results[next++] : NULL);
+        *outcome = outcome_of(firing, firing_is_requested(firing) ? &set->results[next++] : NULL);
         struct event event = {.type = outcome->execution_id != NULL ? EVENT_SCHEDULE_FIRED : EVENT_SCHEDULE_REFUSED,
                               .reason = firing->schedule,
                               .workspace = firing->workspace,
@@ -283,14 +283,14 @@ static enum weir_status start_firings(struct node *node, const struct schedule_f
         firing_set_close(&set);
         return error_out_of_memory(error);
     }
-    enum weir_status status = fill_requests(&set, firings, arena, &count, error);
+    enum weir_status status = fill_firing_requests(&set, firings, arena, &count, error);
     if (status == WEIR_OK && count > 0) {
         status = store_enqueue(store, set.requests, count, set.results, error);
     }
     if (status == WEIR_OK) {
         FAILPOINT("after_schedule_enqueue");
         loop_wake(node, LOOP_DISPATCH);
-        count = fill_outcomes(node, &set, firings);
+        count = fill_firing_outcomes(node, &set, firings);
         status = store_settle_schedule_firings(store, set.outcomes, count, error);
     }
     firing_set_close(&set);

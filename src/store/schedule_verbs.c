@@ -42,7 +42,8 @@ static size_t word_length(const char *text, size_t most)
     return text[0] == '-' || text[0] == '_' || length > most ? 0 : length;
 }
 
-enum weir_status schedule_name_check(const char *name, struct weir_error *error)
+/* One word, or two with a slash between them: the schedule of a definition. */
+static enum weir_status check_schedule_name(const char *name, struct weir_error *error)
 {
     enum weir_status status = call_check_name("schedule", name, SCHEDULE_NAME_MAX, error);
     if (status != WEIR_OK) {
@@ -129,13 +130,13 @@ static enum weir_status check_target(const struct schedule_request *request, str
 }
 
 /* Checks the request. *ret_request: with defaults instead of zeros. */
-static enum weir_status check_request(const struct schedule_request *request, struct schedule_request *ret_request,
-                                      struct recurrence *ret_recurrence, struct weir_error *error)
+static enum weir_status check_schedule(const struct schedule_request *request, struct schedule_request *ret_request,
+                                       struct recurrence *ret_recurrence, struct weir_error *error)
 {
     *ret_request = *request;
     ret_request->catch_up_us = request->catch_up_us == 0 ? SCHEDULE_CATCH_UP_DEFAULT_US : request->catch_up_us;
     ret_request->params = request->params == NULL ? "{}" : request->params;
-    enum weir_status status = schedule_name_check(request->name, error);
+    enum weir_status status = check_schedule_name(request->name, error);
     if (status == WEIR_OK) {
         status = check_target(request, error);
     }
@@ -155,7 +156,7 @@ enum weir_status schedule_request_check(const struct schedule_request *request, 
     INVARIANT(request != NULL);
     struct schedule_request checked;
     struct recurrence recurrence = {.zone = NULL};
-    enum weir_status status = check_request(request, &checked, &recurrence, error);
+    enum weir_status status = check_schedule(request, &checked, &recurrence, error);
     recurrence_close(&recurrence);
     return status;
 }
@@ -170,7 +171,7 @@ enum weir_status store_schedule_set(struct store *store, const struct schedule_r
     int64_t now_us = 0;
     struct schedule_request checked;
     struct recurrence recurrence = {.zone = NULL};
-    enum weir_status status = check_request(request, &checked, &recurrence, error);
+    enum weir_status status = check_schedule(request, &checked, &recurrence, error);
     if (status == WEIR_OK) {
         status = store_time(store, &now_us, error);
     }

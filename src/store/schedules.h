@@ -66,8 +66,6 @@ struct schedule_request {
     enum schedule_overlap overlap;
     int64_t catch_up_us; /* whole seconds; 0 = SCHEDULE_CATCH_UP_DEFAULT_US */
 };
-/* WEIR_INVALID_ARGUMENT: not a name of a schedule. */
-WEIR_MUST_CHECK enum weir_status schedule_name_check(const char *name, struct weir_error *error);
 /* All that can be said of a request without a store. Errors as of store_schedule_set(). */
 WEIR_MUST_CHECK enum weir_status schedule_request_check(const struct schedule_request *request, struct weir_error *error);
 /* Makes or changes a schedule. A changed one keeps its counters and its firings, and stays paused; with the same times it

@@ -33,7 +33,7 @@ static const char *times_text(struct output *output, const json_t *schedule)
 }
 
 /* The workspaces with commas, or "plan NAME". */
-static const char *workspaces_text(struct output *output, const json_t *schedule)
+static const char *schedule_workspaces_text(struct output *output, const json_t *schedule)
 {
     const char *plan = field_text(output, schedule, "plan");
     struct text text = {.max = SCHEDULE_WORKSPACES_MOST * (WORKSPACE_NAME_MAX + 1)};
@@ -82,7 +82,7 @@ static void print_schedules(struct output *output, const json_t *page, int64_t n
                                        : "open");
         table_cell(&table, times_text(output, item));
         table_cell(&table, field_text(output, item, "workflow"));
-        table_cell(&table, workspaces_text(output, item));
+        table_cell(&table, schedule_workspaces_text(output, item));
         table_cell(&table, next == NULL ? NULL : output_ago(output, next, now_us));
         const char *last = field_text(output, item, "last_at");
         table_cell(&table, last == NULL ? NULL : output_ago(output, last, now_us));
@@ -157,7 +157,8 @@ static struct recurrence_text times_of(const struct invocation *invocation, int6
 }
 
 /* The names must exist, as in the act itself. */
-static enum weir_status check_names(struct store *store, const struct schedule_request *request, struct weir_error *error)
+static enum weir_status check_schedule_names(struct store *store, const struct schedule_request *request,
+                                             struct weir_error *error)
 {
     enum weir_status status =
         request->plan == NULL ? WEIR_OK : store_require_name(store, LIST_PLANS, request->plan, WEIR_PLAN_NOT_FOUND, error);
@@ -176,7 +177,7 @@ static enum weir_status apply_schedule(struct invocation *invocation, struct sto
     enum weir_status status = WEIR_OK;
     if (is_dry_run) {
         status = schedule_request_check(request, error);
-        status = status == WEIR_OK ? check_names(store, request, error) : status;
+        status = status == WEIR_OK ? check_schedule_names(store, request, error) : status;
     } else {
         status = store_schedule_set(store, request, &is_new, error);
     }

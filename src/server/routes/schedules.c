@@ -16,8 +16,8 @@ struct schedule_values {
     char *params_text; /* of the allocator */
 };
 
-static enum weir_status read_names(struct schedule_values *values, struct schedule_request *schedule,
-                                   struct weir_error *error)
+static enum weir_status read_schedule_names(struct schedule_values *values, struct schedule_request *schedule,
+                                            struct weir_error *error)
 {
     size_t i;
     const json_t *name;
@@ -38,7 +38,8 @@ static enum weir_status read_names(struct schedule_values *values, struct schedu
     return WEIR_OK;
 }
 
-static enum weir_status read_time(const char *name, const char *text, int64_t *ret_time_us, struct weir_error *error)
+static enum weir_status read_schedule_time(const char *name, const char *text, int64_t *ret_time_us,
+                                           struct weir_error *error)
 {
     enum weir_status status = text == NULL ? WEIR_OK : time_parse(text, 0, ret_time_us, error);
     if (status != WEIR_OK) {
@@ -48,18 +49,18 @@ static enum weir_status read_time(const char *name, const char *text, int64_t *r
 }
 
 /* *ret_pointer: the member at fault. */
-static enum weir_status read_values(struct schedule_values *values, struct schedule_request *schedule,
-                                    const char **ret_pointer, struct weir_error *error)
+static enum weir_status read_schedule_values(struct schedule_values *values, struct schedule_request *schedule,
+                                             const char **ret_pointer, struct weir_error *error)
 {
     *ret_pointer = "/workspaces";
-    enum weir_status status = read_names(values, schedule, error);
+    enum weir_status status = read_schedule_names(values, schedule, error);
     if (status == WEIR_OK) {
         *ret_pointer = "/starts_at";
-        status = read_time("starts_at", values->starts_at, &schedule->when.from_us, error);
+        status = read_schedule_time("starts_at", values->starts_at, &schedule->when.from_us, error);
     }
     if (status == WEIR_OK) {
         *ret_pointer = "/ends_at";
-        status = read_time("ends_at", values->ends_at, &schedule->when.until_us, error);
+        status = read_schedule_time("ends_at", values->ends_at, &schedule->when.until_us, error);
     }
     if (status == WEIR_OK && values->overlap != NULL && !schedule_overlap_parse(values->overlap, &schedule->overlap)) {
         *ret_pointer = "/overlap";
@@ -100,7 +101,7 @@ void answer_set_schedule(struct api *api, struct store *store, struct http_reque
     bool is_new = false;
     enum weir_status status = body_read(request, members, sizeof members / sizeof members[0], &body, &pointer, &error);
     if (status == WEIR_OK) {
-        status = read_values(&values, &schedule, &pointer, &error);
+        status = read_schedule_values(&values, &schedule, &pointer, &error);
     }
     if (status != WEIR_OK) {
         respond_error(request, answer, &error, pointer);

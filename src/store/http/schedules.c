@@ -4,13 +4,13 @@
 #include "store/http/http_verbs.h"
 
 /* Adds a member, or nothing for NULL. False: out of memory. */
-static bool add_text(json_t *body, const char *key, const char *text)
+static bool schedule_add_text(json_t *body, const char *key, const char *text)
 {
     return text == NULL || json_object_set_new(body, key, json_string(text)) == 0;
 }
 
 /* A time of 0 is none. */
-static bool add_time(json_t *body, const char *key, int64_t time_us)
+static bool schedule_add_time(json_t *body, const char *key, int64_t time_us)
 {
     char text[TIME_TEXT_MAX];
     time_format(time_us, text);
@@ -18,12 +18,12 @@ static bool add_time(json_t *body, const char *key, int64_t time_us)
 }
 
 /* A duration of 0 is left to the server. */
-static bool add_duration(json_t *body, const char *key, int64_t duration_us)
+static bool schedule_add_duration(json_t *body, const char *key, int64_t duration_us)
 {
     return duration_us == 0 || json_object_set_new(body, key, json_integer(duration_us)) == 0;
 }
 
-static bool add_workspaces(json_t *body, const struct schedule_request *request)
+static bool schedule_add_workspaces(json_t *body, const struct schedule_request *request)
 {
     json_t *names = json_array();
     bool is_fine = names != NULL;
@@ -46,13 +46,15 @@ enum weir_status http_schedule_set(struct store *store, const struct schedule_re
     remote_client_target(client_of(store), "/v1/schedules/{}", (const char *const[]){request->name});
     json_t *params = json_loads(request->params, 0, NULL);
     bool is_fine = body != NULL && params != NULL && json_object_set(body, "params", params) == 0 &&
-                   add_text(body, "cron", when->cron) && add_text(body, "zone", when->zone) &&
-                   add_duration(body, "every_us", when->every_us) && add_time(body, "starts_at", when->from_us) &&
-                   add_time(body, "ends_at", when->until_us) && add_duration(body, "jitter_us", request->jitter_us) &&
-                   add_text(body, "workflow", request->workflow) && add_workspaces(body, request) &&
-                   add_text(body, "plan", request->plan) &&
-                   add_text(body, "overlap", schedule_overlap_name(request->overlap)) &&
-                   add_duration(body, "catch_up_us", request->catch_up_us);
+                   schedule_add_text(body, "cron", when->cron) && schedule_add_text(body, "zone", when->zone) &&
+                   schedule_add_duration(body, "every_us", when->every_us) &&
+                   schedule_add_time(body, "starts_at", when->from_us) &&
+                   schedule_add_time(body, "ends_at", when->until_us) &&
+                   schedule_add_duration(body, "jitter_us", request->jitter_us) &&
+                   schedule_add_text(body, "workflow", request->workflow) && schedule_add_workspaces(body, request) &&
+                   schedule_add_text(body, "plan", request->plan) &&
+                   schedule_add_text(body, "overlap", schedule_overlap_name(request->overlap)) &&
+                   schedule_add_duration(body, "catch_up_us", request->catch_up_us);
     json_decref(params);
     if (!is_fine) {
         json_decref(body);

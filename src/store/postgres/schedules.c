@@ -13,8 +13,8 @@
 /* --- acts --- */
 
 /* The refusal of set_schedule(), whose answer this is. */
-static enum weir_status refuse_set(struct link *link, enum weir_status status, const char *unknown,
-                                   struct weir_error *error)
+static enum weir_status refuse_schedule(struct link *link, enum weir_status status, const char *unknown,
+                                        struct weir_error *error)
 {
     if (status == WEIR_ILLEGAL_STATE) {
         return refusal_schedules_full(error);
@@ -50,7 +50,7 @@ enum weir_status postgres_schedule_set(struct store *store, const struct schedul
     text_copy(unknown, sizeof unknown, result_null(result, 0, 2) ? "" : result_text(result, 0, 2));
     PQclear(result);
     if (status != WEIR_OK) {
-        return refuse_set(link, status, unknown, error);
+        return refuse_schedule(link, status, unknown, error);
     }
     *ret_is_new = is_new;
     return WEIR_OK;

@@ -12,21 +12,11 @@
 #include "store/refusal.h"
 #include "store/sqlite/sqlite_store.h"
 
-/* Ends a verb: commit when all went well, else undo. */
-static enum weir_status finish(struct write *write, enum weir_status status, struct weir_error *error)
-{
-    if (status != WEIR_OK) {
-        write_undo(write);
-        return status;
-    }
-    return write_finish(write, error);
-}
-
 /* --- acts --- */
 
 /* The ids of the workspaces as a JSON array, or nothing for a plan. */
-static enum weir_status find_workspaces(struct write *write, const struct schedule_request *request, struct text *ids,
-                                        struct weir_error *error)
+static enum weir_status find_schedule_workspaces(struct write *write, const struct schedule_request *request,
+                                                 struct text *ids, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < request->workspace_count && status == WEIR_OK; i++) {
@@ -68,7 +58,7 @@ static enum weir_status write_schedule(struct write *write, const struct schedul
     }
     if (status == WEIR_OK) {
         status = request->plan != NULL ? require_plan(write, request->plan, error)
-                                       : find_workspaces(write, request, &ids, error);
+                                       : find_schedule_workspaces(write, request, &ids, error);
     }
     if (status == WEIR_OK) {
         const struct recurrence_text *when = &request->when;
@@ -101,14 +91,14 @@ enum weir_status sqlite_schedule_set(struct store *store, const struct schedule_
         status = write_schedule(&write, request, due_us, is_new, error);
     }
     news_state(&write.news);
-    status = finish(&write, status, error);
+    status = write_end(&write, status, error);
     *ret_is_new = status == WEIR_OK ? is_new : *ret_is_new;
     return status;
 }
 
 /* Opens the act on a schedule that exists. The caller ends the write. */
-static enum weir_status begin_change(struct write *write, const char *name, const char *act, int64_t *ret_id,
-                                     struct weir_error *error)
+static enum weir_status schedule_begin_change(struct write *write, const char *name, const char *act, int64_t *ret_id,
+                                              struct weir_error *error)
 {
     enum weir_status status = connection_read_integer(write->connection, error, ret_id, QUERY_FIND_SCHEDULE, "t", name);
     if (status == WEIR_NOT_FOUND) {
@@ -126,13 +116,13 @@ enum weir_status sqlite_schedule_pause(struct store *store, const char *name, bo
     if (status != WEIR_OK) {
         return status;
     }
-    status = begin_change(&write, name, paused ? "schedule pause" : "schedule resume", &id, error);
+    status = schedule_begin_change(&write, name, paused ? "schedule pause" : "schedule resume", &id, error);
     if (status == WEIR_OK) {
         status =
             connection_run(write.connection, error, NULL, QUERY_PAUSE_SCHEDULE, "tii", name, (int64_t)paused, write.now_us);
     }
     news_state(&write.news);
-    return finish(&write, status, error);
+    return write_end(&write, status, error);
 }
 
 enum weir_status sqlite_schedule_delete(struct store *store, const char *name, struct weir_error *error)
@@ -144,14 +134,14 @@ enum weir_status sqlite_schedule_delete(struct store *store, const char *name, s
     if (status != WEIR_OK) {
         return status;
     }
-    status = begin_change(&write, name, "schedule delete", &id, error);
+    status = schedule_begin_change(&write, name, "schedule delete", &id, error);
     if (status == WEIR_OK) {
         status = connection_run(write.connection, error, NULL, QUERY_DELETE_SCHEDULE_FIRINGS, "i", id);
     }
     if (status == WEIR_OK) {
         status = connection_run(write.connection, error, NULL, QUERY_DELETE_SCHEDULE, "i", id);
     }
-    return finish(&write, status, error);
+    return write_end(&write, status, error);
 }
 
 /* Inserts a firing for each workspace, as the overlap policy allows, and counts the others. */
@@ -192,12 +182,12 @@ enum weir_status sqlite_schedule_trigger(struct store *store, const char *name, 
     if (status != WEIR_OK) {
         return status;
     }
-    status = begin_change(&write, name, "schedule trigger", &id, error);
+    status = schedule_begin_change(&write, name, "schedule trigger", &id, error);
     if (status == WEIR_OK) {
         status = insert_firings(&write, id, write.now_us, true, &counts, error);
     }
     news_state(&write.news);
-    status = finish(&write, status, error);
+    status = write_end(&write, status, error);
     if (status == WEIR_OK) {
         *ret_counts = counts;
     }
@@ -206,8 +196,8 @@ enum weir_status sqlite_schedule_trigger(struct store *store, const char *name, 
 
 /* --- the duty: due schedules --- */
 
-static enum weir_status read_rows(struct connection *connection, struct arena *arena, struct due_schedules *due,
-                                  struct weir_error *error)
+static enum weir_status read_due_rows(struct connection *connection, struct arena *arena, struct due_schedules *due,
+                                      struct weir_error *error)
 {
     bool failed = false;
     enum weir_status status = WEIR_OK;
@@ -249,7 +239,7 @@ enum weir_status sqlite_read_due_schedules(struct store *store, struct arena *ar
     }
     status = connection_store_time(connection, &due.now_us, error);
     if (status == WEIR_OK) {
-        status = read_rows(connection, arena, &due, error);
+        status = read_due_rows(connection, arena, &due, error);
     }
     if (status == WEIR_OK) {
         status = connection_read_integer(connection, error, &due.next_due_us, QUERY_NEXT_DUE_SCHEDULE, "i", due.now_us);
@@ -293,7 +283,7 @@ enum weir_status sqlite_advance_schedules(struct store *store, struct schedule_a
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         status = advance_one(&write, &advances[i], error);
     }
-    return finish(&write, status, error);
+    return write_end(&write, status, error);
 }
 
 /* --- the duty: firings --- */
@@ -336,8 +326,8 @@ enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena 
     return status;
 }
 
-static enum weir_status settle_success(struct write *write, const struct schedule_outcome *outcome,
-                                       struct weir_error *error)
+static enum weir_status settle_fired_firing(struct write *write, const struct schedule_outcome *outcome,
+                                            struct weir_error *error)
 {
     struct connection *connection = write->connection;
     int64_t is_settled = 0;
@@ -359,8 +349,8 @@ static enum weir_status settle_success(struct write *write, const struct schedul
                : status;
 }
 
-static enum weir_status settle_failure(struct write *write, const struct schedule_outcome *outcome,
-                                       struct weir_error *error)
+static enum weir_status settle_refused_firing(struct write *write, const struct schedule_outcome *outcome,
+                                              struct weir_error *error)
 {
     int64_t removed = 0;
     enum weir_status status = connection_run(write->connection, error, &removed, QUERY_REMOVE_FIRING, "iii",
@@ -381,8 +371,8 @@ enum weir_status sqlite_settle_schedule_firings(struct store *store, const struc
         return status;
     }
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        status = outcomes[i].execution_id != NULL ? settle_success(&write, &outcomes[i], error)
-                                                  : settle_failure(&write, &outcomes[i], error);
+        status = outcomes[i].execution_id != NULL ? settle_fired_firing(&write, &outcomes[i], error)
+                                                  : settle_refused_firing(&write, &outcomes[i], error);
     }
-    return finish(&write, status, error);
+    return write_end(&write, status, error);
 }

@@ -40,7 +40,7 @@ ORDER BY d.due_at;
 -- name: advance_schedules
 SELECT a.place, a.firings, a.skipped FROM :schema.advance_schedules($1, $2, $3, $4, $5, $6, $7, $8) a;
 
--- The oldest waiting firing of each schedule and workspace that may start, or whose execution before it is to be cancelled. $1 limit,
+-- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. $1 limit,
 -- $2 executions that may wait in a workspace
 -- name: read_schedule_firings
 SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM :schema.workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,

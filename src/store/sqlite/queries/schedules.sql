@@ -90,7 +90,7 @@ UPDATE schedules SET skipped = skipped + ?2 WHERE id = ?1;
 DELETE FROM schedule_firings
 WHERE schedule_id = ?1 AND execution_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = workspace_id);
 
--- The oldest waiting firing of each schedule and workspace that may start, or whose execution before it is to be cancelled. ?1 limit,
+-- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. ?1 limit,
 -- ?2 executions that may wait in a workspace
 -- name: read_schedule_firings
 SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
