@@ -41,6 +41,7 @@ static const struct {
     {"has_hook_events", "stops at the first row"},
     {"erase_hook_events", "reads the waiting events once, when a deleted workspace is erased"},
     {"read_hook_events", "sorts the events of hooks that it returns, which are at most a thousand"},
+    {"has_waiting_firings", "stops at the first row"},
     {"read_schedule_firings", "sorts the oldest firing of each schedule and workspace that waits, from an index of these"},
     {"node_handler_sets", "it groups the handlers of nodes and of definitions, which are few"},
 };
