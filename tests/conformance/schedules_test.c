@@ -592,6 +592,21 @@ static void a_backlog_is_reported(void **state)
     json_decref(scene_rows(scene, "DELETE FROM books WHERE lane_id = 99"));
 }
 
+static void a_store_has_a_bounded_number_of_schedules(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("one");
+    set_schedule(scene, &request);
+    json_decref(scene_rows(scene,
+                           "INSERT INTO schedules (name, every, jitter, workflow, params, plan, overlap, catch_up,"
+                           " created_at) WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)"
+                           " SELECT 'more-' || i, 10000000, 0, 'hello', '{}', 'pro', 'skip', 10000000, 1 FROM n"));
+    set_schedule(scene, &request); /* a changed one is no further one */
+    request.name = "two";
+    refuses(scene, &request, WEIR_ILLEGAL_STATE);
+    assert_non_null(strstr(scene->error.message, "10000 schedules"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -617,6 +632,7 @@ int main(void)
         SCENE_TEST(a_trigger_fires_at_once_also_when_paused),
         SCENE_TEST(a_deleted_schedule_leaves_no_firing),
         SCENE_TEST(a_backlog_is_reported),
+        SCENE_TEST(a_store_has_a_bounded_number_of_schedules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -317,6 +317,70 @@ static void a_trigger_and_a_resumption_are_noticed_at_once(void **state)
     assert_int_equal(number_of(bench, "often", "dropped"), 0);
 }
 
+/* As another program would do it. */
+static void change(struct bench *bench, const char *sql)
+{
+    sqlite3 *database = NULL;
+    assert_int_equal(sqlite3_open(bench->url + strlen("sqlite:"), &database), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(database, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(database), SQLITE_OK);
+}
+
+static void assert_refused(struct bench *bench, const char *name, const char *code)
+{
+    json_t *row = row_of(bench, name);
+    assert_string_equal(json_string_value(json_object_get(row, "error_code")), code);
+    assert_true(json_is_true(json_object_get(row, "is_refused")));
+    json_decref(row);
+}
+
+static void without_its_time_zone_a_schedule_waits_and_others_go_on(void **state)
+{
+    struct bench *bench = *state;
+    struct schedule_request request = schedule_named("zoned", 0);
+    request.when = (struct recurrence_text){.cron = "*/10 * * * *", .zone = "Europe/Berlin"};
+    set_schedule(bench, &request);
+    request = schedule_named("often", 10 * MINUTE);
+    set_schedule(bench, &request);
+    change(bench, "UPDATE schedules SET zone = 'No/Where' WHERE name = 'zoned'");
+    start_node(bench);
+    pass(bench, 10 * MINUTE);
+    assert_refused(bench, "zoned", "invalid_argument");
+    assert_int_equal(number_of(bench, "zoned", "fired"), 0);
+    assert_int_equal(number_of(bench, "often", "fired"), 1);
+    change(bench, "UPDATE schedules SET zone = 'Europe/Berlin' WHERE name = 'zoned'");
+    pass(bench, 10 * MINUTE);
+    assert_int_equal(number_of(bench, "zoned", "fired"), 1);
+    json_t *row = row_of(bench, "zoned");
+    assert_true(json_is_false(json_object_get(row, "is_refused")));
+    json_decref(row);
+}
+
+static void a_deleted_workspace_and_a_backlog_refuse_a_time(void **state)
+{
+    struct bench *bench = *state;
+    static const char *const solo[] = {"solo"};
+    struct deletion_result result;
+    struct workspace_deletion deletion = {.name = "solo", .fails_waiting = true};
+    struct schedule_request request = schedule_named("gone", 10 * MINUTE);
+    request.workspaces = solo;
+    set_schedule(bench, &request);
+    request = schedule_named("full", 10 * MINUTE);
+    set_schedule(bench, &request);
+    assert_int_equal(store_delete_workspace(bench->store, &deletion, &result, NULL), WEIR_OK);
+    start_node(bench);
+    pass(bench, 5 * MINUTE);
+    change(bench, "INSERT INTO books (lane_id, workspace_id, group_id, runnable)"
+                  " SELECT 99, id, 1, 10000 FROM workspaces WHERE name = 'many'");
+    pass(bench, 5 * MINUTE);
+    assert_refused(bench, "gone", "workspace_not_found");
+    assert_refused(bench, "full", "queue_full");
+    assert_int_equal(count_executions(bench, "many"), 0);
+    change(bench, "DELETE FROM books WHERE lane_id = 99");
+    pass(bench, 10 * MINUTE);
+    assert_int_equal(count_executions(bench, "many"), 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_counting, close_bench)
@@ -329,6 +393,8 @@ int main(void)
         TEST(a_refusal_is_shown_and_others_go_on),
         TEST(cancel_running_cancels_before_it_starts),
         TEST(jitter_moves_the_time_of_the_execution),
+        TEST(without_its_time_zone_a_schedule_waits_and_others_go_on),
+        TEST(a_deleted_workspace_and_a_backlog_refuse_a_time),
         TEST(a_trigger_and_a_resumption_are_noticed_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
