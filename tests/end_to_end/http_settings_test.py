@@ -223,8 +223,10 @@ def schedules_are_set_paused_triggered_and_deleted(weir):
     assert (row['next_at'], row['starts_at']) == ('2030-01-01T03:30:00.000000Z', '2030-01-01T00:00:00.000000Z'), row
     for wrong in ({'cron': 7}, {'every_us': 1}, {'workspaces': 'acme'}, {'workspaces': [7]}, {'overlap': 'both'},
                   {'starts_at': 'soon'}, {'ends_at': '2020-01-01T00:00:00Z'}, {'zone': 'Europe/Berln'}, {'plan': 'pro'},
-                  {'workspaces': ['acme'] * 101}, {'catch_up_us': 1}):
+                  {'workspaces': ['acme'] * 101}, {'catch_up_us': 1}, {'catch_up_us': 0}, {'every_us': 0},
+                  {'workspaces': ['acme\0x']}):
         listener.refuse(path, 'PUT', body={**body, **wrong})
+    listener.refuse(path, 'PUT', body={**body, 'every': '15m'})
     listener.refuse(path, 'PUT', status=422, code='params_invalid', body={**body, 'params': []})
     listener.refuse(path, 'PUT', status=404, code='workspace_not_found', body={**body, 'workspaces': ['acmee']})
     missing = {'status': 404, 'code': 'not_found'}

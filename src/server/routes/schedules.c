@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "server/routes/body.h"
 #include "server/routes/routes.h"
 
@@ -25,7 +26,7 @@ static enum weir_status read_schedule_names(struct schedule_values *values, stru
                    (json_is_array(values->workspaces) && json_array_size(values->workspaces) <= SCHEDULE_WORKSPACES_MOST);
     json_array_foreach(is_fine ? values->workspaces : NULL, i, name)
     {
-        is_fine = is_fine && json_is_string(name);
+        is_fine = is_fine && json_is_string(name) && !json_string_has_nul(name); /* a NUL would cut the name */
         values->names[i] = json_string_value(name);
     }
     if (!is_fine) {
@@ -86,7 +87,11 @@ void answer_set_schedule(struct api *api, struct store *store, struct http_reque
     const struct body_member members[] = {
         {.name = "cron", .kind = BODY_TEXT, .to = &schedule.when.cron},
         {.name = "zone", .kind = BODY_TEXT, .to = &schedule.when.zone},
-        {.name = "every_us", .kind = BODY_NUMBER, .to = &schedule.when.every_us, .most = RECURRENCE_EVERY_MOST_US},
+        {.name = "every_us",
+         .kind = BODY_NUMBER,
+         .to = &schedule.when.every_us,
+         .least = RECURRENCE_EVERY_LEAST_US,
+         .most = RECURRENCE_EVERY_MOST_US},
         {.name = "jitter_us", .kind = BODY_NUMBER, .to = &schedule.jitter_us, .most = SCHEDULE_JITTER_MOST_US},
         {.name = "starts_at", .kind = BODY_TEXT, .to = &values.starts_at},
         {.name = "ends_at", .kind = BODY_TEXT, .to = &values.ends_at},
@@ -95,7 +100,11 @@ void answer_set_schedule(struct api *api, struct store *store, struct http_reque
         {.name = "workspaces", .kind = BODY_VALUE, .to = &values.workspaces},
         {.name = "plan", .kind = BODY_TEXT, .to = &schedule.plan},
         {.name = "overlap", .kind = BODY_TEXT, .to = &values.overlap},
-        {.name = "catch_up_us", .kind = BODY_NUMBER, .to = &schedule.catch_up_us, .most = SCHEDULE_CATCH_UP_MOST_US}};
+        {.name = "catch_up_us",
+         .kind = BODY_NUMBER,
+         .to = &schedule.catch_up_us,
+         .least = SCHEDULE_CATCH_UP_LEAST_US,
+         .most = SCHEDULE_CATCH_UP_MOST_US}};
     const char *pointer = NULL;
     json_t *body = NULL;
     bool is_new = false;
