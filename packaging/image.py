@@ -25,7 +25,8 @@ import sbom
 
 ARCHITECTURES = {'x86_64': 'amd64', 'aarch64': 'arm64'}
 # systemd itself is not needed to make the user; libpq5 is loaded for a store on PostgreSQL, libcurl4 for payload codecs.
-INCLUDED = 'weir,systemd-standalone-sysusers,libpq5,libcurl4,libmicrohttpd12,ca-certificates'
+# tzdata is not essential to Debian: schedules read its time zones.
+INCLUDED = 'weir,systemd-standalone-sysusers,libpq5,libcurl4,libmicrohttpd12,ca-certificates,tzdata'
 STATE = '/var/lib/weir'
 SECOND = 1_000_000_000
 CREATOR = 'weir packaging'

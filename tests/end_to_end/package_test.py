@@ -245,6 +245,7 @@ def the_image_runs_without_root_on_a_root_that_cannot_be_written(weir):
         wait_for('the start of the node', lambda: 'node.started' in podman('logs', name))
         podman('healthcheck', 'run', name)
         podman('exec', name, 'touch', '/etc/file', code=1)
+        podman('exec', name, 'weir', 'schedule', 'next', '--cron', '@daily', '--zone', 'Europe/Berlin')
         weir.write('upper.yaml', 'name: upper\nsteps:\n  one:\n    exec: [echo, "${.input.name | ascii_upcase}"]\n')
         with open(weir.path('upper.yaml')) as file:
             podman('exec', name, 'sh', '-c', f"echo '{file.read()}' >/var/lib/weir/upper.yaml")
