@@ -13,7 +13,7 @@ static enum weir_status check_recurrence(const struct recurrence_text *text, str
     }
     if (text->cron == NULL && (text->every_us < RECURRENCE_EVERY_LEAST_US || text->every_us > RECURRENCE_EVERY_MOST_US ||
                                text->every_us % MICROSECONDS_PER_SECOND != 0)) {
-        error_set(error, WEIR_INVALID_ARGUMENT, "the interval of a schedule is whole seconds, at most 3650 days");
+        error_set(error, WEIR_INVALID_ARGUMENT, "the interval of a schedule is whole seconds, from 1s to 3650d");
         error_hint(error, "for example 15m");
         return WEIR_INVALID_ARGUMENT;
     }

@@ -70,10 +70,11 @@ static enum weir_status check_duration(const char *what, int64_t duration_us, in
     if (duration_us < least_us || duration_us > most_us || duration_us % MICROSECONDS_PER_SECOND != 0) {
         char least[DURATION_TEXT_MAX];
         char most[DURATION_TEXT_MAX];
-        duration_format_short(least_us, least);
-        duration_format_short(most_us, most);
-        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s of a schedule is whole seconds, from %s to %s", what, least,
-                         most);
+        duration_format(least_us, least);
+        duration_format(most_us, most);
+        error_set(error, WEIR_INVALID_ARGUMENT, "the %s of a schedule is whole seconds, from %s to %s", what, least, most);
+        error_hint(error, "for example 5m, or leave it out");
+        return WEIR_INVALID_ARGUMENT;
     }
     return WEIR_OK;
 }
@@ -129,6 +130,20 @@ static enum weir_status check_target(const struct schedule_request *request, str
     return status == WEIR_OK ? check_members(request->params, error) : status;
 }
 
+/* An execution that waits for its jitter counts as one that has not ended, so a longer one would skip most times.
+ * first_us: one of the times; TIME_NEVER = none. */
+static enum weir_status check_jitter(const struct schedule_request *request, const struct recurrence *recurrence,
+                                     int64_t first_us, struct weir_error *error)
+{
+    int64_t next_us = first_us == TIME_NEVER ? TIME_NEVER : recurrence_next(recurrence, first_us);
+    if (next_us == TIME_NEVER || request->jitter_us < next_us - first_us) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "the jitter of a schedule is shorter than the time between two of its times");
+    error_hint(error, "give a shorter jitter, or fewer times");
+    return WEIR_INVALID_ARGUMENT;
+}
+
 /* Checks the request. *ret_request: with defaults instead of zeros. */
 static enum weir_status check_schedule(const struct schedule_request *request, struct schedule_request *ret_request,
                                        struct recurrence *ret_recurrence, struct weir_error *error)
@@ -147,7 +162,10 @@ static enum weir_status check_schedule(const struct schedule_request *request, s
         status = check_duration("catch-up", ret_request->catch_up_us, SCHEDULE_CATCH_UP_LEAST_US, SCHEDULE_CATCH_UP_MOST_US,
                                 error);
     }
-    return status == WEIR_OK ? recurrence_open(&request->when, ret_recurrence, error) : status;
+    if (status == WEIR_OK) {
+        status = recurrence_open(&request->when, ret_recurrence, error);
+    }
+    return status == WEIR_OK ? check_jitter(request, ret_recurrence, recurrence_next(ret_recurrence, 0), error) : status;
 }
 
 /* For a dry run. */
@@ -176,6 +194,9 @@ enum weir_status store_schedule_set(struct store *store, const struct schedule_r
         status = store_time(store, &now_us, error);
     }
     int64_t due_us = status == WEIR_OK ? recurrence_next(&recurrence, now_us) : TIME_NEVER;
+    if (status == WEIR_OK) {
+        status = check_jitter(&checked, &recurrence, due_us, error);
+    }
     recurrence_close(&recurrence);
     if (status != WEIR_OK) {
         return status;

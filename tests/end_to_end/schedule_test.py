@@ -129,6 +129,7 @@ def a_refusal_is_shown_and_ends_when_it_is_mended(weir):
     weir.good('workflow', 'apply', weir.write('later.yaml', 'name: later\nsteps:\n  rest:\n    sleep: 1ms\n'), '-q')
     wait_for('an execution', lambda: _fired(weir, 'often'))
     wait_for('its count', lambda: _schedule(weir, 'often')['is_refused'] is False)
+    assert 'there is no workflow' not in weir.good('schedule', 'list').out
 
 
 def times_of_an_outage_fire_in_the_window(weir):
@@ -159,6 +160,17 @@ def mistakes_are_named(weir):
     assert_error(past, 2, 'invalid_argument', 'future')
     taken = weir.run('schedule', 'set', 'a', '--every', '5m', *HELLO, '-p', '{"schedule": 1}')
     assert_error(taken, 2, 'params_invalid', 'schedule')
+    zero = weir.run('schedule', 'set', 'a', '--every', '5m', *HELLO, '--catch-up', '0s')
+    assert_error(zero, 2, 'invalid_argument', 'from 10s to 3650d')
+    assert_error(weir.run('schedule', 'set', 'a', '--every', '0s', *HELLO), 2, 'invalid_argument', 'from 1s to 3650d')
+    for times in (('--every', '5m'), ('--cron', '*/5 * * * *')):
+        jitter = weir.run('schedule', 'set', 'a', *times, *HELLO, '--jitter', '5m')
+        assert_error(jitter, 2, 'invalid_argument', 'jitter')
+    for more in ((), ('-n',)):
+        typo = weir.good('schedule', 'set', 'typo', '--every', '5m', '--workflow', 'helo', '-w', 'acme', *more)
+        assert 'no workflow "helo"' in typo.err and 'hello' in typo.err, typo.err
+    assert 'no workflow' not in weir.good('schedule', 'set', 'typo', '--every', '5m', *HELLO).err
+    weir.good('schedule', 'delete', 'typo', '-q')
     weir.good('schedule', 'set', 'a', '--every', '5m', *HELLO, '-n', '-q')
     assert weir.items('schedule', 'list') == []
     weir.good('schedule', 'set', 'nightly', '--every', '5m', *HELLO, '-q')
@@ -166,6 +178,14 @@ def mistakes_are_named(weir):
         assert_error(weir.run('schedule', verb, 'nighty'), 3, 'not_found', 'nightly')
     key = weir.run('enqueue', '-w', 'acme', 'hello', '--idempotency-key', 'schedule/nightly/1')
     assert_error(key, 2, 'invalid_argument', 'those of schedules')
+
+
+def intervals_are_shown_as_they_are_set(weir):
+    _prepare(weir)
+    for every in ('1d12h', '1d1h', '1h1s', '2s'):
+        weir.good('schedule', 'set', 'often', '--every', every, *HELLO, '-q')
+        assert f'every {every} ' in weir.good('schedule', 'list').out, every
+        assert f'{every}\n' in weir.good('schedule', 'show', 'often').out, every
 
 
 def the_next_times_need_no_store_for_an_expression(weir):

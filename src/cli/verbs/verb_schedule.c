@@ -26,7 +26,7 @@ static const char *times_text(struct output *output, const json_t *schedule)
     if (cron != NULL) {
         (void)snprintf(text, sizeof text, "%s %s", cron, field_text(output, schedule, "zone"));
     } else {
-        duration_format_short(field_number(schedule, "every_us", 0), every);
+        duration_format(field_number(schedule, "every_us", 0), every);
         (void)snprintf(text, sizeof text, "every %s", every);
     }
     return output_safe(output, text);
@@ -89,7 +89,7 @@ static void print_schedules(struct output *output, const json_t *page, int64_t n
         table_cell(&table, field_text(output, item, "last_execution_id"));
         table_cell(&table, field_text(output, item, "waiting"));
         table_cell(&table, field_text(output, item, "refused"));
-        table_cell(&table, field_text(output, item, "error"));
+        table_cell(&table, is_refused ? field_text(output, item, "error") : NULL);
     }
     table_close(&table);
 }
@@ -115,6 +115,18 @@ static enum weir_status read_schedule(struct invocation *invocation, struct stor
     return status == WEIR_OK ? page_read(store, LIST_SCHEDULES, name, ret_page, error) : status;
 }
 
+/* A duration as --every takes it. */
+static const char *show_text(struct output *output, const json_t *schedule, const char *key)
+{
+    char text[DURATION_TEXT_MAX];
+    size_t length = strlen(key);
+    if (length < 3 || strcmp(key + length - 3, "_us") != 0 || !json_is_integer(json_object_get(schedule, key))) {
+        return field_text(output, schedule, key);
+    }
+    duration_format(field_number(schedule, key, 0), text);
+    return output_safe(output, text);
+}
+
 static enum weir_status show_schedule(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
     static const struct column columns[] = {{.title = "FIELD"}, {.title = "VALUE", .least = 20}};
@@ -128,7 +140,7 @@ static enum weir_status show_schedule(struct invocation *invocation, struct stor
         table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
         json_object_foreach((json_t *)page_first(page), key, value)
         {
-            const char *text = field_text(output, page_first(page), key);
+            const char *text = show_text(output, page_first(page), key);
             if (text != NULL) {
                 table_cell(&table, key);
                 table_cell(&table, text);
@@ -147,13 +159,30 @@ enum weir_status verb_schedule_show(struct invocation *invocation, struct weir_e
 
 /* --- set --- */
 
+/* 0 = not given. A given zero becomes a number that the check of the request refuses, because 0 stands for a default. */
+static int64_t given_duration(const struct invocation *invocation, const char *flag)
+{
+    int64_t duration_us = invocation_number(invocation, flag, 0);
+    return invocation_has(invocation, flag) && duration_us == 0 ? -1 : duration_us;
+}
+
 static struct recurrence_text times_of(const struct invocation *invocation, int64_t now_us)
 {
     return (struct recurrence_text){.cron = invocation_text(invocation, "cron"),
-                                    .every_us = invocation_number(invocation, "every", 0),
+                                    .every_us = given_duration(invocation, "every"),
                                     .zone = invocation_text(invocation, "zone"),
                                     .from_us = invocation_time(invocation, "from", now_us, 0),
                                     .until_us = invocation_time(invocation, "until", now_us, 0)};
+}
+
+/* A workflow may be published later, so a name without one is a warning. */
+static void warn_of_workflow(struct output *output, struct store *store, const char *workflow)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    if (store_require_name(store, LIST_WORKFLOWS, workflow, WEIR_WORKFLOW_NOT_FOUND, &error) == WEIR_WORKFLOW_NOT_FOUND) {
+        output_report_sign(output, SIGN_WARN, "%s, so each time is refused until it is published; %s",
+                           output_safe(output, error.message), output_safe(output, error.hint));
+    }
 }
 
 /* The names must exist, as in the act itself. */
@@ -187,6 +216,7 @@ static enum weir_status apply_schedule(struct invocation *invocation, struct sto
                            : is_new   ? "is made"
                                       : "is changed",
                            output_safe(output, request->workflow));
+        warn_of_workflow(output, store, request->workflow);
         status = verb_print_act(
             invocation,
             json_pack("{s:s, s:b, s:s}", "name", request->name, "is_new", is_new, "workflow", request->workflow), error);
@@ -211,7 +241,7 @@ static enum weir_status set_schedule(struct invocation *invocation, struct store
                                            .workflow = invocation_text(invocation, "workflow"),
                                            .params = params.data,
                                            .plan = invocation_text(invocation, "plan"),
-                                           .catch_up_us = invocation_number(invocation, "catch-up", 0)};
+                                           .catch_up_us = given_duration(invocation, "catch-up")};
         request.workspaces = invocation_texts(invocation, "workspace", &request.workspace_count);
         bool is_policy = overlap == NULL || schedule_overlap_parse(overlap, &request.overlap);
         INVARIANT(is_policy); /* the table of flags names the choices */
