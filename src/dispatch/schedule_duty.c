@@ -53,7 +53,8 @@ static void plan_advance(const struct due_schedule *due, int64_t now_us, struct 
     if (status != WEIR_OK) {
         advance->error_code = weir_status_name(status);
         advance->error = error->message;
-        advance->next_us = time_add(now_us, SCHEDULE_LOOK_US);
+        advance->next_us = due->due_us; /* which is then fired late, or dropped */
+        advance->retry_us = time_add(now_us, SCHEDULE_LOOK_US);
         return;
     }
     int64_t at_us = recurrence_next(&recurrence, due->due_us - 1);
@@ -86,6 +87,31 @@ static void report_advances(struct node *node, const struct due_schedules *due, 
     }
 }
 
+/* A transaction of its own for each schedule, because one may have very many workspaces. One that fails is noted, and left
+ * out for a while, so that the others go on. It fails when not even that can be noted. `why` lives as long as the advance.
+ */
+static enum weir_status advance_schedule(struct node *node, struct schedule_advance *advance, struct weir_error *why,
+                                         int64_t now_us, struct weir_error *error)
+{
+    struct store *store = node->stores[LOOP_MAINTENANCE];
+    struct schedule_advance wanted = *advance;
+    struct weir_error detail = {.status = WEIR_OK};
+    enum weir_status status = store_advance_schedules(store, advance, 1, &detail);
+    if (status == WEIR_OK || wanted.error_code != NULL) {
+        *error = status == WEIR_OK ? *error : detail;
+        return status;
+    }
+    *why = detail;
+    *advance = (struct schedule_advance){.id = wanted.id,
+                                         .due_us = wanted.due_us,
+                                         .fires_us = TIME_NEVER,
+                                         .next_us = wanted.due_us,
+                                         .retry_us = time_add(now_us, SCHEDULE_LOOK_US),
+                                         .error_code = weir_status_name(status),
+                                         .error = why->message};
+    return store_advance_schedules(store, advance, 1, error);
+}
+
 /* Records what is due. */
 static enum weir_status advance_schedules(struct node *node, const struct due_schedules *due, struct weir_error *error)
 {
@@ -96,7 +122,10 @@ static enum weir_status advance_schedules(struct node *node, const struct due_sc
         for (size_t i = 0; i < due->count; i++) {
             plan_advance(&due->schedules[i], due->now_us, &advances[i], &errors[i]);
         }
-        status = store_advance_schedules(node->stores[LOOP_MAINTENANCE], advances, due->count, error);
+        status = WEIR_OK;
+        for (size_t i = 0; i < due->count && status == WEIR_OK; i++) {
+            status = advance_schedule(node, &advances[i], &errors[i], due->now_us, error);
+        }
         if (status == WEIR_OK) {
             FAILPOINT("after_schedule_advance");
             report_advances(node, due, advances);
@@ -127,22 +156,27 @@ static void firing_set_close(struct firing_set *set)
     free(set->keys);
 }
 
-/* The params of the schedule with the time and the name; in the arena, NULL: out of memory. */
+/* The params of the schedule with the time and the name; in the arena, NULL: out of memory. They are put into the text, so
+ * that its numbers stay as they were written. The names of the two members, and their values, need no escape. A text of
+ * another hand that is no object goes on as it is, and the enqueue refuses it. */
 static const char *firing_params(const struct schedule_firing *firing, struct arena *arena)
 {
+    static const char blank[] = " \t\r\n";
     char time[TIME_TEXT_MAX];
-    const char *copy = NULL;
-    time_format(firing->due_us, time);
-    json_t *params = json_load_text(firing->params, JSON_REJECT_DUPLICATES);
-    params = params == NULL ? json_object() : params; /* a program of another hand wrote it */
-    if (json_object_set_new(params, SCHEDULE_TIME_MEMBER, json_string(time)) == 0 &&
-        json_object_set_new(params, SCHEDULE_NAME_MEMBER, json_string(firing->schedule)) == 0) {
-        char *text = json_dumps(params, JSON_COMPACT);
-        copy = text == NULL ? NULL : arena_copy_string(arena, text);
-        free(text);
+    const char *end = strrchr(firing->params, '}');
+    if (end == NULL) {
+        return firing->params;
     }
-    json_decref(params);
-    return copy;
+    time_format(firing->due_us, time);
+    const char *first = firing->params + strspn(firing->params, blank);
+    bool is_empty = first < end && first + 1 + strspn(first + 1, blank) == end;
+    size_t size = strlen(firing->params) + TIME_TEXT_MAX + SCHEDULE_NAME_MAX + 64;
+    char *text = arena_allocate(arena, size);
+    if (text != NULL) {
+        (void)snprintf(text, size, "%.*s%s\"" SCHEDULE_TIME_MEMBER "\":\"%s\",\"" SCHEDULE_NAME_MEMBER "\":\"%s\"}",
+                       (int)(end - firing->params), firing->params, is_empty ? "" : ",", time, firing->schedule);
+    }
+    return text;
 }
 
 /* The same at a repetition, and another one for each workspace, so that not all begin at once. */
@@ -162,18 +196,23 @@ static bool firing_is_requested(const struct schedule_firing *firing)
     return firing->workspace != NULL && !firing->is_backlogged && !waits_for_cancel(firing);
 }
 
-/* An execution that has ended meanwhile is no failure: its firing may start at the next look. */
-static enum weir_status request_cancels(struct node *node, const struct schedule_firings *firings, struct weir_error *error)
+/* An execution that has ended meanwhile, or that another program holds, is no failure of the look: its firing waits, and
+ * the next look asks again. After one that had to be waited for no other one is asked for, because each may take as long.
+ * Returns whether a cancel was requested. */
+static bool request_cancels(struct node *node, const struct schedule_firings *firings)
 {
     enum weir_status status = WEIR_OK;
-    for (size_t i = 0; i < firings->count && status == WEIR_OK; i++) {
+    bool is_requested = false;
+    for (size_t i = 0; i < firings->count && (status == WEIR_OK || status == WEIR_NOT_FOUND); i++) {
         if (waits_for_cancel(&firings->firings[i])) {
             struct bulk_result result = {0};
+            struct weir_error error = {.status = WEIR_OK};
             struct execution_filter filter = {.id = firings->firings[i].cancels_id};
-            status = store_bulk(node->stores[LOOP_MAINTENANCE], BULK_CANCEL, &filter, "", 1, &result, error);
+            status = store_bulk(node->stores[LOOP_MAINTENANCE], BULK_CANCEL, &filter, "", 1, &result, &error);
+            is_requested = is_requested || status == WEIR_OK;
         }
     }
-    return status;
+    return is_requested;
 }
 
 /* The time of an execution is its due time, so waits and the order of starts count from there. */
@@ -297,6 +336,15 @@ static enum weir_status start_firings(struct node *node, const struct schedule_f
     return status;
 }
 
+static size_t count_cancels(const struct schedule_firings *firings)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < firings->count; i++) {
+        count += waits_for_cancel(&firings->firings[i]) ? 1 : 0;
+    }
+    return count;
+}
+
 /* *ret_more: this look changed something, so another one may find more. */
 static enum weir_status fire(struct node *node, const struct due_schedules *due, struct arena *arena, bool *ret_more,
                              struct weir_error *error)
@@ -306,13 +354,12 @@ static enum weir_status fire(struct node *node, const struct due_schedules *due,
     if (status == WEIR_OK && (due->count > 0 || due->firings_wait)) {
         status = store_read_schedule_firings(node->stores[LOOP_MAINTENANCE], arena, &firings, error);
     }
-    if (status == WEIR_OK) {
-        status = request_cancels(node, &firings, error);
-    }
-    if (status == WEIR_OK && firings.count > 0) {
+    size_t cancels = count_cancels(&firings);
+    if (status == WEIR_OK && firings.count > cancels) {
         status = start_firings(node, &firings, arena, error);
     }
-    *ret_more = due->count > 0 || firings.count > 0;
+    bool is_requested = status == WEIR_OK && request_cancels(node, &firings);
+    *ret_more = due->count > 0 || firings.count > cancels || is_requested;
     return status;
 }
 

@@ -68,8 +68,8 @@ struct schedule_request {
 };
 /* All that can be said of a request without a store. Errors as of store_schedule_set(). */
 WEIR_MUST_CHECK enum weir_status schedule_request_check(const struct schedule_request *request, struct weir_error *error);
-/* Makes or changes a schedule. A changed one keeps its counters and its firings, and stays paused; with the same times it
- * keeps its due time. The workflow may be published later. *ret_is_new may be NULL. WEIR_INVALID_ARGUMENT, also for one
+/* Makes or changes a schedule. A changed one keeps its counters and its firings, and stays paused; with the same times an
+ * overdue time stays due. The workflow may be published later. *ret_is_new may be NULL. WEIR_INVALID_ARGUMENT, also for one
  * without a time in the future; WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE; WEIR_WORKSPACE_NOT_FOUND, WEIR_PLAN_NOT_FOUND;
  * WEIR_ILLEGAL_STATE: the store has SCHEDULES_MOST. */
 WEIR_MUST_CHECK enum weir_status store_schedule_set(struct store *store, const struct schedule_request *request,
@@ -115,8 +115,9 @@ struct schedule_advance {
     int64_t fires_us; /* the time that fires; TIME_NEVER = none */
     int64_t next_us;  /* the new due time; TIME_NEVER = none is left */
     int64_t dropped;  /* times that were too old */
+    int64_t retry_us; /* with an error: it is not read again before; 0 = does not apply */
     const char *error_code;
-    const char *error;             /* why its times cannot be computed; NULL */
+    const char *error;             /* why it was not advanced; NULL */
     struct schedule_counts counts; /* filled by the call */
     bool is_done;                  /* filled by the call: it was advanced */
 };

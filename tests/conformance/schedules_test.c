@@ -566,6 +566,103 @@ static void a_trigger_fires_at_once_also_when_paused(void **state)
     assert_int_equal(read_firings(scene).count, 0); /* the firings of a paused schedule wait */
 }
 
+static void a_trigger_of_a_paused_schedule_passes_what_waits(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_counts counts = {0};
+    struct schedule_request request = schedule_named("often");
+    request.overlap = OVERLAP_QUEUE_ONE;
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    (void)start(scene);
+    (void)fire(scene); /* waits */
+    scene_ok(scene, store_schedule_pause(scene->store, "often", true, &scene->error));
+    end_running(scene);
+    scene_pass(scene, 1); /* another time than that of the firing */
+    scene_ok(scene, store_schedule_trigger(scene->store, "often", &counts, &scene->error));
+    assert_int_equal(counts.firings, 1);
+    (void)start(scene);
+    assert_int_equal(read_firings(scene).count, 0);
+}
+
+static void a_set_with_another_policy_leaves_the_firing_that_it_lets_wait(void **state)
+{
+    struct scene *scene = *state;
+    const enum schedule_overlap policies[] = {OVERLAP_CANCEL_RUNNING, OVERLAP_QUEUE_ONE};
+    for (size_t i = 0; i < 2; i++) {
+        struct schedule_request request = schedule_named(schedule_overlap_name(policies[i]));
+        request.overlap = OVERLAP_QUEUE_ALL;
+        set_schedule(scene, &request);
+        int64_t oldest_us = fire(scene).fires_us;
+        (void)fire(scene);
+        int64_t newest_us = fire(scene).fires_us;
+        assert_int_equal(number_of(scene, request.name, "waiting"), 3);
+        request.overlap = policies[i];
+        set_schedule(scene, &request);
+        assert_int_equal(number_of(scene, request.name, "waiting"), 1);
+        assert_int_equal(number_of(scene, request.name, "skipped"), 2);
+        assert_int_equal(read_firings(scene).firings[0].due_us,
+                         policies[i] == OVERLAP_CANCEL_RUNNING ? newest_us : oldest_us);
+        scene_ok(scene, store_schedule_delete(scene->store, request.name, &scene->error));
+    }
+}
+
+/* The due time went far ahead with a clock that was wrong for a moment. */
+static void a_due_time_of_a_wrong_clock_ends_with_a_set_or_a_resumption(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    for (int i = 0; i < 2; i++) {
+        struct due_schedule due = await_due(scene);
+        struct schedule_advance advance = {
+            .id = due.id, .due_us = due.due_us, .fires_us = TIME_NEVER, .next_us = due.due_us + SECONDS(300000000)};
+        scene_ok(scene, store_advance_schedules(scene->store, &advance, 1, &scene->error));
+        assert_true(read_due(scene).next_due_us > due.due_us + EVERY_US);
+        if (i == 0) {
+            set_schedule(scene, &request);
+        } else {
+            scene_ok(scene, store_schedule_pause(scene->store, "often", true, &scene->error));
+            scene_ok(scene, store_schedule_pause(scene->store, "often", false, &scene->error));
+        }
+        assert_true(await_due(scene).due_us <= due.due_us + 2 * EVERY_US);
+    }
+}
+
+static void a_schedule_is_not_read_before_its_next_try(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    struct due_schedule due = await_due(scene);
+    struct schedule_advance advance = {.id = due.id,
+                                       .due_us = due.due_us,
+                                       .fires_us = TIME_NEVER,
+                                       .next_us = due.due_us,
+                                       .retry_us = due.due_us + SECONDS(60),
+                                       .error_code = "failed",
+                                       .error = "the time zone is missing"};
+    scene_ok(scene, store_advance_schedules(scene->store, &advance, 1, &scene->error));
+    assert_int_equal(read_due(scene).count, 0);
+    assert_int_equal(read_due(scene).next_due_us, due.due_us + SECONDS(60));
+    assert_int_equal(await_due(scene).due_us, due.due_us);
+}
+
+static void params_of_any_kind_are_listed(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    request.params = "{\"sep\":\"a\\u0000b\",\"many\":1e20,\"few\":0.1}";
+    set_schedule(scene, &request);
+    json_t *row = row_of(scene, "often");
+    const json_t *params = json_object_get(row, "params");
+    assert_int_equal(json_string_length(json_object_get(params, "sep")), 3);
+    assert_true(json_real_value(json_object_get(params, "many")) > 9e19);
+    json_decref(row);
+    (void)fire(scene);
+    assert_string_equal(read_firings(scene).firings[0].params, request.params);
+}
+
 static void a_deleted_schedule_leaves_no_firing(void **state)
 {
     struct scene *scene = *state;
@@ -630,6 +727,11 @@ int main(void)
         SCENE_TEST(a_firing_in_a_deleted_workspace_has_no_workspace),
         SCENE_TEST(a_settlement_is_counted_once),
         SCENE_TEST(a_trigger_fires_at_once_also_when_paused),
+        SCENE_TEST(a_trigger_of_a_paused_schedule_passes_what_waits),
+        SCENE_TEST(a_set_with_another_policy_leaves_the_firing_that_it_lets_wait),
+        SCENE_TEST(a_due_time_of_a_wrong_clock_ends_with_a_set_or_a_resumption),
+        SCENE_TEST(a_schedule_is_not_read_before_its_next_try),
+        SCENE_TEST(params_of_any_kind_are_listed),
         SCENE_TEST(a_deleted_schedule_leaves_no_firing),
         SCENE_TEST(a_backlog_is_reported),
         SCENE_TEST(a_store_has_a_bounded_number_of_schedules),

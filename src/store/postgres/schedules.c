@@ -169,6 +169,7 @@ enum weir_status postgres_advance_schedules(struct store *store, struct schedule
     int64_t fires[SCHEDULES_READ_MOST];
     int64_t nexts[SCHEDULES_READ_MOST];
     int64_t dropped[SCHEDULES_READ_MOST];
+    int64_t retries[SCHEDULES_READ_MOST];
     const char *codes[SCHEDULES_READ_MOST];
     const char *errors[SCHEDULES_READ_MOST];
     PGresult *result = NULL;
@@ -178,14 +179,15 @@ enum weir_status postgres_advance_schedules(struct store *store, struct schedule
         fires[i] = advances[i].fires_us;
         nexts[i] = advances[i].next_us;
         dropped[i] = advances[i].dropped;
+        retries[i] = advances[i].retry_us;
         codes[i] = advances[i].error_code;
         errors[i] = advances[i].error;
     }
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status =
-            link_write(link_of(store), error, &result, QUERY_ADVANCE_SCHEDULES, "IIIIITTd", ids, count, dues, count, fires,
-                       count, nexts, count, dropped, count, codes, count, errors, count, (int)SCHEDULE_FIRINGS_MOST);
+        status = link_write(link_of(store), error, &result, QUERY_ADVANCE_SCHEDULES, "IIIIITTId", ids, count, dues, count,
+                            fires, count, nexts, count, dropped, count, codes, count, errors, count, retries, count,
+                            (int)SCHEDULE_FIRINGS_MOST);
     }
     for (int i = 0; status == WEIR_OK && i < PQntuples(result); i++) {
         int64_t place = result_int(result, i, 0);

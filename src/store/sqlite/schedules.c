@@ -44,9 +44,23 @@ static enum weir_status require_plan(struct write *write, const char *plan, stru
                : write_refuse_name(write, QUERY_PLAN_NAMES, WEIR_PLAN_NOT_FOUND, "plan", plan, PLAN_HOW, error);
 }
 
-static enum weir_status write_schedule(struct write *write, const struct schedule_request *request, int64_t due_us,
-                                       bool is_new, struct weir_error *error)
+/* Counts them as skipped. */
+static enum weir_status remove_firings_beside_one(struct write *write, int64_t id, const char *name,
+                                                  struct weir_error *error)
 {
+    int64_t removed = 0;
+    enum weir_status status =
+        connection_run(write->connection, error, &removed, QUERY_REMOVE_FIRINGS_BESIDE_ONE, "t", name);
+    return status == WEIR_OK && removed > 0
+               ? connection_run(write->connection, error, NULL, QUERY_COUNT_SKIPPED_FIRINGS, "ii", id, removed)
+               : status;
+}
+
+/* id: 0 = a new schedule. */
+static enum weir_status write_schedule(struct write *write, const struct schedule_request *request, int64_t due_us,
+                                       int64_t id, struct weir_error *error)
+{
+    bool is_new = id == 0;
     struct text ids = {.max = SCHEDULE_WORKSPACES_MOST * 24};
     int64_t count = 0;
     enum weir_status status = WEIR_OK;
@@ -69,7 +83,7 @@ static enum weir_status write_schedule(struct write *write, const struct schedul
                                 schedule_overlap_name(request->overlap), request->catch_up_us, write->now_us, due_us);
     }
     text_close(&ids);
-    return status;
+    return status == WEIR_OK && !is_new ? remove_firings_beside_one(write, id, request->name, error) : status;
 }
 
 enum weir_status sqlite_schedule_set(struct store *store, const struct schedule_request *request, int64_t due_us,
@@ -88,7 +102,7 @@ enum weir_status sqlite_schedule_set(struct store *store, const struct schedule_
         status = act_begin(&write, "schedule set", "schedule", request->name, NULL, error);
     }
     if (status == WEIR_OK) {
-        status = write_schedule(&write, request, due_us, is_new, error);
+        status = write_schedule(&write, request, due_us, is_new ? 0 : id, error);
     }
     news_state(&write.news);
     status = write_end(&write, status, error);
@@ -259,8 +273,9 @@ enum weir_status sqlite_read_due_schedules(struct store *store, struct arena *ar
 static enum weir_status advance_one(struct write *write, struct schedule_advance *advance, struct weir_error *error)
 {
     int64_t changed = 0;
-    enum weir_status status = connection_run(write->connection, error, &changed, QUERY_ADVANCE_SCHEDULE, "iiii",
-                                             advance->id, advance->due_us, advance->next_us, advance->dropped);
+    enum weir_status status =
+        connection_run(write->connection, error, &changed, QUERY_ADVANCE_SCHEDULE, "iiiii", advance->id, advance->due_us,
+                       advance->next_us, advance->dropped, advance->retry_us);
     advance->is_done = status == WEIR_OK && changed > 0;
     if (advance->is_done && advance->error_code != NULL) {
         return connection_run(write->connection, error, NULL, QUERY_NOTE_SCHEDULE_REFUSAL, "iitti", advance->id,

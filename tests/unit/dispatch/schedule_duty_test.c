@@ -6,6 +6,8 @@
 static const struct store_driver *real_driver;
 static struct store_driver counting_driver;
 static int looks;
+static bool cancels_fail;
+static int64_t failing_id;   /* of a schedule that cannot be advanced */
 static int settlements_lost; /* so many fail from now on */
 
 static enum weir_status count_looks(struct store *store, struct arena *arena, struct due_schedules *due,
@@ -25,16 +27,40 @@ static enum weir_status lose_settlement(struct store *store, const struct schedu
     return real_driver->settle_schedule_firings(store, outcomes, count, error);
 }
 
+static enum weir_status fail_cancel(struct store *store, enum bulk_act act, const struct execution_filter *filter,
+                                    const char *confirm, size_t most, struct bulk_result *ret_result,
+                                    struct weir_error *error)
+{
+    if (act == BULK_CANCEL && cancels_fail) {
+        return error_set(error, WEIR_STORE_BUSY, "another program holds the execution");
+    }
+    return real_driver->bulk(store, act, filter, confirm, most, ret_result, error);
+}
+
+static enum weir_status fail_advance(struct store *store, struct schedule_advance *advances, size_t count,
+                                     struct weir_error *error)
+{
+    assert_int_equal(count, 1); /* a transaction for each schedule */
+    if (advances[0].id == failing_id && advances[0].error_code == NULL) {
+        return error_set(error, WEIR_STORE_BUSY, "the statement took too long");
+    }
+    return real_driver->advance_schedules(store, advances, count, error);
+}
+
 static int open_counting(void **state)
 {
     int result = open_bench(state);
     struct bench *bench = *state;
     looks = 0;
     settlements_lost = 0;
+    cancels_fail = false;
+    failing_id = 0;
     real_driver = bench->store->driver;
     counting_driver = *real_driver;
     counting_driver.read_due_schedules = count_looks;
     counting_driver.settle_schedule_firings = lose_settlement;
+    counting_driver.bulk = fail_cancel;
+    counting_driver.advance_schedules = fail_advance;
     bench->store->driver = &counting_driver;
     return result;
 }
@@ -350,7 +376,7 @@ static void without_its_time_zone_a_schedule_waits_and_others_go_on(void **state
     assert_int_equal(number_of(bench, "often", "fired"), 1);
     change(bench, "UPDATE schedules SET zone = 'Europe/Berlin' WHERE name = 'zoned'");
     pass(bench, 10 * MINUTE);
-    assert_int_equal(number_of(bench, "zoned", "fired"), 1);
+    assert_int_equal(number_of(bench, "zoned", "fired"), 2);
     json_t *row = row_of(bench, "zoned");
     assert_true(json_is_false(json_object_get(row, "is_refused")));
     json_decref(row);
@@ -381,6 +407,93 @@ static void a_deleted_workspace_and_a_backlog_refuse_a_time(void **state)
     assert_int_equal(count_executions(bench, "many"), 1);
 }
 
+/* The zone is missing at the time, and there again two minutes later. */
+static void a_time_is_not_lost_while_its_time_zone_is_missing(void **state)
+{
+    struct bench *bench = *state;
+    struct schedule_request request = schedule_named("zoned", 0);
+    request.when = (struct recurrence_text){.cron = "10 9 * * *", .zone = "Europe/Berlin"};
+    set_schedule(bench, &request);
+    change(bench, "UPDATE schedules SET zone = 'No/Where'");
+    start_node(bench);
+    pass(bench, 11 * MINUTE);
+    assert_refused(bench, "zoned", "invalid_argument");
+    change(bench, "UPDATE schedules SET zone = 'Europe/Berlin'");
+    pass(bench, 2 * MINUTE);
+    assert_newest(bench, "zoned", "2027-01-15T08:10:00.000000Z");
+    assert_int_equal(number_of(bench, "zoned", "fired"), 1);
+}
+
+static void params_with_a_nul_reach_the_execution(void **state)
+{
+    struct bench *bench = *state;
+    struct schedule_request request = schedule_named("often", 10 * MINUTE);
+    request.params = "{\"sep\": \"a\\u0000b}\", \"few\": 0.1, \"many\": 1e20 } ";
+    set_schedule(bench, &request);
+    request = schedule_named("empty", 10 * MINUTE);
+    request.params = " { } ";
+    set_schedule(bench, &request);
+    start_node(bench);
+    pass(bench, 10 * MINUTE);
+    assert_int_equal(number_of(bench, "empty", "fired"), 1);
+    assert_int_equal(number_of(bench, "often", "fired"), 1);
+    size_t kept = 0;
+    json_t *items = executions_of(bench, "many");
+    for (size_t i = 0; i < json_array_size(items); i++) {
+        json_t *shown = NULL;
+        const char *id = json_string_value(json_object_get(json_array_get(items, i), "id"));
+        assert_int_equal(store_show(bench->store, id, &shown, NULL), WEIR_OK);
+        const json_t *params = json_object_get(shown, "params");
+        assert_non_null(json_object_get(params, "scheduled_for"));
+        kept += json_string_length(json_object_get(params, "sep")) == 4 ? 1 : 0;
+        json_decref(shown);
+    }
+    json_decref(items);
+    assert_int_equal(kept, 1);
+}
+
+static void a_cancel_that_fails_holds_nothing_up(void **state)
+{
+    struct bench *bench = *state;
+    struct schedule_request request = schedule_named("cancels", 10 * MINUTE);
+    request.overlap = OVERLAP_CANCEL_RUNNING;
+    start_node(bench);
+    pass(bench, 5 * SECOND);
+    struct workspace_change pause = {.name = "many", .paused = 1}; /* executions wait */
+    assert_int_equal(store_set_workspace(bench->store, &pause, NULL), WEIR_OK);
+    set_schedule(bench, &request);
+    request = schedule_named("others", 10 * MINUTE);
+    request.overlap = OVERLAP_QUEUE_ALL;
+    request.workspaces = (const char *const[]){"solo"};
+    set_schedule(bench, &request);
+    pass(bench, 9 * MINUTE);
+    cancels_fail = true;
+    pass(bench, 10 * MINUTE);
+    assert_int_equal(number_of(bench, "cancels", "fired"), 1);
+    assert_int_equal(number_of(bench, "others", "fired"), 2);
+    cancels_fail = false;
+    pass(bench, 2 * MINUTE);
+    assert_int_equal(number_of(bench, "cancels", "fired"), 2);
+}
+
+static void a_schedule_that_cannot_be_advanced_holds_nothing_up(void **state)
+{
+    struct bench *bench = *state;
+    struct schedule_request request = schedule_named("large", 10 * MINUTE);
+    set_schedule(bench, &request);
+    request = schedule_named("small", 10 * MINUTE);
+    set_schedule(bench, &request);
+    failing_id = 1;
+    start_node(bench);
+    pass(bench, 10 * MINUTE);
+    assert_refused(bench, "large", "store_busy");
+    assert_int_equal(number_of(bench, "large", "fired"), 0);
+    assert_int_equal(number_of(bench, "small", "fired"), 1);
+    failing_id = 0;
+    pass(bench, 2 * MINUTE);
+    assert_int_equal(number_of(bench, "large", "fired"), 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_counting, close_bench)
@@ -396,6 +509,10 @@ int main(void)
         TEST(without_its_time_zone_a_schedule_waits_and_others_go_on),
         TEST(a_deleted_workspace_and_a_backlog_refuse_a_time),
         TEST(a_trigger_and_a_resumption_are_noticed_at_once),
+        TEST(a_time_is_not_lost_while_its_time_zone_is_missing),
+        TEST(params_with_a_nul_reach_the_execution),
+        TEST(a_cancel_that_fails_holds_nothing_up),
+        TEST(a_schedule_that_cannot_be_advanced_holds_nothing_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,19 +2,20 @@
 --   at         the due time, or the time of a trigger
 --   most       firings that may wait in a workspace
 -- Returns the number of firings, and of those that were left out or replaced. The caller has locked the row of the schedule, so that two
--- calls see each other's firings. Callers: advance_schedules(), trigger_schedule().
+-- calls see each other's firings. While a schedule is paused, only triggered firings are in the way of a trigger, because only these start. Callers: advance_schedules(), trigger_schedule().
 CREATE OR REPLACE FUNCTION :schema.insert_firings(of_schedule integer, at bigint, triggered boolean, most integer,
                                                   OUT firings bigint, OUT skipped bigint)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_variable
 DECLARE
     policy   text;
+    is_paused boolean;
     targets  integer[];
     replaced bigint := 0;
 BEGIN
-    SELECT s.overlap,
+    SELECT s.overlap, s.paused,
            coalesce(s.workspaces, ARRAY(SELECT w.id FROM :schema.workspaces w WHERE w.plan = s.plan ORDER BY w.id))
-    INTO policy, targets FROM :schema.schedules s WHERE s.id = of_schedule;
+    INTO policy, is_paused, targets FROM :schema.schedules s WHERE s.id = of_schedule;
     DELETE FROM :schema.schedule_firings f
     WHERE f.schedule_id = of_schedule AND f.execution_id IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = f.workspace_id);
@@ -28,11 +29,11 @@ BEGIN
     WHERE CASE policy
           WHEN 'skip' THEN NOT EXISTS (SELECT 1 FROM :schema.schedule_firings f
                                        WHERE f.schedule_id = of_schedule AND f.workspace_id = t.workspace_id
-                                         AND (f.execution_id IS NULL
+                                         AND (f.execution_id IS NULL AND (NOT is_paused OR f.is_triggered)
                                               OR EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = f.execution_id)))
           WHEN 'queue_one' THEN NOT EXISTS (SELECT 1 FROM :schema.schedule_firings f
                                             WHERE f.schedule_id = of_schedule AND f.workspace_id = t.workspace_id
-                                              AND f.execution_id IS NULL)
+                                              AND f.execution_id IS NULL AND (NOT is_paused OR f.is_triggered))
           WHEN 'queue_all' THEN (SELECT count(*) FROM :schema.schedule_firings f
                                  WHERE f.schedule_id = of_schedule AND f.workspace_id = t.workspace_id AND f.execution_id IS NULL) < most
           ELSE true END

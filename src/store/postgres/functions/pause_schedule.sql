@@ -1,4 +1,5 @@
--- Pauses a schedule or resumes it; a time that passed during the pause does not fire. Returns 'ok' or 'not_found'. Locks: its row.
+-- Pauses a schedule or resumes it. A resumed one is due now, and its next time is computed from there: a time that passed during the pause
+-- does not fire, and a due time of a wrong clock does not stay. Returns 'ok' or 'not_found'. Locks: its row.
 -- Caller: pause_schedule (queries/schedules.sql).
 CREATE OR REPLACE FUNCTION :schema.pause_schedule(schedule_name text, is_paused boolean, actor text, why text) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -11,9 +12,8 @@ BEGIN
     END IF;
     before := :schema.setting_of('schedule', schedule_name, NULL);
     UPDATE :schema.schedules s
-    SET paused = is_paused,
-        due_at = CASE WHEN s.paused AND NOT is_paused AND s.due_at IS NOT NULL THEN greatest(s.due_at, :schema.store_time())
-                      ELSE s.due_at END
+    SET paused = is_paused, retry_at = NULL,
+        due_at = CASE WHEN s.paused AND NOT is_paused AND s.due_at IS NOT NULL THEN :schema.store_time() ELSE s.due_at END
     WHERE s.name = schedule_name;
     INSERT INTO :schema.news (at, kind, workspaces) VALUES (:schema.store_time(), 8, '{}');
     PERFORM :schema.notify_news();

@@ -1,5 +1,6 @@
 -- Makes or changes a schedule. Returns 'ok' and whether it is new. Otherwise nothing was changed: 'illegal_state' (there are `most`
--- schedules), 'workspace_not_found' or 'plan_not_found' (unknown = its name). With the same times the due time stays.
+-- schedules), 'workspace_not_found' or 'plan_not_found' (unknown = its name). With the same times an overdue time
+-- stays due; one that is too late, of a wrong clock, does not stay. With the policies but queue_all one firing of a workspace may wait.
 --   cron_text, zone_name           or every_us
 --   in_workspaces                  names; or NULL and of_plan
 -- Locks: the table schedules SHARE ROW EXCLUSIVE, so that `most` is exact. Caller: set_schedule (queries/schedules.sql).
@@ -38,11 +39,12 @@ BEGIN
         SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, jitter = excluded.jitter,
             starts_at = excluded.starts_at, ends_at = excluded.ends_at, workflow = excluded.workflow, params = excluded.params,
             workspaces = excluded.workspaces, plan = excluded.plan, overlap = excluded.overlap, catch_up = excluded.catch_up,
-            refused_at = NULL, error_code = NULL, error = NULL,
+            refused_at = NULL, error_code = NULL, error = NULL, retry_at = NULL,
             due_at = CASE WHEN s.due_at IS NULL
                                OR (s.cron, s.zone, s.every, s.starts_at, s.ends_at)
                                   IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every, excluded.starts_at, excluded.ends_at)
-                          THEN excluded.due_at ELSE s.due_at END;
+                          THEN excluded.due_at ELSE least(s.due_at, excluded.due_at) END;
+        PERFORM :schema.remove_firings_beside_one(schedule_name);
         INSERT INTO :schema.news (at, kind, workspaces) VALUES (:schema.store_time(), 8, '{}');
         PERFORM :schema.notify_news();
         PERFORM :schema.record_act(actor, why, 'schedule set', schedule_name, before,

@@ -25,20 +25,22 @@ SELECT name FROM :schema.schedules ORDER BY name LIMIT 1000;
 -- The schedules that are due, and at least one row, which has no schedule when none is. $1 limit
 -- name: read_due_schedules
 SELECT d.id, d.name, d.cron, d.zone, d.every, d.starts_at, d.ends_at, d.due_at, d.catch_up, n.now_us,
-       (SELECT x.due_at FROM :schema.schedules x WHERE NOT x.paused AND x.due_at IS NOT NULL AND x.due_at > n.now_us
-        ORDER BY x.due_at LIMIT 1),
+       (SELECT greatest(x.due_at, x.retry_at) FROM :schema.schedules x
+        WHERE NOT x.paused AND x.due_at IS NOT NULL AND greatest(x.due_at, x.retry_at) > n.now_us
+        ORDER BY greatest(x.due_at, x.retry_at) LIMIT 1),
        EXISTS (SELECT 1 FROM :schema.schedule_firings f WHERE f.execution_id IS NULL)
 FROM (SELECT :schema.store_time() AS now_us OFFSET 0) n
 LEFT JOIN LATERAL (SELECT s.id, s.name, s.cron, s.zone, coalesce(s.every, 0) AS every, coalesce(s.starts_at, 0) AS starts_at,
                           coalesce(s.ends_at, 0) AS ends_at, s.due_at, s.catch_up
-                   FROM :schema.schedules s WHERE NOT s.paused AND s.due_at IS NOT NULL AND s.due_at <= n.now_us
-                   ORDER BY s.due_at LIMIT $1) d ON true
+                   FROM :schema.schedules s
+                   WHERE NOT s.paused AND s.due_at IS NOT NULL AND greatest(s.due_at, s.retry_at) <= n.now_us
+                   ORDER BY greatest(s.due_at, s.retry_at) LIMIT $1) d ON true
 ORDER BY d.due_at;
 
--- $1 ids, $2 due times as they were read, $3 times that fire, $4 next times, $5 dropped times, $6 codes, $7 errors, $8 firings that may
--- wait in a workspace
+-- $1 ids, $2 due times as they were read, $3 times that fire, $4 next times, $5 dropped times, $6 codes, $7 errors, $8 times of the next
+-- try; 0 = none, $9 firings that may wait in a workspace
 -- name: advance_schedules
-SELECT a.place, a.firings, a.skipped FROM :schema.advance_schedules($1, $2, $3, $4, $5, $6, $7, $8) a;
+SELECT a.place, a.firings, a.skipped FROM :schema.advance_schedules($1, $2, $3, $4, $5, $6, $7, $8, $9) a;
 
 -- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. $1 limit,
 -- $2 executions that may wait in a workspace
@@ -50,10 +52,12 @@ FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered,
              (SELECT q.id FROM :schema.schedule_firings r JOIN :schema.workflow_execution_queue q ON q.id = r.execution_id
               WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id LIMIT 1) AS running
       FROM (SELECT DISTINCT ON (x.schedule_id, x.workspace_id) x.schedule_id, x.workspace_id, x.due_at, x.is_triggered
-            FROM :schema.schedule_firings x WHERE x.execution_id IS NULL ORDER BY x.schedule_id, x.workspace_id, x.due_at) o) f
+            FROM :schema.schedule_firings x
+            WHERE x.execution_id IS NULL
+              AND (x.is_triggered OR NOT EXISTS (SELECT 1 FROM :schema.schedules p WHERE p.id = x.schedule_id AND p.paused))
+            ORDER BY x.schedule_id, x.workspace_id, x.due_at) o) f
 JOIN :schema.schedules s ON s.id = f.schedule_id
-WHERE (NOT s.paused OR f.is_triggered)
-  AND (f.running IS NULL
+WHERE (f.running IS NULL
        OR s.overlap = 'cancel_running'
           AND EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = f.running AND q.cancel_at IS NULL))
 ORDER BY f.due_at LIMIT $1;
@@ -65,7 +69,7 @@ SELECT :schema.settle_schedule_firings($1, $2, $3, $4, $5, $6);
 -- By name. $1 name or NULL, $2 behind this cursor, $3 limit
 -- name: list_schedules
 SELECT s.name, s.cron, s.zone, s.every AS every_us, s.jitter AS jitter_us,
-       :schema.rfc3339(s.starts_at) AS starts_at, :schema.rfc3339(s.ends_at) AS ends_at, s.workflow, s.params::jsonb AS params,
+       :schema.rfc3339(s.starts_at) AS starts_at, :schema.rfc3339(s.ends_at) AS ends_at, s.workflow, s.params::json AS params,
        :schema.workspace_names(s.workspaces) AS workspaces, s.plan, s.overlap, s.catch_up AS catch_up_us, s.paused,
        CASE WHEN NOT s.paused THEN :schema.rfc3339(s.due_at) END AS next_at,
        (SELECT count(*) FROM :schema.schedule_firings f WHERE f.schedule_id = s.id AND f.execution_id IS NULL) AS waiting,

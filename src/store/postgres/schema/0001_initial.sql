@@ -479,6 +479,7 @@ CREATE TABLE :schema.schedules (
     paused         boolean NOT NULL DEFAULT false,
     created_at     bigint  NOT NULL,
     due_at         bigint,
+    retry_at       bigint, -- not looked at before; NULL = from due_at on
     fired          bigint  NOT NULL DEFAULT 0,
     skipped        bigint  NOT NULL DEFAULT 0,
     dropped        bigint  NOT NULL DEFAULT 0,
@@ -492,7 +493,7 @@ CREATE TABLE :schema.schedules (
     CHECK ((cron IS NULL) <> (every IS NULL)),
     CHECK ((workspaces IS NULL) <> (plan IS NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
-CREATE INDEX schedules_due ON :schema.schedules (due_at) WHERE NOT paused AND due_at IS NOT NULL;
+CREATE INDEX schedules_due ON :schema.schedules (greatest(due_at, retry_at)) WHERE NOT paused AND due_at IS NOT NULL;
 
 -- Due times of schedules, one row for each workspace, inserted in the transaction that moves due_at behind them. execution_id: NULL = it
 -- waits to be enqueued. Of rows with an execution only the last one of a schedule and workspace is kept.

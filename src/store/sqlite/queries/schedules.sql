@@ -9,7 +9,7 @@ SELECT count(*) FROM schedules;
 -- name: schedule_names
 SELECT name FROM schedules ORDER BY name LIMIT 1000;
 
--- With the same times the due time stays. ?1 name, ?2 cron or NULL, ?3 zone or NULL, ?4 interval; 0 = none, ?5 jitter, ?6 first time;
+-- With the same times an overdue time stays due; one that is too late, of a wrong clock, does not stay. ?1 name, ?2 cron or NULL, ?3 zone or NULL, ?4 interval; 0 = none, ?5 jitter, ?6 first time;
 -- 0 = none, ?7 last time; 0 = none, ?8 workflow, ?9 params, ?10 workspaces or NULL, ?11 plan or NULL, ?12 overlap policy, ?13 catch-up,
 -- ?14 now, ?15 due time
 -- name: set_schedule
@@ -20,13 +20,26 @@ ON CONFLICT (name) DO UPDATE
 SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, jitter = excluded.jitter, starts_at = excluded.starts_at,
     ends_at = excluded.ends_at, workflow = excluded.workflow, params = excluded.params, workspaces = excluded.workspaces,
     plan = excluded.plan, overlap = excluded.overlap, catch_up = excluded.catch_up, refused_at = NULL, error_code = NULL, error = NULL,
+    retry_at = NULL,
     due_at = CASE WHEN due_at IS NULL OR cron IS NOT excluded.cron OR zone IS NOT excluded.zone OR every IS NOT excluded.every
                        OR starts_at IS NOT excluded.starts_at OR ends_at IS NOT excluded.ends_at
-                  THEN excluded.due_at ELSE due_at END;
+                  THEN excluded.due_at ELSE min(due_at, excluded.due_at) END;
 
--- A time that passed during the pause does not fire. ?1 name, ?2 paused, ?3 now
+-- The firings of which the new policy lets only one of a workspace wait: the newest one with cancel_running, else the oldest. ?1 name
+-- name: remove_firings_beside_one
+DELETE FROM schedule_firings
+WHERE schedule_id = (SELECT id FROM schedules WHERE name = ?1 AND overlap <> 'queue_all') AND execution_id IS NULL
+  AND EXISTS (SELECT 1 FROM schedule_firings o JOIN schedules s ON s.id = o.schedule_id
+              WHERE o.schedule_id = schedule_firings.schedule_id AND o.workspace_id = schedule_firings.workspace_id
+                AND o.execution_id IS NULL
+                AND CASE WHEN s.overlap = 'cancel_running' THEN o.due_at > schedule_firings.due_at
+                         ELSE o.due_at < schedule_firings.due_at END);
+
+-- A resumed schedule is due now, and its next time is computed from there: a time that passed during the pause does not fire, and a due
+-- time of a wrong clock does not stay. ?1 name, ?2 paused, ?3 now
 -- name: pause_schedule
-UPDATE schedules SET paused = ?2, due_at = CASE WHEN paused = 1 AND ?2 = 0 THEN max(due_at, ?3) ELSE due_at END WHERE name = ?1;
+UPDATE schedules SET paused = ?2, retry_at = NULL, due_at = CASE WHEN paused = 1 AND ?2 = 0 AND due_at IS NOT NULL THEN ?3 ELSE due_at END
+WHERE name = ?1;
 
 -- name: delete_schedule_firings
 DELETE FROM schedule_firings WHERE schedule_id = ?1;
@@ -37,18 +50,22 @@ DELETE FROM schedules WHERE id = ?1;
 -- ?1 now, ?2 limit
 -- name: read_due_schedules
 SELECT id, name, cron, zone, coalesce(every, 0), coalesce(starts_at, 0), coalesce(ends_at, 0), due_at, catch_up
-FROM schedules WHERE paused = 0 AND due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2;
+FROM schedules WHERE paused = 0 AND due_at IS NOT NULL AND max(due_at, coalesce(retry_at, 0)) <= ?1
+ORDER BY max(due_at, coalesce(retry_at, 0)) LIMIT ?2;
 
 -- ?1 now
 -- name: next_due_schedule
-SELECT due_at FROM schedules WHERE paused = 0 AND due_at IS NOT NULL AND due_at > ?1 ORDER BY due_at LIMIT 1;
+SELECT max(due_at, coalesce(retry_at, 0)) FROM schedules
+WHERE paused = 0 AND due_at IS NOT NULL AND max(due_at, coalesce(retry_at, 0)) > ?1
+ORDER BY max(due_at, coalesce(retry_at, 0)) LIMIT 1;
 
 -- name: has_waiting_firings
 SELECT EXISTS (SELECT 1 FROM schedule_firings WHERE execution_id IS NULL);
 
--- ?1 id, ?2 due time as it was read, ?3 the next one, TIME_NEVER = none, ?4 dropped times
+-- ?1 id, ?2 due time as it was read, ?3 the next one, TIME_NEVER = none, ?4 dropped times, ?5 time of the next try; 0 = none
 -- name: advance_schedule
-UPDATE schedules SET due_at = nullif(?3, 9223372036854775807), dropped = dropped + ?4 WHERE id = ?1 AND due_at = ?2 AND paused = 0;
+UPDATE schedules SET due_at = nullif(?3, 9223372036854775807), dropped = dropped + ?4, retry_at = nullif(?5, 0)
+WHERE id = ?1 AND due_at = ?2 AND paused = 0;
 
 -- The workspaces in which a schedule starts. ?1 id
 -- name: count_schedule_workspaces
@@ -60,7 +77,8 @@ FROM schedules s WHERE s.id = ?1;
 DELETE FROM schedule_firings WHERE schedule_id = ?1 AND execution_id IS NULL
                                    AND EXISTS (SELECT 1 FROM schedules s WHERE s.id = ?1 AND s.overlap = 'cancel_running');
 
--- ?1 id, ?2 time, ?3 1 = triggered, ?4 firings that may wait in a workspace
+-- While a schedule is paused, only triggered firings of it may start, and only these are in the way of a trigger. ?1 id, ?2 time,
+-- ?3 1 = triggered, ?4 firings that may wait in a workspace
 -- name: insert_firings
 WITH targets AS MATERIALIZED (
     SELECT i.value AS workspace_id FROM schedules s, json_each(s.workspaces) i WHERE s.id = ?1
@@ -73,10 +91,11 @@ FROM targets t JOIN schedules s ON s.id = ?1
 WHERE CASE s.overlap
       WHEN 'skip' THEN NOT EXISTS (SELECT 1 FROM schedule_firings f
                                    WHERE f.schedule_id = ?1 AND f.workspace_id = t.workspace_id
-                                     AND (f.execution_id IS NULL
+                                     AND (f.execution_id IS NULL AND (s.paused = 0 OR f.is_triggered = 1)
                                           OR EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = f.execution_id)))
       WHEN 'queue_one' THEN NOT EXISTS (SELECT 1 FROM schedule_firings f
-                                        WHERE f.schedule_id = ?1 AND f.workspace_id = t.workspace_id AND f.execution_id IS NULL)
+                                        WHERE f.schedule_id = ?1 AND f.workspace_id = t.workspace_id AND f.execution_id IS NULL
+                                          AND (s.paused = 0 OR f.is_triggered = 1))
       WHEN 'queue_all' THEN (SELECT count(*) FROM schedule_firings f
                              WHERE f.schedule_id = ?1 AND f.workspace_id = t.workspace_id AND f.execution_id IS NULL) < ?4
       ELSE 1 END;
@@ -100,10 +119,12 @@ FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered,
              (SELECT q.id FROM schedule_firings r JOIN workflow_execution_queue q ON q.id = r.execution_id
               WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id) AS running
       FROM (SELECT schedule_id, workspace_id, min(due_at) AS due_at, is_triggered
-            FROM schedule_firings WHERE execution_id IS NULL GROUP BY schedule_id, workspace_id) o) f
+            FROM schedule_firings x
+            WHERE execution_id IS NULL
+              AND (is_triggered = 1 OR NOT EXISTS (SELECT 1 FROM schedules p WHERE p.id = x.schedule_id AND p.paused = 1))
+            GROUP BY schedule_id, workspace_id) o) f
 CROSS JOIN schedules s ON s.id = f.schedule_id
-WHERE (s.paused = 0 OR f.is_triggered = 1)
-  AND (f.running IS NULL
+WHERE (f.running IS NULL
        OR s.overlap = 'cancel_running'
           AND EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = f.running AND q.cancel_at IS NULL))
 ORDER BY f.due_at LIMIT ?1;

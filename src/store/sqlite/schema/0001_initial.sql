@@ -349,6 +349,7 @@ CREATE TABLE schedules (
     paused         INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
     created_at     INTEGER NOT NULL,
     due_at         INTEGER,
+    retry_at       INTEGER, -- not looked at before; NULL = from due_at on
     fired          INTEGER NOT NULL DEFAULT 0,
     skipped        INTEGER NOT NULL DEFAULT 0,
     dropped        INTEGER NOT NULL DEFAULT 0,
@@ -362,7 +363,7 @@ CREATE TABLE schedules (
     CHECK ((cron IS NULL) <> (every IS NULL)),
     CHECK ((workspaces IS NULL) <> (plan IS NULL))
 );
-CREATE INDEX schedules_due ON schedules (due_at) WHERE paused = 0 AND due_at IS NOT NULL;
+CREATE INDEX schedules_due ON schedules (max(due_at, coalesce(retry_at, 0))) WHERE paused = 0 AND due_at IS NOT NULL;
 
 -- Due times of schedules, one row for each workspace, inserted in the transaction that moves due_at behind them. execution_id: NULL = it
 -- waits to be enqueued. Of rows with an execution only the last one of a schedule and workspace is kept.
