@@ -2,7 +2,8 @@
 --   at         the due time, or the time of a trigger
 --   most       firings that may wait in a workspace
 -- Returns the number of firings, and of those that were left out or replaced. The caller has locked the row of the schedule, so that two
--- calls see each other's firings. While a schedule is paused, only triggered firings are in the way of a trigger, because only these start. Callers: advance_schedules(), trigger_schedule().
+-- calls see each other's firings. While a schedule is paused, only triggered firings are in the way of a trigger, because only these start.
+-- Callers: advance_schedules(), trigger_schedule().
 CREATE OR REPLACE FUNCTION :schema.insert_firings(of_schedule integer, at bigint, triggered boolean, most integer,
                                                   OUT firings bigint, OUT skipped bigint)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$

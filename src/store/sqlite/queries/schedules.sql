@@ -9,9 +9,9 @@ SELECT count(*) FROM schedules;
 -- name: schedule_names
 SELECT name FROM schedules ORDER BY name LIMIT 1000;
 
--- With the same times an overdue time stays due; one that is too late, of a wrong clock, does not stay. ?1 name, ?2 cron or NULL, ?3 zone or NULL, ?4 interval; 0 = none, ?5 jitter, ?6 first time;
--- 0 = none, ?7 last time; 0 = none, ?8 workflow, ?9 params, ?10 workspaces or NULL, ?11 plan or NULL, ?12 overlap policy, ?13 catch-up,
--- ?14 now, ?15 due time
+-- With the same times an overdue time stays due; one that is too late, of a wrong clock, does not stay. ?1 name, ?2 cron or NULL,
+-- ?3 zone or NULL, ?4 interval; 0 = none, ?5 jitter, ?6 first time; 0 = none, ?7 last time; 0 = none, ?8 workflow, ?9 params,
+-- ?10 workspaces or NULL, ?11 plan or NULL, ?12 overlap policy, ?13 catch-up, ?14 now, ?15 due time
 -- name: set_schedule
 INSERT INTO schedules (name, cron, zone, every, jitter, starts_at, ends_at, workflow, params, workspaces, plan, overlap, catch_up,
                        created_at, due_at)
