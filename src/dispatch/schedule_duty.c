@@ -238,6 +238,7 @@ static enum weir_status fill_firing_requests(struct firing_set *set, const struc
                                                         .params_length = strlen(params),
                                                         .idempotency_key = set->keys[count],
                                                         .has_reserved_key = true,
+                                                        .id = firing->planned_id,
                                                         .run_at_us = firing->due_us + jitter_of(firing)};
         count++;
     }
@@ -281,32 +282,44 @@ static void report_refusals(struct node *node, struct event *refused, const stru
     }
 }
 
-static size_t fill_firing_outcomes(struct node *node, struct firing_set *set, const struct schedule_firings *firings)
+static size_t fill_firing_outcomes(struct firing_set *set, const struct schedule_firings *firings)
 {
     size_t next = 0;
     size_t count = 0;
+    for (size_t i = 0; i < firings->count; i++) {
+        const struct schedule_firing *firing = &firings->firings[i];
+        if (!waits_for_cancel(firing)) {
+            set->outcomes[count++] = outcome_of(firing, firing_is_requested(firing) ? &set->results[next++] : NULL);
+        }
+    }
+    return count;
+}
+
+/* After the settlement, which may find the execution of a refused firing. */
+static void report_outcomes(struct node *node, const struct firing_set *set, const struct schedule_firings *firings)
+{
+    size_t next = 0;
     struct event refused = {.count = 0};
     for (size_t i = 0; i < firings->count; i++) {
         const struct schedule_firing *firing = &firings->firings[i];
         if (waits_for_cancel(firing)) {
             continue;
         }
-        struct schedule_outcome *outcome = &set->outcomes[count++];
-        *outcome = outcome_of(firing, firing_is_requested(firing) ? &set->results[next++] : NULL);
-        struct event event = {.type = outcome->execution_id != NULL ? EVENT_SCHEDULE_FIRED : EVENT_SCHEDULE_REFUSED,
+        const struct schedule_outcome *outcome = &set->outcomes[next++];
+        bool is_fired = outcome->settled_id[0] != '\0';
+        struct event event = {.type = is_fired ? EVENT_SCHEDULE_FIRED : EVENT_SCHEDULE_REFUSED,
                               .reason = firing->schedule,
                               .workspace = firing->workspace,
-                              .execution_id = outcome->execution_id,
-                              .code = outcome->error_code,
-                              .error = outcome->error};
-        if (outcome->execution_id != NULL) {
+                              .execution_id = is_fired ? outcome->settled_id : NULL,
+                              .code = is_fired ? NULL : outcome->error_code,
+                              .error = is_fired ? NULL : outcome->error};
+        if (is_fired) {
             event_emit(node->events, &event);
         } else {
             report_refusals(node, &refused, &event);
         }
     }
     report_refusals(node, &refused, NULL);
-    return count;
 }
 
 static enum weir_status start_firings(struct node *node, const struct schedule_firings *firings, struct arena *arena,
@@ -329,8 +342,11 @@ static enum weir_status start_firings(struct node *node, const struct schedule_f
     if (status == WEIR_OK) {
         FAILPOINT("after_schedule_enqueue");
         loop_wake(node, LOOP_DISPATCH);
-        count = fill_firing_outcomes(node, &set, firings);
+        count = fill_firing_outcomes(&set, firings);
         status = store_settle_schedule_firings(store, set.outcomes, count, error);
+    }
+    if (status == WEIR_OK) {
+        report_outcomes(node, &set, firings);
     }
     firing_set_close(&set);
     return status;

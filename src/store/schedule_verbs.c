@@ -273,7 +273,7 @@ enum weir_status store_read_schedule_firings(struct store *store, struct arena *
     CALL(store, "read_schedule_firings", error, store->driver->read_schedule_firings(store, arena, ret_firings, detail));
 }
 
-enum weir_status store_settle_schedule_firings(struct store *store, const struct schedule_outcome *outcomes, size_t count,
+enum weir_status store_settle_schedule_firings(struct store *store, struct schedule_outcome *outcomes, size_t count,
                                                struct weir_error *error)
 {
     INVARIANT(store != NULL && (outcomes != NULL || count == 0));

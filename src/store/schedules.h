@@ -134,6 +134,7 @@ struct schedule_firing {
     const char *params;
     int64_t due_us;
     int64_t jitter_us;              /* 0 for one that was triggered */
+    char planned_id[UUID_TEXT_MAX]; /* of its execution */
     bool is_backlogged;             /* SCHEDULE_BACKLOG_MOST executions wait there, without those of the last moment */
     char cancels_id[UUID_TEXT_MAX]; /* an execution to cancel first, by the overlap policy; "" = none: it may start */
 };
@@ -153,9 +154,11 @@ struct schedule_outcome {
     const char *execution_id; /* NULL: the enqueue was refused, and the firing is removed */
     const char *error_code;
     const char *error;
+    char settled_id[UUID_TEXT_MAX]; /* filled by the call: the execution of the firing; "" = it has none */
 };
-/* At most SCHEDULE_FIRINGS_READ_MOST. A repetition counts nothing again. */
-WEIR_MUST_CHECK enum weir_status store_settle_schedule_firings(struct store *store, const struct schedule_outcome *outcomes,
+/* At most SCHEDULE_FIRINGS_READ_MOST. A repetition counts nothing again. An execution with the planned id of the firing
+ * wins over a refusal: it was enqueued by a call whose settlement was lost. */
+WEIR_MUST_CHECK enum weir_status store_settle_schedule_firings(struct store *store, struct schedule_outcome *outcomes,
                                                                size_t count, struct weir_error *error);
 
 #endif

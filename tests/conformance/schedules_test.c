@@ -542,6 +542,66 @@ static void a_settlement_is_counted_once(void **state)
     assert_int_equal(fire(scene).counts.skipped, 1);
 }
 
+/* Enqueues the only firing that may start with its planned id, as a node whose settlement is lost. */
+static struct schedule_firing start_without_settlement(struct scene *scene)
+{
+    struct schedule_firings firings = read_firings(scene);
+    assert_int_equal(firings.count, 1);
+    struct enqueue_request request = {
+        .workspace = firings.firings[0].workspace, .workflow = "hello", .id = firings.firings[0].planned_id};
+    struct enqueue_result result = scene_try(scene, &request);
+    assert_int_equal(result.status, WEIR_OK);
+    assert_string_equal(result.id, firings.firings[0].planned_id);
+    return firings.firings[0];
+}
+
+static void a_refusal_of_a_firing_whose_execution_exists_settles_it(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    for (int i = 0; i < 2; i++) {
+        (void)fire(scene);
+        struct schedule_firing firing = start_without_settlement(scene);
+        if (i == 1) {
+            end_running(scene); /* the execution is in the history */
+        }
+        struct schedule_outcome outcome = {.schedule_id = firing.schedule_id,
+                                           .workspace_id = firing.workspace_id,
+                                           .due_us = firing.due_us,
+                                           .error_code = "workflow_not_found",
+                                           .error = "there is no such workflow"};
+        scene_ok(scene, store_settle_schedule_firings(scene->store, &outcome, 1, &scene->error));
+        assert_string_equal(outcome.settled_id, firing.planned_id);
+        json_t *row = row_of(scene, "often");
+        assert_int_equal(json_number_at(row, "fired"), i + 1);
+        assert_int_equal(json_number_at(row, "refused"), 0);
+        assert_string_equal(json_text_at(row, "last_execution_id"), firing.planned_id);
+        json_decref(row);
+        if (i == 0) {
+            assert_int_equal(fire(scene).counts.skipped, 1);
+            end_running(scene);
+        }
+    }
+}
+
+static void a_change_that_removes_firings_keeps_those_with_an_execution(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    request.overlap = OVERLAP_QUEUE_ALL;
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    struct schedule_firing firing = start_without_settlement(scene);
+    (void)fire(scene);
+    request.overlap = OVERLAP_CANCEL_RUNNING;
+    set_schedule(scene, &request); /* would remove the older one */
+    assert_int_equal(number_of(scene, "often", "fired"), 1);
+    assert_string_equal(read_firings(scene).firings[0].cancels_id, firing.planned_id);
+    assert_int_equal(fire(scene).counts.skipped, 1); /* the one that waited */
+    assert_string_equal(read_firings(scene).firings[0].cancels_id, firing.planned_id);
+}
+
 static void a_trigger_fires_at_once_also_when_paused(void **state)
 {
     struct scene *scene = *state;
@@ -726,6 +786,8 @@ int main(void)
         SCENE_TEST(a_plan_is_resolved_at_the_firing),
         SCENE_TEST(a_firing_in_a_deleted_workspace_has_no_workspace),
         SCENE_TEST(a_settlement_is_counted_once),
+        SCENE_TEST(a_refusal_of_a_firing_whose_execution_exists_settles_it),
+        SCENE_TEST(a_change_that_removes_firings_keeps_those_with_an_execution),
         SCENE_TEST(a_trigger_fires_at_once_also_when_paused),
         SCENE_TEST(a_trigger_of_a_paused_schedule_passes_what_waits),
         SCENE_TEST(a_set_with_another_policy_leaves_the_firing_that_it_lets_wait),

@@ -400,8 +400,8 @@ static enum weir_status http_read_schedule_firings(struct store *store, struct a
     return refuse_node_verb(error);
 }
 
-static enum weir_status http_settle_schedule_firings(struct store *store, const struct schedule_outcome *outcomes,
-                                                     size_t count, struct weir_error *error)
+static enum weir_status http_settle_schedule_firings(struct store *store, struct schedule_outcome *outcomes, size_t count,
+                                                     struct weir_error *error)
 {
     (void)store, (void)outcomes, (void)count;
     return refuse_node_verb(error);

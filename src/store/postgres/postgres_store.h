@@ -176,8 +176,7 @@ enum weir_status postgres_read_due_schedules(struct store *, struct arena *, str
 enum weir_status postgres_advance_schedules(struct store *, struct schedule_advance *, size_t, struct weir_error *);
 enum weir_status postgres_read_schedule_firings(struct store *, struct arena *, struct schedule_firings *,
                                                 struct weir_error *);
-enum weir_status postgres_settle_schedule_firings(struct store *, const struct schedule_outcome *, size_t,
-                                                  struct weir_error *);
+enum weir_status postgres_settle_schedule_firings(struct store *, struct schedule_outcome *, size_t, struct weir_error *);
 enum weir_status postgres_check(struct store *, json_t **, struct weir_error *);
 
 #endif

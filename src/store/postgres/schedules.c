@@ -202,7 +202,19 @@ enum weir_status postgres_advance_schedules(struct store *store, struct schedule
 
 /* --- the duty: firings --- */
 
-enum { SCHEDULE_ID, WORKSPACE_ID, SCHEDULE, WORKSPACE, WORKFLOW, PARAMS, FIRING_DUE_AT, JITTER, IS_BACKLOGGED, RUNNING };
+enum {
+    SCHEDULE_ID,
+    WORKSPACE_ID,
+    SCHEDULE,
+    WORKSPACE,
+    WORKFLOW,
+    PARAMS,
+    FIRING_DUE_AT,
+    JITTER,
+    IS_BACKLOGGED,
+    RUNNING,
+    PLANNED
+};
 
 enum weir_status postgres_read_schedule_firings(struct store *store, struct arena *arena,
                                                 struct schedule_firings *ret_firings, struct weir_error *error)
@@ -230,6 +242,7 @@ enum weir_status postgres_read_schedule_firings(struct store *store, struct aren
                                            .is_backlogged = result_bool(result, i, IS_BACKLOGGED)};
         text_copy(firing->cancels_id, sizeof firing->cancels_id,
                   result_null(result, i, RUNNING) ? "" : result_text(result, i, RUNNING));
+        text_copy(firing->planned_id, sizeof firing->planned_id, result_text(result, i, PLANNED));
     }
     PQclear(result);
     if (failed) {
@@ -239,8 +252,8 @@ enum weir_status postgres_read_schedule_firings(struct store *store, struct aren
     return WEIR_OK;
 }
 
-enum weir_status postgres_settle_schedule_firings(struct store *store, const struct schedule_outcome *outcomes,
-                                                  size_t count, struct weir_error *error)
+enum weir_status postgres_settle_schedule_firings(struct store *store, struct schedule_outcome *outcomes, size_t count,
+                                                  struct weir_error *error)
 {
     INVARIANT(outcomes != NULL && count <= SCHEDULE_FIRINGS_READ_MOST);
     int64_t schedules[SCHEDULE_FIRINGS_READ_MOST];
@@ -257,11 +270,17 @@ enum weir_status postgres_settle_schedule_firings(struct store *store, const str
         executions[i] = outcomes[i].execution_id;
         codes[i] = outcomes[i].error_code;
         errors[i] = outcomes[i].error;
+        outcomes[i].settled_id[0] = '\0';
     }
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
         status = link_write(link_of(store), error, &result, QUERY_SETTLE_SCHEDULE_FIRINGS, "IIIUTT", schedules, count,
                             workspaces, count, dues, count, executions, count, codes, count, errors, count);
+    }
+    for (int i = 0; status == WEIR_OK && i < PQntuples(result); i++) {
+        int64_t place = result_int(result, i, 0);
+        INVARIANT(place >= 1 && place <= (int64_t)count);
+        text_copy(outcomes[place - 1].settled_id, UUID_TEXT_MAX, result_text(result, i, 1));
     }
     PQclear(result);
     return status;

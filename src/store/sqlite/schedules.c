@@ -44,13 +44,25 @@ static enum weir_status require_plan(struct write *write, const char *plan, stru
                : write_refuse_name(write, QUERY_PLAN_NAMES, WEIR_PLAN_NOT_FOUND, "plan", plan, PLAN_HOW, error);
 }
 
+/* A firing whose settlement was lost has an execution. It gets it here, before waiting firings are removed. */
+static enum weir_status adopt_firings(struct write *write, int64_t id, struct weir_error *error)
+{
+    int64_t adopted = 0;
+    enum weir_status status = connection_run(write->connection, error, &adopted, QUERY_ADOPT_FIRINGS, "i", id);
+    return status == WEIR_OK && adopted > 0 ? connection_run(write->connection, error, NULL, QUERY_NOTE_ADOPTED_FIRINGS,
+                                                             "iii", id, adopted, write->now_us)
+                                            : status;
+}
+
 /* Counts them as skipped. */
 static enum weir_status remove_firings_beside_one(struct write *write, int64_t id, const char *name,
                                                   struct weir_error *error)
 {
     int64_t removed = 0;
-    enum weir_status status =
-        connection_run(write->connection, error, &removed, QUERY_REMOVE_FIRINGS_BESIDE_ONE, "t", name);
+    enum weir_status status = adopt_firings(write, id, error);
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, &removed, QUERY_REMOVE_FIRINGS_BESIDE_ONE, "t", name);
+    }
     return status == WEIR_OK && removed > 0
                ? connection_run(write->connection, error, NULL, QUERY_COUNT_SKIPPED_FIRINGS, "ii", id, removed)
                : status;
@@ -158,6 +170,12 @@ enum weir_status sqlite_schedule_delete(struct store *store, const char *name, s
     return write_end(&write, status, error);
 }
 
+/* The time of an id, so that lists, which are in the order of ids, have executions in the order of their firings. */
+static int64_t id_ticks(int64_t now_us)
+{
+    return now_us / 1000 * 4096 + now_us % 1000 * 4096 / 1000;
+}
+
 /* Inserts a firing for each workspace, as the overlap policy allows, and counts the others. */
 static enum weir_status insert_firings(struct write *write, int64_t id, int64_t at_us, bool is_triggered,
                                        struct schedule_counts *ret_counts, struct weir_error *error)
@@ -171,11 +189,14 @@ static enum weir_status insert_firings(struct write *write, int64_t id, int64_t 
         status = connection_read_integer(connection, error, &workspaces, QUERY_COUNT_SCHEDULE_WORKSPACES, "i", id);
     }
     if (status == WEIR_OK) {
+        status = adopt_firings(write, id, error);
+    }
+    if (status == WEIR_OK) {
         status = connection_run(connection, error, &replaced, QUERY_REPLACE_WAITING_FIRINGS, "i", id);
     }
     if (status == WEIR_OK) {
-        status = connection_run(connection, error, &inserted, QUERY_INSERT_FIRINGS, "iiii", id, at_us,
-                                (int64_t)is_triggered, (int64_t)SCHEDULE_FIRINGS_MOST);
+        status = connection_run(connection, error, &inserted, QUERY_INSERT_FIRINGS, "iiiii", id, at_us,
+                                (int64_t)is_triggered, (int64_t)SCHEDULE_FIRINGS_MOST, id_ticks(write->now_us));
     }
     int64_t skipped = workspaces - inserted + replaced;
     if (status == WEIR_OK && skipped > 0) {
@@ -322,6 +343,7 @@ enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena 
     while (!failed && read.count < SCHEDULE_FIRINGS_READ_MOST && connection_step(connection, statement, &status, error)) {
         struct schedule_firing *firing = &read.firings[read.count++];
         const char *running = column_text(statement, 9);
+        const char *planned = column_text(statement, 10);
         *firing = (struct schedule_firing){.schedule_id = sqlite3_column_int64(statement, 0),
                                            .workspace_id = sqlite3_column_int64(statement, 1),
                                            .schedule = column_copy(statement, 2, arena, &failed),
@@ -332,6 +354,7 @@ enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena 
                                            .jitter_us = sqlite3_column_int64(statement, 7),
                                            .is_backlogged = sqlite3_column_int(statement, 8) != 0};
         text_copy(firing->cancels_id, sizeof firing->cancels_id, running == NULL ? "" : running);
+        text_copy(firing->planned_id, sizeof firing->planned_id, planned == NULL ? "" : planned);
     }
     (void)sqlite3_reset(statement);
     status = failed ? error_out_of_memory(error) : status;
@@ -341,42 +364,67 @@ enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena 
     return status;
 }
 
-static enum weir_status settle_fired_firing(struct write *write, const struct schedule_outcome *outcome,
+static enum weir_status settle_fired_firing(struct write *write, struct schedule_outcome *outcome, const char *execution_id,
                                             struct weir_error *error)
 {
     struct connection *connection = write->connection;
     int64_t is_settled = 0;
     int64_t changed = 0;
+    text_copy(outcome->settled_id, sizeof outcome->settled_id, execution_id);
     enum weir_status status = connection_read_integer(connection, error, &is_settled, QUERY_FIRING_IS_SETTLED, "iii",
                                                       outcome->schedule_id, outcome->workspace_id, outcome->due_us);
     if (status != WEIR_OK || is_settled != 0) {
         return status;
     }
     status = connection_run(connection, error, &changed, QUERY_SETTLE_FIRING, "iiit", outcome->schedule_id,
-                            outcome->workspace_id, outcome->due_us, outcome->execution_id);
+                            outcome->workspace_id, outcome->due_us, execution_id);
     if (status == WEIR_OK && changed > 0) {
         status = connection_run(connection, error, NULL, QUERY_REMOVE_ENDED_FIRINGS, "iii", outcome->schedule_id,
                                 outcome->workspace_id, outcome->due_us);
     }
     return status == WEIR_OK && changed > 0
                ? connection_run(connection, error, NULL, QUERY_NOTE_FIRING, "iiti", outcome->schedule_id, outcome->due_us,
-                                outcome->execution_id, write->now_us)
+                                execution_id, write->now_us)
                : status;
 }
 
-static enum weir_status settle_refused_firing(struct write *write, const struct schedule_outcome *outcome,
+/* *ret_id: "" = none. */
+static enum weir_status find_execution_of_firing(struct write *write, const struct schedule_outcome *outcome,
+                                                 char ret_id[UUID_TEXT_MAX], struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_EXECUTION_OF_FIRING, "iii",
+                                              outcome->schedule_id, outcome->workspace_id, outcome->due_us);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    ret_id[0] = '\0';
+    if (connection_step(write->connection, statement, &status, error)) {
+        text_copy(ret_id, UUID_TEXT_MAX, column_text(statement, 0));
+    }
+    (void)sqlite3_reset(statement);
+    return status;
+}
+
+static enum weir_status settle_refused_firing(struct write *write, struct schedule_outcome *outcome,
                                               struct weir_error *error)
 {
     int64_t removed = 0;
-    enum weir_status status = connection_run(write->connection, error, &removed, QUERY_REMOVE_FIRING, "iii",
-                                             outcome->schedule_id, outcome->workspace_id, outcome->due_us);
+    char id[UUID_TEXT_MAX];
+    enum weir_status status = find_execution_of_firing(write, outcome, id, error);
+    if (status != WEIR_OK || id[0] != '\0') {
+        return status != WEIR_OK ? status : settle_fired_firing(write, outcome, id, error);
+    }
+    outcome->settled_id[0] = '\0';
+    status = connection_run(write->connection, error, &removed, QUERY_REMOVE_FIRING, "iii", outcome->schedule_id,
+                            outcome->workspace_id, outcome->due_us);
     return status == WEIR_OK && removed > 0
                ? connection_run(write->connection, error, NULL, QUERY_NOTE_SCHEDULE_REFUSAL, "iitti", outcome->schedule_id,
                                 write->now_us, outcome->error_code, outcome->error, removed)
                : status;
 }
 
-enum weir_status sqlite_settle_schedule_firings(struct store *store, const struct schedule_outcome *outcomes, size_t count,
+enum weir_status sqlite_settle_schedule_firings(struct store *store, struct schedule_outcome *outcomes, size_t count,
                                                 struct weir_error *error)
 {
     INVARIANT(outcomes != NULL && count <= SCHEDULE_FIRINGS_READ_MOST);
@@ -386,8 +434,9 @@ enum weir_status sqlite_settle_schedule_firings(struct store *store, const struc
         return status;
     }
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        status = outcomes[i].execution_id != NULL ? settle_fired_firing(&write, &outcomes[i], error)
-                                                  : settle_refused_firing(&write, &outcomes[i], error);
+        status = outcomes[i].execution_id != NULL
+                     ? settle_fired_firing(&write, &outcomes[i], outcomes[i].execution_id, error)
+                     : settle_refused_firing(&write, &outcomes[i], error);
     }
     return write_end(&write, status, error);
 }

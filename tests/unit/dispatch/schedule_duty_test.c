@@ -17,7 +17,7 @@ static enum weir_status count_looks(struct store *store, struct arena *arena, st
     return real_driver->read_due_schedules(store, arena, due, error);
 }
 
-static enum weir_status lose_settlement(struct store *store, const struct schedule_outcome *outcomes, size_t count,
+static enum weir_status lose_settlement(struct store *store, struct schedule_outcome *outcomes, size_t count,
                                         struct weir_error *error)
 {
     if (settlements_lost > 0) {
@@ -142,6 +142,42 @@ static void assert_newest(struct bench *bench, const char *name, const char *tim
     json_decref(items);
 }
 
+/* The times of the executions of a schedule are those from first_us on, in steps of step_us. */
+static void assert_times(struct bench *bench, const char *name, int64_t first_us, int64_t step_us, size_t count)
+{
+    char key[128];
+    json_t *items = executions_of(bench, "many");
+    size_t found = 0;
+    (void)snprintf(key, sizeof key, "schedule/%s/", name);
+    for (size_t i = 0; i < json_array_size(items); i++) {
+        const char *text = json_string_value(json_object_get(json_array_get(items, i), "idempotency_key"));
+        found += strncmp(text, key, strlen(key)) == 0 ? 1 : 0;
+    }
+    assert_int_equal(found, count);
+    for (size_t k = 0; k < count; k++) {
+        char time[TIME_TEXT_MAX];
+        time_format(first_us + (int64_t)k * step_us, time);
+        (void)snprintf(key, sizeof key, "schedule/%s/%s", name, time);
+        found = 0;
+        for (size_t i = 0; i < json_array_size(items); i++) {
+            const char *text = json_string_value(json_object_get(json_array_get(items, i), "idempotency_key"));
+            found += strcmp(text, key) == 0 ? 1 : 0;
+        }
+        if (found != 1) {
+            fail_msg("%zu executions have the key %s", found, key);
+        }
+    }
+    json_decref(items);
+}
+
+/* Of the day on which the clock of the tests begins. */
+static int64_t at_minute(int hour, int minute)
+{
+    int64_t time_us = 0;
+    assert_int_equal(time_parse("2027-01-15T00:00:00Z", 0, &time_us, NULL), WEIR_OK);
+    return time_us + (hour * 60 + minute) * MINUTE;
+}
+
 /* The clock begins at 2027-01-15T08:01:00Z. */
 static void a_due_time_becomes_an_execution_with_its_time(void **state)
 {
@@ -222,8 +258,7 @@ static void after_an_outage_times_in_the_window_fire_and_older_ones_are_dropped(
     for (int i = 0; i < 200 && count_executions(bench, "many") < 6; i++) {
         pass(bench, SECOND);
     }
-    assert_int_equal(count_executions(bench, "many"), 6); /* 12:10 to 13:00 */
-    assert_newest(bench, "often", "2027-01-15T13:00:00.000000Z");
+    assert_times(bench, "often", at_minute(12, 10), 10 * MINUTE, 6);
 }
 
 static void a_lost_settlement_makes_no_second_execution(void **state)
@@ -494,6 +529,60 @@ static void a_schedule_that_cannot_be_advanced_holds_nothing_up(void **state)
     assert_int_equal(number_of(bench, "large", "fired"), 1);
 }
 
+/* The execution of 08:10 lives, and its firing waits, because settlements are lost. */
+static void lose_the_settlement_of_the_first_time(struct bench *bench)
+{
+    struct schedule_request request = schedule_named("often", 10 * MINUTE);
+    start_node(bench);
+    pass(bench, 5 * SECOND);
+    struct workspace_change pause = {.name = "many", .paused = 1}; /* executions wait */
+    assert_int_equal(store_set_workspace(bench->store, &pause, NULL), WEIR_OK);
+    set_schedule(bench, &request);
+    settlements_lost = 1000;
+    pass(bench, 10 * MINUTE);
+    assert_int_equal(count_executions(bench, "many"), 1);
+    assert_int_equal(number_of(bench, "often", "fired"), 0);
+    settlements_lost = 0;
+}
+
+/* The repeated enqueue was refused. The execution wins, and the next time overlaps it. */
+static void assert_the_execution_wins(struct bench *bench)
+{
+    pass(bench, 10 * MINUTE);
+    assert_int_equal(count_executions(bench, "many"), 1);
+    assert_int_equal(number_of(bench, "often", "fired"), 1);
+    assert_int_equal(number_of(bench, "often", "skipped"), 1);
+    assert_int_equal(number_of(bench, "often", "refused"), 0);
+    assert_int_equal(bench->counts[EVENT_SCHEDULE_REFUSED], 0);
+}
+
+static void an_execution_wins_over_a_refusal_for_other_params(void **state)
+{
+    struct bench *bench = *state;
+    lose_the_settlement_of_the_first_time(bench);
+    struct schedule_request request = schedule_named("often", 10 * MINUTE);
+    request.params = "{\"deep\":false}";
+    set_schedule(bench, &request);
+    assert_the_execution_wins(bench);
+}
+
+static void an_execution_wins_over_a_refusal_for_a_disabled_workflow(void **state)
+{
+    struct bench *bench = *state;
+    lose_the_settlement_of_the_first_time(bench);
+    assert_int_equal(store_set_workflow_state(bench->store, "plain", NULL, WORKFLOW_DISABLED, NULL), WEIR_OK);
+    assert_the_execution_wins(bench);
+}
+
+static void an_execution_wins_over_a_refusal_for_a_backlog(void **state)
+{
+    struct bench *bench = *state;
+    lose_the_settlement_of_the_first_time(bench);
+    change(bench, "INSERT INTO books (lane_id, workspace_id, group_id, runnable)"
+                  " SELECT 99, id, 1, 10000 FROM workspaces WHERE name = 'many'");
+    assert_the_execution_wins(bench);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_counting, close_bench)
@@ -513,6 +602,9 @@ int main(void)
         TEST(params_with_a_nul_reach_the_execution),
         TEST(a_cancel_that_fails_holds_nothing_up),
         TEST(a_schedule_that_cannot_be_advanced_holds_nothing_up),
+        TEST(an_execution_wins_over_a_refusal_for_other_params),
+        TEST(an_execution_wins_over_a_refusal_for_a_disabled_workflow),
+        TEST(an_execution_wins_over_a_refusal_for_a_backlog),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

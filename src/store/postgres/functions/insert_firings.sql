@@ -13,6 +13,7 @@ DECLARE
     is_paused boolean;
     targets  integer[];
     replaced bigint := 0;
+    now_us   constant bigint := :schema.store_time();
 BEGIN
     SELECT s.overlap, s.paused,
            coalesce(s.workspaces, ARRAY(SELECT w.id FROM :schema.workspaces w WHERE w.plan = s.plan ORDER BY w.id))
@@ -20,13 +21,14 @@ BEGIN
     DELETE FROM :schema.schedule_firings f
     WHERE f.schedule_id = of_schedule AND f.execution_id IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = f.workspace_id);
+    PERFORM :schema.adopt_firings(of_schedule);
     IF policy = 'cancel_running' THEN
         DELETE FROM :schema.schedule_firings f WHERE f.schedule_id = of_schedule AND f.execution_id IS NULL;
         GET DIAGNOSTICS replaced = ROW_COUNT;
     END IF;
-    INSERT INTO :schema.schedule_firings (schedule_id, workspace_id, due_at, is_triggered)
-    SELECT of_schedule, t.workspace_id, at, triggered
-    FROM unnest(targets) t (workspace_id)
+    INSERT INTO :schema.schedule_firings (schedule_id, workspace_id, due_at, is_triggered, planned_id)
+    SELECT of_schedule, t.workspace_id, at, triggered, :schema.make_id(now_us, t.nth)
+    FROM unnest(targets) WITH ORDINALITY t (workspace_id, nth)
     WHERE CASE policy
           WHEN 'skip' THEN NOT EXISTS (SELECT 1 FROM :schema.schedule_firings f
                                        WHERE f.schedule_id = of_schedule AND f.workspace_id = t.workspace_id

@@ -1,19 +1,29 @@
 -- Gives firings their executions, and removes those whose enqueue was refused. The arrays have an element for each firing.
 --   executions     NULL: refused, for the reason in codes and errors
--- A firing that another node has settled is not counted again. One that was removed after it had been read is inserted again, because its
--- execution lives. Of the executions before it only those that live stay. Locks: the rows of the schedules, in the order of their ids.
--- Caller: settle_schedule_firings (queries/schedules.sql).
+-- An execution with the planned id of the firing wins over a refusal: it was enqueued by a call whose settlement was lost. A firing that
+-- another node has settled is not counted again. One that was removed after it had been read is inserted again, because its
+-- execution lives. Of the executions before it only those that live stay. Returns the place and the execution of each firing that has one.
+-- Locks: the rows of the schedules, in the order of their ids. Caller: settle_schedule_firings (queries/schedules.sql).
 CREATE OR REPLACE FUNCTION :schema.settle_schedule_firings(ids bigint[], workspace_ids bigint[], dues bigint[], executions uuid[],
-                                                           codes text[], errors text[]) RETURNS void
+                                                           codes text[], errors text[])
+RETURNS TABLE (place bigint, execution_id uuid)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+#variable_conflict use_variable
 DECLARE
     o       record;
     changed bigint;
 BEGIN
     PERFORM 1 FROM :schema.schedules s WHERE s.id = ANY (ids) ORDER BY s.id FOR NO KEY UPDATE;
     FOR o IN SELECT u.* FROM unnest(ids, workspace_ids, dues, executions, codes, errors)
-                             WITH ORDINALITY u (id, workspace_id, due, execution_id, code, error, place) ORDER BY u.place LOOP
-        IF o.execution_id IS NULL THEN
+                             WITH ORDINALITY u (id, workspace_id, due, wanted, code, error, place) ORDER BY u.place LOOP
+        execution_id := o.wanted;
+        IF execution_id IS NULL THEN
+            SELECT coalesce(f.execution_id, f.planned_id) INTO execution_id FROM :schema.schedule_firings f
+            WHERE f.schedule_id = o.id AND f.workspace_id = o.workspace_id AND f.due_at = o.due
+              AND (f.execution_id IS NOT NULL OR EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = f.planned_id)
+                   OR EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = f.planned_id));
+        END IF;
+        IF execution_id IS NULL THEN
             DELETE FROM :schema.schedule_firings f
             WHERE f.schedule_id = o.id AND f.workspace_id = o.workspace_id AND f.due_at = o.due AND f.execution_id IS NULL;
             GET DIAGNOSTICS changed = ROW_COUNT;
@@ -23,9 +33,11 @@ BEGIN
             END IF;
             CONTINUE;
         END IF;
-        INSERT INTO :schema.schedule_firings AS f (schedule_id, workspace_id, due_at, execution_id)
-        SELECT s.id, o.workspace_id, o.due, o.execution_id FROM :schema.schedules s WHERE s.id = o.id
-        ON CONFLICT (schedule_id, workspace_id, due_at) DO UPDATE SET execution_id = excluded.execution_id
+        place := o.place;
+        RETURN NEXT;
+        INSERT INTO :schema.schedule_firings AS f (schedule_id, workspace_id, due_at, planned_id, execution_id)
+        SELECT s.id, o.workspace_id, o.due, execution_id, execution_id FROM :schema.schedules s WHERE s.id = o.id
+        ON CONFLICT ON CONSTRAINT schedule_firings_pkey DO UPDATE SET execution_id = excluded.execution_id
         WHERE f.execution_id IS NULL;
         GET DIAGNOSTICS changed = ROW_COUNT;
         IF changed > 0 THEN
@@ -33,7 +45,7 @@ BEGIN
             WHERE f.schedule_id = o.id AND f.workspace_id = o.workspace_id AND f.due_at <> o.due AND f.execution_id IS NOT NULL
               AND NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = f.execution_id);
             UPDATE :schema.schedules s
-            SET fired = s.fired + 1, last_due_at = o.due, last_execution_id = o.execution_id, fired_at = :schema.store_time()
+            SET fired = s.fired + 1, last_due_at = o.due, last_execution_id = execution_id, fired_at = :schema.store_time()
             WHERE s.id = o.id;
         END IF;
     END LOOP;

@@ -47,11 +47,12 @@ SELECT a.place, a.firings, a.skipped FROM :schema.advance_schedules($1, $2, $3, 
 -- name: read_schedule_firings
 SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM :schema.workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
        f.due_at, CASE WHEN f.is_triggered THEN 0 ELSE s.jitter END,
-       coalesce((SELECT sum(b.runnable + b.waiting) FROM :schema.books b WHERE b.workspace_id = f.workspace_id), 0) >= $2, f.running
-FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered,
+       coalesce((SELECT sum(b.runnable + b.waiting) FROM :schema.books b WHERE b.workspace_id = f.workspace_id), 0) >= $2, f.running,
+       f.planned_id
+FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered, o.planned_id,
              (SELECT q.id FROM :schema.schedule_firings r JOIN :schema.workflow_execution_queue q ON q.id = r.execution_id
               WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id LIMIT 1) AS running
-      FROM (SELECT DISTINCT ON (x.schedule_id, x.workspace_id) x.schedule_id, x.workspace_id, x.due_at, x.is_triggered
+      FROM (SELECT DISTINCT ON (x.schedule_id, x.workspace_id) x.schedule_id, x.workspace_id, x.due_at, x.is_triggered, x.planned_id
             FROM :schema.schedule_firings x
             WHERE x.execution_id IS NULL
               AND (x.is_triggered OR NOT EXISTS (SELECT 1 FROM :schema.schedules p WHERE p.id = x.schedule_id AND p.paused))
@@ -64,7 +65,7 @@ ORDER BY f.due_at LIMIT $1;
 
 -- $1 ids of schedules, $2 ids of workspaces, $3 due times, $4 executions, $5 codes, $6 errors
 -- name: settle_schedule_firings
-SELECT :schema.settle_schedule_firings($1, $2, $3, $4, $5, $6);
+SELECT t.place, t.execution_id FROM :schema.settle_schedule_firings($1, $2, $3, $4, $5, $6) t;
 
 -- By name. $1 name or NULL, $2 behind this cursor, $3 limit
 -- name: list_schedules

@@ -495,13 +495,15 @@ CREATE TABLE :schema.schedules (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
 CREATE INDEX schedules_due ON :schema.schedules (greatest(due_at, retry_at)) WHERE NOT paused AND due_at IS NOT NULL;
 
--- Due times of schedules, one row for each workspace, inserted in the transaction that moves due_at behind them. execution_id: NULL = it
--- waits to be enqueued. Of rows with an execution only the last one of a schedule and workspace is kept.
+-- Due times of schedules, one row for each workspace, inserted in the transaction that moves due_at behind them. planned_id: the
+-- id of the execution, fixed here, so that a settlement that was lost is found. execution_id: NULL = it waits to be enqueued. Of rows with
+-- an execution only the last one of a schedule and workspace is kept.
 CREATE TABLE :schema.schedule_firings (
     schedule_id    integer NOT NULL,
     workspace_id   integer NOT NULL,
     due_at         bigint  NOT NULL,
     is_triggered   boolean NOT NULL DEFAULT false,
+    planned_id     uuid    NOT NULL,
     execution_id   uuid,
     PRIMARY KEY (schedule_id, workspace_id, due_at)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000);

@@ -77,16 +77,19 @@ FROM schedules s WHERE s.id = ?1;
 DELETE FROM schedule_firings WHERE schedule_id = ?1 AND execution_id IS NULL
                                    AND EXISTS (SELECT 1 FROM schedules s WHERE s.id = ?1 AND s.overlap = 'cancel_running');
 
--- While a schedule is paused, only triggered firings of it may start, and only these are in the way of a trigger. ?1 id, ?2 time,
--- ?3 1 = triggered, ?4 firings that may wait in a workspace
+-- While a schedule is paused, only triggered firings of it may start, and only these are in the way of a trigger. The planned id of the
+-- execution is a UUIDv7. ?1 id, ?2 time, ?3 1 = triggered, ?4 firings that may wait in a workspace, ?5 now in 4096ths of a millisecond
 -- name: insert_firings
 WITH targets AS MATERIALIZED (
     SELECT i.value AS workspace_id FROM schedules s, json_each(s.workspaces) i WHERE s.id = ?1
     UNION ALL
     SELECT w.id FROM schedules s JOIN workspaces w ON w.plan = s.plan WHERE s.id = ?1
 )
-INSERT OR IGNORE INTO schedule_firings (schedule_id, workspace_id, due_at, is_triggered)
-SELECT ?1, t.workspace_id, ?2, ?3
+INSERT OR IGNORE INTO schedule_firings (schedule_id, workspace_id, due_at, is_triggered, planned_id)
+SELECT ?1, t.workspace_id, ?2, ?3,
+       substr(printf('%015x', ?5), 1, 8) || '-' || substr(printf('%015x', ?5), 9, 4) || '-7' || substr(printf('%015x', ?5), 13) || '-'
+       || substr('89ab', 1 + (random() & 3), 1)
+       || substr(lower(hex(randomblob(2))), 2) || '-' || lower(hex(randomblob(6)))
 FROM targets t JOIN schedules s ON s.id = ?1
 WHERE CASE s.overlap
       WHEN 'skip' THEN NOT EXISTS (SELECT 1 FROM schedule_firings f
@@ -114,11 +117,12 @@ WHERE schedule_id = ?1 AND execution_id IS NOT NULL AND NOT EXISTS (SELECT 1 FRO
 -- name: read_schedule_firings
 SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
        f.due_at, iif(f.is_triggered, 0, s.jitter),
-       coalesce((SELECT sum(b.runnable + b.waiting) FROM books b WHERE b.workspace_id = f.workspace_id), 0) >= ?2, f.running
-FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered,
+       coalesce((SELECT sum(b.runnable + b.waiting) FROM books b WHERE b.workspace_id = f.workspace_id), 0) >= ?2, f.running,
+       f.planned_id
+FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered, o.planned_id,
              (SELECT q.id FROM schedule_firings r JOIN workflow_execution_queue q ON q.id = r.execution_id
               WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id) AS running
-      FROM (SELECT schedule_id, workspace_id, min(due_at) AS due_at, is_triggered
+      FROM (SELECT schedule_id, workspace_id, min(due_at) AS due_at, is_triggered, planned_id
             FROM schedule_firings x
             WHERE execution_id IS NULL
               AND (is_triggered = 1 OR NOT EXISTS (SELECT 1 FROM schedules p WHERE p.id = x.schedule_id AND p.paused = 1))
@@ -134,10 +138,32 @@ ORDER BY f.due_at LIMIT ?1;
 SELECT EXISTS (SELECT 1 FROM schedule_firings WHERE schedule_id = ?1 AND workspace_id = ?2 AND due_at = ?3
                                                     AND execution_id IS NOT NULL);
 
+-- The execution of a firing, or the one with its planned id, whose settlement was lost. ?1 schedule, ?2 workspace, ?3 due time
+-- name: execution_of_firing
+SELECT coalesce(f.execution_id, f.planned_id) FROM schedule_firings f
+WHERE f.schedule_id = ?1 AND f.workspace_id = ?2 AND f.due_at = ?3
+  AND (f.execution_id IS NOT NULL OR EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = f.planned_id)
+       OR EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = f.planned_id));
+
+-- The firings whose settlement was lost. ?1 schedule
+-- name: adopt_firings
+UPDATE schedule_firings SET execution_id = planned_id
+WHERE schedule_id = ?1 AND execution_id IS NULL
+  AND (EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = planned_id)
+       OR EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = planned_id));
+
+-- ?1 schedule, ?2 adopted firings, ?3 now
+-- name: note_adopted_firings
+UPDATE schedules
+SET fired = fired + ?2, fired_at = ?3,
+    (last_due_at, last_execution_id) = (SELECT max(f.due_at), f.execution_id FROM schedule_firings f
+                                        WHERE f.schedule_id = ?1 AND f.execution_id IS NOT NULL)
+WHERE id = ?1;
+
 -- Also when the firing was removed after it had been read: its execution lives. ?4 execution
 -- name: settle_firing
-INSERT INTO schedule_firings (schedule_id, workspace_id, due_at, execution_id)
-SELECT s.id, ?2, ?3, ?4 FROM schedules s WHERE s.id = ?1
+INSERT INTO schedule_firings (schedule_id, workspace_id, due_at, planned_id, execution_id)
+SELECT s.id, ?2, ?3, ?4, ?4 FROM schedules s WHERE s.id = ?1
 ON CONFLICT (schedule_id, workspace_id, due_at) DO UPDATE SET execution_id = excluded.execution_id;
 
 -- name: remove_ended_firings
