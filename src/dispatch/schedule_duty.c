@@ -22,8 +22,8 @@
 
 #define SCHEDULE_ROUND_US (1 * MICROSECONDS_PER_SECOND) /* at least, between two looks after news */
 #define SCHEDULE_LOOK_US (60 * MICROSECONDS_PER_SECOND)
-/* Times that one look drops of a schedule, so that a long outage does not hold up the other duties. */
-enum { DROPS_MOST = 100000 };
+/* Times of cron that one look computes, of all schedules, so that a long outage does not hold up the other duties. */
+enum { TIMES_MOST = 100000 };
 
 enum {
     SCHEDULE_KEY_MAX = sizeof SCHEDULE_KEY_PREFIX "/" + SCHEDULE_NAME_MAX + TIME_TEXT_MAX,
@@ -42,35 +42,94 @@ static void report(struct node *node, enum event_type type, const char *schedule
 
 /* --- steps 1 and 2 --- */
 
-/* Times before the window of catch-up are dropped, of the others the first one fires. The due time itself need not be one:
- * after a resumption it is the time of that act. Without the file of its zone a schedule is tried again later. */
-static void plan_advance(const struct due_schedule *due, int64_t now_us, struct schedule_advance *advance,
-                         struct weir_error *error)
+/* What is computed of one schedule in a look. */
+struct advance_plan {
+    struct schedule_advance advance;
+    struct weir_error error; /* that the advance may point to */
+    int64_t fires_us;        /* the time that fires, of policies that fire one */
+};
+
+/* The time behind the times from at_us on that lie before `before_us`. Even steps are counted by division, so only times of
+ * cron take from the budget. */
+static int64_t pass_times(const struct recurrence *recurrence, int64_t at_us, int64_t before_us, int64_t *budget,
+                          int64_t *ret_passed)
+{
+    at_us = recurrence_pass(recurrence, at_us, before_us, recurrence->is_cron ? *budget : INT64_MAX, ret_passed);
+    *budget -= recurrence->is_cron ? *ret_passed : 0;
+    return at_us;
+}
+
+/* The newest time until now fires, and those before it are passed. Returns the due time behind it. */
+static int64_t choose_newest(const struct recurrence *recurrence, int64_t at_us, int64_t now_us, int64_t *budget,
+                             struct advance_plan *plan)
+{
+    int64_t count = 0;
+    if (!recurrence->is_cron) {
+        int64_t next_us = pass_times(recurrence, at_us, now_us + 1, budget, &count);
+        plan->fires_us = at_us + (count - 1) * recurrence->every_us;
+        at_us = next_us;
+    }
+    while (recurrence->is_cron && at_us <= now_us && *budget > 0) {
+        plan->fires_us = at_us;
+        at_us = recurrence_next(recurrence, at_us);
+        count++;
+        --*budget;
+    }
+    bool is_newest = at_us > now_us; /* else the next look goes on */
+    plan->advance.passed = is_newest ? count - 1 : count;
+    plan->advance.fires_us = &plan->fires_us;
+    plan->advance.fire_count = is_newest ? 1 : 0;
+    return at_us;
+}
+
+/* All times until now fire, as many as one advance may have. `times` has room for them. Returns the due time behind them.
+ */
+static int64_t choose_all(const struct recurrence *recurrence, int64_t at_us, int64_t now_us, int64_t *times,
+                          int64_t *budget, struct schedule_advance *advance)
+{
+    while (at_us <= now_us && advance->fire_count<SCHEDULE_FIRINGS_MOST && * budget> 0) {
+        times[advance->fire_count++] = at_us;
+        at_us = recurrence_next(recurrence, at_us);
+        --*budget;
+    }
+    advance->fires_us = times;
+    return at_us;
+}
+
+/* Times before the window of catch-up are dropped. The due time itself need not be a time: after a resumption it is the
+ * time of that act. Without the file of its zone a schedule is tried again later. `times`: room for those that fire; NULL:
+ * of several ones the newest fires. */
+static void plan_advance(const struct due_schedule *due, int64_t now_us, int64_t *times, int64_t *budget,
+                         struct advance_plan *plan)
 {
     struct recurrence recurrence = {.zone = NULL};
-    *advance = (struct schedule_advance){.id = due->id, .due_us = due->due_us, .fires_us = TIME_NEVER};
-    enum weir_status status = recurrence_open(&due->when, &recurrence, error);
+    struct schedule_advance *advance = &plan->advance;
+    *advance = (struct schedule_advance){
+        .id = due->id, .due_us = due->due_us, .continues_us = due->expands_us, .next_us = due->due_us};
+    if (due->expands_us != TIME_NEVER) {
+        return;
+    }
+    enum weir_status status = recurrence_open(&due->when, &recurrence, &plan->error);
     if (status != WEIR_OK) {
         advance->error_code = weir_status_name(status);
-        advance->error = error->message;
-        advance->next_us = due->due_us; /* which is then fired late, or dropped */
-        advance->retry_us = time_add(now_us, SCHEDULE_LOOK_US);
+        advance->error = plan->error.message;
+        advance->retry_us = time_add(now_us, SCHEDULE_LOOK_US); /* its time is then fired late, or dropped */
         return;
     }
     int64_t at_us = recurrence_next(&recurrence, due->due_us - 1);
-    at_us = recurrence_pass(&recurrence, at_us, now_us - due->catch_up_us, DROPS_MOST, &advance->dropped);
+    at_us = pass_times(&recurrence, at_us, now_us - due->catch_up_us, budget, &advance->dropped);
     if (at_us <= now_us && at_us >= now_us - due->catch_up_us) {
-        advance->fires_us = at_us;
-        at_us = recurrence_next(&recurrence, at_us);
+        at_us = times != NULL ? choose_all(&recurrence, at_us, now_us, times, budget, advance)
+                              : choose_newest(&recurrence, at_us, now_us, budget, plan);
     }
     advance->next_us = at_us;
     recurrence_close(&recurrence);
 }
 
-static void report_advances(struct node *node, const struct due_schedules *due, const struct schedule_advance *advances)
+static void report_advances(struct node *node, const struct due_schedules *due, const struct advance_plan *plans)
 {
     for (size_t i = 0; i < due->count; i++) {
-        const struct schedule_advance *advance = &advances[i];
+        const struct schedule_advance *advance = &plans[i].advance;
         if (!advance->is_done) {
             continue;
         }
@@ -88,53 +147,52 @@ static void report_advances(struct node *node, const struct due_schedules *due, 
 }
 
 /* A transaction of its own for each schedule, because one may have very many workspaces. One that fails is noted, and left
- * out for a while, so that the others go on. It fails when not even that can be noted. `why` lives as long as the advance.
- */
-static enum weir_status advance_schedule(struct node *node, struct schedule_advance *advance, struct weir_error *why,
-                                         int64_t now_us, struct weir_error *error)
+ * out for a while, so that the others go on. The look fails when not even that can be noted. */
+static enum weir_status advance_schedule(struct node *node, struct advance_plan *plan, int64_t now_us,
+                                         struct weir_error *error)
 {
     struct store *store = node->stores[LOOP_MAINTENANCE];
+    struct schedule_advance *advance = &plan->advance;
     struct schedule_advance wanted = *advance;
     struct weir_error detail = {.status = WEIR_OK};
-    enum weir_status status = store_advance_schedules(store, advance, 1, &detail);
+    enum weir_status status = store_advance_schedule(store, advance, &detail);
     if (status == WEIR_OK || wanted.error_code != NULL) {
         *error = status == WEIR_OK ? *error : detail;
         return status;
     }
-    *why = detail;
+    plan->error = detail;
     *advance = (struct schedule_advance){.id = wanted.id,
                                          .due_us = wanted.due_us,
-                                         .fires_us = TIME_NEVER,
+                                         .continues_us = wanted.continues_us,
                                          .next_us = wanted.due_us,
                                          .retry_us = time_add(now_us, SCHEDULE_LOOK_US),
                                          .error_code = weir_status_name(status),
-                                         .error = why->message};
-    return store_advance_schedules(store, advance, 1, error);
+                                         .error = plan->error.message};
+    return store_advance_schedule(store, advance, error);
 }
 
 /* Records what is due. */
-static enum weir_status advance_schedules(struct node *node, const struct due_schedules *due, struct weir_error *error)
+static enum weir_status advance_schedules(struct node *node, const struct due_schedules *due, struct arena *arena,
+                                          struct weir_error *error)
 {
-    struct schedule_advance *advances = calloc(due->count, sizeof *advances);
-    struct weir_error *errors = calloc(due->count, sizeof *errors);
-    enum weir_status status = WEIR_OUT_OF_MEMORY;
-    if (advances != NULL && errors != NULL) {
-        for (size_t i = 0; i < due->count; i++) {
-            plan_advance(&due->schedules[i], due->now_us, &advances[i], &errors[i]);
+    int64_t budget = TIMES_MOST;
+    struct advance_plan *plans = calloc(due->count, sizeof *plans);
+    enum weir_status status = plans == NULL ? error_out_of_memory(error) : WEIR_OK;
+    for (size_t i = 0; i < due->count && status == WEIR_OK; i++) {
+        bool fires_all = due->schedules[i].overlap == OVERLAP_QUEUE_ALL;
+        int64_t *times = fires_all ? arena_allocate(arena, SCHEDULE_FIRINGS_MOST * sizeof *times) : NULL;
+        if (fires_all && times == NULL) {
+            status = error_out_of_memory(error);
+            break;
         }
-        status = WEIR_OK;
-        for (size_t i = 0; i < due->count && status == WEIR_OK; i++) {
-            status = advance_schedule(node, &advances[i], &errors[i], due->now_us, error);
-        }
-        if (status == WEIR_OK) {
-            FAILPOINT("after_schedule_advance");
-            report_advances(node, due, advances);
-        }
-    } else {
-        status = error_out_of_memory(error);
+        plan_advance(&due->schedules[i], due->now_us, times, &budget, &plans[i]);
+        status = advance_schedule(node, &plans[i], due->now_us, error);
     }
-    free(advances);
-    free(errors);
+    if (status == WEIR_OK) {
+        FAILPOINT("after_schedule_advance");
+        report_advances(node, due, plans);
+    }
+    free(plans);
     return status;
 }
 
@@ -366,7 +424,7 @@ static enum weir_status fire(struct node *node, const struct due_schedules *due,
                              struct weir_error *error)
 {
     struct schedule_firings firings = {.count = 0};
-    enum weir_status status = due->count > 0 ? advance_schedules(node, due, error) : WEIR_OK;
+    enum weir_status status = due->count > 0 ? advance_schedules(node, due, arena, error) : WEIR_OK;
     if (status == WEIR_OK && (due->count > 0 || due->firings_wait)) {
         status = store_read_schedule_firings(node->stores[LOOP_MAINTENANCE], arena, &firings, error);
     }

@@ -120,7 +120,7 @@ struct store_driver {
     enum weir_status (*schedule_delete)(struct store *, const char *, struct weir_error *);
     enum weir_status (*schedule_trigger)(struct store *, const char *, struct schedule_counts *, struct weir_error *);
     enum weir_status (*read_due_schedules)(struct store *, struct arena *, struct due_schedules *, struct weir_error *);
-    enum weir_status (*advance_schedules)(struct store *, struct schedule_advance *, size_t, struct weir_error *);
+    enum weir_status (*advance_schedule)(struct store *, struct schedule_advance *, struct weir_error *);
     enum weir_status (*read_schedule_firings)(struct store *, struct arena *, struct schedule_firings *,
                                               struct weir_error *);
     enum weir_status (*settle_schedule_firings)(struct store *, struct schedule_outcome *, size_t, struct weir_error *);

@@ -251,18 +251,14 @@ enum weir_status store_read_due_schedules(struct store *store, struct arena *are
     CALL(store, "read_due_schedules", error, store->driver->read_due_schedules(store, arena, ret_due, detail));
 }
 
-/* An empty set needs no transaction. */
-enum weir_status store_advance_schedules(struct store *store, struct schedule_advance *advances, size_t count,
-                                         struct weir_error *error)
+/* The times go up, so that those which are left for later begin with the next due time. */
+enum weir_status store_advance_schedule(struct store *store, struct schedule_advance *advance, struct weir_error *error)
 {
-    INVARIANT(store != NULL && (advances != NULL || count == 0));
-    if (count > SCHEDULES_READ_MOST) {
-        return error_set(error, WEIR_MISUSE, "a call advances at most %d schedules", SCHEDULES_READ_MOST);
+    INVARIANT(store != NULL && advance != NULL && advance->fire_count <= SCHEDULE_FIRINGS_MOST);
+    for (size_t i = 1; i < advance->fire_count; i++) {
+        INVARIANT(advance->fires_us[i - 1] < advance->fires_us[i]);
     }
-    if (count == 0) {
-        return WEIR_OK;
-    }
-    CALL(store, "advance_schedules", error, store->driver->advance_schedules(store, advances, count, detail));
+    CALL(store, "advance_schedule", error, store->driver->advance_schedule(store, advance, detail));
 }
 
 /* Each firing has the params of its schedule, which bounds what a call may read. */

@@ -30,7 +30,8 @@ enum {
     SCHEDULE_PARAMS_BYTES_MAX = 65536, /* a firing is read with them */
     SCHEDULES_READ_MOST = 100,         /* due ones, of one call */
     SCHEDULE_FIRINGS_READ_MOST = 500,  /* of one call */
-    SCHEDULE_FIRINGS_MOST = 1000,      /* that wait, of one schedule and workspace */
+    SCHEDULE_FIRINGS_MOST = 1000,      /* that wait, of one schedule and workspace; times of one advance */
+    SCHEDULE_PART_MOST = 5000,         /* firings that one transaction inserts */
     SCHEDULE_BACKLOG_MOST = 10000      /* executions that wait in a workspace; with more of them firings are refused */
 };
 /* Of the idempotency keys of executions that schedules start: schedule/NAME/TIME. */
@@ -84,6 +85,7 @@ WEIR_MUST_CHECK enum weir_status store_schedule_delete(struct store *store, cons
 struct schedule_counts {
     int64_t firings; /* that were inserted */
     int64_t skipped; /* workspaces that the overlap policy left out, and waiting firings that it removed */
+    int64_t rest;    /* workspaces whose firings are inserted later, by a node */
 };
 /* Fires now, beside the times and also when the schedule is paused; the overlap policy holds. WEIR_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status store_schedule_trigger(struct store *store, const char *name,
@@ -95,8 +97,10 @@ struct due_schedule {
     int64_t id;
     const char *name;
     struct recurrence_text when;
-    int64_t due_us; /* no time before it is to fire; after a resumption it is none itself */
+    int64_t due_us;     /* no time before it is to fire; after a resumption it is none itself; TIME_NEVER = none is left */
+    int64_t expands_us; /* the time some of whose firings are not inserted yet; TIME_NEVER = none */
     int64_t catch_up_us;
+    enum schedule_overlap overlap;
 };
 struct due_schedules {
     struct due_schedule *schedules; /* the longest due first */
@@ -111,19 +115,23 @@ WEIR_MUST_CHECK enum weir_status store_read_due_schedules(struct store *store, s
 
 struct schedule_advance {
     int64_t id;
-    int64_t due_us;   /* as it was read: a schedule that has another one by now is left alone */
-    int64_t fires_us; /* the time that fires; TIME_NEVER = none */
-    int64_t next_us;  /* the new due time; TIME_NEVER = none is left */
-    int64_t dropped;  /* times that were too old */
-    int64_t retry_us; /* with an error: it is not read again before; 0 = does not apply */
+    int64_t due_us;          /* as it was read: a schedule that has another one by now is left alone */
+    int64_t continues_us;    /* expands_us, as it was read: the call inserts further firings of it, and no others */
+    const int64_t *fires_us; /* the times that fire, ascending; several of them with OVERLAP_QUEUE_ALL only */
+    size_t fire_count;       /* at most SCHEDULE_FIRINGS_MOST */
+    int64_t next_us;         /* the new due time; TIME_NEVER = none is left */
+    int64_t dropped;         /* times that were too old */
+    int64_t passed;          /* times that a later one replaces: skipped in each workspace */
+    int64_t retry_us;        /* with an error: it is not read again before; 0 = does not apply */
     const char *error_code;
     const char *error;             /* why it was not advanced; NULL */
     struct schedule_counts counts; /* filled by the call */
     bool is_done;                  /* filled by the call: it was advanced */
 };
-/* One transaction for all. At most SCHEDULES_READ_MOST. */
-WEIR_MUST_CHECK enum weir_status store_advance_schedules(struct store *store, struct schedule_advance *advances,
-                                                         size_t count, struct weir_error *error);
+/* One transaction, which inserts about SCHEDULE_PART_MOST firings. With more workspaces the schedule is read again as one
+ * with `expands_us`. Of several times those that are too many for the transaction stay due. */
+WEIR_MUST_CHECK enum weir_status store_advance_schedule(struct store *store, struct schedule_advance *advance,
+                                                        struct weir_error *error);
 
 struct schedule_firing {
     int64_t schedule_id;

@@ -70,13 +70,23 @@ static struct due_schedule await_due(struct scene *scene)
     return due.schedules[0];
 }
 
-/* Fires the due time, as the duty does. */
+/* An advance in which no time fires. */
+static struct schedule_advance advance_of(const struct due_schedule *due, int64_t next_us)
+{
+    return (struct schedule_advance){
+        .id = due->id, .due_us = due->due_us, .continues_us = due->expands_us, .next_us = next_us};
+}
+
+/* Fires the due time, as the duty does. `fires_us` lives until the next call. */
 static struct schedule_advance fire(struct scene *scene)
 {
+    static int64_t fires_us;
     struct due_schedule due = await_due(scene);
-    struct schedule_advance advance = {
-        .id = due.id, .due_us = due.due_us, .fires_us = due.due_us, .next_us = due.due_us + EVERY_US};
-    scene_ok(scene, store_advance_schedules(scene->store, &advance, 1, &scene->error));
+    struct schedule_advance advance = advance_of(&due, due.due_us + EVERY_US);
+    fires_us = due.due_us;
+    advance.fires_us = &fires_us;
+    advance.fire_count = 1;
+    scene_ok(scene, store_advance_schedule(scene->store, &advance, &scene->error));
     assert_true(advance.is_done);
     return advance;
 }
@@ -278,7 +288,7 @@ static void a_due_time_fires_once_whoever_advances_it(void **state)
     assert_int_equal(advance.counts.firings, 1);
     struct schedule_advance late = advance;
     late.is_done = false;
-    scene_ok(scene, store_advance_schedules(scene->store, &late, 1, &scene->error));
+    scene_ok(scene, store_advance_schedule(scene->store, &late, &scene->error));
     assert_false(late.is_done);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedule_firings"), 1);
     assert_true(read_due(scene).firings_wait);
@@ -297,9 +307,9 @@ static void the_last_time_leaves_none(void **state)
     struct schedule_request request = schedule_named("often");
     set_schedule(scene, &request);
     struct due_schedule due = await_due(scene);
-    struct schedule_advance advance = {
-        .id = due.id, .due_us = due.due_us, .fires_us = TIME_NEVER, .next_us = TIME_NEVER, .dropped = 7};
-    scene_ok(scene, store_advance_schedules(scene->store, &advance, 1, &scene->error));
+    struct schedule_advance advance = advance_of(&due, TIME_NEVER);
+    advance.dropped = 7;
+    scene_ok(scene, store_advance_schedule(scene->store, &advance, &scene->error));
     assert_int_equal(read_due(scene).next_due_us, TIME_NEVER);
     assert_int_equal(number_of(scene, "often", "dropped"), 7);
     assert_false(read_due(scene).firings_wait);
@@ -346,13 +356,10 @@ static void an_error_of_the_times_is_shown(void **state)
     struct schedule_request request = schedule_named("often");
     set_schedule(scene, &request);
     struct due_schedule due = await_due(scene);
-    struct schedule_advance advance = {.id = due.id,
-                                       .due_us = due.due_us,
-                                       .fires_us = TIME_NEVER,
-                                       .next_us = due.due_us + SECONDS(60),
-                                       .error_code = "failed",
-                                       .error = "the time zone is missing"};
-    scene_ok(scene, store_advance_schedules(scene->store, &advance, 1, &scene->error));
+    struct schedule_advance advance = advance_of(&due, due.due_us + SECONDS(60));
+    advance.error_code = "failed";
+    advance.error = "the time zone is missing";
+    scene_ok(scene, store_advance_schedule(scene->store, &advance, &scene->error));
     json_t *row = row_of(scene, "often");
     assert_string_equal(json_text_at(row, "error"), "the time zone is missing");
     assert_true(json_is_true(json_object_get(row, "is_refused")));
@@ -411,7 +418,7 @@ static void queue_all_goes_on_in_the_order_of_times(void **state)
     set_schedule(scene, &request);
     int64_t times[3];
     for (int i = 0; i < 3; i++) {
-        times[i] = fire(scene).fires_us;
+        times[i] = *fire(scene).fires_us;
     }
     for (int i = 0; i < 3; i++) {
         assert_int_equal(read_firings(scene).firings[0].due_us, times[i]);
@@ -450,7 +457,7 @@ static void cancel_running_names_the_execution_to_cancel_and_keeps_the_newest(vo
     struct schedule_firings firings = read_firings(scene);
     assert_int_equal(firings.count, 1);
     assert_string_equal(firings.firings[0].cancels_id, id);
-    assert_int_equal(firings.firings[0].due_us, newest.fires_us);
+    assert_int_equal(firings.firings[0].due_us, *newest.fires_us);
     struct bulk_result result = {0};
     struct execution_filter filter = {.id = id};
     scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 1, &result, &scene->error));
@@ -488,18 +495,112 @@ static void workspaces_do_not_wait_for_each_other(void **state)
 
 /* --- firings --- */
 
-static void a_plan_is_resolved_at_the_firing(void **state)
+static void set_for_plan(struct scene *scene, enum schedule_overlap overlap)
 {
-    struct scene *scene = *state;
     struct schedule_request request = schedule_named("all");
     request.workspaces = NULL;
     request.workspace_count = 0;
     request.plan = "pro";
-    request.overlap = OVERLAP_QUEUE_ALL;
+    request.overlap = overlap;
     set_schedule(scene, &request);
+}
+
+static void a_plan_is_resolved_at_the_firing(void **state)
+{
+    struct scene *scene = *state;
+    set_for_plan(scene, OVERLAP_QUEUE_ALL);
     assert_int_equal(fire(scene).counts.firings, 1);
     scene_workspace(scene, "pro-two", "pro");
     assert_int_equal(fire(scene).counts.firings, 2);
+}
+
+static void add_workspaces(struct scene *scene, int count)
+{
+    char sql[300];
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO workspaces (name, plan, slots_max, created_at) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL"
+                   " SELECT i + 1 FROM n WHERE i < %d) SELECT 'more-' || i, 'pro', 5, 1 FROM n",
+                   count);
+    json_decref(scene_rows(scene, sql));
+}
+
+/* The second part is another node's: the store alone knows where the first one ended. */
+static void a_large_plan_gets_its_firings_in_parts_and_each_workspace_one(void **state)
+{
+    struct scene *scene = *state;
+    add_workspaces(scene, SCHEDULE_PART_MOST + 3); /* beside pro-co */
+    set_for_plan(scene, OVERLAP_SKIP);
+    struct schedule_advance first = fire(scene);
+    assert_int_equal(first.counts.firings, SCHEDULE_PART_MOST);
+    assert_int_equal(first.counts.rest, 4);
+    struct due_schedules due = read_due(scene);
+    assert_int_equal(due.count, 1);
+    assert_int_equal(due.schedules[0].expands_us, first.due_us);
+    struct schedule_advance stale = first;
+    scene_ok(scene, store_advance_schedule(scene->store, &stale, &scene->error));
+    assert_false(stale.is_done);
+    struct schedule_advance failed = advance_of(&due.schedules[0], due.schedules[0].due_us);
+    failed.retry_us = due.now_us + SECONDS(1);
+    failed.error_code = "store_busy";
+    failed.error = "the statement took too long";
+    scene_ok(scene, store_advance_schedule(scene->store, &failed, &scene->error));
+    assert_true(failed.is_done);
+    assert_int_equal(read_due(scene).count, 0);
+    assert_int_equal(read_due(scene).next_due_us, failed.retry_us);
+    struct due_schedule again = await_due(scene);
+    for (int i = 0; i < 2; i++) {
+        struct schedule_advance second = advance_of(&again, again.due_us);
+        scene_ok(scene, store_advance_schedule(scene->store, &second, &scene->error));
+        assert_true(second.is_done == (i == 0)); /* a repetition finds nothing left */
+        assert_int_equal(second.counts.firings, i == 0 ? 4 : 0);
+        assert_int_equal(second.counts.rest, 0);
+    }
+    assert_int_equal(scene_number(scene, "SELECT count(DISTINCT workspace_id) FROM schedule_firings"),
+                     SCHEDULE_PART_MOST + 4);
+    assert_int_equal(number_of(scene, "all", "skipped"), 0);
+    assert_int_equal(read_due(scene).next_due_us, first.due_us + EVERY_US);
+}
+
+static void one_advance_fires_several_times_as_many_as_fit(void **state)
+{
+    struct scene *scene = *state;
+    struct due_schedule due;
+    int64_t times[3];
+    for (int i = 0; i < 2; i++) { /* for few workspaces, and for 2,002 */
+        set_for_plan(scene, OVERLAP_QUEUE_ALL);
+        due = await_due(scene);
+        struct schedule_advance advance = advance_of(&due, due.due_us + 3 * EVERY_US);
+        for (int k = 0; k < 3; k++) {
+            times[k] = due.due_us + k * EVERY_US;
+        }
+        advance.fires_us = times;
+        advance.fire_count = 3;
+        scene_ok(scene, store_advance_schedule(scene->store, &advance, &scene->error));
+        assert_int_equal(advance.counts.firings, i == 0 ? 3 : 2 * 2002);
+        assert_int_equal(advance.counts.rest, 0);
+        scene_pass(scene, 10 * EVERY_US);
+        assert_int_equal(read_due(scene).schedules[0].due_us, i == 0 ? due.due_us + 3 * EVERY_US : times[2]);
+        scene_ok(scene, store_schedule_delete(scene->store, "all", &scene->error));
+        if (i == 0) {
+            add_workspaces(scene, 2001);
+        }
+    }
+}
+
+static void passed_times_count_as_skipped_in_each_workspace(void **state)
+{
+    struct scene *scene = *state;
+    scene_workspace(scene, "pro-two", "pro");
+    set_for_plan(scene, OVERLAP_SKIP);
+    struct due_schedule due = await_due(scene);
+    struct schedule_advance advance = advance_of(&due, due.due_us + 10 * EVERY_US);
+    advance.fires_us = &due.due_us;
+    advance.fire_count = 1;
+    advance.passed = 9;
+    scene_ok(scene, store_advance_schedule(scene->store, &advance, &scene->error));
+    assert_int_equal(advance.counts.firings, 2);
+    assert_int_equal(advance.counts.skipped, 18);
+    assert_int_equal(number_of(scene, "all", "skipped"), 18);
 }
 
 static void a_firing_in_a_deleted_workspace_has_no_workspace(void **state)
@@ -653,9 +754,9 @@ static void a_set_with_another_policy_leaves_the_firing_that_it_lets_wait(void *
         struct schedule_request request = schedule_named(schedule_overlap_name(policies[i]));
         request.overlap = OVERLAP_QUEUE_ALL;
         set_schedule(scene, &request);
-        int64_t oldest_us = fire(scene).fires_us;
+        int64_t oldest_us = *fire(scene).fires_us;
         (void)fire(scene);
-        int64_t newest_us = fire(scene).fires_us;
+        int64_t newest_us = *fire(scene).fires_us;
         assert_int_equal(number_of(scene, request.name, "waiting"), 3);
         request.overlap = policies[i];
         set_schedule(scene, &request);
@@ -675,9 +776,8 @@ static void a_due_time_of_a_wrong_clock_ends_with_a_set_or_a_resumption(void **s
     set_schedule(scene, &request);
     for (int i = 0; i < 2; i++) {
         struct due_schedule due = await_due(scene);
-        struct schedule_advance advance = {
-            .id = due.id, .due_us = due.due_us, .fires_us = TIME_NEVER, .next_us = due.due_us + SECONDS(300000000)};
-        scene_ok(scene, store_advance_schedules(scene->store, &advance, 1, &scene->error));
+        struct schedule_advance advance = advance_of(&due, due.due_us + SECONDS(300000000));
+        scene_ok(scene, store_advance_schedule(scene->store, &advance, &scene->error));
         assert_true(read_due(scene).next_due_us > due.due_us + EVERY_US);
         if (i == 0) {
             set_schedule(scene, &request);
@@ -695,14 +795,11 @@ static void a_schedule_is_not_read_before_its_next_try(void **state)
     struct schedule_request request = schedule_named("often");
     set_schedule(scene, &request);
     struct due_schedule due = await_due(scene);
-    struct schedule_advance advance = {.id = due.id,
-                                       .due_us = due.due_us,
-                                       .fires_us = TIME_NEVER,
-                                       .next_us = due.due_us,
-                                       .retry_us = due.due_us + SECONDS(60),
-                                       .error_code = "failed",
-                                       .error = "the time zone is missing"};
-    scene_ok(scene, store_advance_schedules(scene->store, &advance, 1, &scene->error));
+    struct schedule_advance advance = advance_of(&due, due.due_us);
+    advance.retry_us = due.due_us + SECONDS(60);
+    advance.error_code = "failed";
+    advance.error = "the time zone is missing";
+    scene_ok(scene, store_advance_schedule(scene->store, &advance, &scene->error));
     assert_int_equal(read_due(scene).count, 0);
     assert_int_equal(read_due(scene).next_due_us, due.due_us + SECONDS(60));
     assert_int_equal(await_due(scene).due_us, due.due_us);
@@ -784,6 +881,9 @@ int main(void)
         SCENE_TEST(cancel_running_names_the_execution_to_cancel_and_keeps_the_newest),
         SCENE_TEST(workspaces_do_not_wait_for_each_other),
         SCENE_TEST(a_plan_is_resolved_at_the_firing),
+        SCENE_TEST(a_large_plan_gets_its_firings_in_parts_and_each_workspace_one),
+        SCENE_TEST(one_advance_fires_several_times_as_many_as_fit),
+        SCENE_TEST(passed_times_count_as_skipped_in_each_workspace),
         SCENE_TEST(a_firing_in_a_deleted_workspace_has_no_workspace),
         SCENE_TEST(a_settlement_is_counted_once),
         SCENE_TEST(a_refusal_of_a_firing_whose_execution_exists_settles_it),

@@ -386,10 +386,10 @@ static enum weir_status http_read_due_schedules(struct store *store, struct aren
     return refuse_node_verb(error);
 }
 
-static enum weir_status http_advance_schedules(struct store *store, struct schedule_advance *advances, size_t count,
-                                               struct weir_error *error)
+static enum weir_status http_advance_schedule(struct store *store, struct schedule_advance *advance,
+                                              struct weir_error *error)
 {
-    (void)store, (void)advances, (void)count;
+    (void)store, (void)advance;
     return refuse_node_verb(error);
 }
 
@@ -489,7 +489,7 @@ const struct store_driver http_store_driver = {
     .schedule_delete = http_schedule_delete,
     .schedule_trigger = http_schedule_trigger,
     .read_due_schedules = http_read_due_schedules,
-    .advance_schedules = http_advance_schedules,
+    .advance_schedule = http_advance_schedule,
     .read_schedule_firings = http_read_schedule_firings,
     .settle_schedule_firings = http_settle_schedule_firings,
     .read_stream = http_read_stream,

@@ -107,14 +107,15 @@ enum weir_status postgres_schedule_trigger(struct store *store, const char *name
     struct link *link = link_of(store);
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link, error, &result, QUERY_TRIGGER_SCHEDULE, "tdtt", name, (int)SCHEDULE_FIRINGS_MOST,
-                            store_actor(store), store_reason(store));
+        status = link_write(link, error, &result, QUERY_TRIGGER_SCHEDULE, "tddtt", name, (int)SCHEDULE_PART_MOST,
+                            (int)SCHEDULE_FIRINGS_MOST, store_actor(store), store_reason(store));
     }
     if (status == WEIR_OK) {
         status = act_status(link, result, name, error);
     }
     if (status == WEIR_OK) {
-        *ret_counts = (struct schedule_counts){.firings = result_int(result, 0, 1), .skipped = result_int(result, 0, 2)};
+        *ret_counts = (struct schedule_counts){
+            .firings = result_int(result, 0, 1), .skipped = result_int(result, 0, 2), .rest = result_int(result, 0, 3)};
     }
     PQclear(result);
     return status;
@@ -122,7 +123,22 @@ enum weir_status postgres_schedule_trigger(struct store *store, const char *name
 
 /* --- the duty: due schedules --- */
 
-enum { ID, NAME, CRON, ZONE, EVERY, STARTS_AT, ENDS_AT, DUE_AT, CATCH_UP, NOW, NEXT_DUE, FIRINGS_WAIT };
+enum {
+    ID,
+    NAME,
+    CRON,
+    ZONE,
+    EVERY,
+    STARTS_AT,
+    ENDS_AT,
+    DUE_AT,
+    CATCH_UP,
+    EXPANDS_AT,
+    OVERLAP,
+    NOW,
+    NEXT_DUE,
+    FIRINGS_WAIT
+};
 
 enum weir_status postgres_read_due_schedules(struct store *store, struct arena *arena, struct due_schedules *ret_due,
                                              struct weir_error *error)
@@ -150,7 +166,10 @@ enum weir_status postgres_read_due_schedules(struct store *store, struct arena *
                                                                     .from_us = result_int(result, i, STARTS_AT),
                                                                     .until_us = result_int(result, i, ENDS_AT)},
                                                            .due_us = result_int(result, i, DUE_AT),
-                                                           .catch_up_us = result_int(result, i, CATCH_UP)};
+                                                           .catch_up_us = result_int(result, i, CATCH_UP),
+                                                           .expands_us = result_int(result, i, EXPANDS_AT)};
+        /* an unknown policy counts as skip */
+        (void)schedule_overlap_parse(result_text(result, i, OVERLAP), &due.schedules[due.count - 1].overlap);
     }
     PQclear(result);
     if (failed) {
@@ -160,41 +179,21 @@ enum weir_status postgres_read_due_schedules(struct store *store, struct arena *
     return WEIR_OK;
 }
 
-enum weir_status postgres_advance_schedules(struct store *store, struct schedule_advance *advances, size_t count,
-                                            struct weir_error *error)
+enum weir_status postgres_advance_schedule(struct store *store, struct schedule_advance *advance, struct weir_error *error)
 {
-    INVARIANT(advances != NULL && count <= SCHEDULES_READ_MOST);
-    int64_t ids[SCHEDULES_READ_MOST];
-    int64_t dues[SCHEDULES_READ_MOST];
-    int64_t fires[SCHEDULES_READ_MOST];
-    int64_t nexts[SCHEDULES_READ_MOST];
-    int64_t dropped[SCHEDULES_READ_MOST];
-    int64_t retries[SCHEDULES_READ_MOST];
-    const char *codes[SCHEDULES_READ_MOST];
-    const char *errors[SCHEDULES_READ_MOST];
+    INVARIANT(advance != NULL);
     PGresult *result = NULL;
-    for (size_t i = 0; i < count; i++) {
-        ids[i] = advances[i].id;
-        dues[i] = advances[i].due_us;
-        fires[i] = advances[i].fires_us;
-        nexts[i] = advances[i].next_us;
-        dropped[i] = advances[i].dropped;
-        retries[i] = advances[i].retry_us;
-        codes[i] = advances[i].error_code;
-        errors[i] = advances[i].error;
-    }
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link_of(store), error, &result, QUERY_ADVANCE_SCHEDULES, "IIIIITTId", ids, count, dues, count,
-                            fires, count, nexts, count, dropped, count, codes, count, errors, count, retries, count,
-                            (int)SCHEDULE_FIRINGS_MOST);
+        status = link_write(link_of(store), error, &result, QUERY_ADVANCE_SCHEDULE, "diiIiiittidd", (int)advance->id,
+                            advance->due_us, advance->continues_us, advance->fires_us, advance->fire_count,
+                            advance->next_us, advance->dropped, advance->passed, advance->error_code, advance->error,
+                            advance->retry_us, (int)SCHEDULE_PART_MOST, (int)SCHEDULE_FIRINGS_MOST);
     }
-    for (int i = 0; status == WEIR_OK && i < PQntuples(result); i++) {
-        int64_t place = result_int(result, i, 0);
-        INVARIANT(place >= 1 && place <= (int64_t)count);
-        advances[place - 1].is_done = true;
-        advances[place - 1].counts =
-            (struct schedule_counts){.firings = result_int(result, i, 1), .skipped = result_int(result, i, 2)};
+    if (status == WEIR_OK) {
+        advance->is_done = result_bool(result, 0, 0);
+        advance->counts = (struct schedule_counts){
+            .firings = result_int(result, 0, 1), .skipped = result_int(result, 0, 2), .rest = result_int(result, 0, 3)};
     }
     PQclear(result);
     return status;

@@ -44,13 +44,28 @@ static enum weir_status require_plan(struct write *write, const char *plan, stru
                : write_refuse_name(write, QUERY_PLAN_NAMES, WEIR_PLAN_NOT_FOUND, "plan", plan, PLAN_HOW, error);
 }
 
+/* The workspaces of a part: those behind `behind`, until `until`. */
+struct part {
+    int64_t schedule_id;
+    int64_t behind;
+    int64_t until;
+};
+#define EVERY_WORKSPACE INT64_MAX
+
+static enum weir_status count_skipped(struct write *write, int64_t id, int64_t skipped, struct weir_error *error)
+{
+    return skipped == 0 ? WEIR_OK
+                        : connection_run(write->connection, error, NULL, QUERY_COUNT_SKIPPED_FIRINGS, "ii", id, skipped);
+}
+
 /* A firing whose settlement was lost has an execution. It gets it here, before waiting firings are removed. */
-static enum weir_status adopt_firings(struct write *write, int64_t id, struct weir_error *error)
+static enum weir_status adopt_firings(struct write *write, const struct part *part, struct weir_error *error)
 {
     int64_t adopted = 0;
-    enum weir_status status = connection_run(write->connection, error, &adopted, QUERY_ADOPT_FIRINGS, "i", id);
+    enum weir_status status = connection_run(write->connection, error, &adopted, QUERY_ADOPT_FIRINGS, "iii",
+                                             part->schedule_id, part->behind, part->until);
     return status == WEIR_OK && adopted > 0 ? connection_run(write->connection, error, NULL, QUERY_NOTE_ADOPTED_FIRINGS,
-                                                             "iii", id, adopted, write->now_us)
+                                                             "iii", part->schedule_id, adopted, write->now_us)
                                             : status;
 }
 
@@ -59,13 +74,12 @@ static enum weir_status remove_firings_beside_one(struct write *write, int64_t i
                                                   struct weir_error *error)
 {
     int64_t removed = 0;
-    enum weir_status status = adopt_firings(write, id, error);
+    const struct part part = {.schedule_id = id, .until = EVERY_WORKSPACE};
+    enum weir_status status = adopt_firings(write, &part, error);
     if (status == WEIR_OK) {
         status = connection_run(write->connection, error, &removed, QUERY_REMOVE_FIRINGS_BESIDE_ONE, "t", name);
     }
-    return status == WEIR_OK && removed > 0
-               ? connection_run(write->connection, error, NULL, QUERY_COUNT_SKIPPED_FIRINGS, "ii", id, removed)
-               : status;
+    return status == WEIR_OK ? count_skipped(write, id, removed, error) : status;
 }
 
 /* id: 0 = a new schedule. */
@@ -170,39 +184,75 @@ enum weir_status sqlite_schedule_delete(struct store *store, const char *name, s
     return write_end(&write, status, error);
 }
 
-/* The time of an id, so that lists, which are in the order of ids, have executions in the order of their firings. */
-static int64_t id_ticks(int64_t now_us)
+/* The time of the nth id of a call, so that lists, which are in the order of ids, have executions in the order of firings.
+ */
+static int64_t id_ticks(int64_t now_us, size_t nth)
 {
-    return now_us / 1000 * 4096 + now_us % 1000 * 4096 / 1000;
+    return now_us / 1000 * 4096 + now_us % 1000 * 4096 / 1000 + (int64_t)nth;
 }
 
-/* Inserts a firing for each workspace, as the overlap policy allows, and counts the others. */
-static enum weir_status insert_firings(struct write *write, int64_t id, int64_t at_us, bool is_triggered,
-                                       struct schedule_counts *ret_counts, struct weir_error *error)
+/* A time that fires. */
+struct fire {
+    int64_t at_us;
+    bool is_triggered;
+    size_t nth; /* of the call */
+};
+
+/* Inserts a firing for each workspace of the part, as the overlap policy allows. Adds to *counts. */
+static enum weir_status insert_part(struct write *write, const struct part *part, const struct fire *fire,
+                                    struct schedule_counts *counts, struct weir_error *error)
 {
     struct connection *connection = write->connection;
+    int64_t id = part->schedule_id;
     int64_t workspaces = 0;
     int64_t replaced = 0;
     int64_t inserted = 0;
-    enum weir_status status = connection_run(connection, error, NULL, QUERY_REMOVE_ORPHANED_FIRINGS, "i", id);
+    enum weir_status status =
+        connection_run(connection, error, NULL, QUERY_REMOVE_ORPHANED_FIRINGS, "iii", id, part->behind, part->until);
     if (status == WEIR_OK) {
-        status = connection_read_integer(connection, error, &workspaces, QUERY_COUNT_SCHEDULE_WORKSPACES, "i", id);
-    }
-    if (status == WEIR_OK) {
-        status = adopt_firings(write, id, error);
-    }
-    if (status == WEIR_OK) {
-        status = connection_run(connection, error, &replaced, QUERY_REPLACE_WAITING_FIRINGS, "i", id);
+        status = connection_read_integer(connection, error, &workspaces, QUERY_COUNT_SCHEDULE_WORKSPACES, "iii", id,
+                                         part->behind, part->until);
     }
     if (status == WEIR_OK) {
-        status = connection_run(connection, error, &inserted, QUERY_INSERT_FIRINGS, "iiiii", id, at_us,
-                                (int64_t)is_triggered, (int64_t)SCHEDULE_FIRINGS_MOST, id_ticks(write->now_us));
+        status = adopt_firings(write, part, error);
     }
-    int64_t skipped = workspaces - inserted + replaced;
-    if (status == WEIR_OK && skipped > 0) {
-        status = connection_run(connection, error, NULL, QUERY_COUNT_SKIPPED_FIRINGS, "ii", id, skipped);
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, &replaced, QUERY_REPLACE_WAITING_FIRINGS, "iii", id, part->behind,
+                                part->until);
     }
-    *ret_counts = (struct schedule_counts){.firings = inserted, .skipped = skipped};
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, &inserted, QUERY_INSERT_FIRINGS, "iiiiiii", id, fire->at_us,
+                                (int64_t)fire->is_triggered, (int64_t)SCHEDULE_FIRINGS_MOST,
+                                id_ticks(write->now_us, fire->nth), part->behind, part->until);
+    }
+    if (status == WEIR_OK) {
+        status = count_skipped(write, id, workspaces - inserted + replaced, error);
+    }
+    counts->firings += inserted;
+    counts->skipped += workspaces - inserted + replaced;
+    return status;
+}
+
+/* The next part of the workspaces behind `behind`. What is left is noted on the schedule. */
+static enum weir_status insert_firings(struct write *write, int64_t id, int64_t behind, const struct fire *fire,
+                                       struct schedule_counts *counts, struct weir_error *error)
+{
+    struct connection *connection = write->connection;
+    struct part part = {.schedule_id = id, .behind = behind, .until = EVERY_WORKSPACE};
+    enum weir_status status = connection_read_integer(connection, error, &part.until, QUERY_END_OF_PART, "iii", id, behind,
+                                                      (int64_t)SCHEDULE_PART_MOST - 1);
+    if (status == WEIR_OK || status == WEIR_NOT_FOUND) {
+        status = insert_part(write, &part, fire, counts, error);
+    }
+    if (status == WEIR_OK && part.until != EVERY_WORKSPACE) {
+        status = connection_read_integer(connection, error, &counts->rest, QUERY_COUNT_SCHEDULE_WORKSPACES, "iii", id,
+                                         part.until, EVERY_WORKSPACE);
+    }
+    if (status == WEIR_OK) {
+        status = counts->rest > 0 ? connection_run(connection, error, NULL, QUERY_NOTE_PART, "iiii", id, fire->at_us,
+                                                   part.until, (int64_t)fire->is_triggered)
+                                  : connection_run(connection, error, NULL, QUERY_END_PARTS, "i", id);
+    }
     return status;
 }
 
@@ -219,7 +269,8 @@ enum weir_status sqlite_schedule_trigger(struct store *store, const char *name, 
     }
     status = schedule_begin_change(&write, name, "schedule trigger", &id, error);
     if (status == WEIR_OK) {
-        status = insert_firings(&write, id, write.now_us, true, &counts, error);
+        const struct fire fire = {.at_us = write.now_us, .is_triggered = true};
+        status = insert_firings(&write, id, 0, &fire, &counts, error);
     }
     news_state(&write.news);
     status = write_end(&write, status, error);
@@ -255,7 +306,9 @@ static enum weir_status read_due_rows(struct connection *connection, struct aren
                                                    .from_us = sqlite3_column_int64(statement, 5),
                                                    .until_us = sqlite3_column_int64(statement, 6)},
                                           .due_us = sqlite3_column_int64(statement, 7),
-                                          .catch_up_us = sqlite3_column_int64(statement, 8)};
+                                          .catch_up_us = sqlite3_column_int64(statement, 8),
+                                          .expands_us = sqlite3_column_int64(statement, 9)};
+        (void)schedule_overlap_parse(column_text(statement, 10), &schedule->overlap); /* an unknown one counts as skip */
     }
     (void)sqlite3_reset(statement);
     return failed ? error_out_of_memory(error) : status;
@@ -291,35 +344,70 @@ enum weir_status sqlite_read_due_schedules(struct store *store, struct arena *ar
     return status;
 }
 
-static enum weir_status advance_one(struct write *write, struct schedule_advance *advance, struct weir_error *error)
+/* The further firings of a time with very many workspaces. */
+static enum weir_status continue_firings(struct write *write, struct schedule_advance *advance, struct weir_error *error)
 {
-    int64_t changed = 0;
-    enum weir_status status =
-        connection_run(write->connection, error, &changed, QUERY_ADVANCE_SCHEDULE, "iiiii", advance->id, advance->due_us,
-                       advance->next_us, advance->dropped, advance->retry_us);
-    advance->is_done = status == WEIR_OK && changed > 0;
-    if (advance->is_done && advance->error_code != NULL) {
-        return connection_run(write->connection, error, NULL, QUERY_NOTE_SCHEDULE_REFUSAL, "iitti", advance->id,
-                              write->now_us, advance->error_code, advance->error, (int64_t)0);
+    struct connection *connection = write->connection;
+    int64_t behind = 0;
+    int64_t triggered = 0;
+    enum weir_status status = connection_read_integer(connection, error, &behind, QUERY_EXPANDED_TO, "i", advance->id);
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &triggered, QUERY_EXPANDS_TRIGGERED, "i", advance->id);
     }
-    return advance->is_done && advance->fires_us != TIME_NEVER
-               ? insert_firings(write, advance->id, advance->fires_us, false, &advance->counts, error)
+    const struct fire fire = {.at_us = advance->continues_us, .is_triggered = triggered != 0};
+    return status == WEIR_OK ? insert_firings(write, advance->id, behind, &fire, &advance->counts, error) : status;
+}
+
+/* The times that fire, as many as the transaction may have. */
+static enum weir_status fire_times(struct write *write, struct schedule_advance *advance, struct weir_error *error)
+{
+    int64_t workspaces = 0;
+    enum weir_status status =
+        connection_read_integer(write->connection, error, &workspaces, QUERY_COUNT_SCHEDULE_WORKSPACES, "iii", advance->id,
+                                (int64_t)0, EVERY_WORKSPACE);
+    size_t most = workspaces == 0 ? SCHEDULE_PART_MOST : (size_t)(SCHEDULE_PART_MOST / workspaces);
+    size_t count = advance->fire_count < most ? advance->fire_count : most == 0 ? 1 : most;
+    if (status == WEIR_OK) {
+        status = count_skipped(write, advance->id, advance->passed * workspaces, error);
+        advance->counts.skipped += advance->passed * workspaces;
+    }
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        const struct fire fire = {.at_us = advance->fires_us[i], .nth = i};
+        status = insert_firings(write, advance->id, 0, &fire, &advance->counts, error);
+    }
+    return status == WEIR_OK && count < advance->fire_count
+               ? connection_run(write->connection, error, NULL, QUERY_LEAVE_DUE, "ii", advance->id,
+                                advance->fires_us[count])
                : status;
 }
 
-enum weir_status sqlite_advance_schedules(struct store *store, struct schedule_advance *advances, size_t count,
-                                          struct weir_error *error)
+static enum weir_status advance_written(struct write *write, struct schedule_advance *advance, struct weir_error *error)
 {
-    INVARIANT(advances != NULL && count <= SCHEDULES_READ_MOST);
-    struct write write;
-    enum weir_status status = write_open(store, &write, error);
-    if (status != WEIR_OK) {
+    struct connection *connection = write->connection;
+    int64_t changed = 0;
+    bool continues = advance->continues_us != TIME_NEVER;
+    enum weir_status status =
+        continues ? connection_run(connection, error, &changed, QUERY_CONTINUE_FIRINGS, "iii", advance->id,
+                                   advance->continues_us, advance->retry_us)
+                  : connection_run(connection, error, &changed, QUERY_ADVANCE_SCHEDULE, "iiiii", advance->id,
+                                   advance->due_us, advance->next_us, advance->dropped, advance->retry_us);
+    advance->is_done = status == WEIR_OK && changed > 0;
+    if (!advance->is_done) {
         return status;
     }
-    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        status = advance_one(&write, &advances[i], error);
+    if (advance->error_code != NULL) {
+        return connection_run(connection, error, NULL, QUERY_NOTE_SCHEDULE_REFUSAL, "iitti", advance->id, write->now_us,
+                              advance->error_code, advance->error, (int64_t)0);
     }
-    return write_end(&write, status, error);
+    return continues ? continue_firings(write, advance, error) : fire_times(write, advance, error);
+}
+
+enum weir_status sqlite_advance_schedule(struct store *store, struct schedule_advance *advance, struct weir_error *error)
+{
+    INVARIANT(advance != NULL);
+    struct write write;
+    enum weir_status status = write_open(store, &write, error);
+    return status == WEIR_OK ? write_end(&write, advance_written(&write, advance, error), error) : status;
 }
 
 /* --- the duty: firings --- */

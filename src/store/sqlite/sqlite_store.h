@@ -176,7 +176,7 @@ enum weir_status sqlite_schedule_pause(struct store *, const char *, bool, struc
 enum weir_status sqlite_schedule_delete(struct store *, const char *, struct weir_error *);
 enum weir_status sqlite_schedule_trigger(struct store *, const char *, struct schedule_counts *, struct weir_error *);
 enum weir_status sqlite_read_due_schedules(struct store *, struct arena *, struct due_schedules *, struct weir_error *);
-enum weir_status sqlite_advance_schedules(struct store *, struct schedule_advance *, size_t, struct weir_error *);
+enum weir_status sqlite_advance_schedule(struct store *, struct schedule_advance *, struct weir_error *);
 enum weir_status sqlite_read_schedule_firings(struct store *, struct arena *, struct schedule_firings *,
                                               struct weir_error *);
 enum weir_status sqlite_settle_schedule_firings(struct store *, struct schedule_outcome *, size_t, struct weir_error *);

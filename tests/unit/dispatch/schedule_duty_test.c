@@ -7,7 +7,9 @@ static const struct store_driver *real_driver;
 static struct store_driver counting_driver;
 static int looks;
 static bool cancels_fail;
-static int64_t failing_id;   /* of a schedule that cannot be advanced */
+static int64_t failing_id; /* of a schedule that cannot be advanced */
+static int64_t watched_id; /* of a schedule; watched_look: the look that advanced it */
+static int watched_look;
 static int settlements_lost; /* so many fail from now on */
 
 static enum weir_status count_looks(struct store *store, struct arena *arena, struct due_schedules *due,
@@ -37,14 +39,13 @@ static enum weir_status fail_cancel(struct store *store, enum bulk_act act, cons
     return real_driver->bulk(store, act, filter, confirm, most, ret_result, error);
 }
 
-static enum weir_status fail_advance(struct store *store, struct schedule_advance *advances, size_t count,
-                                     struct weir_error *error)
+static enum weir_status fail_advance(struct store *store, struct schedule_advance *advance, struct weir_error *error)
 {
-    assert_int_equal(count, 1); /* a transaction for each schedule */
-    if (advances[0].id == failing_id && advances[0].error_code == NULL) {
+    if (advance->id == failing_id && advance->error_code == NULL) {
         return error_set(error, WEIR_STORE_BUSY, "the statement took too long");
     }
-    return real_driver->advance_schedules(store, advances, count, error);
+    watched_look = advance->id == watched_id && watched_look == 0 ? looks : watched_look;
+    return real_driver->advance_schedule(store, advance, error);
 }
 
 static int open_counting(void **state)
@@ -55,12 +56,14 @@ static int open_counting(void **state)
     settlements_lost = 0;
     cancels_fail = false;
     failing_id = 0;
+    watched_id = 0;
+    watched_look = 0;
     real_driver = bench->store->driver;
     counting_driver = *real_driver;
     counting_driver.read_due_schedules = count_looks;
     counting_driver.settle_schedule_firings = lose_settlement;
     counting_driver.bulk = fail_cancel;
-    counting_driver.advance_schedules = fail_advance;
+    counting_driver.advance_schedule = fail_advance;
     bench->store->driver = &counting_driver;
     return result;
 }
@@ -244,21 +247,74 @@ static void a_time_that_the_clocks_skip_fires_at_the_change(void **state)
     json_decref(row);
 }
 
-static void after_an_outage_times_in_the_window_fire_and_older_ones_are_dropped(void **state)
+/* No node runs from 08:01 to 13:01, so the times from 12:10 to 13:00 are in the window, and those from 08:10 to 12:00 are
+ * not. Without overlap the policy decides only which of them fire. */
+static void assert_after_an_outage(struct bench *bench, struct schedule_request request, int64_t first_us, size_t count)
 {
-    struct bench *bench = *state;
-    struct schedule_request request = schedule_named("often", 10 * MINUTE);
-    request.overlap = OVERLAP_QUEUE_ALL;
     set_schedule(bench, &request);
-    bench->now_us += 5 * 60 * MINUTE; /* no node runs until 13:01 */
+    bench->now_us += 5 * 60 * MINUTE;
     start_node(bench);
     pass(bench, 30 * SECOND);
-    assert_int_equal(number_of(bench, "often", "dropped"), 24); /* 08:10 to 12:00 */
+    assert_int_equal(number_of(bench, "often", "dropped"), 24);
     assert_int_equal(bench->counts[EVENT_SCHEDULE_DROPPED], 1);
-    for (int i = 0; i < 200 && count_executions(bench, "many") < 6; i++) {
+    for (int i = 0; i < 200 && count_executions(bench, "many") < count; i++) {
         pass(bench, SECOND);
     }
-    assert_times(bench, "often", at_minute(12, 10), 10 * MINUTE, 6);
+    assert_times(bench, "often", first_us, 10 * MINUTE, count);
+    assert_int_equal(number_of(bench, "often", "skipped"), 6 - (json_int_t)count);
+    assert_int_equal(number_of(bench, "often", "fired"), (json_int_t)count);
+}
+
+static void after_an_outage_queue_all_fires_all_times_of_the_window(void **state)
+{
+    struct schedule_request request = schedule_named("often", 10 * MINUTE);
+    request.overlap = OVERLAP_QUEUE_ALL;
+    assert_after_an_outage(*state, request, at_minute(12, 10), 6);
+}
+
+static void after_an_outage_skip_fires_the_newest_time(void **state)
+{
+    assert_after_an_outage(*state, schedule_named("often", 10 * MINUTE), at_minute(13, 0), 1);
+}
+
+static void after_an_outage_queue_one_fires_the_newest_time(void **state)
+{
+    struct schedule_request request = schedule_named("often", 0);
+    request.when.cron = "*/10 * * * *";
+    request.overlap = OVERLAP_QUEUE_ONE;
+    assert_after_an_outage(*state, request, at_minute(13, 0), 1);
+}
+
+static void after_an_outage_cancel_running_fires_the_newest_time(void **state)
+{
+    struct schedule_request request = schedule_named("often", 0);
+    request.when.cron = "*/10 * * * *";
+    request.overlap = OVERLAP_CANCEL_RUNNING;
+    assert_after_an_outage(*state, request, at_minute(13, 0), 1);
+}
+
+/* 150 schedules have 900 times to catch up with; another one is due. */
+static void schedules_in_arrears_do_not_hold_up_one_that_is_due(void **state)
+{
+    struct bench *bench = *state;
+    static const char *const solo[] = {"solo"};
+    struct schedule_request request;
+    for (int i = 0; i < 150; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "late-%d", i);
+        request = schedule_named(name, SECOND);
+        request.workspaces = solo;
+        request.overlap = i % 10 == 0 ? OVERLAP_QUEUE_ALL : OVERLAP_SKIP;
+        set_schedule(bench, &request);
+    }
+    bench->now_us += 900 * SECOND;
+    request = schedule_named("often", SECOND);
+    set_schedule(bench, &request);
+    bench->now_us += SECOND;
+    watched_id = 151;
+    start_node(bench);
+    pass(bench, 5 * SECOND);
+    assert_in_range(watched_look, 1, 2);
 }
 
 static void a_lost_settlement_makes_no_second_execution(void **state)
@@ -590,7 +646,11 @@ int main(void)
         TEST(a_due_time_becomes_an_execution_with_its_time),
         TEST(without_schedules_nothing_is_asked),
         TEST(a_time_that_the_clocks_skip_fires_at_the_change),
-        TEST(after_an_outage_times_in_the_window_fire_and_older_ones_are_dropped),
+        TEST(after_an_outage_queue_all_fires_all_times_of_the_window),
+        TEST(after_an_outage_skip_fires_the_newest_time),
+        TEST(after_an_outage_queue_one_fires_the_newest_time),
+        TEST(after_an_outage_cancel_running_fires_the_newest_time),
+        TEST(schedules_in_arrears_do_not_hold_up_one_that_is_due),
         TEST(a_lost_settlement_makes_no_second_execution),
         TEST(a_refusal_is_shown_and_others_go_on),
         TEST(cancel_running_cancels_before_it_starts),

@@ -1,13 +1,13 @@
 -- Gives the waiting firings of a schedule whose settlement was lost their executions. Called before waiting firings are removed, because an
--- execution without a firing would be hidden from the overlap policy. The caller has locked the row of the schedule. Callers:
--- insert_firings(), remove_firings_beside_one().
-CREATE OR REPLACE FUNCTION :schema.adopt_firings(of_schedule integer) RETURNS void
+-- execution without a firing would be hidden from the overlap policy. Of the workspaces behind `behind`, until `until`. The caller has locked
+-- the row of the schedule. Callers: insert_firings(), remove_firings_beside_one().
+CREATE OR REPLACE FUNCTION :schema.adopt_firings(of_schedule integer, behind integer, until integer) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     adopted bigint;
 BEGIN
     UPDATE :schema.schedule_firings f SET execution_id = f.planned_id
-    WHERE f.schedule_id = of_schedule AND f.execution_id IS NULL
+    WHERE f.schedule_id = of_schedule AND f.workspace_id > behind AND f.workspace_id <= until AND f.execution_id IS NULL
       AND (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = f.planned_id)
            OR EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = f.planned_id));
     GET DIAGNOSTICS adopted = ROW_COUNT;

@@ -1,50 +1,66 @@
--- Inserts a firing of a schedule for each of its workspaces, as its overlap policy allows, and counts the others in the schedule.
---   at         the due time, or the time of a trigger
---   most       firings that may wait in a workspace
--- Returns the number of firings, and of those that were left out or replaced. The caller has locked the row of the schedule, so that two
--- calls see each other's firings. While a schedule is paused, only triggered firings are in the way of a trigger, because only these start.
--- Callers: advance_schedules(), trigger_schedule().
-CREATE OR REPLACE FUNCTION :schema.insert_firings(of_schedule integer, at bigint, triggered boolean, most integer,
-                                                  OUT firings bigint, OUT skipped bigint)
+-- Inserts a firing of a schedule for the next part of its workspaces, as its overlap policy allows, and counts the others in the schedule.
+-- What is left is noted on the schedule.
+--   at, triggered  the due time, or the time of a trigger
+--   behind         the last workspace that has its firing; 0 = none
+--   nth            of the times of this call, for the order of the ids
+--   part           firings of a part
+--   most           firings that may wait in a workspace
+-- Returns the number of firings, of those that were left out or replaced, and of the workspaces that are left. The caller has locked the
+-- row of the schedule, so that two calls see each other's firings. While a schedule is paused, only triggered firings are in the way of a
+-- trigger, because only these start. Callers: advance_schedule(), trigger_schedule().
+CREATE OR REPLACE FUNCTION :schema.insert_firings(of_schedule integer, at bigint, triggered boolean, behind integer, nth bigint,
+                                                  part integer, most integer, OUT firings bigint, OUT skipped bigint, OUT rest bigint)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_variable
 DECLARE
-    policy   text;
-    is_paused boolean;
+    s        record;
     targets  integer[];
+    until    integer := 2147483647;
     replaced bigint := 0;
     now_us   constant bigint := :schema.store_time();
 BEGIN
-    SELECT s.overlap, s.paused,
-           coalesce(s.workspaces, ARRAY(SELECT w.id FROM :schema.workspaces w WHERE w.plan = s.plan ORDER BY w.id))
-    INTO policy, is_paused, targets FROM :schema.schedules s WHERE s.id = of_schedule;
+    SELECT x.overlap, x.paused, x.workspaces, x.plan, x.expands_at INTO s FROM :schema.schedules x WHERE x.id = of_schedule;
+    IF s.workspaces IS NULL THEN
+        targets := ARRAY(SELECT w.id FROM :schema.workspaces w WHERE w.plan = s.plan AND w.id > behind ORDER BY w.id LIMIT part);
+    ELSE
+        targets := ARRAY(SELECT u.id FROM unnest(s.workspaces) u (id) WHERE u.id > behind ORDER BY u.id LIMIT part);
+    END IF;
+    rest := 0;
+    IF cardinality(targets) = part THEN
+        until := targets[part];
+        rest := (SELECT count(*) FROM :schema.workspaces w WHERE w.plan = s.plan AND w.id > until);
+    END IF;
     DELETE FROM :schema.schedule_firings f
-    WHERE f.schedule_id = of_schedule AND f.execution_id IS NOT NULL
+    WHERE f.schedule_id = of_schedule AND f.workspace_id > behind AND f.workspace_id <= until AND f.execution_id IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = f.workspace_id);
-    PERFORM :schema.adopt_firings(of_schedule);
-    IF policy = 'cancel_running' THEN
-        DELETE FROM :schema.schedule_firings f WHERE f.schedule_id = of_schedule AND f.execution_id IS NULL;
+    PERFORM :schema.adopt_firings(of_schedule, behind, until);
+    IF s.overlap = 'cancel_running' THEN
+        DELETE FROM :schema.schedule_firings f
+        WHERE f.schedule_id = of_schedule AND f.workspace_id > behind AND f.workspace_id <= until AND f.execution_id IS NULL;
         GET DIAGNOSTICS replaced = ROW_COUNT;
     END IF;
     INSERT INTO :schema.schedule_firings (schedule_id, workspace_id, due_at, is_triggered, planned_id)
-    SELECT of_schedule, t.workspace_id, at, triggered, :schema.make_id(now_us, t.nth)
-    FROM unnest(targets) WITH ORDINALITY t (workspace_id, nth)
-    WHERE CASE policy
+    SELECT of_schedule, t.workspace_id, at, triggered, :schema.make_id(now_us, nth)
+    FROM unnest(targets) t (workspace_id)
+    WHERE CASE s.overlap
           WHEN 'skip' THEN NOT EXISTS (SELECT 1 FROM :schema.schedule_firings f
                                        WHERE f.schedule_id = of_schedule AND f.workspace_id = t.workspace_id
-                                         AND (f.execution_id IS NULL AND (NOT is_paused OR f.is_triggered)
+                                         AND (f.execution_id IS NULL AND (NOT s.paused OR f.is_triggered)
                                               OR EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = f.execution_id)))
           WHEN 'queue_one' THEN NOT EXISTS (SELECT 1 FROM :schema.schedule_firings f
                                             WHERE f.schedule_id = of_schedule AND f.workspace_id = t.workspace_id
-                                              AND f.execution_id IS NULL AND (NOT is_paused OR f.is_triggered))
+                                              AND f.execution_id IS NULL AND (NOT s.paused OR f.is_triggered))
           WHEN 'queue_all' THEN (SELECT count(*) FROM :schema.schedule_firings f
                                  WHERE f.schedule_id = of_schedule AND f.workspace_id = t.workspace_id AND f.execution_id IS NULL) < most
           ELSE true END
     ON CONFLICT DO NOTHING;
     GET DIAGNOSTICS firings = ROW_COUNT;
     skipped := cardinality(targets) - firings + replaced;
-    IF skipped > 0 THEN
-        UPDATE :schema.schedules s SET skipped = s.skipped + insert_firings.skipped WHERE s.id = of_schedule;
+    IF skipped > 0 OR rest > 0 OR s.expands_at IS NOT NULL THEN
+        UPDATE :schema.schedules x
+        SET skipped = x.skipped + insert_firings.skipped, expands_at = CASE WHEN rest > 0 THEN at END,
+            expanded_to = CASE WHEN rest > 0 THEN until END, expands_triggered = rest > 0 AND triggered
+        WHERE x.id = of_schedule;
     END IF;
 END
 $$;

@@ -6,7 +6,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqsc
 DECLARE
     removed bigint;
 BEGIN
-    PERFORM :schema.adopt_firings(s.id) FROM :schema.schedules s WHERE s.name = schedule_name;
+    PERFORM :schema.adopt_firings(s.id, 0, 2147483647) FROM :schema.schedules s WHERE s.name = schedule_name;
     DELETE FROM :schema.schedule_firings f USING :schema.schedules s
     WHERE s.name = schedule_name AND s.overlap <> 'queue_all' AND f.schedule_id = s.id AND f.execution_id IS NULL
       AND EXISTS (SELECT 1 FROM :schema.schedule_firings o

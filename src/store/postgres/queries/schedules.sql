@@ -15,32 +15,37 @@ SELECT :schema.pause_schedule($1, $2, $3, $4);
 -- name: delete_schedule
 SELECT :schema.delete_schedule($1, $2, $3);
 
--- $1 name, $2 firings that may wait in a workspace, $3 actor, $4 reason
+-- $1 name, $2 firings of a part, $3 firings that may wait in a workspace, $4 actor, $5 reason
 -- name: trigger_schedule
-SELECT t.status, t.firings, t.skipped FROM :schema.trigger_schedule($1, $2, $3, $4) t;
+SELECT t.status, t.firings, t.skipped, t.rest FROM :schema.trigger_schedule($1, $2, $3, $4, $5) t;
 
 -- name: schedule_names
 SELECT name FROM :schema.schedules ORDER BY name LIMIT 1000;
 
--- The schedules that are due, and at least one row, which has no schedule when none is. $1 limit
+-- The schedules that are due, and at least one row, which has no schedule when none is. A schedule whose firings are inserted in parts is
+-- due at once. $1 limit
 -- name: read_due_schedules
-SELECT d.id, d.name, d.cron, d.zone, d.every, d.starts_at, d.ends_at, d.due_at, d.catch_up, n.now_us,
-       (SELECT greatest(x.due_at, x.retry_at) FROM :schema.schedules x
-        WHERE NOT x.paused AND x.due_at IS NOT NULL AND greatest(x.due_at, x.retry_at) > n.now_us
-        ORDER BY greatest(x.due_at, x.retry_at) LIMIT 1),
+SELECT d.id, d.name, d.cron, d.zone, d.every, d.starts_at, d.ends_at, d.due_at, d.catch_up, d.expands_at, d.overlap, n.now_us,
+       (SELECT CASE WHEN x.expands_at IS NOT NULL THEN coalesce(x.retry_at, 0) ELSE greatest(x.due_at, x.retry_at) END
+        FROM :schema.schedules x
+        WHERE (x.expands_at IS NOT NULL OR NOT x.paused AND x.due_at IS NOT NULL)
+          AND CASE WHEN x.expands_at IS NOT NULL THEN coalesce(x.retry_at, 0) ELSE greatest(x.due_at, x.retry_at) END > n.now_us
+        ORDER BY CASE WHEN x.expands_at IS NOT NULL THEN coalesce(x.retry_at, 0) ELSE greatest(x.due_at, x.retry_at) END LIMIT 1),
        EXISTS (SELECT 1 FROM :schema.schedule_firings f WHERE f.execution_id IS NULL)
 FROM (SELECT :schema.store_time() AS now_us OFFSET 0) n
 LEFT JOIN LATERAL (SELECT s.id, s.name, s.cron, s.zone, coalesce(s.every, 0) AS every, coalesce(s.starts_at, 0) AS starts_at,
-                          coalesce(s.ends_at, 0) AS ends_at, s.due_at, s.catch_up
+                          coalesce(s.ends_at, 0) AS ends_at, coalesce(s.due_at, 9223372036854775807) AS due_at, s.catch_up,
+                          coalesce(s.expands_at, 9223372036854775807) AS expands_at, s.overlap
                    FROM :schema.schedules s
-                   WHERE NOT s.paused AND s.due_at IS NOT NULL AND greatest(s.due_at, s.retry_at) <= n.now_us
-                   ORDER BY greatest(s.due_at, s.retry_at) LIMIT $1) d ON true
+                   WHERE (s.expands_at IS NOT NULL OR NOT s.paused AND s.due_at IS NOT NULL)
+                     AND CASE WHEN s.expands_at IS NOT NULL THEN coalesce(s.retry_at, 0) ELSE greatest(s.due_at, s.retry_at) END <= n.now_us
+                   ORDER BY CASE WHEN s.expands_at IS NOT NULL THEN coalesce(s.retry_at, 0) ELSE greatest(s.due_at, s.retry_at) END LIMIT $1) d ON true
 ORDER BY d.due_at;
 
--- $1 ids, $2 due times as they were read, $3 times that fire, $4 next times, $5 dropped times, $6 codes, $7 errors, $8 times of the next
--- try; 0 = none, $9 firings that may wait in a workspace
--- name: advance_schedules
-SELECT a.place, a.firings, a.skipped FROM :schema.advance_schedules($1, $2, $3, $4, $5, $6, $7, $8, $9) a;
+-- $1 id, $2 due time as it was read, $3 time that is continued, as it was read, $4 times that fire, $5 next time, $6 dropped times,
+-- $7 passed times, $8 code, $9 error, $10 time of the next try; 0 = none, $11 firings of a part, $12 firings that may wait in a workspace
+-- name: advance_schedule
+SELECT a.is_done, a.firings, a.skipped, a.rest FROM :schema.advance_schedule($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) a;
 
 -- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. $1 limit,
 -- $2 executions that may wait in a workspace

@@ -73,7 +73,7 @@ CREATE TABLE :schema.workspaces (
     paused         boolean NOT NULL DEFAULT false,
     created_at     bigint  NOT NULL
 );
-CREATE INDEX workspaces_of_plan ON :schema.workspaces (plan);
+CREATE INDEX workspaces_of_plan ON :schema.workspaces (plan, id);
 
 -- The record of each deletion. The history of a deleted workspace keeps its id, which is never given out again.
 CREATE TABLE :schema.deleted_workspaces (
@@ -479,7 +479,10 @@ CREATE TABLE :schema.schedules (
     paused         boolean NOT NULL DEFAULT false,
     created_at     bigint  NOT NULL,
     due_at         bigint,
-    retry_at       bigint, -- not looked at before; NULL = from due_at on
+    retry_at       bigint, -- not read before; NULL = from due_at on
+    expands_at     bigint, -- the time whose firings are inserted in parts; NULL = none
+    expanded_to    integer, -- the last workspace that has its firing of that time
+    expands_triggered boolean NOT NULL DEFAULT false,
     fired          bigint  NOT NULL DEFAULT 0,
     skipped        bigint  NOT NULL DEFAULT 0,
     dropped        bigint  NOT NULL DEFAULT 0,
@@ -493,7 +496,9 @@ CREATE TABLE :schema.schedules (
     CHECK ((cron IS NULL) <> (every IS NULL)),
     CHECK ((workspaces IS NULL) <> (plan IS NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
-CREATE INDEX schedules_due ON :schema.schedules (greatest(due_at, retry_at)) WHERE NOT paused AND due_at IS NOT NULL;
+CREATE INDEX schedules_due ON :schema.schedules
+    ((CASE WHEN expands_at IS NOT NULL THEN coalesce(retry_at, 0) ELSE greatest(due_at, retry_at) END))
+WHERE expands_at IS NOT NULL OR NOT paused AND due_at IS NOT NULL;
 
 -- Due times of schedules, one row for each workspace, inserted in the transaction that moves due_at behind them. planned_id: the
 -- id of the execution, fixed here, so that a settlement that was lost is found. execution_id: NULL = it waits to be enqueued. Of rows with

@@ -47,17 +47,21 @@ DELETE FROM schedule_firings WHERE schedule_id = ?1;
 -- name: delete_schedule
 DELETE FROM schedules WHERE id = ?1;
 
--- ?1 now, ?2 limit
+-- A schedule whose firings are inserted in parts is due at once. ?1 now, ?2 limit
 -- name: read_due_schedules
-SELECT id, name, cron, zone, coalesce(every, 0), coalesce(starts_at, 0), coalesce(ends_at, 0), due_at, catch_up
-FROM schedules WHERE paused = 0 AND due_at IS NOT NULL AND max(due_at, coalesce(retry_at, 0)) <= ?1
-ORDER BY max(due_at, coalesce(retry_at, 0)) LIMIT ?2;
+SELECT id, name, cron, zone, coalesce(every, 0), coalesce(starts_at, 0), coalesce(ends_at, 0), coalesce(due_at, 9223372036854775807), catch_up,
+       coalesce(expands_at, 9223372036854775807), overlap
+FROM schedules
+WHERE (expands_at IS NOT NULL OR paused = 0 AND due_at IS NOT NULL)
+  AND CASE WHEN expands_at IS NOT NULL THEN coalesce(retry_at, 0) ELSE max(due_at, coalesce(retry_at, 0)) END <= ?1
+ORDER BY CASE WHEN expands_at IS NOT NULL THEN coalesce(retry_at, 0) ELSE max(due_at, coalesce(retry_at, 0)) END LIMIT ?2;
 
 -- ?1 now
 -- name: next_due_schedule
-SELECT max(due_at, coalesce(retry_at, 0)) FROM schedules
-WHERE paused = 0 AND due_at IS NOT NULL AND max(due_at, coalesce(retry_at, 0)) > ?1
-ORDER BY max(due_at, coalesce(retry_at, 0)) LIMIT 1;
+SELECT CASE WHEN expands_at IS NOT NULL THEN coalesce(retry_at, 0) ELSE max(due_at, coalesce(retry_at, 0)) END FROM schedules
+WHERE (expands_at IS NOT NULL OR paused = 0 AND due_at IS NOT NULL)
+  AND CASE WHEN expands_at IS NOT NULL THEN coalesce(retry_at, 0) ELSE max(due_at, coalesce(retry_at, 0)) END > ?1
+ORDER BY CASE WHEN expands_at IS NOT NULL THEN coalesce(retry_at, 0) ELSE max(due_at, coalesce(retry_at, 0)) END LIMIT 1;
 
 -- name: has_waiting_firings
 SELECT EXISTS (SELECT 1 FROM schedule_firings WHERE execution_id IS NULL);
@@ -65,25 +69,57 @@ SELECT EXISTS (SELECT 1 FROM schedule_firings WHERE execution_id IS NULL);
 -- ?1 id, ?2 due time as it was read, ?3 the next one, TIME_NEVER = none, ?4 dropped times, ?5 time of the next try; 0 = none
 -- name: advance_schedule
 UPDATE schedules SET due_at = nullif(?3, 9223372036854775807), dropped = dropped + ?4, retry_at = nullif(?5, 0)
-WHERE id = ?1 AND due_at = ?2 AND paused = 0;
+WHERE id = ?1 AND due_at = ?2 AND paused = 0 AND expands_at IS NULL;
 
--- The workspaces in which a schedule starts. ?1 id
+-- Some of the times that fire are left for later. ?1 id, ?2 the first of these
+-- name: leave_due
+UPDATE schedules SET due_at = ?2 WHERE id = ?1;
+
+-- ?1 id, ?2 time whose firings are inserted in parts, as it was read, ?3 time of the next try; 0 = none
+-- name: continue_firings
+UPDATE schedules SET retry_at = nullif(?3, 0) WHERE id = ?1 AND expands_at = ?2;
+
+-- ?1 id
+-- name: expanded_to
+SELECT expanded_to FROM schedules WHERE id = ?1;
+
+-- ?1 id
+-- name: expands_triggered
+SELECT expands_triggered FROM schedules WHERE id = ?1;
+
+-- ?1 id, ?2 time, ?3 the last workspace that has its firing, ?4 1 = triggered
+-- name: note_part
+UPDATE schedules SET expands_at = ?2, expanded_to = ?3, expands_triggered = ?4 WHERE id = ?1;
+
+-- ?1 id
+-- name: end_parts
+UPDATE schedules SET expands_at = NULL, expanded_to = NULL, expands_triggered = 0 WHERE id = ?1 AND expands_at IS NOT NULL;
+
+-- The last workspace of a part, in the order of ids; no row: fewer are left. ?1 schedule, ?2 behind this workspace, ?3 workspaces of the
+-- part without the last one
+-- name: end_of_part
+SELECT w.id FROM schedules s JOIN workspaces w ON w.plan = s.plan AND w.id > ?2 WHERE s.id = ?1 ORDER BY w.id LIMIT 1 OFFSET ?3;
+
+-- The workspaces in which a schedule starts. ?1 schedule, ?2 behind this workspace, ?3 until that one
 -- name: count_schedule_workspaces
-SELECT coalesce(json_array_length(s.workspaces), (SELECT count(*) FROM workspaces w WHERE w.plan = s.plan))
+SELECT CASE WHEN s.workspaces IS NOT NULL
+            THEN (SELECT count(*) FROM json_each(s.workspaces) i WHERE i.value > ?2 AND i.value <= ?3)
+            ELSE (SELECT count(*) FROM workspaces w WHERE w.plan = s.plan AND w.id > ?2 AND w.id <= ?3) END
 FROM schedules s WHERE s.id = ?1;
 
--- With the policy cancel_running only the newest time waits. ?1 id
+-- With the policy cancel_running only the newest time waits. ?1 schedule, ?2 behind this workspace, ?3 until that one
 -- name: replace_waiting_firings
-DELETE FROM schedule_firings WHERE schedule_id = ?1 AND execution_id IS NULL
+DELETE FROM schedule_firings WHERE schedule_id = ?1 AND workspace_id > ?2 AND workspace_id <= ?3 AND execution_id IS NULL
                                    AND EXISTS (SELECT 1 FROM schedules s WHERE s.id = ?1 AND s.overlap = 'cancel_running');
 
 -- While a schedule is paused, only triggered firings of it may start, and only these are in the way of a trigger. The planned id of the
--- execution is a UUIDv7. ?1 id, ?2 time, ?3 1 = triggered, ?4 firings that may wait in a workspace, ?5 now in 4096ths of a millisecond
+-- execution is a UUIDv7. ?1 schedule, ?2 time, ?3 1 = triggered, ?4 firings that may wait in a workspace, ?5 now in 4096ths of a
+-- millisecond, ?6 behind this workspace, ?7 until that one
 -- name: insert_firings
 WITH targets AS MATERIALIZED (
-    SELECT i.value AS workspace_id FROM schedules s, json_each(s.workspaces) i WHERE s.id = ?1
+    SELECT i.value AS workspace_id FROM schedules s, json_each(s.workspaces) i WHERE s.id = ?1 AND i.value > ?6 AND i.value <= ?7
     UNION ALL
-    SELECT w.id FROM schedules s JOIN workspaces w ON w.plan = s.plan WHERE s.id = ?1
+    SELECT w.id FROM schedules s JOIN workspaces w ON w.plan = s.plan AND w.id > ?6 AND w.id <= ?7 WHERE s.id = ?1
 )
 INSERT OR IGNORE INTO schedule_firings (schedule_id, workspace_id, due_at, is_triggered, planned_id)
 SELECT ?1, t.workspace_id, ?2, ?3,
@@ -107,10 +143,11 @@ WHERE CASE s.overlap
 -- name: count_skipped_firings
 UPDATE schedules SET skipped = skipped + ?2 WHERE id = ?1;
 
--- Rows of workspaces that were deleted. ?1 id
+-- Rows of workspaces that were deleted. ?1 schedule, ?2 behind this workspace, ?3 until that one
 -- name: remove_orphaned_firings
 DELETE FROM schedule_firings
-WHERE schedule_id = ?1 AND execution_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = workspace_id);
+WHERE schedule_id = ?1 AND workspace_id > ?2 AND workspace_id <= ?3 AND execution_id IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = workspace_id);
 
 -- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. ?1 limit,
 -- ?2 executions that may wait in a workspace
@@ -145,10 +182,10 @@ WHERE f.schedule_id = ?1 AND f.workspace_id = ?2 AND f.due_at = ?3
   AND (f.execution_id IS NOT NULL OR EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = f.planned_id)
        OR EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = f.planned_id));
 
--- The firings whose settlement was lost. ?1 schedule
+-- The firings whose settlement was lost. ?1 schedule, ?2 behind this workspace, ?3 until that one
 -- name: adopt_firings
 UPDATE schedule_firings SET execution_id = planned_id
-WHERE schedule_id = ?1 AND execution_id IS NULL
+WHERE schedule_id = ?1 AND workspace_id > ?2 AND workspace_id <= ?3 AND execution_id IS NULL
   AND (EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = planned_id)
        OR EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = planned_id));
 

@@ -349,7 +349,10 @@ CREATE TABLE schedules (
     paused         INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
     created_at     INTEGER NOT NULL,
     due_at         INTEGER,
-    retry_at       INTEGER, -- not looked at before; NULL = from due_at on
+    retry_at       INTEGER, -- not read before; NULL = from due_at on
+    expands_at     INTEGER, -- the time whose firings are inserted in parts; NULL = none
+    expanded_to    INTEGER, -- the last workspace that has its firing of that time
+    expands_triggered INTEGER NOT NULL DEFAULT 0,
     fired          INTEGER NOT NULL DEFAULT 0,
     skipped        INTEGER NOT NULL DEFAULT 0,
     dropped        INTEGER NOT NULL DEFAULT 0,
@@ -363,7 +366,9 @@ CREATE TABLE schedules (
     CHECK ((cron IS NULL) <> (every IS NULL)),
     CHECK ((workspaces IS NULL) <> (plan IS NULL))
 );
-CREATE INDEX schedules_due ON schedules (max(due_at, coalesce(retry_at, 0))) WHERE paused = 0 AND due_at IS NOT NULL;
+CREATE INDEX schedules_due ON schedules
+    (CASE WHEN expands_at IS NOT NULL THEN coalesce(retry_at, 0) ELSE max(due_at, coalesce(retry_at, 0)) END)
+WHERE expands_at IS NOT NULL OR paused = 0 AND due_at IS NOT NULL;
 
 -- Due times of schedules, one row for each workspace, inserted in the transaction that moves due_at behind them. planned_id: the
 -- id of the execution, fixed here, so that a settlement that was lost is found. execution_id: NULL = it waits to be enqueued. Of rows with
