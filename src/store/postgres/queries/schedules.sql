@@ -38,8 +38,10 @@ LEFT JOIN LATERAL (SELECT s.id, s.name, s.cron, s.zone, coalesce(s.every, 0) AS 
                           coalesce(s.expands_at, 9223372036854775807) AS expands_at, s.overlap
                    FROM :schema.schedules s
                    WHERE (s.expands_at IS NOT NULL OR NOT s.paused AND s.due_at IS NOT NULL)
-                     AND CASE WHEN s.expands_at IS NOT NULL THEN coalesce(s.retry_at, 0) ELSE greatest(s.due_at, s.retry_at) END <= n.now_us
-                   ORDER BY CASE WHEN s.expands_at IS NOT NULL THEN coalesce(s.retry_at, 0) ELSE greatest(s.due_at, s.retry_at) END LIMIT $1) d ON true
+                     AND CASE WHEN s.expands_at IS NOT NULL THEN coalesce(s.retry_at, 0) ELSE greatest(s.due_at, s.retry_at) END
+                         <= n.now_us
+                   ORDER BY CASE WHEN s.expands_at IS NOT NULL THEN coalesce(s.retry_at, 0) ELSE greatest(s.due_at, s.retry_at) END
+                   LIMIT $1) d ON true
 ORDER BY d.due_at;
 
 -- $1 id, $2 due time as it was read, $3 time that is continued, as it was read, $4 times that fire, $5 next time, $6 dropped times,

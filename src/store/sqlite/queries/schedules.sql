@@ -49,8 +49,8 @@ DELETE FROM schedules WHERE id = ?1;
 
 -- A schedule whose firings are inserted in parts is due at once. ?1 now, ?2 limit
 -- name: read_due_schedules
-SELECT id, name, cron, zone, coalesce(every, 0), coalesce(starts_at, 0), coalesce(ends_at, 0), coalesce(due_at, 9223372036854775807), catch_up,
-       coalesce(expands_at, 9223372036854775807), overlap
+SELECT id, name, cron, zone, coalesce(every, 0), coalesce(starts_at, 0), coalesce(ends_at, 0),
+       coalesce(due_at, 9223372036854775807), catch_up, coalesce(expands_at, 9223372036854775807), overlap
 FROM schedules
 WHERE (expands_at IS NOT NULL OR paused = 0 AND due_at IS NOT NULL)
   AND CASE WHEN expands_at IS NOT NULL THEN coalesce(retry_at, 0) ELSE max(due_at, coalesce(retry_at, 0)) END <= ?1

@@ -1,0 +1,430 @@
+/* Firings of schedules: which ones the overlap policies let through, and what becomes of them. */
+#include "conformance/schedule_scene.h"
+
+/* --- overlap --- */
+
+static void skip_leaves_out_what_overlaps(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    assert_int_equal(fire(scene).counts.firings, 1);
+    assert_int_equal(fire(scene).counts.skipped, 1); /* the first one waits to be enqueued */
+    (void)start(scene);
+    assert_int_equal(fire(scene).counts.skipped, 1); /* its execution lives */
+    end_running(scene);
+    struct schedule_advance advance = fire(scene);
+    assert_int_equal(advance.counts.firings, 1);
+    assert_int_equal(advance.counts.skipped, 0);
+    (void)start(scene);
+    assert_int_equal(number_of(scene, "often", "skipped"), 2);
+    assert_int_equal(number_of(scene, "often", "fired"), 2);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedule_firings"), 1);
+}
+
+static void queue_one_waits_for_the_end_and_only_one_waits(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    request.overlap = OVERLAP_QUEUE_ONE;
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    (void)start(scene);
+    assert_int_equal(fire(scene).counts.firings, 1);
+    assert_int_equal(fire(scene).counts.skipped, 1);
+    assert_int_equal(read_firings(scene).count, 0);
+    assert_int_equal(number_of(scene, "often", "waiting"), 1);
+    end_running(scene);
+    (void)start(scene);
+    assert_int_equal(read_firings(scene).count, 0);
+    assert_int_equal(number_of(scene, "often", "waiting"), 0);
+}
+
+static void queue_all_goes_on_in_the_order_of_times(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    request.overlap = OVERLAP_QUEUE_ALL;
+    set_schedule(scene, &request);
+    int64_t times[3];
+    for (int i = 0; i < 3; i++) {
+        times[i] = *fire(scene).fires_us;
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(read_firings(scene).firings[0].due_us, times[i]);
+        (void)start(scene);
+        assert_int_equal(read_firings(scene).count, 0);
+        end_running(scene);
+    }
+    json_decref(scene_rows(scene, "DELETE FROM schedule_firings"));
+    for (int i = 0; i < SCHEDULE_FIRINGS_MOST; i++) { /* the bound; triggers need no time to pass but a microsecond */
+        struct schedule_counts counts = {0};
+        scene_pass(scene, 1);
+        scene_ok(scene, store_schedule_trigger(scene->store, "often", &counts, &scene->error));
+        assert_int_equal(counts.firings, 1);
+    }
+    struct schedule_counts counts = {0};
+    scene_pass(scene, 1);
+    scene_ok(scene, store_schedule_trigger(scene->store, "often", &counts, &scene->error));
+    assert_int_equal(counts.firings, 0);
+    assert_int_equal(counts.skipped, 1);
+}
+
+static void cancel_running_names_the_execution_to_cancel_and_keeps_the_newest(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    request.overlap = OVERLAP_CANCEL_RUNNING;
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    const char *id = start(scene);
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    (void)fire(scene);
+    struct schedule_advance newest = fire(scene);
+    assert_int_equal(newest.counts.firings, 1);
+    assert_int_equal(newest.counts.skipped, 1);
+    struct schedule_firings firings = read_firings(scene);
+    assert_int_equal(firings.count, 1);
+    assert_string_equal(firings.firings[0].cancels_id, id);
+    assert_int_equal(firings.firings[0].due_us, *newest.fires_us);
+    struct bulk_result result = {0};
+    struct execution_filter filter = {.id = id};
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 1, &result, &scene->error));
+    assert_int_equal(read_firings(scene).count, 0); /* requested once */
+    assert_int_equal(scene_record(scene, RECORD_CANCELLED, &item), WEIR_OK);
+    (void)start(scene);
+}
+
+static void workspaces_do_not_wait_for_each_other(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const workspaces[] = {"pro-co", "big-co"};
+    struct schedule_request request = schedule_named("often");
+    request.workspaces = workspaces;
+    request.workspace_count = 2;
+    set_schedule(scene, &request);
+    assert_int_equal(fire(scene).counts.firings, 2);
+    struct schedule_firings firings = read_firings(scene);
+    assert_int_equal(firings.count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        settle(scene, &firings.firings[i], scene_enqueue(scene, firings.firings[i].workspace));
+    }
+    struct claimed_item item = {0};
+    struct claim_result claim = scene_claim(scene, 10);
+    for (size_t i = 0; i < claim.count; i++) {
+        item = strcmp(claim.items[i].workspace, "big-co") == 0 ? claim.items[i] : item;
+    }
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &item), WEIR_OK);
+    struct schedule_advance advance = fire(scene);
+    assert_int_equal(advance.counts.firings, 1);
+    assert_int_equal(advance.counts.skipped, 1);
+    assert_string_equal(read_firings(scene).firings[0].workspace, "big-co");
+}
+
+/* --- firings --- */
+
+static void a_plan_is_resolved_at_the_firing(void **state)
+{
+    struct scene *scene = *state;
+    set_for_plan(scene, OVERLAP_QUEUE_ALL);
+    assert_int_equal(fire(scene).counts.firings, 1);
+    scene_workspace(scene, "pro-two", "pro");
+    assert_int_equal(fire(scene).counts.firings, 2);
+}
+
+/* The second part is another node's: the store alone knows where the first one ended. */
+static void a_large_plan_gets_its_firings_in_parts_and_each_workspace_one(void **state)
+{
+    struct scene *scene = *state;
+    add_workspaces(scene, SCHEDULE_PART_MOST + 3); /* beside pro-co */
+    set_for_plan(scene, OVERLAP_SKIP);
+    struct schedule_advance first = fire(scene);
+    assert_int_equal(first.counts.firings, SCHEDULE_PART_MOST);
+    assert_int_equal(first.counts.rest, 4);
+    struct due_schedules due = read_due(scene);
+    assert_int_equal(due.count, 1);
+    assert_int_equal(due.schedules[0].expands_us, first.due_us);
+    struct schedule_advance stale = first;
+    scene_ok(scene, store_advance_schedule(scene->store, &stale, &scene->error));
+    assert_false(stale.is_done);
+    struct schedule_advance failed = advance_of(&due.schedules[0], due.schedules[0].due_us);
+    failed.retry_us = due.now_us + SECONDS(1);
+    failed.error_code = "store_busy";
+    failed.error = "the statement took too long";
+    scene_ok(scene, store_advance_schedule(scene->store, &failed, &scene->error));
+    assert_true(failed.is_done);
+    assert_int_equal(read_due(scene).count, 0);
+    assert_int_equal(read_due(scene).next_due_us, failed.retry_us);
+    struct due_schedule again = await_due(scene);
+    for (int i = 0; i < 2; i++) {
+        struct schedule_advance second = advance_of(&again, again.due_us);
+        scene_ok(scene, store_advance_schedule(scene->store, &second, &scene->error));
+        assert_true(second.is_done == (i == 0)); /* a repetition finds nothing left */
+        assert_int_equal(second.counts.firings, i == 0 ? 4 : 0);
+        assert_int_equal(second.counts.rest, 0);
+    }
+    assert_int_equal(scene_number(scene, "SELECT count(DISTINCT workspace_id) FROM schedule_firings"),
+                     SCHEDULE_PART_MOST + 4);
+    assert_int_equal(number_of(scene, "all", "skipped"), 0);
+    assert_int_equal(read_due(scene).next_due_us, first.due_us + EVERY_US);
+}
+
+static void one_advance_fires_several_times_as_many_as_fit(void **state)
+{
+    struct scene *scene = *state;
+    struct due_schedule due;
+    int64_t times[3];
+    for (int i = 0; i < 2; i++) { /* for few workspaces, and for 2,002 */
+        set_for_plan(scene, OVERLAP_QUEUE_ALL);
+        due = await_due(scene);
+        struct schedule_advance advance = advance_of(&due, due.due_us + 3 * EVERY_US);
+        for (int k = 0; k < 3; k++) {
+            times[k] = due.due_us + k * EVERY_US;
+        }
+        advance.fires_us = times;
+        advance.fire_count = 3;
+        scene_ok(scene, store_advance_schedule(scene->store, &advance, &scene->error));
+        assert_int_equal(advance.counts.firings, i == 0 ? 3 : 2 * 2002);
+        assert_int_equal(advance.counts.rest, 0);
+        scene_pass(scene, 10 * EVERY_US);
+        assert_int_equal(read_due(scene).schedules[0].due_us, i == 0 ? due.due_us + 3 * EVERY_US : times[2]);
+        scene_ok(scene, store_schedule_delete(scene->store, "all", &scene->error));
+        if (i == 0) {
+            add_workspaces(scene, 2001);
+        }
+    }
+}
+
+static void passed_times_count_as_skipped_in_each_workspace(void **state)
+{
+    struct scene *scene = *state;
+    scene_workspace(scene, "pro-two", "pro");
+    set_for_plan(scene, OVERLAP_SKIP);
+    struct due_schedule due = await_due(scene);
+    struct schedule_advance advance = advance_of(&due, due.due_us + 10 * EVERY_US);
+    advance.fires_us = &due.due_us;
+    advance.fire_count = 1;
+    advance.passed = 9;
+    scene_ok(scene, store_advance_schedule(scene->store, &advance, &scene->error));
+    assert_int_equal(advance.counts.firings, 2);
+    assert_int_equal(advance.counts.skipped, 18);
+    assert_int_equal(number_of(scene, "all", "skipped"), 18);
+}
+
+static void a_firing_in_a_deleted_workspace_has_no_workspace(void **state)
+{
+    struct scene *scene = *state;
+    struct deletion_result result;
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    struct workspace_deletion deletion = {.name = "pro-co", .fails_waiting = true};
+    scene_ok(scene, store_delete_workspace(scene->store, &deletion, &result, &scene->error));
+    (void)fire(scene);
+    struct schedule_firings firings = read_firings(scene);
+    assert_int_equal(firings.count, 1);
+    assert_null(firings.firings[0].workspace);
+    settle(scene, &firings.firings[0], NULL);
+    json_t *row = row_of(scene, "often");
+    assert_int_equal(json_number_at(row, "refused"), 1);
+    assert_string_equal(json_text_at(row, "error_code"), "workflow_not_found");
+    assert_true(json_is_true(json_object_get(row, "is_refused")));
+    assert_non_null(json_text_at(row, "refused_at"));
+    json_decref(row);
+    assert_int_equal(read_firings(scene).count, 0);
+    settle(scene, &firings.firings[0], NULL); /* a repetition */
+    assert_int_equal(number_of(scene, "often", "refused"), 1);
+}
+
+static void a_settlement_is_counted_once(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    struct schedule_firing firing = read_firings(scene).firings[0];
+    const char *id = scene_enqueue(scene, "pro-co");
+    settle(scene, &firing, id);
+    settle(scene, &firing, id);
+    assert_int_equal(number_of(scene, "often", "fired"), 1);
+    settle(scene, &firing, NULL); /* an execution lives: no refusal removes it */
+    assert_int_equal(number_of(scene, "often", "refused"), 0);
+    assert_int_equal(fire(scene).counts.skipped, 1);
+}
+
+/* Enqueues the only firing that may start with its planned id, as a node whose settlement is lost. */
+static struct schedule_firing start_without_settlement(struct scene *scene)
+{
+    struct schedule_firings firings = read_firings(scene);
+    assert_int_equal(firings.count, 1);
+    struct enqueue_request request = {
+        .workspace = firings.firings[0].workspace, .workflow = "hello", .id = firings.firings[0].planned_id};
+    struct enqueue_result result = scene_try(scene, &request);
+    assert_int_equal(result.status, WEIR_OK);
+    assert_string_equal(result.id, firings.firings[0].planned_id);
+    return firings.firings[0];
+}
+
+static void a_refusal_of_a_firing_whose_execution_exists_settles_it(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    for (int i = 0; i < 2; i++) {
+        (void)fire(scene);
+        struct schedule_firing firing = start_without_settlement(scene);
+        if (i == 1) {
+            end_running(scene); /* the execution is in the history */
+        }
+        struct schedule_outcome outcome = {.schedule_id = firing.schedule_id,
+                                           .workspace_id = firing.workspace_id,
+                                           .due_us = firing.due_us,
+                                           .error_code = "workflow_not_found",
+                                           .error = "there is no such workflow"};
+        scene_ok(scene, store_settle_schedule_firings(scene->store, &outcome, 1, &scene->error));
+        assert_string_equal(outcome.settled_id, firing.planned_id);
+        json_t *row = row_of(scene, "often");
+        assert_int_equal(json_number_at(row, "fired"), i + 1);
+        assert_int_equal(json_number_at(row, "refused"), 0);
+        assert_string_equal(json_text_at(row, "last_execution_id"), firing.planned_id);
+        json_decref(row);
+        if (i == 0) {
+            assert_int_equal(fire(scene).counts.skipped, 1);
+            end_running(scene);
+        }
+    }
+}
+
+static void a_change_that_removes_firings_keeps_those_with_an_execution(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    request.overlap = OVERLAP_QUEUE_ALL;
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    struct schedule_firing firing = start_without_settlement(scene);
+    (void)fire(scene);
+    request.overlap = OVERLAP_CANCEL_RUNNING;
+    set_schedule(scene, &request); /* would remove the older one */
+    assert_int_equal(number_of(scene, "often", "fired"), 1);
+    assert_string_equal(read_firings(scene).firings[0].cancels_id, firing.planned_id);
+    assert_int_equal(fire(scene).counts.skipped, 1); /* the one that waited */
+    assert_string_equal(read_firings(scene).firings[0].cancels_id, firing.planned_id);
+}
+
+static void a_trigger_fires_at_once_also_when_paused(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_counts counts = {0};
+    struct schedule_request request = schedule_named("often");
+    request.jitter_us = SECONDS(5);
+    set_schedule(scene, &request);
+    scene_ok(scene, store_schedule_pause(scene->store, "often", true, &scene->error));
+    scene_ok(scene, store_schedule_trigger(scene->store, "often", &counts, &scene->error));
+    assert_int_equal(counts.firings, 1);
+    assert_int_equal(read_firings(scene).firings[0].jitter_us, 0);
+    (void)start(scene);
+    scene_pass(scene, 1);
+    scene_ok(scene, store_schedule_trigger(scene->store, "often", &counts, &scene->error));
+    assert_int_equal(counts.firings, 0);
+    assert_int_equal(counts.skipped, 1);
+    scene_ok(scene, store_schedule_pause(scene->store, "often", false, &scene->error));
+    end_running(scene);
+    (void)fire(scene);
+    assert_int_equal(read_firings(scene).firings[0].jitter_us, SECONDS(5));
+    scene_ok(scene, store_schedule_pause(scene->store, "often", true, &scene->error));
+    assert_int_equal(read_firings(scene).count, 0); /* the firings of a paused schedule wait */
+}
+
+static void a_trigger_of_a_paused_schedule_passes_what_waits(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_counts counts = {0};
+    struct schedule_request request = schedule_named("often");
+    request.overlap = OVERLAP_QUEUE_ONE;
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    (void)start(scene);
+    (void)fire(scene); /* waits */
+    scene_ok(scene, store_schedule_pause(scene->store, "often", true, &scene->error));
+    end_running(scene);
+    scene_pass(scene, 1); /* another time than that of the firing */
+    scene_ok(scene, store_schedule_trigger(scene->store, "often", &counts, &scene->error));
+    assert_int_equal(counts.firings, 1);
+    (void)start(scene);
+    assert_int_equal(read_firings(scene).count, 0);
+}
+
+static void a_set_with_another_policy_leaves_the_firing_that_it_lets_wait(void **state)
+{
+    struct scene *scene = *state;
+    const enum schedule_overlap policies[] = {OVERLAP_CANCEL_RUNNING, OVERLAP_QUEUE_ONE};
+    for (size_t i = 0; i < 2; i++) {
+        struct schedule_request request = schedule_named(schedule_overlap_name(policies[i]));
+        request.overlap = OVERLAP_QUEUE_ALL;
+        set_schedule(scene, &request);
+        int64_t oldest_us = *fire(scene).fires_us;
+        (void)fire(scene);
+        int64_t newest_us = *fire(scene).fires_us;
+        assert_int_equal(number_of(scene, request.name, "waiting"), 3);
+        request.overlap = policies[i];
+        set_schedule(scene, &request);
+        assert_int_equal(number_of(scene, request.name, "waiting"), 1);
+        assert_int_equal(number_of(scene, request.name, "skipped"), 2);
+        assert_int_equal(read_firings(scene).firings[0].due_us,
+                         policies[i] == OVERLAP_CANCEL_RUNNING ? newest_us : oldest_us);
+        scene_ok(scene, store_schedule_delete(scene->store, request.name, &scene->error));
+    }
+}
+
+static void a_deleted_schedule_leaves_no_firing(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    struct schedule_firing firing = read_firings(scene).firings[0];
+    scene_ok(scene, store_schedule_delete(scene->store, "often", &scene->error));
+    assert_int_equal(read_firings(scene).count, 0);
+    settle(scene, &firing, scene_enqueue(scene, "pro-co")); /* of a node that had read it */
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedule_firings"), 0);
+}
+
+static void a_backlog_is_reported(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    assert_false(read_firings(scene).firings[0].is_backlogged);
+    json_decref(scene_rows(scene, "INSERT INTO books (lane_id, workspace_id, group_id, runnable)"
+                                  " SELECT 99, id, 1, 10000 FROM workspaces WHERE name = 'pro-co'"));
+    assert_true(read_firings(scene).firings[0].is_backlogged);
+    json_decref(scene_rows(scene, "DELETE FROM books WHERE lane_id = 99"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE_TEST(skip_leaves_out_what_overlaps),
+        SCENE_TEST(queue_one_waits_for_the_end_and_only_one_waits),
+        SCENE_TEST(queue_all_goes_on_in_the_order_of_times),
+        SCENE_TEST(cancel_running_names_the_execution_to_cancel_and_keeps_the_newest),
+        SCENE_TEST(workspaces_do_not_wait_for_each_other),
+        SCENE_TEST(a_plan_is_resolved_at_the_firing),
+        SCENE_TEST(a_large_plan_gets_its_firings_in_parts_and_each_workspace_one),
+        SCENE_TEST(one_advance_fires_several_times_as_many_as_fit),
+        SCENE_TEST(passed_times_count_as_skipped_in_each_workspace),
+        SCENE_TEST(a_firing_in_a_deleted_workspace_has_no_workspace),
+        SCENE_TEST(a_settlement_is_counted_once),
+        SCENE_TEST(a_refusal_of_a_firing_whose_execution_exists_settles_it),
+        SCENE_TEST(a_change_that_removes_firings_keeps_those_with_an_execution),
+        SCENE_TEST(a_trigger_fires_at_once_also_when_paused),
+        SCENE_TEST(a_trigger_of_a_paused_schedule_passes_what_waits),
+        SCENE_TEST(a_set_with_another_policy_leaves_the_firing_that_it_lets_wait),
+        SCENE_TEST(a_deleted_schedule_leaves_no_firing),
+        SCENE_TEST(a_backlog_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
