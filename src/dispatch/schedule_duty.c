@@ -251,7 +251,7 @@ static bool waits_for_cancel(const struct schedule_firing *firing)
 
 static bool firing_is_requested(const struct schedule_firing *firing)
 {
-    return firing->workspace != NULL && !firing->is_backlogged && !waits_for_cancel(firing);
+    return firing->workspace != NULL && !firing->is_backlogged && !firing->is_late && !waits_for_cancel(firing);
 }
 
 /* An execution that has ended meanwhile, or that another program holds, is no failure of the look: its firing waits, and
@@ -309,7 +309,9 @@ static struct schedule_outcome outcome_of(const struct schedule_firing *firing, 
 {
     struct schedule_outcome outcome = {
         .schedule_id = firing->schedule_id, .workspace_id = firing->workspace_id, .due_us = firing->due_us};
-    if (firing->workspace == NULL) {
+    if (firing->is_late) {
+        outcome.is_dropped = true;
+    } else if (firing->workspace == NULL) {
         outcome.error_code = weir_status_name(WEIR_WORKSPACE_NOT_FOUND);
         outcome.error = "a workspace to start in was deleted; set the schedule again";
     } else if (result == NULL) {
@@ -365,6 +367,10 @@ static void report_outcomes(struct node *node, const struct firing_set *set, con
         }
         const struct schedule_outcome *outcome = &set->outcomes[next++];
         bool is_fired = outcome->settled_id[0] != '\0';
+        if (!is_fired && outcome->is_dropped) {
+            report(node, EVENT_SCHEDULE_DROPPED, firing->schedule, 1);
+            continue;
+        }
         struct event event = {.type = is_fired ? EVENT_SCHEDULE_FIRED : EVENT_SCHEDULE_REFUSED,
                               .reason = firing->schedule,
                               .workspace = firing->workspace,

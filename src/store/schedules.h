@@ -75,8 +75,8 @@ WEIR_MUST_CHECK enum weir_status schedule_request_check(const struct schedule_re
  * WEIR_ILLEGAL_STATE: the store has SCHEDULES_MOST. */
 WEIR_MUST_CHECK enum weir_status store_schedule_set(struct store *store, const struct schedule_request *request,
                                                     bool *ret_is_new, struct weir_error *error);
-/* A paused schedule does not fire, and its firings wait. A resumed one goes on with the first time after now.
- * WEIR_NOT_FOUND. */
+/* A paused schedule does not fire, and its waiting firings are removed, but for triggered ones. A resumed one goes on with
+ * the first time after now. WEIR_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status store_schedule_pause(struct store *store, const char *name, bool paused,
                                                       struct weir_error *error);
 /* Removes the schedule and its waiting firings. Executions stay. WEIR_NOT_FOUND. */
@@ -85,7 +85,7 @@ WEIR_MUST_CHECK enum weir_status store_schedule_delete(struct store *store, cons
 struct schedule_counts {
     int64_t firings; /* that were inserted */
     int64_t skipped; /* workspaces that the overlap policy left out, and waiting firings that it removed */
-    int64_t rest;    /* workspaces whose firings are inserted later, by a node */
+    int64_t rest;    /* workspaces that get their firings later, by a node */
 };
 /* Fires now, beside the times and also when the schedule is paused; the overlap policy holds. WEIR_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status store_schedule_trigger(struct store *store, const char *name,
@@ -98,7 +98,7 @@ struct due_schedule {
     const char *name;
     struct recurrence_text when;
     int64_t due_us;     /* no time before it is to fire; after a resumption it is none itself; TIME_NEVER = none is left */
-    int64_t expands_us; /* the time some of whose firings are not inserted yet; TIME_NEVER = none */
+    int64_t expands_us; /* the time that has not all of its firings yet; TIME_NEVER = none */
     int64_t catch_up_us;
     enum schedule_overlap overlap;
 };
@@ -143,11 +143,12 @@ struct schedule_firing {
     int64_t due_us;
     int64_t jitter_us;              /* 0 for one that was triggered */
     char planned_id[UUID_TEXT_MAX]; /* of its execution */
+    bool is_late;                   /* it could have started, and is older than the catch-up window */
     bool is_backlogged;             /* SCHEDULE_BACKLOG_MOST executions wait there, without those of the last moment */
     char cancels_id[UUID_TEXT_MAX]; /* an execution to cancel first, by the overlap policy; "" = none: it may start */
 };
 struct schedule_firings {
-    struct schedule_firing *firings; /* of schedules that are not paused, the oldest of each schedule and workspace */
+    struct schedule_firing *firings; /* the oldest of each schedule and workspace */
     size_t count;
 };
 /* In the arena. At most SCHEDULE_FIRINGS_READ_MOST. */
@@ -159,13 +160,14 @@ struct schedule_outcome {
     int64_t schedule_id;
     int64_t workspace_id;
     int64_t due_us;
-    const char *execution_id; /* NULL: the enqueue was refused, and the firing is removed */
-    const char *error_code;
+    const char *execution_id; /* NULL: the enqueue was refused, or the firing is dropped; it is removed */
+    bool is_dropped;
+    const char *error_code; /* of a refusal */
     const char *error;
     char settled_id[UUID_TEXT_MAX]; /* filled by the call: the execution of the firing; "" = it has none */
 };
 /* At most SCHEDULE_FIRINGS_READ_MOST. A repetition counts nothing again. An execution with the planned id of the firing
- * wins over a refusal: it was enqueued by a call whose settlement was lost. */
+ * wins over a refusal: it was enqueued by a call that lost its settlement. */
 WEIR_MUST_CHECK enum weir_status store_settle_schedule_firings(struct store *store, struct schedule_outcome *outcomes,
                                                                size_t count, struct weir_error *error);
 

@@ -334,7 +334,102 @@ static void a_trigger_fires_at_once_also_when_paused(void **state)
     (void)fire(scene);
     assert_int_equal(read_firings(scene).firings[0].jitter_us, SECONDS(5));
     scene_ok(scene, store_schedule_pause(scene->store, "often", true, &scene->error));
-    assert_int_equal(read_firings(scene).count, 0); /* the firings of a paused schedule wait */
+    assert_int_equal(number_of(scene, "often", "waiting"), 0); /* the firings of a paused schedule are removed */
+    assert_int_equal(number_of(scene, "often", "skipped"), 2);
+}
+
+static void drop(struct scene *scene, const struct schedule_firing *firing)
+{
+    struct schedule_outcome outcome = {.schedule_id = firing->schedule_id,
+                                       .workspace_id = firing->workspace_id,
+                                       .due_us = firing->due_us,
+                                       .is_dropped = true};
+    scene_ok(scene, store_settle_schedule_firings(scene->store, &outcome, 1, &scene->error));
+}
+
+static void let_pass(struct scene *scene, int64_t duration_us)
+{
+    scene_pass(scene, duration_us);
+    scene_beat(scene, scene->node);
+}
+
+static void a_firing_that_waits_for_nothing_is_late_behind_the_window(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    request.overlap = OVERLAP_QUEUE_ONE;
+    request.catch_up_us = SECONDS(600);
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    (void)start(scene);
+    (void)fire(scene); /* waits for the first one, which takes longer than the window */
+    let_pass(scene, SECONDS(900));
+    end_running(scene);
+    assert_false(read_firings(scene).firings[0].is_late);
+    let_pass(scene, SECONDS(599));
+    assert_false(read_firings(scene).firings[0].is_late);
+    let_pass(scene, SECONDS(2));
+    struct schedule_firing firing = read_firings(scene).firings[0];
+    assert_true(firing.is_late);
+    drop(scene, &firing);
+    drop(scene, &firing);
+    assert_int_equal(number_of(scene, "often", "dropped"), 1);
+    assert_int_equal(number_of(scene, "often", "refused"), 0);
+    assert_int_equal(number_of(scene, "often", "waiting"), 0);
+}
+
+static void a_late_firing_with_an_execution_is_not_dropped(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    struct schedule_firing firing = start_without_settlement(scene);
+    drop(scene, &firing);
+    assert_int_equal(number_of(scene, "often", "dropped"), 0);
+    assert_int_equal(number_of(scene, "often", "fired"), 1);
+}
+
+static void a_triggered_firing_is_never_late(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_counts counts = {0};
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    scene_ok(scene, store_schedule_trigger(scene->store, "often", &counts, &scene->error));
+    let_pass(scene, SECONDS(100000));
+    assert_false(read_firings(scene).firings[0].is_late);
+}
+
+static void a_pause_removes_what_waits_and_keeps_executions(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    request.overlap = OVERLAP_QUEUE_ALL;
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    (void)fire(scene);
+    struct schedule_firing firing = read_firings(scene).firings[0];
+    struct enqueue_request enqueue = {.workspace = "pro-co", .workflow = "hello", .id = firing.planned_id};
+    assert_int_equal(scene_try(scene, &enqueue).status, WEIR_OK); /* and its settlement is lost */
+    scene_ok(scene, store_schedule_pause(scene->store, "often", true, &scene->error));
+    assert_int_equal(number_of(scene, "often", "waiting"), 0);
+    assert_int_equal(number_of(scene, "often", "fired"), 1);
+    assert_int_equal(number_of(scene, "often", "skipped"), 1);
+    scene_ok(scene, store_schedule_pause(scene->store, "often", false, &scene->error));
+    assert_int_equal(read_firings(scene).count, 0); /* no second execution, also when the first one is purged */
+}
+
+static void a_pause_ends_a_time_with_firings_in_parts(void **state)
+{
+    struct scene *scene = *state;
+    add_workspaces(scene, SCHEDULE_PART_MOST + 3); /* beside pro-co */
+    set_for_plan(scene, OVERLAP_SKIP);
+    assert_int_equal(fire(scene).counts.rest, 4);
+    scene_ok(scene, store_schedule_pause(scene->store, "all", true, &scene->error));
+    assert_int_equal(read_due(scene).count, 0);
+    assert_int_equal(number_of(scene, "all", "waiting"), 0);
+    assert_int_equal(number_of(scene, "all", "skipped"), SCHEDULE_PART_MOST + 4);
 }
 
 static void a_trigger_of_a_paused_schedule_passes_what_waits(void **state)
@@ -421,6 +516,11 @@ int main(void)
         SCENE_TEST(a_refusal_of_a_firing_whose_execution_exists_settles_it),
         SCENE_TEST(a_change_that_removes_firings_keeps_those_with_an_execution),
         SCENE_TEST(a_trigger_fires_at_once_also_when_paused),
+        SCENE_TEST(a_firing_that_waits_for_nothing_is_late_behind_the_window),
+        SCENE_TEST(a_late_firing_with_an_execution_is_not_dropped),
+        SCENE_TEST(a_triggered_firing_is_never_late),
+        SCENE_TEST(a_pause_removes_what_waits_and_keeps_executions),
+        SCENE_TEST(a_pause_ends_a_time_with_firings_in_parts),
         SCENE_TEST(a_trigger_of_a_paused_schedule_passes_what_waits),
         SCENE_TEST(a_set_with_another_policy_leaves_the_firing_that_it_lets_wait),
         SCENE_TEST(a_deleted_schedule_leaves_no_firing),

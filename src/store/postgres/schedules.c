@@ -212,7 +212,8 @@ enum {
     JITTER,
     IS_BACKLOGGED,
     RUNNING,
-    PLANNED
+    PLANNED,
+    IS_LATE
 };
 
 enum weir_status postgres_read_schedule_firings(struct store *store, struct arena *arena,
@@ -238,7 +239,8 @@ enum weir_status postgres_read_schedule_firings(struct store *store, struct aren
                                            .params = result_copy(result, i, PARAMS, arena, &failed),
                                            .due_us = result_int(result, i, FIRING_DUE_AT),
                                            .jitter_us = result_int(result, i, JITTER),
-                                           .is_backlogged = result_bool(result, i, IS_BACKLOGGED)};
+                                           .is_backlogged = result_bool(result, i, IS_BACKLOGGED),
+                                           .is_late = result_bool(result, i, IS_LATE)};
         text_copy(firing->cancels_id, sizeof firing->cancels_id,
                   result_null(result, i, RUNNING) ? "" : result_text(result, i, RUNNING));
         text_copy(firing->planned_id, sizeof firing->planned_id, result_text(result, i, PLANNED));
@@ -259,6 +261,7 @@ enum weir_status postgres_settle_schedule_firings(struct store *store, struct sc
     int64_t workspaces[SCHEDULE_FIRINGS_READ_MOST];
     int64_t dues[SCHEDULE_FIRINGS_READ_MOST];
     const char *executions[SCHEDULE_FIRINGS_READ_MOST];
+    bool dropped[SCHEDULE_FIRINGS_READ_MOST];
     const char *codes[SCHEDULE_FIRINGS_READ_MOST];
     const char *errors[SCHEDULE_FIRINGS_READ_MOST];
     PGresult *result = NULL;
@@ -267,14 +270,15 @@ enum weir_status postgres_settle_schedule_firings(struct store *store, struct sc
         workspaces[i] = outcomes[i].workspace_id;
         dues[i] = outcomes[i].due_us;
         executions[i] = outcomes[i].execution_id;
+        dropped[i] = outcomes[i].is_dropped;
         codes[i] = outcomes[i].error_code;
         errors[i] = outcomes[i].error;
         outcomes[i].settled_id[0] = '\0';
     }
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link_of(store), error, &result, QUERY_SETTLE_SCHEDULE_FIRINGS, "IIIUTT", schedules, count,
-                            workspaces, count, dues, count, executions, count, codes, count, errors, count);
+        status = link_write(link_of(store), error, &result, QUERY_SETTLE_SCHEDULE_FIRINGS, "IIIUOTT", schedules, count,
+                            workspaces, count, dues, count, executions, count, dropped, count, codes, count, errors, count);
     }
     for (int i = 0; status == WEIR_OK && i < PQntuples(result); i++) {
         int64_t place = result_int(result, i, 0);

@@ -58,7 +58,7 @@ static enum weir_status count_skipped(struct write *write, int64_t id, int64_t s
                         : connection_run(write->connection, error, NULL, QUERY_COUNT_SKIPPED_FIRINGS, "ii", id, skipped);
 }
 
-/* A firing whose settlement was lost has an execution. It gets it here, before waiting firings are removed. */
+/* A firing with a lost settlement has an execution. It gets it here, before waiting firings are removed. */
 static enum weir_status adopt_firings(struct write *write, const struct part *part, struct weir_error *error)
 {
     int64_t adopted = 0;
@@ -147,6 +147,29 @@ static enum weir_status schedule_begin_change(struct write *write, const char *n
     return status == WEIR_OK ? act_begin(write, act, "schedule", name, NULL, error) : status;
 }
 
+/* A resumed schedule goes on with its next time, so firings of earlier ones do not wait for that. */
+static enum weir_status remove_paused_firings(struct write *write, int64_t id, struct weir_error *error)
+{
+    struct connection *connection = write->connection;
+    const struct part part = {.schedule_id = id, .until = EVERY_WORKSPACE};
+    int64_t removed = 0;
+    int64_t behind = 0;
+    int64_t left = 0;
+    enum weir_status status = adopt_firings(write, &part, error);
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, &removed, QUERY_REMOVE_PAUSED_FIRINGS, "i", id);
+    }
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &behind, QUERY_UNTRIGGERED_BEHIND, "i", id);
+    }
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &left, QUERY_COUNT_SCHEDULE_WORKSPACES, "iii", id, behind,
+                                         EVERY_WORKSPACE);
+        status = status == WEIR_OK ? connection_run(connection, error, NULL, QUERY_END_PARTS, "i", id) : status;
+    }
+    return status == WEIR_OK || status == WEIR_NOT_FOUND ? count_skipped(write, id, removed + left, error) : status;
+}
+
 enum weir_status sqlite_schedule_pause(struct store *store, const char *name, bool paused, struct weir_error *error)
 {
     INVARIANT(name != NULL);
@@ -160,6 +183,9 @@ enum weir_status sqlite_schedule_pause(struct store *store, const char *name, bo
     if (status == WEIR_OK) {
         status =
             connection_run(write.connection, error, NULL, QUERY_PAUSE_SCHEDULE, "tii", name, (int64_t)paused, write.now_us);
+    }
+    if (status == WEIR_OK && paused) {
+        status = remove_paused_firings(&write, id, error);
     }
     news_state(&write.news);
     return write_end(&write, status, error);
@@ -418,13 +444,18 @@ enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena 
     INVARIANT(arena != NULL && ret_firings != NULL);
     struct connection *connection;
     bool failed = false;
+    int64_t now_us = 0;
     struct schedule_firings read = {.firings = arena_allocate(arena, SCHEDULE_FIRINGS_READ_MOST * sizeof *read.firings)};
     enum weir_status status = store_reader(store, &connection, error);
     if (status != WEIR_OK || read.firings == NULL) {
         return status != WEIR_OK ? status : error_out_of_memory(error);
     }
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_SCHEDULE_FIRINGS, "ii",
-                                              (int64_t)SCHEDULE_FIRINGS_READ_MOST, (int64_t)SCHEDULE_BACKLOG_MOST);
+    status = connection_store_time(connection, &now_us, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_SCHEDULE_FIRINGS, "iii",
+                                              (int64_t)SCHEDULE_FIRINGS_READ_MOST, (int64_t)SCHEDULE_BACKLOG_MOST, now_us);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -440,7 +471,8 @@ enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena 
                                            .params = column_copy(statement, 5, arena, &failed),
                                            .due_us = sqlite3_column_int64(statement, 6),
                                            .jitter_us = sqlite3_column_int64(statement, 7),
-                                           .is_backlogged = sqlite3_column_int(statement, 8) != 0};
+                                           .is_backlogged = sqlite3_column_int(statement, 8) != 0,
+                                           .is_late = sqlite3_column_int(statement, 11) != 0};
         text_copy(firing->cancels_id, sizeof firing->cancels_id, running == NULL ? "" : running);
         text_copy(firing->planned_id, sizeof firing->planned_id, planned == NULL ? "" : planned);
     }
@@ -494,7 +526,7 @@ static enum weir_status find_execution_of_firing(struct write *write, const stru
     return status;
 }
 
-static enum weir_status settle_refused_firing(struct write *write, struct schedule_outcome *outcome,
+static enum weir_status settle_removed_firing(struct write *write, struct schedule_outcome *outcome,
                                               struct weir_error *error)
 {
     int64_t removed = 0;
@@ -506,10 +538,14 @@ static enum weir_status settle_refused_firing(struct write *write, struct schedu
     outcome->settled_id[0] = '\0';
     status = connection_run(write->connection, error, &removed, QUERY_REMOVE_FIRING, "iii", outcome->schedule_id,
                             outcome->workspace_id, outcome->due_us);
-    return status == WEIR_OK && removed > 0
-               ? connection_run(write->connection, error, NULL, QUERY_NOTE_SCHEDULE_REFUSAL, "iitti", outcome->schedule_id,
-                                write->now_us, outcome->error_code, outcome->error, removed)
-               : status;
+    if (status != WEIR_OK || removed == 0) {
+        return status;
+    }
+    return outcome->is_dropped
+               ? connection_run(write->connection, error, NULL, QUERY_COUNT_DROPPED_FIRINGS, "ii", outcome->schedule_id,
+                                removed)
+               : connection_run(write->connection, error, NULL, QUERY_NOTE_SCHEDULE_REFUSAL, "iitti", outcome->schedule_id,
+                                write->now_us, outcome->error_code, outcome->error, removed);
 }
 
 enum weir_status sqlite_settle_schedule_firings(struct store *store, struct schedule_outcome *outcomes, size_t count,
@@ -524,7 +560,7 @@ enum weir_status sqlite_settle_schedule_firings(struct store *store, struct sche
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         status = outcomes[i].execution_id != NULL
                      ? settle_fired_firing(&write, &outcomes[i], outcomes[i].execution_id, error)
-                     : settle_refused_firing(&write, &outcomes[i], error);
+                     : settle_removed_firing(&write, &outcomes[i], error);
     }
     return write_end(&write, status, error);
 }

@@ -639,6 +639,36 @@ static void an_execution_wins_over_a_refusal_for_a_backlog(void **state)
     assert_the_execution_wins(bench);
 }
 
+/* The firing of 08:10 is durable when the node dies. No node runs for three days. */
+static void a_firing_behind_the_window_is_dropped(void **state)
+{
+    struct bench *bench = *state;
+    struct due_schedules due = {.count = 0};
+    struct arena arena;
+    struct schedule_request request = schedule_named("often", 0);
+    request.when.cron = "10 8 * * *";
+    set_schedule(bench, &request);
+    bench->now_us += 10 * MINUTE;
+    arena_init(&arena, 1024 * 1024);
+    assert_int_equal(store_read_due_schedules(bench->store, &arena, &due, NULL), WEIR_OK);
+    struct schedule_advance advance = {.id = due.schedules[0].id,
+                                       .due_us = due.schedules[0].due_us,
+                                       .continues_us = TIME_NEVER,
+                                       .fires_us = &due.schedules[0].due_us,
+                                       .fire_count = 1,
+                                       .next_us = due.schedules[0].due_us + (int64_t)24 * 60 * MINUTE};
+    assert_int_equal(store_advance_schedule(bench->store, &advance, NULL), WEIR_OK);
+    assert_int_equal(advance.counts.firings, 1);
+    arena_close(&arena);
+    bench->now_us += (int64_t)(3 * 24 - 2) * 60 * MINUTE;
+    start_node(bench);
+    pass(bench, 30 * SECOND);
+    assert_int_equal(count_executions(bench, "many"), 0);
+    assert_int_equal(number_of(bench, "often", "waiting"), 0);
+    assert_int_equal(number_of(bench, "often", "dropped"), 3); /* and two later times */
+    assert_int_equal(bench->counts[EVENT_SCHEDULE_DROPPED], 2);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_counting, close_bench)
@@ -665,6 +695,7 @@ int main(void)
         TEST(an_execution_wins_over_a_refusal_for_other_params),
         TEST(an_execution_wins_over_a_refusal_for_a_disabled_workflow),
         TEST(an_execution_wins_over_a_refusal_for_a_backlog),
+        TEST(a_firing_behind_the_window_is_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

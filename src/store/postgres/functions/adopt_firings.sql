@@ -1,4 +1,4 @@
--- Gives the waiting firings of a schedule whose settlement was lost their executions. Called before waiting firings are removed, because an
+-- Gives the waiting firings of a schedule with a lost settlement their executions. Called before waiting firings are removed, because an
 -- execution without a firing would be hidden from the overlap policy. Of the workspaces behind `behind`, until `until`. The caller has
 -- locked the row of the schedule. Callers: insert_firings(), pause_schedule(), remove_firings_beside_one().
 CREATE OR REPLACE FUNCTION :schema.adopt_firings(of_schedule integer, behind integer, until integer) RETURNS void

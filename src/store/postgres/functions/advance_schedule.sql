@@ -1,6 +1,6 @@
 -- Moves the due time of a schedule on, and inserts the firings of the times that fire; or the next part of the firings of one time.
 --   due            as it was read: a schedule that has another one by now, or is paused, is left alone
---   continues      the time whose firings are inserted in parts, as it was read; 9223372036854775807 = none
+--   continues      the time with firings in parts, as it was read; 9223372036854775807 = none
 --   fires          the times that fire, ascending; those that are too many for a part stay due
 --   next           the new due time; 9223372036854775807 = none
 --   dropped, passed  times that were too old, and times that are skipped in each workspace

@@ -6,8 +6,7 @@
 --   part           firings of a part
 --   most           firings that may wait in a workspace
 -- Returns the number of firings, of those that were left out or replaced, and of the workspaces that are left. The caller has locked the
--- row of the schedule, so that two calls see each other's firings. While a schedule is paused, only triggered firings are in the way of a
--- trigger, because only these start. Callers: advance_schedule(), trigger_schedule().
+-- row of the schedule, so that two calls see each other's firings. Callers: advance_schedule(), trigger_schedule().
 CREATE OR REPLACE FUNCTION :schema.insert_firings(of_schedule integer, at bigint, triggered boolean, behind integer, nth bigint,
                                                   part integer, most integer, OUT firings bigint, OUT skipped bigint, OUT rest bigint)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
@@ -19,7 +18,7 @@ DECLARE
     replaced bigint := 0;
     now_us   constant bigint := :schema.store_time();
 BEGIN
-    SELECT x.overlap, x.paused, x.workspaces, x.plan, x.expands_at INTO s FROM :schema.schedules x WHERE x.id = of_schedule;
+    SELECT x.overlap, x.workspaces, x.plan, x.expands_at INTO s FROM :schema.schedules x WHERE x.id = of_schedule;
     IF s.workspaces IS NULL THEN
         targets := ARRAY(SELECT w.id FROM :schema.workspaces w WHERE w.plan = s.plan AND w.id > behind ORDER BY w.id LIMIT part);
     ELSE
@@ -45,11 +44,11 @@ BEGIN
     WHERE CASE s.overlap
           WHEN 'skip' THEN NOT EXISTS (SELECT 1 FROM :schema.schedule_firings f
                                        WHERE f.schedule_id = of_schedule AND f.workspace_id = t.workspace_id
-                                         AND (f.execution_id IS NULL AND (NOT s.paused OR f.is_triggered)
+                                         AND (f.execution_id IS NULL
                                               OR EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = f.execution_id)))
           WHEN 'queue_one' THEN NOT EXISTS (SELECT 1 FROM :schema.schedule_firings f
                                             WHERE f.schedule_id = of_schedule AND f.workspace_id = t.workspace_id
-                                              AND f.execution_id IS NULL AND (NOT s.paused OR f.is_triggered))
+                                              AND f.execution_id IS NULL)
           WHEN 'queue_all' THEN (SELECT count(*) FROM :schema.schedule_firings f
                                  WHERE f.schedule_id = of_schedule AND f.workspace_id = t.workspace_id AND f.execution_id IS NULL) < most
           ELSE true END

@@ -1,11 +1,11 @@
 -- Gives firings their executions, and removes those whose enqueue was refused. The arrays have an element for each firing.
---   executions     NULL: refused, for the reason in codes and errors
--- An execution with the planned id of the firing wins over a refusal: it was enqueued by a call whose settlement was lost. A firing that
+--   executions     NULL: refused, for the reason in codes and errors, or dropped
+-- An execution with the planned id of the firing wins over a refusal: it was enqueued by a call that lost its settlement. A firing that
 -- another node has settled is not counted again. One that was removed after it had been read is inserted again, because its
 -- execution lives. Of the executions before it only those that live stay. Returns the place and the execution of each firing that has one.
 -- Locks: the rows of the schedules, in the order of their ids. Caller: settle_schedule_firings (queries/schedules.sql).
 CREATE OR REPLACE FUNCTION :schema.settle_schedule_firings(ids bigint[], workspace_ids bigint[], dues bigint[], executions uuid[],
-                                                           codes text[], errors text[])
+                                                           is_dropped boolean[], codes text[], errors text[])
 RETURNS TABLE (place bigint, execution_id uuid)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_variable
@@ -14,8 +14,8 @@ DECLARE
     changed bigint;
 BEGIN
     PERFORM 1 FROM :schema.schedules s WHERE s.id = ANY (ids) ORDER BY s.id FOR NO KEY UPDATE;
-    FOR o IN SELECT u.* FROM unnest(ids, workspace_ids, dues, executions, codes, errors)
-                             WITH ORDINALITY u (id, workspace_id, due, wanted, code, error, place) ORDER BY u.place LOOP
+    FOR o IN SELECT u.* FROM unnest(ids, workspace_ids, dues, executions, is_dropped, codes, errors)
+                             WITH ORDINALITY u (id, workspace_id, due, wanted, is_dropped, code, error, place) ORDER BY u.place LOOP
         execution_id := o.wanted;
         IF execution_id IS NULL THEN
             SELECT coalesce(f.execution_id, f.planned_id) INTO execution_id FROM :schema.schedule_firings f
@@ -27,7 +27,9 @@ BEGIN
             DELETE FROM :schema.schedule_firings f
             WHERE f.schedule_id = o.id AND f.workspace_id = o.workspace_id AND f.due_at = o.due AND f.execution_id IS NULL;
             GET DIAGNOSTICS changed = ROW_COUNT;
-            IF changed > 0 THEN
+            IF changed > 0 AND o.is_dropped THEN
+                UPDATE :schema.schedules s SET dropped = s.dropped + 1 WHERE s.id = o.id;
+            ELSIF changed > 0 THEN
                 UPDATE :schema.schedules s
                 SET refused = s.refused + 1, refused_at = :schema.store_time(), error_code = o.code, error = o.error WHERE s.id = o.id;
             END IF;

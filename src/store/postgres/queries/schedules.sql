@@ -22,7 +22,7 @@ SELECT t.status, t.firings, t.skipped, t.rest FROM :schema.trigger_schedule($1, 
 -- name: schedule_names
 SELECT name FROM :schema.schedules ORDER BY name LIMIT 1000;
 
--- The schedules that are due, and at least one row, which has no schedule when none is. A schedule whose firings are inserted in parts is
+-- The schedules that are due, and at least one row, which has no schedule when none is. A schedule that inserts its firings in parts is
 -- due at once. $1 limit
 -- name: read_due_schedules
 SELECT d.id, d.name, d.cron, d.zone, d.every, d.starts_at, d.ends_at, d.due_at, d.catch_up, d.expands_at, d.overlap, n.now_us,
@@ -49,30 +49,35 @@ ORDER BY d.due_at;
 -- name: advance_schedule
 SELECT a.is_done, a.firings, a.skipped, a.rest FROM :schema.advance_schedule($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) a;
 
--- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. $1 limit,
--- $2 executions that may wait in a workspace
+-- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. One that
+-- waited for an execution is late since the end of that. $1 limit, $2 executions that may wait in a workspace
 -- name: read_schedule_firings
 SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM :schema.workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
        f.due_at, CASE WHEN f.is_triggered THEN 0 ELSE s.jitter END,
        coalesce((SELECT sum(b.runnable + b.waiting) FROM :schema.books b WHERE b.workspace_id = f.workspace_id), 0) >= $2, f.running,
-       f.planned_id
+       f.planned_id,
+       f.running IS NULL AND NOT f.is_triggered
+       AND greatest(f.due_at, (SELECT max(h.finished_at)
+                               FROM :schema.schedule_firings r JOIN :schema.workflow_executions h ON h.id = r.execution_id
+                               WHERE r.schedule_id = f.schedule_id AND r.workspace_id = f.workspace_id)) < n.now_us - s.catch_up
 FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered, o.planned_id,
              (SELECT q.id FROM :schema.schedule_firings r JOIN :schema.workflow_execution_queue q ON q.id = r.execution_id
               WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id LIMIT 1) AS running
       FROM (SELECT DISTINCT ON (x.schedule_id, x.workspace_id) x.schedule_id, x.workspace_id, x.due_at, x.is_triggered, x.planned_id
             FROM :schema.schedule_firings x
             WHERE x.execution_id IS NULL
-              AND (x.is_triggered OR NOT EXISTS (SELECT 1 FROM :schema.schedules p WHERE p.id = x.schedule_id AND p.paused))
             ORDER BY x.schedule_id, x.workspace_id, x.due_at) o) f
 JOIN :schema.schedules s ON s.id = f.schedule_id
+CROSS JOIN (SELECT :schema.store_time() AS now_us OFFSET 0) n
 WHERE (f.running IS NULL
        OR s.overlap = 'cancel_running'
           AND EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = f.running AND q.cancel_at IS NULL))
 ORDER BY f.due_at LIMIT $1;
 
--- $1 ids of schedules, $2 ids of workspaces, $3 due times, $4 executions, $5 codes, $6 errors
+-- $1 ids of schedules, $2 ids of workspaces, $3 due times, $4 executions, $5 whether they are dropped, $6 codes,
+-- $7 errors
 -- name: settle_schedule_firings
-SELECT t.place, t.execution_id FROM :schema.settle_schedule_firings($1, $2, $3, $4, $5, $6) t;
+SELECT t.place, t.execution_id FROM :schema.settle_schedule_firings($1, $2, $3, $4, $5, $6, $7) t;
 
 -- By name. $1 name or NULL, $2 behind this cursor, $3 limit
 -- name: list_schedules

@@ -480,7 +480,7 @@ CREATE TABLE :schema.schedules (
     created_at     bigint  NOT NULL,
     due_at         bigint,
     retry_at       bigint, -- not read before; NULL = from due_at on
-    expands_at     bigint, -- the time whose firings are inserted in parts; NULL = none
+    expands_at     bigint, -- the time with firings in parts; NULL = none
     expanded_to    integer, -- the last workspace that has its firing of that time
     expands_triggered boolean NOT NULL DEFAULT false,
     fired          bigint  NOT NULL DEFAULT 0,

@@ -41,13 +41,21 @@ WHERE schedule_id = (SELECT id FROM schedules WHERE name = ?1 AND overlap <> 'qu
 UPDATE schedules SET paused = ?2, retry_at = NULL, due_at = CASE WHEN paused = 1 AND ?2 = 0 AND due_at IS NOT NULL THEN ?3 ELSE due_at END
 WHERE name = ?1;
 
+-- ?1 schedule
+-- name: remove_paused_firings
+DELETE FROM schedule_firings WHERE schedule_id = ?1 AND execution_id IS NULL AND is_triggered = 0;
+
+-- The workspaces that will not get a firing of the time with firings in parts. ?1 schedule
+-- name: untriggered_behind
+SELECT expanded_to FROM schedules WHERE id = ?1 AND expands_at IS NOT NULL AND expands_triggered = 0;
+
 -- name: delete_schedule_firings
 DELETE FROM schedule_firings WHERE schedule_id = ?1;
 
 -- name: delete_schedule
 DELETE FROM schedules WHERE id = ?1;
 
--- A schedule whose firings are inserted in parts is due at once. ?1 now, ?2 limit
+-- A schedule that inserts its firings in parts is due at once. ?1 now, ?2 limit
 -- name: read_due_schedules
 SELECT id, name, cron, zone, coalesce(every, 0), coalesce(starts_at, 0), coalesce(ends_at, 0),
        coalesce(due_at, 9223372036854775807), catch_up, coalesce(expands_at, 9223372036854775807), overlap
@@ -75,7 +83,7 @@ WHERE id = ?1 AND due_at = ?2 AND paused = 0 AND expands_at IS NULL;
 -- name: leave_due
 UPDATE schedules SET due_at = ?2 WHERE id = ?1;
 
--- ?1 id, ?2 time whose firings are inserted in parts, as it was read, ?3 time of the next try; 0 = none
+-- ?1 id, ?2 time with firings in parts, as it was read, ?3 time of the next try; 0 = none
 -- name: continue_firings
 UPDATE schedules SET retry_at = nullif(?3, 0) WHERE id = ?1 AND expands_at = ?2;
 
@@ -112,8 +120,7 @@ FROM schedules s WHERE s.id = ?1;
 DELETE FROM schedule_firings WHERE schedule_id = ?1 AND workspace_id > ?2 AND workspace_id <= ?3 AND execution_id IS NULL
                                    AND EXISTS (SELECT 1 FROM schedules s WHERE s.id = ?1 AND s.overlap = 'cancel_running');
 
--- While a schedule is paused, only triggered firings of it may start, and only these are in the way of a trigger. The planned id of the
--- execution is a UUIDv7. ?1 schedule, ?2 time, ?3 1 = triggered, ?4 firings that may wait in a workspace, ?5 now in 4096ths of a
+-- The planned id of the execution is a UUIDv7. ?1 schedule, ?2 time, ?3 1 = triggered, ?4 firings that may wait in a workspace, ?5 now in 4096ths of a
 -- millisecond, ?6 behind this workspace, ?7 until that one
 -- name: insert_firings
 WITH targets AS MATERIALIZED (
@@ -130,11 +137,11 @@ FROM targets t JOIN schedules s ON s.id = ?1
 WHERE CASE s.overlap
       WHEN 'skip' THEN NOT EXISTS (SELECT 1 FROM schedule_firings f
                                    WHERE f.schedule_id = ?1 AND f.workspace_id = t.workspace_id
-                                     AND (f.execution_id IS NULL AND (s.paused = 0 OR f.is_triggered = 1)
+                                     AND (f.execution_id IS NULL
                                           OR EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = f.execution_id)))
       WHEN 'queue_one' THEN NOT EXISTS (SELECT 1 FROM schedule_firings f
-                                        WHERE f.schedule_id = ?1 AND f.workspace_id = t.workspace_id AND f.execution_id IS NULL
-                                          AND (s.paused = 0 OR f.is_triggered = 1))
+                                        WHERE f.schedule_id = ?1 AND f.workspace_id = t.workspace_id
+                                          AND f.execution_id IS NULL)
       WHEN 'queue_all' THEN (SELECT count(*) FROM schedule_firings f
                              WHERE f.schedule_id = ?1 AND f.workspace_id = t.workspace_id AND f.execution_id IS NULL) < ?4
       ELSE 1 END;
@@ -149,20 +156,22 @@ DELETE FROM schedule_firings
 WHERE schedule_id = ?1 AND workspace_id > ?2 AND workspace_id <= ?3 AND execution_id IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = workspace_id);
 
--- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. ?1 limit,
--- ?2 executions that may wait in a workspace
+-- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. One that
+-- waited for an execution is late since the end of that. ?1 limit, ?2 executions that may wait in a workspace, ?3 now
 -- name: read_schedule_firings
 SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
        f.due_at, iif(f.is_triggered, 0, s.jitter),
        coalesce((SELECT sum(b.runnable + b.waiting) FROM books b WHERE b.workspace_id = f.workspace_id), 0) >= ?2, f.running,
-       f.planned_id
+       f.planned_id,
+       f.running IS NULL AND f.is_triggered = 0
+       AND max(f.due_at, coalesce((SELECT max(h.finished_at) FROM schedule_firings r JOIN workflow_executions h ON h.id = r.execution_id
+                                   WHERE r.schedule_id = f.schedule_id AND r.workspace_id = f.workspace_id), 0)) < ?3 - s.catch_up
 FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered, o.planned_id,
              (SELECT q.id FROM schedule_firings r JOIN workflow_execution_queue q ON q.id = r.execution_id
               WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id) AS running
       FROM (SELECT schedule_id, workspace_id, min(due_at) AS due_at, is_triggered, planned_id
-            FROM schedule_firings x
+            FROM schedule_firings
             WHERE execution_id IS NULL
-              AND (is_triggered = 1 OR NOT EXISTS (SELECT 1 FROM schedules p WHERE p.id = x.schedule_id AND p.paused = 1))
             GROUP BY schedule_id, workspace_id) o) f
 CROSS JOIN schedules s ON s.id = f.schedule_id
 WHERE (f.running IS NULL
@@ -175,14 +184,14 @@ ORDER BY f.due_at LIMIT ?1;
 SELECT EXISTS (SELECT 1 FROM schedule_firings WHERE schedule_id = ?1 AND workspace_id = ?2 AND due_at = ?3
                                                     AND execution_id IS NOT NULL);
 
--- The execution of a firing, or the one with its planned id, whose settlement was lost. ?1 schedule, ?2 workspace, ?3 due time
+-- The execution of a firing, or the one with its planned id, after a lost settlement. ?1 schedule, ?2 workspace, ?3 due time
 -- name: execution_of_firing
 SELECT coalesce(f.execution_id, f.planned_id) FROM schedule_firings f
 WHERE f.schedule_id = ?1 AND f.workspace_id = ?2 AND f.due_at = ?3
   AND (f.execution_id IS NOT NULL OR EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = f.planned_id)
        OR EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = f.planned_id));
 
--- The firings whose settlement was lost. ?1 schedule, ?2 behind this workspace, ?3 until that one
+-- The firings with a lost settlement. ?1 schedule, ?2 behind this workspace, ?3 until that one
 -- name: adopt_firings
 UPDATE schedule_firings SET execution_id = planned_id
 WHERE schedule_id = ?1 AND workspace_id > ?2 AND workspace_id <= ?3 AND execution_id IS NULL
@@ -214,6 +223,10 @@ UPDATE schedules SET fired = fired + 1, last_due_at = ?2, last_execution_id = ?3
 
 -- name: remove_firing
 DELETE FROM schedule_firings WHERE schedule_id = ?1 AND workspace_id = ?2 AND due_at = ?3 AND execution_id IS NULL;
+
+-- ?1 schedule, ?2 dropped firings
+-- name: count_dropped_firings
+UPDATE schedules SET dropped = dropped + ?2 WHERE id = ?1;
 
 -- ?1 schedule, ?2 now, ?3 code, ?4 error, ?5 refused firings
 -- name: note_schedule_refusal

@@ -350,7 +350,7 @@ CREATE TABLE schedules (
     created_at     INTEGER NOT NULL,
     due_at         INTEGER,
     retry_at       INTEGER, -- not read before; NULL = from due_at on
-    expands_at     INTEGER, -- the time whose firings are inserted in parts; NULL = none
+    expands_at     INTEGER, -- the time with firings in parts; NULL = none
     expanded_to    INTEGER, -- the last workspace that has its firing of that time
     expands_triggered INTEGER NOT NULL DEFAULT 0,
     fired          INTEGER NOT NULL DEFAULT 0,
