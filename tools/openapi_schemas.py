@@ -95,13 +95,14 @@ OBJECTS = {
     'HookPause': 'name paused',
     'DeletedHook': 'name',
     'Schedule': 'name cron? zone? every_us? jitter_us starts_at? ends_at? workflow params workspaces[]? plan? overlap'
-                ' catch_up_us paused next_at? waiting fired skipped dropped refused last_at? last_execution_id? refused_at?'
-                ' is_refused error_code? error? created_at',
+                ' catch_up_us paused next_at? waiting fired skipped dropped refused last_at? last_execution_id?'
+                ' refused_at? refused_due_at? is_refused error_code? error? created_at',
     'ScheduleRequest': 'cron~ zone~ every_us~ jitter_us~ starts_at~ ends_at~ workflow params~ workspaces[]~ plan~ overlap~'
                        ' catch_up_us~',
     'SetSchedule': 'name is_new',
     'SchedulePause': 'name paused',
-    'TriggeredSchedule': 'name firings skipped',
+    'TriggerRequest': 'workspaces[]~ at~',
+    'TriggeredSchedule': 'name firings skipped existing rest',
     'DeletedSchedule': 'name',
     'LockRow': 'name holder held locked_at lock_until left_us',
     'LockRequest': 'holder at_most_us at_least_us~',

@@ -26,8 +26,8 @@
 enum { TIMES_MOST = 100000 };
 
 enum {
-    SCHEDULE_KEY_MAX = sizeof SCHEDULE_KEY_PREFIX "/" + SCHEDULE_NAME_MAX + TIME_TEXT_MAX,
-    SCHEDULES_ARENA_BYTES = 128 * 1024 * 1024 /* the firings of one look, each with its params twice */
+    SCHEDULES_ARENA_BYTES = 128 * 1024 * 1024, /* the firings of one look, each with its params twice */
+    REFUSALS_REPORTED_MOST = 100               /* of one look, each with its workspace */
 };
 _Static_assert((int)SCHEDULE_KEY_MAX <= (int)IDEMPOTENCY_KEY_MAX, "the key of a firing is an idempotency key");
 _Static_assert(SCHEDULE_BACKLOG_MOST == 10000, "the refusal names this number");
@@ -87,7 +87,7 @@ static int64_t choose_newest(const struct recurrence *recurrence, int64_t at_us,
 static int64_t choose_all(const struct recurrence *recurrence, int64_t at_us, int64_t now_us, int64_t *times,
                           int64_t *budget, struct schedule_advance *advance)
 {
-    while (at_us <= now_us && advance->fire_count<SCHEDULE_FIRINGS_MOST && * budget> 0) {
+    while (at_us <= now_us && *budget > 0 && advance->fire_count != SCHEDULE_FIRINGS_MOST) {
         times[advance->fire_count++] = at_us;
         at_us = recurrence_next(recurrence, at_us);
         --*budget;
@@ -280,7 +280,6 @@ static enum weir_status fill_firing_requests(struct firing_set *set, const struc
     size_t count = 0;
     for (size_t i = 0; i < firings->count; i++) {
         const struct schedule_firing *firing = &firings->firings[i];
-        char time[TIME_TEXT_MAX];
         if (!firing_is_requested(firing)) {
             continue;
         }
@@ -288,8 +287,7 @@ static enum weir_status fill_firing_requests(struct firing_set *set, const struc
         if (params == NULL) {
             return error_out_of_memory(error);
         }
-        time_format(firing->due_us, time);
-        (void)snprintf(set->keys[count], SCHEDULE_KEY_MAX, SCHEDULE_KEY_PREFIX "%s/%s", firing->schedule, time);
+        schedule_key(firing->schedule, firing->due_us, set->keys[count]);
         set->requests[count] = (struct enqueue_request){.workspace = firing->workspace,
                                                         .workflow = firing->workflow,
                                                         .params = params,
@@ -326,19 +324,19 @@ static struct schedule_outcome outcome_of(const struct schedule_firing *firing, 
     return outcome;
 }
 
-/* One event for the refused firings of a schedule that follow each other, with the first reason: a plan has many
- * workspaces. `refused` has those that are not reported
- * yet; event NULL: report them. */
-static void report_refusals(struct node *node, struct event *refused, const struct event *event)
+/* The refused firings behind the first ones of a look make one event for each schedule, with the first reason: a plan has
+ * many workspaces. `rest` has those that are not reported yet; event NULL: report them. */
+static void report_rest(struct node *node, struct event *rest, const struct event *event)
 {
-    if (refused->count > 0 && (event == NULL || strcmp(refused->reason, event->reason) != 0)) {
-        event_emit(node->events, refused);
-        refused->count = 0;
+    if (rest->count > 0 && (event == NULL || strcmp(rest->reason, event->reason) != 0)) {
+        event_emit(node->events, rest);
+        rest->count = 0;
     }
     if (event != NULL) {
-        int64_t count = refused->count + 1;
-        *refused = count == 1 ? *event : *refused;
-        refused->count = count;
+        int64_t count = rest->count + 1;
+        *rest = count == 1 ? *event : *rest;
+        rest->workspace = NULL;
+        rest->count = count;
     }
 }
 
@@ -359,7 +357,8 @@ static size_t fill_firing_outcomes(struct firing_set *set, const struct schedule
 static void report_outcomes(struct node *node, const struct firing_set *set, const struct schedule_firings *firings)
 {
     size_t next = 0;
-    struct event refused = {.count = 0};
+    size_t reported = 0;
+    struct event rest = {.count = 0};
     for (size_t i = 0; i < firings->count; i++) {
         const struct schedule_firing *firing = &firings->firings[i];
         if (waits_for_cancel(firing)) {
@@ -376,14 +375,15 @@ static void report_outcomes(struct node *node, const struct firing_set *set, con
                               .workspace = firing->workspace,
                               .execution_id = is_fired ? outcome->settled_id : NULL,
                               .code = is_fired ? NULL : outcome->error_code,
-                              .error = is_fired ? NULL : outcome->error};
-        if (is_fired) {
+                              .error = is_fired ? NULL : outcome->error,
+                              .count = 1};
+        if (is_fired || reported++ < REFUSALS_REPORTED_MOST) {
             event_emit(node->events, &event);
         } else {
-            report_refusals(node, &refused, &event);
+            report_rest(node, &rest, &event);
         }
     }
-    report_refusals(node, &refused, NULL);
+    report_rest(node, &rest, NULL);
 }
 
 static enum weir_status start_firings(struct node *node, const struct schedule_firings *firings, struct arena *arena,

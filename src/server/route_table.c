@@ -498,7 +498,8 @@ static const struct http_route routes[] = {
 {
     .method = "POST", .path = "/v1/schedules/{schedule}/trigger", .operation = "triggerSchedule",
     .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "schedule trigger",
-    .summary = "Let a schedule fire now, beside its times", .answer_schema = "TriggeredSchedule",
+    .summary = "Let a schedule fire now, or once more for a time", .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
+    .body_schema = "TriggerRequest", .answer_schema = "TriggeredSchedule",
     .handle = answer_trigger_schedule,
 },
 {

@@ -186,6 +186,22 @@ enum weir_status refusal_schedules_full(struct weir_error *error)
     return WEIR_ILLEGAL_STATE;
 }
 
+enum weir_status refusal_schedule_expands(const char *schedule, struct weir_error *error)
+{
+    error_set(error, WEIR_ILLEGAL_STATE,
+              "schedule \"%s\" has very many workspaces, and fires in some of them at the moment", schedule);
+    error_hint(error, "repeat the call in some seconds; if it fails again, look for a node that runs: weir node list");
+    return WEIR_ILLEGAL_STATE;
+}
+
+enum weir_status refusal_workspace_of_schedule(const char *schedule, const char *workspace, struct weir_error *error)
+{
+    error_set(error, WEIR_INVALID_ARGUMENT, "schedule \"%s\" does not start executions in workspace \"%s\"", schedule,
+              workspace);
+    error_hint(error, "its workspaces: weir schedule show %s", schedule);
+    return WEIR_INVALID_ARGUMENT;
+}
+
 enum weir_status refusal_token_expired(struct weir_error *error)
 {
     error_set(error, WEIR_INVALID_ARGUMENT, "the token would have expired already");

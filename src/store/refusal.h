@@ -60,6 +60,8 @@ enum weir_status refusal_hooks_full(struct weir_error *error);
 #define HOOK_HOW "weir hook list shows them"
 /* WEIR_ILLEGAL_STATE: the store has SCHEDULES_MOST schedules. */
 enum weir_status refusal_schedules_full(struct weir_error *error);
+enum weir_status refusal_schedule_expands(const char *schedule, struct weir_error *error);
+enum weir_status refusal_workspace_of_schedule(const char *schedule, const char *workspace, struct weir_error *error);
 #define SCHEDULE_HOW "weir schedule list shows them"
 #define TOKEN_HOW "weir token list shows them"
 

@@ -4,6 +4,7 @@
  * here from the store's clock, because no driver knows calendars. The name of a schedule is a part of idempotency keys. The
  * verbs of the duty have no actor: they are no acts, and are not on record. Runs in the caller's thread.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,24 @@ static enum weir_status check_members(const char *params, struct weir_error *err
     return status;
 }
 
+/* At most SCHEDULE_WORKSPACES_MOST, each once. */
+static enum weir_status check_schedule_workspaces(const char *const *names, size_t count, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    if (count > SCHEDULE_WORKSPACES_MOST) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a schedule names at most %d workspaces", SCHEDULE_WORKSPACES_MOST);
+    }
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = call_check_name("workspace", names[i], WORKSPACE_NAME_MAX, error);
+        for (size_t j = 0; j < i && status == WEIR_OK; j++) {
+            if (strcmp(names[i], names[j]) == 0) {
+                status = error_set(error, WEIR_INVALID_ARGUMENT, "workspace \"%s\" is named twice", names[i]);
+            }
+        }
+    }
+    return status;
+}
+
 /* What to start, and where. The params are checked as those of an enqueue, which they become. */
 static enum weir_status check_target(const struct schedule_request *request, struct weir_error *error)
 {
@@ -112,13 +131,8 @@ static enum weir_status check_target(const struct schedule_request *request, str
     if (request->plan != NULL) {
         status = call_check_name("plan", request->plan, PLAN_NAME_MAX, error);
     }
-    for (size_t i = 0; i < request->workspace_count && status == WEIR_OK; i++) {
-        status = call_check_name("workspace", request->workspaces[i], WORKSPACE_NAME_MAX, error);
-        for (size_t j = 0; j < i && status == WEIR_OK; j++) {
-            if (strcmp(request->workspaces[i], request->workspaces[j]) == 0) {
-                status = error_set(error, WEIR_INVALID_ARGUMENT, "workspace \"%s\" is named twice", request->workspaces[i]);
-            }
-        }
+    if (status == WEIR_OK) {
+        status = check_schedule_workspaces(request->workspaces, request->workspace_count, error);
     }
     if (status == WEIR_OK && sample.params_length > SCHEDULE_PARAMS_BYTES_MAX) {
         status = error_set(error, WEIR_PARAMS_TOO_LARGE, "params are %zu bytes, the limit of a schedule is %d",
@@ -231,16 +245,46 @@ enum weir_status store_schedule_delete(struct store *store, const char *name, st
     CALL(store, "schedule_delete", error, store->driver->schedule_delete(store, name, detail));
 }
 
-/* The time of a trigger is the store time, so two of them have different keys. */
-enum weir_status store_schedule_trigger(struct store *store, const char *name, struct schedule_counts *ret_counts,
-                                        struct weir_error *error)
+/* The time is part of the key, so it has one spelling. */
+void schedule_key(const char *schedule, int64_t due_us, char ret_key[SCHEDULE_KEY_MAX])
 {
-    INVARIANT(store != NULL && ret_counts != NULL);
-    enum weir_status status = call_check_name("schedule", name, SCHEDULE_NAME_MAX, error);
+    char time[TIME_TEXT_MAX];
+    time_format(due_us, time);
+    (void)snprintf(ret_key, SCHEDULE_KEY_MAX, SCHEDULE_KEY_PREFIX "%s/%s", schedule, time);
+}
+
+/* A time in the future fires by itself, if it is one of the schedule. */
+static enum weir_status check_trigger(struct store *store, const struct schedule_trigger *trigger, struct weir_error *error)
+{
+    int64_t now_us = 0;
+    enum weir_status status = call_check_name("schedule", trigger->name, SCHEDULE_NAME_MAX, error);
+    if (status == WEIR_OK) {
+        status = check_schedule_workspaces(trigger->workspaces, trigger->workspace_count, error);
+    }
+    if (status == WEIR_OK && trigger->at_us != 0) {
+        status = store_time(store, &now_us, error);
+    }
+    if (status == WEIR_OK && (trigger->at_us < 0 || trigger->at_us > now_us)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "a schedule is triggered for a time that has passed, or for now");
+        error_hint(error, "give the time of a refusal: weir schedule show %s", trigger->name);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    return status;
+}
+
+/* Without a time it is the store time, so two triggers have different keys. */
+enum weir_status store_schedule_trigger(struct store *store, const struct schedule_trigger *trigger,
+                                        struct schedule_counts *ret_counts, struct weir_error *error)
+{
+    INVARIANT(store != NULL && trigger != NULL && ret_counts != NULL);
+    char key[SCHEDULE_KEY_MAX];
+    enum weir_status status = check_trigger(store, trigger, error);
     if (status != WEIR_OK) {
         return status;
     }
-    CALL(store, "schedule_trigger", error, store->driver->schedule_trigger(store, name, ret_counts, detail));
+    schedule_key(trigger->name, trigger->at_us, key);
+    CALL(store, "schedule_trigger", error,
+         store->driver->schedule_trigger(store, trigger, trigger->at_us == 0 ? NULL : key, ret_counts, detail));
 }
 
 /* Reads without a lock: the update of an advance names the due time that was read here. */

@@ -36,6 +36,8 @@ enum {
 };
 /* Of the idempotency keys of executions that schedules start: schedule/NAME/TIME. */
 #define SCHEDULE_KEY_PREFIX "schedule/"
+enum { SCHEDULE_KEY_MAX = sizeof SCHEDULE_KEY_PREFIX "/" + SCHEDULE_NAME_MAX + TIME_TEXT_MAX };
+void schedule_key(const char *schedule, int64_t due_us, char ret_key[SCHEDULE_KEY_MAX]);
 /* Members of the params that each firing adds: its due time, and the name of the schedule. */
 #define SCHEDULE_TIME_MEMBER "scheduled_for"
 #define SCHEDULE_NAME_MEMBER "schedule"
@@ -83,12 +85,22 @@ WEIR_MUST_CHECK enum weir_status store_schedule_pause(struct store *store, const
 WEIR_MUST_CHECK enum weir_status store_schedule_delete(struct store *store, const char *name, struct weir_error *error);
 
 struct schedule_counts {
-    int64_t firings; /* that were inserted */
-    int64_t skipped; /* workspaces that the overlap policy left out, and waiting firings that it removed */
-    int64_t rest;    /* workspaces that get their firings later, by a node */
+    int64_t firings;  /* that were inserted */
+    int64_t skipped;  /* workspaces that the overlap policy left out, and waiting firings that it removed */
+    int64_t existing; /* workspaces that have a firing or an execution of the time already */
+    int64_t rest;     /* workspaces that get their firings later, by a node */
 };
-/* Fires now, beside the times and also when the schedule is paused; the overlap policy holds. WEIR_NOT_FOUND. */
-WEIR_MUST_CHECK enum weir_status store_schedule_trigger(struct store *store, const char *name,
+struct schedule_trigger {
+    const char *name;              /* of the schedule */
+    const char *const *workspaces; /* some of those of the schedule, each once */
+    size_t workspace_count;        /* 0: all */
+    int64_t at_us;                 /* a past time; 0 = now */
+};
+/* Fires beside the times and also when the schedule is paused; the overlap policy holds. A workspace that has an execution
+ * of `at_us` is not started again, so the call can be repeated. WEIR_NOT_FOUND, WEIR_WORKSPACE_NOT_FOUND;
+ * WEIR_INVALID_ARGUMENT: a time in the future, a workspace of another schedule; WEIR_ILLEGAL_STATE: firings of another time
+ * are inserted in parts. */
+WEIR_MUST_CHECK enum weir_status store_schedule_trigger(struct store *store, const struct schedule_trigger *trigger,
                                                         struct schedule_counts *ret_counts, struct weir_error *error);
 
 /* --- the duty of the node that schedules --- */

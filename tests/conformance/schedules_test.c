@@ -102,7 +102,9 @@ static void acts_on_an_unknown_schedule_name_the_nearest(void **state)
     assert_int_equal(store_schedule_pause(scene->store, "nighty", true, &scene->error), WEIR_NOT_FOUND);
     assert_non_null(strstr(scene->error.hint, "nightly"));
     assert_int_equal(store_schedule_delete(scene->store, "nighty", &scene->error), WEIR_NOT_FOUND);
-    assert_int_equal(store_schedule_trigger(scene->store, "nighty", &counts, &scene->error), WEIR_NOT_FOUND);
+    assert_int_equal(
+        store_schedule_trigger(scene->store, &(struct schedule_trigger){.name = "nighty"}, &counts, &scene->error),
+        WEIR_NOT_FOUND);
 }
 
 static void keys_of_schedules_are_reserved(void **state)
@@ -124,7 +126,8 @@ static void acts_go_on_record(void **state)
     scene_ok(scene, store_act_as(scene->store, "ann", "season", &scene->error));
     set_schedule(scene, &request);
     scene_ok(scene, store_schedule_pause(scene->store, "nightly", true, &scene->error));
-    scene_ok(scene, store_schedule_trigger(scene->store, "nightly", &counts, &scene->error));
+    scene_ok(scene,
+             store_schedule_trigger(scene->store, &(struct schedule_trigger){.name = "nightly"}, &counts, &scene->error));
     scene_ok(scene, store_schedule_pause(scene->store, "nightly", false, &scene->error));
     scene_ok(scene, store_schedule_delete(scene->store, "nightly", &scene->error));
     json_t *page = NULL;
@@ -243,6 +246,7 @@ static void an_error_of_the_times_is_shown(void **state)
     set_schedule(scene, &request);
     struct due_schedule due = await_due(scene);
     struct schedule_advance advance = advance_of(&due, due.due_us + SECONDS(60));
+    advance.retry_us = due.due_us + SECONDS(60);
     advance.error_code = "failed";
     advance.error = "the time zone is missing";
     scene_ok(scene, store_advance_schedule(scene->store, &advance, &scene->error));

@@ -234,9 +234,15 @@ def schedules_are_set_paused_triggered_and_deleted(weir):
         assert listener.change(f'{path}/{act}') == {'name': 'night', 'paused': paused}
         assert listener.get('/v1/schedules')['items'][0]['paused'] is paused
         listener.refuse(f'/v1/schedules/none/{act}', 'POST', **missing)
-    assert listener.change(f'{path}/trigger') == {'name': 'night', 'firings': 1, 'skipped': 0}
+    assert listener.change(f'{path}/trigger') == {'name': 'night', 'firings': 1, 'skipped': 0, 'existing': 0,
+                                                    'rest': 0}
     wait_for('the execution', lambda: listener.get('/v1/schedules')['items'][0]['fired'] == 1)
     listener.refuse('/v1/schedules/none/trigger', 'POST', **missing)
+    again = listener.change(f'{path}/trigger', body={'at': '2026-01-01T00:00:00Z', 'workspaces': ['acme']})
+    assert (again['firings'] + again['skipped'], again['existing']) == (1, 0), again
+    for wrong in ({'at': 7}, {'at': 'soon'}, {'at': '2040-01-01T00:00:00Z'}, {'workspaces': 'acme'},
+                  {'workspaces': ['acme\0']}, {'when': 'now'}):
+        listener.refuse(f'{path}/trigger', 'POST', body=wrong)
     every = {'every_us': 60000000, 'workflow': 'hello', 'plan': 'pro'}
     assert listener.change('/v1/schedules/hello%2Fminute', 'PUT', body=every) == {'name': 'hello/minute', 'is_new': True}
     assert listener.get('/v1/schedules?name=hello/minute')['items'][0]['every_us'] == 60000000

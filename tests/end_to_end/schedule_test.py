@@ -132,6 +132,35 @@ def a_refusal_is_shown_and_ends_when_it_is_mended(weir):
     assert 'there is no workflow' not in weir.good('schedule', 'list').out
 
 
+def a_trigger_for_a_refused_time_starts_what_was_refused(weir):
+    _prepare(weir)
+    weir.good('workspace', 'set', 'other', '--plan', 'pro', '-q')
+    own = 'name: own\nworkspace: {}\nsteps:\n  rest:\n    sleep: 1ms\n'
+    weir.good('workflow', 'apply', weir.write('own.yaml', own.format('acme')), '-q')
+    weir.spawn('serve')
+    both = ('-w', 'acme', '-w', 'other')
+    weir.good('schedule', 'set', 'daily', '--cron', '@daily', '--workflow', 'own', *both, '--catch-up', '10d', '-q')
+    _move_due_times(weir, -86400)
+    wait_for('a refusal', lambda: _schedule(weir, 'daily')['refused'] == 1)
+    wait_for('the other one', lambda: _schedule(weir, 'daily')['fired'] == 1)
+    schedule = _schedule(weir, 'daily')
+    time = schedule['refused_due_at']
+    assert schedule['is_refused'] and [time] == _fired(weir, 'daily'), schedule
+    weir.good('workflow', 'apply', weir.write('own.yaml', own.format('other')), '-q')
+    answer = weir.good('schedule', 'trigger', 'daily', '--at', time, '--json').json()
+    assert [answer[key] for key in ('firings', 'skipped', 'existing', 'rest')] == [1, 0, 1, 0], answer
+    wait_for('the execution', lambda: _fired(weir, 'daily', 'other') == [time])
+    wait_for('the end of the refusal', lambda: not _schedule(weir, 'daily')['is_refused'])
+    again = weir.good('schedule', 'trigger', 'daily', '--at', time, '-w', 'other').err
+    assert '0 to start, 0 skipped by its overlap policy, 1 had this time already' in again, again
+    assert (_fired(weir, 'daily'), _fired(weir, 'daily', 'other')) == ([time], [time])
+    future = weir.run('schedule', 'trigger', 'daily', '--at', '2040-01-01T00:00:00Z')
+    assert_error(future, 2, 'invalid_argument', 'has passed')
+    weir.good('workspace', 'set', 'third', '--plan', 'pro', '-q')
+    assert_error(weir.run('schedule', 'trigger', 'daily', '-w', 'third'), 2, 'invalid_argument', 'third')
+    assert_error(weir.run('schedule', 'trigger', 'daily', '-w', 'acmr'), 3, 'workspace_not_found', 'acme')
+
+
 def times_of_an_outage_fire_in_the_window(weir):
     _prepare(weir)
     weir.good('schedule', 'set', 'often', '--every', '1s', *HELLO, '--overlap', 'queue_all', '--catch-up', '10m', '-q')

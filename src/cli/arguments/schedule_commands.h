@@ -79,11 +79,18 @@
 },
 {
     .name = "schedule trigger", .section = "Operate", .run = verb_schedule_trigger, .marks = COMMAND_CHANGES,
-    .summary = "Let a schedule fire now, beside its times",
-    .example = "weir schedule trigger nightly --reason 'the report was wrong'\n",
-    .details = "A paused schedule fires, too. The overlap policy holds.",
+    .summary = "Let a schedule fire now, or once more for a time",
+    .example = "weir schedule trigger nightly --reason 'the report was wrong'\n"
+               "weir schedule trigger nightly --at 2026-11-26T03:30:00Z\n",
+    .details = "A paused schedule fires, too. The overlap policy holds. With --at a workspace that has an execution of that"
+               " time is not started again, so the command starts the workspaces that were refused.",
     .arguments = {{.name = "NAME", .help = "name of the schedule"}},
-    .flags = {FLAG_REASON},
+    .flags = {
+        {.name = "workspace", .letter = 'w', .type = VALUE_TEXT, .value = "NAME", .many = true,
+         .help = "only in this workspace; may be given several times"},
+        {.name = "at", .type = VALUE_TIME, .value = "TIME", .help = "for this time, which has passed; now by default"},
+        FLAG_REASON,
+    },
 },
 {
     .name = "schedule pause", .section = "Operate", .run = verb_schedule_pause, .marks = COMMAND_CHANGES,

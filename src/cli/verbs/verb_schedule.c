@@ -321,28 +321,55 @@ enum weir_status verb_schedule_delete(struct invocation *invocation, struct weir
     return verb_with_store(invocation, STORE_CHANGE, delete_schedule, error);
 }
 
+/* "7 to start, 2 skipped by its overlap policy, 9991 had this time already". */
+static void report_trigger(struct output *output, const struct schedule_trigger *trigger,
+                           const struct schedule_counts *counts)
+{
+    char existing[64] = "";
+    char rest[64] = "";
+    char time[TIME_TEXT_MAX] = "now";
+    if (trigger->at_us != 0) {
+        time_format(trigger->at_us, time);
+    }
+    if (counts->existing > 0) {
+        (void)snprintf(existing, sizeof existing, ", %" PRId64 " had this time already", counts->existing);
+    }
+    if (counts->rest > 0) {
+        (void)snprintf(rest, sizeof rest, ", %" PRId64 " follow", counts->rest);
+    }
+    output_report_sign(output, counts->skipped > 0 ? SIGN_WARN : SIGN_FINE,
+                       "schedule %s fires %s%s: %" PRId64 " to start, %" PRId64 " skipped by its overlap policy%s%s",
+                       output_safe(output, trigger->name), trigger->at_us == 0 ? "" : "for ", time, counts->firings,
+                       counts->skipped, existing, rest);
+}
+
 /* Workspaces that the overlap policy leaves out are named as a warning: the user expects them to start. */
 static enum weir_status trigger_schedule(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
     struct output *output = invocation->output;
     struct schedule_counts counts = {0};
-    const char *name = invocation_argument(invocation, 0);
-    bool is_dry_run = invocation_is_dry_run(invocation);
-    enum weir_status status = is_dry_run ? store_require_name(store, LIST_SCHEDULES, name, WEIR_NOT_FOUND, error)
-                                         : store_schedule_trigger(store, name, &counts, error);
+    struct schedule_trigger trigger = {.name = invocation_argument(invocation, 0)};
+    int64_t now_us = 0;
+    trigger.workspaces = invocation_texts(invocation, "workspace", &trigger.workspace_count);
+    enum weir_status status = store_time(store, &now_us, error);
+    if (status == WEIR_OK) {
+        trigger.at_us = invocation_time(invocation, "at", now_us, 0);
+        status = invocation_is_dry_run(invocation)
+                     ? store_require_name(store, LIST_SCHEDULES, trigger.name, WEIR_NOT_FOUND, error)
+                     : store_schedule_trigger(store, &trigger, &counts, error);
+    }
     if (status != WEIR_OK) {
         return status;
     }
-    if (is_dry_run) {
-        output_report_sign(output, SIGN_FINE, "schedule %s would fire now", output_safe(output, name));
+    if (invocation_is_dry_run(invocation)) {
+        output_report_sign(output, SIGN_FINE, "schedule %s would fire", output_safe(output, trigger.name));
     } else {
-        output_report_sign(output, counts.skipped > 0 ? SIGN_WARN : SIGN_FINE,
-                           "schedule %s fires now: %" PRId64 " to start, %" PRId64 " skipped by its overlap policy",
-                           output_safe(output, name), counts.firings, counts.skipped);
+        report_trigger(output, &trigger, &counts);
     }
     return verb_print_act(invocation,
-                          json_pack("{s:s, s:I, s:I}", "name", name, "firings", (json_int_t)counts.firings, "skipped",
-                                    (json_int_t)counts.skipped),
+                          json_pack("{s:s, s:I, s:I, s:I, s:I}", "name", trigger.name, "firings",
+                                    (json_int_t)counts.firings, "skipped", (json_int_t)counts.skipped, "existing",
+                                    (json_int_t)counts.existing, "rest", (json_int_t)counts.rest),
                           error);
 }
 

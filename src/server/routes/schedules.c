@@ -17,25 +17,23 @@ struct schedule_values {
     char *params_text; /* of the allocator */
 };
 
-static enum weir_status read_schedule_names(struct schedule_values *values, struct schedule_request *schedule,
-                                            struct weir_error *error)
+/* names: SCHEDULE_WORKSPACES_MOST of them. `workspaces` may be NULL. */
+static enum weir_status read_schedule_names(const json_t *workspaces, const char **names, struct weir_error *error)
 {
     size_t i;
     const json_t *name;
-    bool is_fine = values->workspaces == NULL ||
-                   (json_is_array(values->workspaces) && json_array_size(values->workspaces) <= SCHEDULE_WORKSPACES_MOST);
-    json_array_foreach(is_fine ? values->workspaces : NULL, i, name)
+    bool is_fine =
+        workspaces == NULL || (json_is_array(workspaces) && json_array_size(workspaces) <= SCHEDULE_WORKSPACES_MOST);
+    json_array_foreach(is_fine ? workspaces : NULL, i, name)
     {
         is_fine = is_fine && json_is_string(name) && !json_string_has_nul(name); /* a NUL would cut the name */
-        values->names[i] = json_string_value(name);
+        names[i] = json_string_value(name);
     }
     if (!is_fine) {
         error_set(error, WEIR_INVALID_ARGUMENT, "\"workspaces\" is no list of at most %d names", SCHEDULE_WORKSPACES_MOST);
         error_hint(error, "[\"acme\"], or leave it out and give a plan");
         return WEIR_INVALID_ARGUMENT;
     }
-    schedule->workspaces = values->names;
-    schedule->workspace_count = json_array_size(values->workspaces);
     return WEIR_OK;
 }
 
@@ -54,7 +52,9 @@ static enum weir_status read_schedule_values(struct schedule_values *values, str
                                              const char **ret_pointer, struct weir_error *error)
 {
     *ret_pointer = "/workspaces";
-    enum weir_status status = read_schedule_names(values, schedule, error);
+    enum weir_status status = read_schedule_names(values->workspaces, values->names, error);
+    schedule->workspaces = values->names;
+    schedule->workspace_count = status == WEIR_OK ? json_array_size(values->workspaces) : 0;
     if (status == WEIR_OK) {
         *ret_pointer = "/starts_at";
         status = read_schedule_time("starts_at", values->starts_at, &schedule->when.from_us, error);
@@ -143,17 +143,40 @@ void answer_resume_schedule(struct api *api, struct store *store, struct http_re
     respond_schedule_pause(store, request, answer, false);
 }
 
-/* Each request fires once more. */
+/* Without "at" each request fires once more. */
 void answer_trigger_schedule(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
     struct weir_error error = {.status = WEIR_OK};
     struct schedule_counts counts = {0};
-    const char *name = request_value(request, "schedule");
-    enum weir_status status = store_schedule_trigger(store, name, &counts, &error);
-    respond_outcome(request, answer, status, &error,
-                    json_pack("{s:s, s:I, s:I}", "name", name, "firings", (json_int_t)counts.firings, "skipped",
-                              (json_int_t)counts.skipped));
+    const char *names[SCHEDULE_WORKSPACES_MOST];
+    const json_t *workspaces = NULL;
+    const char *at = NULL;
+    const struct body_member members[] = {{.name = "workspaces", .kind = BODY_VALUE, .to = &workspaces},
+                                          {.name = "at", .kind = BODY_TEXT, .to = &at}};
+    struct schedule_trigger trigger = {.name = request_value(request, "schedule"), .workspaces = names};
+    const char *pointer = NULL;
+    json_t *body = NULL;
+    enum weir_status status = body_read(request, members, sizeof members / sizeof members[0], &body, &pointer, &error);
+    if (status == WEIR_OK) {
+        status = read_schedule_names(workspaces, names, &error);
+        pointer = status == WEIR_OK ? NULL : "/workspaces";
+    }
+    if (status == WEIR_OK) {
+        trigger.workspace_count = json_array_size(workspaces);
+        status = read_schedule_time("at", at, &trigger.at_us, &error);
+        pointer = status == WEIR_OK ? NULL : "/at";
+    }
+    if (status != WEIR_OK) {
+        respond_error(request, answer, &error, pointer);
+    } else {
+        status = store_schedule_trigger(store, &trigger, &counts, &error);
+        respond_outcome(request, answer, status, &error,
+                        json_pack("{s:s, s:I, s:I, s:I, s:I}", "name", trigger.name, "firings", (json_int_t)counts.firings,
+                                  "skipped", (json_int_t)counts.skipped, "existing", (json_int_t)counts.existing, "rest",
+                                  (json_int_t)counts.rest));
+    }
+    json_decref(body);
 }
 
 void answer_delete_schedule(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)

@@ -23,14 +23,14 @@ static bool schedule_add_duration(json_t *body, const char *key, int64_t duratio
     return duration_us == 0 || json_object_set_new(body, key, json_integer(duration_us)) == 0;
 }
 
-static bool schedule_add_workspaces(json_t *body, const struct schedule_request *request)
+static bool schedule_add_workspaces(json_t *body, const char *const *workspaces, size_t count)
 {
     json_t *names = json_array();
     bool is_fine = names != NULL;
-    for (size_t i = 0; i < request->workspace_count && is_fine; i++) {
-        is_fine = json_array_append_new(names, json_string(request->workspaces[i])) == 0;
+    for (size_t i = 0; i < count && is_fine; i++) {
+        is_fine = json_array_append_new(names, json_string(workspaces[i])) == 0;
     }
-    is_fine = is_fine && (request->workspace_count == 0 || json_object_set(body, "workspaces", names) == 0);
+    is_fine = is_fine && (count == 0 || json_object_set(body, "workspaces", names) == 0);
     json_decref(names);
     return is_fine;
 }
@@ -51,7 +51,8 @@ enum weir_status http_schedule_set(struct store *store, const struct schedule_re
                    schedule_add_time(body, "starts_at", when->from_us) &&
                    schedule_add_time(body, "ends_at", when->until_us) &&
                    schedule_add_duration(body, "jitter_us", request->jitter_us) &&
-                   schedule_add_text(body, "workflow", request->workflow) && schedule_add_workspaces(body, request) &&
+                   schedule_add_text(body, "workflow", request->workflow) &&
+                   schedule_add_workspaces(body, request->workspaces, request->workspace_count) &&
                    schedule_add_text(body, "plan", request->plan) &&
                    schedule_add_text(body, "overlap", schedule_overlap_name(request->overlap)) &&
                    schedule_add_duration(body, "catch_up_us", request->catch_up_us);
@@ -84,16 +85,28 @@ enum weir_status http_schedule_delete(struct store *store, const char *name, str
     return remote_change(store, "DELETE", NULL, error);
 }
 
-/* Each request fires once more: the client repeats none that may have been done. */
-enum weir_status http_schedule_trigger(struct store *store, const char *name, struct schedule_counts *ret_counts,
-                                       struct weir_error *error)
+/* Without a time each request fires once more, so the client repeats none that may have been done. The server makes the
+ * key.
+ */
+enum weir_status http_schedule_trigger(struct store *store, const struct schedule_trigger *trigger, const char *key,
+                                       struct schedule_counts *ret_counts, struct weir_error *error)
 {
+    (void)key;
     json_t *answer = NULL;
-    remote_client_target(client_of(store), "/v1/schedules/{}/trigger", (const char *const[]){name});
+    json_t *body = json_object();
+    remote_client_target(client_of(store), "/v1/schedules/{}/trigger", (const char *const[]){trigger->name});
+    if (body == NULL || !schedule_add_workspaces(body, trigger->workspaces, trigger->workspace_count) ||
+        !schedule_add_time(body, "at", trigger->at_us)) {
+        json_decref(body);
+        return error_out_of_memory(error);
+    }
+    remote_client_body(client_of(store), body);
     enum weir_status status = remote_change(store, "POST", &answer, error);
     if (status == WEIR_OK) {
         *ret_counts = (struct schedule_counts){.firings = json_integer_value(json_object_get(answer, "firings")),
-                                               .skipped = json_integer_value(json_object_get(answer, "skipped"))};
+                                               .skipped = json_integer_value(json_object_get(answer, "skipped")),
+                                               .existing = json_integer_value(json_object_get(answer, "existing")),
+                                               .rest = json_integer_value(json_object_get(answer, "rest"))};
     }
     json_decref(answer);
     return status;

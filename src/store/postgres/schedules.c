@@ -99,26 +99,48 @@ enum weir_status postgres_schedule_delete(struct store *store, const char *name,
     return status;
 }
 
-enum weir_status postgres_schedule_trigger(struct store *store, const char *name, struct schedule_counts *ret_counts,
-                                           struct weir_error *error)
+/* The refusal of trigger_schedule(), whose answer this is. */
+static enum weir_status refuse_trigger(struct link *link, const char *name, enum weir_status status, const char *unknown,
+                                       struct weir_error *error)
 {
-    INVARIANT(name != NULL && ret_counts != NULL);
+    switch (status) {
+    case WEIR_ILLEGAL_STATE:
+        return refusal_schedule_expands(name, error);
+    case WEIR_INVALID_ARGUMENT:
+        return refusal_workspace_of_schedule(name, unknown, error);
+    case WEIR_WORKSPACE_NOT_FOUND:
+        return refuse_unknown_name(link, QUERY_WORKSPACE_NAMES, status, "workspace", unknown, WORKSPACE_HOW, error);
+    default:
+        return refuse_unknown_name(link, QUERY_SCHEDULE_NAMES, WEIR_NOT_FOUND, "schedule", name, SCHEDULE_HOW, error);
+    }
+}
+
+enum weir_status postgres_schedule_trigger(struct store *store, const struct schedule_trigger *trigger, const char *key,
+                                           struct schedule_counts *ret_counts, struct weir_error *error)
+{
+    INVARIANT(trigger != NULL && ret_counts != NULL);
     PGresult *result = NULL;
+    char unknown[WORKSPACE_NAME_MAX + 1] = "";
     struct link *link = link_of(store);
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link, error, &result, QUERY_TRIGGER_SCHEDULE, "tddtt", name, (int)SCHEDULE_PART_MOST,
+        status = link_write(link, error, &result, QUERY_TRIGGER_SCHEDULE, "tTitddtt", trigger->name, trigger->workspaces,
+                            trigger->workspace_count, trigger->at_us, key, (int)SCHEDULE_PART_MOST,
                             (int)SCHEDULE_FIRINGS_MOST, store_actor(store), store_reason(store));
     }
-    if (status == WEIR_OK) {
-        status = act_status(link, result, name, error);
+    if (status != WEIR_OK) {
+        return status;
     }
+    status = status_parse_name(result_text(result, 0, 0));
+    text_copy(unknown, sizeof unknown, result_null(result, 0, 1) ? "" : result_text(result, 0, 1));
     if (status == WEIR_OK) {
-        *ret_counts = (struct schedule_counts){
-            .firings = result_int(result, 0, 1), .skipped = result_int(result, 0, 2), .rest = result_int(result, 0, 3)};
+        *ret_counts = (struct schedule_counts){.firings = result_int(result, 0, 2),
+                                               .skipped = result_int(result, 0, 3),
+                                               .existing = result_int(result, 0, 4),
+                                               .rest = result_int(result, 0, 5)};
     }
     PQclear(result);
-    return status;
+    return status == WEIR_OK ? WEIR_OK : refuse_trigger(link, trigger->name, status, unknown, error);
 }
 
 /* --- the duty: due schedules --- */

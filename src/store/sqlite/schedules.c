@@ -14,21 +14,21 @@
 
 /* --- acts --- */
 
-/* The ids of the workspaces as a JSON array, or nothing for a plan. */
-static enum weir_status find_schedule_workspaces(struct write *write, const struct schedule_request *request,
+/* The ids of the workspaces as a JSON array; nothing without names. */
+static enum weir_status find_schedule_workspaces(struct write *write, const char *const *names, size_t count,
                                                  struct text *ids, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
-    for (size_t i = 0; i < request->workspace_count && status == WEIR_OK; i++) {
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         int64_t id = 0;
-        const char *name = request->workspaces[i];
+        const char *name = names[i];
         status = connection_read_integer(write->connection, error, &id, QUERY_FIND_WORKSPACE, "t", name);
         if (status == WEIR_NOT_FOUND) {
             return write_refuse_name(write, QUERY_WORKSPACE_NAMES, WEIR_WORKSPACE_NOT_FOUND, "workspace", name,
                                      WORKSPACE_HOW, error);
         }
-        if (status == WEIR_OK && text_format(ids, "%s%" PRId64 "%s", i == 0 ? "[" : ",", id,
-                                             i + 1 == request->workspace_count ? "]" : "") != WEIR_OK) {
+        if (status == WEIR_OK &&
+            text_format(ids, "%s%" PRId64 "%s", i == 0 ? "[" : ",", id, i + 1 == count ? "]" : "") != WEIR_OK) {
             status = error_out_of_memory(error);
         }
     }
@@ -97,8 +97,9 @@ static enum weir_status write_schedule(struct write *write, const struct schedul
         return refusal_schedules_full(error);
     }
     if (status == WEIR_OK) {
-        status = request->plan != NULL ? require_plan(write, request->plan, error)
-                                       : find_schedule_workspaces(write, request, &ids, error);
+        status = request->plan != NULL
+                     ? require_plan(write, request->plan, error)
+                     : find_schedule_workspaces(write, request->workspaces, request->workspace_count, &ids, error);
     }
     if (status == WEIR_OK) {
         const struct recurrence_text *when = &request->when;
@@ -205,6 +206,9 @@ enum weir_status sqlite_schedule_delete(struct store *store, const char *name, s
         status = connection_run(write.connection, error, NULL, QUERY_DELETE_SCHEDULE_FIRINGS, "i", id);
     }
     if (status == WEIR_OK) {
+        status = connection_run(write.connection, error, NULL, QUERY_DELETE_SCHEDULE_REFUSALS, "i", id);
+    }
+    if (status == WEIR_OK) {
         status = connection_run(write.connection, error, NULL, QUERY_DELETE_SCHEDULE, "i", id);
     }
     return write_end(&write, status, error);
@@ -221,41 +225,70 @@ static int64_t id_ticks(int64_t now_us, size_t nth)
 struct fire {
     int64_t at_us;
     bool is_triggered;
-    size_t nth; /* of the call */
+    size_t nth;       /* of the call */
+    const char *only; /* ids of workspaces as a JSON array; NULL = all of the schedule */
+    const char *key;  /* workspaces with an execution of this key have the time already; NULL = none has */
 };
+
+/* Those of the part that get a firing, as a JSON array, the number of all of it, and of those that have the time already.
+ */
+static enum weir_status choose_workspaces(struct write *write, const struct part *part, const struct fire *fire,
+                                          struct text *chosen, int64_t *ret_all, int64_t *ret_existing,
+                                          struct weir_error *error)
+{
+    struct connection *connection = write->connection;
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_CHOOSE_WORKSPACES, "iiitit", part->schedule_id,
+                                              part->behind, part->until, fire->only, fire->at_us, fire->key);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(connection, statement, &status, error)) {
+        *ret_all = sqlite3_column_int64(statement, 1);
+        *ret_existing = sqlite3_column_int64(statement, 2);
+        if (text_format(chosen, "%s", column_text(statement, 0)) != WEIR_OK) {
+            status = error_out_of_memory(error);
+        }
+    }
+    (void)sqlite3_reset(statement);
+    return status;
+}
 
 /* Inserts a firing for each workspace of the part, as the overlap policy allows. Adds to *counts. */
 static enum weir_status insert_part(struct write *write, const struct part *part, const struct fire *fire,
                                     struct schedule_counts *counts, struct weir_error *error)
 {
     struct connection *connection = write->connection;
+    struct text chosen = {.max = (SCHEDULE_PART_MOST + 1) * 24};
     int64_t id = part->schedule_id;
-    int64_t workspaces = 0;
+    int64_t all = 0;
+    int64_t existing = 0;
     int64_t replaced = 0;
     int64_t inserted = 0;
     enum weir_status status =
         connection_run(connection, error, NULL, QUERY_REMOVE_ORPHANED_FIRINGS, "iii", id, part->behind, part->until);
     if (status == WEIR_OK) {
-        status = connection_read_integer(connection, error, &workspaces, QUERY_COUNT_SCHEDULE_WORKSPACES, "iii", id,
-                                         part->behind, part->until);
-    }
-    if (status == WEIR_OK) {
         status = adopt_firings(write, part, error);
     }
     if (status == WEIR_OK) {
-        status = connection_run(connection, error, &replaced, QUERY_REPLACE_WAITING_FIRINGS, "iii", id, part->behind,
-                                part->until);
+        status = choose_workspaces(write, part, fire, &chosen, &all, &existing, error);
     }
     if (status == WEIR_OK) {
-        status = connection_run(connection, error, &inserted, QUERY_INSERT_FIRINGS, "iiiiiii", id, fire->at_us,
+        status = connection_run(connection, error, &replaced, QUERY_REPLACE_WAITING_FIRINGS, "it", id, chosen.data);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, &inserted, QUERY_INSERT_FIRINGS, "iiiiit", id, fire->at_us,
                                 (int64_t)fire->is_triggered, (int64_t)SCHEDULE_FIRINGS_MOST,
-                                id_ticks(write->now_us, fire->nth), part->behind, part->until);
+                                id_ticks(write->now_us, fire->nth), chosen.data);
     }
+    text_close(&chosen);
+    int64_t skipped = all - existing - inserted + replaced;
     if (status == WEIR_OK) {
-        status = count_skipped(write, id, workspaces - inserted + replaced, error);
+        status = count_skipped(write, id, skipped, error);
     }
     counts->firings += inserted;
-    counts->skipped += workspaces - inserted + replaced;
+    counts->skipped += skipped;
+    counts->existing += existing;
     return status;
 }
 
@@ -265,8 +298,10 @@ static enum weir_status insert_firings(struct write *write, int64_t id, int64_t 
 {
     struct connection *connection = write->connection;
     struct part part = {.schedule_id = id, .behind = behind, .until = EVERY_WORKSPACE};
-    enum weir_status status = connection_read_integer(connection, error, &part.until, QUERY_END_OF_PART, "iii", id, behind,
-                                                      (int64_t)SCHEDULE_PART_MOST - 1);
+    enum weir_status status = fire->only != NULL
+                                  ? WEIR_NOT_FOUND
+                                  : connection_read_integer(connection, error, &part.until, QUERY_END_OF_PART, "iii", id,
+                                                            behind, (int64_t)SCHEDULE_PART_MOST - 1);
     if (status == WEIR_OK || status == WEIR_NOT_FOUND) {
         status = insert_part(write, &part, fire, counts, error);
     }
@@ -282,22 +317,59 @@ static enum weir_status insert_firings(struct write *write, int64_t id, int64_t 
     return status;
 }
 
-enum weir_status sqlite_schedule_trigger(struct store *store, const char *name, struct schedule_counts *ret_counts,
-                                         struct weir_error *error)
+/* All of them must be workspaces of the schedule. */
+static enum weir_status find_trigger_workspaces(struct write *write, const struct schedule_trigger *trigger, int64_t id,
+                                                struct text *ids, struct weir_error *error)
 {
-    INVARIANT(name != NULL && ret_counts != NULL);
+    enum weir_status status = find_schedule_workspaces(write, trigger->workspaces, trigger->workspace_count, ids, error);
+    if (status != WEIR_OK || ids->data == NULL) {
+        return status;
+    }
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_WORKSPACE_OF_NO_FIRING, "it", id, ids->data);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error)) {
+        status = refusal_workspace_of_schedule(trigger->name, column_text(statement, 0), error);
+    }
+    (void)sqlite3_reset(statement);
+    return status;
+}
+
+static enum weir_status refuse_while_it_expands(struct write *write, int64_t id, const char *name, struct weir_error *error)
+{
+    int64_t expands_us = 0;
+    enum weir_status status = connection_read_integer(write->connection, error, &expands_us, QUERY_EXPANDS_AT, "i", id);
+    return status == WEIR_OK ? refusal_schedule_expands(name, error) : status == WEIR_NOT_FOUND ? WEIR_OK : status;
+}
+
+enum weir_status sqlite_schedule_trigger(struct store *store, const struct schedule_trigger *trigger, const char *key,
+                                         struct schedule_counts *ret_counts, struct weir_error *error)
+{
+    INVARIANT(trigger != NULL && ret_counts != NULL);
     struct write write;
     struct schedule_counts counts = {0};
+    struct text ids = {.max = SCHEDULE_WORKSPACES_MOST * 24};
     int64_t id = 0;
     enum weir_status status = write_open(store, &write, error);
     if (status != WEIR_OK) {
         return status;
     }
-    status = schedule_begin_change(&write, name, "schedule trigger", &id, error);
+    status = schedule_begin_change(&write, trigger->name, "schedule trigger", &id, error);
     if (status == WEIR_OK) {
-        const struct fire fire = {.at_us = write.now_us, .is_triggered = true};
+        status = refuse_while_it_expands(&write, id, trigger->name, error);
+    }
+    if (status == WEIR_OK) {
+        status = find_trigger_workspaces(&write, trigger, id, &ids, error);
+    }
+    if (status == WEIR_OK) {
+        const struct fire fire = {.at_us = trigger->at_us == 0 ? write.now_us : trigger->at_us,
+                                  .is_triggered = true,
+                                  .only = ids.data,
+                                  .key = key};
         status = insert_firings(&write, id, 0, &fire, &counts, error);
     }
+    text_close(&ids);
     news_state(&write.news);
     status = write_end(&write, status, error);
     if (status == WEIR_OK) {
@@ -484,6 +556,28 @@ enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena 
     return status;
 }
 
+/* A refused schedule is so until a later time has settled in all workspaces without a refusal, or its time was triggered.
+ */
+static enum weir_status end_refusals(struct write *write, const struct schedule_outcome *outcome, struct weir_error *error)
+{
+    struct connection *connection = write->connection;
+    int64_t ends = 0;
+    int64_t is_triggered = 0;
+    enum weir_status status = connection_run(connection, error, NULL, QUERY_REMOVE_REFUSAL, "iii", outcome->schedule_id,
+                                             outcome->workspace_id, outcome->due_us);
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &is_triggered, QUERY_FIRING_IS_TRIGGERED, "iii",
+                                         outcome->schedule_id, outcome->workspace_id, outcome->due_us);
+    }
+    if (status == WEIR_OK && is_triggered == 0) {
+        status = connection_read_integer(connection, error, &ends, QUERY_ENDS_REFUSALS, "ii", outcome->schedule_id,
+                                         outcome->due_us);
+    }
+    return status == WEIR_OK && ends != 0 ? connection_run(connection, error, NULL, QUERY_REMOVE_REFUSALS_BEFORE, "ii",
+                                                           outcome->schedule_id, outcome->due_us)
+                                          : status;
+}
+
 static enum weir_status settle_fired_firing(struct write *write, struct schedule_outcome *outcome, const char *execution_id,
                                             struct weir_error *error)
 {
@@ -498,14 +592,16 @@ static enum weir_status settle_fired_firing(struct write *write, struct schedule
     }
     status = connection_run(connection, error, &changed, QUERY_SETTLE_FIRING, "iiit", outcome->schedule_id,
                             outcome->workspace_id, outcome->due_us, execution_id);
-    if (status == WEIR_OK && changed > 0) {
-        status = connection_run(connection, error, NULL, QUERY_REMOVE_ENDED_FIRINGS, "iii", outcome->schedule_id,
-                                outcome->workspace_id, outcome->due_us);
+    if (status != WEIR_OK || changed == 0) {
+        return status; /* the schedule was deleted */
     }
-    return status == WEIR_OK && changed > 0
-               ? connection_run(connection, error, NULL, QUERY_NOTE_FIRING, "iiti", outcome->schedule_id, outcome->due_us,
-                                execution_id, write->now_us)
-               : status;
+    status = connection_run(connection, error, NULL, QUERY_REMOVE_ENDED_FIRINGS, "iii", outcome->schedule_id,
+                            outcome->workspace_id, outcome->due_us);
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_NOTE_FIRING, "iiti", outcome->schedule_id, outcome->due_us,
+                                execution_id, write->now_us);
+    }
+    return status == WEIR_OK ? end_refusals(write, outcome, error) : status;
 }
 
 /* *ret_id: "" = none. */
@@ -526,26 +622,48 @@ static enum weir_status find_execution_of_firing(struct write *write, const stru
     return status;
 }
 
+/* Refusals of earlier times are no longer those of the last one; a triggered time is none of the schedule's. */
+static enum weir_status note_refusal(struct write *write, const struct schedule_outcome *outcome, bool is_triggered,
+                                     struct weir_error *error)
+{
+    struct connection *connection = write->connection;
+    enum weir_status status = is_triggered ? WEIR_OK
+                                           : connection_run(connection, error, NULL, QUERY_REMOVE_REFUSALS_BEFORE, "ii",
+                                                            outcome->schedule_id, outcome->due_us);
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_INSERT_REFUSAL, "iii", outcome->schedule_id,
+                                outcome->workspace_id, outcome->due_us);
+    }
+    return status == WEIR_OK
+               ? connection_run(connection, error, NULL, QUERY_NOTE_SCHEDULE_REFUSAL, "iitti", outcome->schedule_id,
+                                write->now_us, outcome->error_code, outcome->error, (int64_t)1)
+               : status;
+}
+
 static enum weir_status settle_removed_firing(struct write *write, struct schedule_outcome *outcome,
                                               struct weir_error *error)
 {
+    struct connection *connection = write->connection;
     int64_t removed = 0;
+    int64_t is_triggered = 0;
     char id[UUID_TEXT_MAX];
     enum weir_status status = find_execution_of_firing(write, outcome, id, error);
     if (status != WEIR_OK || id[0] != '\0') {
         return status != WEIR_OK ? status : settle_fired_firing(write, outcome, id, error);
     }
     outcome->settled_id[0] = '\0';
-    status = connection_run(write->connection, error, &removed, QUERY_REMOVE_FIRING, "iii", outcome->schedule_id,
-                            outcome->workspace_id, outcome->due_us);
+    status = connection_read_integer(connection, error, &is_triggered, QUERY_FIRING_IS_TRIGGERED, "iii",
+                                     outcome->schedule_id, outcome->workspace_id, outcome->due_us);
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, &removed, QUERY_REMOVE_FIRING, "iii", outcome->schedule_id,
+                                outcome->workspace_id, outcome->due_us);
+    }
     if (status != WEIR_OK || removed == 0) {
-        return status;
+        return status == WEIR_NOT_FOUND ? WEIR_OK : status; /* another node has removed it */
     }
     return outcome->is_dropped
-               ? connection_run(write->connection, error, NULL, QUERY_COUNT_DROPPED_FIRINGS, "ii", outcome->schedule_id,
-                                removed)
-               : connection_run(write->connection, error, NULL, QUERY_NOTE_SCHEDULE_REFUSAL, "iitti", outcome->schedule_id,
-                                write->now_us, outcome->error_code, outcome->error, removed);
+               ? connection_run(connection, error, NULL, QUERY_COUNT_DROPPED_FIRINGS, "ii", outcome->schedule_id, removed)
+               : note_refusal(write, outcome, is_triggered != 0, error);
 }
 
 enum weir_status sqlite_settle_schedule_firings(struct store *store, struct schedule_outcome *outcomes, size_t count,

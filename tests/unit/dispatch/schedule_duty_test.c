@@ -420,7 +420,8 @@ static void a_trigger_and_a_resumption_are_noticed_at_once(void **state)
     assert_int_equal(store_schedule_pause(bench->store, "often", true, NULL), WEIR_OK);
     pass(bench, 60 * MINUTE);
     assert_int_equal(count_executions(bench, "many"), 0);
-    assert_int_equal(store_schedule_trigger(bench->store, "often", &counts, NULL), WEIR_OK);
+    assert_int_equal(store_schedule_trigger(bench->store, &(struct schedule_trigger){.name = "often"}, &counts, NULL),
+                     WEIR_OK);
     wake(bench);
     pass(bench, 3 * SECOND);
     assert_int_equal(count_executions(bench, "many"), 1);
@@ -669,6 +670,26 @@ static void a_firing_behind_the_window_is_dropped(void **state)
     assert_int_equal(bench->counts[EVENT_SCHEDULE_DROPPED], 2);
 }
 
+/* 103 workspaces of a plan have no such workflow. */
+static void each_refused_workspace_is_reported_up_to_a_bound(void **state)
+{
+    struct bench *bench = *state;
+    struct schedule_request request = schedule_named("all", 10 * MINUTE);
+    struct plan_change plan = {.name = "fleet", .max_concurrent = 1};
+    assert_int_equal(store_set_plan(bench->store, &plan, NULL), WEIR_OK);
+    change(bench, "INSERT INTO workspaces (name, plan, slots_max, created_at) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL"
+                  " SELECT i + 1 FROM n WHERE i < 103) SELECT 'more-' || i, 'fleet', 1, 1 FROM n");
+    request.workspaces = NULL;
+    request.workspace_count = 0;
+    request.plan = "fleet";
+    request.workflow = "none";
+    set_schedule(bench, &request);
+    start_node(bench);
+    pass(bench, 10 * MINUTE);
+    assert_int_equal(number_of(bench, "all", "refused"), 103);
+    assert_int_equal(bench->counts[EVENT_SCHEDULE_REFUSED], 101); /* the last one has the count of three */
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_counting, close_bench)
@@ -696,6 +717,7 @@ int main(void)
         TEST(an_execution_wins_over_a_refusal_for_a_disabled_workflow),
         TEST(an_execution_wins_over_a_refusal_for_a_backlog),
         TEST(a_firing_behind_the_window_is_dropped),
+        TEST(each_refused_workspace_is_reported_up_to_a_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

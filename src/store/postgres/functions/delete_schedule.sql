@@ -12,6 +12,7 @@ BEGIN
     END IF;
     before := :schema.setting_of('schedule', schedule_name, NULL);
     DELETE FROM :schema.schedule_firings f WHERE f.schedule_id = removed_id;
+    DELETE FROM :schema.schedule_refusals r WHERE r.schedule_id = removed_id;
     DELETE FROM :schema.schedules s WHERE s.id = removed_id;
     PERFORM :schema.record_act(actor, why, 'schedule delete', schedule_name, before, NULL, 0);
     RETURN 'ok';

@@ -1,41 +1,55 @@
 -- Inserts a firing of a schedule for the next part of its workspaces, as its overlap policy allows, and counts the others in the schedule.
 -- What is left is noted on the schedule.
 --   at, triggered  the due time, or the time of a trigger
+--   chosen         of these workspaces only, all in one part; NULL = of all
+--   key            workspaces with an execution of this key have the time already; NULL = none has
 --   behind         the last workspace that has its firing; 0 = none
 --   nth            of the times of this call, for the order of the ids
 --   part           firings of a part
 --   most           firings that may wait in a workspace
--- Returns the number of firings, of those that were left out or replaced, and of the workspaces that are left. The caller has locked the
+-- Returns the number of firings, of those that were left out or replaced, of the workspaces that have a firing or an execution of the time
+-- already, and of those that are left. The caller has locked the
 -- row of the schedule, so that two calls see each other's firings. Callers: advance_schedule(), trigger_schedule().
-CREATE OR REPLACE FUNCTION :schema.insert_firings(of_schedule integer, at bigint, triggered boolean, behind integer, nth bigint,
-                                                  part integer, most integer, OUT firings bigint, OUT skipped bigint, OUT rest bigint)
+CREATE OR REPLACE FUNCTION :schema.insert_firings(of_schedule integer, at bigint, triggered boolean, chosen integer[], key text,
+                                                  behind integer, nth bigint, part integer, most integer,
+                                                  OUT firings bigint, OUT skipped bigint, OUT existing bigint, OUT rest bigint)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_variable
 DECLARE
     s        record;
     targets  integer[];
+    workspaces bigint;
     until    integer := 2147483647;
     replaced bigint := 0;
     now_us   constant bigint := :schema.store_time();
 BEGIN
     SELECT x.overlap, x.workspaces, x.plan, x.expands_at INTO s FROM :schema.schedules x WHERE x.id = of_schedule;
-    IF s.workspaces IS NULL THEN
+    IF chosen IS NOT NULL THEN
+        targets := chosen;
+    ELSIF s.workspaces IS NULL THEN
         targets := ARRAY(SELECT w.id FROM :schema.workspaces w WHERE w.plan = s.plan AND w.id > behind ORDER BY w.id LIMIT part);
     ELSE
-        targets := ARRAY(SELECT u.id FROM unnest(s.workspaces) u (id) WHERE u.id > behind ORDER BY u.id LIMIT part);
+        targets := ARRAY(SELECT u.id FROM unnest(s.workspaces) u (id) WHERE u.id > behind);
     END IF;
     rest := 0;
     IF cardinality(targets) = part THEN
         until := targets[part];
         rest := (SELECT count(*) FROM :schema.workspaces w WHERE w.plan = s.plan AND w.id > until);
     END IF;
+    workspaces := cardinality(targets);
+    targets := ARRAY(SELECT t.id FROM unnest(targets) t (id)
+                     WHERE NOT EXISTS (SELECT 1 FROM :schema.schedule_firings f
+                                       WHERE f.schedule_id = of_schedule AND f.workspace_id = t.id AND f.due_at = at)
+                       AND NOT EXISTS (SELECT 1 FROM :schema.idempotency_keys k
+                                       WHERE k.workspace_id = t.id AND k.key = insert_firings.key));
+    existing := workspaces - cardinality(targets);
     DELETE FROM :schema.schedule_firings f
     WHERE f.schedule_id = of_schedule AND f.workspace_id > behind AND f.workspace_id <= until AND f.execution_id IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = f.workspace_id);
     PERFORM :schema.adopt_firings(of_schedule, behind, until);
     IF s.overlap = 'cancel_running' THEN
         DELETE FROM :schema.schedule_firings f
-        WHERE f.schedule_id = of_schedule AND f.workspace_id > behind AND f.workspace_id <= until AND f.execution_id IS NULL;
+        WHERE f.schedule_id = of_schedule AND f.workspace_id = ANY (targets) AND f.execution_id IS NULL;
         GET DIAGNOSTICS replaced = ROW_COUNT;
     END IF;
     INSERT INTO :schema.schedule_firings (schedule_id, workspace_id, due_at, is_triggered, planned_id)

@@ -39,7 +39,10 @@ BEGIN
         SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, jitter = excluded.jitter,
             starts_at = excluded.starts_at, ends_at = excluded.ends_at, workflow = excluded.workflow, params = excluded.params,
             workspaces = excluded.workspaces, plan = excluded.plan, overlap = excluded.overlap, catch_up = excluded.catch_up,
-            refused_at = NULL, error_code = NULL, error = NULL, retry_at = NULL,
+            (refused_at, error_code, error, retry_at)
+                = (SELECT CASE WHEN r.held THEN s.refused_at END, CASE WHEN r.held THEN s.error_code END, CASE WHEN r.held THEN s.error END,
+                          NULL::bigint
+                   FROM (SELECT EXISTS (SELECT 1 FROM :schema.schedule_refusals x WHERE x.schedule_id = s.id) AS held) r),
             due_at = CASE WHEN s.due_at IS NULL
                                OR (s.cron, s.zone, s.every, s.starts_at, s.ends_at)
                                   IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every, excluded.starts_at, excluded.ends_at)

@@ -12,6 +12,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqsc
 DECLARE
     o       record;
     changed bigint;
+    was_triggered boolean;
 BEGIN
     PERFORM 1 FROM :schema.schedules s WHERE s.id = ANY (ids) ORDER BY s.id FOR NO KEY UPDATE;
     FOR o IN SELECT u.* FROM unnest(ids, workspace_ids, dues, executions, is_dropped, codes, errors)
@@ -25,13 +26,15 @@ BEGIN
         END IF;
         IF execution_id IS NULL THEN
             DELETE FROM :schema.schedule_firings f
-            WHERE f.schedule_id = o.id AND f.workspace_id = o.workspace_id AND f.due_at = o.due AND f.execution_id IS NULL;
+            WHERE f.schedule_id = o.id AND f.workspace_id = o.workspace_id AND f.due_at = o.due AND f.execution_id IS NULL
+            RETURNING f.is_triggered INTO was_triggered;
             GET DIAGNOSTICS changed = ROW_COUNT;
             IF changed > 0 AND o.is_dropped THEN
                 UPDATE :schema.schedules s SET dropped = s.dropped + 1 WHERE s.id = o.id;
             ELSIF changed > 0 THEN
                 UPDATE :schema.schedules s
                 SET refused = s.refused + 1, refused_at = :schema.store_time(), error_code = o.code, error = o.error WHERE s.id = o.id;
+                PERFORM :schema.note_refusal(o.id::integer, o.workspace_id::integer, o.due, was_triggered);
             END IF;
             CONTINUE;
         END IF;
@@ -40,7 +43,8 @@ BEGIN
         INSERT INTO :schema.schedule_firings AS f (schedule_id, workspace_id, due_at, planned_id, execution_id)
         SELECT s.id, o.workspace_id, o.due, execution_id, execution_id FROM :schema.schedules s WHERE s.id = o.id
         ON CONFLICT ON CONSTRAINT schedule_firings_pkey DO UPDATE SET execution_id = excluded.execution_id
-        WHERE f.execution_id IS NULL;
+        WHERE f.execution_id IS NULL
+        RETURNING f.is_triggered INTO was_triggered;
         GET DIAGNOSTICS changed = ROW_COUNT;
         IF changed > 0 THEN
             DELETE FROM :schema.schedule_firings f
@@ -49,6 +53,7 @@ BEGIN
             UPDATE :schema.schedules s
             SET fired = s.fired + 1, last_due_at = o.due, last_execution_id = execution_id, fired_at = :schema.store_time()
             WHERE s.id = o.id;
+            PERFORM :schema.end_refusals(o.id::integer, o.workspace_id::integer, o.due, was_triggered);
         END IF;
     END LOOP;
 END

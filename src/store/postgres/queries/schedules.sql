@@ -15,9 +15,11 @@ SELECT :schema.pause_schedule($1, $2, $3, $4);
 -- name: delete_schedule
 SELECT :schema.delete_schedule($1, $2, $3);
 
--- $1 name, $2 firings of a part, $3 firings that may wait in a workspace, $4 actor, $5 reason
+-- $1 name, $2 names of workspaces, $3 time; 0 = now, $4 key or NULL, $5 firings of a part, $6 firings that may wait in a workspace,
+-- $7 actor, $8 reason
 -- name: trigger_schedule
-SELECT t.status, t.firings, t.skipped, t.rest FROM :schema.trigger_schedule($1, $2, $3, $4, $5) t;
+SELECT t.status, t.unknown, t.firings, t.skipped, t.existing, t.rest
+FROM :schema.trigger_schedule($1, $2, $3, $4, $5, $6, $7, $8) t;
 
 -- name: schedule_names
 SELECT name FROM :schema.schedules ORDER BY name LIMIT 1000;
@@ -88,6 +90,9 @@ SELECT s.name, s.cron, s.zone, s.every AS every_us, s.jitter AS jitter_us,
        (SELECT count(*) FROM :schema.schedule_firings f WHERE f.schedule_id = s.id AND f.execution_id IS NULL) AS waiting,
        s.fired, s.skipped, s.dropped, s.refused, :schema.rfc3339(s.last_due_at) AS last_at, s.last_execution_id,
        :schema.rfc3339(s.refused_at) AS refused_at,
-       s.refused_at IS NOT NULL AND s.refused_at >= coalesce(s.fired_at, 0) AS is_refused, s.error_code, s.error,
+       :schema.rfc3339(r.due_at) AS refused_due_at, r.due_at IS NOT NULL OR s.retry_at IS NOT NULL AS is_refused, s.error_code, s.error,
        :schema.rfc3339(s.created_at) AS created_at
-FROM :schema.schedules s WHERE ($1 IS NULL OR s.name = $1) AND s.name > $2 ORDER BY s.name LIMIT $3;
+FROM :schema.schedules s
+LEFT JOIN LATERAL (SELECT x.due_at FROM :schema.schedule_refusals x
+                   WHERE x.schedule_id = s.id ORDER BY x.due_at DESC LIMIT 1) r ON true
+WHERE ($1 IS NULL OR s.name = $1) AND s.name > $2 ORDER BY s.name LIMIT $3;

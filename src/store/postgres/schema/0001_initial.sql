@@ -514,6 +514,14 @@ CREATE TABLE :schema.schedule_firings (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX schedule_firings_waiting ON :schema.schedule_firings (schedule_id, workspace_id, due_at) WHERE execution_id IS NULL;
 
+-- The workspaces in which the last time of a schedule was refused, until a later time or a trigger succeeds.
+CREATE TABLE :schema.schedule_refusals (
+    schedule_id    integer NOT NULL,
+    due_at         bigint  NOT NULL,
+    workspace_id   integer NOT NULL,
+    PRIMARY KEY (schedule_id, due_at, workspace_id)
+);
+
 -- The roles of PostgreSQL that may use some workspaces only (grant_workspace()), by their names. workspace_id 0: the role is limited; this
 -- row stays when its last workspace is revoked.
 CREATE TABLE :schema.workspace_grants (

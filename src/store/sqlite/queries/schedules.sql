@@ -19,8 +19,11 @@ VALUES (?1, ?2, ?3, nullif(?4, 0), ?5, nullif(?6, 0), nullif(?7, 0), ?8, ?9, ?10
 ON CONFLICT (name) DO UPDATE
 SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, jitter = excluded.jitter, starts_at = excluded.starts_at,
     ends_at = excluded.ends_at, workflow = excluded.workflow, params = excluded.params, workspaces = excluded.workspaces,
-    plan = excluded.plan, overlap = excluded.overlap, catch_up = excluded.catch_up, refused_at = NULL, error_code = NULL, error = NULL,
-    retry_at = NULL,
+    plan = excluded.plan, overlap = excluded.overlap, catch_up = excluded.catch_up, retry_at = NULL,
+    (refused_at, error_code, error) = (SELECT CASE WHEN r.held THEN refused_at END, CASE WHEN r.held THEN error_code END,
+                                              CASE WHEN r.held THEN error END
+                                       FROM (SELECT EXISTS (SELECT 1 FROM schedule_refusals x WHERE x.schedule_id = schedules.id)
+                                             AS held) r),
     due_at = CASE WHEN due_at IS NULL OR cron IS NOT excluded.cron OR zone IS NOT excluded.zone OR every IS NOT excluded.every
                        OR starts_at IS NOT excluded.starts_at OR ends_at IS NOT excluded.ends_at
                   THEN excluded.due_at ELSE min(due_at, excluded.due_at) END;
@@ -51,6 +54,9 @@ SELECT expanded_to FROM schedules WHERE id = ?1 AND expands_at IS NOT NULL AND e
 
 -- name: delete_schedule_firings
 DELETE FROM schedule_firings WHERE schedule_id = ?1;
+
+-- name: delete_schedule_refusals
+DELETE FROM schedule_refusals WHERE schedule_id = ?1;
 
 -- name: delete_schedule
 DELETE FROM schedules WHERE id = ?1;
@@ -115,35 +121,56 @@ SELECT CASE WHEN s.workspaces IS NOT NULL
             ELSE (SELECT count(*) FROM workspaces w WHERE w.plan = s.plan AND w.id > ?2 AND w.id <= ?3) END
 FROM schedules s WHERE s.id = ?1;
 
--- With the policy cancel_running only the newest time waits. ?1 schedule, ?2 behind this workspace, ?3 until that one
--- name: replace_waiting_firings
-DELETE FROM schedule_firings WHERE schedule_id = ?1 AND workspace_id > ?2 AND workspace_id <= ?3 AND execution_id IS NULL
-                                   AND EXISTS (SELECT 1 FROM schedules s WHERE s.id = ?1 AND s.overlap = 'cancel_running');
+-- A workspace in which a schedule does not start. ?1 schedule, ?2 ids of workspaces
+-- name: workspace_of_no_firing
+SELECT w.name FROM json_each(?2) i JOIN workspaces w ON w.id = i.value JOIN schedules s ON s.id = ?1
+WHERE CASE WHEN s.workspaces IS NULL THEN w.plan <> s.plan ELSE w.id NOT IN (SELECT j.value FROM json_each(s.workspaces) j) END LIMIT 1;
 
--- The planned id of the execution is a UUIDv7. ?1 schedule, ?2 time, ?3 1 = triggered, ?4 firings that may wait in a workspace, ?5 now in 4096ths of a
--- millisecond, ?6 behind this workspace, ?7 until that one
--- name: insert_firings
+-- The time with firings in parts. ?1 schedule
+-- name: expands_at
+SELECT expands_at FROM schedules WHERE id = ?1 AND expands_at IS NOT NULL;
+
+-- The workspaces of a part without a firing of the time, as a JSON array, the number of all of the part, and of those that have one or an
+-- execution with the key. ?1 schedule, ?2 behind this workspace, ?3 until that one, ?4 of these workspaces only; NULL = of all, ?5 time,
+-- ?6 key or NULL
+-- name: choose_workspaces
 WITH targets AS MATERIALIZED (
-    SELECT i.value AS workspace_id FROM schedules s, json_each(s.workspaces) i WHERE s.id = ?1 AND i.value > ?6 AND i.value <= ?7
+    SELECT i.value AS id FROM schedules s, json_each(s.workspaces) i WHERE s.id = ?1 AND i.value > ?2 AND i.value <= ?3
     UNION ALL
-    SELECT w.id FROM schedules s JOIN workspaces w ON w.plan = s.plan AND w.id > ?6 AND w.id <= ?7 WHERE s.id = ?1
+    SELECT w.id FROM schedules s JOIN workspaces w ON w.plan = s.plan AND w.id > ?2 AND w.id <= ?3 WHERE s.id = ?1
+), part AS MATERIALIZED (
+    SELECT t.id, EXISTS (SELECT 1 FROM schedule_firings f WHERE f.schedule_id = ?1 AND f.workspace_id = t.id AND f.due_at = ?5)
+                 OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.workspace_id = t.id AND k.key = ?6) AS is_known
+    FROM targets t WHERE ?4 IS NULL OR t.id IN (SELECT i.value FROM json_each(?4) i)
 )
+SELECT (SELECT json_group_array(p.id) FROM part p WHERE NOT p.is_known), (SELECT count(*) FROM part),
+       (SELECT count(*) FROM part p WHERE p.is_known);
+
+-- With the policy cancel_running only the newest time waits. ?1 schedule, ?2 ids of workspaces
+-- name: replace_waiting_firings
+DELETE FROM schedule_firings
+WHERE schedule_id = ?1 AND workspace_id IN (SELECT i.value FROM json_each(?2) i) AND execution_id IS NULL
+  AND EXISTS (SELECT 1 FROM schedules s WHERE s.id = ?1 AND s.overlap = 'cancel_running');
+
+-- The planned id of the execution is a UUIDv7. ?1 schedule, ?2 time, ?3 1 = triggered, ?4 firings that may wait in a workspace,
+-- ?5 now in 4096ths of a millisecond, ?6 ids of workspaces
+-- name: insert_firings
 INSERT OR IGNORE INTO schedule_firings (schedule_id, workspace_id, due_at, is_triggered, planned_id)
-SELECT ?1, t.workspace_id, ?2, ?3,
+SELECT ?1, t.value, ?2, ?3,
        substr(printf('%015x', ?5), 1, 8) || '-' || substr(printf('%015x', ?5), 9, 4) || '-7' || substr(printf('%015x', ?5), 13) || '-'
        || substr('89ab', 1 + (random() & 3), 1)
        || substr(lower(hex(randomblob(2))), 2) || '-' || lower(hex(randomblob(6)))
-FROM targets t JOIN schedules s ON s.id = ?1
-WHERE CASE s.overlap
+FROM schedules s CROSS JOIN json_each(?6) t
+WHERE s.id = ?1
+  AND CASE s.overlap
       WHEN 'skip' THEN NOT EXISTS (SELECT 1 FROM schedule_firings f
-                                   WHERE f.schedule_id = ?1 AND f.workspace_id = t.workspace_id
+                                   WHERE f.schedule_id = ?1 AND f.workspace_id = t.value
                                      AND (f.execution_id IS NULL
                                           OR EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = f.execution_id)))
       WHEN 'queue_one' THEN NOT EXISTS (SELECT 1 FROM schedule_firings f
-                                        WHERE f.schedule_id = ?1 AND f.workspace_id = t.workspace_id
-                                          AND f.execution_id IS NULL)
+                                        WHERE f.schedule_id = ?1 AND f.workspace_id = t.value AND f.execution_id IS NULL)
       WHEN 'queue_all' THEN (SELECT count(*) FROM schedule_firings f
-                             WHERE f.schedule_id = ?1 AND f.workspace_id = t.workspace_id AND f.execution_id IS NULL) < ?4
+                             WHERE f.schedule_id = ?1 AND f.workspace_id = t.value AND f.execution_id IS NULL) < ?4
       ELSE 1 END;
 
 -- ?1 id, ?2 skipped firings
@@ -232,6 +259,30 @@ UPDATE schedules SET dropped = dropped + ?2 WHERE id = ?1;
 -- name: note_schedule_refusal
 UPDATE schedules SET refused = refused + ?5, refused_at = ?2, error_code = ?3, error = ?4 WHERE id = ?1;
 
+-- ?1 schedule, ?2 workspace, ?3 due time
+-- name: firing_is_triggered
+SELECT is_triggered FROM schedule_firings WHERE schedule_id = ?1 AND workspace_id = ?2 AND due_at = ?3;
+
+-- ?1 schedule, ?2 due time
+-- name: remove_refusals_before
+DELETE FROM schedule_refusals WHERE schedule_id = ?1 AND due_at < ?2;
+
+-- Not behind a refusal of a later time. ?1 schedule, ?2 workspace, ?3 due time
+-- name: insert_refusal
+INSERT OR IGNORE INTO schedule_refusals (schedule_id, due_at, workspace_id)
+SELECT ?1, ?3, ?2 WHERE NOT EXISTS (SELECT 1 FROM schedule_refusals r WHERE r.schedule_id = ?1 AND r.due_at > ?3);
+
+-- ?1 schedule, ?2 workspace, ?3 due time
+-- name: remove_refusal
+DELETE FROM schedule_refusals WHERE schedule_id = ?1 AND due_at = ?3 AND workspace_id = ?2;
+
+-- Whether a time has settled without a refusal, and there are refusals of earlier ones. ?1 schedule, ?2 due time
+-- name: ends_refusals
+SELECT EXISTS (SELECT 1 FROM schedule_refusals r WHERE r.schedule_id = ?1 AND r.due_at < ?2)
+       AND NOT EXISTS (SELECT 1 FROM schedule_refusals r WHERE r.schedule_id = ?1 AND r.due_at >= ?2)
+       AND NOT EXISTS (SELECT 1 FROM schedules s WHERE s.id = ?1 AND s.expands_at = ?2)
+       AND NOT EXISTS (SELECT 1 FROM schedule_firings f WHERE f.schedule_id = ?1 AND f.execution_id IS NULL AND f.due_at = ?2);
+
 -- By name. ?1 name or NULL, ?2 behind this cursor, ?3 limit
 -- name: list_schedules
 SELECT s.name, s.cron, s.zone, s.every AS every_us, s.jitter AS jitter_us,
@@ -248,7 +299,13 @@ SELECT s.name, s.cron, s.zone, s.every AS every_us, s.jitter AS jitter_us,
        strftime('%Y-%m-%dT%H:%M:%S', s.last_due_at / 1000000, 'unixepoch') || printf('.%06dZ', s.last_due_at % 1000000) AS last_at,
        s.last_execution_id,
        strftime('%Y-%m-%dT%H:%M:%S', s.refused_at / 1000000, 'unixepoch') || printf('.%06dZ', s.refused_at % 1000000) AS refused_at,
-       iif(s.refused_at IS NOT NULL AND s.refused_at >= coalesce(s.fired_at, 0), 'true', 'false') AS is_refused,
+       strftime('%Y-%m-%dT%H:%M:%S', r.due_at / 1000000, 'unixepoch') || printf('.%06dZ', r.due_at % 1000000) AS refused_due_at,
+       iif(r.due_at IS NOT NULL OR s.retry_at IS NOT NULL, 'true', 'false') AS is_refused,
        s.error_code, s.error,
        strftime('%Y-%m-%dT%H:%M:%S', s.created_at / 1000000, 'unixepoch') || printf('.%06dZ', s.created_at % 1000000) AS created_at
-FROM schedules s WHERE (?1 IS NULL OR s.name = ?1) AND s.name > ?2 ORDER BY s.name LIMIT ?3;
+FROM schedules s
+LEFT JOIN schedule_refusals r ON r.schedule_id = s.id
+                              AND (r.due_at, r.workspace_id) = (SELECT x.due_at, x.workspace_id FROM schedule_refusals x
+                                                                WHERE x.schedule_id = s.id
+                                                                ORDER BY x.due_at DESC, x.workspace_id DESC LIMIT 1)
+WHERE (?1 IS NULL OR s.name = ?1) AND s.name > ?2 ORDER BY s.name LIMIT ?3;

@@ -384,6 +384,14 @@ CREATE TABLE schedule_firings (
 ) WITHOUT ROWID;
 CREATE INDEX schedule_firings_waiting ON schedule_firings (schedule_id, workspace_id, due_at) WHERE execution_id IS NULL;
 
+-- The workspaces in which the last time of a schedule was refused, until a later time or a trigger succeeds.
+CREATE TABLE schedule_refusals (
+    schedule_id    INTEGER NOT NULL,
+    due_at         INTEGER NOT NULL,
+    workspace_id   INTEGER NOT NULL,
+    PRIMARY KEY (schedule_id, due_at, workspace_id)
+) WITHOUT ROWID;
+
 -- Where nodes run executions (engine_target in queue/engine_target.h). service: its identity, whatever its address; address: where it was
 -- reached last, for people.
 CREATE TABLE engine_targets (
