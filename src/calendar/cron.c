@@ -27,6 +27,7 @@ struct field {
     const char *name;
     int least;
     int most;
+    int values;               /* different ones, the longest step */
     const char *const *names; /* of `least` and the following; ends with NULL */
 };
 
@@ -36,12 +37,15 @@ static const char *const weekday_names[] = {"sun", "mon", "tue", "wed", "thu", "
 
 enum { FIELD_MINUTE, FIELD_HOUR, FIELD_DAY, FIELD_MONTH, FIELD_WEEKDAY, FIELD_COUNT };
 static const struct field fields[FIELD_COUNT] = {
-    [FIELD_MINUTE] = {.name = "minute", .least = 0, .most = 59},
-    [FIELD_HOUR] = {.name = "hour", .least = 0, .most = 23},
-    [FIELD_DAY] = {.name = "day of the month", .least = 1, .most = 31},
-    [FIELD_MONTH] = {.name = "month", .least = 1, .most = 12, .names = month_names},
-    [FIELD_WEEKDAY] = {.name = "day of the week", .least = 0, .most = 7, .names = weekday_names},
+    [FIELD_MINUTE] = {.name = "minute", .least = 0, .most = 59, .values = 60},
+    [FIELD_HOUR] = {.name = "hour", .least = 0, .most = 23, .values = 24},
+    [FIELD_DAY] = {.name = "day of the month", .least = 1, .most = 31, .values = 31},
+    [FIELD_MONTH] = {.name = "month", .least = 1, .most = 12, .values = 12, .names = month_names},
+    [FIELD_WEEKDAY] = {.name = "day of the week", .least = 0, .most = 7, .values = 7, .names = weekday_names},
 };
+
+static const char reason_backward[] = "ends before it begins";
+static const char reason_long_step[] = "has a step longer than the field";
 
 /* One element of a list. Without an end, a step reaches to the end of the field. */
 struct element {
@@ -50,11 +54,61 @@ struct element {
     int step;
 };
 
+/* A name like "monday": more letters in a row than a name has. */
+static bool has_long_name(const char *text)
+{
+    size_t letters = 0;
+    for (; *text != '\0' && letters <= NAME_LENGTH; text++) {
+        bool is_letter = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z');
+        letters = is_letter ? letters + 1 : 0;
+    }
+    return letters > NAME_LENGTH;
+}
+
+/* What other programs accept and cron does not has a hint of its own. */
+static const char *field_hint(const struct field *field, const char *text, const char *reason)
+{
+    if (reason == reason_backward) {
+        return field == &fields[FIELD_WEEKDAY]
+                   ? "a range goes up, and Sunday is 0 or 7: for sat-sun write 6-7, for fri-mon write fri,sat,sun,mon"
+                   : "a range goes up; for one beyond the end write two: 22-23,0-5";
+    }
+    if (reason == reason_long_step) {
+        return "a step counts within its field; for other intervals use --every, like --every 90m";
+    }
+    if (field->names != NULL && has_long_name(text)) {
+        return "names have three letters: jan, feb; mon, tue";
+    }
+    if ((field == &fields[FIELD_DAY] && strpbrk(text, "LW?") != NULL) ||
+        (field == &fields[FIELD_WEEKDAY] && strpbrk(text, "L#?") != NULL)) {
+        return "L, W, # and ? are not supported; write * for any day, and the numbers of days otherwise";
+    }
+    return "the fields are minute hour day month weekday, like `30 4 * * mon-fri` or `*/15 * * * *`";
+}
+
 static enum weir_status refuse_field(const struct field *field, const char *text, const char *reason,
                                      struct weir_error *error)
 {
     (void)error_set(error, WEIR_INVALID_ARGUMENT, "the %s \"%s\" of the cron expression %s", field->name, text, reason);
-    error_hint(error, "the fields are minute hour day month weekday, like `30 4 * * mon-fri` or `*/15 * * * *`");
+    error_hint(error, "%s", field_hint(field, text, reason));
+    return WEIR_INVALID_ARGUMENT;
+}
+
+/* count: of the fields, as split() returns it. */
+static enum weir_status refuse_expression(const char *text, int count, struct weir_error *error)
+{
+    const char *hint = "it has five fields: minute hour day month weekday, like `30 4 * * mon-fri`; or it is @hourly, "
+                       "@daily, @weekly, @monthly or @yearly";
+    if (strncasecmp(text, "@every", 6) == 0) {
+        hint = "an interval is given by --every, like --every 5m, and not as a cron expression";
+    } else if (strncmp(text, "CRON_TZ=", 8) == 0 || strncmp(text, "TZ=", 3) == 0) {
+        hint = "the time zone is given by --zone, like --zone Europe/Berlin";
+    } else if (count > FIELD_COUNT) {
+        hint = "it has five fields: minute hour day month weekday; there is none for seconds or years, but --every 10s "
+               "has seconds";
+    }
+    (void)error_set(error, WEIR_INVALID_ARGUMENT, "\"%.*s\" is not a cron expression", CRON_TEXT_MAX, text);
+    error_hint(error, "%s", hint);
     return WEIR_INVALID_ARGUMENT;
 }
 
@@ -110,7 +164,10 @@ static const char *read_element(const struct field *field, const char *at, struc
         return "is out of range";
     }
     if (ret_element->last < ret_element->first) {
-        return "ends before it begins";
+        return reason_backward;
+    }
+    if (ret_element->step > field->values) {
+        return reason_long_step;
     }
     return ret_element->step == 0 ? "has the step 0" : NULL;
 }
@@ -156,8 +213,8 @@ static const char *find_alias(const char *text)
 #define ALL_DAYS UINT32_C(0xfffffffe)
 #define ALL_WEEKDAYS UINT32_C(0x7f)
 
-/* Days and weekdays limit each other only when both are limited: cron has always joined them by "or". A list of all values
- * is no limit. */
+/* When days and weekdays are both limited, one of them is enough, as in POSIX crontab. A list of all values is no limit, and
+ * a star with a step is one. The cron of Debian differs: there both must fit when a field begins with a star. */
 static bool limits_days(const struct cron *cron)
 {
     return cron->days != ALL_DAYS;
@@ -207,11 +264,9 @@ enum weir_status cron_read(const char *text, struct cron *ret_cron, struct weir_
     bool is_whole[FIELD_COUNT];
     const char *alias = find_alias(text);
     text_copy(copy, sizeof copy, alias == NULL ? text : alias);
-    if (strlen(text) > CRON_TEXT_MAX || split(copy, parts) != FIELD_COUNT) {
-        (void)error_set(error, WEIR_INVALID_ARGUMENT, "\"%.*s\" is no cron expression", CRON_TEXT_MAX, text);
-        error_hint(error, "it has five fields: minute hour day month weekday, like `30 4 * * mon-fri`; or it is @hourly, "
-                          "@daily, @weekly, @monthly or @yearly");
-        return WEIR_INVALID_ARGUMENT;
+    int count = split(copy, parts);
+    if (strlen(text) > CRON_TEXT_MAX || count != FIELD_COUNT) {
+        return refuse_expression(text, count, error);
     }
     for (int i = 0; i < FIELD_COUNT; i++) {
         enum weir_status status = read_field(&fields[i], parts[i], &values[i], &is_whole[i], error);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,6 +30,18 @@ struct time_zone {
 static bool is_name_character(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("_+-/", c) != NULL;
+}
+
+/* Files of the database that are not zones by name: `localtime` and `posixrules` differ from machine to machine, and
+ * `Factory` stands for "not set". */
+static bool is_machine_zone(const char *name)
+{
+    static const char *const names[] = {"localtime", "posixrules", "Factory"};
+    bool is_found = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        is_found = is_found || strcasecmp(name, names[i]) == 0;
+    }
+    return is_found;
 }
 
 /* A name never leads out of the folder of zones: it has no dot. */
@@ -106,6 +119,11 @@ enum weir_status time_zone_open(const char *name, struct time_zone **ret_zone, s
 {
     INVARIANT(name != NULL && ret_zone != NULL);
     *ret_zone = NULL;
+    if (is_machine_zone(name)) {
+        (void)error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not the same time zone on all machines", name);
+        error_hint(error, "give the name of the zone, like Europe/Berlin");
+        return WEIR_INVALID_ARGUMENT;
+    }
     if (!is_zone_name(name)) {
         return refuse_zone(name, error);
     }

@@ -99,7 +99,8 @@ def expressions_fire_when_those_of_croniter_do(program, chance):
 
 
 def offsets_of_zones_are_those_of_zoneinfo(program, chance):
-    asked = [(zone, chance.randrange(-3 * 10**9, 8 * 10**9)) for zone in sorted(zoneinfo.available_timezones())
+    zones = sorted(zoneinfo.available_timezones() - {'Factory', 'localtime'})
+    asked = [(zone, chance.randrange(-3 * 10**9, 8 * 10**9)) for zone in zones
              for _ in range(TIMES_OF_ZONE)]
     told = _answers(program, [f'{zone} {time}\n' for zone, time in asked])
     for (zone, time), answer in zip(asked, told):

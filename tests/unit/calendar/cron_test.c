@@ -79,6 +79,8 @@ static void one_of_two_limited_days_is_enough(void **state)
     EXPECT("0 0 13 * fri", "UTC", "2026-11-01T00:00:00Z", "2026-11-06T00:00:00Z", "2026-11-13T00:00:00Z",
            "2026-11-20T00:00:00Z", "2026-11-27T00:00:00Z", "2026-12-04T00:00:00Z", "2026-12-11T00:00:00Z",
            "2026-12-13T00:00:00Z");
+    EXPECT("0 0 */2 * mon", "UTC", "2026-10-04T00:00:00Z", "2026-10-05T00:00:00Z", "2026-10-07T00:00:00Z",
+           "2026-10-09T00:00:00Z", "2026-10-11T00:00:00Z", "2026-10-12T00:00:00Z");
     EXPECT("0 0 30 2 mon", "UTC", "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z");
 }
 
@@ -88,6 +90,7 @@ static void a_skipped_time_fires_once_when_the_clocks_are_set(void **state)
     (void)state;
     EXPECT("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z");
     EXPECT("15,30,45 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:15:00Z");
+    EXPECT("0,30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z");
     EXPECT("0 2,3 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z");
     EXPECT("59 1 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T00:59:00Z", "2026-03-29T23:59:00Z");
     EXPECT("*/30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-30T00:00:00Z", "2026-03-30T00:30:00Z");
@@ -148,15 +151,18 @@ static void what_is_no_expression_is_refused_with_the_field(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        {"", "is no cron expression"},
-        {"* * * *", "is no cron expression"},
-        {"* * * * * *", "is no cron expression"},
-        {"@reboot", "is no cron expression"},
+        {"", "is not a cron expression"},
+        {"* * * *", "is not a cron expression"},
+        {"* * * * * *", "is not a cron expression"},
+        {"@reboot", "is not a cron expression"},
         {"60 * * * *", "minute \"60\""},
         {"* 24 * * *", "hour \"24\""},
         {"* * 0 * *", "day of the month \"0\""},
         {"* * * 13 *", "month \"13\""},
         {"* * * * 8", "day of the week \"8\""},
+        {"*/90 * * * *", "longer than the field"},
+        {"* */25 * * *", "longer than the field"},
+        {"* * * * */8", "longer than the field"},
         {"5-1 * * * *", "ends before it begins"},
         {"*/0 * * * *", "has the step 0"},
         {"1- * * * *", "cannot be read"},
@@ -190,6 +196,51 @@ static void what_is_no_expression_is_refused_with_the_field(void **state)
     assert_int_equal(cron_read(longer, &cron, NULL), WEIR_OK);
 }
 
+static void notations_of_other_programs_have_hints(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"0 9 * * sat-sun", "for sat-sun write 6-7"},
+        {"0 22-5 * * *", "22-23,0-5"},
+        {"0 9 * * monday", "three letters"},
+        {"0 9 1 january *", "three letters"},
+        {"0 0 9 * * *", "none for seconds"},
+        {"0 0 9 * * * 2026", "none for seconds"},
+        {"@every 5m", "--every 5m"},
+        {"@every 1h 30m 0s and more", "--every 5m"},
+        {"CRON_TZ=Europe/Berlin 0 9 * * *", "--zone Europe/Berlin"},
+        {"TZ=UTC 0 9 * * *", "--zone Europe/Berlin"},
+        {"0 9 L * *", "L, W, # and ?"},
+        {"0 9 15W * *", "L, W, # and ?"},
+        {"0 9 ? * mon", "L, W, # and ?"},
+        {"0 9 * * mon#2", "L, W, # and ?"},
+        {"0 9 * * 5L", "L, W, # and ?"},
+        {"0 9 * * WED-", "the fields are"},
+        {"*/90 * * * *", "--every 90m"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct cron cron;
+        struct weir_error error = {.status = WEIR_OK};
+        assert_int_equal(cron_read(cases[i][0], &cron, &error), WEIR_INVALID_ARGUMENT);
+        if (strstr(error.hint, cases[i][1]) == NULL) {
+            fail_msg("\"%s\": %s (%s)", cases[i][0], error.message, error.hint);
+        }
+    }
+}
+
+static void zones_that_differ_between_machines_are_refused(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"localtime", "posixrules", "Factory", "LOCALTIME"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct time_zone *zone = NULL;
+        struct weir_error error = {.status = WEIR_OK};
+        assert_int_equal(time_zone_open(names[i], &zone, &error), WEIR_INVALID_ARGUMENT);
+        assert_null(zone);
+        assert_non_null(strstr(error.message, "not the same time zone on all machines"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +253,8 @@ int main(void)
         cmocka_unit_test(rules_of_zones_hold_far_behind_the_tables),
         cmocka_unit_test(there_is_no_time_behind_the_year_9999),
         cmocka_unit_test(what_is_no_expression_is_refused_with_the_field),
+        cmocka_unit_test(notations_of_other_programs_have_hints),
+        cmocka_unit_test(zones_that_differ_between_machines_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
