@@ -213,8 +213,8 @@ static const char *find_alias(const char *text)
 #define ALL_DAYS UINT32_C(0xfffffffe)
 #define ALL_WEEKDAYS UINT32_C(0x7f)
 
-/* When days and weekdays are both limited, one of them is enough, as in POSIX crontab. A list of all values is no limit, and
- * a star with a step is one. The cron of Debian differs: there both must fit when a field begins with a star. */
+/* When days and weekdays are both limited, one of them is enough, as in POSIX crontab. A list of all values is no limit,
+ * and a star with a step is one. The cron of Debian differs: there both must fit when a field begins with a star. */
 static bool limits_days(const struct cron *cron)
 {
     return cron->days != ALL_DAYS;

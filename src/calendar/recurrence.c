@@ -2,6 +2,9 @@
  * between calls, and no clock is read. */
 #include "calendar/recurrence.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "base/error.h"
 
 static enum weir_status check_recurrence(const struct recurrence_text *text, struct weir_error *error)
@@ -101,4 +104,17 @@ int64_t recurrence_pass(const struct recurrence *recurrence, int64_t first_us, i
     }
     *ret_passed = passed;
     return at_us;
+}
+
+/* The offsets of a few zones before 1972 have seconds, which RFC 3339 cannot show. They are cut from the offset and from
+ * the time, so that the text stands for the same moment. */
+void recurrence_format_local(const struct recurrence *recurrence, int64_t time_us, char *to)
+{
+    INVARIANT(recurrence != NULL && to != NULL && time_us != TIME_NEVER);
+    enum { SECONDS_LENGTH = sizeof "2040-03-25T03:00:00" - 1 };
+    int minutes = recurrence->is_cron ? time_zone_offset(recurrence->zone, time_us / MICROSECONDS_PER_SECOND) / 60 : 0;
+    char text[TIME_TEXT_MAX];
+    time_format(time_add(time_us, minutes * 60 * MICROSECONDS_PER_SECOND), text);
+    (void)snprintf(to, TIME_TEXT_MAX, "%.*s%c%02d:%02d", SECONDS_LENGTH, text, minutes < 0 ? '-' : '+', abs(minutes) / 60,
+                   abs(minutes) % 60);
 }

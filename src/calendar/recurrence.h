@@ -46,4 +46,8 @@ int64_t recurrence_next(const struct recurrence *recurrence, int64_t after_us);
 int64_t recurrence_pass(const struct recurrence *recurrence, int64_t first_us, int64_t before_us, int64_t most,
                         int64_t *ret_passed);
 
+/* "2040-03-25T03:00:00+02:00": in the zone of the expression, without parts of seconds; UTC for even steps. Not for
+ * TIME_NEVER. `to` holds TIME_TEXT_MAX bytes. */
+void recurrence_format_local(const struct recurrence *recurrence, int64_t time_us, char *to);
+
 #endif

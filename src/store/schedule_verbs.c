@@ -36,29 +36,20 @@ bool schedule_overlap_parse(const char *name, enum schedule_overlap *ret_overlap
     return false;
 }
 
-/* The length of a word at the beginning of the text, at most `most`; 0 = there is none. */
-static size_t word_length(const char *text, size_t most)
+/* Refused here, because a schedule may name a workflow that is published later. The slash of a name is reserved. */
+static enum weir_status check_word(const char *what, const char *name, size_t most, struct weir_error *error)
 {
-    size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-_");
-    return text[0] == '-' || text[0] == '_' || length > most ? 0 : length;
-}
-
-/* One word, or two with a slash between them: the schedule of a definition. */
-static enum weir_status check_schedule_name(const char *name, struct weir_error *error)
-{
-    enum weir_status status = call_check_name("schedule", name, SCHEDULE_NAME_MAX, error);
+    enum weir_status status = call_check_name(what, name, most, error);
     if (status != WEIR_OK) {
         return status;
     }
-    size_t first = word_length(name, WORKFLOW_NAME_MAX);
-    size_t second = first > 0 && name[first] == '/' ? word_length(name + first + 1, WORKFLOW_NAME_MAX) : 0;
-    size_t length = second > 0 ? first + 1 + second : first;
-    if (length == 0 || name[length] != '\0') {
-        error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a name of a schedule", name);
+    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_");
+    if (length == 0 || name[length] != '\0' || name[0] == '-' || name[0] == '_') {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a name of a %s", name, what);
         error_hint(error,
-                   "a name has the characters a-z, 0-9, - and _, begins with a letter or a digit, and is at most %d "
+                   "a name has the characters a-z, 0-9, - and _, begins with a letter or a digit, and is at most %zu "
                    "bytes",
-                   WORKFLOW_NAME_MAX);
+                   most);
         return WEIR_INVALID_ARGUMENT;
     }
     return WEIR_OK;
@@ -141,6 +132,9 @@ static enum weir_status check_target(const struct schedule_request *request, str
     if (status == WEIR_OK) {
         status = enqueue_request_check(&sample, error);
     }
+    if (status == WEIR_OK) {
+        status = check_word("workflow", request->workflow, WORKFLOW_NAME_MAX, error);
+    }
     return status == WEIR_OK ? check_members(request->params, error) : status;
 }
 
@@ -165,7 +159,7 @@ static enum weir_status check_schedule(const struct schedule_request *request, s
     *ret_request = *request;
     ret_request->catch_up_us = request->catch_up_us == 0 ? SCHEDULE_CATCH_UP_DEFAULT_US : request->catch_up_us;
     ret_request->params = request->params == NULL ? "{}" : request->params;
-    enum weir_status status = check_schedule_name(request->name, error);
+    enum weir_status status = check_word("schedule", request->name, SCHEDULE_NAME_MAX, error);
     if (status == WEIR_OK) {
         status = check_target(request, error);
     }
@@ -217,7 +211,7 @@ enum weir_status store_schedule_set(struct store *store, const struct schedule_r
     }
     if (due_us == TIME_NEVER) { /* a mistake, most likely in the year */
         error_set(error, WEIR_INVALID_ARGUMENT, "schedule \"%s\" would have no time in the future", request->name);
-        error_hint(error, "give a later end, or none");
+        error_hint(error, "give a later end, or none: --no-until");
         return WEIR_INVALID_ARGUMENT;
     }
     CALL(store, "schedule_set", error, store->driver->schedule_set(store, &checked, due_us, is_made, detail));

@@ -10,6 +10,7 @@
 #ifndef WEIR_STORE_SCHEDULES_H
 #define WEIR_STORE_SCHEDULES_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +25,7 @@
 struct store;
 
 enum {
-    SCHEDULE_NAME_MAX = 129,           /* bytes; [a-z0-9][a-z0-9_-]*, of a definition two of them with / between */
+    SCHEDULE_NAME_MAX = 64,            /* bytes; [a-z0-9][a-z0-9_-]* */
     SCHEDULES_MOST = 10000,            /* of a store */
     SCHEDULE_WORKSPACES_MOST = 100,    /* of a list */
     SCHEDULE_PARAMS_BYTES_MAX = 65536, /* a firing is read with them */
@@ -102,6 +103,16 @@ struct schedule_trigger {
  * are inserted in parts. */
 WEIR_MUST_CHECK enum weir_status store_schedule_trigger(struct store *store, const struct schedule_trigger *trigger,
                                                         struct schedule_counts *ret_counts, struct weir_error *error);
+
+/* --- next times, for the command line and for HTTP: they read no store --- */
+
+/* The times of a row of LIST_SCHEDULES. The texts belong to the row. */
+struct recurrence_text schedule_row_times(const json_t *row);
+/* The first `count` times after `after_us`: a list of {"at": UTC, "local_at": in the zone of the expression}, shorter when
+ * no time is left. The caller releases it; NULL after an error. WEIR_INVALID_ARGUMENT; WEIR_FAILED: this machine cannot
+ * read the time zone; WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status schedule_next_times(const struct recurrence_text *when, int64_t after_us, int64_t count,
+                                                     json_t **ret_times, struct weir_error *error);
 
 /* --- the duty of the node that schedules --- */
 

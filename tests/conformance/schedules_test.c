@@ -54,11 +54,15 @@ static void wrong_requests_are_refused_and_change_nothing(void **state)
     struct scene *scene = *state;
     static const char *const unknown[] = {"pro-co", "nobody"};
     static const char *const twice[] = {"pro-co", "pro-co"};
-    static const char *const bad_names[] = {"", "-a", "A", "a b", "a/", "/a", "a/b/c", "a/-b"};
+    static const char *const bad_names[] = {"", "-a", "A", "a b", "a/", "/a", "a/b", "_a"};
     struct schedule_request good = schedule_named("good");
     struct schedule_request bad = good;
     for (size_t i = 0; i < sizeof bad_names / sizeof bad_names[0]; i++) {
         bad.name = bad_names[i];
+        refuses(scene, &bad, WEIR_INVALID_ARGUMENT);
+    }
+    for (size_t i = 0; i < sizeof bad_names / sizeof bad_names[0]; i++) {
+        bad = good, bad.workflow = bad_names[i];
         refuses(scene, &bad, WEIR_INVALID_ARGUMENT);
     }
     bad = good, bad.when.cron = "* * * * *";

@@ -244,9 +244,9 @@ def schedules_are_set_paused_triggered_and_deleted(weir):
                   {'workspaces': ['acme\0']}, {'when': 'now'}):
         listener.refuse(f'{path}/trigger', 'POST', body=wrong)
     every = {'every_us': 60000000, 'workflow': 'hello', 'plan': 'pro'}
-    assert listener.change('/v1/schedules/hello%2Fminute', 'PUT', body=every) == {'name': 'hello/minute', 'is_new': True}
-    assert listener.get('/v1/schedules?name=hello/minute')['items'][0]['every_us'] == 60000000
-    assert listener.change('/v1/schedules/hello%2Fminute', 'DELETE') == {'name': 'hello/minute'}
+    assert listener.change('/v1/schedules/minute', 'PUT', body=every) == {'name': 'minute', 'is_new': True}
+    assert listener.get('/v1/schedules?name=minute')['items'][0]['every_us'] == 60000000
+    assert listener.change('/v1/schedules/minute', 'DELETE') == {'name': 'minute'}
     assert listener.change(path, 'DELETE') == {'name': 'night'}
     listener.refuse(path, 'DELETE', **missing)
     listener.refuse('/v1/schedules?nmae=night')

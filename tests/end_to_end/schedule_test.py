@@ -7,6 +7,8 @@ usage: schedule_test.py BINARY [--postgres | --server] [TEST ...]
 """
 
 import contextlib
+import pathlib
+import re
 import signal
 import sys
 
@@ -179,8 +181,15 @@ def mistakes_are_named(weir):
     zone = weir.run('schedule', 'set', 'a', '--cron', '* * * * *', '--zone', 'Europe/Berln', *HELLO)
     assert_error(zone, 2, 'invalid_argument', 'Berln')
     assert_error(weir.run('schedule', 'set', 'a', *HELLO), 2, 'invalid_argument', '--cron or --every')
-    both = weir.run('schedule', 'set', 'a', '--every', '5m', *HELLO, '--plan', 'pro')
-    assert_error(both, 2, 'invalid_argument', '--workspace or --plan')
+    place = weir.run('schedule', 'set', 'a', '--every', '5m', '--workflow', 'hello')
+    assert_error(place, 2, 'invalid_argument', '--workspace or --plan')
+    assert_error(weir.run('schedule', 'set', 'a', '--every', '5m', '-w', 'acme'), 2, 'invalid_argument', '--workflow')
+    for pair in (('--every', '5m', '--cron', '@daily'), ('--plan', 'pro'), ('--no-until', '--until', '+1h'),
+                 ('--no-from', '--from', '+1h')):
+        assert_error(weir.run('schedule', 'set', 'a', *HELLO, *pair), 2, 'invalid_argument', 'not both')
+    never = weir.run('schedule', 'set', 'a', '--every', '5m', '--workflow', 'Hello', '-w', 'acme')
+    assert_error(never, 2, 'invalid_argument', 'not a name of a workflow')
+    assert_error(weir.run('schedule', 'set', 'a/b', '--every', '5m', *HELLO), 2, 'invalid_argument', 'name of a schedule')
     unknown = weir.run('schedule', 'set', 'a', '--every', '5m', '--workflow', 'hello', '-w', 'acmr')
     assert_error(unknown, 3, 'workspace_not_found', 'acme')
     plan = weir.run('schedule', 'set', 'a', '--every', '5m', '--workflow', 'hello', '--plan', 'prp')
@@ -203,6 +212,7 @@ def mistakes_are_named(weir):
     weir.good('schedule', 'set', 'a', '--every', '5m', *HELLO, '-n', '-q')
     assert weir.items('schedule', 'list') == []
     weir.good('schedule', 'set', 'nightly', '--every', '5m', *HELLO, '-q')
+    assert_error(weir.run('schedule', 'set', 'nighty', '--jitter', '1m'), 3, 'not_found', 'nightly')
     for verb in ('show', 'pause', 'resume', 'trigger', 'delete', 'next'):
         assert_error(weir.run('schedule', verb, 'nighty'), 3, 'not_found', 'nightly')
     key = weir.run('enqueue', '-w', 'acme', 'hello', '--idempotency-key', 'schedule/nightly/1')
@@ -217,13 +227,99 @@ def intervals_are_shown_as_they_are_set(weir):
         assert f'{every}\n' in weir.good('schedule', 'show', 'often').out, every
 
 
+def a_change_keeps_what_it_leaves_out(weir):
+    _prepare(weir)
+    whole = {'cron': '30 4 * * *', 'zone': 'Europe/Berlin', 'every_us': None, 'jitter_us': 300000000,
+             'starts_at': '2040-01-01T00:00:00.000000Z', 'ends_at': '2050-01-01T00:00:00.000000Z', 'workflow': 'hello',
+             'params': {'deep': [1.5, 'a']}, 'workspaces': ['tiny', 'acme'], 'plan': None, 'overlap': 'queue_one',
+             'catch_up_us': 60000000}
+
+    def change(*words, **wanted):
+        weir.good('schedule', 'set', 'nightly', *words, '-q')
+        whole.update(wanted)
+        row = _schedule(weir, 'nightly')
+        assert {key: row[key] for key in whole} == whole, (words, row)
+
+    change('--cron', '30 4 * * *', '--zone', 'Europe/Berlin', '--jitter', '5m', '--from', '2040-01-01T00:00:00Z', '--until',
+           '2050-01-01T00:00:00Z', '--workflow', 'hello', '-p', '{"deep": [1.5, "a"]}', '-w', 'tiny', '-w', 'acme',
+           '--overlap', 'queue_one', '--catch-up', '1m')
+    change('--cron', '0 5 * * *', cron='0 5 * * *')
+    change('--zone', 'UTC', zone='UTC')
+    change('--no-from', starts_at=None)
+    change('--no-until', ends_at=None)
+    change('--jitter', '0s', jitter_us=0)
+    change('--plan', 'pro', plan='pro', workspaces=None)
+    change('-p', '{}', params={})
+    change('--overlap', 'skip', overlap='skip')
+    change('--every', '1h', cron=None, zone=None, every_us=3600000000)
+    change('--workflow', 'long', workflow='long')
+    change('-w', 'tiny', plan=None, workspaces=['tiny'])
+    change('--catch-up', '2m', catch_up_us=120000000)
+    change('--cron', '@daily', cron='@daily', zone='UTC', every_us=None)
+
+
+def a_set_shows_the_next_times_and_what_is_new(weir):
+    _prepare(weir)
+    words = ('schedule', 'set', 'nightly', '--cron', '30 4 25 3 *', '--zone', 'Europe/Berlin', '--from',
+             '2040-01-01T00:00:00Z', *HELLO)
+    for more, is_new in ((('-n',), True), ((), True), (('-n',), False), ((), False)):
+        told = weir.good(*words, *more)
+        line = '  next: 2040-03-25T04:30:00+02:00, 2041-03-25T04:30:00+01:00, 2042-03-25T04:30:00+01:00 Europe/Berlin'
+        assert line in told.err.splitlines(), told.err
+        answer = weir.good(*words, *more, '--json').json()
+        # The first one has just made it.
+        assert (answer['is_new'], answer['workflow_is_published']) == (is_new and more != (), True), (more, answer)
+        assert answer['times'][0] == {'at': '2040-03-25T02:30:00.000000Z', 'local_at': '2040-03-25T04:30:00+02:00'}, answer
+    weir.good('schedule', 'pause', 'nightly', '-q')
+    told = weir.good('schedule', 'set', 'nightly', '--jitter', '1m').err
+    assert 'stays paused' in told and 'next:' not in told, told
+    typo = weir.good('schedule', 'set', 'nightly', '--workflow', 'helo', '--json')
+    assert typo.json()['workflow_is_published'] is False and typo.json()['paused'] is True, typo.out
+
+
+def a_workflow_of_another_workspace_is_warned_of(weir):
+    _prepare(weir)
+    weir.write('own.yaml', 'name: own\nworkspace: tiny\nsteps:\n  rest:\n    sleep: 1ms\n')
+    weir.good('workflow', 'apply', 'own.yaml', '-q')
+    weir.good('schedule', 'set', 'a', '--every', '5m', '--workflow', 'own', '-w', 'tiny', '-q')
+    told = weir.good('schedule', 'set', 'a', '-w', 'tiny', '-w', 'acme').err
+    assert 'acme: there is no workflow "own"' in told, told
+
+
 def the_next_times_need_no_store_for_an_expression(weir):
     words = ('schedule', 'next', '--cron', '30 2 * * *', '--zone', 'Europe/Berlin')
     limits = ('--from', '2027-03-27T00:00:00Z', '--limit', '3')
     answer = weir.good(*words, *limits, '--json', '--store', 'sqlite:none.db').json()
-    assert [time[5:16] for time in answer['times']] == ['03-27T01:30', '03-28T01:00', '03-29T00:30'], answer
+    assert [time['at'][5:16] for time in answer['times']] == ['03-27T01:30', '03-28T01:00', '03-29T00:30'], answer
+    assert answer['times'][1]['local_at'] == '2027-03-28T03:00:00+02:00' and answer['zone'] == 'Europe/Berlin', answer
     lines = weir.good('schedule', 'next', '--every', '15m').out.splitlines()
     assert len(lines) == 5 and all(line[14:16] in ('00', '15', '30', '45') for line in lines), lines
+    assert all(line.endswith('Z') for line in lines), lines
+
+
+def the_times_of_changed_clocks_are_those_of_the_document(weir):
+    document = pathlib.Path(__file__).parents[2] / 'docs/schedules.md'
+    rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in document.read_text(encoding='utf-8').splitlines()
+            if re.match(r'\| `\S+ \S+ \* \* \*` \|', line)]
+    assert len(rows) >= 5, rows
+    for expression, *cells in rows:
+        # In UTC, the hours from 1:00 to 4:00 of both days.
+        for (begin, end), cell in zip((('03-25T00:00', '03-25T01:59'), ('10-27T23:00', '10-28T02:59')), cells):
+            times = weir.good('schedule', 'next', '--cron', expression.strip('`'), '--zone', 'Europe/Berlin', '--from',
+                              f'2040-{begin}:00Z', '--until', f'2040-{end}:00Z', '--limit', '10', '--json').json()['times']
+            told = [re.sub(r'^.*T(\d\d:\d\d):00', r'\1', time['local_at']) for time in times]
+            assert ', '.join(told) == cell or (told, cell) == ([], 'none'), (expression, told, cell)
+
+
+def the_next_times_of_a_schedule_are_its_own(weir):
+    _prepare(weir)
+    weir.good('schedule', 'set', 'a', '--cron', '30 4 * * *', '--zone', 'Europe/Berlin', '--until', '+36h', *HELLO, '-q')
+    lines = weir.good('schedule', 'next', 'a').out.splitlines()
+    assert 1 <= len(lines) <= 2 and all('T04:30:00+0' in line for line in lines), lines
+    for words in (('--zone', 'UTC'), ('--from', '+1h'), ('--until', '+1h')):
+        assert_error(weir.run('schedule', 'next', 'a', *words), 2, 'invalid_argument', words[0])
+    over = weir.good('schedule', 'next', '--every', '5m', '--until', '2020-01-01T00:00:00Z')
+    assert (over.out, over.err) == ('', 'no time is left\n'), over
 
 
 if __name__ == '__main__':

@@ -48,7 +48,7 @@ struct argument {
     bool many; /* takes all that is left; only the last one */
 };
 
-enum { COMMAND_ARGUMENTS_MAX = 2, COMMAND_FLAGS_MAX = 14 };
+enum { COMMAND_ARGUMENTS_MAX = 2, COMMAND_FLAGS_MAX = 16 };
 
 /* Marks of a command. */
 enum command_mark {

@@ -10,7 +10,7 @@
 #define FLAG_EVERY                                                                                                         \
     {                                                                                                                      \
         .name = "every", .type = VALUE_DURATION, .value = "DURATION",                                                      \
-        .help = "even steps: 15m is at :00, :15, :30 and :45"                                                              \
+        .help = "even steps: 15m is at :00, :15, :30, :45, and 1d at 0:00 UTC"                                             \
     }
 #define FLAG_ZONE                                                                                                          \
     {                                                                                                                      \
@@ -41,7 +41,11 @@
     .summary = "Start a workflow at the times of a calendar",
     .example = "weir schedule set nightly --cron '30 4 * * mon-fri' --zone Europe/Berlin --workflow report -w acme\n"
                "weir schedule set poll --every 15m --jitter 5m --workflow poll --plan pro --overlap queue_one\n",
-    .details = "Makes the schedule, or replaces it. Each time starts one execution in each workspace. Its params have"
+    .details = "A new schedule needs --cron or --every, --workflow, and --workspace or --plan. A change keeps what the"
+               " command leaves out; -p {} and --jitter 0s reset these.\n"
+               "When day and weekday are both limited, one of them is enough: \"0 9 13 * fri\" is on each Friday and on"
+               " each 13th.\n"
+               "Each time starts one execution in each workspace. Its params have"
                " two members more: `scheduled_for`, the time, and `schedule`, the name.\n"
                "Executions of one schedule in one workspace do not overlap. --overlap decides what becomes of a time"
                " that comes before the last execution has ended: skip (by default), queue_one, queue_all (they wait for"
@@ -52,6 +56,8 @@
         {.name = "jitter", .type = VALUE_DURATION, .value = "DURATION",
          .help = "start each execution later by a part of this, another one for each workspace"},
         FLAG_FROM, FLAG_UNTIL,
+        {.name = "no-from", .help = "no first time any more"},
+        {.name = "no-until", .help = "no last time any more"},
         {.name = "workflow", .type = VALUE_TEXT, .value = "NAME", .help = "the workflow to start"},
         {.name = "workspace", .letter = 'w', .type = VALUE_TEXT, .value = "NAME", .many = true,
          .help = "a workspace to start it in; may be given several times"},
@@ -69,7 +75,8 @@
     .name = "schedule next", .section = "Operate", .run = verb_schedule_next,
     .summary = "Print the next times of a schedule, or of an expression",
     .example = "weir schedule next nightly\nweir schedule next --cron '30 2 * * *' --zone Europe/Berlin --limit 3\n",
-    .details = "With --cron or --every no store is read.",
+    .details = "Times are in UTC, and beside it in the time zone of the expression. With --cron or --every no store is"
+               " read.",
     .arguments = {{.name = "NAME", .help = "name of the schedule", .optional = true}},
     .flags = {
         FLAG_CRON, FLAG_EVERY, FLAG_ZONE, FLAG_FROM, FLAG_UNTIL,

@@ -4,6 +4,7 @@
  * one verb of the store. One thread.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -159,6 +160,8 @@ enum weir_status verb_schedule_show(struct invocation *invocation, struct weir_e
 
 /* --- set --- */
 
+enum { SET_TIMES = 3, NEXT_TIMES_DEFAULT = 5 };
+
 /* 0 = not given. A given zero becomes a number that the check of the request refuses, because 0 stands for a default. */
 static int64_t given_duration(const struct invocation *invocation, const char *flag)
 {
@@ -175,14 +178,25 @@ static struct recurrence_text times_of(const struct invocation *invocation, int6
                                     .until_us = invocation_time(invocation, "until", now_us, 0)};
 }
 
-/* A workflow may be published later, so a name without one is a warning. */
-static void warn_of_workflow(struct output *output, struct store *store, const char *workflow)
+/* A workflow may be published later, so a name without one is a warning. False: it was given. */
+static bool warn_of_workflow(struct output *output, struct store *store, const struct schedule_request *request)
 {
     struct weir_error error = {.status = WEIR_OK};
-    if (store_require_name(store, LIST_WORKFLOWS, workflow, WEIR_WORKFLOW_NOT_FOUND, &error) == WEIR_WORKFLOW_NOT_FOUND) {
-        output_report_sign(output, SIGN_WARN, "%s, so each time is refused until it is published; %s",
+    const char *in = NULL;
+    enum weir_status status = WEIR_OK;
+    if (request->plan != NULL) {
+        status = store_require_name(store, LIST_WORKFLOWS, request->workflow, WEIR_WORKFLOW_NOT_FOUND, &error);
+    }
+    for (size_t i = 0; i < request->workspace_count && status == WEIR_OK; i++) {
+        in = request->workspaces[i];
+        status = store_require_workflow(store, in, request->workflow, &error);
+    }
+    if (status == WEIR_WORKFLOW_NOT_FOUND) {
+        output_report_sign(output, SIGN_WARN, "%s%s%s, so each time is refused until it is published; %s",
+                           in == NULL ? "" : output_safe(output, in), in == NULL ? "" : ": ",
                            output_safe(output, error.message), output_safe(output, error.hint));
     }
+    return status != WEIR_WORKFLOW_NOT_FOUND;
 }
 
 /* The names must exist, as in the act itself. */
@@ -197,68 +211,210 @@ static enum weir_status check_schedule_names(struct store *store, const struct s
     return status;
 }
 
-static enum weir_status apply_schedule(struct invocation *invocation, struct store *store,
-                                       const struct schedule_request *request, struct weir_error *error)
+/* The request of a command, and what it keeps of the schedule. */
+struct schedule_change {
+    json_t *page;      /* of the schedule; texts of the request lie in it */
+    const json_t *row; /* NULL: it is new */
+    struct text params;
+    char *kept_params; /* of the allocator */
+    const char *names[SCHEDULE_WORKSPACES_MOST];
+    struct schedule_request request;
+};
+
+static void close_change(struct schedule_change *change)
+{
+    text_close(&change->params);
+    free(change->kept_params);
+    json_decref(change->page);
+}
+
+/* The next times, as the strongest check that a user has of an expression. They are left out where this machine cannot
+ * read the zone: then a server has accepted it. */
+static void report_next(struct output *output, const struct schedule_request *request, const json_t *times)
+{
+    const char *local[SET_TIMES] = {"", "", ""};
+    size_t i;
+    const json_t *time;
+    json_array_foreach(times, i, time)
+    {
+        local[i] = json_string_value(json_object_get(time, "local_at"));
+    }
+    if (json_array_size(times) > 0) {
+        output_report(output, "  next: %s%s%s%s%s %s", local[0], local[1][0] == '\0' ? "" : ", ", local[1],
+                      local[2][0] == '\0' ? "" : ", ", local[2],
+                      request->when.zone == NULL ? "UTC" : output_safe(output, request->when.zone));
+    }
+}
+
+static enum weir_status report_change(struct invocation *invocation, struct store *store,
+                                      const struct schedule_change *change, int64_t now_us, struct weir_error *error)
 {
     struct output *output = invocation->output;
-    bool is_dry_run = invocation_is_dry_run(invocation);
-    bool is_new = false;
+    struct weir_error unread = {.status = WEIR_OK};
+    json_t *times = NULL;
+    const struct schedule_request *request = &change->request;
+    bool is_paused = change->row != NULL && field_is_true(change->row, "paused");
+    output_report_sign(output, is_paused ? SIGN_PAUSED : SIGN_FINE, "schedule %s %s; it starts %s%s",
+                       output_safe(output, request->name),
+                       invocation_is_dry_run(invocation) ? "would be set"
+                       : change->row == NULL             ? "is made"
+                                                         : "is changed",
+                       output_safe(output, request->workflow), is_paused ? ", and stays paused" : "");
+    if (schedule_next_times(&request->when, now_us, SET_TIMES, &times, &unread) == WEIR_OUT_OF_MEMORY) {
+        return error_out_of_memory(error);
+    }
+    if (!is_paused) {
+        report_next(output, request, times);
+    }
+    bool is_published = warn_of_workflow(output, store, request);
+    return verb_print_act(invocation,
+                          json_pack("{s:s, s:b, s:s, s:b, s:b, s:o}", "name", request->name, "is_new", change->row == NULL,
+                                    "workflow", request->workflow, "workflow_is_published", is_published, "paused",
+                                    is_paused, "times", times == NULL ? json_array() : times),
+                          error);
+}
+
+/* A flag wins, then the schedule as it is. An interval has no zone. */
+static void choose_times(const struct invocation *invocation, const json_t *row, int64_t now_us,
+                         struct recurrence_text *when)
+{
+    struct recurrence_text given = times_of(invocation, now_us);
+    struct recurrence_text kept = row == NULL ? (struct recurrence_text){.cron = NULL} : schedule_row_times(row);
+    bool has_times = invocation_has(invocation, "cron") || invocation_has(invocation, "every");
+    when->cron = has_times ? given.cron : kept.cron;
+    when->every_us = has_times ? given.every_us : kept.every_us;
+    when->zone = invocation_has(invocation, "zone") ? given.zone : when->cron == NULL ? NULL : kept.zone;
+    when->from_us =
+        invocation_has(invocation, "from") || invocation_has(invocation, "no-from") ? given.from_us : kept.from_us;
+    when->until_us =
+        invocation_has(invocation, "until") || invocation_has(invocation, "no-until") ? given.until_us : kept.until_us;
+}
+
+/* Workspaces and a plan exclude each other. */
+static void choose_workspaces(const struct invocation *invocation, struct schedule_change *change)
+{
+    struct schedule_request *request = &change->request;
+    size_t i;
+    const json_t *name;
+    request->plan = invocation_text(invocation, "plan");
+    request->workspaces = invocation_texts(invocation, "workspace", &request->workspace_count);
+    if (request->plan != NULL || request->workspace_count > 0) {
+        return;
+    }
+    request->plan = json_string_value(json_object_get(change->row, "plan"));
+    request->workspaces = change->names;
+    json_array_foreach(json_object_get(change->row, "workspaces"), i, name)
+    {
+        if (request->workspace_count < SCHEDULE_WORKSPACES_MOST) {
+            change->names[request->workspace_count++] = json_string_value(name);
+        }
+    }
+}
+
+static enum weir_status choose_params(const struct invocation *invocation, struct schedule_change *change,
+                                      struct weir_error *error)
+{
+    const char *given = invocation_text(invocation, "params");
+    const json_t *kept = json_object_get(change->row, "params");
     enum weir_status status = WEIR_OK;
-    if (is_dry_run) {
-        status = schedule_request_check(request, error);
-        status = status == WEIR_OK ? check_schedule_names(store, request, error) : status;
-    } else {
-        status = store_schedule_set(store, request, &is_new, error);
+    if (given != NULL) {
+        status = input_read_value(given, &change->params, error);
+    } else if (kept != NULL) {
+        change->kept_params = json_dumps(kept, JSON_COMPACT);
+        status = change->kept_params == NULL ? error_out_of_memory(error) : WEIR_OK;
     }
-    if (status == WEIR_OK) {
-        output_report_sign(output, SIGN_FINE, "schedule %s %s; it starts %s", output_safe(output, request->name),
-                           is_dry_run ? "would be set"
-                           : is_new   ? "is made"
-                                      : "is changed",
-                           output_safe(output, request->workflow));
-        warn_of_workflow(output, store, request->workflow);
-        status = verb_print_act(
-            invocation,
-            json_pack("{s:s, s:b, s:s}", "name", request->name, "is_new", is_new, "workflow", request->workflow), error);
-    }
+    change->request.params = given != NULL ? change->params.data : change->kept_params;
     return status;
 }
 
+static enum weir_status choose_change(const struct invocation *invocation, struct schedule_change *change, int64_t now_us,
+                                      struct weir_error *error)
+{
+    struct schedule_request *request = &change->request;
+    const json_t *row = change->row;
+    const char *overlap = invocation_text(invocation, "overlap");
+    overlap = overlap == NULL && row != NULL ? json_string_value(json_object_get(row, "overlap")) : overlap;
+    const char *workflow = invocation_text(invocation, "workflow");
+    request->workflow = workflow == NULL ? json_string_value(json_object_get(row, "workflow")) : workflow;
+    request->jitter_us = invocation_number(invocation, "jitter", field_number(row, "jitter_us", 0));
+    request->catch_up_us = invocation_has(invocation, "catch-up") ? given_duration(invocation, "catch-up")
+                                                                  : field_number(row, "catch_up_us", 0);
+    bool is_policy = overlap == NULL || schedule_overlap_parse(overlap, &request->overlap);
+    INVARIANT(is_policy); /* the table of flags names the choices, and the store has no other */
+    choose_times(invocation, row, now_us, &request->when);
+    choose_workspaces(invocation, change);
+    return choose_params(invocation, change, error);
+}
+
+/* Which flag of a new schedule is missing; NULL = none. */
+static const char *missing_flag(const struct invocation *invocation)
+{
+    bool has_times = invocation_has(invocation, "cron") || invocation_has(invocation, "every");
+    bool has_place = invocation_has(invocation, "workspace") || invocation_has(invocation, "plan");
+    return !has_times                                ? "--cron or --every"
+           : !invocation_has(invocation, "workflow") ? "--workflow"
+           : !has_place                              ? "--workspace or --plan"
+                                                     : NULL;
+}
+
+/* A command without any of these flags means a schedule that exists. */
+static enum weir_status refuse_incomplete(struct invocation *invocation, struct store *store, const char *missing,
+                                          struct weir_error *error)
+{
+    static const char *const flags[] = {"cron", "every", "workflow", "workspace", "plan"};
+    bool has_any = false;
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        has_any = has_any || invocation_has(invocation, flags[i]);
+    }
+    const char *name = invocation_argument(invocation, 0);
+    return has_any ? invocation_usage_error(invocation, error, "a new schedule needs %s", missing)
+                   : store_require_name(store, LIST_SCHEDULES, name, WEIR_NOT_FOUND, error);
+}
+
+static enum weir_status apply_change(struct invocation *invocation, struct store *store, struct schedule_change *change,
+                                     int64_t now_us, struct weir_error *error)
+{
+    const char *missing = change->row == NULL ? missing_flag(invocation) : NULL;
+    if (missing != NULL) {
+        return refuse_incomplete(invocation, store, missing, error);
+    }
+    enum weir_status status = choose_change(invocation, change, now_us, error);
+    if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
+        status = schedule_request_check(&change->request, error);
+        status = status == WEIR_OK ? check_schedule_names(store, &change->request, error) : status;
+    } else if (status == WEIR_OK) {
+        status = store_schedule_set(store, &change->request, NULL, error);
+    }
+    return status == WEIR_OK ? report_change(invocation, store, change, now_us, error) : status;
+}
+
+/* A change keeps what the command leaves out, as `weir webhook set` and `weir plan set` do. */
 static enum weir_status set_schedule(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
     int64_t now_us = 0;
-    struct text params = {.max = PARAMS_BYTES_MAX};
-    const char *given = invocation_text(invocation, "params");
-    const char *overlap = invocation_text(invocation, "overlap");
+    const char *name = invocation_argument(invocation, 0);
+    struct schedule_change change = {.params = {.max = PARAMS_BYTES_MAX}, .request.name = name};
     enum weir_status status = store_time(store, &now_us, error);
-    if (status == WEIR_OK && given != NULL) {
-        status = input_read_value(given, &params, error);
+    if (status == WEIR_OK) {
+        status = page_read(store, LIST_SCHEDULES, name, &change.page, error);
     }
     if (status == WEIR_OK) {
-        struct schedule_request request = {.name = invocation_argument(invocation, 0),
-                                           .when = times_of(invocation, now_us),
-                                           .jitter_us = invocation_number(invocation, "jitter", 0),
-                                           .workflow = invocation_text(invocation, "workflow"),
-                                           .params = params.data,
-                                           .plan = invocation_text(invocation, "plan"),
-                                           .catch_up_us = given_duration(invocation, "catch-up")};
-        request.workspaces = invocation_texts(invocation, "workspace", &request.workspace_count);
-        bool is_policy = overlap == NULL || schedule_overlap_parse(overlap, &request.overlap);
-        INVARIANT(is_policy); /* the table of flags names the choices */
-        status = apply_schedule(invocation, store, &request, error);
+        change.row = page_first(change.page);
+        status = apply_change(invocation, store, &change, now_us, error);
     }
-    text_close(&params);
+    close_change(&change);
     return status;
 }
 
 enum weir_status verb_schedule_set(struct invocation *invocation, struct weir_error *error)
 {
-    if (invocation_has(invocation, "cron") == invocation_has(invocation, "every")) {
-        return invocation_usage_error(invocation, error, "`weir schedule set` needs --cron or --every");
-    }
-    if (!invocation_has(invocation, "workflow") ||
-        invocation_has(invocation, "workspace") == invocation_has(invocation, "plan")) {
-        return invocation_usage_error(invocation, error, "`weir schedule set` needs --workflow, and --workspace or --plan");
+    static const char *const pairs[][2] = {
+        {"cron", "every"}, {"workspace", "plan"}, {"from", "no-from"}, {"until", "no-until"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        if (invocation_has(invocation, pairs[i][0]) && invocation_has(invocation, pairs[i][1])) {
+            return invocation_usage_error(invocation, error, "`weir schedule set` takes --%s or --%s, not both",
+                                          pairs[i][0], pairs[i][1]);
+        }
     }
     return verb_with_store(invocation, STORE_CHANGE, set_schedule, error);
 }
@@ -380,37 +536,33 @@ enum weir_status verb_schedule_trigger(struct invocation *invocation, struct wei
 
 /* --- next --- */
 
-enum { NEXT_TIMES_DEFAULT = 5 };
-
+/* UTC, and beside it the time of the zone where that is another one. */
 static enum weir_status print_times(const struct invocation *invocation, const struct recurrence_text *when,
                                     int64_t after_us, struct weir_error *error)
 {
-    struct recurrence recurrence = {.zone = NULL};
-    json_t *times = json_array();
+    struct output *output = invocation->output;
+    json_t *times = NULL;
     int64_t count = invocation_number(invocation, "limit", NEXT_TIMES_DEFAULT);
-    enum weir_status status = recurrence_open(when, &recurrence, error);
-    for (int64_t i = 0; status == WEIR_OK && i < count; i++) {
-        char text[TIME_TEXT_MAX];
-        after_us = recurrence_next(&recurrence, after_us);
-        if (after_us == TIME_NEVER) {
-            break;
-        }
-        time_format(after_us, text);
-        (void)json_array_append_new(times, json_string(text));
+    enum weir_status status = schedule_next_times(when, after_us, count, &times, error);
+    if (status != WEIR_OK) {
+        return status;
     }
-    json_t *answer = json_pack("{s:O}", "times", times);
-    if (status == WEIR_OK && answer == NULL) {
+    bool is_local = when->zone != NULL && strcmp(when->zone, "UTC") != 0;
+    size_t i;
+    const json_t *time;
+    json_t *answer = json_pack("{s:O, s:s}", "times", times, "zone", when->zone == NULL ? "UTC" : when->zone);
+    if (answer == NULL) {
         status = error_out_of_memory(error);
-    }
-    if (status == WEIR_OK && !output_object(invocation->output, answer)) {
-        size_t i;
-        const json_t *time;
+    } else if (!output_object(output, answer)) {
         json_array_foreach(times, i, time)
         {
-            output_print(invocation->output, "%s\n", json_string_value(time));
+            output_print(output, "%s%s%s\n", json_string_value(json_object_get(time, "at")), is_local ? "  " : "",
+                         is_local ? json_string_value(json_object_get(time, "local_at")) : "");
+        }
+        if (json_array_size(times) == 0) {
+            output_report(output, "no time is left");
         }
     }
-    recurrence_close(&recurrence);
     json_decref(times);
     json_decref(answer);
     return status;
@@ -425,12 +577,7 @@ static enum weir_status print_next(struct invocation *invocation, struct store *
         status = store_time(store, &now_us, error);
     }
     if (status == WEIR_OK) {
-        const json_t *row = page_first(page);
-        struct recurrence_text when = {.cron = json_string_value(json_object_get(row, "cron")),
-                                       .zone = json_string_value(json_object_get(row, "zone")),
-                                       .every_us = field_number(row, "every_us", 0),
-                                       .from_us = field_time(row, "starts_at", now_us),
-                                       .until_us = field_time(row, "ends_at", now_us)};
+        struct recurrence_text when = schedule_row_times(page_first(page));
         status = print_times(invocation, &when, now_us, error);
     }
     json_decref(page);
@@ -439,11 +586,18 @@ static enum weir_status print_next(struct invocation *invocation, struct store *
 
 enum weir_status verb_schedule_next(struct invocation *invocation, struct weir_error *error)
 {
+    static const char *const of_expression[] = {"zone", "from", "until"};
     bool has_times = invocation_has(invocation, "cron") || invocation_has(invocation, "every");
     if (has_times == (invocation_argument(invocation, 0) != NULL)) {
         return invocation_usage_error(invocation, error, "`weir schedule next` needs a NAME, or --cron or --every");
     }
     if (!has_times) {
+        for (size_t i = 0; i < sizeof of_expression / sizeof of_expression[0]; i++) {
+            if (invocation_has(invocation, of_expression[i])) {
+                return invocation_usage_error(invocation, error, "--%s is for --cron or --every; a schedule has its own",
+                                              of_expression[i]);
+            }
+        }
         return verb_with_store(invocation, STORE_READ, print_next, error);
     }
     int64_t now_us = clock_wall(clock_system());

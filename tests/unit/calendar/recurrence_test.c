@@ -91,6 +91,35 @@ static void millions_of_steps_are_passed_at_once(void **state)
     assert_int_equal(passed, 3650 * INT64_C(86400) - 1);
 }
 
+static void local_times_have_the_offset_of_their_zone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *zone; /* NULL: even steps */
+        const char *time;
+        const char *local;
+    } cases[] = {
+        {"Europe/Berlin", "2040-03-25T00:59:59.9Z", "2040-03-25T01:59:59+01:00"},
+        {"Europe/Berlin", "2040-03-25T01:00:00Z", "2040-03-25T03:00:00+02:00"},
+        {"America/St_Johns", "2026-01-01T00:00:00Z", "2025-12-31T20:30:00-03:30"},
+        {"Asia/Kathmandu", "2026-01-01T00:00:00Z", "2026-01-01T05:45:00+05:45"},
+        {"Africa/Monrovia", "1971-01-01T00:00:00Z", "1970-12-31T23:16:00-00:44"},
+        {"UTC", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00+00:00"},
+        {NULL, "2026-01-01T00:00:00Z", "2026-01-01T00:00:00+00:00"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *zone = cases[i].zone;
+        struct recurrence recurrence = open_times(zone == NULL ? (struct recurrence_text){.every_us = MINUTE_US}
+                                                               : (struct recurrence_text){.cron = "@daily", .zone = zone});
+        int64_t time_us = 0;
+        char text[TIME_TEXT_MAX];
+        assert_int_equal(time_parse(cases[i].time, 0, &time_us, NULL), WEIR_OK);
+        recurrence_format_local(&recurrence, time_us, text);
+        assert_string_equal(text, cases[i].local);
+        recurrence_close(&recurrence);
+    }
+}
+
 static void what_has_no_meaning_is_refused(void **state)
 {
     (void)state;
@@ -123,6 +152,7 @@ int main(void)
         cmocka_unit_test(both_limits_are_times_that_count),
         cmocka_unit_test(times_before_a_limit_are_passed_and_counted),
         cmocka_unit_test(millions_of_steps_are_passed_at_once),
+        cmocka_unit_test(local_times_have_the_offset_of_their_zone),
         cmocka_unit_test(what_has_no_meaning_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
