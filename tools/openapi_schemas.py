@@ -94,9 +94,12 @@ OBJECTS = {
     'SetHook': 'name is_new',
     'HookPause': 'name paused',
     'DeletedHook': 'name',
-    'Schedule': 'name cron? zone? every_us? jitter_us starts_at? ends_at? workflow params workspaces[]? plan? overlap'
-                ' catch_up_us paused next_at? waiting fired skipped dropped refused last_at? last_execution_id?'
-                ' refused_at? refused_due_at? is_refused error_code? error? created_at',
+    'Schedule': 'name cron? zone? every_us? jitter_us starts_at? ends_at? workflow params workspaces[]?'
+                ' workspaces_deleted[] plan? overlap catch_up_us paused next_at? waiting fired skipped dropped refused'
+                ' last_at? last_execution_id? last_status? refused_at? refused_due_at? is_refused error_code?'
+                ' error? created_at',
+    'ShownSchedule': '+Schedule times[]:ScheduleTime',
+    'ScheduleTime': 'at local_at',
     'ScheduleRequest': 'cron~ zone~ every_us~ jitter_us~ starts_at~ ends_at~ workflow params~ workspaces[]~ plan~ overlap~'
                        ' catch_up_us~',
     'SetSchedule': 'name is_new',
@@ -170,9 +173,22 @@ OWN = {
     ('Scheduler', 'node_id'): {'type': 'integer'},
     # Empty when there is none.
     ('ActResult', 'new_id'): {'type': 'string'}, ('ActResult', 'last_id'): {'type': 'string'},
+    ('ScheduleRequest', 'params'): {'type': 'object'},
     # A duration as "10m" from now, too.
     ('EnqueueRequest', 'run_at'): {'type': 'string'}, ('EnqueueRequest', 'params'): {'type': 'object'},
 }
+#: Limits beside the type of docs/names.md.
+LIMITS = {
+    ('Schedule', 'overlap'): {'enum': ['skip', 'queue_one', 'queue_all', 'cancel_running']},
+    ('ScheduleRequest', 'overlap'): {'enum': ['skip', 'queue_one', 'queue_all', 'cancel_running']},
+    ('ScheduleRequest', 'cron'): {'maxLength': 256}, ('ScheduleRequest', 'zone'): {'maxLength': 64},
+    ('ScheduleRequest', 'every_us'): {'minimum': 1000000, 'maximum': 315360000000000, 'multipleOf': 1000000},
+    ('ScheduleRequest', 'jitter_us'): {'minimum': 0, 'maximum': 86400000000, 'multipleOf': 1000000},
+    ('ScheduleRequest', 'catch_up_us'): {'minimum': 10000000, 'maximum': 315360000000000, 'multipleOf': 1000000},
+    ('ScheduleRequest', 'workspaces'): {'minItems': 1, 'maxItems': 100, 'uniqueItems': True},
+}
+#: Of each pair exactly one must be there.
+PAIRS = {'ScheduleRequest': [('cron', 'every_us'), ('workspaces', 'plan')]}
 
 
 def read_names(path):
@@ -216,6 +232,7 @@ def read_field(text, names, schema):
         field = {'type': 'array', 'items': field}
     if meaning and not of and (schema, name) not in OWN:
         field['description'] = meaning
+    field.update(LIMITS.get((schema, name), {}))
     return name, make_nullable(field) if '?' in marks else field, '~' not in marks
 
 
@@ -230,7 +247,10 @@ def make_object(schema, names):
         name, field, is_required = read_field(text, names, schema)
         properties[name] = field
         required += [name] * is_required
-    return {'type': 'object', 'properties': properties, 'required': required, 'additionalProperties': False}
+    made = {'type': 'object', 'properties': properties, 'required': required, 'additionalProperties': False}
+    if schema in PAIRS:
+        made['allOf'] = [{'oneOf': [{'required': [name]} for name in pair]} for pair in PAIRS[schema]]
+    return made
 
 
 def make_page(row):

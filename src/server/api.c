@@ -175,6 +175,18 @@ static bool check_execution(struct store *store, const struct http_request *requ
     return false;
 }
 
+/* The list has no schedule in its path; its handler leaves those of others out. */
+static bool check_schedule(struct store *store, const struct http_request *request, struct http_answer *answer)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    if (strchr(request->route->path, '{') == NULL ||
+        own_workspaces_check_schedule(store, request->principal, request_value(request, "schedule"), &error) == WEIR_OK) {
+        return true;
+    }
+    respond_error(request, answer, &error, NULL);
+    return false;
+}
+
 /* The argument decides, and a filter must name neither another workspace nor an execution of one. */
 static bool check_filter(struct store *store, struct http_request *request, struct http_answer *answer)
 {
@@ -215,6 +227,8 @@ static bool check_workspace(struct store *store, struct http_request *request, s
         return check_execution(store, request, answer, request_value(request, "id"));
     case WORKSPACE_OF_FILTER:
         return check_filter(store, request, answer);
+    case WORKSPACE_OF_SCHEDULE:
+        return check_schedule(store, request, answer);
     case WORKSPACE_OF_BODY:
     case WORKSPACE_ANY:
         return true;

@@ -26,6 +26,40 @@ enum weir_status own_workspaces_check_id(struct store *store, const struct princ
     return is_own ? WEIR_OK : error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
 }
 
+bool own_workspaces_has_schedule(const struct principal *principal, const json_t *row)
+{
+    INVARIANT(row != NULL);
+    size_t i;
+    const json_t *name;
+    const json_t *names = json_object_get(row, "workspaces");
+    if (access_has_all_workspaces(principal)) {
+        return true;
+    }
+    bool is_own = json_array_size(names) > 0 && json_array_size(json_object_get(row, "workspaces_deleted")) == 0;
+    json_array_foreach(names, i, name)
+    {
+        is_own = is_own && access_has_workspace(principal, json_string_value(name));
+    }
+    return is_own;
+}
+
+enum weir_status own_workspaces_check_schedule(struct store *store, const struct principal *principal, const char *name,
+                                               struct weir_error *error)
+{
+    INVARIANT(store != NULL && name != NULL);
+    json_t *page = NULL;
+    const struct list_options options = {.kind = LIST_SCHEDULES, .name = name, .limit = 1};
+    enum weir_status status = store_list(store, &options, &page, error);
+    if (status == WEIR_OK) {
+        const json_t *row = json_array_get(json_object_get(page, "items"), 0);
+        status = row != NULL && own_workspaces_has_schedule(principal, row)
+                     ? WEIR_OK
+                     : error_set(error, WEIR_NOT_FOUND, "there is no schedule \"%s\"", name);
+    }
+    json_decref(page);
+    return status;
+}
+
 void own_workspaces_hide_refusal(const struct principal *principal, const struct enqueue_request *request,
                                  struct enqueue_result *result)
 {

@@ -10,6 +10,12 @@
  * refused as well: they could be those of others, too. Errors of the store. */
 WEIR_MUST_CHECK enum weir_status own_workspaces_check_id(struct store *store, const struct principal *principal,
                                                          const char *id, struct weir_error *error);
+/* Whether a row of LIST_SCHEDULES is one that the principal may see: all its workspaces are of the token. Never so for a
+ * schedule of a plan, and for one of which a workspace was deleted. */
+bool own_workspaces_has_schedule(const struct principal *principal, const json_t *row);
+/* WEIR_NOT_FOUND: no schedule of this name is one that the principal may see. Errors of the store. */
+WEIR_MUST_CHECK enum weir_status own_workspaces_check_schedule(struct store *store, const struct principal *principal,
+                                                               const char *name, struct weir_error *error);
 /* Rewrites a refusal of store_enqueue() that names things of other workspaces, or shows that there are some. */
 void own_workspaces_hide_refusal(const struct principal *principal, const struct enqueue_request *request,
                                  struct enqueue_result *result);

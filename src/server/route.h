@@ -23,12 +23,13 @@ const char *route_scope_name(enum route_scope scope);
 
 /* Where the workspace of a request comes from, so that a token of some workspaces can be held to them. */
 enum route_workspace {
-    WORKSPACE_NONE,      /* it has none: only for tokens of all workspaces */
-    WORKSPACE_OF_PATH,   /* {workspace} */
-    WORKSPACE_OF_ID,     /* that of the execution {id}, which the handler reads */
-    WORKSPACE_OF_FILTER, /* the argument `workspace`, which a token of some workspaces must give */
-    WORKSPACE_OF_BODY,   /* each item of the body names its own; the handler checks them */
-    WORKSPACE_ANY        /* the same for everybody: no data of a workspace */
+    WORKSPACE_NONE,        /* it has none: only for tokens of all workspaces */
+    WORKSPACE_OF_PATH,     /* {workspace} */
+    WORKSPACE_OF_ID,       /* that of the execution {id}, which the handler reads */
+    WORKSPACE_OF_FILTER,   /* the argument `workspace`, which a token of some workspaces must give */
+    WORKSPACE_OF_SCHEDULE, /* those of the schedule {schedule}; without it the handler leaves the schedules of others out */
+    WORKSPACE_OF_BODY,     /* each item of the body names its own; the handler checks them */
+    WORKSPACE_ANY          /* the same for everybody: no data of a workspace */
 };
 
 /* Kinds of bodies; 0 = the route takes none. */

@@ -480,13 +480,19 @@ static const struct http_route routes[] = {
     .summary = "Delete a hook and its waiting events", .answer_schema = "DeletedHook",
     .handle = answer_delete_hook,
 },
-/* Schedules. They start executions in any workspace. */
+/* Schedules. They start executions in any workspace, so only a token of all workspaces makes and deletes one. */
 {
     .method = "GET", .path = "/v1/schedules", .operation = "listSchedules",
-    .scope = SCOPE_READ, .workspace = WORKSPACE_NONE, .command = "schedule list",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_SCHEDULE, .command = "schedule list",
     .summary = "List schedules with their next and last times", .arguments = {ARGUMENT_NAME, ARGUMENTS_PAGE},
     .answer_schema = "SchedulePage",
     .handle = answer_list_schedules,
+},
+{
+    .method = "GET", .path = "/v1/schedules/{schedule}", .operation = "showSchedule",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_SCHEDULE, .command = "schedule show",
+    .summary = "Show a schedule with its next five times", .answer_schema = "ShownSchedule",
+    .handle = answer_show_schedule,
 },
 {
     .method = "PUT", .path = "/v1/schedules/{schedule}", .operation = "putSchedule",
@@ -497,20 +503,20 @@ static const struct http_route routes[] = {
 },
 {
     .method = "POST", .path = "/v1/schedules/{schedule}/trigger", .operation = "triggerSchedule",
-    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "schedule trigger",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_SCHEDULE, .command = "schedule trigger",
     .summary = "Let a schedule fire now, or once more for a time", .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
     .body_schema = "TriggerRequest", .answer_schema = "TriggeredSchedule",
     .handle = answer_trigger_schedule,
 },
 {
     .method = "POST", .path = "/v1/schedules/{schedule}/pause", .operation = "pauseSchedule",
-    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "schedule pause",
-    .summary = "Let no time of a schedule fire", .answer_schema = "SchedulePause",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_SCHEDULE, .command = "schedule pause",
+    .summary = "Stop a schedule from firing", .answer_schema = "SchedulePause",
     .handle = answer_pause_schedule,
 },
 {
     .method = "POST", .path = "/v1/schedules/{schedule}/resume", .operation = "resumeSchedule",
-    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "schedule resume",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_SCHEDULE, .command = "schedule resume",
     .summary = "Let a paused schedule fire again, from its next time on", .answer_schema = "SchedulePause",
     .handle = answer_resume_schedule,
 },

@@ -239,6 +239,35 @@ static void a_firing_in_a_deleted_workspace_has_no_workspace(void **state)
     assert_int_equal(number_of(scene, "often", "refused"), 1);
 }
 
+static void deleted_workspaces_are_named_and_ends_are_shown(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const workspaces[] = {"pro-co", "gone", "big-co"};
+    struct schedule_request request = schedule_named("often");
+    struct workspace_deletion deletion = {.name = "gone"};
+    struct deletion_result result;
+    scene_workspace(scene, "gone", "pro");
+    request.workspaces = workspaces;
+    request.workspace_count = 3;
+    set_schedule(scene, &request);
+    scene_ok(scene, store_delete_workspace(scene->store, &deletion, &result, &scene->error));
+    json_t *row = row_of(scene, "often");
+    assert_int_equal(json_array_size(json_object_get(row, "workspaces")), 2);
+    assert_int_equal(json_array_size(json_object_get(row, "workspaces_deleted")), 1);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(row, "workspaces_deleted"), 0)), "gone");
+    assert_true(json_is_null(json_object_get(row, "last_status")));
+    json_decref(row);
+    request = schedule_named("often");
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    (void)start(scene);
+    end_running(scene);
+    row = row_of(scene, "often");
+    assert_int_equal(json_array_size(json_object_get(row, "workspaces_deleted")), 0);
+    assert_string_equal(json_text_at(row, "last_status"), "COMPLETED");
+    json_decref(row);
+}
+
 static void a_settlement_is_counted_once(void **state)
 {
     struct scene *scene = *state;
@@ -708,6 +737,7 @@ int main(void)
         SCENE_TEST(one_advance_fires_several_times_as_many_as_fit),
         SCENE_TEST(passed_times_count_as_skipped_in_each_workspace),
         SCENE_TEST(a_firing_in_a_deleted_workspace_has_no_workspace),
+        SCENE_TEST(deleted_workspaces_are_named_and_ends_are_shown),
         SCENE_TEST(a_settlement_is_counted_once),
         SCENE_TEST(a_refusal_of_a_firing_whose_execution_exists_settles_it),
         SCENE_TEST(a_change_that_removes_firings_keeps_those_with_an_execution),

@@ -190,6 +190,7 @@ static void a_due_time_fires_once_whoever_advances_it(void **state)
     json_t *row = row_of(scene, "often");
     assert_int_equal(json_number_at(row, "fired"), 1);
     assert_string_equal(json_text_at(row, "last_execution_id"), id);
+    assert_string_equal(json_text_at(row, "last_status"), "PENDING");
     assert_non_null(json_text_at(row, "last_at"));
     json_decref(row);
 }

@@ -82,6 +82,7 @@ def _assert_401(answer):
 def every_route_refuses_every_wrong_token(weir):
     weir.make_store()
     execution = weir.enqueue('-w', 'acme', 'hello')
+    weir.good('schedule', 'set', 'x', '--every', '1h', '--workflow', 'hello', '-w', 'acme', '-q')
     secrets = {role: _token(weir, role, role) for role in ROLES}
     own = {role: _token(weir, f'acme-{role}', role, '-w', 'acme') for role in ROLES}
     other = {role: _token(weir, f'tiny-{role}', role, '-w', 'tiny') for role in ROLES}
@@ -125,6 +126,12 @@ def every_route_refuses_every_wrong_token(weir):
             assert client.ask(method, mine, other[role], body).status == 400, place
             hidden = client.ask(method, mine + '?workspace=tiny&where=workspace%3Dacme', other[role], body)
             assert hidden.status == 404 and hidden.json()['code'] == 'workspace_not_found', (place, hidden)
+        elif workspace == 'schedule' and '{' in path:
+            assert foreign.status == 404 and foreign.json()['code'] == 'not_found', (place, foreign)
+            _same(foreign, client.ask(method, mine.replace('/x', '/zzzz'), other[role], body), ('"x"', '"zzzz"'),
+                  ('\\"x\\"', '\\"zzzz\\"'))
+        elif workspace == 'schedule':
+            assert (foreign.status, foreign.json()['items']) == (200, []), (place, foreign)
         elif workspace == 'none':
             assert (foreign.status, foreign.json()['code']) == (403, 'not_permitted'), (place, foreign)
         else:

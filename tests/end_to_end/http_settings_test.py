@@ -221,6 +221,11 @@ def schedules_are_set_paused_triggered_and_deleted(weir):
     names = ('cron', 'zone', 'params', 'workspaces', 'overlap')
     assert [row[name] for name in names] == [body[name] for name in names], row
     assert (row['next_at'], row['starts_at']) == ('2030-01-01T03:30:00.000000Z', '2030-01-01T00:00:00.000000Z'), row
+    shown = listener.get(path)
+    assert [time['local_at'] for time in shown['times'][:2]] == ['2030-01-01T04:30:00+01:00', '2030-01-02T04:30:00+01:00']
+    assert (shown['last_status'], shown['workspaces_deleted'], len(shown['times'])) == (None, [], 5), shown
+    near = listener.refuse('/v1/schedules/nigt', status=404, code='not_found')
+    assert 'night' in near['hint'], near
     for wrong in ({'cron': 7}, {'every_us': 1}, {'workspaces': 'acme'}, {'workspaces': [7]}, {'overlap': 'both'},
                   {'starts_at': 'soon'}, {'ends_at': '2020-01-01T00:00:00Z'}, {'zone': 'Europe/Berln'}, {'plan': 'pro'},
                   {'workspaces': ['acme'] * 101}, {'catch_up_us': 1}, {'catch_up_us': 0}, {'every_us': 0},
@@ -237,6 +242,7 @@ def schedules_are_set_paused_triggered_and_deleted(weir):
     assert listener.change(f'{path}/trigger') == {'name': 'night', 'firings': 1, 'skipped': 0, 'existing': 0,
                                                     'rest': 0}
     wait_for('the execution', lambda: listener.get('/v1/schedules')['items'][0]['fired'] == 1)
+    wait_for('its end', lambda: listener.get(path)['last_status'] == 'COMPLETED')
     listener.refuse('/v1/schedules/none/trigger', 'POST', **missing)
     again = listener.change(f'{path}/trigger', body={'at': '2026-01-01T00:00:00Z', 'workspaces': ['acme']})
     assert (again['firings'] + again['skipped'], again['existing']) == (1, 0), again

@@ -181,6 +181,55 @@ def a_refusal_names_no_group_on_postgres(weir):
     _groups(weir)
 
 
+def _schedules(weir):
+    with _tenant(weir, 'operate') as tenant:
+        times = ('--every', '1h', '--workflow', 'hello', '-q')
+        for name, *words in (('a-tiny', '-w', 'tiny'), ('b-both', '-w', 'acme', '-w', 'tiny'), ('c-mine', '-w', 'acme'),
+                             ('d-plan', '--plan', 'pro'), ('e-mine', '-w', 'acme'), ('f-tiny', '-w', 'tiny')):
+            weir.good('schedule', 'set', name, *words, *times)
+        listed = tenant.ask('/v1/schedules').json()
+        assert [row['name'] for row in listed['items']] == ['c-mine', 'e-mine'], listed
+        assert (listed['next_cursor'], listed['count'], listed['count_is_exact']) == (None, 2, True), listed
+        first = tenant.ask('/v1/schedules?limit=1').json()
+        assert (first['items'][0]['name'], first['next_cursor'], first['count_is_exact']) == ('c-mine', 'c-mine', False)
+        second = tenant.ask('/v1/schedules?limit=1&cursor=c-mine').json()
+        assert (second['items'][0]['name'], second['next_cursor']) == ('e-mine', None), second
+        assert tenant.ask('/v1/schedules?name=b-both').json()['items'] == []
+        for name in ('a-tiny', 'b-both', 'd-plan'):
+            for method, act in (('GET', ''), ('POST', '/pause'), ('POST', '/resume'), ('POST', '/trigger')):
+                answer = tenant.ask(f'/v1/schedules/{name}{act}', method)
+                problem(answer, 404, 'not_found')
+                _same(answer, tenant.ask(f'/v1/schedules/missing{act}', method), (name, 'missing'))
+        shown = tenant.ask('/v1/schedules/c-mine').json()
+        assert (shown['name'], len(shown['times'])) == ('c-mine', 5), shown
+        assert tenant.ask('/v1/schedules/c-mine/pause', 'POST').json() == {'name': 'c-mine', 'paused': True}
+        assert tenant.ask('/v1/schedules/c-mine/resume', 'POST').json() == {'name': 'c-mine', 'paused': False}
+        assert tenant.ask('/v1/schedules/c-mine/trigger', 'POST').json()['firings'] == 1
+        problem(tenant.ask('/v1/schedules/c-mine', 'DELETE'), 403, 'not_permitted')
+        body = {'every_us': 60000000, 'workflow': 'hello', 'workspaces': ['acme']}
+        problem(tenant.ask('/v1/schedules/c-mine', 'PUT', body), 403, 'not_permitted')
+        paused = [row['name'] for row in weir.items('schedule', 'list') if row['paused']]
+        assert paused == [], paused
+
+
+def the_schedules_of_others_are_missing_on_sqlite(weir):
+    _schedules(weir)
+
+
+def the_schedules_of_others_are_missing_on_postgres(weir):
+    _store(weir, 'postgres')
+    _schedules(weir)
+
+
+def a_schedule_of_a_deleted_workspace_is_missing(weir):
+    with _tenant(weir, 'operate') as tenant:
+        weir.good('workspace', 'set', 'old', '--plan', 'pro', '-q')
+        weir.good('schedule', 'set', 'both', '--every', '1h', '--workflow', 'hello', '-w', 'acme', '-w', 'old', '-q')
+        weir.good('workspace', 'delete', 'old', '--yes', '-q')
+        assert tenant.ask('/v1/schedules').json()['items'] == []
+        problem(tenant.ask('/v1/schedules/both/pause', 'POST'), 404, 'not_found')
+
+
 def a_tenant_does_not_raise_its_own_limit(weir):
     with _tenant(weir, 'admin') as tenant:
         before = weir.items('workspace', 'list')

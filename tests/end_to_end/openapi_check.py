@@ -6,9 +6,22 @@ import re
 TYPES = {'string': str, 'integer': int, 'number': (int, float), 'boolean': bool, 'array': list, 'object': dict,
          'null': type(None)}
 KEYWORDS = {'$ref', 'type', 'enum', 'format', 'description', 'properties', 'required', 'additionalProperties', 'items',
-            'anyOf'}
+            'anyOf', 'allOf', 'oneOf', 'minimum', 'maximum', 'multipleOf', 'maxLength', 'minItems', 'maxItems',
+            'uniqueItems'}
 FORMATS = {'uuid': r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}', 'uri-reference': r'\S+',
            'date-time': r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z'}
+
+
+def check_limits(value, schema, place):
+    if isinstance(value, int):
+        assert schema.get('minimum', value) <= value <= schema.get('maximum', value), f'{place}: {value}'
+        assert value % schema.get('multipleOf', 1) == 0, f'{place}: {value}'
+    if isinstance(value, str):
+        assert len(value) <= schema.get('maxLength', len(value)), f'{place}: {value}'
+    if isinstance(value, list):
+        assert schema.get('minItems', 0) <= len(value) <= schema.get('maxItems', len(value)), f'{place}: {value}'
+        repeated = [item for i, item in enumerate(value) if item in value[:i]]
+        assert not (schema.get('uniqueItems') and repeated), f'{place}: {repeated}'
 
 
 class Api:
@@ -31,6 +44,12 @@ class Api:
         assert set(schema) <= KEYWORDS, f'{place}: this check does not know {set(schema) - KEYWORDS}'
         if 'anyOf' in schema:
             self.check_any(value, schema['anyOf'], place)
+        for part in schema.get('allOf', ()):
+            self.check(value, part, place)
+        if 'oneOf' in schema:
+            fitting = sum(self.fits(value, part, place) for part in schema['oneOf'])
+            assert fitting == 1, f'{place} fits {fitting} of {schema["oneOf"]}'
+        check_limits(value, schema, place)
         types = schema.get('type', [])
         types = [types] if isinstance(types, str) else types
         assert not types or any(isinstance(value, TYPES[name]) and (name == 'boolean' or not isinstance(value, bool))
@@ -51,6 +70,13 @@ class Api:
                 else:
                     assert more is not False, f'{place} has {name}, which is not described'
                     self.check(item, more if isinstance(more, dict) else {}, f'{place}.{name}')
+
+    def fits(self, value, schema, place):
+        try:
+            self.check(value, schema, place)
+        except AssertionError:
+            return False
+        return True
 
     def check_any(self, value, schemas, place):
         """All that is wrong by each of them is reported, because it is not known which of them was meant."""

@@ -286,6 +286,23 @@ def a_workflow_of_another_workspace_is_warned_of(weir):
     assert 'acme: there is no workflow "own"' in told, told
 
 
+def the_last_end_and_deleted_workspaces_are_listed(weir):
+    _prepare(weir)
+    weir.spawn('serve')
+    weir.good('workflow', 'apply', weir.write('bad.yaml', 'name: bad\nsteps:\n  fail:\n    exec: ["false"]\n'), '-q')
+    weir.good('schedule', 'set', 'a', '--every', '1d', '--workflow', 'bad', '-w', 'acme', '-w', 'tiny', '-q')
+    weir.good('schedule', 'trigger', 'a', '-q')
+    wait_for('two ends', lambda: len(weir.items('list', '-s', 'failed')) == 2)
+    wait_for('the counts', lambda: _schedule(weir, 'a')['fired'] == 2)
+    assert _schedule(weir, 'a')['last_status'] == 'FAILED'
+    assert 'FAILED' in weir.good('schedule', 'list').out
+    weir.good('workspace', 'delete', 'tiny', '--yes', '-q')
+    assert _schedule(weir, 'a')['workspaces_deleted'] == ['tiny']
+    assert 'acme,tiny (deleted)' in weir.good('schedule', 'list', '--wide').out
+    weir.good('schedule', 'set', 'a', '--jitter', '1m', '-q')  # keeps those that are left
+    assert (_schedule(weir, 'a')['workspaces'], _schedule(weir, 'a')['workspaces_deleted']) == (['acme'], [])
+
+
 def the_next_times_need_no_store_for_an_expression(weir):
     words = ('schedule', 'next', '--cron', '30 2 * * *', '--zone', 'Europe/Berlin')
     limits = ('--from', '2027-03-27T00:00:00Z', '--limit', '3')

@@ -28,11 +28,12 @@
     .name = "schedule list", .section = "Operate", .run = verb_schedule_list,
     .summary = "List the schedules with their next and last times",
     .example = "weir schedule list\n",
-    .details = "State `refused`: the last time could not be enqueued, see ERROR. State `over`: no time is left.",
+    .details = "State `refused`: the last time could not be enqueued, see ERROR. State `over`: no time is left."
+               " STATUS is that of the last execution.",
 },
 {
     .name = "schedule show", .section = "Operate", .run = verb_schedule_show,
-    .summary = "Print all about a schedule",
+    .summary = "Show a schedule with all its settings and counters",
     .example = "weir schedule show nightly\n",
     .arguments = {{.name = "NAME", .help = "name of the schedule"}},
 },
@@ -47,9 +48,9 @@
                " each 13th.\n"
                "Each time starts one execution in each workspace. Its params have"
                " two members more: `scheduled_for`, the time, and `schedule`, the name.\n"
-               "Executions of one schedule in one workspace do not overlap. --overlap decides what becomes of a time"
-               " that comes before the last execution has ended: skip (by default), queue_one, queue_all (they wait for"
-               " its end), or cancel_running (it is cancelled).",
+               "Executions of one schedule in one workspace do not overlap. A time that comes before the last"
+               " execution has ended is left out (--overlap skip, the default), waits for that end (queue_one, queue_all),"
+               " or starts when the last execution has been cancelled (cancel_running).",
     .arguments = {{.name = "NAME", .help = "name of the schedule"}},
     .flags = {
         FLAG_CRON, FLAG_EVERY, FLAG_ZONE,
@@ -101,7 +102,7 @@
 },
 {
     .name = "schedule pause", .section = "Operate", .run = verb_schedule_pause, .marks = COMMAND_CHANGES,
-    .summary = "Let no time of a schedule fire",
+    .summary = "Stop a schedule from firing",
     .example = "weir schedule pause nightly\n",
     .arguments = {{.name = "NAME", .help = "name of the schedule"}},
     .flags = {FLAG_REASON},

@@ -41,8 +41,9 @@ static json_t *bodies_json(const struct http_route *route)
 static const char *workspace_name(enum route_workspace workspace)
 {
     static const char *const names[] = {
-        [WORKSPACE_NONE] = "none",        [WORKSPACE_OF_PATH] = "path", [WORKSPACE_OF_ID] = "id",
-        [WORKSPACE_OF_FILTER] = "filter", [WORKSPACE_OF_BODY] = "body", [WORKSPACE_ANY] = "any"};
+        [WORKSPACE_NONE] = "none",        [WORKSPACE_OF_PATH] = "path",         [WORKSPACE_OF_ID] = "id",
+        [WORKSPACE_OF_FILTER] = "filter", [WORKSPACE_OF_SCHEDULE] = "schedule", [WORKSPACE_OF_BODY] = "body",
+        [WORKSPACE_ANY] = "any"};
     return names[workspace];
 }
 

@@ -33,17 +33,24 @@ static const char *times_text(struct output *output, const json_t *schedule)
     return output_safe(output, text);
 }
 
-/* The workspaces with commas, or "plan NAME". */
+/* The workspaces with commas, also those that were deleted, or "plan NAME". */
 static const char *schedule_workspaces_text(struct output *output, const json_t *schedule)
 {
     const char *plan = field_text(output, schedule, "plan");
-    struct text text = {.max = SCHEDULE_WORKSPACES_MOST * (WORKSPACE_NAME_MAX + 1)};
+    struct text text = {.max = SCHEDULE_WORKSPACES_MOST * (WORKSPACE_NAME_MAX + sizeof ", (deleted)")};
     size_t i;
+    size_t count = json_array_size(json_object_get(schedule, "workspaces"));
     const json_t *name;
     enum weir_status status = plan == NULL ? WEIR_OK : text_format(&text, "plan %s", plan);
     json_array_foreach(json_object_get(schedule, "workspaces"), i, name)
     {
         status = status == WEIR_OK ? text_format(&text, "%s%s", i == 0 ? "" : ",", json_string_value(name)) : status;
+    }
+    json_array_foreach(json_object_get(schedule, "workspaces_deleted"), i, name)
+    {
+        status = status == WEIR_OK
+                     ? text_format(&text, "%s%s (deleted)", i + count == 0 ? "" : ",", json_string_value(name))
+                     : status;
     }
     const char *safe = output_safe(output, text.data);
     text_close(&text);
@@ -60,6 +67,7 @@ static void print_schedules(struct output *output, const json_t *page, int64_t n
                                             {.title = "NEXT"},
                                             {.title = "LAST"},
                                             {.title = "EXECUTION", .least = ID_COLUMNS_LEAST},
+                                            {.title = "STATUS"},
                                             {.title = "WAITING", .align = COLUMN_RIGHT},
                                             {.title = "REFUSED", .align = COLUMN_RIGHT},
                                             {.title = "ERROR", .least = 10}};
@@ -88,6 +96,12 @@ static void print_schedules(struct output *output, const json_t *page, int64_t n
         const char *last = field_text(output, item, "last_at");
         table_cell(&table, last == NULL ? NULL : output_ago(output, last, now_us));
         table_cell(&table, field_text(output, item, "last_execution_id"));
+        const char *status = field_text(output, item, "last_status");
+        if (status == NULL) {
+            table_cell(&table, NULL);
+        } else {
+            table_cell_sign(&table, output_state_sign(status), status);
+        }
         table_cell(&table, field_text(output, item, "waiting"));
         table_cell(&table, field_text(output, item, "refused"));
         table_cell(&table, is_refused ? field_text(output, item, "error") : NULL);

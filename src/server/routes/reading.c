@@ -77,13 +77,6 @@ void answer_list_hooks(struct api *api, struct store *store, struct http_request
     respond_named(request, store, answer, LIST_HOOKS);
 }
 
-/* With their next and last times. */
-void answer_list_schedules(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
-{
-    (void)api;
-    respond_named(request, store, answer, LIST_SCHEDULES);
-}
-
 void answer_list_groups(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;

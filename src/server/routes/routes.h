@@ -19,7 +19,8 @@
     X(resume_queue) X(list_nodes) X(order_node) X(list_groups) X(list_locks) X(take_lock) X(extend_lock) \
     X(release_lock) X(status) X(list_audit) X(note_act) X(show_store) X(check_store) X(list_migrations) \
     X(show_definition) X(stream_changes) X(list_hooks) X(set_hook) X(pause_hook) X(resume_hook) X(delete_hook) \
-    X(list_schedules) X(set_schedule) X(pause_schedule) X(resume_schedule) X(trigger_schedule) X(delete_schedule)
+    X(list_schedules) X(show_schedule) X(set_schedule) X(pause_schedule) X(resume_schedule) X(trigger_schedule) \
+    X(delete_schedule)
 /* clang-format on */
 
 #define ROUTE_HANDLER_DECLARE(name)                                                                                        \

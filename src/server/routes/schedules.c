@@ -1,10 +1,113 @@
-/* Schedules. They start executions in any workspace, so they are for tokens of all workspaces alone. */
+/* Schedules. They start executions in any workspace, so only a token of all workspaces makes and deletes one. A token of
+ * some workspaces reads, pauses, resumes and triggers the schedules that start in its own workspaces alone: the list leaves
+ * others out, and api_admit() has checked the schedule of a path. */
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "server/own_workspaces.h"
 #include "server/routes/body.h"
 #include "server/routes/routes.h"
+
+/* --- reads --- */
+
+struct own_schedules {
+    const struct principal *principal;
+    json_t *items;
+    size_t limit;
+    bool has_more;
+    bool has_failed; /* out of memory */
+};
+
+/* A visitor of store_list_each(). */
+static bool take_own_schedule(void *context, const json_t *row)
+{
+    struct own_schedules *own = context;
+    if (own_workspaces_has_schedule(own->principal, row)) {
+        own->has_more = json_array_size(own->items) == own->limit;
+        if (!own->has_more) {
+            own->has_failed = json_array_append_new(own->items, json_deep_copy(row)) != 0;
+        }
+    }
+    return !own->has_more && !own->has_failed;
+}
+
+/* A page of the schedules that the token may see. A cursor is the name of the last one of a page, so that it shows no name
+ * of others. */
+void answer_list_schedules(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    struct weir_error error = {.status = WEIR_OK};
+    int64_t limit = 0;
+    if (request_number(request, "limit", 1, LIST_LIMIT_MOST, LIST_LIMIT_DEFAULT, &limit, &error) != WEIR_OK) {
+        respond_error(request, answer, &error, "limit");
+        return;
+    }
+    const char *cursor = request_argument(request, "cursor");
+    struct own_schedules own = {.principal = request->principal, .items = json_array(), .limit = (size_t)limit};
+    const struct list_options options = {
+        .kind = LIST_SCHEDULES, .name = request_argument(request, "name"), .cursor = cursor, .limit = (size_t)limit};
+    enum weir_status status = store_list_each(store, &options, take_own_schedule, &own, &error);
+    size_t count = json_array_size(own.items);
+    const json_t *last = own.has_more ? json_object_get(json_array_get(own.items, count - 1), "name") : NULL;
+    json_t *page = json_pack("{s:O, s:s?, s:I, s:b}", "items", own.items, "next_cursor", json_string_value(last), "count",
+                             (json_int_t)count, "count_is_exact", !own.has_more && cursor == NULL);
+    json_decref(own.items);
+    if (status == WEIR_OK && (page == NULL || own.has_failed)) {
+        status = error_out_of_memory(&error);
+    }
+    if (status == WEIR_OK) {
+        respond_page(request, answer, page);
+    } else {
+        json_decref(page);
+        respond_error(request, answer, &error, NULL);
+    }
+}
+
+enum { SHOWN_TIMES = 5 };
+
+/* A time zone that this machine cannot read leaves the list of times empty: the schedule shows the error. */
+static enum weir_status add_times(struct store *store, json_t *row, struct weir_error *error)
+{
+    int64_t now_us = 0;
+    json_t *times = NULL;
+    struct recurrence_text when = schedule_row_times(row);
+    enum weir_status status = store_time(store, &now_us, error);
+    if (status == WEIR_OK) {
+        status = schedule_next_times(&when, now_us, SHOWN_TIMES, &times, error);
+    }
+    if (status == WEIR_FAILED) {
+        times = json_array();
+        status = WEIR_OK;
+    }
+    if (status == WEIR_OK && json_object_set_new(row, "times", times) != 0) {
+        status = error_out_of_memory(error);
+    }
+    return status;
+}
+
+void answer_show_schedule(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *page = NULL;
+    json_t *row = NULL;
+    const char *name = request_value(request, "schedule");
+    const struct list_options options = {.kind = LIST_SCHEDULES, .name = name, .limit = 1};
+    enum weir_status status = store_require_name(store, LIST_SCHEDULES, name, WEIR_NOT_FOUND, &error);
+    if (status == WEIR_OK) {
+        status = store_list(store, &options, &page, &error);
+    }
+    if (status == WEIR_OK) {
+        row = json_incref(json_array_get(json_object_get(page, "items"), 0));
+        status = row == NULL ? error_set(&error, WEIR_NOT_FOUND, "there is no schedule \"%s\"", name)
+                             : add_times(store, row, &error);
+    }
+    json_decref(page);
+    respond_outcome(request, answer, status, &error, row);
+}
+
+/* --- acts --- */
 
 /* The members of the body that are no text or number yet. */
 struct schedule_values {

@@ -85,10 +85,15 @@ SELECT t.place, t.execution_id FROM :schema.settle_schedule_firings($1, $2, $3, 
 -- name: list_schedules
 SELECT s.name, s.cron, s.zone, s.every AS every_us, s.jitter AS jitter_us,
        :schema.rfc3339(s.starts_at) AS starts_at, :schema.rfc3339(s.ends_at) AS ends_at, s.workflow, s.params::json AS params,
-       :schema.workspace_names(s.workspaces) AS workspaces, s.plan, s.overlap, s.catch_up AS catch_up_us, s.paused,
+       :schema.workspace_names(s.workspaces) AS workspaces,
+       (SELECT coalesce(json_agg(d.name ORDER BY array_position(s.workspaces, d.id)), '[]') FROM :schema.deleted_workspaces d
+        WHERE d.id = ANY (s.workspaces)) AS workspaces_deleted,
+       s.plan, s.overlap, s.catch_up AS catch_up_us, s.paused,
        CASE WHEN NOT s.paused THEN :schema.rfc3339(s.due_at) END AS next_at,
        (SELECT count(*) FROM :schema.schedule_firings f WHERE f.schedule_id = s.id AND f.execution_id IS NULL) AS waiting,
        s.fired, s.skipped, s.dropped, s.refused, :schema.rfc3339(s.last_due_at) AS last_at, s.last_execution_id,
+       coalesce((SELECT q.status FROM :schema.workflow_execution_queue q WHERE q.id = s.last_execution_id),
+                (SELECT e.status FROM :schema.workflow_executions e WHERE e.id = s.last_execution_id)) AS last_status,
        :schema.rfc3339(s.refused_at) AS refused_at,
        :schema.rfc3339(r.due_at) AS refused_due_at, r.due_at IS NOT NULL OR s.retry_at IS NOT NULL AS is_refused, s.error_code, s.error,
        :schema.rfc3339(s.created_at) AS created_at
