@@ -68,7 +68,7 @@ OBJECTS = {
     'Published': 'name workspace? version unchanged earlier_version definition_id',
     'WorkflowState': 'name state',
     'DefinitionText': 'id name workspace? version text',
-    'Status': 'pending slots_used completed failed cancelled workspace_count scheduler:Scheduler queue_paused nodes'
+    'Status': 'pending slots_used completed failed cancelled workspace_count scheduler:Scheduler queue_paused schedules_late nodes'
               ' running stuck engine_reachable engine_error? engine_impaired_since? engine_unreachable_since?'
               ' server~:PostgresServer pending_reasons no_worker[]:UnservedWorkflow stuck_executions[]:StuckExecution'
               ' oldest_pending_age_us workspaces[]:WorkspaceUse executor_groups[]:GroupUse now_at store schema',

@@ -32,6 +32,7 @@ static const struct {
     {"stuck", "weir_executor_stuck", 1, "Of these, those that run longer than expected."},
     {"engine_reachable", "weir_engine_reachable", 1, "Whether every live node reaches its engine."},
     {"queue_paused", "weir_queue_paused", 1, "Whether the queue is paused."},
+    {"schedules_late", "weir_schedules_late", 1, "Schedules whose next time passed two minutes ago or longer."},
     {"workspace_count", "weir_workspaces", 1, "Workspaces."},
     {"schema", "weir_store_schema_version", 1, "Version of the store's schema."},
 };

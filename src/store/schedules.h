@@ -47,6 +47,8 @@ void schedule_key(const char *schedule, int64_t due_us, char ret_key[SCHEDULE_KE
 #define SCHEDULE_CATCH_UP_LEAST_US (10 * MICROSECONDS_PER_SECOND)
 #define SCHEDULE_CATCH_UP_MOST_US (3650 * 86400 * MICROSECONDS_PER_SECOND)
 #define SCHEDULE_JITTER_MOST_US (86400 * MICROSECONDS_PER_SECOND)
+/* A due time that is this old was missed: a node advances a schedule within about a second. */
+#define SCHEDULE_LATE_US (120 * MICROSECONDS_PER_SECOND)
 
 /* A due time comes while an execution of the schedule in the workspace has not ended. */
 enum schedule_overlap {

@@ -175,6 +175,20 @@ def times_of_an_outage_fire_in_the_window(weir):
     assert 15 <= dropped <= 60, dropped
 
 
+def a_late_schedule_is_counted(weir):
+    _prepare(weir)
+    for name in ('late', 'paused', 'later'):
+        weir.good('schedule', 'set', name, '--every', '1d', *HELLO, '-q')
+    weir.good('schedule', 'pause', 'paused', '-q')
+    assert weir.good('status', '--json').json()['schedules_late'] == 0
+    _move_due_times(weir, -86400 - 300)
+    weir.good('schedule', 'set', 'later', '--every', '2d', '-q')  # computes its next time
+    assert weir.good('status', '--json').json()['schedules_late'] == 1
+    assert 'weir_schedules_late 1' in weir.good('status', '--metrics').out.splitlines()
+    late, = (row for row in weir.run('doctor', '--json').json()['items'] if row['check'] == 'schedule')
+    assert 'late' in late['detail'], late
+
+
 def mistakes_are_named(weir):
     _prepare(weir)
     assert_error(weir.run('schedule', 'set', 'a', '--cron', '61 * * * *', *HELLO), 2, 'invalid_argument', 'minute')

@@ -477,9 +477,6 @@ static enum weir_status check_hooks(struct doctor *doctor, struct weir_error *er
     return status;
 }
 
-/* A time that is due for longer than this was missed: a node looks at its second. */
-#define SCHEDULE_LATE_US (120 * MICROSECONDS_PER_SECOND)
-
 /* One line for each schedule with a refused last time, or with a next one that has passed. */
 static enum weir_status check_schedules(struct doctor *doctor, struct weir_error *error)
 {

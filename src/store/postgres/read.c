@@ -423,9 +423,9 @@ enum weir_status postgres_status(struct store *store, size_t workspaces_max, jso
     INVARIANT(ret_status != NULL);
     PGresult *result = NULL;
     enum weir_status status =
-        link_read(link_of(store), error, &result, QUERY_STATUS, "iiiiii", (int64_t)workspaces_max,
+        link_read(link_of(store), error, &result, QUERY_STATUS, "iiiiiii", (int64_t)workspaces_max,
                   (int64_t)BACKING_OFF_COUNT_MOST, (int64_t)STATUS_GROUPS_MOST, (int64_t)STATUS_UNSERVED_MOST,
-                  (int64_t)STATUS_STUCK_MOST, (int64_t)GROUP_LANES_LOOKED_AT);
+                  (int64_t)STATUS_STUCK_MOST, (int64_t)GROUP_LANES_LOOKED_AT, (int64_t)SCHEDULE_LATE_US);
     if (status != WEIR_OK) {
         return status;
     }

@@ -389,12 +389,13 @@ static enum weir_status add_scheduler(struct connection *connection, int64_t now
     return status;
 }
 
-/* The sums over all lanes, and whether the queue is paused. */
-static enum weir_status read_totals(struct connection *connection, json_t *status_json, struct weir_error *error)
+/* The sums over all lanes, whether the queue is paused, and late schedules. */
+static enum weir_status read_totals(struct connection *connection, int64_t now_us, json_t *status_json,
+                                    struct weir_error *error)
 {
-    static const char *const keys[] = {"pending",   "slots_used",      "completed",   "failed",
-                                       "cancelled", "workspace_count", "queue_paused"};
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_STATUS_TOTALS, "");
+    static const char *const keys[] = {"pending",   "slots_used",      "completed",    "failed",
+                                       "cancelled", "workspace_count", "queue_paused", "schedules_late"};
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_STATUS_TOTALS, "i", now_us - SCHEDULE_LATE_US);
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
         return statement_failure(error);
@@ -495,7 +496,7 @@ static enum weir_status read_status(struct store *store, struct connection *conn
     enum weir_status status =
         answer == NULL ? error_out_of_memory(error) : connection_store_time(connection, &now_us, error);
     if (status == WEIR_OK) {
-        status = read_totals(connection, answer, error);
+        status = read_totals(connection, now_us, answer, error);
     }
     if (status == WEIR_OK) {
         status = read_node_totals(connection, now_us, answer, error);

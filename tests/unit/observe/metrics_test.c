@@ -156,12 +156,12 @@ static void status_becomes_gauges(void **state)
 {
     (void)state;
     json_t *status =
-        json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:i, s:b, s:{s:b, s:i, s:i},"
+        json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:i, s:b, s:{s:b, s:i, s:i},"
                   " s:[{s:s, s:i, s:i, s:i, s:i}], s:[{s:s, s:i, s:i}, {s:s, s:i, s:n}]}",
-                  "pending", 7, "slots_used", 3, "completed", 10, "failed", 1, "cancelled", 2, "oldest_pending_age_us",
-                  (json_int_t)1500000, "nodes", 2, "queue_paused", 0, "scheduler", "is_free", 1, "epoch", 12, "lag_us",
-                  2500000, "workspaces", "name", "acme", "slots_used", 1, "slots_max", 5, "pending", 7,
-                  "oldest_pending_age_us", 2500000, "executor_groups", "name", "default", "pending", 6,
+                  "schedules_late", 4, "pending", 7, "slots_used", 3, "completed", 10, "failed", 1, "cancelled", 2,
+                  "oldest_pending_age_us", (json_int_t)1500000, "nodes", 2, "queue_paused", 0, "scheduler", "is_free", 1,
+                  "epoch", 12, "lag_us", 2500000, "workspaces", "name", "acme", "slots_used", 1, "slots_max", 5, "pending",
+                  7, "oldest_pending_age_us", 2500000, "executor_groups", "name", "default", "pending", 6,
                   "oldest_pending_age_us", 3500000, "name", "idle", "pending", 0, "oldest_pending_age_us");
     assert_non_null(status);
     assert_int_equal(metrics_render_store(status, METRICS_WORKSPACES_TOP, &text), WEIR_OK);
@@ -170,6 +170,7 @@ static void status_becomes_gauges(void **state)
     assert_line("weir_ended_executions_total{status=\"FAILED\"} 1");
     assert_line("weir_ended_executions_total{status=\"CANCELLED\"} 2");
     assert_line("weir_nodes 2");
+    assert_line("weir_schedules_late 4");
     assert_line("weir_scheduler_is_free 1");
     assert_line("weir_scheduler_epoch 12");
     assert_line("weir_scheduler_lag_seconds 2.5");

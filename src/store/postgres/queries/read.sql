@@ -127,7 +127,7 @@ SELECT :schema.why_living($1), :schema.place_of($1);
 -- The counters, from the books and the news; of the queue only indexes. The books lag behind the oldest news that they lack. $1 how many
 -- workspaces, $2 how many of the waiting rows are read: beyond it a row that backs off counts as scheduled; $3 how many groups,
 -- $4 workflows without a worker, $5 stuck executions, $6 lanes of each group whose first items are read for their age: those with the
--- most runnable items, since a look at every lane would take a seek for each workspace.
+-- most runnable items, since a look at every lane would take a seek for each workspace; $7 age of a due time of a late schedule.
 -- name: status
 WITH books AS MATERIALIZED (SELECT * FROM :schema.lane_books),
 usage AS MATERIALIZED (
@@ -231,6 +231,8 @@ SELECT json_build_object(
         'lock_awaited_since', CASE WHEN NOT r.is_free AND r.expires_at > r.now_us
                                    THEN :schema.rfc3339(nullif(r.lock_awaited_at, 0)) END) FROM role r),
     'queue_paused', (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1),
+    'schedules_late', (SELECT count(*) FROM :schema.schedules s
+                       WHERE NOT s.paused AND s.due_at IS NOT NULL AND greatest(s.due_at, s.retry_at) < (SELECT us FROM now) - $7),
     'nodes', l.nodes, 'running', l.running, 'stuck', l.stuck, 'engine_reachable', l.engine_reachable,
     'engine_error', coalesce(:schema.engine_error(NULL), l.engine_error), 'engine_impaired_since', :schema.rfc3339(l.impaired_at),
     'engine_unreachable_since', :schema.rfc3339(l.unreachable_at),

@@ -177,9 +177,11 @@ FROM workflow_execution_queue q LEFT JOIN workspaces w ON w.id = q.workspace_id
 LEFT JOIN workflow_definitions d ON d.id = q.definition_id LEFT JOIN nodes n ON n.id = q.node_id
 WHERE q.stuck_at IS NOT NULL AND q.phase = 2 AND q.stuck_fence = q.fence ORDER BY q.stuck_at LIMIT ?1;
 
+-- ?1 a schedule that was due before is late. Index: schedules_due.
 -- name: status_totals
 SELECT coalesce(sum(runnable + waiting), 0), coalesce(sum(held), 0), coalesce(sum(completed), 0), coalesce(sum(failed), 0),
-       coalesce(sum(cancelled), 0), (SELECT count(*) FROM workspaces), (SELECT queue_paused FROM store_state WHERE id = 1)
+       coalesce(sum(cancelled), 0), (SELECT count(*) FROM workspaces), (SELECT queue_paused FROM store_state WHERE id = 1),
+       (SELECT count(*) FROM schedules s WHERE s.paused = 0 AND s.due_at IS NOT NULL AND max(s.due_at, coalesce(s.retry_at, 0)) < ?1)
 FROM lane_counters;
 
 -- The oldest that waits: ids begin with their time. Walks over held rows only.
