@@ -283,13 +283,22 @@ static bool field_value(size_t index, bool as_json, const struct event *event, c
     return number != 0;
 }
 
+/* The reason of an event of a schedule is its name: a search for schedule=nightly finds all that became of its times. */
+static const char *field_name(size_t index, enum event_type type)
+{
+    bool is_of_schedule = type == EVENT_SCHEDULE_FIRED || type == EVENT_SCHEDULE_SKIPPED ||
+                          type == EVENT_SCHEDULE_DROPPED || type == EVENT_SCHEDULE_REFUSED;
+    return is_of_schedule && fields[index].offset == offsetof(struct event, reason) ? "schedule" : fields[index].name;
+}
+
 /* " name=value" or ",\"name\":value" */
 static void line_add_field(struct line *line, bool as_json, size_t index, const struct event *event)
 {
     char value[FIELD_BYTES_MAX + 16];
     char field[sizeof value + 32];
     if (field_value(index, as_json, event, value, sizeof value)) {
-        int length = snprintf(field, sizeof field, as_json ? ",\"%s\":%s" : " %s=%s", fields[index].name, value);
+        int length =
+            snprintf(field, sizeof field, as_json ? ",\"%s\":%s" : " %s=%s", field_name(index, event->type), value);
         line_add(line, field, (size_t)length, as_json ? 1 : 0);
     }
 }

@@ -175,6 +175,15 @@ def times_of_an_outage_fire_in_the_window(weir):
     assert 15 <= dropped <= 60, dropped
 
 
+def a_trigger_that_starts_nothing_is_no_success(weir):
+    _prepare(weir)
+    weir.good('schedule', 'set', 'a', '--every', '1d', *HELLO, '-q')
+    assert weir.good('schedule', 'trigger', 'a', '-n', '--json').json()['dry_run'] is True
+    assert weir.good('schedule', 'trigger', 'a', '--json').json()['firings'] == 1
+    again = weir.run('schedule', 'trigger', 'a', '--json')  # the first one waits for a node
+    assert (again.code, again.json()['firings'], again.json()['skipped']) == (4, 0, 1), again
+
+
 def a_late_schedule_is_counted(weir):
     _prepare(weir)
     for name in ('late', 'paused', 'later'):

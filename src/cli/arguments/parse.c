@@ -39,6 +39,8 @@ struct argument_reader {
 /* Names that users try, and the command that they mean. */
 static const char *const synonyms[][2] = {
     {"ls", "list"},
+    {"cron", "schedule"},
+    {"crontab", "schedule"},
     {"ps", "list"},
     {"get", "show"},
     {"describe", "show"},
@@ -68,6 +70,14 @@ static const char *const synonyms[][2] = {
 };
 
 /* Words that users try for a flag, and the flag: names of fields in other tools. */
+/* The same of verbs behind a noun, where the noun has such a verb. */
+static const char *const verb_synonyms[][2] = {
+    {"add", "set"},       {"create", "set"},     {"make", "set"},      {"new", "set"},       {"ls", "list"},
+    {"get", "show"},      {"info", "show"},      {"describe", "show"}, {"rm", "delete"},     {"remove", "delete"},
+    {"fire", "trigger"},  {"run", "trigger"},    {"start", "trigger"}, {"disable", "pause"}, {"suspend", "pause"},
+    {"enable", "resume"}, {"unpause", "resume"},
+};
+
 static const char *const flag_synonyms[][2] = {{"group", "executor-group"}, {"state", "status"}, {"at", "run-at"}};
 
 /* --- the table of flags --- */
@@ -286,6 +296,19 @@ static bool is_noun(const char *text, size_t length)
     return false;
 }
 
+/* The verb of the noun that users of other programs mean; NULL = none. `prefix`: the noun and a space. */
+static const char *find_verb_synonym(const char *typed, const char *prefix)
+{
+    for (size_t i = 0; prefix[0] != '\0' && i < sizeof verb_synonyms / sizeof verb_synonyms[0]; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s%s", prefix, verb_synonyms[i][1]);
+        if (strcmp(verb_synonyms[i][0], typed) == 0 && command_find(name) != NULL) {
+            return verb_synonyms[i][1];
+        }
+    }
+    return NULL;
+}
+
 /* Suggests a synonym, or the nearest command, or the help. */
 static void hint_at_command(const char *typed, const char *prefix, struct weir_error *error)
 {
@@ -310,7 +333,8 @@ static void hint_at_command(const char *typed, const char *prefix, struct weir_e
     for (size_t i = 0; skip == 0 && i < sizeof nouns / sizeof nouns[0] && used < COMMAND_TRIES_MAX; i++) {
         names[used++] = nouns[i];
     }
-    const char *nearest = text_nearest(typed, names, used);
+    const char *synonym = find_verb_synonym(typed, prefix);
+    const char *nearest = synonym != NULL ? synonym : text_nearest(typed, names, used);
     if (nearest != NULL) {
         error_hint(error, "did you mean `weir %s%s`?", prefix, nearest);
     } else if (skip > 0) {

@@ -536,11 +536,13 @@ static enum weir_status trigger_schedule(struct invocation *invocation, struct s
     } else {
         report_trigger(output, &trigger, &counts);
     }
-    return verb_print_act(invocation,
+    status = verb_print_act(invocation,
                           json_pack("{s:s, s:I, s:I, s:I, s:I}", "name", trigger.name, "firings",
                                     (json_int_t)counts.firings, "skipped", (json_int_t)counts.skipped, "existing",
                                     (json_int_t)counts.existing, "rest", (json_int_t)counts.rest),
                           error);
+    bool is_skipped = counts.skipped > 0 && counts.firings + counts.existing + counts.rest == 0;
+    return status == WEIR_OK && is_skipped ? WEIR_CONFLICT : status; /* the report is above */
 }
 
 enum weir_status verb_schedule_trigger(struct invocation *invocation, struct weir_error *error)

@@ -54,6 +54,29 @@ static void json_line_is_one_object_with_the_same_fields(void **state)
     log_close(&log);
 }
 
+static void events_of_schedules_name_the_schedule(void **state)
+{
+    (void)state;
+    static const enum event_type types[] = {EVENT_SCHEDULE_FIRED, EVENT_SCHEDULE_SKIPPED, EVENT_SCHEDULE_DROPPED,
+                                            EVENT_SCHEDULE_REFUSED};
+    char line[LOG_LINE_BYTES_MAX + 1];
+    struct log text = log_of(LOG_TEXT);
+    struct log json = log_of(LOG_JSON);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        struct event event = {.type = types[i], .reason = "nightly", .count = 3};
+        (void)log_line(&text, &event, WALL_US, line);
+        assert_non_null(strstr(line, " schedule=nightly"));
+        (void)log_line(&json, &event, WALL_US, line);
+        assert_non_null(strstr(line, "\"schedule\":\"nightly\""));
+        assert_null(strstr(line, "reason"));
+    }
+    struct event other = {.type = EVENT_HOOK_REFUSED, .reason = "page"};
+    (void)log_line(&text, &other, WALL_US, line);
+    assert_non_null(strstr(line, " reason=page"));
+    log_close(&text);
+    log_close(&json);
+}
+
 static void every_event_has_a_message_and_fits_both_formats(void **state)
 {
     (void)state;
@@ -243,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_line_reads_well),
         cmocka_unit_test(json_line_is_one_object_with_the_same_fields),
+        cmocka_unit_test(events_of_schedules_name_the_schedule),
         cmocka_unit_test(every_event_has_a_message_and_fits_both_formats),
         cmocka_unit_test(hostile_strings_reach_neither_terminal_nor_json),
         cmocka_unit_test(long_fields_are_cut_and_a_full_line_keeps_whole_fields),

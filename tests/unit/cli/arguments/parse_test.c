@@ -126,6 +126,12 @@ static void a_misspelt_name_gets_a_suggestion(void **state)
     refuses("enqueue --priorty 3", "no flag --priorty", "--priority");
     refuses("show --limit 3 ID", "`weir show` has no flag --limit", "weir help show");
     refuses("-Z list", "no flag -Z", "");
+    refuses("schedule create x", "no verb \"create\"", "weir schedule set");
+    refuses("schedule ls", "no verb \"ls\"", "weir schedule list");
+    refuses("schedule run x", "no verb \"run\"", "weir schedule trigger");
+    refuses("schedule rm x", "no verb \"rm\"", "weir schedule delete");
+    refuses("cron list", "no command \"cron\"", "weir schedule");
+    refuses("plan run x", "no verb \"run\"", "weir help plan");
     refuses("zzzzzzzz", "no command", "weir help");
 }
 
