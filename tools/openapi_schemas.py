@@ -70,8 +70,9 @@ OBJECTS = {
     'DefinitionText': 'id name workspace? version text',
     'Status': 'pending slots_used completed failed cancelled workspace_count scheduler:Scheduler queue_paused'
               ' schedules_late nodes running stuck engine_reachable engine_error? engine_impaired_since?'
-              ' engine_unreachable_since? server~:PostgresServer pending_reasons no_worker[]:UnservedWorkflow stuck_executions[]:StuckExecution'
-              ' oldest_pending_age_us workspaces[]:WorkspaceUse executor_groups[]:GroupUse now_at store schema',
+              ' engine_unreachable_since? server~:PostgresServer pending_reasons no_worker[]:UnservedWorkflow'
+              ' stuck_executions[]:StuckExecution oldest_pending_age_us workspaces[]:WorkspaceUse'
+              ' executor_groups[]:GroupUse now_at store schema',
     'Scheduler': 'node? node_id? epoch taken_at? expires_at? lag_us takeovers_hour is_free why? lock_awaited_since?',
     'PostgresServer': 'server_version notifications_percent fsync full_page_writes synchronous_commit'
                       ' synchronous_standby_names tls optional_tls~',
