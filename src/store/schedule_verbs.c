@@ -176,43 +176,62 @@ static enum weir_status check_schedule(const struct schedule_request *request, s
     return status == WEIR_OK ? check_jitter(request, ret_recurrence, recurrence_next(ret_recurrence, 0), error) : status;
 }
 
-/* For a dry run. */
-enum weir_status schedule_request_check(const struct schedule_request *request, struct weir_error *error)
+/* A server has time zones that this machine may lack, and computes the times itself. */
+static bool leaves_times(const struct store *store, enum weir_status status)
 {
-    INVARIANT(request != NULL);
-    struct schedule_request checked;
+    return status == WEIR_FAILED && (store_features(store) & STORE_IS_SERVER) != 0;
+}
+
+/* All checks of a set. *ret_request: with defaults instead of zeros. *ret_due_us: the first time; 0 = the server knows it.
+ * It counts from the clock of the store, so that a wrong clock of the caller has no effect. */
+static enum weir_status prepare_schedule(struct store *store, const struct schedule_request *request,
+                                         struct schedule_request *ret_request, int64_t *ret_due_us,
+                                         struct weir_error *error)
+{
+    int64_t now_us = 0;
     struct recurrence recurrence = {.zone = NULL};
-    enum weir_status status = check_schedule(request, &checked, &recurrence, error);
+    *ret_due_us = 0;
+    enum weir_status status = check_schedule(request, ret_request, &recurrence, error);
+    if (leaves_times(store, status)) {
+        return WEIR_OK;
+    }
+    if (status == WEIR_OK) {
+        status = store_time(store, &now_us, error);
+    }
+    if (status == WEIR_OK) {
+        *ret_due_us = recurrence_next(&recurrence, now_us);
+        status = check_jitter(ret_request, &recurrence, *ret_due_us, error);
+    }
     recurrence_close(&recurrence);
+    if (status == WEIR_OK && *ret_due_us == TIME_NEVER) { /* a mistake, most likely in the year */
+        error_set(error, WEIR_INVALID_ARGUMENT, "schedule \"%s\" would have no time in the future", request->name);
+        error_hint(error, "give a later end, or none: --no-until");
+        return WEIR_INVALID_ARGUMENT;
+    }
     return status;
 }
 
-/* The due time counts from the clock of the store, so that a wrong clock of the caller has no effect. */
+/* For a dry run. */
+enum weir_status store_schedule_check(struct store *store, const struct schedule_request *request, struct weir_error *error)
+{
+    INVARIANT(store != NULL && request != NULL);
+    struct schedule_request checked;
+    int64_t due_us = 0;
+    return prepare_schedule(store, request, &checked, &due_us, error);
+}
+
+/* The driver gets the first time, because no driver knows calendars. */
 enum weir_status store_schedule_set(struct store *store, const struct schedule_request *request, bool *ret_is_new,
                                     struct weir_error *error)
 {
     INVARIANT(store != NULL && request != NULL);
     bool is_new = false;
     bool *is_made = ret_is_new == NULL ? &is_new : ret_is_new;
-    int64_t now_us = 0;
+    int64_t due_us = 0;
     struct schedule_request checked;
-    struct recurrence recurrence = {.zone = NULL};
-    enum weir_status status = check_schedule(request, &checked, &recurrence, error);
-    if (status == WEIR_OK) {
-        status = store_time(store, &now_us, error);
-    }
-    int64_t due_us = status == WEIR_OK ? recurrence_next(&recurrence, now_us) : TIME_NEVER;
-    if (status == WEIR_OK) {
-        status = check_jitter(&checked, &recurrence, due_us, error);
-    }
-    recurrence_close(&recurrence);
+    enum weir_status status = prepare_schedule(store, request, &checked, &due_us, error);
     if (status != WEIR_OK) {
         return status;
-    }
-    if (due_us == TIME_NEVER) { /* a mistake, most likely in the year */
-        error_set(error, WEIR_INVALID_ARGUMENT, "schedule \"%s\" would have no time in the future", request->name);
-        error_hint(error, "give a later end, or none: --no-until");
-        return WEIR_INVALID_ARGUMENT;
     }
     CALL(store, "schedule_set", error, store->driver->schedule_set(store, &checked, due_us, is_made, detail));
 }

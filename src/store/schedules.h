@@ -72,8 +72,10 @@ struct schedule_request {
     enum schedule_overlap overlap;
     int64_t catch_up_us; /* whole seconds; 0 = SCHEDULE_CATCH_UP_DEFAULT_US */
 };
-/* All that can be said of a request without a store. Errors as of store_schedule_set(). */
-WEIR_MUST_CHECK enum weir_status schedule_request_check(const struct schedule_request *request, struct weir_error *error);
+/* The checks of store_schedule_set() but for the names of workspaces and plans. A server as the store checks the time zone
+ * itself where this machine has none. Errors as of store_schedule_set(). */
+WEIR_MUST_CHECK enum weir_status store_schedule_check(struct store *store, const struct schedule_request *request,
+                                                      struct weir_error *error);
 /* Makes or changes a schedule. A changed one keeps its counters and its firings, and stays paused; with the same times an
  * overdue time stays due. The workflow may be published later. *ret_is_new may be NULL. WEIR_INVALID_ARGUMENT, also for one
  * without a time in the future; WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE; WEIR_WORKSPACE_NOT_FOUND, WEIR_PLAN_NOT_FOUND;

@@ -7,6 +7,7 @@ usage: schedule_test.py BINARY [--postgres | --server] [TEST ...]
 """
 
 import contextlib
+import os
 import pathlib
 import re
 import signal
@@ -14,6 +15,7 @@ import sys
 
 import http_steps_test
 from harness import TIMEOUT_SECONDS, assert_error, run_tests
+from http_client import Listener
 from waiting import wait_for
 
 HELLO = ('--workflow', 'hello', '-w', 'acme')
@@ -182,6 +184,23 @@ def a_trigger_that_starts_nothing_is_no_success(weir):
     assert weir.good('schedule', 'trigger', 'a', '--json').json()['firings'] == 1
     again = weir.run('schedule', 'trigger', 'a', '--json')  # the first one waits for a node
     assert (again.code, again.json()['firings'], again.json()['skipped']) == (4, 0, 1), again
+
+
+def a_client_without_time_zones_leaves_them_to_the_server(weir):
+    _prepare(weir)
+    listener = Listener(weir).ready()
+    bare = {'LD_PRELOAD': os.environ['WEIR_NO_TIME_ZONES_LIBRARY']}
+    words = ('schedule', 'set', 'nightly', '--cron', '30 4 * * *', '--zone', 'Europe/Berlin', *HELLO)
+    missing = weir.run(*words, env=bare)
+    assert_error(missing, 1, 'failed', 'no database of time zones')
+    client = {**bare, 'WEIR_STORE': f'http://127.0.0.1:{listener.port}'}
+    assert weir.good(*words, '-n', '--json', env=client).json()['times'] == []
+    told = weir.good(*words, env=client)
+    assert 'is made' in told.err and 'next:' not in told.err, told
+    assert _schedule(weir, 'nightly')['zone'] == 'Europe/Berlin'
+    wrong = weir.run('schedule', 'set', 'nightly', '--zone', 'Europe/Berln', env=client)
+    assert_error(wrong, 2, 'invalid_argument', 'Berln')
+    assert_error(weir.run(*words, '--catch-up', '1s', '-n', env=client), 2, 'invalid_argument', 'catch-up')
 
 
 def a_late_schedule_is_counted(weir):

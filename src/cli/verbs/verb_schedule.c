@@ -394,7 +394,7 @@ static enum weir_status apply_change(struct invocation *invocation, struct store
     }
     enum weir_status status = choose_change(invocation, change, now_us, error);
     if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
-        status = schedule_request_check(&change->request, error);
+        status = store_schedule_check(store, &change->request, error);
         status = status == WEIR_OK ? check_schedule_names(store, &change->request, error) : status;
     } else if (status == WEIR_OK) {
         status = store_schedule_set(store, &change->request, NULL, error);
