@@ -176,7 +176,7 @@ static bool check_execution(struct store *store, const struct http_request *requ
 }
 
 /* The list has no schedule in its path; its handler leaves those of others out. */
-static bool check_schedule(struct store *store, const struct http_request *request, struct http_answer *answer)
+static bool check_own_schedule(struct store *store, const struct http_request *request, struct http_answer *answer)
 {
     struct weir_error error = {.status = WEIR_OK};
     if (strchr(request->route->path, '{') == NULL ||
@@ -228,7 +228,7 @@ static bool check_workspace(struct store *store, struct http_request *request, s
     case WORKSPACE_OF_FILTER:
         return check_filter(store, request, answer);
     case WORKSPACE_OF_SCHEDULE:
-        return check_schedule(store, request, answer);
+        return check_own_schedule(store, request, answer);
     case WORKSPACE_OF_BODY:
     case WORKSPACE_ANY:
         return true;

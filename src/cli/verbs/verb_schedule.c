@@ -260,8 +260,9 @@ static void report_next(struct output *output, const struct schedule_request *re
     }
 }
 
-static enum weir_status report_change(struct invocation *invocation, struct store *store,
-                                      const struct schedule_change *change, int64_t now_us, struct weir_error *error)
+static enum weir_status report_schedule_change(struct invocation *invocation, struct store *store,
+                                               const struct schedule_change *change, int64_t now_us,
+                                               struct weir_error *error)
 {
     struct output *output = invocation->output;
     struct weir_error unread = {.status = WEIR_OK};
@@ -305,7 +306,7 @@ static void choose_times(const struct invocation *invocation, const json_t *row,
 }
 
 /* Workspaces and a plan exclude each other. */
-static void choose_workspaces(const struct invocation *invocation, struct schedule_change *change)
+static void name_workspaces(const struct invocation *invocation, struct schedule_change *change)
 {
     struct schedule_request *request = &change->request;
     size_t i;
@@ -356,7 +357,7 @@ static enum weir_status choose_change(const struct invocation *invocation, struc
     bool is_policy = overlap == NULL || schedule_overlap_parse(overlap, &request->overlap);
     INVARIANT(is_policy); /* the table of flags names the choices, and the store has no other */
     choose_times(invocation, row, now_us, &request->when);
-    choose_workspaces(invocation, change);
+    name_workspaces(invocation, change);
     return choose_params(invocation, change, error);
 }
 
@@ -399,7 +400,7 @@ static enum weir_status apply_change(struct invocation *invocation, struct store
     } else if (status == WEIR_OK) {
         status = store_schedule_set(store, &change->request, NULL, error);
     }
-    return status == WEIR_OK ? report_change(invocation, store, change, now_us, error) : status;
+    return status == WEIR_OK ? report_schedule_change(invocation, store, change, now_us, error) : status;
 }
 
 /* A change keeps what the command leaves out, as `weir webhook set` and `weir plan set` do. */
@@ -537,10 +538,10 @@ static enum weir_status trigger_schedule(struct invocation *invocation, struct s
         report_trigger(output, &trigger, &counts);
     }
     status = verb_print_act(invocation,
-                          json_pack("{s:s, s:I, s:I, s:I, s:I}", "name", trigger.name, "firings",
-                                    (json_int_t)counts.firings, "skipped", (json_int_t)counts.skipped, "existing",
-                                    (json_int_t)counts.existing, "rest", (json_int_t)counts.rest),
-                          error);
+                            json_pack("{s:s, s:I, s:I, s:I, s:I}", "name", trigger.name, "firings",
+                                      (json_int_t)counts.firings, "skipped", (json_int_t)counts.skipped, "existing",
+                                      (json_int_t)counts.existing, "rest", (json_int_t)counts.rest),
+                            error);
     bool is_skipped = counts.skipped > 0 && counts.firings + counts.existing + counts.rest == 0;
     return status == WEIR_OK && is_skipped ? WEIR_CONFLICT : status; /* the report is above */
 }

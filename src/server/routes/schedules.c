@@ -67,7 +67,7 @@ void answer_list_schedules(struct api *api, struct store *store, struct http_req
 enum { SHOWN_TIMES = 5 };
 
 /* A time zone that this machine cannot read leaves the list of times empty: the schedule shows the error. */
-static enum weir_status add_times(struct store *store, json_t *row, struct weir_error *error)
+static enum weir_status add_next_times(struct store *store, json_t *row, struct weir_error *error)
 {
     int64_t now_us = 0;
     json_t *times = NULL;
@@ -101,7 +101,7 @@ void answer_show_schedule(struct api *api, struct store *store, struct http_requ
     if (status == WEIR_OK) {
         row = json_incref(json_array_get(json_object_get(page, "items"), 0));
         status = row == NULL ? error_set(&error, WEIR_NOT_FOUND, "there is no schedule \"%s\"", name)
-                             : add_times(store, row, &error);
+                             : add_next_times(store, row, &error);
     }
     json_decref(page);
     respond_outcome(request, answer, status, &error, row);
