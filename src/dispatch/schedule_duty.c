@@ -259,17 +259,24 @@ static bool firing_is_requested(const struct schedule_firing *firing)
  * Returns whether a cancel was requested. */
 static bool request_cancels(struct node *node, const struct schedule_firings *firings)
 {
+    struct store *store = node->stores[LOOP_MAINTENANCE];
     enum weir_status status = WEIR_OK;
     bool is_requested = false;
     for (size_t i = 0; i < firings->count && (status == WEIR_OK || status == WEIR_NOT_FOUND); i++) {
         if (waits_for_cancel(&firings->firings[i])) {
+            char actor[ACTOR_MAX + 1];
             struct bulk_result result = {0};
             struct weir_error error = {.status = WEIR_OK};
             struct execution_filter filter = {.id = firings->firings[i].cancels_id};
-            status = store_bulk(node->stores[LOOP_MAINTENANCE], BULK_CANCEL, &filter, "", 1, &result, &error);
+            (void)snprintf(actor, sizeof actor, SCHEDULE_KEY_PREFIX "%s", firings->firings[i].schedule);
+            status = store_act_as(store, actor, "overlap policy cancel_running", &error); /* on record, for the owner */
+            status = status == WEIR_OK ? store_bulk(store, BULK_CANCEL, &filter, "", 1, &result, &error) : status;
             is_requested = is_requested || status == WEIR_OK;
         }
     }
+    /* the other calls of the handle are those of the node again */
+    status = store_act_for(store, node->stores[LOOP_DISPATCH], NULL, NULL);
+    INVARIANT(status == WEIR_OK); /* texts that were checked before */
     return is_requested;
 }
 

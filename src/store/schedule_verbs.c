@@ -2,7 +2,8 @@
  *
  * Each verb checks its arguments and calls the driver, so that all drivers refuse the same. The first due time is computed
  * here from the store's clock, because no driver knows calendars. The name of a schedule is a part of idempotency keys. The
- * verbs of the duty have no actor: they are no acts, and are not on record. Runs in the caller's thread.
+ * verbs of the duty are no acts, and are not on record, but for the cancels that it requests in the name of a schedule.
+ * Runs in the caller's thread.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -379,6 +379,14 @@ static void cancel_running_cancels_before_it_starts(void **state)
     assert_string_equal(json_string_value(json_object_get(json_array_get(items, 0), "status")), "PENDING");
     assert_string_equal(json_string_value(json_object_get(json_array_get(items, 1), "status")), "CANCELLED");
     json_decref(items);
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_AUDIT, .limit = 10};
+    assert_int_equal(store_list(bench->store, &options, &page, NULL), WEIR_OK);
+    const json_t *act = json_array_get(json_object_get(page, "items"), 0);
+    assert_string_equal(json_string_value(json_object_get(act, "act")), "cancel");
+    assert_string_equal(json_string_value(json_object_get(act, "actor")), "schedule/often");
+    assert_string_equal(json_string_value(json_object_get(act, "reason")), "overlap policy cancel_running");
+    json_decref(page);
 }
 
 static void jitter_moves_the_time_of_the_execution(void **state)

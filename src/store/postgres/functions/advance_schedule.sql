@@ -25,6 +25,7 @@ BEGIN
     firings := 0;
     skipped := 0;
     rest := 0;
+    LOCK TABLE :schema.schedules IN ROW EXCLUSIVE MODE; -- before any row, see set_schedule()
     SELECT x.* INTO s FROM :schema.schedules x WHERE x.id = of_schedule FOR NO KEY UPDATE;
     is_done := CASE WHEN continues <> never THEN s.expands_at = continues
                     ELSE s.due_at = due AND NOT s.paused AND s.expands_at IS NULL END IS TRUE;

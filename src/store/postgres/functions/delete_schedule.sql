@@ -6,6 +6,7 @@ DECLARE
     removed_id integer;
     before     jsonb;
 BEGIN
+    LOCK TABLE :schema.schedules IN ROW EXCLUSIVE MODE; -- before any row, see set_schedule()
     SELECT s.id INTO removed_id FROM :schema.schedules s WHERE s.name = schedule_name FOR UPDATE;
     IF NOT FOUND THEN
         RETURN 'not_found';

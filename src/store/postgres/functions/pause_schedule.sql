@@ -8,6 +8,7 @@ DECLARE
     paused_one record;
     removed bigint;
 BEGIN
+    LOCK TABLE :schema.schedules IN ROW EXCLUSIVE MODE; -- before any row, see set_schedule()
     SELECT s.* INTO paused_one FROM :schema.schedules s WHERE s.name = schedule_name FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN 'not_found';

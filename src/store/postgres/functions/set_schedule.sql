@@ -3,7 +3,8 @@
 -- stays due; one that is too late, of a wrong clock, does not stay. With the policies but queue_all one firing of a workspace may wait.
 --   cron_text, zone_name           or every_us
 --   in_workspaces                  names; or NULL and of_plan
--- Locks: the table schedules SHARE ROW EXCLUSIVE, so that `most` is exact. Caller: set_schedule (queries/schedules.sql).
+-- Locks: the table schedules SHARE ROW EXCLUSIVE, so that `most` is exact. Functions that change a schedule lock the table before its row,
+-- so that none of them holds a row for which this one waits with the table. Caller: set_schedule (queries/schedules.sql).
 CREATE OR REPLACE FUNCTION :schema.set_schedule(schedule_name text, cron_text text, zone_name text, every_us bigint, jitter_us bigint,
                                                 from_us bigint, until_us bigint, starts text, with_params text, in_workspaces text[],
                                                 of_plan text, overlap_policy text, catch_up_us bigint, due_us bigint, most integer,

@@ -14,6 +14,7 @@ DECLARE
     changed bigint;
     was_triggered boolean;
 BEGIN
+    LOCK TABLE :schema.schedules IN ROW EXCLUSIVE MODE; -- before any row, see set_schedule()
     PERFORM 1 FROM :schema.schedules s WHERE s.id = ANY (ids) ORDER BY s.id FOR NO KEY UPDATE;
     FOR o IN SELECT u.* FROM unnest(ids, workspace_ids, dues, executions, is_dropped, codes, errors)
                              WITH ORDINALITY u (id, workspace_id, due, wanted, is_dropped, code, error, place) ORDER BY u.place LOOP

@@ -15,6 +15,7 @@ DECLARE
     setting jsonb;
     ids     integer[];
 BEGIN
+    LOCK TABLE :schema.schedules IN ROW EXCLUSIVE MODE; -- before any row, see set_schedule()
     SELECT x.* INTO s FROM :schema.schedules x WHERE x.name = schedule_name FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         status := 'not_found';

@@ -195,6 +195,86 @@ static void an_item_that_is_put_back_before_its_lock_is_still_cancelled(void **s
     assert_string_equal(run(scene->a, "SELECT status FROM weir.workflow_executions"), "CANCELLED");
 }
 
+/* --- schedules --- */
+
+#define SET_SCHEDULE_SQL                                                                                                   \
+    "SELECT s.status FROM weir.set_schedule('often', NULL, NULL, 10000000, 0, 0, 0, 'hello', '{}', ARRAY['acme'], NULL, "  \
+    "'skip', 60000000, 1, 10000, NULL, NULL) s"
+#define ADVANCE_SQL                                                                                                        \
+    "SELECT a.firings FROM weir.advance_schedule((SELECT id FROM weir.schedules), 1, 9223372036854775807, "                \
+    "ARRAY[1::bigint], 20000000, 0, 0, NULL, NULL, 0, 5000, 1000) a"
+/* execution or NULL; answers how many firings have one */
+#define SETTLE_SQL                                                                                                         \
+    "SELECT count(*) FROM weir.settle_schedule_firings(ARRAY[(SELECT id FROM weir.schedules)::bigint], "                   \
+    "ARRAY[(SELECT id FROM weir.workspaces WHERE name = 'acme')::bigint], ARRAY[1::bigint], ARRAY[%s]::uuid[], "           \
+    "ARRAY[false], ARRAY['queue_full'], ARRAY['full'])"
+
+static void set_and_advance(struct scene *scene)
+{
+    assert_string_equal(run(scene->a, SET_SCHEDULE_SQL), "ok");
+    assert_string_equal(run(scene->a, ADVANCE_SQL), "1");
+}
+
+/* The settlement has locked the schedule when the act begins, and changes it afterwards. */
+static void assert_waits_for_a_settlement(struct scene *scene, const char *act_sql)
+{
+    PGconn *third = postgres_server_connect(&server);
+    set_and_advance(scene);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT 1 FROM weir.schedule_firings FOR UPDATE");
+    run_into(scene->b, SETTLE_SQL, "NULL");
+    run_into(third, "%s", act_sql);
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "0");
+    assert_string_equal(answer(third), "ok");
+    PQfinish(third);
+}
+
+static void a_set_waits_for_a_settlement_and_neither_is_undone(void **state)
+{
+    struct scene *scene = *state;
+    assert_waits_for_a_settlement(scene, SET_SCHEDULE_SQL);
+    assert_string_equal(run(scene->a, "SELECT refused FROM weir.schedules"), "1");
+}
+
+static void a_pause_waits_for_a_settlement_and_neither_is_undone(void **state)
+{
+    struct scene *scene = *state;
+    assert_waits_for_a_settlement(scene, "SELECT weir.pause_schedule('often', true, NULL, NULL)");
+    assert_string_equal(run(scene->a, "SELECT refused FROM weir.schedules WHERE paused"), "1");
+}
+
+static void a_delete_waits_for_a_settlement_and_leaves_nothing(void **state)
+{
+    struct scene *scene = *state;
+    assert_waits_for_a_settlement(scene, "SELECT weir.delete_schedule('often', NULL, NULL)");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.schedule_refusals"), "0");
+}
+
+static void a_settlement_behind_a_delete_inserts_no_firing(void **state)
+{
+    struct scene *scene = *state;
+    set_and_advance(scene);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.delete_schedule('often', NULL, NULL)");
+    run_into(scene->b, SETTLE_SQL, "'00000000-0000-7000-8000-000000000001'");
+    (void)run(scene->a, "COMMIT");
+    (void)answer(scene->b);
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.schedule_firings"), "0");
+}
+
+static void a_time_that_two_nodes_advance_fires_once(void **state)
+{
+    struct scene *scene = *state;
+    assert_string_equal(run(scene->a, SET_SCHEDULE_SQL), "ok");
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, ADVANCE_SQL), "1");
+    run_into(scene->b, ADVANCE_SQL);
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "0");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.schedule_firings"), "1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +289,11 @@ int main(void)
         SCENE_TEST(publications_of_one_name_side_by_side_get_a_version_each),
         SCENE_TEST(a_cancel_under_way_keeps_its_item_from_assignments),
         SCENE_TEST(an_item_that_is_put_back_before_its_lock_is_still_cancelled),
+        SCENE_TEST(a_set_waits_for_a_settlement_and_neither_is_undone),
+        SCENE_TEST(a_pause_waits_for_a_settlement_and_neither_is_undone),
+        SCENE_TEST(a_delete_waits_for_a_settlement_and_leaves_nothing),
+        SCENE_TEST(a_settlement_behind_a_delete_inserts_no_firing),
+        SCENE_TEST(a_time_that_two_nodes_advance_fires_once),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }
