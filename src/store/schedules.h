@@ -3,9 +3,9 @@
  * A schedule names its times (calendar/recurrence.h), a workflow with params, and the workspaces to start it in: a list, or
  * all workspaces of a plan. A time that has come is due. The node that schedules advances the schedule behind its due time,
  * and the same transaction inserts a firing for each workspace. An execution is enqueued for each firing, whose idempotency
- * key names schedule and time, so a repeated enqueue makes no second one. Executions of one schedule in one workspace never
- * overlap: a firing waits for the execution before it, or the overlap policy leaves it out. docs/design/schedules.md has
- * the reasons. store/store.h includes this file.
+ * key names schedule and time, so a repeated enqueue makes no second one. Executions of one schedule in one workspace do
+ * not overlap: a firing waits for the execution before it, or the overlap policy leaves it out. A retry of an ended
+ * execution is no execution of the schedule. docs/design/schedules.md has the reasons. store/store.h includes this file.
  */
 #ifndef WEIR_STORE_SCHEDULES_H
 #define WEIR_STORE_SCHEDULES_H

@@ -40,15 +40,19 @@ def _fired(weir, name, workspace='acme'):
     return sorted(times)
 
 
-def _move_due_times(weir, seconds):
-    """As if no node had run for so long."""
-    change = f'UPDATE {{}}schedules SET due_at = due_at + {seconds * 1000000}'
+def _sql(weir, statement):
+    """Runs a statement with {} for the schema, as another program would. Returns the first value as text, or None."""
     if http_steps_test.POSTGRES:
         database = weir.environment['WEIR_STORE'].rsplit('/', 1)[1].split('?')[0]
-        http_steps_test.SERVER.sql(change.format('weir.'), database=database)
-    else:
-        with contextlib.closing(weir.database()) as database:
-            database.execute(change.format(''))
+        return http_steps_test.SERVER.sql(statement.replace('{}', 'weir.'), database=database)
+    with contextlib.closing(weir.database()) as database:
+        row = database.execute(statement.replace('{}', '')).fetchone()
+        return None if row is None else str(row[0])
+
+
+def _move_due_times(weir, seconds):
+    """As if no node had run for so long."""
+    _sql(weir, f'UPDATE {{}}schedules SET due_at = due_at + {seconds * 1000000}')
 
 
 def a_schedule_fires_each_time_once(weir):
@@ -85,6 +89,27 @@ def a_killed_node_fires_no_time_twice_and_loses_none(weir):
     assert _schedule(weir, 'often')['dropped'] == 0
     gaps = [int(later[17:19]) - int(earlier[17:19]) for earlier, later in zip(times, times[1:])]
     assert all(gap % 60 == 1 for gap in gaps), times
+
+
+def a_node_killed_at_the_time_of_a_thousand_schedules_fires_each_once(weir):
+    _prepare(weir, more='node.lease: 1500ms\n')
+    weir.good('schedule', 'set', 'first', '--every', '1000d', *HELLO, '--catch-up', '2000d', '-q')
+    _move_due_times(weir, -1000 * 86400)
+    columns = 'every, jitter, workflow, params, workspaces, overlap, catch_up, created_at, due_at'
+    _sql(weir, f"INSERT INTO {{}}schedules (name, {columns}) WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1"
+               f" FROM n WHERE i < 1000) SELECT 'more-' || n.i, {columns} FROM {{}}schedules, n")
+    for number, point in enumerate(2 * ('after_schedule_advance', 'after_schedule_enqueue')):
+        node = weir.spawn('serve', '--node', f'killed-{number}', env={'WEIR_FAILPOINT': point + ':kill:1'})
+        assert node.wait(TIMEOUT_SECONDS) == -signal.SIGKILL
+    weir.spawn('serve', '--node', 'survivor')
+    wait_for('all of them', lambda: _sql(weir, 'SELECT sum(fired) FROM {}schedules') == '1000')
+    keys = "FROM {}idempotency_keys WHERE key LIKE 'schedule/%'"
+    assert _sql(weir, f'SELECT count(*) {keys}') == '1000'
+    executions = ' UNION ALL '.join(f"SELECT id FROM {{}}{table} WHERE idempotency_key LIKE 'schedule/%'"
+                                    for table in ('workflow_execution_queue', 'workflow_executions'))
+    assert _sql(weir, f'SELECT count(*) FROM ({executions}) e') == '1000'
+    counts = 'SELECT max(fired) + 10 * sum(skipped) + 10 * sum(dropped) + 10 * sum(refused) FROM {}schedules'
+    assert _sql(weir, counts) == '1'
 
 
 def two_nodes_fire_each_time_once(weir):
