@@ -254,10 +254,11 @@ enum {
     WEIR_STATE_PENDING = 1,
     WEIR_STATE_CLAIMED = 2,
     WEIR_STATE_DISPATCHED = 4,
-    WEIR_STATE_COMPLETED = 8,
-    WEIR_STATE_FAILED = 16,
-    WEIR_STATE_CANCELLED = 32,
-    WEIR_STATE_ALL = 63
+    WEIR_STATE_WAITING = 8, /* of a sleep or of the next attempt of a step; it uses no slot */
+    WEIR_STATE_COMPLETED = 16,
+    WEIR_STATE_FAILED = 32,
+    WEIR_STATE_CANCELLED = 64,
+    WEIR_STATE_ALL = 127
 };
 
 /* The conditions that an execution must meet, all of them. NULL or 0 = no condition. Times are microseconds since 1970. */

@@ -8,8 +8,9 @@
 #include "library/library.h"
 
 _Static_assert(WEIR_STATE_PENDING == 1 << ITEM_PENDING && WEIR_STATE_CLAIMED == 1 << ITEM_CLAIMED &&
-                   WEIR_STATE_DISPATCHED == 1 << ITEM_DISPATCHED && WEIR_STATE_COMPLETED == 1 << ITEM_COMPLETED &&
-                   WEIR_STATE_FAILED == 1 << ITEM_FAILED && WEIR_STATE_CANCELLED == 1 << ITEM_CANCELLED,
+                   WEIR_STATE_DISPATCHED == 1 << ITEM_DISPATCHED && WEIR_STATE_WAITING == 1 << ITEM_WAITING &&
+                   WEIR_STATE_COMPLETED == 1 << ITEM_COMPLETED && WEIR_STATE_FAILED == 1 << ITEM_FAILED &&
+                   WEIR_STATE_CANCELLED == 1 << ITEM_CANCELLED,
                "bits of the public filter are those of the store's");
 
 enum weir_status filter_of(const struct weir_filter *filter, struct execution_filter *ret_filter, struct weir_error *error)

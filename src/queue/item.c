@@ -1,4 +1,4 @@
-/* The states of an item, the legal moves, the pending reasons and the rank.
+/* The states of an item, the legal moves, the pending reasons, the kinds of waits and the rank.
  *
  * All of it is data: X-macros in item.h give the enums, this file gives the names and the table of moves. Both stores write
  * the moves as SQL; the conformance suite compares every statement with this table. A new move needs a row here, the
@@ -29,11 +29,14 @@ static const struct item_move moves[] = {
     {ITEM_CLAIMED, ITEM_COMPLETED, "complete", COUNTS_NOTHING},
     {ITEM_CLAIMED, ITEM_FAILED, "fail", COUNTS_NOTHING},
     {ITEM_CLAIMED, ITEM_CANCELLED, "cancel", COUNTS_NOTHING},
+    {ITEM_DISPATCHED, ITEM_WAITING, "park", COUNTS_NOTHING},
     {ITEM_DISPATCHED, ITEM_CLAIMED, "hand_over", COUNTS_HANDOVER},
     {ITEM_DISPATCHED, ITEM_FAILED, "poison", COUNTS_HANDOVER},
     {ITEM_DISPATCHED, ITEM_COMPLETED, "complete", COUNTS_NOTHING},
     {ITEM_DISPATCHED, ITEM_FAILED, "fail", COUNTS_NOTHING},
     {ITEM_DISPATCHED, ITEM_CANCELLED, "cancel", COUNTS_NOTHING},
+    {ITEM_WAITING, ITEM_PENDING, "wake", COUNTS_NOTHING},
+    {ITEM_WAITING, ITEM_CANCELLED, "cancel", COUNTS_NOTHING},
 };
 
 static const char *const state_names[] = {
@@ -58,6 +61,18 @@ static const char *const reason_meanings[] = {
 #define REASON_MEANING(id, name, meaning) [id] = meaning,
     PENDING_REASON_LIST(REASON_MEANING)
 #undef REASON_MEANING
+};
+
+static const char *const wait_names[] = {
+#define WAIT_NAME(id, name, meaning) [id] = name,
+    WAIT_KIND_LIST(WAIT_NAME)
+#undef WAIT_NAME
+};
+
+static const char *const wait_meanings[] = {
+#define WAIT_MEANING(id, name, meaning) [id] = meaning,
+    WAIT_KIND_LIST(WAIT_MEANING)
+#undef WAIT_MEANING
 };
 
 const struct item_move *item_moves(size_t *ret_count)
@@ -129,6 +144,30 @@ const char *pending_reason_meaning(enum pending_reason reason)
 {
     INVARIANT((unsigned)reason < PENDING_REASON_COUNT);
     return reason_meanings[reason];
+}
+
+const char *wait_kind_name(enum wait_kind kind)
+{
+    INVARIANT((unsigned)kind < WAIT_KIND_COUNT);
+    return wait_names[kind];
+}
+
+const char *wait_kind_meaning(enum wait_kind kind)
+{
+    INVARIANT((unsigned)kind < WAIT_KIND_COUNT);
+    return wait_meanings[kind];
+}
+
+bool wait_kind_parse(const char *name, enum wait_kind *ret_kind)
+{
+    INVARIANT(ret_kind != NULL);
+    for (size_t i = 0; name != NULL && i < WAIT_KIND_COUNT; i++) {
+        if (strcmp(name, wait_names[i]) == 0) {
+            *ret_kind = (enum wait_kind)i;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* One level of priority is worth PRIORITY_AGEING_US of waiting. The rank is fixed at enqueue, so an item that waits long

@@ -1,4 +1,4 @@
-/* The life of a queue item: its states, the legal moves between them, and why a waiting one waits.
+/* The life of a queue item: its states, the legal moves between them, and why a pending or waiting one does not run.
  *
  * One table names every legal move, its cause and the counter that it spends; docs/state_machine.md is printed from it.
  * The statements of both stores follow the table; the conformance suite checks every kind of record from every state. Pure;
@@ -16,6 +16,7 @@
     X(ITEM_PENDING, "PENDING", false)                                                                                      \
     X(ITEM_CLAIMED, "CLAIMED", false)                                                                                      \
     X(ITEM_DISPATCHED, "DISPATCHED", false)                                                                                \
+    X(ITEM_WAITING, "WAITING", false)                                                                                      \
     X(ITEM_COMPLETED, "COMPLETED", true)                                                                                   \
     X(ITEM_FAILED, "FAILED", true)                                                                                         \
     X(ITEM_CANCELLED, "CANCELLED", true)
@@ -54,6 +55,18 @@ enum pending_reason {
         PENDING_REASON_COUNT
 };
 
+/* What a WAITING item waits for. X(enum, name on every surface, meaning for a person) */
+#define WAIT_KIND_LIST(X)                                                                                                  \
+    X(WAIT_SLEEP, "sleep", "a step of it sleeps; it uses no slot meanwhile")                                               \
+    X(WAIT_RETRY, "retry", "a step of it waits for its next attempt; it uses no slot meanwhile")
+
+enum wait_kind {
+#define WAIT_KIND_ENUM(id, name, meaning) id,
+    WAIT_KIND_LIST(WAIT_KIND_ENUM)
+#undef WAIT_KIND_ENUM
+        WAIT_KIND_COUNT
+};
+
 /* Which of the three counters a move spends. */
 enum item_counter { COUNTS_NOTHING, COUNTS_ATTEMPT, COUNTS_DEFERRAL, COUNTS_HANDOVER };
 
@@ -79,6 +92,11 @@ bool item_state_is_held(const char *name);
 bool item_state_parse(const char *name, enum item_state *ret_state);
 const char *pending_reason_name(enum pending_reason reason);
 const char *pending_reason_meaning(enum pending_reason reason);
+
+const char *wait_kind_name(enum wait_kind kind);
+const char *wait_kind_meaning(enum wait_kind kind);
+/* By its name; false: no kind has it. NULL is the name of none. */
+bool wait_kind_parse(const char *name, enum wait_kind *ret_kind);
 
 /* The place of an item in its lane: smaller goes first. Due time, moved ahead by its priority (limits.h: ageing). */
 int64_t item_rank(int64_t run_at_us, int priority);

@@ -29,7 +29,7 @@ unsigned bulk_act_states(enum bulk_act act)
 {
     switch (act) {
     case BULK_CANCEL:
-        return BIT(ITEM_PENDING) | BIT(ITEM_CLAIMED) | BIT(ITEM_DISPATCHED);
+        return BIT(ITEM_PENDING) | BIT(ITEM_CLAIMED) | BIT(ITEM_DISPATCHED) | BIT(ITEM_WAITING);
     case BULK_RETRY:
         return BIT(ITEM_FAILED) | BIT(ITEM_CANCELLED);
     case BULK_RELEASE:

@@ -91,7 +91,7 @@ static enum weir_status filter_parse_statuses(const char *list, unsigned *ret_st
             error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a status", word);
             error_hint(error,
                        nearest != NULL ? "did you mean %s?"
-                                       : "statuses are PENDING, CLAIMED, DISPATCHED, COMPLETED, FAILED,"
+                                       : "statuses are PENDING, CLAIMED, DISPATCHED, WAITING, COMPLETED, FAILED,"
                                          " CANCELLED",
                        nearest);
             return WEIR_INVALID_ARGUMENT;

@@ -12,7 +12,8 @@
 
 enum {
     EXECUTION_ID_PREFIX_LEAST = 6, /* the shortest beginning of an id that names an execution */
-    ITEM_STATES_ALL = 63,          /* a set of all states, as in execution_filter.states */
+    ITEM_STATES_ALL = 127,         /* a set of all states, as in execution_filter.states */
+    ITEM_STATES_ENDED = 112,       /* of the final ones */
     GROUP_LANES_LOOKED_AT = 100,   /* store_status() reads the first items of so many lanes of a group, for their age */
     BACKING_OFF_COUNT_MOST = 10000 /* store_status() counts items that back off up to here */
 };

@@ -8,7 +8,7 @@
 /* The reasons for which a bulk act leaves an execution as it is. */
 #define REFUSAL_CANCEL_ENDED "it has ended and cannot be cancelled"
 #define REFUSAL_RELEASE_ENDED "it has ended, so nothing can be released"
-#define REFUSAL_RELEASE_NOT_WAITING "only one that waits for a time can be released"
+#define REFUSAL_RELEASE_NOT_DELAYED "only a PENDING one that waits for its run_at or a backoff can be released"
 #define REFUSAL_RETRY_LIVE "it has not ended"
 #define REFUSAL_RETRY_COMPLETED "only a FAILED or CANCELLED one can be retried"
 #define REFUSAL_RETRY_NO_WORKSPACE "its workspace is deleted, so it cannot be retried"

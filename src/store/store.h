@@ -175,7 +175,8 @@ struct claimed_item {
     int priority;         /* as enqueued */
     int starts_refused;   /* so far */
     int deferrals;        /* put back so far because no node could run it */
-    int interruptions;    /* handovers and give-backs so far: column `interruptions` */
+    int interruptions;    /* handovers, give-backs and parks so far: column `interruptions` */
+    int parks;            /* of these, parks: no attempt of a step was under way then */
     bool assigned_before; /* refused, deferred, put back or handed over: it has waited for something else than a slot */
     bool handed_over;     /* this claim takes over from a dead node: `steps` is filled */
     bool others_wait; /* its workspace is full with this claim, and more of its lane could run; false: not, or not known */
@@ -345,7 +346,8 @@ WEIR_MUST_CHECK enum weir_status store_read_definition(struct store *store, int6
     X(RECORD_COMPLETED, "complete")   /* -> COMPLETED, moved to the history */                                             \
     X(RECORD_FAILED, "fail")          /* -> FAILED, moved to the history */                                                \
     X(RECORD_CANCELLED, "cancel")     /* -> CANCELLED, moved to the history */                                             \
-    X(RECORD_GIVEN_BACK, "give_back") /* graceful stop of running work: handed over at once, no start counted */
+    X(RECORD_GIVEN_BACK, "give_back") /* graceful stop of running work: handed over at once, no start counted */           \
+    X(RECORD_PARKED, "park")          /* DISPATCHED -> WAITING until delay_us is over; no slot, no counter */
 
 enum record_kind {
 #define RECORD_KIND_ENUM(id, name) id,
@@ -362,7 +364,8 @@ struct record {
     bool dispatched_first; /* an end that was reported before DISPATCHED was on record: count it as dispatched */
     bool taken_over;       /* an earlier claim was lost or given back (claimed_item.interruptions > 0), so that its story
                               has more than its row shows; true when that is not known */
-    int64_t delay_us;      /* RETRY, DEFERRED */
+    int64_t delay_us;      /* RETRY, DEFERRED, PARKED */
+    enum wait_kind waiting_for; /* PARKED */
     /* Durations before the record. The store takes them off its own time, and never goes back beyond the claim. */
     int64_t started_ago_us;         /* DISPATCHED, and an end with dispatched_first: since the engine reported the start */
     int64_t step_began_ago_us;      /* since the attempt of `step` began; -1 = it began with the execution */
@@ -383,9 +386,10 @@ struct record_summary {
 
 /* One transaction for the whole set, in its order; each record's own outcome in `status`. The same (id, fence, kind) again
  * is answered WEIR_OK or _NOT_FOUND and changes nothing (GIVEN_BACK: WEIR_STALE_FENCE, because giving back makes the fence
- * grow). WEIR_STORE_BUSY of a record: another transaction holds its item or workspace (on PostgreSQL a caller's); the
- * record was left out with all further ones of its item and is to be repeated before any later one of it; the rest took
- * effect. An error's text is kept up to ERROR_TEXT_MAX bytes. */
+ * grow; PARKED: WEIR_OK, also when the wait is over and the item was not assigned since). WEIR_STORE_BUSY of a record:
+ * another transaction holds its item or workspace (on PostgreSQL a caller's); the record was left out with all further ones
+ * of its item and is to be repeated before any later one of it; the rest took effect. An error's text is kept up to
+ * ERROR_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                               struct record_summary *ret_summary, struct weir_error *error);
 

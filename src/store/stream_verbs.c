@@ -20,6 +20,8 @@ static const struct {
     [STREAM_RELEASE] = {"release", ITEM_PENDING},
     [STREAM_GIVE_BACK] = {"give_back", ITEM_CLAIMED},
     [STREAM_HAND_OVER] = {"hand_over", ITEM_CLAIMED},
+    [STREAM_PARK] = {"park", ITEM_WAITING},
+    [STREAM_WAKE] = {"wake", ITEM_PENDING},
     [STREAM_COMPLETE] = {"complete", ITEM_COMPLETED},
     [STREAM_FAIL] = {"fail", ITEM_FAILED},
     [STREAM_CANCELLED] = {"cancelled", ITEM_CANCELLED},

@@ -6,14 +6,15 @@ static struct claimed_item item_in_state(struct scene *scene, enum item_state wa
 {
     (void)scene_enqueue(scene, "big-co");
     struct claimed_item item = scene_claim_one(scene);
-    struct record put_back = scene_record_of(RECORD_RETRY, &item);
-    put_back.delay_us = SECONDS(3600);
-    switch (wanted) {
-    case ITEM_PENDING: /* put back for an hour, so that no later claim of this scene takes it */
-        assert_int_equal(scene_record_full(scene, scene->node, put_back), WEIR_OK);
-        break;
-    case ITEM_DISPATCHED:
+    struct record delayed = scene_record_of(wanted == ITEM_WAITING ? RECORD_PARKED : RECORD_RETRY, &item);
+    delayed.delay_us = SECONDS(3600);
+    if (wanted == ITEM_DISPATCHED || wanted == ITEM_WAITING) {
         assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    }
+    switch (wanted) {
+    case ITEM_PENDING:
+    case ITEM_WAITING: /* for an hour, so that no later claim of this scene takes it */
+        assert_int_equal(scene_record_full(scene, scene->node, delayed), WEIR_OK);
         break;
     case ITEM_COMPLETED:
         assert_int_equal(scene_record(scene, RECORD_COMPLETED, &item), WEIR_OK);
@@ -79,18 +80,16 @@ static bool is_legal(enum item_state from, enum record_kind kind, enum item_stat
         *ret_to = kind == RECORD_STEP ? from : ITEM_CLAIMED;
         return from == ITEM_CLAIMED || from == ITEM_DISPATCHED;
     }
-    if (move == NULL || from == ITEM_PENDING) {
-        return false; /* a pending item is nobody's: no node may record anything about it */
-    }
-    *ret_to = move->to;
-    return true;
+    *ret_to = move == NULL ? from : move->to;
+    /* No node holds a PENDING or WAITING item, so none may record anything about it. */
+    return move != NULL && from != ITEM_PENDING && from != ITEM_WAITING;
 }
 
 static void assert_refused(enum item_state from, enum record_kind kind, enum weir_status status)
 {
     bool fine = status == WEIR_ILLEGAL_STATE || status == WEIR_STALE_FENCE || status == WEIR_EXECUTION_NOT_FOUND;
     bool repeated = status == WEIR_OK && ((from == ITEM_DISPATCHED && kind == RECORD_DISPATCHED) || from == ITEM_PENDING ||
-                                          item_is_terminal(from));
+                                          (from == ITEM_WAITING && kind == RECORD_PARKED) || item_is_terminal(from));
     if (!fine && !repeated) {
         fail_msg("%s of a %s item was answered %s", record_kind_name(kind), item_state_name(from),
                  weir_status_name(status));
@@ -169,7 +168,7 @@ static void the_same_record_again_is_fine_and_changes_nothing(void **state)
     struct scene *scene = *state;
     scene_cap(scene, "big-co", 100);
     for (int kind = 0; kind < RECORD_KIND_COUNT; kind++) {
-        struct claimed_item item = item_in_state(scene, ITEM_CLAIMED);
+        struct claimed_item item = item_in_state(scene, kind == RECORD_PARKED ? ITEM_DISPATCHED : ITEM_CLAIMED);
         assert_int_equal(scene_record(scene, (enum record_kind)kind, &item), WEIR_OK);
         json_t *before = row_of(scene, item.id);
         json_t *events = events_of(scene, item.id);

@@ -399,7 +399,7 @@ void scene_check(struct scene *scene)
 int64_t scene_held(struct scene *scene, const char *workspace)
 {
     return scene_number(scene,
-                        "SELECT count(*) FROM workflow_execution_queue WHERE status <> 'PENDING'"
+                        "SELECT count(*) FROM workflow_execution_queue WHERE status IN ('CLAIMED', 'DISPATCHED')"
                         " AND workspace_id = (SELECT id FROM workspaces WHERE name = '%s')",
                         workspace);
 }

@@ -158,7 +158,8 @@ class Producer(threading.Thread):
         found = self.campaign.ask(
             "SELECT (SELECT count(*) FROM weir.workflow_executions), (SELECT string_agg(concat_ws(' ', o.*), ', ') FROM"
             ' (SELECT w.name, count(*), w.slots_max FROM weir.workflow_execution_queue q JOIN weir.workspaces w'
-            "  ON w.id = q.workspace_id WHERE q.status <> 'PENDING' GROUP BY w.id HAVING count(*) > w.slots_max) o)")
+            "  ON w.id = q.workspace_id WHERE q.status IN ('CLAIMED', 'DISPATCHED')"
+            '  GROUP BY w.id HAVING count(*) > w.slots_max) o)')
         if found is not None:
             ended, over = found.split('|')
             assert over == '', f'more claims than slots: {over}'

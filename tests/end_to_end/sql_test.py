@@ -457,7 +457,8 @@ def executions_are_cancelled_released_and_retried_in_sql(weir):
     assert session.good(f"SELECT run_at > now(), pending_reason FROM weir.executions WHERE id = '{id}'") == \
         't|no_node_in_group'
     assert session.refused(f"SELECT weir.release('{id}')") == \
-        ('WR014', f'execution {id} is PENDING: only one that waits for a time can be released', 'illegal_state', None)
+        ('WR014', f'execution {id} is PENDING: only a PENDING one that waits for its run_at or a backoff can be released',
+         'illegal_state', None)
     assert session.refused(f"SELECT weir.retry('{id}')")[:2] == ('WR014', f'execution {id} is PENDING: it has not ended')
     session.good(f"SELECT weir.cancel('{id}', 'not needed')")
     assert session.good(f"SELECT status FROM weir.executions WHERE id = '{id}'") == 'CANCELLED'

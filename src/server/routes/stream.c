@@ -40,7 +40,7 @@ static enum weir_status read_filter(struct http_request *request, struct stream_
     *ret_argument = "status";
     if (status != NULL && !item_state_parse(status, &filter->status)) {
         error_set(error, WEIR_INVALID_ARGUMENT, "there is no status \"%s\"", status);
-        error_hint(error, "PENDING, CLAIMED, DISPATCHED, COMPLETED, FAILED or CANCELLED");
+        error_hint(error, "PENDING, CLAIMED, DISPATCHED, WAITING, COMPLETED, FAILED or CANCELLED");
         return WEIR_INVALID_ARGUMENT;
     }
     filter->has_status = status != NULL;

@@ -20,8 +20,6 @@
 
 #define FIRST_ID "00000000-0000-0000-0000-000000000000"
 
-enum { ENDED_STATES = 56 };
-
 struct bulk {
     struct store *store;
     enum bulk_act act;
@@ -67,7 +65,7 @@ static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, co
     PGresult *result = NULL;
     enum weir_status status = WEIR_OK;
     unsigned states = filter->states == 0 ? ITEM_STATES_ALL : filter->states;
-    states &= filter->finished_before_us == 0 ? ITEM_STATES_ALL : ENDED_STATES;
+    states &= filter->finished_before_us == 0 ? ITEM_STATES_ALL : ITEM_STATES_ENDED;
     /* The beginning of an id must name one execution: an act on one must not become an act on several. */
     if (filter->id != NULL) {
         status = postgres_find_execution(link, filter->id, one, error);
@@ -156,7 +154,8 @@ static enum weir_status call_bulk_function(struct link *link, struct bulk *bulk,
 /* The reason of a refusal as a text. The function returned `outcome` and `state`. */
 static const char *explain_refusal(enum bulk_act act, const char *outcome, const char *state)
 {
-    bool lives = strcmp(state, "PENDING") == 0 || strcmp(state, "CLAIMED") == 0 || strcmp(state, "DISPATCHED") == 0;
+    enum item_state known;
+    bool lives = item_state_parse(state, &known) && !item_is_terminal(known);
     if (strcmp(outcome, "retried") == 0) {
         return "it was retried already, as";
     }
@@ -167,7 +166,7 @@ static const char *explain_refusal(enum bulk_act act, const char *outcome, const
     case BULK_CANCEL:
         return REFUSAL_CANCEL_ENDED;
     case BULK_RELEASE:
-        return lives ? REFUSAL_RELEASE_NOT_WAITING : REFUSAL_RELEASE_ENDED;
+        return lives ? REFUSAL_RELEASE_NOT_DELAYED : REFUSAL_RELEASE_ENDED;
     case BULK_RETRY:
         return lives ? REFUSAL_RETRY_LIVE : REFUSAL_RETRY_COMPLETED;
     case BULK_PURGE:

@@ -46,7 +46,8 @@ enum {
     ROLE_LEASE,
     ROLE_SERVER,
     ITEM_TRACEPARENT,
-    ITEM_ASSIGNED_BEFORE
+    ITEM_ASSIGNED_BEFORE,
+    ITEM_PARKS
 };
 
 /* One item of the inbox, but its names. */
@@ -60,6 +61,7 @@ static void read_inbox_item(const PGresult *result, int row, struct arena *arena
     item->starts_refused = (int)result_int(result, row, ITEM_STARTS_REFUSED);
     item->deferrals = (int)result_int(result, row, ITEM_DEFERRALS);
     item->interruptions = (int)result_int(result, row, ITEM_INTERRUPTIONS);
+    item->parks = (int)result_int(result, row, ITEM_PARKS);
     item->assigned_before = result_bool(result, row, ITEM_ASSIGNED_BEFORE);
     item->handed_over = result_bool(result, row, ITEM_HANDED_OVER);
     item->cancel_requested = result_bool(result, row, ITEM_CANCEL);

@@ -379,7 +379,8 @@ static void add_attempt_columns(struct arena *arena, const struct step_record *s
 /* The kinds of records that end a claim and not its execution. */
 static bool ends_claim(enum record_kind kind)
 {
-    return kind == RECORD_RETRY || kind == RECORD_DEFERRED || kind == RECORD_PUT_BACK || kind == RECORD_GIVEN_BACK;
+    return kind == RECORD_RETRY || kind == RECORD_DEFERRED || kind == RECORD_PUT_BACK || kind == RECORD_GIVEN_BACK ||
+           kind == RECORD_PARKED;
 }
 
 /* One element of each array of records. */
@@ -407,7 +408,8 @@ static void add_record_columns(struct set *set, struct entry *entry, struct arra
     to->end_variables[at] = (struct link_bytes){NULL, 0};
     to->end_codes[at] = NULL;
     to->end_errors[at] = NULL;
-    to->codes[at] = copy_safe_text(&set->arena, record->error_code, ret_failed);
+    to->codes[at] = record->kind == RECORD_PARKED ? wait_kind_name(record->waiting_for)
+                                                  : copy_safe_text(&set->arena, record->error_code, ret_failed);
     to->errors[at] = copy_safe_text(&set->arena, record->error, ret_failed);
     to->any_code = to->any_code || to->codes[at] != NULL;
     to->any_error = to->any_error || to->errors[at] != NULL;

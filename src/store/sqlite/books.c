@@ -47,8 +47,8 @@ static enum weir_status add_sums(struct connection *connection, const struct lan
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < sums->count && status == WEIR_OK; i++) {
         const struct lane_delta *sum = &sums->items[i];
-        status = connection_run(connection, error, NULL, QUERY_ADD_TO_BOOKS, "iiiiiii", sum->lane_id, sum->runnable,
-                                sum->waiting, sum->held, sum->completed, sum->failed, sum->cancelled);
+        status = connection_run(connection, error, NULL, QUERY_ADD_TO_BOOKS, "iiiiiiii", sum->lane_id, sum->runnable,
+                                sum->waiting, sum->held, sum->completed, sum->failed, sum->cancelled, sum->parked);
     }
     return status;
 }

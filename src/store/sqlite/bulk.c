@@ -96,7 +96,7 @@ static enum weir_status cancel_one(struct bulk *bulk, const char *id, struct wei
         status = connection_run(bulk->write.connection, error, NULL, QUERY_ASK_CANCEL, "ti", id, bulk->write.now_us);
         return status == WEIR_OK ? add_act_event(bulk, id, "cancel", "passed on to its engine", error) : status;
     }
-    status = add_act_event(bulk, id, "cancel", "it had not started", error);
+    status = add_act_event(bulk, id, "cancel", item.phase == 3 ? "it was waiting" : "it had not started", error);
     item.state = ITEM_CANCELLED;
     return status == WEIR_OK ? item_end(&bulk->write, &item, error) : status;
 }
@@ -113,7 +113,7 @@ static enum weir_status release_one(struct bulk *bulk, const char *id, struct we
         return status;
     }
     if (item.phase != 1) {
-        return refuse_item(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(item.state), REFUSAL_RELEASE_NOT_WAITING);
+        return refuse_item(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(item.state), REFUSAL_RELEASE_NOT_DELAYED);
     }
     status = connection_run(bulk->write.connection, error, NULL, QUERY_RELEASE_ITEM, "t", id);
     struct lane_delta *delta =

@@ -125,6 +125,7 @@ static enum weir_status note_end(struct write *write, const struct end *end, str
     delta->runnable -= end->phase == 0;
     delta->waiting -= end->phase == 1;
     delta->held -= end->phase == 2;
+    delta->parked -= end->phase == 3;
     delta->completed += end->state == ITEM_COMPLETED;
     delta->failed += end->state == ITEM_FAILED;
     delta->cancelled += end->state == ITEM_CANCELLED;

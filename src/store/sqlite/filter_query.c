@@ -19,8 +19,6 @@
 /* Behind every hex digit and dash. */
 #define LAST_ID "~"
 
-enum { LIVE_STATES = 7, ENDED_STATES = 56 };
-
 /* Reads ids of one table, queue or history. */
 static enum weir_status read_arm(struct connection *connection, enum sqlite_query query,
                                  const struct execution_filter *filter, int64_t workspace_id, unsigned states,
@@ -111,11 +109,11 @@ enum weir_status filter_select_ids(struct connection *connection, const struct e
     if (ids == NULL) {
         return error_out_of_memory(error);
     }
-    if (status == WEIR_OK && (states & LIVE_STATES) != 0 && filter->finished_before_us == 0) {
+    if (status == WEIR_OK && (states & ~(unsigned)ITEM_STATES_ENDED) != 0 && filter->finished_before_us == 0) {
         status = read_arm(connection, descending ? QUERY_LIVE_IDS_DESCENDING : QUERY_LIVE_IDS_ASCENDING, filter,
                           workspace_id, states, after, arm, ids, &live, error);
     }
-    if (status == WEIR_OK && (states & ENDED_STATES) != 0) {
+    if (status == WEIR_OK && (states & ITEM_STATES_ENDED) != 0) {
         enum sqlite_query query = descending ? QUERY_ENDED_IDS_DESCENDING : QUERY_ENDED_IDS_ASCENDING;
         status = read_arm(connection, query, filter, workspace_id, states, after, arm, ids + arm, &ended, error);
     }

@@ -132,7 +132,8 @@ static int counters_add_books(struct lane_sums *sums, sqlite3 *database)
                                   .held = sqlite3_column_int64(statement, 3),
                                   .completed = sqlite3_column_int64(statement, 4),
                                   .failed = sqlite3_column_int64(statement, 5),
-                                  .cancelled = sqlite3_column_int64(statement, 6)};
+                                  .cancelled = sqlite3_column_int64(statement, 6),
+                                  .parked = sqlite3_column_int64(statement, 7)};
         code = sqlite_code_of(lane_sums_add(sums, &lane));
     }
     (void)sqlite3_finalize(statement);
@@ -268,7 +269,8 @@ static int counters_read_column(sqlite3_vtab_cursor *base, sqlite3_context *cont
                               lane->held,
                               lane->completed,
                               lane->failed,
-                              lane->cancelled};
+                              lane->cancelled,
+                              lane->parked};
     INVARIANT(column >= 0 && (size_t)column < sizeof values / sizeof values[0]);
     sqlite3_result_int64(context, values[column]);
     return SQLITE_OK;

@@ -77,6 +77,7 @@ enum weir_status lane_sums_add(struct lane_sums *sums, const struct lane_delta *
     sum->completed += delta->completed;
     sum->failed += delta->failed;
     sum->cancelled += delta->cancelled;
+    sum->parked += delta->parked;
     return WEIR_OK;
 }
 

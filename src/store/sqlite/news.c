@@ -108,6 +108,12 @@ void news_add_waiting(struct news *news, struct lane_delta *delta, int64_t due_u
     news->due_us = due_us < news->due_us ? due_us : news->due_us;
 }
 
+void news_add_parked(struct news *news, struct lane_delta *delta, int64_t due_us)
+{
+    delta->parked++;
+    news->due_us = due_us < news->due_us ? due_us : news->due_us;
+}
+
 enum weir_status news_hand_over(struct news *news, struct connection *connection, int64_t node_id, int64_t lane_id,
                                 struct weir_error *error)
 {
@@ -175,7 +181,8 @@ static char *put_lane(char *to, const struct lane_delta *delta, bool is_first)
     const int64_t fields[LANE_DELTA_FIELDS] = {
         delta->lane_id, delta->runnable,  delta->runnable > 0 ? delta->least_rank : 0,
         delta->held,    delta->completed, delta->waiting,
-        delta->failed,  delta->cancelled, delta->node_held};
+        delta->failed,  delta->cancelled, delta->node_held,
+        delta->parked};
     size_t count = LANE_DELTA_FIELDS;
     while (count > 1 && fields[count - 1] == 0) {
         count--;
@@ -226,7 +233,7 @@ static enum weir_status insert_kind(struct news *news, struct connection *connec
         if (entry->kind == kind && entry->node_id == node_id) {
             end = put_lane(end, &entry->delta, end == text + 1);
             news->slots_freed -= entry->delta.held < 0 ? entry->delta.held : 0;
-            waits = waits || entry->delta.waiting > 0;
+            waits = waits || entry->delta.waiting > 0 || entry->delta.parked > 0;
             entry->kind = 0;
         }
     }
@@ -328,6 +335,7 @@ bool news_next_lane(const char **at, struct lane_delta *ret_delta, bool *ret_bad
                                      .waiting = fields[5],
                                      .failed = fields[6],
                                      .cancelled = fields[7],
-                                     .node_held = fields[8]};
+                                     .node_held = fields[8],
+                                     .parked = fields[9]};
     return true;
 }

@@ -40,8 +40,9 @@ struct lane_delta {
     int64_t failed;
     int64_t cancelled;
     int64_t node_held; /* items that the node of the row holds; NEWS_HANDED_OVER */
+    int64_t parked;
 };
-enum { LANE_DELTA_FIELDS = 9 };
+enum { LANE_DELTA_FIELDS = 10 };
 
 enum {
     NEWS_ENTRIES_MOST = 512,
@@ -78,9 +79,10 @@ void news_init(struct news *news, int64_t now_us);
  */
 struct lane_delta *news_lane(struct news *news, struct connection *connection, enum news_kind kind, int64_t node_id,
                              int64_t lane_id, enum weir_status *ret_status, struct weir_error *error);
-/* A row of the lane became runnable, or waits until `due_us`. */
+/* A row of the lane became runnable, or waits until `due_us`: PENDING, or WAITING. */
 void news_add_runnable(struct lane_delta *delta, int64_t rank);
 void news_add_waiting(struct news *news, struct lane_delta *delta, int64_t due_us);
+void news_add_parked(struct news *news, struct lane_delta *delta, int64_t due_us);
 /* A held row of the lane has lost its node, and waits to be assigned anew. */
 enum weir_status news_hand_over(struct news *news, struct connection *connection, int64_t node_id, int64_t lane_id,
                                 struct weir_error *error);

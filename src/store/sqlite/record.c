@@ -87,7 +87,8 @@ static enum weir_status set_outcome_of_no_row(struct write *write, struct record
     }
     bool put_back = record->kind == RECORD_RETRY || record->kind == RECORD_DEFERRED || record->kind == RECORD_PUT_BACK;
     bool done = status == WEIR_OK && ((record->kind == RECORD_DISPATCHED && item.state == ITEM_DISPATCHED) ||
-                                      (put_back && item.state == ITEM_PENDING));
+                                      (record->kind == RECORD_PARKED && item.state == ITEM_WAITING) ||
+                                      ((put_back || record->kind == RECORD_PARKED) && item.state == ITEM_PENDING));
     if (status == WEIR_EXECUTION_NOT_FOUND) {
         record->status = WEIR_EXECUTION_NOT_FOUND;
     } else if (item.fence != record->fence) {
@@ -178,7 +179,7 @@ static enum weir_status complete_end(struct write *write, int64_t node_id, const
     if (record->step != NULL && !ends_keeps_step(end)) {
         status = write_step(write, node_id, record, error);
     }
-    if (status == WEIR_OK && record->taken_over) {
+    if (status == WEIR_OK && (record->taken_over || record->kind == RECORD_PARKED)) {
         status = event_history_close_steps(write, record->id, record->fence, error);
     }
     if (status == WEIR_OK && record->kind == RECORD_REFUSED) {
@@ -332,6 +333,51 @@ static enum weir_status record_put_back(struct recording *recording, struct reco
                              : status;
 }
 
+/* The events of an item that begins to wait: its claim is over, and what it waits for, until when. */
+static enum weir_status add_park_events(struct write *write, int64_t node_id, const struct record *record, int64_t due_us,
+                                        struct weir_error *error)
+{
+    char until[TIME_TEXT_MAX];
+    time_format(due_us, until);
+    enum weir_status status = event_history_add_claim(write, record->id, record->fence, error);
+    return status == WEIR_OK ? event_history_add(write->connection, record->id, write->now_us, "park", node_id,
+                                                 record->fence, NULL, wait_kind_name(record->waiting_for), until, error)
+                             : status;
+}
+
+/* DISPATCHED -> WAITING. A requested cancel ends the item instead, together with the steps that wait. */
+static enum weir_status record_parked(struct recording *recording, struct record *record, struct weir_error *error)
+{
+    struct write *write = &recording->write;
+    struct found_item item;
+    enum weir_status status = find_item(write->connection, record->id, &item, error);
+    if (status == WEIR_EXECUTION_NOT_FOUND ||
+        (status == WEIR_OK && (item.fence != record->fence || item.state != ITEM_DISPATCHED))) {
+        return set_outcome_of_no_row(write, record, error);
+    }
+    if (status == WEIR_OK && item.cancel_requested) {
+        ends_add(&recording->ends, record, ITEM_CANCELLED, MUST_BE_HELD);
+        return flush_ends(recording, error);
+    }
+    int64_t due_us = time_add(write->now_us, record->delay_us);
+    if (status == WEIR_OK) {
+        status = add_park_events(write, recording->node_id, record, due_us, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_PARK_ITEM, "tiit", record->id, record->fence, due_us,
+                                wait_kind_name(record->waiting_for));
+    }
+    if (status == WEIR_OK) {
+        struct lane_delta *delta =
+            news_lane(&write->news, write->connection, NEWS_PUT_BACK, item.node_id, item.lane_id, &status, error);
+        delta->held--;
+        news_add_parked(&write->news, delta, due_us);
+    }
+    return status == WEIR_OK
+               ? stream_add(&write->news, write->connection, STREAM_PARK, record->id, item.workspace_id, error)
+               : status;
+}
+
 /* CLAIMED -> DISPATCHED. */
 static enum weir_status record_dispatched(struct write *write, struct record *record, struct weir_error *error)
 {
@@ -428,6 +474,8 @@ static enum weir_status record_one(struct recording *recording, struct record *r
         return record_step(&recording->write, recording->node_id, record, error);
     case RECORD_GIVEN_BACK:
         return record_given_back(recording, record, error);
+    case RECORD_PARKED:
+        return record_parked(recording, record, error);
     default:
         return error_set(error, WEIR_MISUSE, "no such kind of record");
     }

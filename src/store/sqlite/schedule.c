@@ -195,6 +195,9 @@ struct due_item {
     int64_t number;
     int64_t lane_id;
     int64_t rank;
+    int64_t fence;
+    bool is_parked; /* WAITING */
+    char id[UUID_TEXT_MAX];
 };
 
 /* Reads waiting items that are due. */
@@ -208,13 +211,27 @@ static enum weir_status read_due(struct round *round, struct due_item *due, size
         return statement_failure(error);
     }
     while (count < PROMOTE_BATCH && connection_step(round->connection, statement, &status, error)) {
-        due[count++] = (struct due_item){.number = sqlite3_column_int64(statement, 0),
-                                         .lane_id = sqlite3_column_int64(statement, 1),
-                                         .rank = sqlite3_column_int64(statement, 2)};
+        due[count] = (struct due_item){.number = sqlite3_column_int64(statement, 0),
+                                       .lane_id = sqlite3_column_int64(statement, 1),
+                                       .rank = sqlite3_column_int64(statement, 2),
+                                       .is_parked = sqlite3_column_int(statement, 3) == 3,
+                                       .fence = sqlite3_column_int64(statement, 5)};
+        text_copy(due[count++].id, sizeof due[0].id, column_text(statement, 4));
     }
     (void)sqlite3_reset(statement);
     *ret_count = count;
     return status;
+}
+
+/* The end of the wait of a WAITING item, in its history and in the stream. The event has the fence of the claim that was
+ * parked, which orders it between that claim and the next one. */
+static enum weir_status note_wake(struct round *round, const struct due_item *item, struct weir_error *error)
+{
+    enum weir_status status =
+        event_history_add(round->connection, item->id, round->now_us, "wake", 0, item->fence, NULL, NULL, NULL, error);
+    return status == WEIR_OK ? stream_add(&round->write->news, round->connection, STREAM_WAKE, item->id,
+                                          lane_workspace_id(item->lane_id), error)
+                             : status;
 }
 
 /* Makes due items runnable, and reports each as a fact. */
@@ -230,8 +247,12 @@ static enum weir_status promote_due_items(struct round *round, struct weir_error
         status = connection_run(round->connection, error, NULL, QUERY_PROMOTE_ITEM, "i", due[i].number);
         struct lane_delta *delta =
             news_lane(&round->write->news, round->connection, NEWS_PROMOTED, 0, due[i].lane_id, &status, error);
-        delta->waiting--;
+        delta->waiting -= !due[i].is_parked;
+        delta->parked -= due[i].is_parked;
         news_add_runnable(delta, due[i].rank);
+        if (status == WEIR_OK && due[i].is_parked) {
+            status = note_wake(round, &due[i], error);
+        }
         struct schedule_fact *fact = facts_add(&round->facts, FACT_RUNNABLE);
         fact->lane_id = due[i].lane_id;
         fact->rank = due[i].rank;

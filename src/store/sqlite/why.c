@@ -76,7 +76,8 @@ enum why_column {
     WHY_UNSERVED_SINCE,
     WHY_ENGINE_HAS_NODE,
     WHY_DEFINITION_ID,
-    WHY_STUCK_AT
+    WHY_STUCK_AT,
+    WHY_WAITING_FOR
 };
 
 struct why {
@@ -194,6 +195,13 @@ static const char *node_activity(sqlite3_stmt *item, bool is_silent)
                                                                   : "it is running";
 }
 
+/* The kind of the wait of a WAITING item; WAIT_KIND_COUNT: it is in another state. */
+static enum wait_kind read_wait(sqlite3_stmt *item)
+{
+    enum wait_kind kind = WAIT_KIND_COUNT;
+    return wait_kind_parse(column_text(item, WHY_WAITING_FOR), &kind) ? kind : WAIT_KIND_COUNT;
+}
+
 /* The target in four columns as a text; null without one. */
 static json_t *target_json(sqlite3_stmt *statement, int column)
 {
@@ -234,18 +242,23 @@ static enum weir_status add_targets(struct why *why, const char *group, bool is_
 static json_t *facts_json(sqlite3_stmt *item, const char *id, int64_t now_us, bool is_unserved)
 {
     int phase = sqlite3_column_int(item, WHY_PHASE);
-    bool waits = phase != 2 || sqlite3_column_int64(item, WHY_NODE_ID) == 0;
+    enum wait_kind wait = read_wait(item);
+    bool is_parked = wait != WAIT_KIND_COUNT;
+    bool waits = !is_parked && (phase != 2 || sqlite3_column_int64(item, WHY_NODE_ID) == 0);
     bool is_silent = !waits && sqlite3_column_type(item, WHY_NODE_SILENT_AT) != SQLITE_NULL;
-    enum pending_reason reason = choose_reason(item, is_unserved);
+    enum pending_reason reason = waits ? choose_reason(item, is_unserved) : REASON_READY;
     bool lacks_node = waits && reason == REASON_NO_NODE_IN_GROUP;
     bool is_away = waits && reason == REASON_ENGINE_UNREACHABLE;
     return json_pack(
         "{s:s, s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s?, s:b, s:s?, "
-        "s:s?, s:s?, s:o, s:o, s:o, s:o, s:s?, s:I, s:I, s:o, s:o}",
+        "s:s?, s:s?, s:o, s:o, s:o, s:o, s:s?, s:I, s:I, s:o, s:o, s:s?}",
         "id", id, "status", column_text(item, WHY_STATUS), "pending_reason", waits ? pending_reason_name(reason) : NULL,
-        "because", waits ? pending_reason_meaning(reason) : node_activity(item, is_silent), "workspace",
-        column_text(item, WHY_WORKSPACE), "plan", column_text(item, WHY_PLAN), "workflow", column_text(item, WHY_WORKFLOW),
-        "version", sqlite3_column_int(item, WHY_VERSION), "slots_used",
+        "because",
+        waits       ? pending_reason_meaning(reason)
+        : is_parked ? wait_kind_meaning(wait)
+                    : node_activity(item, is_silent),
+        "workspace", column_text(item, WHY_WORKSPACE), "plan", column_text(item, WHY_PLAN), "workflow",
+        column_text(item, WHY_WORKFLOW), "version", sqlite3_column_int(item, WHY_VERSION), "slots_used",
         (json_int_t)sqlite3_column_int64(item, WHY_SLOTS_USED), "slots_max",
         (json_int_t)sqlite3_column_int64(item, WHY_SLOTS_MAX), "starts_refused",
         sqlite3_column_int(item, WHY_STARTS_REFUSED), "deferrals", sqlite3_column_int(item, WHY_DEFERRALS), "handovers",
@@ -267,7 +280,7 @@ static json_t *facts_json(sqlite3_stmt *item, const char *id, int64_t now_us, bo
         lacks_node ? column_text(item, WHY_PAUSED_NODE) : NULL, "waiting_us",
         (json_int_t)(now_us - sqlite3_column_int64(item, WHY_CREATED_AT)), "suspicion",
         (json_int_t)sqlite3_column_int64(item, WHY_SUSPICION), "suspected_at", column_time_json(item, WHY_SUSPECTED_AT),
-        "stuck_since", column_time_json(item, WHY_STUCK_AT));
+        "stuck_since", column_time_json(item, WHY_STUCK_AT), "waiting_for", is_parked ? wait_kind_name(wait) : NULL);
 }
 
 /* Of an item without a scheduler: since when, the last one, and why it stopped. */
@@ -302,14 +315,15 @@ static enum weir_status add_no_scheduler(struct why *why, struct weir_error *err
     return status;
 }
 
-/* Reads which handlers of the item no live node has. Nothing of an item that a node runs, or that needs no handler. */
+/* Reads which handlers of the item no live node has. Nothing of an item that a node runs, that is WAITING, or that needs no
+ * handler. */
 static enum weir_status read_missing_worker(struct why *why, json_t **ret_missing, struct weir_error *error)
 {
     json_t *rows = NULL;
     const char *group = column_text(why->item, WHY_GROUP);
     bool runs = sqlite3_column_type(why->item, WHY_DISPATCHED_AT) != SQLITE_NULL &&
                 sqlite3_column_int64(why->item, WHY_NODE_ID) != 0;
-    if (runs || group == NULL) {
+    if (runs || group == NULL || read_wait(why->item) != WAIT_KIND_COUNT) {
         return WEIR_OK;
     }
     enum weir_status status =
@@ -335,7 +349,7 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     int64_t runnable = sqlite3_column_int64(item, WHY_RUNNABLE);
     int64_t workspace_id = sqlite3_column_int64(item, WHY_WORKSPACE_ID);
     int64_t starts_max = sqlite3_column_int64(item, WHY_STARTS_MAX); /* of the definition; 0 = as its node says */
-    bool waits = phase != 2 || sqlite3_column_int64(item, WHY_NODE_ID) == 0;
+    bool waits = phase < 2 || (phase == 2 && sqlite3_column_int64(item, WHY_NODE_ID) == 0);
     char group[GROUP_NAME_MAX + 1] = "";
     json_t *missing = NULL;
     enum weir_status status = read_missing_worker(why, &missing, error);

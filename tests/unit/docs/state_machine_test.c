@@ -28,11 +28,22 @@ static bool print_moves(struct text *to)
 
 static bool print_reasons(struct text *to)
 {
-    bool fine = text_add_string(to, "\n## Why an execution waits\n\nExactly one reason, the first that applies:\n\n"
+    bool fine = text_add_string(to, "\n## Why an execution does not run\n\nExactly one reason, the first that applies:\n\n"
                                     "| pending_reason | meaning |\n|---|---|\n") == WEIR_OK;
     for (int reason = 0; reason < PENDING_REASON_COUNT && fine; reason++) {
         fine = text_format(to, "| `%s` | %s |\n", pending_reason_name((enum pending_reason)reason),
                            pending_reason_meaning((enum pending_reason)reason)) == WEIR_OK;
+    }
+    return fine;
+}
+
+static bool print_waits(struct text *to)
+{
+    bool fine = text_add_string(to, "\n## What a WAITING execution waits for\n\n"
+                                    "| waiting_for | meaning |\n|---|---|\n") == WEIR_OK;
+    for (int kind = 0; kind < WAIT_KIND_COUNT && fine; kind++) {
+        fine = text_format(to, "| `%s` | %s |\n", wait_kind_name((enum wait_kind)kind),
+                           wait_kind_meaning((enum wait_kind)kind)) == WEIR_OK;
     }
     return fine;
 }
@@ -45,7 +56,7 @@ static bool print_document(struct text *to)
                            "COMPLETED, FAILED and\n"
                            "CANCELLED are final: their rows are never rewritten. `weir retry` makes a new execution.\n") ==
                WEIR_OK &&
-           print_moves(to) && print_reasons(to);
+           print_moves(to) && print_reasons(to) && print_waits(to);
 }
 
 static void the_document_is_the_table(void **state)

@@ -7,7 +7,7 @@
 static void the_states_are_those_of_the_specification(void **state)
 {
     (void)state;
-    static const char *const names[] = {"PENDING", "CLAIMED", "DISPATCHED", "COMPLETED", "FAILED", "CANCELLED"};
+    static const char *const names[] = {"PENDING", "CLAIMED", "DISPATCHED", "WAITING", "COMPLETED", "FAILED", "CANCELLED"};
     assert_int_equal(ITEM_STATE_COUNT, sizeof names / sizeof names[0]);
     for (int i = 0; i < ITEM_STATE_COUNT; i++) {
         assert_string_equal(item_state_name((enum item_state)i), names[i]);
@@ -35,12 +35,13 @@ static void only_the_known_pairs_of_states_are_legal(void **state)
 {
     (void)state;
     static const char legal[ITEM_STATE_COUNT][ITEM_STATE_COUNT + 1] = {
-        /* PENDING    */ ".C...X",
-        /* CLAIMED    */ "RCDEFX",
-        /* DISPATCHED */ ".C.EFX",
-        /* COMPLETED  */ "......",
-        /* FAILED     */ "......",
-        /* CANCELLED  */ "......",
+        /* PENDING    */ ".C....X",
+        /* CLAIMED    */ "RCD.EFX",
+        /* DISPATCHED */ ".C.WEFX",
+        /* WAITING    */ "P.....X",
+        /* COMPLETED  */ ".......",
+        /* FAILED     */ ".......",
+        /* CANCELLED  */ ".......",
     };
     for (int from = 0; from < ITEM_STATE_COUNT; from++) {
         for (int to = 0; to < ITEM_STATE_COUNT; to++) {
@@ -60,6 +61,7 @@ static void every_move_is_found_by_its_cause_and_each_cause_is_there_once_per_st
     }
     assert_null(item_find_move(ITEM_PENDING, "dispatch"));
     assert_null(item_find_move(ITEM_DISPATCHED, "retry"));
+    assert_null(item_find_move(ITEM_CLAIMED, "park"));
     assert_null(item_find_move(ITEM_CLAIMED, ""));
 }
 

@@ -1,4 +1,4 @@
--- Cancels a set: pending items end at once; of held ones the cancel is requested, and their nodes pass it to their engines.
+-- Cancels a set: PENDING and WAITING items end at once; of held ones the cancel is requested, and their nodes pass it to their engines.
 -- A row per id: 'changed' or 'refused', and the state of an ended one ('gone' = it has not ended, or there is none).
 -- Locks: lock_items(). Callers: cancel(), cancel_items (queries/bulk.sql).
 CREATE OR REPLACE FUNCTION :schema.cancel_items(ids uuid[], actor text, why text, subject text DEFAULT NULL)
@@ -10,14 +10,16 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 DECLARE
     now_us constant bigint := :schema.store_time();
     pending uuid[];
+    parked  uuid[];
     held    uuid[];
     nodes   bigint[];
 BEGIN
     SELECT array_agg(l.id) FILTER (WHERE l.phase <> 2), array_agg(l.id) FILTER (WHERE l.phase = 2),
-           array_agg(l.node_id) FILTER (WHERE l.phase = 2) INTO pending, held, nodes
+           array_agg(l.node_id) FILTER (WHERE l.phase = 2), array_agg(l.id) FILTER (WHERE l.phase = 3) INTO pending, held, nodes, parked
     FROM :schema.lock_items(ids) l;
     INSERT INTO :schema.workflow_execution_events (execution_id, at, event, actor, reason, detail)
-    SELECT u.id, now_us, 'cancel', actor, why, CASE WHEN u.id = ANY (held) THEN 'passed on to its engine' ELSE 'it had not started' END
+    SELECT u.id, now_us, 'cancel', actor, why, CASE WHEN u.id = ANY (held) THEN 'passed on to its engine'
+                                                        WHEN u.id = ANY (parked) THEN 'it was waiting' ELSE 'it had not started' END
     FROM unnest(pending || held) u (id);
     IF held IS NOT NULL THEN
         UPDATE :schema.workflow_execution_queue q SET cancel_at = now_us, cancel_sent = false

@@ -23,10 +23,10 @@ BEGIN
     INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence)
     SELECT t.id, t.at, t.event, t.node_id, t.fence
     FROM (SELECT s.id, s.claimed_at AS at, 'claim' AS event, s.node_id, s.fence, 1 AS stage
-          FROM ended_claim s JOIN living l ON l.id = s.id WHERE s.kind IN (1, 2, 3, 9) AND s.is_new
+          FROM ended_claim s JOIN living l ON l.id = s.id WHERE s.kind IN (1, 2, 3, 9, 10) AND s.is_new
           UNION ALL
           SELECT s.id, l.dispatched_at, 'dispatch', s.node_id, s.fence, 2
-          FROM ended_claim s JOIN living l ON l.id = s.id WHERE s.kind = 9 AND s.interruptions = 0
+          FROM ended_claim s JOIN living l ON l.id = s.id WHERE s.kind IN (9, 10) AND s.interruptions = 0
           UNION ALL
           SELECT s.id, greatest(now_us - s.started_ago, s.claimed_at), 'dispatch', s.node_id, s.fence, 2
           FROM ended_claim s WHERE s.interruptions > 0 AND (s.kind = 0 OR s.kind IN (6, 7, 8) AND s.starts)) t

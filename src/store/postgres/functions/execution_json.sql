@@ -4,8 +4,9 @@ CREATE OR REPLACE FUNCTION :schema.execution_json(execution_id uuid) RETURNS jso
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT json_build_object(
         'id', e.id, 'workspace', e.workspace, 'workflow', e.workflow, 'version', e.version, 'status', e.status,
-        'pending_reason', e.pending_reason, 'priority', e.priority, 'run_at', :schema.rfc3339(e.run_at), 'starts_refused', e.starts_refused,
-        'deferrals', e.deferrals, 'handovers', e.handovers, 'node', e.node, 'fence', e.fence,
+        'pending_reason', e.pending_reason, 'waiting_for', e.waiting_for, 'due_at', :schema.rfc3339(e.due_at), 'priority', e.priority,
+        'run_at', :schema.rfc3339(e.run_at), 'starts_refused', e.starts_refused, 'deferrals', e.deferrals, 'handovers', e.handovers,
+        'node', e.node, 'fence', e.fence,
         'error_code', e.error_code, 'error', e.error, 'created_at', :schema.rfc3339(e.created_at),
         'claimed_at', :schema.rfc3339(e.claimed_at), 'dispatched_at', :schema.rfc3339(e.dispatched_at),
         'stuck_since', :schema.rfc3339(e.stuck_since), 'finished_at', :schema.rfc3339(e.finished_at),

@@ -3,7 +3,7 @@
 --   after_fence, after_id  the position: the last item that the node has read
 --   most                   at most so many items, in the order of their fences and ids
 -- Returns a row per item, and a last row without one: cancel_requested (a cancel waits for the node), and the columns of role_state().
--- handed_over of an item: it may have run before under another claim. assigned_before: also without a run; a record PUT_BACK leaves its
+-- handed_over of an item: it may run under another claim that was lost. assigned_before: also without a run; a record PUT_BACK leaves its
 -- code.
 --
 -- The claim sets lead to the items: the index of `claims` skips the sets before the position.
@@ -14,7 +14,7 @@ RETURNS TABLE (id uuid, fence bigint, workspace_id bigint, definition_id bigint,
                created_at bigint, run_at bigint, dispatched_at bigint, claimed_at bigint, priority integer,
                weight integer, epoch bigint, scheduler_id bigint, scheduler text, since bigint, expires_at bigint, now_us bigint,
                is_free boolean, takeovers_hour bigint, renewals bigint, lease bigint, server text,
-               assigned_before boolean)
+               assigned_before boolean, parks integer)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET jit = off
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -23,12 +23,13 @@ BEGIN
     RETURN QUERY
     SELECT h.id, h.fence, h.workspace_id::bigint, h.definition_id,
            CASE WHEN h.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = h.id) END, h.traceparent,
-           h.starts_refused, h.deferrals, h.interruptions, h.dispatched_at IS NOT NULL OR h.interruptions > 0, h.cancel_at IS NOT NULL,
+           h.starts_refused, h.deferrals, h.interruptions, h.dispatched_at IS NOT NULL AND h.parks = 0 OR h.interruptions > h.parks,
+           h.cancel_at IS NOT NULL,
            h.created_at, h.run_at, h.dispatched_at, h.claimed_at, h.priority::integer,
            (SELECT w.weight FROM :schema.workspaces w WHERE w.id = h.workspace_id),
            NULL::bigint, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint,
            NULL::bigint, NULL::bigint, NULL::text,
-           h.starts_refused + h.deferrals + h.interruptions > 0 OR h.error_code IS NOT NULL
+           h.starts_refused + h.deferrals + h.interruptions > 0 OR h.error_code IS NOT NULL, h.parks
     FROM (SELECT * FROM :schema.held_items q
           WHERE q.claim_node = reader AND q.claim_fence >= after_fence AND (q.claim_fence, q.last_id) > (after_fence, after_id)
             AND (q.fence, q.id) > (after_fence, after_id)

@@ -31,13 +31,16 @@ BEGIN
         FROM (SELECT e.node_id, e.fence, count(*)::integer AS items FROM ended e WHERE e.phase = 2 GROUP BY e.node_id, e.fence) f
         GROUP BY f.node_id
     ), feed AS (
-        INSERT INTO :schema.news (at, kind, node_id, lanes, runnable, waiting, held, completed, failed, cancelled, fences, left_fences)
+        INSERT INTO :schema.news (at, kind, node_id, lanes, runnable, waiting, held, parked, completed, failed, cancelled, fences,
+                                  left_fences)
         SELECT now_us, 4, s.node_id, array_agg(s.lane_id), array_agg(-s.runnable), array_agg(-s.waiting), array_agg(-s.held),
+               CASE WHEN sum(s.parked) > 0 THEN array_agg(-s.parked) END,
                CASE end_state WHEN 'COMPLETED' THEN array_agg(s.ended) END, CASE end_state WHEN 'FAILED' THEN array_agg(s.ended) END,
                CASE end_state WHEN 'CANCELLED' THEN array_agg(s.ended) END, (SELECT l.fences FROM left_set l WHERE l.node_id = s.node_id),
                (SELECT l.items FROM left_set l WHERE l.node_id = s.node_id)
         FROM (SELECT e.node_id, e.lane_id, count(*)::integer AS ended, (count(*) FILTER (WHERE e.phase = 0))::integer AS runnable,
-                     (count(*) FILTER (WHERE e.phase = 1))::integer AS waiting, (count(*) FILTER (WHERE e.phase = 2))::integer AS held
+                     (count(*) FILTER (WHERE e.phase = 1))::integer AS waiting, (count(*) FILTER (WHERE e.phase = 2))::integer AS held,
+                     (count(*) FILTER (WHERE e.phase = 3))::integer AS parked
               FROM ended e GROUP BY e.node_id, e.lane_id) s
         GROUP BY s.node_id
     )

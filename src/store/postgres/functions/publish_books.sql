@@ -37,14 +37,15 @@ BEGIN
             DELETE FROM :schema.news n USING unnest(xids, seqs) e (xid, seq) WHERE n.xid = e.xid AND n.seq = e.seq RETURNING n.*
         ), change AS (
             SELECT unnest(e.lanes) AS lane, unnest(e.runnable) AS runnable, unnest(e.waiting) AS waiting, unnest(e.held) AS held,
-                   unnest(e.completed) AS completed, unnest(e.failed) AS failed, unnest(e.cancelled) AS cancelled, NULL::bigint AS pass
+                   unnest(e.parked) AS parked, unnest(e.completed) AS completed, unnest(e.failed) AS failed,
+                   unnest(e.cancelled) AS cancelled, NULL::bigint AS pass
             FROM entry e
             UNION ALL
-            SELECT p.lane, 0, 0, 0, 0, 0, 0, p.pass FROM unnest(lane_ids, passes) p (lane, pass)
+            SELECT p.lane, 0, 0, 0, 0, 0, 0, 0, p.pass FROM unnest(lane_ids, passes) p (lane, pass)
         ), total AS (
             SELECT c.lane, coalesce(sum(c.runnable), 0) AS runnable, coalesce(sum(c.waiting), 0) AS waiting,
-                   coalesce(sum(c.held), 0) AS held, coalesce(sum(c.completed), 0) AS completed, coalesce(sum(c.failed), 0) AS failed,
-                   coalesce(sum(c.cancelled), 0) AS cancelled, max(c.pass) AS pass
+                   coalesce(sum(c.held), 0) AS held, coalesce(sum(c.parked), 0) AS parked, coalesce(sum(c.completed), 0) AS completed,
+                   coalesce(sum(c.failed), 0) AS failed, coalesce(sum(c.cancelled), 0) AS cancelled, max(c.pass) AS pass
             FROM change c GROUP BY c.lane
         ), set_left AS (
             SELECT f.node_id, f.fence, sum(f.items) AS items
@@ -57,13 +58,13 @@ BEGIN
             FROM set_left l WHERE c.node_id = l.node_id AND c.fence = l.fence AND c.held > l.items
         )
         INSERT INTO :schema.books AS b
-            (lane_id, workspace_id, group_id, runnable, waiting, held, completed, failed, cancelled, pass)
-        SELECT t.lane, (t.lane & 2147483647)::integer, (t.lane >> 47)::integer, t.runnable, t.waiting, t.held, t.completed, t.failed,
-               t.cancelled, coalesce(t.pass, (SELECT o.pass FROM :schema.books o WHERE o.lane_id = t.lane), 0)
+            (lane_id, workspace_id, group_id, runnable, waiting, held, parked, completed, failed, cancelled, pass)
+        SELECT t.lane, (t.lane & 2147483647)::integer, (t.lane >> 47)::integer, t.runnable, t.waiting, t.held, t.parked, t.completed,
+               t.failed, t.cancelled, coalesce(t.pass, (SELECT o.pass FROM :schema.books o WHERE o.lane_id = t.lane), 0)
         FROM total t
         ON CONFLICT (lane_id) DO UPDATE
         SET runnable = b.runnable + excluded.runnable, waiting = b.waiting + excluded.waiting, held = b.held + excluded.held,
-            completed = b.completed + excluded.completed, failed = b.failed + excluded.failed,
+            parked = b.parked + excluded.parked, completed = b.completed + excluded.completed, failed = b.failed + excluded.failed,
             cancelled = b.cancelled + excluded.cancelled, pass = excluded.pass;
         PERFORM :schema.shorten_claims(n.now_us) FROM (SELECT :schema.store_time() AS now_us) n
         WHERE n.now_us / 1000000 % 60 = 0; -- about once a minute: it reads all claims, also dead versions of them

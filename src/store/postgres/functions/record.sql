@@ -1,9 +1,10 @@
 -- Records a set of reports of engines.
 --   recorder     the node; 0: a worker outside of any node
 --   ids, fences  sorted by id, so that rows are locked in one order everywhere. At most one record of an item ends its claim
---   kinds        0 dispatched, 1 retry, 2 deferred, 3 put back, 4 refused, 5 step, 6 completed, 7 failed, 8 cancelled, 9 given back
---                (enum record_kind)
---   delays       microseconds, of 1 and 2
+--   kinds        0 dispatched, 1 retry, 2 deferred, 3 put back, 4 refused, 5 step, 6 completed, 7 failed, 8 cancelled, 9 given back,
+--                10 parked (enum record_kind)
+--   delays       microseconds, of 1, 2 and 10
+--   codes        of 10: what the item waits for
 --   started_ago  of 0, and of an end whose start is not on record: microseconds since the engine reported it; -1 = it did not
 --   end_began_ago, began_ago  microseconds since the attempt of the step began; -1 = it began with the execution
 --   end_steps ... end_errors          the finished step that belongs to each end, at the place of its record; NULL = none, and then
@@ -15,7 +16,7 @@
 -- Each record is conditional on its fence and on the state of its item. The kinds are done in the order of an item's life:
 -- 1. Dispatched: CLAIMED becomes DISPATCHED.
 -- 2. Steps: their items are locked FOR SHARE, so that no handover comes before the commit: the next holder must find the step on record.
--- 3. Put-backs: CLAIMED becomes PENDING. With a requested cancel they are left to step 5.
+-- 3. Put-backs and parks: CLAIMED becomes PENDING, DISPATCHED becomes WAITING. With a requested cancel they are left to step 5.
 -- 4. Give-backs: the item gets a new fence and no node.
 -- 5. Ends: the row moves to the history in the statement that writes the news. A step of an end is stored in the history row, unless an
 --    earlier set has made a row for it.
@@ -64,8 +65,10 @@ BEGIN
                               JOIN :schema.workflow_execution_queue q ON q.id = r.id
                               WHERE q.id = ANY (ids) AND r.kind = 5 AND q.fence = r.fence AND q.phase + 0 = 2 FOR SHARE OF q);
     END IF;
-    IF kinds && '{1,2,3}' THEN
-        part := :schema.record_put_backs(recorder, now_us, ids, fences, kinds, delays, codes, errors);
+    IF kinds && '{1,2,3,10}' THEN
+        part := CASE WHEN kinds && '{1,2,3}'
+                     THEN :schema.record_put_backs(recorder, now_us, ids, fences, kinds, delays, codes, errors) END
+                || CASE WHEN 10 = ANY (kinds) THEN :schema.record_parks(recorder, now_us, ids, fences, kinds, delays, codes) END;
         freed := freed + coalesce(cardinality(part), 0);
         done := done || part;
     END IF;
@@ -79,7 +82,7 @@ BEGIN
             WHERE e.id = ANY (ids) AND r.kind = 9 AND r.n = ANY (given_back) AND e.error_code = 'poison';
         END IF;
     END IF;
-    IF kinds && '{1,2,3,4,6,7,8}' THEN
+    IF kinds && '{1,2,3,4,6,7,8,10}' THEN
         IF cardinality(end_steps) > 0 THEN
             SELECT array_agg(e.n::integer) INTO stored
             FROM :schema.workflow_node_executions s JOIN unnest(ids, end_steps) WITH ORDINALITY e (id, step, n) ON s.execution_id = e.id
@@ -107,7 +110,8 @@ BEGIN
         RETURN QUERY
         SELECT r.n::integer,
                CASE WHEN q.id IS NULL THEN 'not_found' WHEN q.fence <> r.fence THEN 'stale_fence'
-                    WHEN r.kind = 0 AND q.status = 'DISPATCHED' OR r.kind IN (1, 2, 3) AND q.status = 'PENDING' THEN 'repeated'
+                    WHEN r.kind = 0 AND q.status = 'DISPATCHED' OR r.kind IN (1, 2, 3, 10) AND q.status = 'PENDING'
+                         OR r.kind = 10 AND q.status = 'WAITING' THEN 'repeated'
                     ELSE 'illegal_state' END,
                NULL::integer
         FROM unnest(ids, fences, kinds) WITH ORDINALITY r (id, fence, kind, n)

@@ -1,6 +1,6 @@
 -- COMPLETED, FAILED, CANCELLED and REFUSED: held items move to the history, in one statement with one row of news. So do the put
--- backs (1, 2, 3) of CLAIMED items with a requested cancel: they end CANCELLED. A row that was put back keeps its last fence, so the
--- state decides whether an end is legal; only a start can be refused.
+-- backs (1, 2, 3) of CLAIMED items and the parks (10) of DISPATCHED ones with a requested cancel: they end CANCELLED. A row that was put
+-- back keeps its last fence, so the state decides whether an end is legal; only a start can be refused.
 --   end_steps ... end_step_errors  the step that ended together with each item, NULL = none; `stored` names the places with a step that
 --                                  has a
 --                                  row in workflow_node_executions, which record_steps() writes instead
@@ -14,7 +14,7 @@ CREATE OR REPLACE FUNCTION :schema.record_ends(recorder bigint, now_us bigint, i
                                                OUT started integer[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    any_other constant boolean := kinds && '{1,2,3,4,7,8}';
+    any_other constant boolean := kinds && '{1,2,3,4,7,8,10}';
 BEGIN
     WITH ended AS (
         DELETE FROM :schema.workflow_execution_queue q
@@ -23,7 +23,8 @@ BEGIN
               r (id, fence, kind, started_ago, code, reported, step, step_status, step_attempt, step_failures, step_exit_code,
                  step_began_ago, step_output, step_variables, step_error_code, step_error, n)
         WHERE q.id = ANY (ids) AND q.id = r.id AND q.fence = r.fence AND q.phase + 0 = 2
-          AND (r.kind BETWEEN 6 AND 8 OR r.kind BETWEEN 1 AND 4 AND q.status = 'CLAIMED' AND (r.kind = 4 OR q.cancel_at IS NOT NULL))
+          AND (r.kind BETWEEN 6 AND 8 OR r.kind BETWEEN 1 AND 4 AND q.status = 'CLAIMED' AND (r.kind = 4 OR q.cancel_at IS NOT NULL)
+               OR r.kind = 10 AND q.status = 'DISPATCHED' AND q.cancel_at IS NOT NULL)
         RETURNING q.id, q.lane_id, q.definition_id, q.run_at, q.fence, q.node_id, q.created_at, q.claimed_at,
                   q.workspace_id, q.starts_refused, q.deferrals, q.handovers, q.interruptions, q.priority, q.has_params,
                   q.idempotency_key, q.traceparent, q.retry_of, q.error_code, q.error, r.kind, r.code, r.reported, r.n,
@@ -49,7 +50,8 @@ BEGIN
                e.started_at, now_us, e.workspace_id,
                e.starts_refused + CASE e.kind WHEN 4 THEN 1 ELSE 0 END, e.deferrals, e.handovers, e.interruptions, e.priority,
                e.has_params, e.end_state, e.idempotency_key, e.traceparent, e.retry_of,
-               CASE WHEN e.kind <> 6 THEN coalesce(e.code, e.error_code) END, CASE WHEN e.kind <> 6 THEN coalesce(e.reported, e.error) END,
+               CASE WHEN e.kind <> 6 THEN coalesce(CASE WHEN e.kind <> 10 THEN e.code END, e.error_code) END,
+               CASE WHEN e.kind <> 6 THEN coalesce(e.reported, e.error) END,
                CASE WHEN e.with_step THEN e.step END, CASE WHEN e.with_step THEN e.step_status END,
                CASE WHEN e.with_step THEN e.step_attempt END, CASE WHEN e.with_step THEN e.step_failures END,
                CASE WHEN e.with_step AND e.step_exit_code >= 0 THEN e.step_exit_code END,

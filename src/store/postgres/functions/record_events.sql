@@ -33,7 +33,7 @@ BEGIN
     INTO held
     FROM unnest(ids, fences, kinds, codes, taken_over) WITH ORDINALITY r (id, fence, kind, code, taken_over, n)
     JOIN :schema.workflow_execution_queue q ON q.id = r.id
-    WHERE q.id = ANY (ids) AND q.fence = r.fence AND q.phase + 0 = 2 AND (r.kind IN (1, 2, 3, 9) OR r.taken_over);
+    WHERE q.id = ANY (ids) AND q.fence = r.fence AND q.phase + 0 = 2 AND (r.kind IN (1, 2, 3, 9, 10) OR r.taken_over);
     SELECT array_agg(s.place) AS places, array_agg(o.step) AS steps, array_agg(o.status) AS states, array_agg(o.attempt) AS attempts,
            array_agg(s.attempt) AS followed_by, array_agg(o.started_at) AS starts, array_agg(coalesce(o.start_node_id, o.node_id)) AS nodes,
            array_agg(coalesce(o.start_fence, o.fence)) AS fences, array_agg(o.fence) AS last_fences
@@ -65,7 +65,7 @@ BEGIN
                                    begun.attempts, begun.followed_by, begun.starts, begun.nodes, begun.fences, begun.last_fences);
     SELECT array_agg(ids[h.place]) AS ids, array_agg(fences[h.place]) AS fences INTO over
     FROM unnest(held.places, held.interruptions) h (place, interruptions)
-    WHERE h.place = ANY (done) AND h.interruptions > 0 AND kinds[h.place] IN (1, 2, 3, 4, 6, 7, 8)
+    WHERE h.place = ANY (done) AND (h.interruptions > 0 AND kinds[h.place] IN (1, 2, 3, 4, 6, 7, 8) OR kinds[h.place] = 10)
       AND ids[h.place] NOT IN (SELECT q.id FROM :schema.workflow_execution_queue q WHERE q.id = ANY (ids));
     IF over.ids IS NOT NULL THEN
         PERFORM :schema.close_steps(over.ids, over.fences, now_us);

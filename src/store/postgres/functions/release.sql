@@ -9,8 +9,8 @@ BEGIN
     SELECT a.outcome, a.detail INTO act FROM :schema.release_items(ARRAY[execution_id], :schema.actor(), reason) a;
     IF act.outcome <> 'changed' THEN
         PERFORM :schema.refuse_act(execution_id, act.detail,
-                                   CASE WHEN act.detail IN ('PENDING', 'CLAIMED', 'DISPATCHED')
-                                        THEN 'only one that waits for a time can be released'
+                                   CASE WHEN act.detail IN ('PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING')
+                                        THEN 'only a PENDING one that waits for its run_at or a backoff can be released'
                                         WHEN act.detail = 'COMPLETED' THEN 'it has ended'
                                         ELSE 'it has ended; weir retry runs it again' END);
     END IF;

@@ -1,7 +1,7 @@
--- One transaction of the deletion of a workspace: ends at most `most` of its waiting executions (FAILED, code workspace_deleted), and
--- removes the workspace when none is left. Returns 'ok' and failed; more = some wait still, and the workspace is paused. Otherwise
--- nothing was changed: 'workspace_not_found', 'illegal_state' (executions live: held, waiting), 'store_busy' (other transactions hold
--- those that wait).
+-- One transaction of the deletion of a workspace: ends at most `most` of its PENDING and WAITING executions (FAILED, code
+-- workspace_deleted), and removes the workspace when none is left. Returns 'ok' and failed; more = some wait still, and the workspace is
+-- paused. Otherwise nothing was changed: 'workspace_not_found', 'illegal_state' (executions live: held, waiting), 'store_busy' (other
+-- transactions hold those that wait).
 --
 -- 1. The row of the workspace is locked, so that no setting of it changes meanwhile, and so are its workflows.
 -- 2. With at_once, act_gate is locked: rounds that assign at this moment are awaited, and no other round assigns before the commit. A
@@ -39,7 +39,7 @@ BEGIN
         LOCK TABLE :schema.act_gate IN EXCLUSIVE MODE;
     END IF;
     lanes := ARRAY(SELECT a.base | owner FROM :schema.group_lanes a);
-    SELECT coalesce(sum(b.held), 0), coalesce(sum(b.runnable + b.waiting), 0) INTO held, waiting
+    SELECT coalesce(sum(b.held), 0), coalesce(sum(b.runnable + b.waiting + b.parked), 0) INTO held, waiting
     FROM :schema.lane_books b WHERE b.workspace_id = owner;
     IF held > 0 OR waiting > 0 AND NOT fails_waiting THEN
         status := 'illegal_state';

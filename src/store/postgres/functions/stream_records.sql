@@ -1,5 +1,5 @@
 -- Adds the records of a set that took effect to the stream, but not those of kind 0, which record() adds, and not handovers, which
--- hand_over() adds. A put-back of an item with a requested cancel has ended it.
+-- hand_over() adds. A put-back or park of an item with a requested cancel has ended it.
 --   done              the places of the records that took effect
 --   started           of these the ends whose start was not on record; NULL = none
 --   ids ... codes     the arguments of record()
@@ -19,8 +19,9 @@ BEGIN
     FROM (SELECT d AS place,
                  CASE WHEN kinds[d] IN (4, 6, 7, 8) THEN 'end'
                       WHEN kinds[d] = 9 AND (codes[d] IN ('keeper_lost', 'keeper_lost_alone')) IS NOT TRUE THEN 'give_back'
-                      WHEN kinds[d] IN (1, 2, 3) AND EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = ids[d]) THEN 'end'
-                      WHEN kinds[d] IN (1, 2, 3) THEN (ARRAY['retry', 'defer', 'put_back'])[kinds[d]] END AS change
+                      WHEN kinds[d] IN (1, 2, 3, 10) AND EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = ids[d]) THEN 'end'
+                      WHEN kinds[d] IN (1, 2, 3) THEN (ARRAY['retry', 'defer', 'put_back'])[kinds[d]]
+                      WHEN kinds[d] = 10 THEN 'park' END AS change
           FROM unnest(done) d) c
     WHERE c.change IS NOT NULL;
     PERFORM :schema.write_stream(now_us, changes, changed);

@@ -3,8 +3,8 @@
 CREATE OR REPLACE FUNCTION :schema.why_living(execution_id uuid) RETURNS json
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     SELECT (jsonb_build_object(
-        'id', e.id, 'status', e.status, 'pending_reason', e.pending_reason,
-        'because', coalesce(:schema.meaning_of(e.pending_reason),
+        'id', e.id, 'status', e.status, 'pending_reason', e.pending_reason, 'waiting_for', e.waiting_for,
+        'because', coalesce(:schema.meaning_of(coalesce(e.pending_reason, e.waiting_for)),
                             CASE WHEN s.active_at IS NOT NULL
                                  THEN 'its node is silent; the next node of its executor group that lives takes it over'
                                  WHEN e.dispatched_at IS NULL THEN 'its node has claimed it and starts it'
@@ -56,7 +56,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
                          (SELECT :schema.store_time()) - coalesce(o.dispatched_at, o.claimed_at) AS running_us
                   FROM :schema.held_items o LEFT JOIN :schema.nodes n ON n.id = o.node_id
                   WHERE o.workspace_id = q.workspace_id ORDER BY o.claimed_at LIMIT 20) h))
-        || coalesce(CASE WHEN e.dispatched_at IS NULL OR coalesce(q.node_id, 0) = 0
+        || coalesce(CASE WHEN q.phase <> 3 AND (e.dispatched_at IS NULL OR coalesce(q.node_id, 0) = 0)
                          THEN :schema.missing_worker(q.definition_id, e.executor_group) END::jsonb, '{}'))::json
     FROM :schema.executions e
     JOIN :schema.workflow_execution_queue q ON q.id = e.id

@@ -9,7 +9,7 @@
 (SELECT q.id FROM :schema.workflow_execution_queue q
  WHERE q.id > $1 AND ($12::uuid IS NULL OR q.id = $12)
    AND ($2::text IS NULL OR q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $2))
-   AND $3 & 7 <> 0 AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 ELSE 4 END) & $3 <> 0
+   AND $3 & 15 <> 0 AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & $3 <> 0
    AND ($4::text IS NULL OR q.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $4))
    AND ($5::text IS NULL OR q.lane_id >> 47 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $5))
    AND ($6::text IS NULL OR q.error_code = $6) AND ($7::text IS NULL OR q.idempotency_key = $7)
@@ -20,7 +20,7 @@ UNION ALL
 (SELECT h.id FROM :schema.workflow_executions h
  WHERE h.id > $1 AND ($12::uuid IS NULL OR h.id = $12)
    AND ($2::text IS NULL OR h.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $2))
-   AND $3 & 56 <> 0 AND (CASE h.status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & $3 <> 0
+   AND $3 & 112 <> 0 AND (CASE h.status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & $3 <> 0
    AND ($4::text IS NULL OR h.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $4))
    AND ($5::text IS NULL OR h.lane_id >> 47 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $5))
    AND ($6::text IS NULL OR h.error_code = $6) AND ($7::text IS NULL OR h.idempotency_key = $7)

@@ -5,15 +5,15 @@
 -- name: check_lanes
 WITH books AS MATERIALIZED (SELECT * FROM :schema.lane_books), rows AS MATERIALIZED (
     SELECT q.lane_id, count(*) FILTER (WHERE q.phase = 0) AS runnable, count(*) FILTER (WHERE q.phase = 1) AS waiting,
-           count(*) FILTER (WHERE q.phase = 2) AS held
+           count(*) FILTER (WHERE q.phase = 2) AS held, count(*) FILTER (WHERE q.phase = 3) AS parked
     FROM :schema.workflow_execution_queue q GROUP BY q.lane_id
 )
-SELECT format('lane %s: runnable is %s of %s, waiting is %s of %s, held is %s of %s', coalesce(b.lane_id, r.lane_id),
+SELECT format('lane %s: runnable is %s of %s, waiting is %s of %s, held is %s of %s, parked is %s of %s', coalesce(b.lane_id, r.lane_id),
               coalesce(b.runnable, 0), coalesce(r.runnable, 0), coalesce(b.waiting, 0), coalesce(r.waiting, 0), coalesce(b.held, 0),
-              coalesce(r.held, 0))
+              coalesce(r.held, 0), coalesce(b.parked, 0), coalesce(r.parked, 0))
 FROM books b FULL JOIN rows r ON r.lane_id = b.lane_id
 WHERE coalesce(b.runnable, 0) <> coalesce(r.runnable, 0) OR coalesce(b.waiting, 0) <> coalesce(r.waiting, 0)
-   OR coalesce(b.held, 0) <> coalesce(r.held, 0)
+   OR coalesce(b.held, 0) <> coalesce(r.held, 0) OR coalesce(b.parked, 0) <> coalesce(r.parked, 0)
 LIMIT 1000;
 
 -- The sets that nodes hold: claims and news together are the rows, at each commit.
@@ -67,10 +67,11 @@ WHERE q.lane_id & 2147483647 <> q.workspace_id
    OR NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.id = q.lane_id >> 47)
    OR EXISTS (SELECT 1 FROM :schema.workflow_definitions d WHERE d.id = q.definition_id AND d.demand <> (q.lane_id >> 31 & 65535))
    OR q.has_params <> EXISTS (SELECT 1 FROM :schema.execution_params p WHERE p.id = q.id)
-   OR q.status NOT IN ('PENDING', 'CLAIMED', 'DISPATCHED') OR (q.phase = 2) = (q.status = 'PENDING')
+   OR q.status NOT IN ('PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING') OR (q.phase = 2) <> (q.status IN ('CLAIMED', 'DISPATCHED'))
+   OR (q.phase = 3) <> (q.status = 'WAITING') OR (q.phase = 3) <> (q.waiting_for IS NOT NULL)
    OR q.phase = 2 AND q.fence = 0
    OR q.phase <> 2 AND q.node_id <> 0
-   OR q.phase = 1 AND q.due_at IS NULL
+   OR q.phase IN (1, 3) AND q.due_at IS NULL
 LIMIT 1000;
 
 -- Ended executions. A purge removes rows and leaves the counters.

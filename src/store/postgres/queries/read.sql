@@ -10,8 +10,8 @@ SET LOCAL jit = off;
 -- NULL, $7 group or NULL, $8 error code or NULL, $9 idempotency key or NULL, $10 created since, $11 created before, $12 finished
 -- before, $13 limit, $14 retried, $15 stuck.
 -- name: page_of_executions
-SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.priority, :schema.rfc3339(e.run_at) AS run_at,
-       e.starts_refused, e.deferrals, e.handovers, e.node, e.fence, e.error_code, e.error,
+SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.waiting_for, :schema.rfc3339(e.due_at) AS due_at,
+       e.priority, :schema.rfc3339(e.run_at) AS run_at, e.starts_refused, e.deferrals, e.handovers, e.node, e.fence, e.error_code, e.error,
        :schema.rfc3339(e.created_at) AS created_at, :schema.rfc3339(e.claimed_at) AS claimed_at,
        :schema.rfc3339(e.dispatched_at) AS dispatched_at, :schema.rfc3339(e.stuck_since) AS stuck_since,
        :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group, e.idempotency_key, e.retry_of, e.traceparent
@@ -69,8 +69,8 @@ SELECT params FROM :schema.execution_params WHERE id = $1;
 -- Lists by name: $1 one name or NULL, $2 behind this cursor, $3 limit.
 -- name: list_workspaces
 SELECT w.name, w.plan, coalesce(b.held, 0) AS slots_used, w.slots_max, w.max_concurrent, w.weight, w.paused,
-       coalesce(b.runnable + b.waiting, 0) AS pending, coalesce(b.completed, 0) AS completed, coalesce(b.failed, 0) AS failed,
-       coalesce(b.cancelled, 0) AS cancelled, :schema.rfc3339(w.created_at) AS created_at
+       coalesce(b.runnable + b.waiting, 0) AS pending, coalesce(b.parked, 0) AS waiting, coalesce(b.completed, 0) AS completed,
+       coalesce(b.failed, 0) AS failed, coalesce(b.cancelled, 0) AS cancelled, :schema.rfc3339(w.created_at) AS created_at
 FROM :schema.workspaces w LEFT JOIN :schema.workspace_books b ON b.workspace_id = w.id
 WHERE ($1 IS NULL OR w.name = $1) AND w.name > $2 ORDER BY w.name LIMIT $3;
 
@@ -131,7 +131,8 @@ SELECT :schema.why_living($1), :schema.place_of($1);
 -- name: status
 WITH books AS MATERIALIZED (SELECT * FROM :schema.lane_books),
 usage AS MATERIALIZED (
-    SELECT b.workspace_id, sum(b.runnable + b.waiting)::bigint AS pending, sum(b.waiting)::bigint AS waiting, sum(b.held)::bigint AS held,
+    SELECT b.workspace_id, sum(b.runnable + b.waiting)::bigint AS pending, sum(b.waiting)::bigint AS delayed, sum(b.held)::bigint AS held,
+           sum(b.parked)::bigint AS waiting,
            sum(b.completed)::bigint AS completed, sum(b.failed)::bigint AS failed, sum(b.cancelled)::bigint AS cancelled
     FROM books b GROUP BY b.workspace_id
 ),
@@ -147,9 +148,9 @@ role AS MATERIALIZED (
 backing_off AS MATERIALIZED (
     SELECT f.definition_id, (f.lane_id >> 47)::integer AS group_id, f.error_code IS NOT DISTINCT FROM 'unknown_handler' AS lacks,
            count(*) AS n
-    FROM (SELECT q.due_at, q.run_at, q.definition_id, q.lane_id, q.error_code FROM :schema.workflow_execution_queue q
+    FROM (SELECT q.due_at, q.run_at, q.definition_id, q.lane_id, q.error_code, q.phase FROM :schema.workflow_execution_queue q
           WHERE q.due_at IS NOT NULL ORDER BY q.due_at LIMIT $2) f
-    WHERE f.due_at > f.run_at GROUP BY f.definition_id, (f.lane_id >> 47), lacks
+    WHERE f.phase = 1 AND f.due_at > f.run_at GROUP BY f.definition_id, (f.lane_id >> 47), lacks
 ),
 lacking AS MATERIALIZED (
     SELECT t.group_id, t.set_id
@@ -201,7 +202,8 @@ reasons AS (
     FROM handed h
 ),
 totals AS (
-    SELECT coalesce(sum(u.held), 0) AS slots_used, coalesce(sum(u.completed), 0) AS completed, coalesce(sum(u.failed), 0) AS failed,
+    SELECT coalesce(sum(u.held), 0) AS slots_used, coalesce(sum(u.waiting), 0) AS waiting, coalesce(sum(u.completed), 0) AS completed,
+           coalesce(sum(u.failed), 0) AS failed,
            coalesce(sum(u.cancelled), 0) AS cancelled, (SELECT count(*) FROM :schema.workspaces) AS workspace_count
     FROM usage u
 ),
@@ -216,13 +218,15 @@ live AS (
 ),
 pressed AS (
     SELECT w.id, w.name, w.plan, w.slots_max, w.paused, coalesce(u.held, 0) AS slots_used, coalesce(u.pending, 0) AS pending,
-           coalesce(u.waiting, 0) AS waiting, coalesce(u.completed, 0) AS completed, coalesce(u.failed, 0) AS failed,
+           coalesce(u.delayed, 0) AS delayed, coalesce(u.waiting, 0) AS waiting, coalesce(u.completed, 0) AS completed,
+           coalesce(u.failed, 0) AS failed,
            coalesce(u.cancelled, 0) AS cancelled
     FROM :schema.workspaces w LEFT JOIN usage u ON u.workspace_id = w.id
     ORDER BY coalesce(u.pending, 0) * 1.0 / w.slots_max DESC, w.name LIMIT $1
 )
 SELECT json_build_object(
-    'pending', (SELECT coalesce(sum(b.runnable + b.waiting), 0) FROM books b), 'slots_used', t.slots_used, 'completed', t.completed,
+    'pending', (SELECT coalesce(sum(b.runnable + b.waiting), 0) FROM books b), 'waiting', t.waiting, 'slots_used', t.slots_used,
+    'completed', t.completed,
     'failed', t.failed, 'cancelled', t.cancelled, 'workspace_count', t.workspace_count,
     'scheduler', (SELECT json_build_object(
         'node', CASE WHEN r.node_id <> 0 THEN r.node END, 'node_id', nullif(r.node_id, 0), 'epoch', r.epoch,
@@ -259,11 +263,12 @@ SELECT json_build_object(
               LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id LEFT JOIN :schema.nodes n ON n.id = q.node_id
               WHERE q.stuck_at IS NOT NULL AND q.phase = 2 AND q.stuck_fence = q.fence ORDER BY q.stuck_at LIMIT $5) s),
     'oldest_pending_age_us', coalesce((SELECT us FROM now) - (SELECT q.created_at FROM :schema.workflow_execution_queue q
-                                                              WHERE q.phase <> 2 ORDER BY q.id LIMIT 1), 0),
+                                                              WHERE q.phase < 2 ORDER BY q.id LIMIT 1), 0),
     'workspaces', (
         SELECT coalesce(json_agg(json_build_object(
             'name', p.name, 'plan', p.plan, 'slots_used', p.slots_used, 'slots_max', p.slots_max, 'paused', p.paused,
-            'pending', p.pending, 'completed', p.completed, 'failed', p.failed, 'cancelled', p.cancelled, 'waiting', p.waiting,
+            'pending', p.pending, 'completed', p.completed, 'failed', p.failed, 'cancelled', p.cancelled, 'delayed', p.delayed,
+            'waiting', p.waiting,
             'oldest_pending_age_us', (
                 SELECT max((SELECT us FROM now) - h.created_at) FROM books b
                 CROSS JOIN LATERAL (SELECT q.created_at FROM :schema.workflow_execution_queue q

@@ -119,11 +119,11 @@ CREATE TABLE :schema.workflow_definitions (
 );
 
 -- One row per execution while it lives. A lane is the queue of one workspace in one executor group for one demand: lane_id = group
--- id << 47 | demand of the definition << 31 | workspace id. phase names the index that holds the row: 0 runnable, 1 waiting for
--- due_at, 2 held (CLAIMED, DISPATCHED). node_id 0: no node holds it (pending, or handed over). rank: item_rank() in queue/item.h. An
--- assignment and a start change no column that an index names, so their updates stay on the page (HOT) and add no index entry; the
--- fillfactor leaves the space for one of them. That is why held rows are still in queue_runnable, and why no index names node_id, fence or
--- phase: held rows are found by `claims`.
+-- id << 47 | demand of the definition << 31 | workspace id. phase names the index that holds the row: 0 runnable, 1 PENDING until
+-- due_at, 2 held (CLAIMED, DISPATCHED), 3 WAITING until due_at. node_id 0: no node holds it (pending, or handed over). rank: item_rank()
+-- in queue/item.h. An assignment and a start change no column that an index names, so their updates stay on the page (HOT) and add no
+-- index entry; the fillfactor leaves the space for one of them. That is why held rows are still in queue_runnable, and why no index
+-- names node_id, fence or phase: held rows are found by `claims`.
 CREATE TABLE :schema.workflow_execution_queue (
     id             uuid    NOT NULL PRIMARY KEY,
     lane_id        bigint  NOT NULL,
@@ -145,7 +145,8 @@ CREATE TABLE :schema.workflow_execution_queue (
     starts_refused integer NOT NULL DEFAULT 0,
     deferrals      integer NOT NULL DEFAULT 0,
     handovers      integer NOT NULL DEFAULT 0,
-    interruptions  integer NOT NULL DEFAULT 0,  -- handovers and give-backs: claims under which it may have run before
+    interruptions  integer NOT NULL DEFAULT 0,  -- handovers, give-backs and parks: claims under which it has run before
+    parks          integer NOT NULL DEFAULT 0,  -- of these, parks: how often it has waited without a slot
     handovers_counted integer NOT NULL DEFAULT 0, -- deaths of a node that held nothing else: they count towards handovers_max
     steps_ended    integer NOT NULL DEFAULT 0,  -- when the last counted handover was counted
     priority       smallint NOT NULL,
@@ -153,14 +154,16 @@ CREATE TABLE :schema.workflow_execution_queue (
     phase          smallint NOT NULL,
     has_params     boolean NOT NULL DEFAULT false,
     cancel_sent    boolean NOT NULL DEFAULT false, -- the node has read the request to cancel
-    status         text    COLLATE "C" NOT NULL CHECK (status IN ('PENDING', 'CLAIMED', 'DISPATCHED')),
+    status         text    COLLATE "C" NOT NULL CHECK (status IN ('PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING')),
+    waiting_for    text    COLLATE "C",          -- of phase 3: the name of a wait_kind (queue/item.h)
     idempotency_key text   COLLATE "C",
     traceparent    text    COLLATE "C",          -- the W3C trace context of the request
     retry_of       uuid,
     error_code     text    COLLATE "C",
     error          text,
-    CHECK (phase = 2 AND status <> 'PENDING' OR phase IN (0, 1) AND status = 'PENDING'),
-    CHECK ((phase = 1) = (due_at IS NOT NULL))
+    CHECK (phase = 2 AND status IN ('CLAIMED', 'DISPATCHED') OR phase IN (0, 1) AND status = 'PENDING' OR phase = 3 AND status = 'WAITING'),
+    CHECK ((phase = 3) = (waiting_for IS NOT NULL)),
+    CHECK ((phase IN (1, 3)) = (due_at IS NOT NULL))
 ) WITH (fillfactor = 55, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX queue_runnable ON :schema.workflow_execution_queue (lane_id, rank, id) WHERE due_at IS NULL;
 CREATE INDEX queue_waiting ON :schema.workflow_execution_queue (due_at, lane_id) WHERE due_at IS NOT NULL;
@@ -327,9 +330,9 @@ CREATE INDEX audit_by_time ON :schema.audit (at);
 
 -- The feed of changes: insert only. The scheduler reads it by transaction id and folds the rows that it has read into `books`.
 -- kind: 1 enqueued, 2 assigned, 3 put back, 4 ended, 5 handed over, 6 promoted, 7 act, 8 state.
--- The arrays are parallel, one entry per lane of `lanes`; NULL = all zeros. runnable, waiting, held: changes of the numbers of rows of
--- phase 0, 1 and 2. completed, failed, cancelled: ended rows. node_held: change of the number of rows that node_id holds, negative.
--- least_rank: of the runnable ones (NULL entry: there is none). due: the earliest due_at of those that were added as waiting.
+-- The arrays are parallel, one entry per lane of `lanes`; NULL = all zeros. runnable, waiting, held, parked: changes of the numbers of rows
+-- of phase 0, 1, 2 and 3. completed, failed, cancelled: ended rows. node_held: change of the number of rows that node_id holds, negative.
+-- least_rank: of the runnable ones (NULL entry: there is none). due: the earliest due_at of those that were added as waiting or parked.
 -- node_held is set for kind 5; for kinds 3 and 4 it is the sum of held. node_id 0: no node held them.
 -- fences, left_fences: of kinds 3, 4 and 5, the sets in `claims` that items of node_id left, and how many left each.
 -- workspaces: of an act, the workspaces with changed limits; NULL = any, '{}' = none (it concerns groups or nodes).
@@ -349,6 +352,7 @@ CREATE TABLE :schema.news (
     runnable       integer[],
     waiting        integer[],
     held           integer[],
+    parked         integer[],
     completed      integer[],
     failed         integer[],
     cancelled      integer[],
@@ -404,6 +408,7 @@ CREATE TABLE :schema.books (
     runnable       bigint  NOT NULL DEFAULT 0,
     waiting        bigint  NOT NULL DEFAULT 0,
     held           bigint  NOT NULL DEFAULT 0,
+    parked         bigint  NOT NULL DEFAULT 0,
     completed      bigint  NOT NULL DEFAULT 0,
     failed         bigint  NOT NULL DEFAULT 0,
     cancelled      bigint  NOT NULL DEFAULT 0,

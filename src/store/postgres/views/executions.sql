@@ -1,11 +1,12 @@
 -- One row per execution, living or ended, for every reader; a view reads with the rights of its owner, so its readers need no
--- right on the tables. pending_reason is computed in the time of the store.
+-- right on the tables. pending_reason is computed in the time of the store. due_at: when a PENDING or WAITING one
+-- may go on by itself.
 -- A deleted workspace, definition or group of an execution is shown as NULL.
 -- Slots in use are counted in two parts: the books by index, and the news, which are few and summed up once.
 CREATE OR REPLACE VIEW :schema.executions AS
 SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version, q.status AS status,
        CASE
-           WHEN q.phase = 2 AND q.node_id <> 0 THEN NULL
+           WHEN q.phase = 2 AND q.node_id <> 0 OR q.phase = 3 THEN NULL
            WHEN q.phase = 2 AND q.target_id <> 0 AND EXISTS (SELECT 1 FROM :schema.live_targets t WHERE t.executor_group = g.name)
                 AND NOT EXISTS (SELECT 1 FROM :schema.live_targets t
                                 WHERE t.executor_group = g.name AND (t.target_id = 0 OR t.target_id = q.target_id))
@@ -20,6 +21,7 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
                                     a.executor_group IS NOT NULL, a.engine_reachable, m.is_unserved, r.scheduled,
                                     coalesce(b.held, 0) + coalesce(n.held, 0) >= w.slots_max)
        END AS pending_reason,
+       q.waiting_for AS waiting_for, :schema.time_of(q.due_at) AS due_at,
        q.priority::integer AS priority, :schema.time_of(q.run_at) AS run_at,
        q.starts_refused AS starts_refused, q.deferrals AS deferrals, q.handovers AS handovers,
        (SELECT o.name FROM :schema.nodes o WHERE o.id = q.node_id) AS node,
@@ -40,14 +42,14 @@ LEFT JOIN :schema.executor_groups g ON g.id = (q.lane_id >> 47)::integer
 LEFT JOIN :schema.served_groups a ON a.executor_group = g.name AND a.on_temporal = ((q.lane_id >> 31) & 1 = 1)
 LEFT JOIN LATERAL (SELECT NOT EXISTS (SELECT 1 FROM :schema.live_workers o
                                       WHERE o.executor_group = g.name AND d.handlers <@ o.handlers) AS is_unserved
-                   WHERE q.phase <> 2 AND d.handlers <> '[]') m ON true
+                   WHERE q.phase < 2 AND d.handlers <> '[]') m ON true
 LEFT JOIN LATERAL (SELECT sum(k.held) AS held FROM :schema.books k WHERE q.phase = 0 AND k.workspace_id = q.workspace_id) b ON true
 LEFT JOIN (SELECT (u.lane_id & 2147483647)::integer AS workspace_id, sum(u.held) AS held
            FROM :schema.news f CROSS JOIN LATERAL unnest(f.lanes, f.held) u (lane_id, held)
            WHERE f.held IS NOT NULL GROUP BY 1) n ON n.workspace_id = q.workspace_id
 WHERE s.id = 1
 UNION ALL
-SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority::integer, :schema.time_of(h.run_at),
+SELECT h.id, w.name, d.name, d.version, h.status, NULL, NULL, NULL, h.priority::integer, :schema.time_of(h.run_at),
        h.starts_refused, h.deferrals, h.handovers,
        (SELECT o.name FROM :schema.nodes o WHERE o.id = h.node_id), h.fence, h.error_code, h.error,
        :schema.time_of(h.created_at), :schema.time_of(h.claimed_at), :schema.time_of(h.dispatched_at), NULL,

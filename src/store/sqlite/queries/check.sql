@@ -1,12 +1,13 @@
 -- The invariants. Each returns a text per problem; these read everything and are run by store check only.
 
 -- name: check_books
-SELECT printf('lane %d: books and news count %d runnable, %d waiting, %d held; the rows are %d, %d, %d', l.id, sum(l.cr), sum(l.cw),
-              sum(l.ch), sum(l.r), sum(l.w), sum(l.h))
-FROM (SELECT lane_id AS id, runnable AS cr, waiting AS cw, held AS ch, 0 AS r, 0 AS w, 0 AS h FROM lane_counters
+SELECT printf('lane %d: books and news count %d runnable, %d waiting, %d held, %d parked; the rows are %d, %d, %d, %d', l.id, sum(l.cr),
+              sum(l.cw), sum(l.ch), sum(l.cp), sum(l.r), sum(l.w), sum(l.h), sum(l.p))
+FROM (SELECT lane_id AS id, runnable AS cr, waiting AS cw, held AS ch, parked AS cp, 0 AS r, 0 AS w, 0 AS h, 0 AS p FROM lane_counters
       UNION ALL
-      SELECT lane_id, 0, 0, 0, phase = 0, phase = 1, phase = 2 FROM workflow_execution_queue) l
-GROUP BY l.id HAVING sum(l.cr) <> sum(l.r) OR sum(l.cw) <> sum(l.w) OR sum(l.ch) <> sum(l.h);
+      SELECT lane_id, 0, 0, 0, 0, phase = 0, phase = 1, phase = 2, phase = 3 FROM workflow_execution_queue) l
+GROUP BY l.id
+HAVING sum(l.cr) <> sum(l.r) OR sum(l.cw) <> sum(l.w) OR sum(l.ch) <> sum(l.h) OR sum(l.cp) <> sum(l.p);
 
 -- Purging lowers no counter.
 -- name: check_counts
@@ -34,10 +35,11 @@ WHERE NOT EXISTS (SELECT 1 FROM executor_groups g WHERE g.id = q.lane_id >> 47)
    OR q.lane_id & 2147483647 <> q.workspace_id
    OR EXISTS (SELECT 1 FROM workflow_definitions d WHERE d.id = q.definition_id AND d.demand <> (q.lane_id >> 31 & 65535))
    OR q.has_params <> EXISTS (SELECT 1 FROM execution_params p WHERE p.id = q.id)
-   OR q.status NOT IN ('PENDING', 'CLAIMED', 'DISPATCHED') OR (q.phase = 2) = (q.status = 'PENDING')
+   OR q.status NOT IN ('PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING') OR (q.phase = 2) <> (q.status IN ('CLAIMED', 'DISPATCHED'))
+   OR (q.phase = 3) <> (q.status = 'WAITING') OR (q.phase = 3) <> (q.waiting_for IS NOT NULL)
    OR q.phase = 2 AND q.fence = 0
    OR q.phase <> 2 AND q.node_id <> 0
-   OR (q.phase = 1) = (q.due_at IS NULL)
+   OR (q.phase IN (1, 3)) = (q.due_at IS NULL)
 UNION ALL
 SELECT printf('ended execution %s refers to what is not there', h.id) FROM workflow_executions h
 WHERE h.error_code IS NOT 'workspace_not_found'

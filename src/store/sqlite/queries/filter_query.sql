@@ -7,7 +7,7 @@
 -- name: live_ids_descending
 SELECT id FROM workflow_execution_queue
 WHERE id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
-  AND (CASE status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 ELSE 4 END) & ?3
+  AND (CASE status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
@@ -18,7 +18,7 @@ ORDER BY id DESC LIMIT ?13;
 -- name: live_ids_ascending
 SELECT id FROM workflow_execution_queue
 WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
-  AND (CASE status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 ELSE 4 END) & ?3
+  AND (CASE status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
@@ -29,7 +29,7 @@ ORDER BY id LIMIT ?13;
 -- name: ended_ids_descending
 SELECT id FROM workflow_executions
 WHERE id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
-  AND (CASE status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & ?3
+  AND (CASE status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
@@ -41,7 +41,7 @@ ORDER BY id DESC LIMIT ?13;
 -- name: ended_ids_ascending
 SELECT id FROM workflow_executions
 WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
-  AND (CASE status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & ?3
+  AND (CASE status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)

@@ -26,19 +26,19 @@ SELECT EXISTS (SELECT 1 FROM news WHERE seq <= ?1);
 
 -- The table lane_counters adds these two (lane_counters.h). ?1 lane, or NULL = all
 -- name: read_books
-SELECT lane_id, runnable, waiting, held, completed, failed, cancelled FROM books
+SELECT lane_id, runnable, waiting, held, completed, failed, cancelled, parked FROM books
 WHERE lane_id BETWEEN coalesce(?1, 0) AND coalesce(?1, 9223372036854775807);
 
 -- name: all_news
 SELECT lanes FROM news;
 
--- ?1 lane, ?2 runnable, ?3 waiting, ?4 held, ?5 completed, ?6 failed, ?7 cancelled
+-- ?1 lane, ?2 runnable, ?3 waiting, ?4 held, ?5 completed, ?6 failed, ?7 cancelled, ?8 parked
 -- name: add_to_books
-INSERT INTO books (lane_id, workspace_id, group_id, runnable, waiting, held, completed, failed, cancelled)
-VALUES (?1, ?1 & 2147483647, ?1 >> 47, ?2, ?3, ?4, ?5, ?6, ?7)
+INSERT INTO books (lane_id, workspace_id, group_id, runnable, waiting, held, completed, failed, cancelled, parked)
+VALUES (?1, ?1 & 2147483647, ?1 >> 47, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT (lane_id) DO UPDATE
 SET runnable = runnable + ?2, waiting = waiting + ?3, held = held + ?4, completed = completed + ?5, failed = failed + ?6,
-    cancelled = cancelled + ?7;
+    cancelled = cancelled + ?7, parked = parked + ?8;
 
 -- name: set_pass
 INSERT INTO books (lane_id, workspace_id, group_id, pass) VALUES (?1, ?1 & 2147483647, ?1 >> 47, ?2)
@@ -47,4 +47,4 @@ ON CONFLICT (lane_id) DO UPDATE SET pass = ?2;
 -- The columns of the virtual table lane_counters (lane_counters.c).
 -- name: declare_lane_counters
 CREATE TABLE lane_counters (lane_id INTEGER, workspace_id INTEGER, group_id INTEGER, runnable INTEGER, waiting INTEGER,
-                            held INTEGER, completed INTEGER, failed INTEGER, cancelled INTEGER);
+                            held INTEGER, completed INTEGER, failed INTEGER, cancelled INTEGER, parked INTEGER);

@@ -26,13 +26,13 @@ FROM workflow_node_attempts WHERE execution_id = ?1 ORDER BY step, attempt;
 -- name: list_workspaces
 WITH c AS MATERIALIZED (
     SELECT workspace_id, sum(held) AS held, sum(runnable + waiting) AS pending, sum(completed) AS completed, sum(failed) AS failed,
-           sum(cancelled) AS cancelled
+           sum(cancelled) AS cancelled, sum(parked) AS parked
     FROM lane_counters GROUP BY workspace_id
 )
 SELECT w.name AS name, w.plan AS plan, coalesce(c.held, 0) AS slots_used, w.slots_max AS slots_max,
        w.max_concurrent AS max_concurrent, w.weight AS weight, json(CASE w.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused,
-       coalesce(c.pending, 0) AS pending, coalesce(c.completed, 0) AS completed, coalesce(c.failed, 0) AS failed,
-       coalesce(c.cancelled, 0) AS cancelled,
+       coalesce(c.pending, 0) AS pending, coalesce(c.parked, 0) AS waiting, coalesce(c.completed, 0) AS completed,
+       coalesce(c.failed, 0) AS failed, coalesce(c.cancelled, 0) AS cancelled,
        strftime('%Y-%m-%dT%H:%M:%S', w.created_at / 1000000, 'unixepoch') || printf('.%06dZ', w.created_at % 1000000) AS created_at
 FROM workspaces w LEFT JOIN c ON c.workspace_id = w.id
 WHERE (?1 IS NULL OR w.name = ?1) AND w.name > ?2 ORDER BY w.name LIMIT ?3;
@@ -136,7 +136,7 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.st
        EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
                AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.desired_state = 'run' AND n.not_accepting IS NULL
                AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1)),
-       q.definition_id, CASE WHEN q.phase = 2 AND q.stuck_fence = q.fence THEN q.stuck_at END
+       q.definition_id, CASE WHEN q.phase = 2 AND q.stuck_fence = q.fence THEN q.stuck_at END, q.waiting_for
 FROM workflow_execution_queue q CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = q.workspace_id
 LEFT JOIN executor_groups g ON g.id = q.lane_id >> 47 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
 LEFT JOIN nodes o ON o.id = q.node_id AND (o.engine_reachable = 0 OR o.engine_impaired_at IS NOT NULL)
@@ -181,12 +181,13 @@ WHERE q.stuck_at IS NOT NULL AND q.phase = 2 AND q.stuck_fence = q.fence ORDER B
 -- name: status_totals
 SELECT coalesce(sum(runnable + waiting), 0), coalesce(sum(held), 0), coalesce(sum(completed), 0), coalesce(sum(failed), 0),
        coalesce(sum(cancelled), 0), (SELECT count(*) FROM workspaces), (SELECT queue_paused FROM store_state WHERE id = 1),
-       (SELECT count(*) FROM schedules s WHERE s.paused = 0 AND s.due_at IS NOT NULL AND max(s.due_at, coalesce(s.retry_at, 0)) < ?1)
+       (SELECT count(*) FROM schedules s WHERE s.paused = 0 AND s.due_at IS NOT NULL AND max(s.due_at, coalesce(s.retry_at, 0)) < ?1),
+       coalesce(sum(parked), 0)
 FROM lane_counters;
 
--- The oldest that waits: ids begin with their time. Walks over held rows only.
+-- The oldest pending item: ids begin with their time. Walks over held and parked rows only.
 -- name: oldest_pending
-SELECT created_at FROM workflow_execution_queue WHERE phase <> 2 ORDER BY id LIMIT 1;
+SELECT created_at FROM workflow_execution_queue WHERE phase < 2 ORDER BY id LIMIT 1;
 
 -- By pressure: waiting items per slot. Only the workspaces that are named have all their counters summed. Those without a waiting item
 -- come last, by name, and are read only where there is room for them. ?1 how many, ?2 = store time
@@ -206,14 +207,14 @@ t AS MATERIALIZED (
                        ORDER BY w.name LIMIT ?1 - (SELECT count(*) FROM pressed))
 ),
 c AS MATERIALIZED (
-    SELECT workspace_id, sum(held) AS held, sum(runnable + waiting) AS pending, sum(waiting) AS waiting, sum(completed) AS completed,
-           sum(failed) AS failed, sum(cancelled) AS cancelled
+    SELECT workspace_id, sum(held) AS held, sum(runnable + waiting) AS pending, sum(waiting) AS delayed, sum(parked) AS parked,
+           sum(completed) AS completed, sum(failed) AS failed, sum(cancelled) AS cancelled
     FROM lane_counters WHERE workspace_id IN (SELECT id FROM t) GROUP BY workspace_id
 )
 SELECT w.name AS name, w.plan AS plan, coalesce(c.held, 0) AS slots_used, w.slots_max AS slots_max,
        json(CASE w.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, coalesce(c.pending, 0) AS pending,
        coalesce(c.completed, 0) AS completed, coalesce(c.failed, 0) AS failed, coalesce(c.cancelled, 0) AS cancelled,
-       coalesce(c.waiting, 0) AS waiting,
+       coalesce(c.delayed, 0) AS delayed, coalesce(c.parked, 0) AS waiting,
        (SELECT max(?2 - (SELECT h.created_at FROM workflow_execution_queue h
                          WHERE h.lane_id = (g.base | t.id) AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1))
         FROM group_lanes g) AS oldest_pending_age_us
@@ -330,9 +331,9 @@ WHERE handlers_missing <> '[]' ORDER BY waiting DESC, workflow LIMIT ?3;
 -- name: status_reasons
 WITH backing_off AS MATERIALIZED (
     SELECT definition_id, lane_id >> 47 AS group_id, error_code IS 'unknown_handler' AS lacks, count(*) AS n
-    FROM (SELECT due_at, run_at, definition_id, lane_id, error_code FROM workflow_execution_queue
+    FROM (SELECT due_at, run_at, definition_id, lane_id, error_code, phase FROM workflow_execution_queue
           WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?2)
-    WHERE due_at > run_at GROUP BY definition_id, group_id, lacks
+    WHERE phase = 1 AND due_at > run_at GROUP BY definition_id, group_id, lacks
 ),
 unserved AS MATERIALIZED (
     SELECT coalesce(sum(b.n), 0) AS n

@@ -41,6 +41,13 @@ UPDATE workflow_execution_queue
 SET status = 'CLAIMED', node_id = 0, fence = ?3, interruptions = interruptions + 1
 WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
+-- ?3 due, ?4 what it waits for. An error of an earlier start is past, and the item is no longer one that waits for a handler.
+-- name: park_item
+UPDATE workflow_execution_queue
+SET status = 'WAITING', phase = 3, waiting_for = ?4, due_at = ?3, node_id = 0, target_id = 0, claimed_at = NULL, error_code = NULL,
+    error = NULL, interruptions = interruptions + 1, parks = parks + 1
+WHERE id = ?1 AND fence = ?2 AND status = 'DISPATCHED';
+
 -- Ends of a set (ends.h); `parameter_rows` has their ids, fences and steps. The last column: whether the step has a row of its own.
 -- name: find_ends
 SELECT g.at, q.number, q.lane_id, q.node_id, q.phase, q.status = 'CLAIMED',

@@ -89,7 +89,8 @@ CREATE TABLE workflow_definitions (
 -- One row per execution until it ends.
 --   lane_id: executor group * 2^47 + demand of the definition * 2^31 + workspace. A lane is the queue of one workspace in one group
 --     for one demand.
---   phase: 0 runnable, 1 waits for due_at, 2 held (CLAIMED or DISPATCHED). CLAIMED -> DISPATCHED changes no index.
+--   phase: 0 runnable, 1 PENDING until due_at, 2 held (CLAIMED or DISPATCHED), 3 WAITING until due_at. CLAIMED -> DISPATCHED changes no
+--     index.
 --   node_id: the node that holds it; 0 = none (pending, or handed over and not yet assigned again).
 -- Items of equal rank are ordered by number. An index entry ends with the number, a third as long as the id, and the pages of
 -- queue_runnable are most of the bytes that an assignment writes, because the lanes of one set lie far apart in it.
@@ -99,12 +100,14 @@ CREATE TABLE workflow_execution_queue (
     lane_id        INTEGER NOT NULL,
     workspace_id   INTEGER NOT NULL,
     definition_id  INTEGER NOT NULL,
-    status         TEXT    NOT NULL CHECK (status = 'PENDING' OR status = 'CLAIMED' OR status = 'DISPATCHED'),
-    phase          INTEGER NOT NULL CHECK (phase = 2 AND status <> 'PENDING' OR (phase = 0 OR phase = 1) AND status = 'PENDING'),
+    status         TEXT    NOT NULL CHECK (status = 'PENDING' OR status = 'CLAIMED' OR status = 'DISPATCHED' OR status = 'WAITING'),
+    phase          INTEGER NOT NULL CHECK (phase = 2 AND (status = 'CLAIMED' OR status = 'DISPATCHED') OR
+                                           (phase = 0 OR phase = 1) AND status = 'PENDING' OR phase = 3 AND status = 'WAITING'),
+    waiting_for    TEXT    CHECK ((waiting_for IS NULL) = (phase <> 3)), -- of phase 3: the name of a wait_kind (queue/item.h)
     rank           INTEGER NOT NULL,
     priority       INTEGER NOT NULL,
     run_at         INTEGER NOT NULL,
-    due_at         INTEGER,                    -- of phase 1, else NULL
+    due_at         INTEGER,                    -- of phases 1 and 3, else NULL
     starts_refused INTEGER NOT NULL DEFAULT 0,
     deferrals      INTEGER NOT NULL DEFAULT 0,
     handovers      INTEGER NOT NULL DEFAULT 0,
@@ -112,7 +115,8 @@ CREATE TABLE workflow_execution_queue (
     suspicion      INTEGER NOT NULL DEFAULT 0, -- deaths under which a step of it ran (queue/suspicion.h)
     suspected_at   INTEGER,                    -- the last of them
     steps_ended    INTEGER NOT NULL DEFAULT 0, -- number of its ended steps at the last handover
-    interruptions  INTEGER NOT NULL DEFAULT 0, -- handovers and give-backs: claims under which it may have run before
+    interruptions  INTEGER NOT NULL DEFAULT 0, -- handovers, give-backs and parks: claims under which it has run before
+    parks          INTEGER NOT NULL DEFAULT 0, -- of these, parks: how often it has waited without a slot
     fence          INTEGER NOT NULL DEFAULT 0,
     node_id        INTEGER NOT NULL DEFAULT 0,
     target_id      INTEGER NOT NULL DEFAULT 0, -- of phase 2: the target of the node that it was assigned to first; 0 = none
@@ -469,7 +473,7 @@ CREATE TABLE scheduler_takeovers (
 --   kind: 1 enqueued, 2 assigned, 3 put_back, 4 ended, 5 handed_over, 6 promoted, 7 act, 8 state
 --   node_id: the node that held the rows (3, 4, 5)
 --   lanes: changes of the lane counters as JSON, an array per lane:
---     [lane, runnable, least_rank, held, completed, waiting, failed, cancelled, node_held]
+--     [lane, runnable, least_rank, held, completed, waiting, failed, cancelled, node_held, parked]
 --     node_held: change of the number of items that node_id holds. least_rank: of the rows that became runnable.
 --     Zeros at the end are left out.
 --   due: earliest due_at of the rows that began to wait
@@ -503,9 +507,9 @@ CREATE TABLE stream_entries (
     execution_id   TEXT    NOT NULL
 );
 
--- Counters per lane, without the news. runnable, waiting and held count rows of the queue. completed, failed and cancelled count
--- all that ended; purging does not lower them. pass: position of the lane in the stride of the scheduler; NULL = it was never
--- served.
+-- Counters per lane, without the news. runnable, waiting, held and parked count rows of the queue, by phase. completed, failed and
+-- cancelled count all that ended; purging does not lower them. pass: position of the lane in the stride of the scheduler; NULL = it was
+-- never served.
 CREATE TABLE books (
     lane_id        INTEGER PRIMARY KEY,
     workspace_id   INTEGER NOT NULL,
@@ -513,6 +517,7 @@ CREATE TABLE books (
     runnable       INTEGER NOT NULL DEFAULT 0,
     waiting        INTEGER NOT NULL DEFAULT 0,
     held           INTEGER NOT NULL DEFAULT 0,
+    parked         INTEGER NOT NULL DEFAULT 0,
     completed      INTEGER NOT NULL DEFAULT 0,
     failed         INTEGER NOT NULL DEFAULT 0,
     cancelled      INTEGER NOT NULL DEFAULT 0,

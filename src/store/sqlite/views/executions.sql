@@ -1,12 +1,13 @@
 -- One row per execution, live or ended.
 -- Engines know an execution as execution-<id>.
--- pending_reason follows the order of queue/item.h. Store time is the wall clock of the reader plus the distance that the last
--- writer has noted. The workspace or the definition of an item may be gone: then its name is NULL.
+-- pending_reason follows the order of queue/item.h. due_at: when a PENDING or WAITING one may go on by itself. Store time is the wall
+-- clock of the reader plus the distance that the last writer has noted. The workspace or the definition of an item may be gone: then its
+-- name is NULL.
 DROP VIEW IF EXISTS executions;
 CREATE VIEW executions AS
 SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version, q.status AS status,
        CASE
-           WHEN q.phase = 2 AND q.node_id <> 0 THEN NULL
+           WHEN q.phase = 2 AND q.node_id <> 0 OR q.phase = 3 THEN NULL
            WHEN q.phase = 2 AND q.target_id <> 0
                 AND EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
                             AND n.dead_at IS NULL AND n.stopped_at IS NULL
@@ -67,6 +68,8 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
                 THEN 'workspace_at_capacity'
            ELSE 'ready'
        END AS pending_reason,
+       q.waiting_for AS waiting_for,
+       strftime('%Y-%m-%dT%H:%M:%S', q.due_at / 1000000, 'unixepoch') || printf('.%06dZ', q.due_at % 1000000) AS due_at,
        q.priority AS priority,
        strftime('%Y-%m-%dT%H:%M:%S', q.run_at / 1000000, 'unixepoch') || printf('.%06dZ', q.run_at % 1000000) AS run_at,
        q.starts_refused AS starts_refused, q.deferrals AS deferrals, q.handovers AS handovers,
@@ -88,7 +91,7 @@ LEFT JOIN workspaces w ON w.id = q.workspace_id
 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
 LEFT JOIN executor_groups g ON g.id = q.lane_id >> 47
 UNION ALL
-SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority,
+SELECT h.id, w.name, d.name, d.version, h.status, NULL, NULL, NULL, h.priority,
        strftime('%Y-%m-%dT%H:%M:%S', h.run_at / 1000000, 'unixepoch') || printf('.%06dZ', h.run_at % 1000000),
        h.starts_refused, h.deferrals, h.handovers,
        (SELECT n.name FROM nodes n WHERE n.id = h.node_id), h.fence, h.error_code, h.error,
