@@ -80,6 +80,7 @@ static enum weir_status open_node_engine(struct running_node *running, bool open
         .max_running = (size_t)settings_number(settings, SETTING_EXECUTOR_MAX_RUNNING),
         .handler_threads = (size_t)settings_number(settings, SETTING_EXECUTOR_HANDLER_THREADS),
         .max_parallel_steps = (size_t)settings_number(settings, SETTING_EXECUTOR_MAX_PARALLEL_STEPS),
+        .park_after_us = settings_number(settings, SETTING_EXECUTOR_PARK_AFTER),
         .allow_exec = open_exec || settings_number(settings, SETTING_EXEC_ALLOW) != 0,
         .exec_unguarded = settings_number(settings, SETTING_EXEC_GUARD) == 0,
         .env_from_list = settings_list(settings, SETTING_EXEC_ENV_FROM),

@@ -143,6 +143,7 @@ struct step {
      * skipped: it counts as finished, its output is null, and the steps that need it go on. */
     const struct template *when;
     int64_t timeout_us; /* of one run; 0 = none */
+    bool hold_slot;     /* the execution keeps its slot while it waits for this step */
     struct step_retry retry;
     const struct step_secret *secrets; /* not of sleep; in file order, then those of `bearer` and `sign` */
     size_t secret_count;
@@ -185,6 +186,7 @@ struct definition {
     const char *executor_group;                 /* where an enqueue that names none goes; NULL = not given */
     int64_t timeout_us;                         /* of the whole execution; 0 = none */
     int64_t stuck_after_us;                     /* warn when it runs longer; 0 = the node's default */
+    bool hold_slot;                             /* likewise, for any step */
     int starts_max;                             /* refused starts before it fails; 0 = the node's default */
     const struct definition_temporal *temporal; /* NULL: it has steps, for the in-process engine */
     const struct step *steps;                   /* in file order; count >= 1, or 0 with `temporal` */

@@ -63,6 +63,8 @@ WEIR_MUST_CHECK enum weir_status reader_take_duration(struct definition_reader *
                                                       const char *field, int64_t *ret_us);
 WEIR_MUST_CHECK enum weir_status reader_take_integer(struct definition_reader *reader, const struct yaml_node *node,
                                                      const char *field, int64_t least, int64_t most, int64_t *ret_integer);
+WEIR_MUST_CHECK enum weir_status reader_take_boolean(struct definition_reader *reader, const struct yaml_node *node,
+                                                     const char *field, bool *ret_boolean);
 /* The name of an environment variable that a step may set. */
 WEIR_MUST_CHECK enum weir_status reader_take_variable_name(struct definition_reader *reader, const struct yaml_node *node,
                                                            const char **ret_name);

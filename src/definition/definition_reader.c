@@ -104,6 +104,16 @@ enum weir_status reader_take_integer(struct definition_reader *reader, const str
     return WEIR_OK;
 }
 
+enum weir_status reader_take_boolean(struct definition_reader *reader, const struct yaml_node *node, const char *field,
+                                     bool *ret_boolean)
+{
+    if (node->kind != YAML_BOOLEAN) {
+        return FAIL(reader, node, "%s must be true or false", field);
+    }
+    *ret_boolean = node->boolean;
+    return WEIR_OK;
+}
+
 int reader_find_step(const struct definition_reader *reader, const char *id, size_t length)
 {
     for (size_t i = 0; i < reader->step_nodes->count; i++) {
@@ -191,14 +201,6 @@ static enum weir_status read_label(struct definition_reader *reader, const struc
     return status;
 }
 
-static enum weir_status read_slot_rule(struct definition_reader *reader, const struct yaml_node *node)
-{
-    if (node->kind != YAML_BOOLEAN) {
-        return FAIL(reader, node, "\"release_slot_while_waiting\" must be true or false");
-    }
-    return node->boolean ? FAIL(reader, node, "\"release_slot_while_waiting\" is not supported yet") : WEIR_OK;
-}
-
 /* Step 3: every field but the steps. */
 static enum weir_status read_head(struct definition_reader *reader, const struct yaml_node *root,
                                   struct definition *definition)
@@ -209,7 +211,7 @@ static enum weir_status read_head(struct definition_reader *reader, const struct
     const struct yaml_node *timeout = yaml_get(root, "timeout");
     const struct yaml_node *stuck_after = yaml_get(root, "stuck_after");
     const struct yaml_node *starts_max = yaml_get(root, "starts_max");
-    const struct yaml_node *release = yaml_get(root, "release_slot_while_waiting");
+    const struct yaml_node *hold_slot = yaml_get(root, "hold_slot");
     if (name == NULL) {
         return FAIL(reader, root, "the definition has no \"name\"");
     }
@@ -233,7 +235,9 @@ static enum weir_status read_head(struct definition_reader *reader, const struct
         status = reader_take_integer(reader, starts_max, "\"starts_max\"", 1, DEFINITION_STARTS_MAX, &count);
         definition->starts_max = (int)count;
     }
-    return status == WEIR_OK && release != NULL ? read_slot_rule(reader, release) : status;
+    return status == WEIR_OK && hold_slot != NULL
+               ? reader_take_boolean(reader, hold_slot, "\"hold_slot\"", &definition->hold_slot)
+               : status;
 }
 
 /* Step 4. */
@@ -332,9 +336,8 @@ static void hint_at_foreign_key(struct definition_reader *reader, const struct y
 static enum weir_status read_document(struct definition_reader *reader, const char *bytes, size_t length,
                                       bool is_from_people, struct definition *definition)
 {
-    static const char *const keys[] = {
-        "name",  "workspace", "executor_group", "timeout", "stuck_after", "starts_max", "release_slot_while_waiting",
-        "steps", "temporal"};
+    static const char *const keys[] = {"name",       "workspace", "executor_group", "timeout", "stuck_after",
+                                       "starts_max", "hold_slot", "steps",          "temporal"};
     const struct yaml_node *root = NULL;
     enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
     if (status == WEIR_OK) {
@@ -348,6 +351,10 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
     if (status == WEIR_OK && definition->temporal != NULL && yaml_get(root, "starts_max") != NULL) {
         status = FAIL(reader, yaml_get(root, "starts_max"), "\"starts_max\" has no effect beside \"temporal\"");
         error_hint(reader->error, "Temporal repeats a workflow that fails: temporal: {retry: {attempts: 3}}");
+    }
+    if (status == WEIR_OK && definition->temporal != NULL && yaml_get(root, "hold_slot") != NULL) {
+        status = FAIL(reader, yaml_get(root, "hold_slot"), "\"hold_slot\" has no effect beside \"temporal\"");
+        error_hint(reader->error, "a run that is open on Temporal always has a slot");
     }
     if (status != WEIR_OK || definition->temporal != NULL) {
         return status;

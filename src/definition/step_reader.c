@@ -23,10 +23,11 @@
 static const struct step_key {
     const char *key;
     const char *owner;
-} step_keys[] = {{"needs", NULL},        {"when", NULL},       {"timeout", NULL},      {"retry", NULL},
-                 {"secrets", NULL},      {"exec", "exec"},     {"env", "exec"},        {"env_from", "exec"},
-                 {"cwd", "exec"},        {"stdin", "exec"},    {"output_max", "exec"}, {"sleep", "sleep"},
-                 {"handler", "handler"}, {"input", "handler"}, {"http", "http"},       {"signal", NULL}};
+} step_keys[] = {{"needs", NULL},      {"when", NULL},         {"timeout", NULL},    {"retry", NULL},
+                 {"hold_slot", NULL},  {"secrets", NULL},      {"exec", "exec"},     {"env", "exec"},
+                 {"env_from", "exec"}, {"cwd", "exec"},        {"stdin", "exec"},    {"output_max", "exec"},
+                 {"sleep", "sleep"},   {"handler", "handler"}, {"input", "handler"}, {"http", "http"},
+                 {"signal", NULL}};
 
 enum { STEP_KEYS = sizeof step_keys / sizeof step_keys[0] };
 
@@ -672,12 +673,16 @@ static enum weir_status read_common(struct definition_reader *reader, size_t ind
     const struct yaml_node *when = yaml_get(node, "when");
     const struct yaml_node *timeout = yaml_get(node, "timeout");
     const struct yaml_node *retry = yaml_get(node, "retry");
+    const struct yaml_node *hold_slot = yaml_get(node, "hold_slot");
     enum weir_status status = needs == NULL ? WEIR_OK : read_step_needs(reader, index, needs, step);
     if (status == WEIR_OK && when != NULL) {
         status = read_when(reader, index, when, step);
     }
     if (status == WEIR_OK && timeout != NULL) {
         status = reader_take_duration(reader, timeout, "\"timeout\"", &step->timeout_us);
+    }
+    if (status == WEIR_OK && hold_slot != NULL) {
+        status = reader_take_boolean(reader, hold_slot, "\"hold_slot\"", &step->hold_slot);
     }
     return status == WEIR_OK && retry != NULL ? reader_take_retry(reader, retry, &step->retry) : status;
 }

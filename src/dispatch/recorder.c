@@ -71,15 +71,10 @@ static bool report_answers_start(enum report_kind kind)
     return kind == REPORT_STARTED || kind == REPORT_REFUSED || kind == REPORT_UNREACHABLE;
 }
 
-static bool report_is_end(enum report_kind kind)
-{
-    return kind == REPORT_ENDED || kind == REPORT_GIVEN_BACK;
-}
-
 /* The engine awaits an answer by engine_recorded(). */
 static bool report_awaits_record(enum report_kind kind)
 {
-    return kind == REPORT_STEP || report_is_end(kind);
+    return kind == REPORT_STEP || report_is_last(kind);
 }
 
 /* A sleep step is expected to take its time, so the stuck watch counts from its end. A step that waits for its next attempt
@@ -119,7 +114,9 @@ void recorder_report(void *context, struct report *report)
     struct report_queue *queue = &node->recorder.reports;
     note_arrival(node, report);
     report->next = NULL;
-    bool waits = report->kind == REPORT_STARTED && engine_has(node->engine, ENGINE_DIES_WITH_NODE);
+    /* A start inside the node, and the park of an execution, which is conditional on its start, keep their order. */
+    bool waits = (report->kind == REPORT_STARTED && engine_has(node->engine, ENGINE_DIES_WITH_NODE)) ||
+                 report->kind == REPORT_PARKED;
     bool patient = report->may_wait;
     report->may_wait = waits || patient;
     pthread_mutex_lock(&queue->lock);
@@ -374,6 +371,12 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     case REPORT_GIVEN_BACK:
         record->kind = RECORD_GIVEN_BACK;
         return true;
+    case REPORT_PARKED:
+        record->kind = RECORD_PARKED;
+        record->delay_us = report->delay_us - (node_now(node) - report->reported_us);
+        record->delay_us = record->delay_us > 0 ? record->delay_us : 0;
+        record->waiting_for = report->waiting_for;
+        return true;
     case REPORT_ENGINE_DOWN:
     case REPORT_ENGINE_UP:
     case REPORT_ENGINE_IMPAIRED:
@@ -549,7 +552,8 @@ static void emit_record(struct node *node, const struct report *report, const st
         emit_start(node, &event, facts, now_us, !ends);
     }
     emit_step(node, report, &event, facts, now_us);
-    if (record->kind == RECORD_DISPATCHED || record->kind == RECORD_STEP || record->kind == RECORD_GIVEN_BACK) {
+    if (record->kind == RECORD_DISPATCHED || record->kind == RECORD_STEP || record->kind == RECORD_GIVEN_BACK ||
+        record->kind == RECORD_PARKED) {
         return;
     }
     event.type = event_of_record(record->kind);

@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/uuid.h"
 #include "queue/engine_target.h"
+#include "queue/item.h"
 #include "queue/limits.h"
 #include "queue/log_lines.h"
 #include "queue/step.h"
@@ -52,7 +53,7 @@ struct engine_start {
     size_t params_length;
     int64_t fence;
     int start_number;       /* from 1 */
-    int interruptions;      /* handovers and give-backs before this claim; > 0: `steps` is filled */
+    int interruptions;      /* handovers and give-backs before this claim: runs of it may be without a record */
     int64_t running_for_us; /* since it was first dispatched; 0 the first time. For the execution's own timeout */
     int64_t age_us;         /* since it was enqueued: no start of it is older */
     int64_t store_ahead_us; /* store time minus this node's boot clock: for the comparison with times that people wrote */
@@ -62,7 +63,7 @@ struct engine_start {
      * own span in place of the context's: this node exports a span for each. */
     const char *traceparent;
     bool has_step_spans;
-    const struct step_record *steps; /* the steps on record from before, when interruptions > 0 */
+    const struct step_record *steps; /* the steps on record from earlier claims */
     size_t step_count;
 };
 
@@ -78,6 +79,8 @@ enum report_kind {
     REPORT_ENDED,       /* the execution ended in `end_state`; may carry the last `step`; wants an answer by `recorded` */
     REPORT_GIVEN_BACK,  /* stopped before its end because the node stops: another node may have it at once; wants `recorded`
                          */
+    REPORT_PARKED,      /* all of it waits on record, for `delay_us` at least: it needs no slot until then, and has left the
+                           engine; wants `recorded` */
     REPORT_ABSENT,      /* answer to describe: the engine does not know it */
     REPORT_ENGINE_DOWN, /* of no execution (its id is empty): the service that runs executions cannot be reached; repeated
                            until REPORT_ENGINE_UP. Opens the breaker */
@@ -89,6 +92,12 @@ enum report_kind {
                                again without having spent an attempt. engine_keeper_pid() may have changed */
     REPORT_SHORTAGE         /* of no execution: the machine lacks the resources for a process (`error`); steps wait */
 };
+
+/* The last report of an execution under a claim; the engine keeps it until the answer. */
+static inline bool report_is_last(enum report_kind kind)
+{
+    return kind == REPORT_ENDED || kind == REPORT_GIVEN_BACK || kind == REPORT_PARKED;
+}
 
 enum end_state { END_COMPLETED, END_FAILED, END_CANCELLED };
 
@@ -103,11 +112,12 @@ struct report {
     /* STARTED, STEP: its record may wait a moment for more of the kind. The sink may call engine_free_capacity() meanwhile.
      */
     bool may_wait;
-    bool permanent;           /* REFUSED: trying again cannot help */
-    bool may_run;             /* UNREACHABLE: an earlier request of this claim may have arrived: it keeps its slot */
-    bool spends_start;        /* REFUSED: counts against starts_max (false: put back with a delay, A53) */
-    int64_t delay_us;         /* REFUSED and put back without counting the start: when to look again */
-    enum end_state end_state; /* ENDED */
+    bool permanent;    /* REFUSED: trying again cannot help */
+    bool may_run;      /* UNREACHABLE: an earlier request of this claim may have arrived: it keeps its slot */
+    bool spends_start; /* REFUSED: counts against starts_max (false: put back with a delay, A53) */
+    int64_t delay_us;  /* REFUSED and put back without counting the start: when to look again; PARKED: until it is due */
+    enum wait_kind waiting_for; /* PARKED */
+    enum end_state end_state;   /* ENDED */
     bool has_step;
     struct step_record step; /* STEP; ENDED when has_step */
     int step_index;          /* handed back by `recorded` */

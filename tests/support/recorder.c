@@ -20,7 +20,7 @@ void recorder_answer(struct recorder *recorder, const struct report *report, enu
 
 static bool wants_answer(const struct report *report)
 {
-    return report->kind == REPORT_STEP || report->kind == REPORT_ENDED || report->kind == REPORT_GIVEN_BACK;
+    return report->kind == REPORT_STEP || report_is_last(report->kind);
 }
 
 static void take(void *context, struct report *report)
@@ -134,6 +134,8 @@ static const char *kind_name(enum report_kind kind)
         return "ENDED";
     case REPORT_GIVEN_BACK:
         return "GIVEN_BACK";
+    case REPORT_PARKED:
+        return "PARKED";
     case REPORT_ABSENT:
         return "ABSENT";
     case REPORT_ENGINE_DOWN:

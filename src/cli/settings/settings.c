@@ -89,6 +89,10 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "executor.max_parallel_steps", .type = SETTING_INTEGER, .default_text = "32",
     .environment = "WEIR_EXECUTOR_MAX_PARALLEL_STEPS", .least = 1, .most = 200,
     .help = "steps of one execution that are under way at once"},
+[SETTING_EXECUTOR_PARK_AFTER] = {
+    .key = "executor.park_after", .type = SETTING_DURATION, .default_text = "1s", .environment = "WEIR_EXECUTOR_PARK_AFTER",
+    .least = MICROSECONDS_PER_MS, .most = 10 * YEAR_US,
+    .help = "an execution that waits for longer, in sleeps and for next attempts, gives its slot back meanwhile"},
 /* The life of a node. */
 [SETTING_NODE_NAME] = {
     .key = "node.name", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_NODE_NAME",

@@ -353,6 +353,52 @@ static void stop_steps(struct execution *execution)
     }
 }
 
+/* Whether the step waits on record and may do so without a slot. A step that waits for something of its node keeps it: the
+ * delays of such waits grow in the node. */
+static bool may_wait_without_slot(const struct step_run *run)
+{
+    return run->phase == PHASE_SLEEPING && run->shortages == 0 && !step_run_step(run)->hold_slot;
+}
+
+/* The first step to go on, if the execution can wait for it without a slot; NULL: it cannot. */
+static const struct step_run *find_first_to_wake(const struct execution *execution)
+{
+    const struct step_run *first = NULL;
+    for (size_t i = 0; i < execution->step_count; i++) {
+        const struct step_run *run = &execution->steps[i];
+        if (run->phase == PHASE_IDLE || run->phase == PHASE_DONE) {
+            continue;
+        }
+        if (!may_wait_without_slot(run)) {
+            return NULL;
+        }
+        first = first == NULL || run->resume_us < first->resume_us ? run : first;
+    }
+    return first;
+}
+
+/* Gives the slot back when nothing of the execution is to be done for a while. Its own timeout ends the wait, too. */
+static void park_if_all_waits(struct execution *execution)
+{
+    const struct definition *definition = execution->definition->definition;
+    const struct step_run *first = definition->hold_slot ? NULL : find_first_to_wake(execution);
+    if (first == NULL) {
+        return;
+    }
+    int64_t until_us = first->resume_us;
+    int64_t timeout_us = time_add(execution->started_us, definition->timeout_us - execution->running_for_us);
+    until_us = definition->timeout_us > 0 && timeout_us < until_us ? timeout_us : until_us;
+    int64_t park_after_us = execution->runner->options.park_after_us;
+    if (until_us <= time_add(loop_now(&execution->runner->loop), park_after_us)) {
+        return;
+    }
+    execution->is_parked = true;
+    execution->parked_until_us = until_us;
+    execution->waiting_for = step_run_step(first)->kind == STEP_SLEEP ? WAIT_SLEEP : WAIT_RETRY;
+    execution->ending = ENDING_GIVEN_BACK;
+    stop_steps(execution);
+}
+
 void execution_settle(struct execution *execution)
 {
     INVARIANT(execution->in_table);
@@ -371,6 +417,9 @@ void execution_settle(struct execution *execution)
         }
     } while (execution->settle_again);
     execution->is_settling = false;
+    if (execution->ending == ENDING_NONE && execution->in_flight > 0) {
+        park_if_all_waits(execution);
+    }
     if (execution->in_flight > 0) {
         return;
     }
@@ -399,7 +448,7 @@ void execution_recorded(struct execution *execution, const struct recorded *reco
         execution_end(execution, ENDING_ABANDONED);
         return;
     }
-    bool is_end = recorded->kind == REPORT_ENDED || recorded->kind == REPORT_GIVEN_BACK;
+    bool is_end = report_is_last(recorded->kind);
     if (is_end && (recorded->status == WEIR_OK || recorded->step_index < 0)) {
         if (execution->end_reported) {
             if (recorded->step_index >= 0 && (size_t)recorded->step_index < execution->step_count) {

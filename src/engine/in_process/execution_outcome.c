@@ -50,9 +50,13 @@ void execution_report_end(struct execution *execution)
 {
     INVARIANT(execution->in_flight == 0 && execution->ending != ENDING_ABANDONED);
     bool is_given_back = execution->ending == ENDING_GIVEN_BACK && execution->done < execution->step_count;
-    struct report *report = runner_report_new(execution->runner, is_given_back ? REPORT_GIVEN_BACK : REPORT_ENDED,
-                                              execution->id, execution->fence);
+    enum report_kind kind = !is_given_back ? REPORT_ENDED : execution->is_parked ? REPORT_PARKED : REPORT_GIVEN_BACK;
+    struct report *report = runner_report_new(execution->runner, kind, execution->id, execution->fence);
     execution_fill_end(execution, report);
+    if (report != NULL && kind == REPORT_PARKED) {
+        report->delay_us = execution->parked_until_us - loop_now(&execution->runner->loop);
+        report->waiting_for = execution->waiting_for;
+    }
     if (report != NULL && is_given_back && execution->given_back_for != NULL) {
         text_copy(report->error_code, sizeof report->error_code, execution->given_back_for);
     }

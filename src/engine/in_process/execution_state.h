@@ -128,7 +128,7 @@ struct execution {
     char traceparent[TRACEPARENT_SIZE]; /* "" = none */
     bool has_step_spans;                /* see struct engine_start */
     bool cancel_requested;
-    bool end_reported;     /* ENDED or GIVEN_BACK is with the recorder */
+    bool end_reported;     /* ENDED, GIVEN_BACK or PARKED is with the recorder */
     bool capacity_is_free; /* the verb `recorded` has already lowered `admitted` for it */
     bool is_settling;      /* execution_settle() is on the stack */
     bool settle_again;
@@ -139,6 +139,9 @@ struct execution {
     json_t *about;                       /* `.execution` */
     char error_code[ERROR_CODE_MAX + 1]; /* of the first failure */
     char *error;
+    bool is_parked; /* given back to wait without a slot: GIVEN_BACK in all, but for the report */
+    enum wait_kind waiting_for;
+    int64_t parked_until_us;    /* boot clock */
     const char *given_back_for; /* code of the report GIVEN_BACK; NULL = the node stops */
     size_t in_flight;           /* steps that are neither IDLE nor DONE */
     size_t parallel;            /* those of them that neither sleep nor wait: at most options.max_parallel_steps */

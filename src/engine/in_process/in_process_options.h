@@ -13,8 +13,10 @@ struct in_process_options {
     size_t max_running;        /* executions at once: the capacity; 0 = IN_PROCESS_RUNNING_DEFAULT */
     size_t handler_threads;    /* at most 16; 0 = one more than there are processors */
     size_t max_parallel_steps; /* of one execution; 0 = IN_PROCESS_PARALLEL_DEFAULT */
-    bool allow_exec;           /* exec steps are refused (error code `exec_not_allowed`) unless this is set */
-    bool exec_unguarded;       /* processes of exec steps may signal this process and its keeper (keeper_guard.h) */
+    /* An execution all of whose steps wait for longer gives its slot back; 0 = PARK_AFTER_US, TIME_NEVER = none does. */
+    int64_t park_after_us;
+    bool allow_exec;     /* exec steps are refused (error code `exec_not_allowed`) unless this is set */
+    bool exec_unguarded; /* processes of exec steps may signal this process and its keeper (keeper_guard.h) */
     /* Absolute paths, or names that are found in the absolute parts of PATH; NULL-terminated; NULL = all programs, when
      * allow_exec. */
     const char *const *exec_allow_list;

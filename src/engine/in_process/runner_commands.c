@@ -63,7 +63,7 @@ void runner_send_abandon_all(struct runner *runner)
 /* True for a durable end: its execution uses no capacity. */
 static bool frees_capacity(const struct recorded *recorded)
 {
-    return (recorded->kind == REPORT_ENDED || recorded->kind == REPORT_GIVEN_BACK) && recorded->status == WEIR_OK;
+    return report_is_last(recorded->kind) && recorded->status == WEIR_OK;
 }
 
 void runner_send_recorded(struct runner *runner, const struct recorded *recorded, size_t count)

@@ -138,7 +138,8 @@ enum weir_status runner_options_copy(struct runner_options *options, const struc
         .allow_exec = from->allow_exec,
         .allow_http = from->http_allow_list != NULL,
         .max_running = from->max_running > 0 ? from->max_running : IN_PROCESS_RUNNING_DEFAULT,
-        .max_parallel_steps = from->max_parallel_steps > 0 ? from->max_parallel_steps : IN_PROCESS_PARALLEL_DEFAULT};
+        .max_parallel_steps = from->max_parallel_steps > 0 ? from->max_parallel_steps : IN_PROCESS_PARALLEL_DEFAULT,
+        .park_after_us = from->park_after_us > 0 ? from->park_after_us : PARK_AFTER_US};
     set_handler_threads(options, from->handler_threads);
     enum weir_status status = WEIR_OK;
     status = status == WEIR_OK ? copy_allow_list(options, from->exec_allow_list, error) : status;

@@ -29,6 +29,7 @@ struct runner_options {
     size_t handler_threads_spare;
     size_t max_running;
     size_t max_parallel_steps; /* of one execution */
+    int64_t park_after_us;
 };
 
 /* WEIR_OUT_OF_MEMORY; WEIR_INVALID_ARGUMENT: a handler without a valid name, two handlers with one name, an allowed program

@@ -111,7 +111,7 @@ static void a_full_definition_is_read(void **state)
                   "timeout: 1h\n"
                   "stuck_after: 10m\n"
                   "starts_max: 5\n"
-                  "release_slot_while_waiting: false\n"
+                  "hold_slot: true\n"
                   "steps:\n"
                   "  fetch:\n"
                   "    exec: [sh, -c, 'printf \"%s ${HOME}\" \"$0\"', \"${.input.customer}\", 5]\n"
@@ -133,6 +133,8 @@ static void a_full_definition_is_read(void **state)
     assert_int_equal(definition->timeout_us, 3600 * MICROSECONDS_PER_SECOND);
     assert_int_equal(definition->stuck_after_us, 600 * MICROSECONDS_PER_SECOND);
     assert_int_equal(definition->starts_max, 5);
+    assert_true(definition->hold_slot);
+    assert_false(definition->steps[1].hold_slot);
     assert_int_equal(definition->count, 4);
     const struct step *fetch = &definition->steps[0];
     assert_int_equal(fetch->kind, STEP_EXEC);
@@ -228,7 +230,7 @@ static void unknown_keys_are_refused_with_the_nearest_one(void **state)
          "did you mean \"attempts\"?"},
         {HEAD "  s: {sleep: {till: x}}\n", "f.yaml:3:15: unknown key \"till\" in \"sleep\"", NULL},
         {"name: a\nqqqqqqqq: 1\n", "f.yaml:2:1: unknown key \"qqqqqqqq\" in a definition",
-         "known keys: name, workspace, executor_group, timeout, stuck_after, starts_max, release_slot_while_waiting, "
+         "known keys: name, workspace, executor_group, timeout, stuck_after, starts_max, hold_slot, "
          "steps, temporal"}};
     REFUSE_ALL(table)
 }
@@ -258,10 +260,11 @@ static void wrong_types_are_refused(void **state)
         {"name: a\ntimeout: [1]\nsteps: {}\n", "f.yaml:2:10: \"timeout\" must be a duration, not list", NULL},
         {"name: a\ntimeout: 99999d\nsteps: {}\n", "f.yaml:2:10: \"timeout\" is longer than ten years", NULL},
         {"name: a\nstarts_max: 0\nsteps: {}\n", "f.yaml:2:13: \"starts_max\" must be an integer from 1 to 100", NULL},
-        {"name: a\nrelease_slot_while_waiting: true\nsteps: {}\n",
-         "f.yaml:2:29: \"release_slot_while_waiting\" is not supported yet", NULL},
-        {"name: a\nrelease_slot_while_waiting: 1\nsteps: {}\n",
-         "f.yaml:2:29: \"release_slot_while_waiting\" must be true or false", NULL},
+        {"name: a\nhold_slot: 1\nsteps: {}\n", "f.yaml:2:12: \"hold_slot\" must be true or false", NULL},
+        {"name: a\nsteps: {nap: {sleep: 1d, hold_slot: yes please}}\n", "f.yaml:2:37: \"hold_slot\" must be true or false",
+         NULL},
+        {"name: a\nhold_slot: true\ntemporal: {}\n", "f.yaml:2:12: \"hold_slot\" has no effect beside \"temporal\"",
+         "a run that is open on Temporal always has a slot"},
         {"name: a\nsteps: {}\n", "f.yaml:2:8: \"steps\" is empty", NULL},
         {"name: a\nsteps: [x]\n", "f.yaml:2:8: \"steps\" must be a map from step ids to steps, not list", NULL},
         {HEAD "  S: {exec: [x]}\n", "f.yaml:3:3: the id of a step \"S\" is no valid name", NULL},

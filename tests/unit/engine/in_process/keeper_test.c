@@ -498,7 +498,7 @@ static void step_that_lost_its_lease_runs_again_with_the_next_attempt(void **sta
 static void thousand_sleeping_executions_use_no_processes(void **state)
 {
     (void)state;
-    const char *definition = "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"}}}";
+    const char *definition = "{\"name\":\"t\",\"hold_slot\":true,\"steps\":{\"s\":{\"sleep\":\"1h\"}}}";
     for (int i = 0; i < 1000; i++) {
         struct engine_start start = engine_fixture_start_of(0, definition, "{}");
         (void)snprintf(start.id, sizeof start.id, "00000000-0000-7000-8000-%012d", i);

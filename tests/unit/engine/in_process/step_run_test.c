@@ -355,9 +355,10 @@ static void engine_without_threads_runs_in_the_steps_of_its_caller(void **state)
     stepped.clock = &clock;
     now_us = 1000;
     engine_fixture_open_stepped(&own, &stepped);
-    engine_fixture_start(
-        &own, 1, "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"},\"a\":{\"needs\":[\"s\"],\"handler\":\"done\"}}}",
-        "{}");
+    engine_fixture_start(&own, 1,
+                         "{\"name\":\"t\",\"hold_slot\":true,\"steps\":{\"s\":{\"sleep\":\"1h\"},\"a\":{\"needs\":[\"s\"],"
+                         "\"handler\":\"done\"}}}",
+                         "{}");
     assert_int_equal(own.recorder.count, 0); /* start() reports nothing itself */
     int64_t next_us = 0;
     for (int i = 0; i < 10; i++) {
@@ -411,10 +412,10 @@ static void timer_that_becomes_due_during_a_turn_fires_in_the_next_turn(void **s
         looks_left = 0;
         jumping_now_us = 1000;
         engine_fixture_open_stepped(&own, &jumping);
-        engine_fixture_start(
-            &own, 1,
-            "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"retry-once\",\"retry\":{\"attempts\":2,\"backoff\":\"1h\"}}}}",
-            "{}");
+        engine_fixture_start(&own, 1,
+                             "{\"name\":\"t\",\"hold_slot\":true,\"steps\":{\"a\":{\"handler\":\"retry-once\",\"retry\":{"
+                             "\"attempts\":2,\"backoff\":\"1h\"}}}}",
+                             "{}");
         for (int i = 0; i < 10; i++) {
             next_us = engine_step(own.engine);
         }

@@ -1,0 +1,249 @@
+/* When an execution gives its slot back: REPORT_PARKED, and what comes after it. On a clock that the test sets. */
+#include <string.h>
+
+#include "support/engine_fixture.h"
+#include "support/test.h"
+
+#define HOUR_US (3600 * MICROSECONDS_PER_SECOND)
+#define BEGIN_US 1000
+
+static int64_t now_us;
+static int calls;
+static int last_attempt;
+static struct engine_fixture fixture;
+
+static int64_t read_now(void *context)
+{
+    (void)context;
+    return now_us;
+}
+
+static void done(struct weir_call *call, void *context)
+{
+    (void)context;
+    calls++;
+    last_attempt = weir_call_attempt(call);
+    weir_done(call, NULL);
+}
+
+static void retry(struct weir_call *call, void *context)
+{
+    (void)context;
+    calls++;
+    weir_retry(call, "later", NULL);
+}
+
+static int open_fixture(void **state)
+{
+    static const struct clock clock = {.wall_us = read_now, .boot_us = read_now};
+    static const struct weir_handler handlers[] = {{"done", done, NULL}, {"retry", retry, NULL}};
+    (void)state;
+    struct in_process_options options = {.clock = &clock, .handlers = handlers, .handler_count = 2};
+    now_us = BEGIN_US;
+    calls = 0;
+    last_attempt = 0;
+    engine_fixture_open_stepped(&fixture, &options);
+    return 0;
+}
+
+static int close_fixture(void **state)
+{
+    (void)state;
+    engine_fixture_close(&fixture);
+    return 0;
+}
+
+/* Lets the engine do all that is due. Returns when it wants to go on. */
+static int64_t run_until_idle(void)
+{
+    int64_t next_us = 0;
+    for (int i = 0; i < 20; i++) {
+        next_us = engine_step(fixture.engine);
+    }
+    return next_us;
+}
+
+static size_t count_of(enum report_kind kind)
+{
+    return recorder_count(&fixture.recorder, kind, NULL, NULL, -1);
+}
+
+/* The execution has left the engine, with this report and no end. */
+static void assert_parked(int64_t delay_us, enum wait_kind waiting_for)
+{
+    assert_int_equal(count_of(REPORT_PARKED), 1);
+    assert_int_equal(count_of(REPORT_ENDED), 0);
+    assert_int_equal(count_of(REPORT_GIVEN_BACK), 0);
+    const struct report *report = recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, NULL, -1, 1);
+    assert_true(report->delay_us == delay_us);
+    assert_int_equal(report->waiting_for, waiting_for);
+    assert_int_equal(engine_running(fixture.engine), 0);
+}
+
+static void assert_not_parked(void)
+{
+    assert_int_equal(count_of(REPORT_PARKED), 0);
+    assert_int_equal(engine_running(fixture.engine), 1);
+}
+
+static void a_long_sleep_gives_the_slot_back(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"}}}", "{}");
+    assert_true(run_until_idle() == TIME_NEVER);
+    assert_parked(HOUR_US, WAIT_SLEEP);
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "s", STEP_WAITING), 1);
+    assert_int_equal(count_of(REPORT_STEP), 1);
+}
+
+static void a_short_sleep_keeps_it(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1s\"}}}", "{}");
+    assert_true(run_until_idle() == BEGIN_US + PARK_AFTER_US);
+    assert_not_parked();
+    now_us += PARK_AFTER_US;
+    (void)run_until_idle();
+    assert_int_equal(count_of(REPORT_ENDED), 1);
+}
+
+static void hold_slot_keeps_it(void **state)
+{
+    (void)state;
+    static const char *const definitions[] = {
+        "{\"name\":\"t\",\"hold_slot\":true,\"steps\":{\"s\":{\"sleep\":\"1h\"}}}",
+        "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\",\"hold_slot\":true},\"u\":{\"sleep\":\"2h\"}}}",
+        "{\"name\":\"t\",\"hold_slot\":true,\"steps\":{\"a\":{\"handler\":\"retry\","
+        "\"retry\":{\"attempts\":2,\"backoff\":\"1h\"}}}}"};
+    for (size_t i = 0; i < sizeof definitions / sizeof definitions[0]; i++) {
+        engine_fixture_start(&fixture, (int)i + 1, definitions[i], "{}");
+        assert_true(run_until_idle() <= now_us + HOUR_US);
+        assert_not_parked();
+        engine_cancel(fixture.engine, engine_fixture_id((int)i + 1), 1);
+        (void)run_until_idle();
+        assert_int_equal(engine_running(fixture.engine), 0);
+    }
+    assert_int_equal(count_of(REPORT_ENDED), 3);
+}
+
+static void a_long_delay_of_an_attempt_gives_it_back(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1,
+                         "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"retry\","
+                         "\"retry\":{\"attempts\":2,\"backoff\":\"1h\"}}}}",
+                         "{}");
+    (void)run_until_idle();
+    const struct report *waits = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "a", STEP_WAITING, 1);
+    assert_string_equal(waits->step.error_code, "later");
+    assert_parked(waits->step.due_in_us, WAIT_RETRY);
+    assert_int_equal(calls, 1);
+}
+
+/* The first of several waits counts, and a step that may begin is begun. */
+static void it_waits_for_the_first_of_its_steps(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1,
+                         "{\"name\":\"t\",\"steps\":{\"late\":{\"sleep\":\"2h\"},\"soon\":{\"sleep\":\"1h\"},"
+                         "\"a\":{\"handler\":\"done\"},\"b\":{\"needs\":[\"a\",\"late\"],\"handler\":\"done\"}}}",
+                         "{}");
+    (void)run_until_idle();
+    assert_parked(HOUR_US, WAIT_SLEEP);
+    assert_int_equal(calls, 1);
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "a", STEP_COMPLETED), 1);
+}
+
+/* As the next claim finds it: the first sleep is over, and the second one is not. */
+static void a_woken_execution_goes_on_and_waits_again(void **state)
+{
+    (void)state;
+    struct engine_start start = engine_fixture_start_of(1,
+                                                        "{\"name\":\"t\",\"steps\":{\"late\":{\"sleep\":\"2h\"},"
+                                                        "\"soon\":{\"sleep\":\"1h\"},"
+                                                        "\"a\":{\"needs\":[\"soon\"],\"handler\":\"done\"}}}",
+                                                        "{}");
+    struct step_record records[] = {
+        {.step = "late", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = HOUR_US},
+        {.step = "soon", .state = STEP_WAITING, .attempt = 1, .exit_code = -1}};
+    start.steps = records;
+    start.step_count = 2;
+    start.running_for_us = HOUR_US;
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "soon", STEP_COMPLETED), 1);
+    assert_int_equal(calls, 1);
+    assert_int_equal(last_attempt, 1); /* a park skips no number */
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "a", STEP_RUNNING), 0);
+    assert_parked(HOUR_US, WAIT_SLEEP);
+}
+
+static void the_timeout_of_the_execution_ends_the_wait(void **state)
+{
+    (void)state;
+    static const char definition[] = "{\"name\":\"t\",\"timeout\":\"30m\",\"steps\":{\"s\":{\"sleep\":\"1h\"}}}";
+    engine_fixture_start(&fixture, 1, definition, "{}");
+    (void)run_until_idle();
+    assert_parked(HOUR_US / 2, WAIT_SLEEP);
+    struct engine_start start = engine_fixture_start_of(2, definition, "{}");
+    struct step_record record = {
+        .step = "s", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = HOUR_US / 2};
+    start.steps = &record;
+    start.step_count = 1;
+    start.running_for_us = HOUR_US / 2;
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    assert_int_equal(count_of(REPORT_PARKED), 1);
+    const struct report *end = engine_fixture_expect_end(&fixture, 2, END_FAILED);
+    assert_string_equal(end->error_code, "execution_timeout");
+}
+
+/* The store decides between a cancel and a park: the engine makes no second report. */
+static void a_cancel_after_the_report_changes_nothing(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"}}}", "{}");
+    fixture.recorder.is_manual = true;
+    (void)run_until_idle();
+    recorder_answer(&fixture.recorder, recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "s", STEP_WAITING, 1), WEIR_OK);
+    (void)run_until_idle();
+    const struct report *parked = recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, NULL, -1, 1);
+    engine_cancel(fixture.engine, engine_fixture_id(1), 1);
+    engine_stop(fixture.engine, true);
+    (void)run_until_idle();
+    assert_int_equal(count_of(REPORT_ENDED) + count_of(REPORT_GIVEN_BACK), 0);
+    assert_int_equal(engine_running(fixture.engine), 1);
+    recorder_answer(&fixture.recorder, parked, WEIR_OK);
+    (void)run_until_idle();
+    assert_parked(HOUR_US, WAIT_SLEEP);
+}
+
+static void a_park_of_a_lost_claim_leaves_the_engine(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"}}}", "{}");
+    fixture.recorder.is_manual = true;
+    (void)run_until_idle();
+    recorder_answer(&fixture.recorder, recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "s", STEP_WAITING, 1), WEIR_OK);
+    (void)run_until_idle();
+    recorder_answer(&fixture.recorder, recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, NULL, -1, 1),
+                    WEIR_STALE_FENCE);
+    (void)run_until_idle();
+    assert_int_equal(engine_running(fixture.engine), 0);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_long_sleep_gives_the_slot_back, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_short_sleep_keeps_it, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(hold_slot_keeps_it, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_long_delay_of_an_attempt_gives_it_back, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(it_waits_for_the_first_of_its_steps, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_woken_execution_goes_on_and_waits_again, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(the_timeout_of_the_execution_ends_the_wait, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_cancel_after_the_report_changes_nothing, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_park_of_a_lost_claim_leaves_the_engine, open_fixture, close_fixture),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
