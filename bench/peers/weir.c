@@ -140,7 +140,7 @@ static void make_workspace(struct store *store, size_t number)
 static void fill_full_tenant(const char *url, size_t count)
 {
     struct store *store = fixture_store_at(url);
-    fixture_publish(store, "hold", "name: hold\nsteps:\n  run:\n    sleep: 1h\n");
+    fixture_publish(store, "hold", "name: hold\nhold_slot: true\nsteps:\n  run:\n    sleep: 1h\n");
     make_workspace(store, FULL_TENANT);
     for (size_t i = 0; i < LIGHT_COUNT; i++) {
         make_workspace(store, i);

@@ -233,7 +233,7 @@ def an_owner_that_does_not_exist_is_refused_with_its_place(weir):
 
 def an_error_of_an_earlier_start_is_shown_as_earlier(weir):
     weir.make_store()
-    weir.write('long.yaml', 'name: long\nsteps:\n  rest:\n    sleep: 1h\n')
+    weir.write('long.yaml', 'name: long\nhold_slot: true\nsteps:\n  rest:\n    sleep: 1h\n')
     weir.good('workflow', 'apply', 'long.yaml', '-q')
     id = weir.enqueue('-w', 'acme', 'long')
     with weir.database() as database:  # as two starts that were refused have left it
