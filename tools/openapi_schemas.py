@@ -12,9 +12,10 @@ import sys
 #: Fields of each object, after +Type those of another one. A name with ? may be null, one with ~ may be left out; NAME:Type
 #: is an object of another schema, NAME[]:Type a list of them, NAME[] a list of texts.
 OBJECTS = {
-    'ExecutionRow': 'id workspace? workflow? version? status pending_reason? priority run_at starts_refused deferrals'
-                    ' handovers node? fence error_code? error? created_at claimed_at? dispatched_at? stuck_since?'
-                    ' finished_at? executor_group? idempotency_key? retry_of? traceparent?',
+    'ExecutionRow': 'id workspace? workflow? version? status pending_reason? waiting_for? due_at? priority'
+                    ' run_at starts_refused deferrals handovers node? fence error_code? error? created_at'
+                    ' claimed_at? dispatched_at? stuck_since? finished_at? executor_group? idempotency_key?'
+                    ' retry_of? traceparent?',
     'Execution': '+ExecutionRow params steps[]:Step earlier_attempts[]:Step events[]:Event earlier_events',
     'Step': 'step status attempt failures exit_code? error_code? error? due_at? started_at? finished_at? node? fence'
             ' output? variables~?',
@@ -27,7 +28,7 @@ OBJECTS = {
     'Batch': 'enqueued duplicates refused items[]:BatchItem',
     'Refusal': 'status code detail hint~',
     'WhyEnded': '+ExecutionRow because',
-    'WhyLiving': 'id status pending_reason? because workspace? plan? workflow? version? slots_used slots_max?'
+    'WhyLiving': 'id status pending_reason? waiting_for? because workspace? plan? workflow? version? slots_used slots_max?'
                  ' starts_refused deferrals handovers suspicion suspected_at? run_at due_at? claimed_at? dispatched_at?'
                  ' stuck_since? unfinished_steps[]:UnfinishedStep node? executor_group? cancel_requested error_code?'
                  ' error? engine_error? engine_unreachable_since? engine_impaired_since? target? engine_needed?'
@@ -56,8 +57,8 @@ OBJECTS = {
     'LogChunkPage': 'items[]:LogChunk',
     'FailureGroup': 'error_code? workflow? count first_at last_at sample_id sample_error?',
     'FailurePage': 'items[]:FailureGroup executions_read is_whole',
-    'Workspace': 'name plan slots_used slots_max max_concurrent? weight paused pending completed failed cancelled'
-                 ' created_at',
+    'Workspace': 'name plan slots_used slots_max max_concurrent? weight paused pending waiting completed failed'
+                 ' cancelled created_at',
     'WorkspaceChange': 'plan~ max_concurrent~? paused~',
     'WorkspaceDeletion': 'name failed erased',
     'WorkspaceErasure': 'name erased',
@@ -68,8 +69,8 @@ OBJECTS = {
     'Published': 'name workspace? version unchanged earlier_version definition_id',
     'WorkflowState': 'name state',
     'DefinitionText': 'id name workspace? version text',
-    'Status': 'pending slots_used completed failed cancelled workspace_count scheduler:Scheduler queue_paused'
-              ' schedules_late nodes running stuck engine_reachable engine_error? engine_impaired_since?'
+    'Status': 'pending waiting slots_used completed failed cancelled workspace_count scheduler:Scheduler'
+              ' queue_paused schedules_late nodes running stuck engine_reachable engine_error? engine_impaired_since?'
               ' engine_unreachable_since? server~:PostgresServer pending_reasons no_worker[]:UnservedWorkflow'
               ' stuck_executions[]:StuckExecution oldest_pending_age_us workspaces[]:WorkspaceUse'
               ' executor_groups[]:GroupUse now_at store schema',
@@ -79,7 +80,7 @@ OBJECTS = {
     'UnservedWorkflow': 'workflow executor_group waiting handlers_missing[] group_nodes[] no_worker_since? last_worker?'
                         ' last_worker_language?',
     'StuckExecution': 'id workspace? workflow? node? stuck_since unfinished_steps[]:UnfinishedStep',
-    'WorkspaceUse': 'name plan slots_used slots_max paused pending completed failed cancelled waiting'
+    'WorkspaceUse': 'name plan slots_used slots_max paused pending completed failed cancelled delayed waiting'
                     ' oldest_pending_age_us?',
     'GroupUse': 'name paused pending oldest_pending_age_us?',
     'Pause': 'executor_group? paused',
@@ -146,7 +147,8 @@ FREE = {
 
 KINDS = {
     'id': {'type': 'string'}, 'uuid': {'type': 'string', 'format': 'uuid'}, 'text': {'type': 'string'},
-    'status': {'type': 'string', 'enum': ['PENDING', 'CLAIMED', 'DISPATCHED', 'COMPLETED', 'FAILED', 'CANCELLED']},
+    'status': {'type': 'string', 'enum': ['PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING', 'COMPLETED', 'FAILED',
+                                            'CANCELLED']},
     'state': {'type': 'string'}, 'counts': {'type': 'object', 'additionalProperties': {'type': 'integer'}},
     'number': {'type': 'integer'}, 'microseconds': {'type': 'integer'}, 'time': {'type': 'string', 'format': 'date-time'},
     'yes or no': {'type': 'boolean'}, 'list': {'type': 'array'}, 'object': {'type': 'object'}, 'data': {},

@@ -164,7 +164,7 @@ type Execution struct {
 	ID        string          `json:"id"`
 	Workspace string          `json:"workspace"`
 	Workflow  string          `json:"workflow"`
-	Status    string          `json:"status"` // PENDING, CLAIMED, DISPATCHED, COMPLETED, FAILED, CANCELLED
+	Status    string          `json:"status"` // PENDING, CLAIMED, DISPATCHED, WAITING, COMPLETED, FAILED, CANCELLED
 	ErrorCode string          `json:"error_code"`
 	Error     string          `json:"error"`
 	Steps     json.RawMessage `json:"steps"`

@@ -27,6 +27,7 @@ static const struct {
     {"oldest_pending_age_us", "weir_oldest_pending_age_seconds", (double)MICROSECONDS_PER_SECOND,
      "How long the oldest waiting execution has waited."},
     {"slots_used", "weir_slots_used", 1, "Slots in use in all workspaces."},
+    {"waiting", "weir_waiting", 1, "Executions that wait without a slot: WAITING."},
     {"nodes", "weir_nodes", 1, "Nodes alive."},
     {"running", "weir_executor_busy", 1, "Executions in the engines of all nodes, as of their last heartbeats."},
     {"stuck", "weir_executor_stuck", 1, "Of these, those that run longer than expected."},
@@ -93,7 +94,8 @@ static void render_workspaces(struct metrics_text *to, const json_t *status)
     } series[] = {
         {"slots_used", "slots_used", "weir_workspace_active", "Slots that a workspace uses.", 1},
         {"slots_max", NULL, "weir_workspace_limit", "Slots that a workspace may use.", 1},
-        {"pending", "pending", "weir_workspace_pending", "Executions of a workspace that wait.", 1},
+        {"pending", "pending", "weir_workspace_pending", "Executions of a workspace that wait to be started.", 1},
+        {"waiting", "waiting", "weir_workspace_waiting", "Executions of a workspace that wait without a slot: WAITING.", 1},
         {"oldest_pending_age_us", NULL, "weir_workspace_oldest_pending_age_seconds",
          "How long the next execution of a workspace has waited.", (double)MICROSECONDS_PER_SECOND},
     };

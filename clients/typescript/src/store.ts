@@ -22,7 +22,7 @@ export interface Execution {
   id: string;
   workspace: string;
   workflow: string;
-  status: 'PENDING' | 'CLAIMED' | 'DISPATCHED' | 'COMPLETED' | 'FAILED' | 'CANCELLED';
+  status: 'PENDING' | 'CLAIMED' | 'DISPATCHED' | 'WAITING' | 'COMPLETED' | 'FAILED' | 'CANCELLED';
   // biome-ignore lint/suspicious/noExplicitAny: the keys are those of the view `executions`
   [key: string]: any;
 }

@@ -353,7 +353,7 @@ enum sign output_state_sign(const char *state)
         const char *state;
         enum sign sign;
     } states[] = {
-        {"PENDING", SIGN_WAITS},  {"CLAIMED", SIGN_RUNS}, {"DISPATCHED", SIGN_RUNS},
+        {"PENDING", SIGN_WAITS},  {"CLAIMED", SIGN_RUNS}, {"DISPATCHED", SIGN_RUNS}, {"WAITING", SIGN_WAITS},
         {"COMPLETED", SIGN_FINE}, {"FAILED", SIGN_BAD},   {"CANCELLED", SIGN_GONE},
     };
     for (size_t i = 0; state != NULL && i < sizeof states / sizeof states[0]; i++) {

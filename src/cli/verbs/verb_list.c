@@ -21,11 +21,15 @@ static const struct column columns[] = {
     {.title = "AGE", .align = COLUMN_RIGHT},
 };
 
-/* Why it waits, or why it ended as it did. */
+/* Why it does not run, what it waits for, or why it ended as it did. */
 static const char *reason_of_item(struct output *output, const json_t *item)
 {
-    const char *reason = field_text(output, item, "pending_reason");
-    return reason != NULL ? reason : field_text(output, item, "error_code");
+    static const char *const keys[] = {"pending_reason", "waiting_for", "error_code"};
+    const char *reason = NULL;
+    for (size_t i = 0; reason == NULL && i < sizeof keys / sizeof keys[0]; i++) {
+        reason = field_text(output, item, keys[i]);
+    }
+    return reason;
 }
 
 static void print_executions(struct output *output, const json_t *page, int64_t now_us)

@@ -30,6 +30,8 @@ static void print_execution_facts(struct output *output, const json_t *execution
         {"priority", "priority"},
         {"executor group", "executor_group"},
         {"run at", "run_at"},
+        {"waits for", "waiting_for"},
+        {"due", "due_at"},
         {"created", "created_at"},
         {"claimed", "claimed_at"},
         {"dispatched", "dispatched_at"},

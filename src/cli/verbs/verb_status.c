@@ -134,6 +134,10 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
         output_print(output, ", the oldest for %s", oldest);
     }
     output_print(output, "\n  slots     %" PRId64 " used\n", field_number(answer, "slots_used", 0));
+    int64_t parked = field_number(answer, "waiting", 0);
+    if (parked > 0) {
+        output_print(output, "  waiting   %" PRId64 " without a slot (`weir list -s waiting`)\n", parked);
+    }
     output_print(output, "  ended     %" PRId64 " completed, %" PRId64 " failed, %" PRId64 " cancelled\n",
                  field_number(answer, "completed", 0), field_number(answer, "failed", 0),
                  field_number(answer, "cancelled", 0));

@@ -16,13 +16,10 @@
 static void print_workspace_rows(struct output *output, const json_t *page, int64_t now_us)
 {
     static const struct column columns[] = {
-        {.title = "WORKSPACE", .least = 9},
-        {.title = "PLAN", .least = 6},
-        {.title = "SLOTS", .align = COLUMN_RIGHT},
-        {.title = "PENDING", .align = COLUMN_RIGHT},
-        {.title = "DONE", .align = COLUMN_RIGHT},
-        {.title = "FAILED", .align = COLUMN_RIGHT},
-        {.title = "STATE"},
+        {.title = "WORKSPACE", .least = 9},          {.title = "PLAN", .least = 6},
+        {.title = "SLOTS", .align = COLUMN_RIGHT},   {.title = "PENDING", .align = COLUMN_RIGHT},
+        {.title = "WAITING", .align = COLUMN_RIGHT}, {.title = "DONE", .align = COLUMN_RIGHT},
+        {.title = "FAILED", .align = COLUMN_RIGHT},  {.title = "STATE"},
     };
     struct table table;
     size_t i;
@@ -39,6 +36,7 @@ static void print_workspace_rows(struct output *output, const json_t *page, int6
         table_cell_format(&table, "%" PRId64 "/%" PRId64 "%s", used, most,
                           field_text(output, item, "max_concurrent") != NULL ? " own" : "");
         table_cell(&table, field_text(output, item, "pending"));
+        table_cell(&table, field_text(output, item, "waiting"));
         table_cell(&table, field_text(output, item, "completed"));
         table_cell(&table, field_text(output, item, "failed"));
         table_cell_sign(&table,

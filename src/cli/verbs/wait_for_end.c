@@ -90,6 +90,7 @@ static enum weir_status report_still_waiting(struct output *output, const json_t
     const char *id = field_text(output, item, "id");
     const char *state = field_text(output, item, "status");
     const char *reason = field_text(output, item, "pending_reason");
+    reason = reason == NULL ? field_text(output, item, "waiting_for") : reason;
     error_set(error, WEIR_TIMED_OUT, "%s is still %s%s%s%s", id, state, reason != NULL ? " (" : "",
               reason != NULL ? reason : "", reason != NULL ? ")" : "");
     error_hint(error, "the execution continues; `weir why %s` explains its state", id);

@@ -19,7 +19,7 @@ const char *wait_reason_of_workspace(const json_t *status, const json_t *workspa
     if (pending == 0) {
         return NULL;
     }
-    if (pending <= field_number(workspace, "waiting", 0)) {
+    if (pending <= field_number(workspace, "delayed", 0)) {
         return pending_reason_name(REASON_SCHEDULED);
     }
     if (field_is_true(workspace, "paused")) {

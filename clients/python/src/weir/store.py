@@ -65,7 +65,7 @@ class Acted(NamedTuple):
 
 
 _KINDS = ('executions', 'events', 'steps', 'workspaces', 'plans', 'workflows', 'nodes', 'locks', 'groups')
-_STATES = ('PENDING', 'CLAIMED', 'DISPATCHED', 'COMPLETED', 'FAILED', 'CANCELLED')
+_STATES = ('PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING', 'COMPLETED', 'FAILED', 'CANCELLED')
 _ACTS = ('cancel', 'retry', 'release', 'purge')
 
 

@@ -87,7 +87,7 @@ static void names_are_made_safe(void **state)
 static const char *reason_of(bool is_free, int nodes, int used, int engine)
 {
     static char kept[64];
-    json_t *workspace = json_pack("{s:i, s:i, s:i, s:i}", "pending", 3, "waiting", 0, "slots_used", used, "slots_max", 1);
+    json_t *workspace = json_pack("{s:i, s:i, s:i, s:i}", "pending", 3, "delayed", 0, "slots_used", used, "slots_max", 1);
     json_t *status =
         json_pack("{s:i, s:b, s:{s:b}}", "nodes", nodes, "engine_reachable", engine, "scheduler", "is_free", is_free);
     text_copy(kept, sizeof kept, wait_reason_of_workspace(status, workspace));

@@ -8,6 +8,8 @@ public enum ExecutionStatus {
   CLAIMED,
   /** It runs. */
   DISPATCHED,
+  /** It waits without a slot: a step of it sleeps, or waits for its next attempt. */
+  WAITING,
   /** It has ended with a result. */
   COMPLETED,
   /** It has ended with an error. */
