@@ -23,6 +23,7 @@ enum filter_key {
     KEY_EXECUTOR_GROUP,
     KEY_STATUS,
     KEY_PENDING_REASON,
+    KEY_WAITING_FOR,
     KEY_ERROR_CODE,
     KEY_IDEMPOTENCY_KEY,
     KEY_RETRIED,
@@ -33,19 +34,9 @@ enum filter_key {
     KEY_COUNT
 };
 
-static const char *const key_names[KEY_COUNT] = {"id",
-                                                 "workspace",
-                                                 "workflow",
-                                                 "executor_group",
-                                                 "status",
-                                                 "pending_reason",
-                                                 "error_code",
-                                                 "idempotency_key",
-                                                 "retried",
-                                                 "stuck",
-                                                 "since",
-                                                 "until",
-                                                 "finished_before"};
+static const char *const key_names[KEY_COUNT] = {
+    "id",         "workspace",       "workflow", "executor_group", "status", "pending_reason", "waiting_for",
+    "error_code", "idempotency_key", "retried",  "stuck",          "since",  "until",          "finished_before"};
 
 const char *filter_key_of_flag(const char *flag)
 {
@@ -142,6 +133,18 @@ static enum weir_status check_reason(const char *value, struct weir_error *error
     return WEIR_INVALID_ARGUMENT;
 }
 
+/* Refuses a kind of wait that does not exist. */
+static enum weir_status check_wait(const char *value, struct weir_error *error)
+{
+    enum wait_kind kind;
+    if (!wait_kind_parse(value, &kind)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "no execution waits for \"%s\"", value);
+        error_hint(error, "waiting_for is sleep or retry");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    return WEIR_OK;
+}
+
 /* Ids, reasons, yes and no are taken in any case. */
 static void lower_ascii(char *value)
 {
@@ -185,6 +188,7 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
         [KEY_WORKFLOW] = &filter->workflow,
         [KEY_EXECUTOR_GROUP] = &filter->group,
         [KEY_PENDING_REASON] = &filter->reason,
+        [KEY_WAITING_FOR] = &filter->waiting_for,
         [KEY_ERROR_CODE] = &filter->error_code,
         [KEY_IDEMPOTENCY_KEY] = &filter->idempotency_key,
     };
@@ -210,7 +214,16 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
     }
     INVARIANT(texts[key] != NULL); /* the other keys were dealt with above */
     *texts[key] = value;
-    return key == KEY_PENDING_REASON ? check_reason(value, error) : key == KEY_ID ? check_id(value, error) : WEIR_OK;
+    switch (key) {
+    case KEY_PENDING_REASON:
+        return check_reason(value, error);
+    case KEY_WAITING_FOR:
+        return check_wait(value, error);
+    case KEY_ID:
+        return check_id(value, error);
+    default:
+        return WEIR_OK;
+    }
 }
 
 /* Finds the key, or names the nearest one in the hint. Keys of other tools are known as synonyms. */
@@ -234,9 +247,11 @@ static enum weir_status find_filter_key(const char *word, enum filter_key *ret_k
     if (nearest != NULL) {
         error_hint(error, "did you mean %s?", nearest);
     } else {
-        error_hint(error, "keys: id workspace workflow executor_group status pending_reason error_code idempotency_key "
-                          "retried stuck since"
-                          " until finished_before");
+        error_hint(
+            error,
+            "keys: id workspace workflow executor_group status pending_reason waiting_for error_code idempotency_key "
+            "retried stuck since"
+            " until finished_before");
     }
     return WEIR_INVALID_ARGUMENT;
 }
@@ -277,7 +292,8 @@ enum weir_status filter_set(struct execution_filter *filter, const char *key, ch
     if (status != WEIR_OK) {
         return status;
     }
-    if (found == KEY_ID || found == KEY_PENDING_REASON || found == KEY_RETRIED || found == KEY_STUCK) {
+    if (found == KEY_ID || found == KEY_PENDING_REASON || found == KEY_WAITING_FOR || found == KEY_RETRIED ||
+        found == KEY_STUCK) {
         lower_ascii(value);
     }
     return set_filter_key(found, value, now_us, filter, error);
@@ -291,8 +307,8 @@ const char *filter_key(size_t index)
 /* Callers refuse an act with such a filter: a condition that was forgotten must not act on every execution. */
 bool filter_is_empty(const struct execution_filter *filter)
 {
-    const char *const texts[] = {filter->id,     filter->workspace,  filter->workflow,       filter->group,
-                                 filter->reason, filter->error_code, filter->idempotency_key};
+    const char *const texts[] = {filter->id,     filter->workspace,   filter->workflow,   filter->group,
+                                 filter->reason, filter->waiting_for, filter->error_code, filter->idempotency_key};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i] != NULL) {
             return false;

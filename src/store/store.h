@@ -623,8 +623,9 @@ struct execution_filter {
     const char *workspace;
     const char *workflow;
     const char *group;
-    unsigned states;    /* bit 1 << enum item_state; 0 = all */
-    const char *reason; /* pending_reason */
+    unsigned states;         /* bit 1 << enum item_state; 0 = all */
+    const char *reason;      /* pending_reason */
+    const char *waiting_for; /* the name of a wait_kind */
     const char *error_code;
     const char *idempotency_key;
     enum filter_condition retried; /* another execution, which is still on record, repeats it */

@@ -273,10 +273,34 @@ static void lists_find_waiting_executions_by_their_status(void **state)
     assert_int_equal(json_number_at(page, "count"), 1);
     assert_string_equal(json_text_at(json_array_get(json_object_get(page, "items"), 0), "id"), item.id);
     json_decref(page);
-    options.filter.states = 1U << ITEM_DISPATCHED;
+    options.filter = (struct execution_filter){.waiting_for = "retry"};
     scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
     assert_int_equal(json_number_at(page, "count"), 0);
     json_decref(page);
+    options.filter.waiting_for = "sleep";
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    assert_int_equal(json_number_at(page, "count"), 1);
+    assert_string_equal(json_text_at(json_array_get(json_object_get(page, "items"), 0), "id"), item.id);
+    json_decref(page);
+    options.filter = (struct execution_filter){.states = 1U << ITEM_DISPATCHED};
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    assert_int_equal(json_number_at(page, "count"), 0);
+    json_decref(page);
+}
+
+static void an_act_selects_by_the_wait(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item sleeper = enqueue_and_park(scene, "free-co", AN_HOUR);
+    (void)scene_enqueue(scene, "pro-co");
+    struct claimed_item retry = scene_claim_one(scene);
+    park(scene, &retry, WAIT_RETRY, AN_HOUR);
+    struct bulk_result result = {0};
+    struct execution_filter filter = {.waiting_for = "retry"};
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
+    assert_int_equal(result.changed, 1);
+    assert_string_equal(scene_status_of(scene, retry.id), "CANCELLED");
+    assert_string_equal(scene_status_of(scene, sleeper.id), "WAITING");
 }
 
 static void the_history_has_each_park_and_wake(void **state)
@@ -441,6 +465,7 @@ int main(void)
         SCENE_TEST(a_release_leaves_a_waiting_execution_alone),
         SCENE_TEST(why_and_the_row_say_what_it_waits_for),
         SCENE_TEST(lists_find_waiting_executions_by_their_status),
+        SCENE_TEST(an_act_selects_by_the_wait),
         SCENE_TEST(the_history_has_each_park_and_wake),
         SCENE_TEST(the_stream_has_the_park_and_the_wake),
         SCENE_TEST(it_survives_its_node_and_wakes_on_another),

@@ -164,6 +164,7 @@ void http_add_filter(struct remote_client *client, const struct execution_filter
     remote_client_argument(client, "executor_group", filter->group);
     remote_client_argument(client, "status", states[0] == '\0' ? NULL : states);
     remote_client_argument(client, "pending_reason", filter->reason);
+    remote_client_argument(client, "waiting_for", filter->waiting_for);
     remote_client_argument(client, "error_code", filter->error_code);
     remote_client_argument(client, "idempotency_key", filter->idempotency_key);
     add_condition_argument(client, "retried", filter->retried);

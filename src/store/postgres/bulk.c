@@ -71,12 +71,12 @@ static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, co
         status = postgres_find_execution(link, filter->id, one, error);
     }
     if (status == WEIR_OK) {
-        status = link_read(link, error, &result, QUERY_BULK_IDS, "utdttttiiiiudd", after[0] == '\0' ? FIRST_ID : after,
+        status = link_read(link, error, &result, QUERY_BULK_IDS, "utdttttiiiiuddt", after[0] == '\0' ? FIRST_ID : after,
                            filter->workspace, (int)states, filter->workflow, filter->group, filter->error_code,
                            filter->idempotency_key, filter->created_since_us,
                            filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us,
                            filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit + 1,
-                           filter->id == NULL ? NULL : one, (int)filter->retried, (int)filter->stuck);
+                           filter->id == NULL ? NULL : one, (int)filter->retried, (int)filter->stuck, filter->waiting_for);
     }
     if (status == WEIR_OK) {
         status = copy_bulk_ids(bulk, result, limit, error);

@@ -112,10 +112,10 @@ static enum weir_status read_chosen_executions(void *context, const struct execu
         return reading_return_json(json_array(), ret_rows, error);
     }
     enum weir_status status =
-        link_read(context, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiiidd", below, bounds.first, bounds.last,
+        link_read(context, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiiiddt", below, bounds.first, bounds.last,
                   filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code,
                   filter->idempotency_key, filter->created_since_us, bounds.created_before_us, bounds.finished_before_us,
-                  (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck);
+                  (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck, filter->waiting_for);
     if (status == WEIR_OK) {
         status = result_rows_json(result, ret_rows, error);
     }
@@ -137,11 +137,11 @@ static enum weir_status count_chosen_executions(void *context, const struct exec
     if (!fill_bounds(filter, &bounds)) {
         return WEIR_OK;
     }
-    enum weir_status status =
-        link_read(context, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiiddt", LAST_ID, bounds.first, bounds.last,
-                  filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code,
-                  filter->idempotency_key, filter->created_since_us, bounds.created_before_us, bounds.finished_before_us,
-                  (int64_t)LIST_COUNT_MOST + 1, (int)filter->retried, (int)filter->stuck, filter->reason);
+    enum weir_status status = link_read(
+        context, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiiddtt", LAST_ID, bounds.first, bounds.last,
+        filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
+        filter->created_since_us, bounds.created_before_us, bounds.finished_before_us, (int64_t)LIST_COUNT_MOST + 1,
+        (int)filter->retried, (int)filter->stuck, filter->waiting_for, filter->reason);
     if (status == WEIR_OK) {
         json_int_t seen = result_int(result, 0, 0);
         json_int_t count = result_int(result, 0, 1);

@@ -33,11 +33,11 @@ static enum weir_status read_arm(struct connection *connection, enum sqlite_quer
     enum weir_status status = WEIR_OK;
     size_t count = 0;
     sqlite3_stmt *statement =
-        connection_bind(connection, error, query, "tidttttiittiidd", after, workspace_id, (int)states, filter->workflow,
+        connection_bind(connection, error, query, "tidttttiittiiddt", after, workspace_id, (int)states, filter->workflow,
                         filter->group, filter->error_code, filter->idempotency_key, filter->created_since_us,
                         filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us, prefix, below,
                         filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit,
-                        (int)filter->retried, (int)filter->stuck);
+                        (int)filter->retried, (int)filter->stuck, filter->waiting_for);
     if (statement == NULL) {
         return statement_failure(error);
     }

@@ -33,6 +33,8 @@ static void pairs_fill_the_filter(void **state)
     assert_int_equal(parse("pending_reason=workspace_at_capacity executor_group=g id=0198c2", &filter, &error), WEIR_OK);
     assert_int_equal(filter.retried, CONDITION_ANY);
     assert_int_equal(parse("pending_reason=NO_SCHEDULER", &filter, &error), WEIR_OK);
+    assert_int_equal(parse("waiting_for=Retry", &filter, &error), WEIR_OK);
+    assert_string_equal(filter.waiting_for, "retry");
 }
 
 static void retried_is_yes_or_no(void **state)
@@ -83,6 +85,7 @@ static void a_wrong_filter_is_refused_with_the_right_spelling(void **state)
         {"retried=yes retried=no", "given twice", ""},
         {"retry=no", "no key \"retry\"", "retried"},
         {"pending_reason=no_schedule", "not a pending reason", "no_scheduler"},
+        {"waiting_for=ready", "no execution waits for", "sleep or retry"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -106,7 +109,7 @@ static void a_filter_without_a_condition_is_empty(void **state)
                                          "executor_group=a",  "status=failed",     "error_code=a",
                                          "retried=yes",       "stuck=no",          "since=1h",
                                          "until=1h",          "idempotency_key=a", "pending_reason=queue_paused",
-                                         "finished_before=1h"};
+                                         "waiting_for=sleep", "finished_before=1h"};
     size_t keys = 0;
     (void)state;
     while (filter_key(keys) != NULL) {

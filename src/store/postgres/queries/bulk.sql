@@ -4,7 +4,7 @@
 -- primary key. An arm without a wanted state reads nothing: retention would read a whole backlog. $1 behind this id, $2 workspace
 -- or NULL, $3 state bits, $4 workflow or NULL, $5 group or NULL, $6 error code or NULL, $7 idempotency key or NULL, $8 created since,
 -- $9 created before, $10 finished before, $11 limit, $12 one id or NULL, $13 retried and
--- $14 stuck (as in choose_executions())
+-- $14 stuck (as in choose_executions()), $15 waiting_for or NULL
 -- name: bulk_ids
 (SELECT q.id FROM :schema.workflow_execution_queue q
  WHERE q.id > $1 AND ($12::uuid IS NULL OR q.id = $12)
@@ -14,7 +14,7 @@
    AND ($5::text IS NULL OR q.lane_id >> 47 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $5))
    AND ($6::text IS NULL OR q.error_code = $6) AND ($7::text IS NULL OR q.idempotency_key = $7)
    AND q.created_at >= $8 AND q.created_at < $9 AND $13 <> 1
-   AND ($14 = 0 OR ($14 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false))
+   AND ($14 = 0 OR ($14 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false)) AND ($15::text IS NULL OR q.waiting_for = $15)
  ORDER BY q.id LIMIT $11)
 UNION ALL
 (SELECT h.id FROM :schema.workflow_executions h
@@ -24,7 +24,7 @@ UNION ALL
    AND ($4::text IS NULL OR h.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $4))
    AND ($5::text IS NULL OR h.lane_id >> 47 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $5))
    AND ($6::text IS NULL OR h.error_code = $6) AND ($7::text IS NULL OR h.idempotency_key = $7)
-   AND h.created_at >= $8 AND h.created_at < $9 AND h.finished_at < $10 AND $14 <> 1
+   AND h.created_at >= $8 AND h.created_at < $9 AND h.finished_at < $10 AND $14 <> 1 AND $15::text IS NULL
    AND ($13 = 0 OR ($13 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
                                 OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
  ORDER BY h.id LIMIT $11)

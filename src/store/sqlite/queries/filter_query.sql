@@ -2,7 +2,7 @@
 -- its primary key. ?1 from the cursor on (descending from the start: '~'), ?2 workspace or NULL, ?3 state bits, ?4 workflow or
 -- NULL, ?5 group or NULL, ?6 error code or NULL, ?7 idempotency key or NULL, ?8 created since, ?9 created before,
 -- ?10 id at least, ?11 id below, ?12 finished before, ?13 limit, ?14 0, or 1: only those that another repeats, or 2: only others.
--- ?15 the same for stuck ones. Indexes for ?14: queue_retried, executions_retried.
+-- ?15 the same for stuck ones, ?16 waiting_for or NULL. Indexes for ?14: queue_retried, executions_retried.
 
 -- name: live_ids_descending
 SELECT id FROM workflow_execution_queue
@@ -12,7 +12,7 @@ WHERE id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1
-  AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0))
+  AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
 ORDER BY id DESC LIMIT ?13;
 
 -- name: live_ids_ascending
@@ -23,7 +23,7 @@ WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1
-  AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0))
+  AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
 ORDER BY id LIMIT ?13;
 
 -- name: ended_ids_descending
@@ -33,7 +33,7 @@ WHERE id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
-  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12 AND ?15 <> 1
+  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12 AND ?15 <> 1 AND ?16 IS NULL
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)
                                OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = workflow_executions.id)))
 ORDER BY id DESC LIMIT ?13;
@@ -45,7 +45,7 @@ WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
-  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12 AND ?15 <> 1
+  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12 AND ?15 <> 1 AND ?16 IS NULL
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)
                                OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = workflow_executions.id)))
 ORDER BY id LIMIT ?13;

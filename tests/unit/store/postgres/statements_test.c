@@ -127,10 +127,11 @@ static void assert_unread(const char *plans, int states, const char *unread)
     int scans = 0;
     (void)snprintf(sql, sizeof sql, "SET plan_cache_mode = %s", plans);
     run(sql);
-    (void)snprintf(sql, sizeof sql,
-                   "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE chosen "
-                   "('00000000-0000-0000-0000-000000000000', NULL, %d, NULL, NULL, NULL, NULL, 0, 9, 9, 9, NULL, 0, 0)",
-                   states);
+    (void)snprintf(
+        sql, sizeof sql,
+        "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE chosen "
+        "('00000000-0000-0000-0000-000000000000', NULL, %d, NULL, NULL, NULL, NULL, 0, 9, 9, 9, NULL, 0, 0, NULL)",
+        states);
     PGresult *result = PQexec(connection, sql);
     assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
     for (int row = 0; row < PQntuples(result); row++) {
@@ -153,7 +154,7 @@ static void a_choice_by_state_reads_only_the_table_of_that_state(void **state)
     (void)state;
     int length = snprintf(sql, sizeof sql,
                           "PREPARE chosen (uuid, text, integer, text, text, text, text, bigint, bigint, bigint, bigint, "
-                          "uuid, integer, integer) AS %s",
+                          "uuid, integer, integer, text) AS %s",
                           address->texts[QUERY_BULK_IDS]);
     assert_true(length > 0 && (size_t)length < sizeof sql);
     run(sql);
