@@ -568,7 +568,7 @@ def workspaces_are_paused_and_looked_at_in_sql(weir):
     id = session.good("SELECT weir.enqueue('acme', 'hello')")
     later = session.good("SELECT weir.enqueue('acme', 'hello', run_at => now() + interval '1 hour')")
     node = _node(weir)
-    assert session.good("SELECT slots_used, slots_max, paused, pending, waiting FROM weir.usage('acme')") == '0|5|t|2|1'
+    assert session.good("SELECT slots_used, slots_max, paused, pending, delayed FROM weir.usage('acme')") == '0|5|t|2|1'
     assert session.good('SELECT name FROM weir.usage()') == 'acme\ntiny'
     why = json.loads(session.good(f"SELECT weir.why('{id}')"))
     by_library = weir.good('why', id, '--json').json()
