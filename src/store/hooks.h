@@ -30,7 +30,8 @@ enum {
     HOOK_EVENTS_READ_MOST = 1000, /* of one call */
     HOOK_EVENTS_MOST = 10000, /* that wait, of one hook; beyond it the oldest are dropped, those of one instant together */
     HOOK_EVENTS_TRIM_MOST = 1000, /* of one call */
-    HOOK_BACKLOG_MOST = 10000     /* executions that wait in the workspace to start in; with more of them events wait */
+    HOOK_BACKLOG_MOST =
+        10000 /* PENDING and WAITING executions in the workspace to start in; with more of them events wait */
 };
 /* Of the idempotency keys of executions that hooks start: hook/NAME/ID. */
 #define HOOK_KEY_PREFIX "hook/"
