@@ -177,7 +177,8 @@ static struct engine_start start_of_item(const struct node *node, const struct c
         .params_length = item->params_length,
         .fence = item->fence,
         .start_number = item->starts_refused + 1,
-        .interruptions = item->interruptions - item->parks,
+        .interruptions = item->interruptions - item->interruptions_at_park,
+        .is_suspect = item->is_suspect,
         .running_for_us = item->running_for_us,
         .priority = item->priority,
         .age_us = item->claimed_at_us - item->created_at_us,
@@ -233,10 +234,10 @@ static void abandon_older_claims(struct node *node, const struct claimed_item *i
     } while (older != 0);
 }
 
-/* An item that was put back, handed over or parked waited for something else than a slot. */
+/* An item that was put back or handed over waited for something else than a slot. */
 static void note_demand(struct node *node, const struct claimed_item *item)
 {
-    if (!item->handed_over && item->parks == 0 && item->starts_refused == 0) {
+    if (!item->handed_over && item->starts_refused == 0) {
         slot_demand_claimed(&node->slot_demand, item->workspace,
                             item->others_wait ? SLOT_DEMAND_WAITED_US : item->claimed_at_us - claimed_item_since_us(item));
     }
@@ -247,7 +248,7 @@ static void fill_entry(const struct node *node, struct in_flight *entry, const s
     int64_t since_us = claimed_item_since_us(item);
     entry->claimed_boot_us = now_us;
     entry->assigned_boot_us = earlier(now_us, item->claimed_at_us - node->dispatcher.store_ahead_us);
-    entry->waited_us = item->claimed_at_us > since_us && item->parks == 0 ? item->claimed_at_us - since_us : 0;
+    entry->waited_us = item->claimed_at_us > since_us ? item->claimed_at_us - since_us : 0;
     entry->resend_boot_us = time_add(now_us, START_DEADLINE_US);
     entry->starts_max = node->tuning.starts_max;
     entry->stuck_after_us = default_stuck_after(node);

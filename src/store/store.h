@@ -172,27 +172,30 @@ struct claimed_item {
     size_t params_length;
     const char *traceparent; /* of the request; NULL = none */
     int64_t fence;
-    int priority;         /* as enqueued */
-    int starts_refused;   /* so far */
-    int deferrals;        /* put back so far because no node could run it */
-    int interruptions;    /* handovers, give-backs and parks so far: column `interruptions` */
-    int parks;            /* of these, parks: no attempt of a step was under way then */
+    int priority;              /* as enqueued */
+    int starts_refused;        /* so far */
+    int deferrals;             /* put back so far because no node could run it */
+    int interruptions;         /* handovers, give-backs and parks so far; `steps` is filled if there are any */
+    int interruptions_at_park; /* at the last park, it included: no attempt of a step was under way then. 0 = none */
+    bool is_suspect;           /* steps of it ran at deaths of nodes, and none has ended since (queue/suspicion.h) */
     bool assigned_before; /* refused, deferred, put back or handed over: it has waited for something else than a slot */
-    bool handed_over;     /* this claim takes over from a dead node: `steps` is filled */
+    bool handed_over;     /* this claim takes over from one that was lost or given back */
     bool others_wait; /* its workspace is full with this claim, and more of its lane could run; false: not, or not known */
     bool cancel_requested;
     int64_t created_at_us;
     int64_t run_at_us;
+    int64_t woken_at_us; /* the end of its last wait in WAITING; 0 = none */
     int64_t claimed_at_us;
     int64_t running_for_us; /* since its first dispatch; 0 when it was not dispatched yet */
     const struct step_record *steps;
     size_t step_count;
 };
 
-/* Since when it could run, as enqueued. Store time. */
+/* Since when it could run: as enqueued, or since its last wait. Store time. */
 static inline int64_t claimed_item_since_us(const struct claimed_item *item)
 {
-    return item->run_at_us > item->created_at_us ? item->run_at_us : item->created_at_us;
+    int64_t since_us = item->run_at_us > item->created_at_us ? item->run_at_us : item->created_at_us;
+    return item->woken_at_us > since_us ? item->woken_at_us : since_us;
 }
 /* The same of an item that is assigned for the first time; 0 for any other, which has waited for something else. */
 static inline int64_t claimed_item_first_wait_us(const struct claimed_item *item)

@@ -1,5 +1,6 @@
 /* WAITING executions: parked by their node, without a slot, until they are due; then they queue by their first rank. */
 #include "conformance/scene.h"
+#include "queue/suspicion.h"
 
 #define AN_HOUR SECONDS(3600)
 
@@ -112,8 +113,10 @@ static void it_starts_again_when_it_is_due_and_not_before(void **state)
     assert_int_equal(again.steps[0].state, STEP_WAITING);
     assert_int_equal(again.steps[0].due_in_us, 0);
     assert_int_equal(again.interruptions, 1);
-    assert_int_equal(again.parks, 1);
+    assert_int_equal(again.interruptions_at_park, 1);
+    assert_true(claimed_item_since_us(&again) >= sleeper.claimed_at_us + AN_HOUR); /* it could not run while it waited */
     assert_false(again.handed_over);
+    assert_false(again.is_suspect);
     assert_true(again.assigned_before);
     assert_int_equal(again.running_for_us, AN_HOUR); /* its own timeout counts the wait */
     assert_int_equal(again.starts_refused + again.deferrals, 0);
@@ -170,7 +173,7 @@ static void a_park_that_is_recorded_again_changes_nothing(void **state)
     struct claimed_item next = scene_claim_one(scene);
     assert_string_equal(next.id, item.id);
     assert_int_equal(scene_record_full(scene, scene->node, again), WEIR_STALE_FENCE);
-    assert_int_equal(next.parks, 1);
+    assert_int_equal(next.interruptions_at_park, 1);
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &next), WEIR_OK);
 }
 
@@ -320,7 +323,7 @@ static void the_history_has_each_park_and_wake(void **state)
     assert_int_equal(scene_record_full(scene, scene->node, parked), WEIR_OK);
     scene_pass(scene, SECONDS(20));
     item = scene_claim_one(scene);
-    assert_int_equal(item.parks, 2);
+    assert_int_equal(item.interruptions_at_park, item.interruptions);
     scene_pass(scene, SECONDS(1));
     struct record end = scene_record_of(RECORD_COMPLETED, &item);
     end.taken_over = true;
@@ -452,6 +455,133 @@ static void many_that_are_due_together_all_wake(void **state)
     assert_int_equal(usage_of(scene, "big-co", "waiting"), 0);
 }
 
+/* The detail of the only cancel of an execution. */
+static const char *cancel_detail(struct scene *scene, const char *id)
+{
+    return scene_text(scene, "SELECT detail FROM execution_events WHERE execution_id = '%s' AND event = 'cancel'", id);
+}
+
+static void a_cancel_tells_a_woken_one_from_one_that_never_ran(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = enqueue_and_park(scene, "free-co", SECONDS(5));
+    scene_pass(scene, SECONDS(5));
+    (void)scene_look(scene);
+    assert_string_equal(scene_status_of(scene, item.id), "PENDING");
+    assert_int_equal(act(scene, BULK_CANCEL, item.id).changed, 1);
+    assert_string_equal(cancel_detail(scene, item.id), "it was waiting");
+    const char *id = scene_enqueue(scene, "free-co");
+    assert_int_equal(act(scene, BULK_CANCEL, id).changed, 1);
+    assert_string_equal(cancel_detail(scene, id), "it had not started");
+}
+
+/* Its node has claimed it after the wait, and has not started it yet. The wait is no running time. */
+static void why_counts_from_the_wake(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue_and_park(scene, "free-co", AN_HOUR);
+    scene_pass(scene, AN_HOUR);
+    scene_beat(scene, scene->node);
+    struct claimed_item item = scene_claim_one(scene);
+    scene_pass(scene, SECONDS(2));
+    json_t *why = why_of(scene, item.id);
+    assert_string_equal(json_text_at(why, "because"), "its node has claimed it and starts it");
+    json_decref(why);
+    why = why_of(scene, scene_enqueue(scene, "free-co"));
+    const json_t *holder = json_array_get(json_object_get(why, "slot_holders"), 0);
+    assert_string_equal(json_text_at(holder, "id"), item.id);
+    assert_true(json_number_at(holder, "running_us") >= SECONDS(2));
+    assert_true(json_number_at(holder, "running_us") < AN_HOUR);
+    json_decref(why);
+}
+
+/* As an item that has just been enqueued. */
+static void the_wait_is_no_age_of_a_pending_one(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue_and_park(scene, "free-co", AN_HOUR);
+    scene_pass(scene, AN_HOUR);
+    scene_beat(scene, scene->node);
+    (void)scene_look(scene);
+    json_t *status = NULL;
+    scene_ok(scene, store_status(scene->store, 10, &status, &scene->error));
+    assert_int_equal(json_number_at(status, "pending"), 1);
+    assert_true(json_number_at(status, "oldest_pending_age_us") < AN_HOUR);
+    json_decref(status);
+}
+
+/* Loses the keeper of the steps, while one runs. Afterwards what is in quarantine has waited long enough. */
+static void lose_keeper(struct scene *scene, int64_t node, const struct claimed_item *item)
+{
+    struct record record = scene_record_of(RECORD_DISPATCHED, item);
+    assert_int_equal(scene_record_full(scene, node, record), WEIR_OK);
+    struct step_record running = {.step = "one", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1};
+    record = scene_record_of(RECORD_STEP, item);
+    record.step = &running;
+    assert_int_equal(scene_record_full(scene, node, record), WEIR_OK);
+    record = scene_record_of(RECORD_GIVEN_BACK, item);
+    record.error_code = SUSPICION_KEEPER_LOST;
+    assert_int_equal(scene_record_full(scene, node, record), WEIR_OK);
+    for (int64_t passed_us = 0; passed_us < SECONDS(60); passed_us += SCENE_LEASE_US / 2) {
+        scene_pass(scene, SCENE_LEASE_US / 2);
+        scene_beat(scene, node);
+    }
+}
+
+/* Its node does not park a suspect: a woken one starts beside any others. A step that ends makes it an ordinary one. */
+static void a_claim_tells_a_suspect(void **state)
+{
+    struct scene *scene = *state;
+    int64_t other = scene_add_node(scene, "node-2", "default");
+    const int64_t nodes[] = {scene->node, other}; /* by the answer of a round, and by an inbox */
+    for (size_t i = 0; i < 2; i++) {
+        int64_t node = nodes[i];
+        const char *id = scene_enqueue(scene, "free-co");
+        scene_beat(scene, node);
+        for (int death = 1; death <= 2; death++) {
+            struct claim_result claim = scene_claim_as(scene, node, "default", 10);
+            assert_int_equal(claim.count, 1);
+            assert_string_equal(claim.items[0].id, id);
+            assert_false(claim.items[0].is_suspect);
+            lose_keeper(scene, node, &claim.items[0]);
+        }
+        struct claim_result claim = scene_claim_as(scene, node, "default", 10);
+        assert_int_equal(claim.count, 1);
+        assert_true(claim.items[0].is_suspect);
+        struct step_record ended = {.step = "one", .state = STEP_COMPLETED, .attempt = 3};
+        struct record record = scene_record_of(RECORD_STEP, &claim.items[0]);
+        record.step = &ended;
+        assert_int_equal(scene_record_full(scene, node, record), WEIR_OK);
+        record = scene_record_of(RECORD_GIVEN_BACK, &claim.items[0]);
+        assert_int_equal(scene_record_full(scene, node, record), WEIR_OK);
+        claim = scene_claim_as(scene, node, "default", 10);
+        assert_int_equal(claim.count, 1);
+        assert_false(claim.items[0].is_suspect);
+        assert_int_equal(claim.items[0].interruptions, 3);
+        record = scene_record_of(RECORD_COMPLETED, &claim.items[0]);
+        record.dispatched_first = true;
+        assert_int_equal(scene_record_full(scene, node, record), WEIR_OK);
+    }
+}
+
+/* No attempt is under way at a park: what interrupted earlier ones is past. */
+static void a_park_settles_earlier_interruptions(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item item = scene_claim_one(scene);
+    lose_keeper(scene, scene->node, &item);
+    item = scene_claim_one(scene);
+    assert_true(item.handed_over);
+    assert_int_equal(item.interruptions - item.interruptions_at_park, 1);
+    park(scene, &item, WAIT_RETRY, SECONDS(5));
+    scene_pass(scene, SECONDS(5));
+    item = scene_claim_one(scene);
+    assert_false(item.handed_over);
+    assert_int_equal(item.interruptions, 2);
+    assert_int_equal(item.interruptions_at_park, 2);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -472,6 +602,11 @@ int main(void)
         SCENE_TEST(deleting_its_workspace_ends_it),
         SCENE_TEST(an_earlier_refused_start_leaves_no_error),
         SCENE_TEST(many_that_are_due_together_all_wake),
+        SCENE_TEST(a_cancel_tells_a_woken_one_from_one_that_never_ran),
+        SCENE_TEST(why_counts_from_the_wake),
+        SCENE_TEST(the_wait_is_no_age_of_a_pending_one),
+        SCENE_TEST(a_claim_tells_a_suspect),
+        SCENE_TEST(a_park_settles_earlier_interruptions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

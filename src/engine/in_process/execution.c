@@ -47,6 +47,7 @@ static void copy_start(struct execution *execution, const struct engine_start *s
     execution->fence = start->fence;
     execution->start_number = start->start_number;
     execution->interruptions = start->interruptions;
+    execution->is_suspect = start->is_suspect;
     execution->version = start->version;
     execution->weight = start->weight;
     execution->running_for_us = start->running_for_us;
@@ -377,11 +378,12 @@ static const struct step_run *find_first_to_wake(const struct execution *executi
     return first;
 }
 
-/* Gives the slot back when nothing of the execution is to be done for a while. Its own timeout ends the wait, too. */
+/* Gives the slot back when nothing of the execution is to be done for a while. Its own timeout ends the wait, too. A
+ * suspect stays: it waits within its trial, because after a park it would start beside any others. */
 static void park_if_all_waits(struct execution *execution)
 {
     const struct definition *definition = execution->definition->definition;
-    const struct step_run *first = definition->hold_slot ? NULL : find_first_to_wake(execution);
+    const struct step_run *first = definition->hold_slot || execution->is_suspect ? NULL : find_first_to_wake(execution);
     if (first == NULL) {
         return;
     }

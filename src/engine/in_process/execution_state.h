@@ -113,6 +113,7 @@ struct execution {
     int64_t fence;
     int start_number;
     int interruptions;
+    bool is_suspect; /* and no step has ended here */
     int version;
     const char *node; /* the name of this node */
     const char *workspace;

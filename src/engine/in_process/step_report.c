@@ -90,6 +90,7 @@ void step_run_report_final(struct step_run *run, enum step_state state, const st
     struct execution *execution = run->execution;
     INVARIANT(step_state_is_final(state) && run->phase != PHASE_DONE);
     step_run_clear_timer(run);
+    execution->is_suspect = false;
     if (!step_phase_is_in_flight(run->phase)) {
         step_run_set_phase(run, PHASE_RECORDING_END);
     }

@@ -47,7 +47,9 @@ enum {
     ROLE_SERVER,
     ITEM_TRACEPARENT,
     ITEM_ASSIGNED_BEFORE,
-    ITEM_PARKS
+    ITEM_INTERRUPTIONS_AT_PARK,
+    ITEM_WOKEN_AT,
+    ITEM_IS_SUSPECT
 };
 
 /* One item of the inbox, but its names. */
@@ -61,7 +63,9 @@ static void read_inbox_item(const PGresult *result, int row, struct arena *arena
     item->starts_refused = (int)result_int(result, row, ITEM_STARTS_REFUSED);
     item->deferrals = (int)result_int(result, row, ITEM_DEFERRALS);
     item->interruptions = (int)result_int(result, row, ITEM_INTERRUPTIONS);
-    item->parks = (int)result_int(result, row, ITEM_PARKS);
+    item->interruptions_at_park = (int)result_int(result, row, ITEM_INTERRUPTIONS_AT_PARK);
+    item->woken_at_us = result_int(result, row, ITEM_WOKEN_AT);
+    item->is_suspect = result_bool(result, row, ITEM_IS_SUSPECT);
     item->assigned_before = result_bool(result, row, ITEM_ASSIGNED_BEFORE);
     item->handed_over = result_bool(result, row, ITEM_HANDED_OVER);
     item->cancel_requested = result_bool(result, row, ITEM_CANCEL);

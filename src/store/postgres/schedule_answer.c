@@ -147,9 +147,12 @@ static void read_assigned_row(struct round *round, int row)
 static void read_taken_row(struct round *round, int row)
 {
     struct claimed_item *item = add_own_item(round, row_integer(round, row, ROW_PLACE));
-    const char *parks_list = row_list(round, row, ROW_LIST2);
-    int64_t parks = 0;
-    (void)next_integer(&parks_list, &parks);
+    const char *interrupted = row_list(round, row, ROW_LIST2);
+    int64_t at_park = 0;
+    int64_t is_suspect = 0;
+    (void)next_integer(&interrupted, &at_park);
+    (void)next_integer(&interrupted, &is_suspect);
+    (void)next_integer(&interrupted, &item->woken_at_us);
     item->definition_id = row_integer(round, row, ROW_N1);
     item->starts_refused = (int)row_integer(round, row, ROW_N2);
     item->interruptions = (int)row_integer(round, row, ROW_N3);
@@ -160,7 +163,8 @@ static void read_taken_row(struct round *round, int row)
     item->running_for_us =
         result_null(round->result, row, ROW_N8) ? 0 : item->claimed_at_us - row_integer(round, row, ROW_N8);
     item->deferrals = (int)row_integer(round, row, ROW_N9);
-    item->parks = (int)parks;
+    item->interruptions_at_park = (int)at_park;
+    item->is_suspect = is_suspect != 0;
     item->cancel_requested = result_bool(round->result, row, ROW_FLAG);
     item->assigned_before = !result_null(round->result, row, ROW_LIST3);
     round->call->assignments[row_integer(round, row, ROW_PLACE) - 1].since_us = claimed_item_first_wait_us(item);

@@ -60,6 +60,7 @@ static enum weir_status read_living(struct bulk *bulk, const char *id, struct en
     ret_item->workspace_id = sqlite3_column_int64(statement, 3);
     ret_item->phase = sqlite3_column_int(statement, 4);
     ret_item->rank = sqlite3_column_int64(statement, 9);
+    ret_item->has_run = sqlite3_column_int64(statement, 8) > 0;
     (void)sqlite3_reset(statement);
     return status;
 }
@@ -96,7 +97,7 @@ static enum weir_status cancel_one(struct bulk *bulk, const char *id, struct wei
         status = connection_run(bulk->write.connection, error, NULL, QUERY_ASK_CANCEL, "ti", id, bulk->write.now_us);
         return status == WEIR_OK ? add_act_event(bulk, id, "cancel", "passed on to its engine", error) : status;
     }
-    status = add_act_event(bulk, id, "cancel", item.phase == 3 ? "it was waiting" : "it had not started", error);
+    status = add_act_event(bulk, id, "cancel", item.has_run ? "it was waiting" : "it had not started", error);
     item.state = ITEM_CANCELLED;
     return status == WEIR_OK ? item_end(&bulk->write, &item, error) : status;
 }

@@ -125,7 +125,9 @@ static void read_row(const struct claimed *claimed, sqlite3_stmt *statement, str
                                   .starts_refused = sqlite3_column_int(statement, 2),
                                   .deferrals = sqlite3_column_int(statement, 13),
                                   .interruptions = sqlite3_column_int(statement, 3),
-                                  .parks = sqlite3_column_int(statement, 17),
+                                  .interruptions_at_park = sqlite3_column_int(statement, 17),
+                                  .woken_at_us = sqlite3_column_int64(statement, 18),
+                                  .is_suspect = sqlite3_column_int(statement, 19) != 0,
                                   .assigned_before = sqlite3_column_int(statement, 16) != 0,
                                   .handed_over = sqlite3_column_int(statement, 3) > sqlite3_column_int(statement, 17),
                                   .params = sqlite3_column_int(statement, 4) != 0 ? NULL : "{}", /* NULL: read later */

@@ -511,7 +511,8 @@ static enum weir_status read_status(struct store *store, struct connection *conn
         status = add_scheduler(connection, now_us, answer, error);
     }
     if (status == WEIR_OK) {
-        enum weir_status found = connection_read_integer(connection, error, &oldest_us, QUERY_OLDEST_PENDING, "");
+        enum weir_status found = connection_read_integer(connection, error, &oldest_us, QUERY_OLDEST_PENDING, "ii",
+                                                         (int64_t)GROUP_LANES_LOOKED_AT, (int64_t)BACKING_OFF_COUNT_MOST);
         (void)json_object_set_new(answer, "oldest_pending_age_us", json_integer(found == WEIR_OK ? now_us - oldest_us : 0));
         status = found == WEIR_NOT_FOUND ? WEIR_OK : found;
     }

@@ -244,7 +244,7 @@ static enum weir_status promote_due_items(struct round *round, struct weir_error
     }
     enum weir_status status = read_due(round, due, &count, error);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        status = connection_run(round->connection, error, NULL, QUERY_PROMOTE_ITEM, "i", due[i].number);
+        status = connection_run(round->connection, error, NULL, QUERY_PROMOTE_ITEM, "ii", due[i].number, round->now_us);
         struct lane_delta *delta =
             news_lane(&round->write->news, round->connection, NEWS_PROMOTED, 0, due[i].lane_id, &status, error);
         delta->waiting -= !due[i].is_parked;

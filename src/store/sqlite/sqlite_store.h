@@ -195,6 +195,7 @@ struct ending {
     int64_t workspace_id;
     int64_t rank;
     int phase;
+    bool has_run; /* under an earlier claim */
     bool dispatched_first;
     const char *error_code;
     const char *error;

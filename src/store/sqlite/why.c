@@ -188,7 +188,7 @@ static const char *node_activity(sqlite3_stmt *item, bool is_silent)
     if (is_silent) {
         return "its node is silent; the next node of its executor group that lives takes it over";
     }
-    if (sqlite3_column_type(item, WHY_DISPATCHED_AT) == SQLITE_NULL) {
+    if (strcmp(column_text(item, WHY_STATUS), "CLAIMED") == 0) {
         return "its node has claimed it and starts it";
     }
     return sqlite3_column_type(item, WHY_STUCK_AT) != SQLITE_NULL ? "it is stuck: it runs longer than its stuck_after"

@@ -10,16 +10,17 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 DECLARE
     now_us constant bigint := :schema.store_time();
     pending uuid[];
-    parked  uuid[];
+    begun   uuid[];
     held    uuid[];
     nodes   bigint[];
 BEGIN
     SELECT array_agg(l.id) FILTER (WHERE l.phase <> 2), array_agg(l.id) FILTER (WHERE l.phase = 2),
-           array_agg(l.node_id) FILTER (WHERE l.phase = 2), array_agg(l.id) FILTER (WHERE l.phase = 3) INTO pending, held, nodes, parked
+           array_agg(l.node_id) FILTER (WHERE l.phase = 2), array_agg(l.id) FILTER (WHERE l.phase <> 2 AND l.has_run)
+    INTO pending, held, nodes, begun
     FROM :schema.lock_items(ids) l;
     INSERT INTO :schema.workflow_execution_events (execution_id, at, event, actor, reason, detail)
     SELECT u.id, now_us, 'cancel', actor, why, CASE WHEN u.id = ANY (held) THEN 'passed on to its engine'
-                                                        WHEN u.id = ANY (parked) THEN 'it was waiting' ELSE 'it had not started' END
+                                                        WHEN u.id = ANY (begun) THEN 'it was waiting' ELSE 'it had not started' END
     FROM unnest(pending || held) u (id);
     IF held IS NOT NULL THEN
         UPDATE :schema.workflow_execution_queue q SET cancel_at = now_us, cancel_sent = false

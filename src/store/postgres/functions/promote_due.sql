@@ -6,21 +6,25 @@ CREATE OR REPLACE FUNCTION :schema.promote_due(now_us bigint, most integer) RETU
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    due uuid[];
-    wakes uuid[];
+    backoffs uuid[]; -- PENDING ones
+    wakes uuid[];    -- WAITING ones
 BEGIN
-    SELECT array_agg(d.id), array_agg(d.id ORDER BY d.due_at) FILTER (WHERE d.phase = 3) INTO due, wakes
+    SELECT array_agg(d.id) FILTER (WHERE d.phase = 1), array_agg(d.id ORDER BY d.due_at) FILTER (WHERE d.phase = 3) INTO backoffs, wakes
     FROM (SELECT q.id, q.due_at, q.phase FROM :schema.workflow_execution_queue q
           WHERE q.due_at <= now_us ORDER BY q.due_at LIMIT most FOR NO KEY UPDATE SKIP LOCKED) d;
-    IF due IS NULL THEN
+    IF backoffs IS NULL AND wakes IS NULL THEN
         RETURN;
     END IF;
     RETURN QUERY
-    WITH promoted AS (
-        UPDATE :schema.workflow_execution_queue q SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL
-        FROM :schema.workflow_execution_queue o
-        WHERE q.id = ANY (due) AND o.id = ANY (due) AND o.id = q.id
-        RETURNING q.lane_id, q.rank, q.id, q.fence, o.phase
+    WITH released AS (
+        UPDATE :schema.workflow_execution_queue q SET phase = 0, due_at = NULL WHERE q.id = ANY (backoffs)
+        RETURNING q.lane_id, q.rank
+    ), woken AS (
+        UPDATE :schema.workflow_execution_queue q
+        SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL, woken_at = now_us WHERE q.id = ANY (wakes)
+        RETURNING q.lane_id, q.rank, q.id, q.fence
+    ), promoted AS (
+        SELECT r.lane_id, r.rank, 1 AS phase FROM released r UNION ALL SELECT w.lane_id, w.rank, 3 FROM woken w
     ), lanes AS (
         SELECT p.lane_id, min(p.rank) AS least_rank, (count(*) FILTER (WHERE p.phase = 1))::integer AS waited,
                (count(*) FILTER (WHERE p.phase = 3))::integer AS parked FROM promoted p GROUP BY p.lane_id
@@ -31,7 +35,7 @@ BEGIN
         HAVING count(*) > 0
     ), wake AS (
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, fence)
-        SELECT p.id, now_us, 'wake', p.fence FROM promoted p WHERE p.phase = 3
+        SELECT w.id, now_us, 'wake', w.fence FROM woken w
     )
     SELECT l.lane_id, l.least_rank FROM lanes l;
     IF wakes IS NOT NULL AND :schema.stream_is_read(now_us) THEN

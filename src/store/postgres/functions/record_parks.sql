@@ -12,7 +12,8 @@ BEGIN
     WITH parked AS (
         UPDATE :schema.workflow_execution_queue q
         SET status = 'WAITING', phase = 3, waiting_for = r.code, due_at = now_us + r.delay, node_id = 0, target_id = 0, claimed_at = NULL,
-            error_code = NULL, error = NULL, interruptions = q.interruptions + 1, parks = q.parks + 1
+            error_code = NULL, error = NULL, interruptions = q.interruptions + 1, interruptions_at_park = q.interruptions + 1,
+            stuck_at = NULL
         FROM unnest(ids, fences, kinds, delays, codes) WITH ORDINALITY r (id, fence, kind, delay, code, n),
              :schema.workflow_execution_queue o
         WHERE q.id = ANY (ids) AND o.id = ANY (ids) AND r.kind = 10 AND o.id = r.id AND q.id = r.id AND q.fence = r.fence

@@ -148,10 +148,11 @@ role AS MATERIALIZED (
 ),
 backing_off AS MATERIALIZED (
     SELECT f.definition_id, (f.lane_id >> 47)::integer AS group_id, f.error_code IS NOT DISTINCT FROM 'unknown_handler' AS lacks,
-           count(*) AS n
-    FROM (SELECT q.due_at, q.run_at, q.definition_id, q.lane_id, q.error_code, q.phase FROM :schema.workflow_execution_queue q
-          WHERE q.due_at IS NOT NULL ORDER BY q.due_at LIMIT $2) f
-    WHERE f.phase = 1 AND f.due_at > f.run_at GROUP BY f.definition_id, (f.lane_id >> 47), lacks
+           count(*) AS n, min(greatest(f.created_at, f.run_at, f.woken_at)) AS since
+    FROM (SELECT q.due_at, q.run_at, q.created_at, q.woken_at, q.definition_id, q.lane_id, q.error_code
+          FROM :schema.workflow_execution_queue q
+          WHERE q.error_code IS NOT NULL AND q.due_at IS NOT NULL ORDER BY q.due_at LIMIT $2) f
+    WHERE f.due_at > f.run_at GROUP BY f.definition_id, (f.lane_id >> 47), lacks
 ),
 lacking AS MATERIALIZED (
     SELECT t.group_id, t.set_id
@@ -263,16 +264,19 @@ SELECT json_build_object(
               FROM :schema.workflow_execution_queue q LEFT JOIN :schema.workspaces w ON w.id = q.workspace_id
               LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id LEFT JOIN :schema.nodes n ON n.id = q.node_id
               WHERE q.stuck_at IS NOT NULL AND q.phase = 2 AND q.stuck_fence = q.fence ORDER BY q.stuck_at LIMIT $5) s),
-    'oldest_pending_age_us', coalesce((SELECT us FROM now) - (SELECT q.created_at FROM :schema.workflow_execution_queue q
-                                                              WHERE q.phase < 2 ORDER BY q.id LIMIT 1), 0),
+    'oldest_pending_age_us', coalesce((SELECT us FROM now) - least(
+        (SELECT min(h.since) FROM (SELECT k.lane_id FROM books k WHERE k.runnable > 0 ORDER BY k.runnable DESC, k.lane_id LIMIT $6) l
+         CROSS JOIN LATERAL (SELECT greatest(q.created_at, q.run_at, q.woken_at) AS since FROM :schema.workflow_execution_queue q
+                             WHERE q.lane_id = l.lane_id AND q.due_at IS NULL AND q.phase = 0 ORDER BY q.rank, q.id LIMIT 1) h),
+        (SELECT min(f.since) FROM backing_off f)), 0),
     'workspaces', (
         SELECT coalesce(json_agg(json_build_object(
             'name', p.name, 'plan', p.plan, 'slots_used', p.slots_used, 'slots_max', p.slots_max, 'paused', p.paused,
             'pending', p.pending, 'completed', p.completed, 'failed', p.failed, 'cancelled', p.cancelled, 'delayed', p.delayed,
             'waiting', p.waiting,
             'oldest_pending_age_us', (
-                SELECT max((SELECT us FROM now) - h.created_at) FROM books b
-                CROSS JOIN LATERAL (SELECT q.created_at FROM :schema.workflow_execution_queue q
+                SELECT max((SELECT us FROM now) - h.since) FROM books b
+                CROSS JOIN LATERAL (SELECT greatest(q.created_at, q.run_at, q.woken_at) AS since FROM :schema.workflow_execution_queue q
                                     WHERE q.lane_id = b.lane_id AND q.due_at IS NULL AND q.phase = 0
                                     ORDER BY q.rank, q.id LIMIT 1) h
                 WHERE b.workspace_id = p.id))
@@ -284,11 +288,11 @@ SELECT json_build_object(
             ORDER BY g.name), '[]')
         FROM (SELECT e.id, e.name, e.paused FROM :schema.executor_groups e ORDER BY e.name LIMIT $3) g
         LEFT JOIN (SELECT k.group_id, sum(k.runnable + k.waiting) AS pending FROM books k GROUP BY k.group_id) b ON b.group_id = g.id
-        LEFT JOIN (SELECT l.group_id, max((SELECT us FROM now) - h.created_at) AS oldest
+        LEFT JOIN (SELECT l.group_id, max((SELECT us FROM now) - h.since) AS oldest
                    FROM (SELECT k.lane_id, k.group_id,
                                 row_number() OVER (PARTITION BY k.group_id ORDER BY k.runnable DESC, k.lane_id) AS place
                          FROM books k WHERE k.runnable > 0) l
-                   CROSS JOIN LATERAL (SELECT q.created_at FROM :schema.workflow_execution_queue q
+                   CROSS JOIN LATERAL (SELECT greatest(q.created_at, q.run_at, q.woken_at) AS since FROM :schema.workflow_execution_queue q
                                        WHERE q.lane_id = l.lane_id AND q.due_at IS NULL AND q.phase = 0
                                        ORDER BY q.rank, q.id LIMIT 1) h
                    WHERE l.place <= $6 GROUP BY l.group_id) o ON o.group_id = g.id),

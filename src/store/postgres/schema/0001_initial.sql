@@ -146,7 +146,8 @@ CREATE TABLE :schema.workflow_execution_queue (
     deferrals      integer NOT NULL DEFAULT 0,
     handovers      integer NOT NULL DEFAULT 0,
     interruptions  integer NOT NULL DEFAULT 0,  -- handovers, give-backs and parks: claims under which it has run before
-    parks          integer NOT NULL DEFAULT 0,  -- of these, parks: how often it has waited without a slot
+    interruptions_at_park integer NOT NULL DEFAULT 0, -- at the last park, it included; 0 = it was never parked
+    woken_at       bigint,                      -- the end of its last wait in WAITING
     handovers_counted integer NOT NULL DEFAULT 0, -- deaths of a node that held nothing else: they count towards handovers_max
     steps_ended    integer NOT NULL DEFAULT 0,  -- when the last counted handover was counted
     priority       smallint NOT NULL,
@@ -167,6 +168,8 @@ CREATE TABLE :schema.workflow_execution_queue (
 ) WITH (fillfactor = 55, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX queue_runnable ON :schema.workflow_execution_queue (lane_id, rank, id) WHERE due_at IS NULL;
 CREATE INDEX queue_waiting ON :schema.workflow_execution_queue (due_at, lane_id) WHERE due_at IS NOT NULL;
+-- Of the items that are due later, those with a backoff. A park removes the error of an earlier start, so parked rows are not among them.
+CREATE INDEX queue_backing_off ON :schema.workflow_execution_queue (due_at) WHERE error_code IS NOT NULL AND due_at IS NOT NULL;
 CREATE INDEX queue_requests ON :schema.workflow_execution_queue (id) WHERE cancel_at IS NOT NULL AND NOT cancel_sent;
 CREATE INDEX queue_unserved ON :schema.workflow_execution_queue (definition_id) WHERE error_code = 'unknown_handler' AND due_at IS NOT NULL;
 CREATE INDEX queue_suspects ON :schema.workflow_execution_queue (id) WHERE suspicion > 1;

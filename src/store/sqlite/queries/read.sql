@@ -158,7 +158,7 @@ SELECT count(*) FROM (SELECT 1 FROM workflow_execution_queue
 
 -- The holders of the slots of a workspace. Index: queue_held.
 -- name: slot_holders
-SELECT q.id, q.status, n.name, q.claimed_at, q.dispatched_at,
+SELECT q.id, q.status, n.name, q.claimed_at, CASE WHEN q.woken_at IS NULL THEN q.dispatched_at END,
        (SELECT group_concat(e.step, ', ') FROM workflow_node_executions e WHERE e.execution_id = q.id AND e.finished_at IS NULL)
 FROM workflow_execution_queue q LEFT JOIN nodes n ON n.id = q.node_id
 WHERE q.phase = 2 AND q.lane_id IN (SELECT a.base | ?1 FROM group_lanes a) ORDER BY q.claimed_at LIMIT ?2;
@@ -185,9 +185,17 @@ SELECT coalesce(sum(runnable + waiting), 0), coalesce(sum(held), 0), coalesce(su
        coalesce(sum(parked), 0)
 FROM lane_counters;
 
--- The oldest pending item: ids begin with their time. Walks over held and parked rows only.
+-- Since when the pending item that has waited longest could run, among the first items of the lanes with the most runnable items, and those
+-- that back off: a walk to the oldest row would pass all that wait without a slot. ?1 lanes, ?2 rows that back off
 -- name: oldest_pending
-SELECT created_at FROM workflow_execution_queue WHERE phase < 2 ORDER BY id LIMIT 1;
+SELECT min(since)
+FROM (SELECT (SELECT max(h.created_at, h.run_at, coalesce(h.woken_at, 0)) FROM workflow_execution_queue h
+              WHERE h.lane_id = l.lane_id AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1) AS since
+      FROM (SELECT lane_id FROM lane_counters WHERE runnable > 0 ORDER BY runnable DESC, lane_id LIMIT ?1) l
+      UNION ALL
+      SELECT * FROM (SELECT max(created_at, run_at, coalesce(woken_at, 0)) FROM workflow_execution_queue
+                     WHERE error_code IS NOT NULL AND due_at IS NOT NULL ORDER BY due_at LIMIT ?2))
+HAVING min(since) IS NOT NULL;
 
 -- By pressure: waiting items per slot. Only the workspaces that are named have all their counters summed. Those without a waiting item
 -- come last, by name, and are read only where there is room for them. ?1 how many, ?2 = store time
@@ -215,7 +223,7 @@ SELECT w.name AS name, w.plan AS plan, coalesce(c.held, 0) AS slots_used, w.slot
        json(CASE w.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, coalesce(c.pending, 0) AS pending,
        coalesce(c.completed, 0) AS completed, coalesce(c.failed, 0) AS failed, coalesce(c.cancelled, 0) AS cancelled,
        coalesce(c.delayed, 0) AS delayed, coalesce(c.parked, 0) AS waiting,
-       (SELECT max(?2 - (SELECT h.created_at FROM workflow_execution_queue h
+       (SELECT max(?2 - (SELECT max(h.created_at, h.run_at, coalesce(h.woken_at, 0)) FROM workflow_execution_queue h
                          WHERE h.lane_id = (g.base | t.id) AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1))
         FROM group_lanes g) AS oldest_pending_age_us
 FROM t CROSS JOIN workspaces w ON w.id = t.id LEFT JOIN c ON c.workspace_id = t.id
@@ -226,7 +234,7 @@ ORDER BY t.pressure DESC, w.name;
 -- name: status_groups
 SELECT g.name AS name, json(CASE g.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused,
        (SELECT coalesce(sum(c.runnable + c.waiting), 0) FROM lane_counters c WHERE c.group_id = g.id) AS pending,
-       (SELECT max(?2 - (SELECT h.created_at FROM workflow_execution_queue h
+       (SELECT max(?2 - (SELECT max(h.created_at, h.run_at, coalesce(h.woken_at, 0)) FROM workflow_execution_queue h
                          WHERE h.lane_id = l.lane_id AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1))
         FROM (SELECT c.lane_id FROM lane_counters c WHERE c.group_id = g.id AND c.runnable > 0
               ORDER BY c.runnable DESC, c.lane_id LIMIT ?3) l) AS oldest_pending_age_us
@@ -289,7 +297,7 @@ lacking AS MATERIALIZED (
 w AS MATERIALIZED (
     SELECT definition_id, lane_id >> 47 AS group_id, count(*) AS waiting
     FROM (SELECT * FROM (SELECT definition_id, lane_id, due_at > run_at AND error_code = 'unknown_handler' AS lacks
-                         FROM workflow_execution_queue WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?2)
+                         FROM workflow_execution_queue WHERE error_code IS NOT NULL AND due_at IS NOT NULL ORDER BY due_at LIMIT ?2)
           UNION ALL
           SELECT * FROM (SELECT q.definition_id, q.lane_id, 1 FROM lacking k
                          JOIN c ON c.group_id = k.group_id AND (c.lane_id >> 32) & 32767 = k.set_id AND c.runnable > 0
@@ -331,9 +339,9 @@ WHERE handlers_missing <> '[]' ORDER BY waiting DESC, workflow LIMIT ?3;
 -- name: status_reasons
 WITH backing_off AS MATERIALIZED (
     SELECT definition_id, lane_id >> 47 AS group_id, error_code IS 'unknown_handler' AS lacks, count(*) AS n
-    FROM (SELECT due_at, run_at, definition_id, lane_id, error_code, phase FROM workflow_execution_queue
-          WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?2)
-    WHERE phase = 1 AND due_at > run_at GROUP BY definition_id, group_id, lacks
+    FROM (SELECT due_at, run_at, definition_id, lane_id, error_code FROM workflow_execution_queue
+          WHERE error_code IS NOT NULL AND due_at IS NOT NULL ORDER BY due_at LIMIT ?2)
+    WHERE due_at > run_at GROUP BY definition_id, group_id, lacks
 ),
 unserved AS MATERIALIZED (
     SELECT coalesce(sum(b.n), 0) AS n

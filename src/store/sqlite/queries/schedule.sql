@@ -31,7 +31,8 @@ SELECT 2 * target_id + (engine = 'temporal') FROM nodes WHERE id = ?1 AND dead_a
 -- name: claimed_items
 SELECT q.id, q.definition_id, q.starts_refused, q.interruptions, q.has_params, q.cancel_at, q.created_at, q.run_at, q.dispatched_at,
        q.priority, q.fence, q.claimed_at, w.name, q.deferrals, w.weight, q.traceparent,
-       q.starts_refused + q.deferrals + q.interruptions > 0 OR q.error_code IS NOT NULL, q.parks
+       q.starts_refused + q.deferrals + q.interruptions > 0 OR q.error_code IS NOT NULL, q.interruptions_at_park, q.woken_at,
+       q.suspicion > 1 AND (SELECT count(n.finished_at) FROM workflow_node_executions n WHERE n.execution_id = q.id) <= q.steps_ended
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number LEFT JOIN workspaces w ON w.id = q.workspace_id;
 
 -- name: read_params
@@ -49,8 +50,11 @@ FROM workflow_definitions d LEFT JOIN workspaces w ON w.id = d.workspace_id WHER
 -- name: due_items
 SELECT number, lane_id, rank, phase, id, fence FROM workflow_execution_queue WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2;
 
+-- ?1 number, ?2 now
 -- name: promote_item
-UPDATE workflow_execution_queue SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL WHERE number = ?1;
+UPDATE workflow_execution_queue
+SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL, woken_at = CASE phase WHEN 3 THEN ?2 ELSE woken_at END
+WHERE number = ?1;
 
 -- name: next_due
 SELECT min(due_at) FROM workflow_execution_queue WHERE due_at IS NOT NULL;

@@ -116,7 +116,8 @@ CREATE TABLE workflow_execution_queue (
     suspected_at   INTEGER,                    -- the last of them
     steps_ended    INTEGER NOT NULL DEFAULT 0, -- number of its ended steps at the last handover
     interruptions  INTEGER NOT NULL DEFAULT 0, -- handovers, give-backs and parks: claims under which it has run before
-    parks          INTEGER NOT NULL DEFAULT 0, -- of these, parks: how often it has waited without a slot
+    interruptions_at_park INTEGER NOT NULL DEFAULT 0, -- at the last park, it included; 0 = it was never parked
+    woken_at       INTEGER,                    -- the end of its last wait in WAITING
     fence          INTEGER NOT NULL DEFAULT 0,
     node_id        INTEGER NOT NULL DEFAULT 0,
     target_id      INTEGER NOT NULL DEFAULT 0, -- of phase 2: the target of the node that it was assigned to first; 0 = none
@@ -137,6 +138,8 @@ CREATE TABLE workflow_execution_queue (
 CREATE INDEX queue_runnable ON workflow_execution_queue (lane_id, rank) WHERE phase = 0;
 -- The conditions of the next two name no column that an assignment changes, so it need not look at them.
 CREATE INDEX queue_waiting ON workflow_execution_queue (due_at, lane_id) WHERE due_at IS NOT NULL;
+-- Of the items that are due later, those with a backoff. A park removes the error of an earlier start, so parked rows are not among them.
+CREATE INDEX queue_backing_off ON workflow_execution_queue (due_at) WHERE error_code IS NOT NULL AND due_at IS NOT NULL;
 CREATE INDEX queue_requests ON workflow_execution_queue (cancel_at) WHERE cancel_at IS NOT NULL AND cancel_sent = 0;
 -- By lane, because the slots of one workspace are counted here. The inbox of a node reads the whole index, which has no more
 -- entries than all nodes hold items.

@@ -198,6 +198,28 @@ static void the_timeout_of_the_execution_ends_the_wait(void **state)
     assert_string_equal(end->error_code, "execution_timeout");
 }
 
+/* After a park it would start beside others, which may die with it. */
+static void a_suspect_keeps_it_until_a_step_of_it_ends(void **state)
+{
+    (void)state;
+    static const char *const definitions[] = {
+        "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"}}}",
+        "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"},\"a\":{\"handler\":\"done\"}}}"};
+    for (int i = 0; i < 2; i++) {
+        struct engine_start start = engine_fixture_start_of(i + 1, definitions[i], "{}");
+        start.is_suspect = true;
+        engine_fixture_start_with(&fixture, &start);
+        (void)run_until_idle();
+        if (i == 0) {
+            assert_not_parked();
+            engine_cancel(fixture.engine, engine_fixture_id(1), 1);
+            (void)run_until_idle();
+        }
+    }
+    assert_int_equal(count_of(REPORT_PARKED), 1);
+    assert_int_equal(engine_running(fixture.engine), 0);
+}
+
 /* The store decides between a cancel and a park: the engine makes no second report. */
 static void a_cancel_after_the_report_changes_nothing(void **state)
 {
@@ -242,6 +264,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(it_waits_for_the_first_of_its_steps, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_woken_execution_goes_on_and_waits_again, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(the_timeout_of_the_execution_ends_the_wait, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_suspect_keeps_it_until_a_step_of_it_ends, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_cancel_after_the_report_changes_nothing, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_park_of_a_lost_claim_leaves_the_engine, open_fixture, close_fixture),
     };

@@ -26,7 +26,7 @@ static const struct {
     {"list_nodes", "reads what is held, never what waits; for people"},
     {"beat_node", "only of a draining node that runs nothing: reads what is held, never what waits"},
     {"list_workspaces", "groups lanes by their workspace; for people"},
-    {"oldest_pending", "walks the primary key to the first row that is not held, and stops there"},
+    {"oldest_pending", "sorts lanes by their number of runnable items, once for each status"},
     {"slot_holders", "reads what is held, never what waits; for people"},
     {"read_step_rows", "sorts the steps of one execution; for people"},
     {"read_event_rows", "sorts the events of one execution; for people"},
