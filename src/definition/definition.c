@@ -237,9 +237,9 @@ static bool put_http(json_t *object, const struct step_http *http)
            (http->sign == NULL || put_value(value, "sign", json_string(http->sign)));
 }
 
-static bool put_hold_slot(json_t *object, bool hold_slot)
+static bool put_hold_slot(json_t *object, bool hold_slot, bool inherited)
 {
-    return !hold_slot || put_value(object, "hold_slot", json_true());
+    return hold_slot == inherited || put_value(object, "hold_slot", json_boolean(hold_slot));
 }
 
 static bool put_canonical_step(json_t *steps, const struct definition *definition, const struct step *step)
@@ -247,8 +247,8 @@ static bool put_canonical_step(json_t *steps, const struct definition *definitio
     json_t *object = json_object();
     if (!put_value(steps, step->id, object) || !put_needs(object, definition, step) ||
         !put_template(object, "when", step->when) || !put_duration(object, "timeout", step->timeout_us, 0) ||
-        !put_retry(object, &step->retry, step->kind, false) || !put_hold_slot(object, step->hold_slot) ||
-        !put_secrets(object, step)) {
+        !put_retry(object, &step->retry, step->kind, false) ||
+        !put_hold_slot(object, step->hold_slot, definition->hold_slot) || !put_secrets(object, step)) {
         return false;
     }
     switch (step->kind) {
@@ -295,7 +295,7 @@ static bool put_all(json_t *root, const struct definition *definition)
                    put_duration(root, "timeout", definition->timeout_us, 0) &&
                    put_duration(root, "stuck_after", definition->stuck_after_us, 0) &&
                    (definition->starts_max == 0 || put_value(root, "starts_max", json_integer(definition->starts_max))) &&
-                   put_hold_slot(root, definition->hold_slot);
+                   put_hold_slot(root, definition->hold_slot, false);
     if (definition->temporal != NULL) {
         return is_fine && put_temporal(root, definition->temporal);
     }

@@ -186,7 +186,7 @@ struct definition {
     const char *executor_group;                 /* where an enqueue that names none goes; NULL = not given */
     int64_t timeout_us;                         /* of the whole execution; 0 = none */
     int64_t stuck_after_us;                     /* warn when it runs longer; 0 = the node's default */
-    bool hold_slot;                             /* likewise, for any step */
+    bool hold_slot;                             /* that of the steps which do not say it */
     int starts_max;                             /* refused starts before it fails; 0 = the node's default */
     const struct definition_temporal *temporal; /* NULL: it has steps, for the in-process engine */
     const struct step *steps;                   /* in file order; count >= 1, or 0 with `temporal` */

@@ -27,6 +27,7 @@ struct definition_reader {
     struct arena *arena;                /* of the definition */
     struct arena *scratch;              /* of the tree and of the data that only reading needs */
     const struct yaml_node *step_nodes; /* the map `steps` */
+    bool hold_slot;                     /* of the definition, for steps that do not say it */
     struct template_use *uses;
     struct template_use **uses_end;
     struct weir_error *error;

@@ -235,9 +235,11 @@ static enum weir_status read_head(struct definition_reader *reader, const struct
         status = reader_take_integer(reader, starts_max, "\"starts_max\"", 1, DEFINITION_STARTS_MAX, &count);
         definition->starts_max = (int)count;
     }
-    return status == WEIR_OK && hold_slot != NULL
-               ? reader_take_boolean(reader, hold_slot, "\"hold_slot\"", &definition->hold_slot)
-               : status;
+    if (status == WEIR_OK && hold_slot != NULL) {
+        status = reader_take_boolean(reader, hold_slot, "\"hold_slot\"", &definition->hold_slot);
+    }
+    reader->hold_slot = definition->hold_slot;
+    return status;
 }
 
 /* Step 4. */

@@ -691,7 +691,7 @@ enum weir_status step_read(struct definition_reader *reader, size_t index, struc
 {
     const struct yaml_node *node = reader->step_nodes->values[index];
     const char *kind = "";
-    *step = (struct step){.kind = STEP_EXEC};
+    *step = (struct step){.kind = STEP_EXEC, .hold_slot = reader->hold_slot};
     enum weir_status status = reader_take_name(reader, reader->step_nodes->keys[index], "the id of a step", &step->id);
     status = status == WEIR_OK ? check_step_keys(reader, node) : status;
     status = status == WEIR_OK ? find_kind(reader, node, step->id, &kind) : status;

@@ -52,6 +52,7 @@ struct step_record {
 void step_record_close(struct step_record *record);
 /* The error code of a WAITING step after an attempt that its stopping node interrupted: no failure of the step. */
 #define STEP_INTERRUPTED "interrupted"
+#define STEP_WORKER_LOST "worker_lost" /* of an attempt whose workers were lost more than WORKERS_LOST_FREE times */
 /* That of one which could not be started for want of file descriptors, memory or processes: likewise. */
 #define STEP_NODE_SHORT "node_short"
 /* That of one that waits for a secret which its node lacks: likewise. */

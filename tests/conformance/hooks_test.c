@@ -393,9 +393,10 @@ static void an_event_shows_a_backlog_of_its_workspace(void **state)
     struct hook_request hook = hook_on_all("all");
     set_hook(scene, &hook);
     end_one(scene, "pro-co", RECORD_FAILED);
-    json_decref(scene_rows(scene, "INSERT INTO books (lane_id, workspace_id, group_id, runnable, waiting, parked)"
-                                  " SELECT n.n, (SELECT id FROM workspaces WHERE name = 'big-co'), 1, 5000, 2000, n.n + 2998"
-                                  " FROM (SELECT 1 AS n) n"));
+    json_decref(scene_rows(scene,
+                           "INSERT INTO books (lane_id, workspace_id, group_id, runnable, waiting, parked)"
+                           " SELECT n.n, (SELECT id FROM workspaces WHERE name = 'big-co'), 1, 5000, 2000, n.n + 2998"
+                           " FROM (SELECT 1 AS n) n"));
     assert_false(read_events(scene).events[0].is_backlogged);
     json_decref(scene_rows(scene, "UPDATE books SET parked = parked + 1 WHERE lane_id = 1"));
     assert_true(read_events(scene).events[0].is_backlogged);

@@ -355,10 +355,11 @@ static void stop_steps(struct execution *execution)
 }
 
 /* Whether the step waits on record and may do so without a slot. A step that waits for something of its node keeps it: the
- * delays of such waits grow in the node. */
+ * delays of such waits grow in the node. One that was cut short by the loss of a lease is still RUNNING on record. */
 static bool may_wait_without_slot(const struct step_run *run)
 {
-    return run->phase == PHASE_SLEEPING && run->shortages == 0 && !step_run_step(run)->hold_slot;
+    return run->phase == PHASE_SLEEPING && run->on_record && run->state == STEP_WAITING && run->shortages == 0 &&
+           !step_run_step(run)->hold_slot;
 }
 
 /* The first step to go on, if the execution can wait for it without a slot; NULL: it cannot. */
@@ -383,7 +384,7 @@ static const struct step_run *find_first_to_wake(const struct execution *executi
 static void park_if_all_waits(struct execution *execution)
 {
     const struct definition *definition = execution->definition->definition;
-    const struct step_run *first = definition->hold_slot || execution->is_suspect ? NULL : find_first_to_wake(execution);
+    const struct step_run *first = execution->is_suspect ? NULL : find_first_to_wake(execution);
     if (first == NULL) {
         return;
     }

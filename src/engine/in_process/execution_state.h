@@ -64,6 +64,8 @@ struct runner;
 struct tenant;
 struct weir_call;
 
+enum { WORKERS_LOST_FREE = 2 }; /* in one claim: no failures of the step */
+
 struct step_run {
     struct execution *execution;
     enum step_phase phase;
@@ -77,7 +79,7 @@ struct step_run {
     int ended_attempt;  /* of a handler: the last one known to have ended; 0 = none. Any later one may still run */
     int failures;
     int keepers_lost; /* while it ran under this claim */
-    int workers_lost; /* likewise: weir_interrupted() */
+    int workers_lost; /* likewise: weir_interrupted(); at most WORKERS_LOST_FREE from an earlier claim */
     int shortages; /* in a row: attempts without the resources or the secrets for a start, or without memory for the output
                     */
     int exit_code;

@@ -325,7 +325,7 @@ EXPORTED void weir_fail(struct weir_call *call, const char *code, const char *er
 
 EXPORTED void weir_interrupted(struct weir_call *call, const char *error)
 {
-    give_answer(call, CALL_INTERRUPTED, -1, "worker_lost", error);
+    give_answer(call, CALL_INTERRUPTED, -1, STEP_WORKER_LOST, error);
 }
 
 EXPORTED void weir_give_back(struct weir_call *call)

@@ -22,8 +22,6 @@
 #include "engine/in_process/step_run.h"
 #include "engine/in_process/step_secrets.h"
 
-enum { WORKERS_LOST_FREE = 2 };
-
 enum weir_status step_call_new(struct step_run *run, struct weir_call **ret_call, struct weir_error *error)
 {
     INVARIANT(run->call == NULL && run->attempt > 0);
@@ -110,6 +108,7 @@ static void give_execution_back(struct step_run *run)
 static void take_call_result(struct step_run *run, struct weir_call *call)
 {
     struct step_outcome outcome = {.code = call->code, .error = call->error};
+    run->shortages = call->result == CALL_STARVED ? run->shortages : 0; /* else the node had the resources for it */
     if (run->stop == STOP_TIMEOUT) {
         step_run_fail(run, "timeout", "its handler did not end within the timeout", false);
         return;

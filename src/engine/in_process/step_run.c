@@ -203,6 +203,7 @@ enum weir_status step_run_restore(struct step_run *run, const struct step_record
     run->state = record->state;
     run->ended_attempt = ended_attempt_of(record);
     run->failures = restored_count(record->failures);
+    run->workers_lost = strcmp(record->error_code, STEP_WORKER_LOST) == 0 ? WORKERS_LOST_FREE : 0; /* as before its wait */
     run->condition_met = true;
     if (!step_state_is_final(record->state)) {
         run->on_record = true;

@@ -120,7 +120,7 @@ static void a_full_definition_is_read(void **state)
                   "    output_max: 64KiB\n"
                   "    timeout: 10s\n"
                   "    retry: {attempts: 3, backoff: 2s, factor: 1.5, max: 1m30s, not_on: [bad_input]}\n"
-                  "  nap: {needs: [fetch], sleep: 1500ms}\n"
+                  "  nap: {needs: [fetch], sleep: 1500ms, hold_slot: false}\n"
                   "  late: {sleep: {until: \"${.input.at}\"}}\n"
                   "  report:\n"
                   "    needs: [nap, late]\n"
@@ -134,6 +134,7 @@ static void a_full_definition_is_read(void **state)
     assert_int_equal(definition->stuck_after_us, 600 * MICROSECONDS_PER_SECOND);
     assert_int_equal(definition->starts_max, 5);
     assert_true(definition->hold_slot);
+    assert_true(definition->steps[0].hold_slot); /* as the definition says */
     assert_false(definition->steps[1].hold_slot);
     assert_int_equal(definition->count, 4);
     const struct step *fetch = &definition->steps[0];

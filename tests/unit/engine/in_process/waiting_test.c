@@ -1,4 +1,5 @@
 /* When an execution gives its slot back: REPORT_PARKED, and what comes after it. On a clock that the test sets. */
+#include <stdio.h>
 #include <string.h>
 
 #include "support/engine_fixture.h"
@@ -11,6 +12,7 @@ static int64_t now_us;
 static int calls;
 static int last_attempt;
 static struct engine_fixture fixture;
+static struct engine_fixture folder; /* of the secrets */
 
 static int64_t read_now(void *context)
 {
@@ -33,12 +35,21 @@ static void retry(struct weir_call *call, void *context)
     weir_retry(call, "later", NULL);
 }
 
+static void lost(struct weir_call *call, void *context)
+{
+    (void)context;
+    calls++;
+    weir_interrupted(call, "its worker has gone");
+}
+
 static int open_fixture(void **state)
 {
     static const struct clock clock = {.wall_us = read_now, .boot_us = read_now};
-    static const struct weir_handler handlers[] = {{"done", done, NULL}, {"retry", retry, NULL}};
+    static const struct weir_handler handlers[] = {{"done", done, NULL}, {"retry", retry, NULL}, {"lost", lost, NULL}};
     (void)state;
-    struct in_process_options options = {.clock = &clock, .handlers = handlers, .handler_count = 2};
+    struct in_process_options options = {.clock = &clock, .handlers = handlers, .handler_count = 3};
+    engine_fixture_make_directory(&folder);
+    options.secrets_directory = folder.directory;
     now_us = BEGIN_US;
     calls = 0;
     last_attempt = 0;
@@ -50,6 +61,7 @@ static int close_fixture(void **state)
 {
     (void)state;
     engine_fixture_close(&fixture);
+    engine_fixture_close(&folder);
     return 0;
 }
 
@@ -198,6 +210,61 @@ static void the_timeout_of_the_execution_ends_the_wait(void **state)
     assert_string_equal(end->error_code, "execution_timeout");
 }
 
+static void a_step_gives_up_the_slot_that_its_workflow_keeps(void **state)
+{
+    (void)state;
+    engine_fixture_start(
+        &fixture, 1, "{\"name\":\"t\",\"hold_slot\":true,\"steps\":{\"s\":{\"sleep\":\"1h\",\"hold_slot\":false}}}", "{}");
+    (void)run_until_idle();
+    assert_parked(HOUR_US, WAIT_SLEEP);
+}
+
+/* A wait for something of the node keeps the slot, and is over with the next attempt that begins. */
+static void a_shortage_that_is_over_keeps_no_slot(void **state)
+{
+    (void)state;
+    char path[300];
+    engine_fixture_start(&fixture, 1,
+                         "{\"name\":\"t\",\"steps\":{\"a\":{\"when\":\"${.input.wanted}\",\"secrets\":[\"key\"],"
+                         "\"handler\":\"retry\",\"retry\":{\"attempts\":2,\"backoff\":\"1h\"}}}}",
+                         "{\"wanted\":true}");
+    int64_t next_us = run_until_idle();
+    const struct report *waits = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "a", STEP_WAITING, 1);
+    assert_string_equal(waits->step.error_code, "secret_missing");
+    assert_not_parked();
+    (void)snprintf(path, sizeof path, "%s/key", folder.directory);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fprintf(file, "value\n");
+    assert_int_equal(fclose(file), 0);
+    now_us = next_us;
+    (void)run_until_idle();
+    assert_int_equal(calls, 1);
+    assert_int_equal(count_of(REPORT_PARKED), 1);
+    assert_int_equal(engine_running(fixture.engine), 0);
+}
+
+/* The losses of an earlier claim that made a failure are still counted. */
+static void lost_workers_are_counted_across_a_wait(void **state)
+{
+    (void)state;
+    struct engine_start start = engine_fixture_start_of(1,
+                                                        "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"lost\","
+                                                        "\"retry\":{\"attempts\":3,\"backoff\":\"1h\"}}}}",
+                                                        "{}");
+    struct step_record record = {
+        .step = "a", .state = STEP_WAITING, .attempt = 3, .failures = 1, .exit_code = -1, .error_code = STEP_WORKER_LOST};
+    start.steps = &record;
+    start.step_count = 1;
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    assert_int_equal(calls, 1);
+    const struct report *waits = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "a", STEP_WAITING, 1);
+    assert_int_equal(waits->step.failures, 2);
+    assert_int_equal(waits->step.attempt, 4);
+    assert_parked(waits->step.due_in_us, WAIT_RETRY);
+}
+
 /* After a park it would start beside others, which may die with it. */
 static void a_suspect_keeps_it_until_a_step_of_it_ends(void **state)
 {
@@ -264,6 +331,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(it_waits_for_the_first_of_its_steps, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_woken_execution_goes_on_and_waits_again, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(the_timeout_of_the_execution_ends_the_wait, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_step_gives_up_the_slot_that_its_workflow_keeps, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_shortage_that_is_over_keeps_no_slot, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(lost_workers_are_counted_across_a_wait, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_suspect_keeps_it_until_a_step_of_it_ends, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_cancel_after_the_report_changes_nothing, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_park_of_a_lost_claim_leaves_the_engine, open_fixture, close_fixture),
