@@ -64,6 +64,7 @@ struct in_flight *in_flight_add(struct in_flight_table *table, const struct clai
     entry->fence = item->fence;
     entry->starts_refused = item->starts_refused;
     entry->deferrals = item->deferrals;
+    entry->ran_before_us = item->running_for_us;
     entry->taken_over = item->interruptions > 0;
     entry->item = item;
     entry->batch = batch;

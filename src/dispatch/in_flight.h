@@ -38,6 +38,7 @@ struct in_flight {
     int64_t claimed_boot_us;
     int64_t assigned_boot_us; /* before it, by the way from the scheduler to this node */
     int64_t waited_us;        /* from when it could have run to its assignment */
+    int64_t ran_before_us;    /* from its first start to this assignment, waits included; 0 = it was never started */
     int64_t resend_boot_us;   /* when an unanswered start is sent again */
     int sends;
     int unrecorded_reports; /* reports of its steps and its end that are not on record yet */

@@ -458,8 +458,9 @@ struct reported_facts {
     int64_t waited_us;
     int64_t latency_us;
     int64_t claimed_us;
-    int64_t began_us;
-    bool ends_batch; /* its start was the last one of its batch to be recorded */
+    int64_t began_us;       /* under this claim */
+    int64_t first_began_us; /* at its first start */
+    bool ends_batch;        /* its start was the last one of its batch to be recorded */
     struct batch_starts batch;
 };
 
@@ -478,6 +479,7 @@ static void copy_facts(const struct in_flight *entry, struct reported_facts *fac
                                 : 0;
         facts->claimed_us = entry->claimed_boot_us;
         facts->began_us = entry->started_boot_us != 0 ? entry->started_boot_us : entry->claimed_boot_us;
+        facts->first_began_us = entry->ran_before_us > 0 ? entry->assigned_boot_us - entry->ran_before_us : facts->began_us;
     }
 }
 
@@ -557,9 +559,9 @@ static void emit_record(struct node *node, const struct report *report, const st
         return;
     }
     event.type = event_of_record(record->kind);
-    event.duration_us = ends && facts->known ? now_us - facts->began_us : 0;
+    event.duration_us = ends && facts->known ? now_us - facts->first_began_us : 0;
     event.ended_ago_us = now_us - report->reported_us;
-    event.began_ago_us = !facts->known ? event.ended_ago_us : now_us - (ends ? facts->began_us : facts->claimed_us);
+    event.began_ago_us = !facts->known ? event.ended_ago_us : now_us - (ends ? facts->first_began_us : facts->claimed_us);
     event_emit(node->events, &event);
 }
 

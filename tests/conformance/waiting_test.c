@@ -417,7 +417,7 @@ static void an_earlier_refused_start_leaves_no_error(void **state)
     assert_false(more);
     assert_string_equal(scene_status_of(scene, item.id), "WAITING");
     assert_null(scene_text(scene, "SELECT error_code FROM executions WHERE id = '%s'", item.id));
-    assert_int_equal(scene_number(scene, "SELECT deferrals FROM executions WHERE id = '%s'", item.id), 1);
+    assert_int_equal(scene_number(scene, "SELECT deferrals FROM executions WHERE id = '%s'", item.id), 0);
 }
 
 /* More than one call of the scheduler makes runnable at once. */

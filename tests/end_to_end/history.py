@@ -42,11 +42,11 @@ import tempfile
 
 SHOWN_MOST = 5           # of each rule
 HANDOVERS_MAX = 5        # the default; an execution may be given up as poison only after so many handovers
-NOT_STARTED = 'it had not started'  # the detail of a cancel that ended its execution at once
+AT_ONCE = {'it had not started', 'it was waiting'}  # the details of a cancel that ended its execution at once
 SLACK_US = 1000000       # between the clocks of steps and store: both belong to one machine, but one may be set meanwhile
 END_EVENTS = {'COMPLETED': 'complete', 'FAILED': 'fail', 'CANCELLED': 'cancelled'}
 AFTER_THE_END = {'cancel', 'retry'}                           # acts that may be recorded after the end of an execution
-PUT_BACKS = {'retry', 'defer', 'put_back'}                     # events that free the slot; hand_over and give_back keep it
+PUT_BACKS = {'retry', 'defer', 'put_back', 'park'}             # events that free the slot; hand_over and give_back keep it
 
 # One run of a step. `last`: the last moment at which it is known to have lived, in microseconds. `ended`: it came to its
 # end.
@@ -259,8 +259,8 @@ def _cancels_have_an_effect(history):
     for id in history.cancels:
         if id not in details:
             yield 'lost_act', f'the cancel of {id} was acknowledged and is not on record; it is {status.get(id)}'
-        elif details[id] == NOT_STARTED and status.get(id) != 'CANCELLED':
-            yield 'lost_act', f'the cancel of {id} came before its start, and it is {status.get(id)}'
+        elif details[id] in AT_ONCE and status.get(id) != 'CANCELLED':
+            yield 'lost_act', f'the cancel of {id} ended it at once ({details[id]}), and it is {status.get(id)}'
     for id in history.cancelled:
         if status.get(id) != 'CANCELLED':
             yield 'lost_act', f'the cancel of {id} was acknowledged, and it is {status.get(id)}'

@@ -269,6 +269,16 @@ def a_handover_and_a_give_back_keep_the_slot():
     _finds(it, 'cap_in_views', A, B)
 
 
+def a_park_gives_the_slot_back():
+    it = good()
+    it.events = _replace(it.events, lambda event: event.event == 'hand_over', event='park')
+    it.events = _replace(it.events, lambda event: event.execution == B and event.event == 'claim' and event.fence == 9,
+                         at=1146)
+    it.events = _replace(it.events, lambda event: event.execution == A and event.event == 'claim' and event.fence == 8,
+                         at=1330)
+    assert not [violation for violation in it.violations() if violation.rule == 'cap_in_views']
+
+
 def one_that_still_holds_its_slot_counts():
     it = good()
     it.is_over = False
@@ -338,7 +348,9 @@ def an_acknowledged_cancel_may_be_too_late_for_what_runs():
     it.events.insert(0, _event(B, 1305, 'cancel', detail='passed on to its engine'))
     assert not [violation for violation in it.violations() if violation.rule == 'lost_act']
     it.events[0] = it.events[0]._replace(detail='it had not started')
-    _finds(it, 'lost_act', 'came before its start')
+    _finds(it, 'lost_act', 'ended it at once')
+    it.events[0] = it.events[0]._replace(detail='it was waiting')
+    _finds(it, 'lost_act', 'it was waiting')
 
 
 def a_cancel_without_effect_is_found():

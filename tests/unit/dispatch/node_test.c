@@ -309,6 +309,40 @@ static void a_sleep_does_not_count_as_stuck_and_a_retry_does(void **state)
     assert_int_equal(bench->last[EVENT_EXECUTION_STUCK].count, 2);
 }
 
+/* Its duration and its span begin at the first start: the spans of its earlier steps lie within it. */
+static void the_duration_of_an_execution_has_its_waits(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    run_inside(bench);
+    push(bench, (struct scripted_outcome){.never_ends = true});
+    start_node(bench);
+    enqueue(bench, "solo", id);
+    pass(bench, SECOND);
+    int64_t fence = scripted_world_entry(bench->world, id)->fence_begun;
+    report_wait(bench, id, 10 * MINUTE, "");
+    struct report *report = report_new(REPORT_PARKED, id, fence);
+    assert_non_null(report);
+    report->delay_us = 10 * MINUTE;
+    report->waiting_for = WAIT_SLEEP;
+    engine_report(bench->engine, report);
+    engine_abandon(bench->engine, id, fence); /* it has left the engine */
+    pass(bench, MINUTE);
+    assert_string_equal(text_of(bench, id, "status"), "WAITING");
+    pass(bench, 9 * MINUTE + 10 * SECOND);
+    assert_string_equal(text_of(bench, id, "status"), "DISPATCHED");
+    report = report_new(REPORT_ENDED, id, bench->last[EVENT_EXECUTION_DISPATCHED].fence);
+    assert_non_null(report);
+    report->end_state = END_COMPLETED;
+    engine_report(bench->engine, report);
+    pass(bench, SECOND);
+    assert_int_equal(bench->counts[EVENT_EXECUTION_COMPLETED], 1);
+    const struct event *ended = &bench->last[EVENT_EXECUTION_COMPLETED];
+    assert_true(ended->duration_us >= 10 * MINUTE && ended->duration_us < 11 * MINUTE);
+    assert_true(ended->began_ago_us >= ended->duration_us);
+    assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], 0);
+}
+
 static void cancel_stuck(void *context, const struct event *event)
 {
     struct bench *bench = context;
@@ -708,6 +742,7 @@ int main(void)
         TEST(a_cancel_reaches_the_engine),
         TEST(a_stuck_execution_is_named_once_a_period),
         TEST(a_sleep_does_not_count_as_stuck_and_a_retry_does),
+        TEST(the_duration_of_an_execution_has_its_waits),
         TEST(every_stuck_execution_is_named_with_a_full_engine_and_a_paused_node),
         TEST(a_subscriber_of_the_stuck_event_cancels_the_execution),
         TEST(a_paused_node_claims_nothing_and_keeps_its_lease),
