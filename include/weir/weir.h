@@ -197,12 +197,13 @@ WEIR_MUST_CHECK enum weir_status weir_pause_workspace(struct weir *weir, const c
                                                       struct weir_error *error);
 struct weir_workspace_deletion {
     const char *name;
-    bool fail_waiting;  /* waiting executions end FAILED, code "workspace_deleted"; false: they make the call refuse */
+    bool fail_waiting;  /* PENDING and WAITING executions end FAILED, code "workspace_deleted"; false: they make the call
+                           refuse */
     bool erase;         /* removes its history with params, outputs, events and keys, and its own workflows */
     const char *reason; /* goes on record; NULL = none */
 };
 struct weir_deleted {
-    size_t failed; /* waiting executions that were ended */
+    size_t failed; /* PENDING and WAITING executions that were ended */
     size_t erased; /* ended executions that were removed */
 };
 /* Deletes a workspace with its limit and its pause. Later requests for it are refused as for an unknown one; one that is
@@ -242,8 +243,8 @@ enum weir_end { WEIR_END_COMPLETED, WEIR_END_FAILED, WEIR_END_CANCELLED };
  * `timeout_us` < 0 waits for ever, 0 only looks. Errors: WEIR_TIMED_OUT (it goes on), and as weir_show(). */
 WEIR_MUST_CHECK enum weir_status weir_wait(struct weir *weir, const char *id, int64_t timeout_us, enum weir_end *ret_end,
                                            char **ret_json, struct weir_error *error);
-/* A waiting execution never starts; a running one is stopped by its node, soon. `reason` (may be NULL) goes on record.
- * Errors: WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (it has ended). */
+/* A PENDING or WAITING execution ends at once; a running one is stopped by its node, soon. `reason` (may be NULL) goes on
+ * record. Errors: WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (it has ended). */
 WEIR_MUST_CHECK enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reason,
                                              struct weir_error *error);
 

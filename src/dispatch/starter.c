@@ -179,6 +179,7 @@ static struct engine_start start_of_item(const struct node *node, const struct c
         .start_number = item->starts_refused + 1,
         .interruptions = item->interruptions - item->interruptions_at_park,
         .is_suspect = item->is_suspect,
+        .lost_a_node = item->lost_a_node,
         .running_for_us = item->running_for_us,
         .priority = item->priority,
         .age_us = item->claimed_at_us - item->created_at_us,

@@ -55,6 +55,7 @@ struct engine_start {
     int start_number;       /* from 1 */
     int interruptions;      /* handovers and give-backs since the last park: runs of it may be without a record */
     bool is_suspect;        /* steps of it ran at deaths of nodes, and none has ended since: it is not parked */
+    bool lost_a_node;       /* it was handed over before: starts of handlers are on record, to show who ran at a death */
     int64_t running_for_us; /* since it was first dispatched; 0 the first time. For the execution's own timeout */
     int64_t age_us;         /* since it was enqueued: no start of it is older */
     int64_t store_ahead_us; /* store time minus this node's boot clock: for the comparison with times that people wrote */

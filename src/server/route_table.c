@@ -160,7 +160,7 @@ static const struct http_route routes[] = {
 {
     .method = "POST", .path = "/v1/executions/{id}/release", .operation = "releaseExecution",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "release",
-    .summary = "Start a waiting execution before its time", .answer_schema = "Act", .handle = answer_release_execution,
+    .summary = "Start a PENDING execution before its time", .answer_schema = "Act", .handle = answer_release_execution,
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/complete", .operation = "completeExecution",

@@ -61,7 +61,7 @@ export interface Native {
   publish(store: StoreHandle, definition: string, source: string): Promise<[number, boolean, number]>;
   setWorkspace(store: StoreHandle, name: string, plan: string | null, maxConcurrent: number): Promise<void>;
   pauseWorkspace(store: StoreHandle, name: string, paused: number): Promise<void>;
-  /** How many waiting executions were ended. */
+  /** How many PENDING and WAITING executions were ended. */
   deleteWorkspace(
     store: StoreHandle,
     name: string,

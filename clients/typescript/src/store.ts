@@ -230,7 +230,7 @@ export class Store {
     return steps.length > 0 ? steps[steps.length - 1]?.output : execution.result;
   }
 
-  /** A waiting execution never starts; a running one is stopped by its worker, soon. */
+  /** A PENDING or WAITING execution ends at once; a running one is stopped by its worker, soon. */
   async cancel(id: string, reason?: string): Promise<void> {
     await this.#call((store) => native.cancel(store, id, reason ?? null));
   }
@@ -281,7 +281,7 @@ export class Store {
   }
 
   /**
-   * Deletes a workspace and returns how many waiting executions were ended. Refused while executions run, or wait without
+   * Deletes a workspace and returns how many PENDING and WAITING executions were ended. Refused while executions run, or wait without
    * `failWaiting`. `erase` removes its history.
    */
   async deleteWorkspace(

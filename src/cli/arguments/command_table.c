@@ -194,7 +194,7 @@ static const struct command commands[] = {
     .flags = {
         FLAG_WHERE, FLAG_WORKSPACE,
         {.name = "status", .letter = 's', .type = VALUE_TEXT, .value = "STATUS,...",
-         .help = "pending claimed dispatched completed failed cancelled"},
+         .help = "pending claimed dispatched waiting completed failed cancelled"},
         {.name = "limit", .letter = 'l', .type = VALUE_INTEGER, .value = "N", .least = 1, .most = LIST_LIMIT_MOST,
          .help = "rows of one page; 50 by default"},
         {.name = "cursor", .type = VALUE_TEXT, .value = "CURSOR", .help = "start after an earlier page"},
@@ -247,8 +247,8 @@ static const struct command commands[] = {
     .name = "cancel", .section = "Executions", .run = verb_cancel, .marks = COMMAND_CHANGES,
     .summary = "Cancel executions",
     .example = "weir cancel 0198c2f1-7a3b-7c01\nweir cancel --where 'workspace=acme status=pending' --yes\n",
-    .details = "A waiting execution never starts. A running one is stopped by its node; on Temporal, its workflow is"
-               " asked to stop.\n"
+    .details = "A PENDING or WAITING execution ends at once. A running one is stopped by its node; on Temporal, its"
+               " workflow is asked to stop.\n"
                BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK,
@@ -297,7 +297,7 @@ static const struct command commands[] = {
 },
 {
     .name = "release", .section = "Executions", .run = verb_release, .marks = COMMAND_CHANGES,
-    .summary = "Let waiting executions start now",
+    .summary = "Let PENDING executions start now",
     .example = "weir release 0198c2f1-7a3b-7c01\nweir release --where 'pending_reason=scheduled workspace=acme'\n",
     .details = "Removes run_at and the backoff of the executions. The limits of plans still hold.\n" BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
@@ -415,7 +415,7 @@ static const struct command commands[] = {
                " of a workspace that is deleted already, too.",
     .arguments = {{.name = "NAME", .help = "name of the workspace"}},
     .flags = {
-        {.name = "fail-waiting", .help = "end waiting executions as FAILED, code workspace_deleted"},
+        {.name = "fail-waiting", .help = "end PENDING and WAITING executions as FAILED, code workspace_deleted"},
         {.name = "erase", .help = "remove its history with params, outputs, events and idempotency keys"},
         FLAG_REASON,
     },

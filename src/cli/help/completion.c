@@ -90,23 +90,24 @@ static void add_bash_verbs(struct text_page *page)
 /* Writes the function for bash: it finds the verb among the words, then offers verbs, flags or files. */
 static void add_bash(struct text_page *page)
 {
-    text_page_add(page,
-                  "# bash completion of weir\n"
-                  "_weir() {\n"
-                  "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-                  "    local first= second= words= flags= word= names= i=1\n"
-                  "    while [ $i -lt $COMP_CWORD ]; do\n" /* zsh runs this, too, so it must not use slices */
-                  "        word=${COMP_WORDS[$i]} i=$((i + 1))\n"
-                  "        case $word in -*) ;; *) if [ -z \"$first\" ]; then first=$word; elif [ -z \"$second\" ]; then"
-                  " second=$word; fi ;; esac\n"
-                  "    done\n"
-                  "    case $previous in\n"
-                  "        -o|--output) COMPREPLY=($(compgen -W 'table json jsonl' -- \"$current\")); return ;;\n"
-                  "        -s|--status) COMPREPLY=($(compgen -W 'pending claimed dispatched completed failed cancelled' --"
-                  " \"$current\")); return ;;\n"
-                  "    esac\n"
-                  "    case $first in\n"
-                  "        '') words='");
+    text_page_add(
+        page,
+        "# bash completion of weir\n"
+        "_weir() {\n"
+        "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+        "    local first= second= words= flags= word= names= i=1\n"
+        "    while [ $i -lt $COMP_CWORD ]; do\n" /* zsh runs this, too, so it must not use slices */
+        "        word=${COMP_WORDS[$i]} i=$((i + 1))\n"
+        "        case $word in -*) ;; *) if [ -z \"$first\" ]; then first=$word; elif [ -z \"$second\" ]; then"
+        " second=$word; fi ;; esac\n"
+        "    done\n"
+        "    case $previous in\n"
+        "        -o|--output) COMPREPLY=($(compgen -W 'table json jsonl' -- \"$current\")); return ;;\n"
+        "        -s|--status) COMPREPLY=($(compgen -W 'pending claimed dispatched waiting completed failed cancelled' --"
+        " \"$current\")); return ;;\n"
+        "    esac\n"
+        "    case $first in\n"
+        "        '') words='");
     visit_first_arguments(page, add_bash_argument);
     text_page_add(page, "' ;;\n");
     add_bash_verbs(page);

@@ -89,7 +89,8 @@ static void update_rates(struct top *top)
     int64_t now_us = clock_boot(clock_system());
     int64_t ended = field_number(top->status, "completed", 0) + field_number(top->status, "failed", 0) +
                     field_number(top->status, "cancelled", 0);
-    int64_t enqueued = ended + field_number(top->status, "pending", 0) + field_number(top->status, "slots_used", 0);
+    int64_t enqueued = ended + field_number(top->status, "pending", 0) + field_number(top->status, "slots_used", 0) +
+                       field_number(top->status, "waiting", 0);
     double seconds = (double)(now_us - top->read_us) / (double)MICROSECONDS_PER_SECOND;
     if (top->read_us != 0 && seconds > 0) {
         top->enqueued_per_second = (double)(enqueued - top->enqueued) / seconds;

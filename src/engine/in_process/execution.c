@@ -48,6 +48,7 @@ static void copy_start(struct execution *execution, const struct engine_start *s
     execution->start_number = start->start_number;
     execution->interruptions = start->interruptions;
     execution->is_suspect = start->is_suspect;
+    execution->lost_a_node = start->lost_a_node;
     execution->version = start->version;
     execution->weight = start->weight;
     execution->running_for_us = start->running_for_us;

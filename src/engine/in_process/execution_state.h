@@ -115,7 +115,8 @@ struct execution {
     int64_t fence;
     int start_number;
     int interruptions;
-    bool is_suspect; /* and no step has ended here */
+    bool is_suspect;  /* and no step has ended here */
+    bool lost_a_node; /* see struct engine_start */
     int version;
     const char *node; /* the name of this node */
     const char *workspace;

@@ -6,9 +6,10 @@
  *
  * The engine starts an execution once. Two runs of a step never overlap. A finished step never runs again. A step that ran
  * when its node died runs again with a higher attempt number. For this an `exec` attempt is on record (STEP_RUNNING,
- * durable) before its process starts. A `handler` attempt under the first claim is not, which saves a commit: its attempt
- * number grows by the number of interruptions instead, so no number is used twice. From the second claim on, attempts of
- * handlers are on record too: the store must find one that ended its node as running (store.h, handovers_max).
+ * durable) before its process starts. A `handler` attempt is not, which saves a commit, until something interrupts the
+ * execution: its attempt number grows by the number of interruptions instead, so no number is used twice. From then on
+ * attempts of handlers are on record too (a park interrupts none): the store must find one that ended its node as running
+ * (store.h, handovers_max).
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_H
 #define WEIR_ENGINE_IN_PROCESS_H

@@ -15,9 +15,9 @@
  *   5. The keeper reports the end only after every process of the step is gone. So two attempts never overlap.
  *   6. Report the end, and wait for its durable record (step_report.c). Only then do the steps begin that need this one.
  *
- * An http step skips 2, and its request follows the record at once. A handler skips 2 to 4 under its first claim, which
- * saves a transaction; `interruptions` keeps its numbers unique. After a lost worker it does not.
- * The loop's thread runs all of it. A function here must not use its step after it has settled the execution.
+ * An http step skips 2, and its request follows the record at once. A handler skips 2 to 4 as long as nothing has
+ * interrupted its execution, which saves a transaction; `interruptions` keeps its numbers unique. After a lost worker it
+ * does not. The loop's thread runs all of it. A function here must not use its step after it has settled the execution.
  */
 #include "engine/in_process/step_run.h"
 
@@ -43,12 +43,12 @@ enum { RESTORED_COUNT_MAX = INT_MAX / 4 };
 
 /* --- the way to an attempt --- */
 
-/* From the second claim on, an attempt of a handler is on record before it begins, as those of exec steps always are: the
- * handler may have ended its node, and the next handover must show that it ran. So is an attempt after an interrupted one:
- * nothing else keeps its number from being used again. */
+/* After an interruption an attempt of a handler is on record before it begins, as those of exec steps always are: the
+ * handler may have ended its node, and the next handover must show that it ran, also behind a park. So is an attempt after
+ * an interrupted one: nothing else keeps its number from being used again. */
 static void begin_handler(struct step_run *run)
 {
-    if (run->execution->interruptions > 0 || run->workers_lost > 0) {
+    if (run->execution->interruptions > 0 || run->execution->lost_a_node || run->workers_lost > 0) {
         step_run_report_start(run);
     } else {
         step_handler_start(run);

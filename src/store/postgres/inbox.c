@@ -49,7 +49,8 @@ enum {
     ITEM_ASSIGNED_BEFORE,
     ITEM_INTERRUPTIONS_AT_PARK,
     ITEM_WOKEN_AT,
-    ITEM_IS_SUSPECT
+    ITEM_IS_SUSPECT,
+    ITEM_LOST_A_NODE
 };
 
 /* One item of the inbox, but its names. */
@@ -66,6 +67,7 @@ static void read_inbox_item(const PGresult *result, int row, struct arena *arena
     item->interruptions_at_park = (int)result_int(result, row, ITEM_INTERRUPTIONS_AT_PARK);
     item->woken_at_us = result_int(result, row, ITEM_WOKEN_AT);
     item->is_suspect = result_bool(result, row, ITEM_IS_SUSPECT);
+    item->lost_a_node = result_bool(result, row, ITEM_LOST_A_NODE);
     item->assigned_before = result_bool(result, row, ITEM_ASSIGNED_BEFORE);
     item->handed_over = result_bool(result, row, ITEM_HANDED_OVER);
     item->cancel_requested = result_bool(result, row, ITEM_CANCEL);

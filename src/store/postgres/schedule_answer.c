@@ -150,9 +150,11 @@ static void read_taken_row(struct round *round, int row)
     const char *interrupted = row_list(round, row, ROW_LIST2);
     int64_t at_park = 0;
     int64_t is_suspect = 0;
+    int64_t lost_a_node = 0;
     (void)next_integer(&interrupted, &at_park);
     (void)next_integer(&interrupted, &is_suspect);
     (void)next_integer(&interrupted, &item->woken_at_us);
+    (void)next_integer(&interrupted, &lost_a_node);
     item->definition_id = row_integer(round, row, ROW_N1);
     item->starts_refused = (int)row_integer(round, row, ROW_N2);
     item->interruptions = (int)row_integer(round, row, ROW_N3);
@@ -165,6 +167,7 @@ static void read_taken_row(struct round *round, int row)
     item->deferrals = (int)row_integer(round, row, ROW_N9);
     item->interruptions_at_park = (int)at_park;
     item->is_suspect = is_suspect != 0;
+    item->lost_a_node = lost_a_node != 0;
     item->cancel_requested = result_bool(round->result, row, ROW_FLAG);
     item->assigned_before = !result_null(round->result, row, ROW_LIST3);
     round->call->assignments[row_integer(round, row, ROW_PLACE) - 1].since_us = claimed_item_first_wait_us(item);

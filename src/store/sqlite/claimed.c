@@ -128,6 +128,7 @@ static void read_row(const struct claimed *claimed, sqlite3_stmt *statement, str
                                   .interruptions_at_park = sqlite3_column_int(statement, 17),
                                   .woken_at_us = sqlite3_column_int64(statement, 18),
                                   .is_suspect = sqlite3_column_int(statement, 19) != 0,
+                                  .lost_a_node = sqlite3_column_int(statement, 20) != 0,
                                   .assigned_before = sqlite3_column_int(statement, 16) != 0,
                                   .handed_over = sqlite3_column_int(statement, 3) > sqlite3_column_int(statement, 17),
                                   .params = sqlite3_column_int(statement, 4) != 0 ? NULL : "{}", /* NULL: read later */

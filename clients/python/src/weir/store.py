@@ -215,7 +215,7 @@ class Store:
         return _last_output(execution)
 
     def cancel(self, id: str, reason: str | None = None) -> None:
-        """A waiting execution never starts; a running one is stopped by its worker, soon."""
+        """A PENDING or WAITING execution ends at once; a running one is stopped by its worker, soon."""
         self.native().cancel(id, reason)
 
     def complete(
@@ -276,7 +276,7 @@ class Store:
         return self._act('retry', Filter(id), reason)[3]
 
     def release(self, id: str, reason: str | None = None) -> None:
-        """A waiting execution may start at once, before its time or the end of its back-off."""
+        """A PENDING execution may start at once, before its time or the end of its back-off."""
         self._act('release', Filter(id), reason)
 
     def act(self, act: str, *, because: str | None = None, **conditions: Any) -> Acted:
@@ -333,7 +333,7 @@ class Store:
     ) -> tuple[int, int]:
         """Deletes a workspace; refused while executions run, or wait without `fail_waiting`. `erase` removes its history.
 
-        Returns how many waiting executions were ended, and how many ended ones were erased.
+        Returns how many PENDING and WAITING executions were ended, and how many ended ones were erased.
         """
         return self.native().delete_workspace(name, fail_waiting, erase, reason)
 

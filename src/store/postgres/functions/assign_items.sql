@@ -22,8 +22,9 @@
 --             list1 definitions, list2 priorities and list3 creation times, in the order of plain. Behind the last one of these, list3 has
 --             for each of places when it could run first, 0 = it was assigned before
 --   taken     place of another item of own_node: n1 definition, n2 starts_refused, n3 interruptions, n4 priority, n5 created, n6 run at,
---             n7 claimed, n8 dispatched, n9 deferrals, flag cancel requested, trace its trace context, data params; list2, if it was interrupted: its
---             interruptions at the last park, whether it is a suspect, when it was woken (0: never); list3 {0}: it was assigned before. No counter grows with a record PUT_BACK, but it leaves its code
+--             n7 claimed, n8 dispatched, n9 deferrals, flag cancel requested, trace its trace context, data params; list2
+--             interruption_facts(); list3 {0}: it was assigned before. No counter grows with a record PUT_BACK,
+--             but it leaves its code
 --   locked    place: the item could have been assigned, but another transaction has its row; or, with flag, its node does not live or is
 --             locked; or, with n1 = 1, it is behind such an item of its lane. An item that has no row at all has ended.
 -- Locks: nodes FOR KEY SHARE, the items. Caller: schedule(), which has checked the epoch.
@@ -106,11 +107,7 @@ BEGIN
         SELECT 'taken', a.place, q.definition_id, q.starts_refused::bigint, q.interruptions::bigint, q.priority::bigint, q.created_at,
                q.run_at, q.claimed_at, q.dispatched_at, q.deferrals::bigint, q.cancel_at IS NOT NULL, q.traceparent,
                CASE WHEN q.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = q.id) END,
-               NULL::integer[], NULL::integer[], NULL::bigint[], 
-               CASE WHEN q.interruptions > 0 THEN
-                   ARRAY[q.interruptions_at_park, (q.suspicion > 1 AND (SELECT count(n.finished_at) FROM :schema.workflow_node_executions n
-                                                                        WHERE n.execution_id = q.id) <= q.steps_ended)::integer,
-                         coalesce(q.woken_at, 0)]::bigint[] END,
+               NULL::integer[], NULL::integer[], NULL::bigint[], :schema.interruption_facts(q),
                CASE WHEN q.starts_refused + q.deferrals + q.interruptions > 0 OR q.error_code IS NOT NULL THEN ARRAY[0::bigint] END
         FROM unnest(detailed) a (place) JOIN :schema.workflow_execution_queue q ON q.id = ids[a.place];
     END IF;

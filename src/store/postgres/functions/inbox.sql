@@ -14,7 +14,8 @@ RETURNS TABLE (id uuid, fence bigint, workspace_id bigint, definition_id bigint,
                created_at bigint, run_at bigint, dispatched_at bigint, claimed_at bigint, priority integer,
                weight integer, epoch bigint, scheduler_id bigint, scheduler text, since bigint, expires_at bigint, now_us bigint,
                is_free boolean, takeovers_hour bigint, renewals bigint, lease bigint, server text,
-               assigned_before boolean, interruptions_at_park integer, woken_at bigint, is_suspect boolean)
+               assigned_before boolean, interruptions_at_park integer, woken_at bigint, is_suspect boolean,
+               lost_a_node boolean)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET jit = off
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -31,7 +32,8 @@ BEGIN
            NULL::bigint, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint,
            NULL::bigint, NULL::bigint, NULL::text,
            h.starts_refused + h.deferrals + h.interruptions > 0 OR h.error_code IS NOT NULL, h.interruptions_at_park,
-           h.woken_at, h.suspicion > 1 AND (SELECT count(n.finished_at) FROM :schema.workflow_node_executions n WHERE n.execution_id = h.id) <= h.steps_ended
+           h.woken_at, :schema.is_suspect(h.id, h.suspicion, h.steps_ended),
+           h.handovers > 0
     FROM (SELECT * FROM :schema.held_items q
           WHERE q.claim_node = reader AND q.claim_fence >= after_fence AND (q.claim_fence, q.last_id) > (after_fence, after_id)
             AND (q.fence, q.id) > (after_fence, after_id)

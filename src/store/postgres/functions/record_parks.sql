@@ -1,6 +1,6 @@
 -- PARKED: DISPATCHED items become WAITING until their delay is over, with one event each and one row of news. Items with a cancel that was
--- requested are left to record_ends(). What was refused before this start is past: neither its error nor its counts are left. Returns the places of
--- the records that took effect.
+-- requested are left to record_ends(). What was refused before this start is past: neither its error nor its counts are left.
+-- Returns the places of the records that took effect.
 --   codes   what the items wait for: the names of wait_kind (queue/item.h)
 -- Locks: their rows. Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_parks(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],
@@ -12,7 +12,8 @@ BEGIN
     WITH parked AS (
         UPDATE :schema.workflow_execution_queue q
         SET status = 'WAITING', phase = 3, waiting_for = r.code, due_at = now_us + r.delay, node_id = 0, target_id = 0, claimed_at = NULL,
-            error_code = NULL, error = NULL, starts_refused = 0, deferrals = 0, interruptions = q.interruptions + 1, interruptions_at_park = q.interruptions + 1,
+            error_code = NULL, error = NULL, starts_refused = 0, deferrals = 0,
+            interruptions = q.interruptions + 1, interruptions_at_park = q.interruptions + 1,
             stuck_at = NULL
         FROM unnest(ids, fences, kinds, delays, codes) WITH ORDINALITY r (id, fence, kind, delay, code, n),
              :schema.workflow_execution_queue o

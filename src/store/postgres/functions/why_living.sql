@@ -53,8 +53,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
             FROM (SELECT o.id, o.status, n.name AS node,
                          (SELECT string_agg(s.step, ', ' ORDER BY s.step) FROM :schema.workflow_node_executions s
                           WHERE s.execution_id = o.id AND s.finished_at IS NULL) AS step_names,
-                         (SELECT :schema.store_time()) - CASE WHEN o.woken_at IS NULL THEN coalesce(o.dispatched_at, o.claimed_at) ELSE o.claimed_at END
-                             AS running_us
+                         (SELECT :schema.store_time()) -
+                             CASE WHEN o.woken_at IS NULL THEN coalesce(o.dispatched_at, o.claimed_at) ELSE o.claimed_at END AS running_us
                   FROM :schema.held_items o LEFT JOIN :schema.nodes n ON n.id = o.node_id
                   WHERE o.workspace_id = q.workspace_id ORDER BY o.claimed_at LIMIT 20) h))
         || coalesce(CASE WHEN q.phase <> 3 AND (e.dispatched_at IS NULL OR coalesce(q.node_id, 0) = 0)

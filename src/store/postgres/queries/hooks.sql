@@ -21,8 +21,8 @@ SELECT name FROM :schema.hooks ORDER BY name LIMIT 1000;
 -- name: read_hook_events
 WITH takers AS MATERIALIZED (
     SELECT h.id, h.name, h.start_workspace_id, h.start_workflow,
-           coalesce((SELECT sum(b.runnable + b.waiting + b.parked) FROM :schema.books b WHERE b.workspace_id = h.start_workspace_id), 0) >= $2
-               AS is_backlogged
+           coalesce((SELECT sum(b.runnable + b.waiting + b.parked) FROM :schema.books b
+                     WHERE b.workspace_id = h.start_workspace_id), 0) >= $2 AS is_backlogged
     FROM :schema.hooks h
     WHERE NOT h.paused AND h.retry_at <= :schema.store_time()
 ), events AS (

@@ -45,7 +45,8 @@ WHERE id = ?1 AND fence = ?2 AND phase = 2;
 -- name: park_item
 UPDATE workflow_execution_queue
 SET status = 'WAITING', phase = 3, waiting_for = ?4, due_at = ?3, node_id = 0, target_id = 0, claimed_at = NULL, error_code = NULL,
-    error = NULL, starts_refused = 0, deferrals = 0, interruptions = interruptions + 1, interruptions_at_park = interruptions + 1, stuck_at = NULL
+    error = NULL, starts_refused = 0, deferrals = 0, interruptions = interruptions + 1,
+    interruptions_at_park = interruptions + 1, stuck_at = NULL
 WHERE id = ?1 AND fence = ?2 AND status = 'DISPATCHED';
 
 -- Ends of a set (ends.h); `parameter_rows` has their ids, fences and steps. The last column: whether the step has a row of its own.

@@ -32,7 +32,8 @@ SELECT 2 * target_id + (engine = 'temporal') FROM nodes WHERE id = ?1 AND dead_a
 SELECT q.id, q.definition_id, q.starts_refused, q.interruptions, q.has_params, q.cancel_at, q.created_at, q.run_at, q.dispatched_at,
        q.priority, q.fence, q.claimed_at, w.name, q.deferrals, w.weight, q.traceparent,
        q.starts_refused + q.deferrals + q.interruptions > 0 OR q.error_code IS NOT NULL, q.interruptions_at_park, q.woken_at,
-       q.suspicion > 1 AND (SELECT count(n.finished_at) FROM workflow_node_executions n WHERE n.execution_id = q.id) <= q.steps_ended
+       q.suspicion > 1 AND (SELECT count(n.finished_at) FROM workflow_node_executions n WHERE n.execution_id = q.id) <= q.steps_ended,
+       q.handovers > 0
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number LEFT JOIN workspaces w ON w.id = q.workspace_id;
 
 -- name: read_params

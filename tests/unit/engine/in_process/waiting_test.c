@@ -265,6 +265,22 @@ static void lost_workers_are_counted_across_a_wait(void **state)
     assert_parked(waits->step.due_in_us, WAIT_RETRY);
 }
 
+/* Else a handler that kills its nodes between its failures would never be suspected. */
+static void an_attempt_after_a_lost_node_and_a_park_is_on_record_first(void **state)
+{
+    (void)state;
+    struct engine_start start =
+        engine_fixture_start_of(1, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"done\"}}}", "{}");
+    struct step_record record = {.step = "a", .state = STEP_WAITING, .attempt = 2, .failures = 1, .exit_code = -1};
+    start.steps = &record;
+    start.step_count = 1;
+    start.lost_a_node = true;
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "a", STEP_RUNNING), 1);
+    assert_int_equal(last_attempt, 3);
+}
+
 /* After a park it would start beside others, which may die with it. */
 static void a_suspect_keeps_it_until_a_step_of_it_ends(void **state)
 {
@@ -334,6 +350,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_step_gives_up_the_slot_that_its_workflow_keeps, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_shortage_that_is_over_keeps_no_slot, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(lost_workers_are_counted_across_a_wait, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(an_attempt_after_a_lost_node_and_a_park_is_on_record_first, open_fixture,
+                                        close_fixture),
         cmocka_unit_test_setup_teardown(a_suspect_keeps_it_until_a_step_of_it_ends, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_cancel_after_the_report_changes_nothing, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_park_of_a_lost_claim_leaves_the_engine, open_fixture, close_fixture),
