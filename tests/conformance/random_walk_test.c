@@ -20,6 +20,7 @@ struct walker {
     int64_t last_fence;
     int64_t accepted;
     int64_t purged;
+    int64_t parked;
     int64_t caps[WORKSPACES];
 };
 
@@ -104,6 +105,7 @@ static void record_some(struct walker *walker)
         enum weir_status status = records[i].status;
         assert_true(status == WEIR_OK || status == WEIR_STALE_FENCE || status == WEIR_ILLEGAL_STATE ||
                     status == WEIR_EXECUTION_NOT_FOUND);
+        walker->parked += status == WEIR_OK && records[i].kind == RECORD_PARKED;
     }
 }
 
@@ -184,6 +186,23 @@ static void assert_no_item_is_lost(struct walker *walker)
     assert_int_equal(scene_number(walker->scene, "SELECT count(*) FROM executions"), walker->accepted - walker->purged);
 }
 
+/* A WAITING one has a reason, a time and no node; each park was followed by one wake, or by the end of a cancel. */
+static void assert_parked_ones_are_whole(struct walker *walker)
+{
+    assert_int_equal(scene_number(walker->scene, "SELECT count(*) FROM executions WHERE (status = 'WAITING') <>"
+                                                 " (waiting_for IS NOT NULL) OR (status = 'WAITING' AND"
+                                                 " (node IS NOT NULL OR due_at IS NULL OR pending_reason IS NOT NULL))"),
+                     0);
+    assert_int_equal(scene_number(walker->scene,
+                                  "SELECT count(*) FROM (SELECT count(CASE e.event WHEN 'park' THEN 1 END)"
+                                  "  - count(CASE e.event WHEN 'wake' THEN 1 END) AS open, max(x.status) AS status"
+                                  "  FROM execution_events e JOIN executions x ON x.id = e.execution_id"
+                                  "  GROUP BY e.execution_id) o"
+                                  " WHERE open NOT IN (0, 1) OR (open = 0 AND status = 'WAITING')"
+                                  " OR (open = 1 AND status <> 'WAITING' AND status <> 'CANCELLED')"),
+                     0);
+}
+
 static void walk(struct walker *walker)
 {
     static void (*const acts[])(struct walker *) = {enqueue_some, enqueue_some, claim_some,      claim_some,   record_some,
@@ -193,9 +212,11 @@ static void walk(struct walker *walker)
         if (step % CHECK_EVERY == 0) {
             scene_check(walker->scene);
             assert_no_item_is_lost(walker);
+            assert_parked_ones_are_whole(walker);
         }
     }
     assert_no_item_is_lost(walker);
+    assert_parked_ones_are_whole(walker);
 }
 
 static void random_verbs_leave_the_store_whole(void **state)
@@ -219,6 +240,7 @@ static void random_verbs_leave_the_store_whole(void **state)
             start_node(walker, node);
         }
         walk(walker);
+        assert_true(walker->parked > 0);
         (void)scene_close(&scene_state);
         free(walker);
     }

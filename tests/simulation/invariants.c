@@ -52,10 +52,13 @@ void check_counters(struct simulation *simulation)
             }
             if (question_number(simulation->read_lanes, 1) != lane->runnable ||
                 question_number(simulation->read_lanes, 2) != lane->waiting ||
-                question_number(simulation->read_lanes, 3) != lane->held) {
+                question_number(simulation->read_lanes, 3) != lane->held ||
+                question_number(simulation->read_lanes, 4) != lane->parked) {
                 fail(simulation, COUNTERS_EQUAL_ROWS,
-                     "lane %lld has %lld runnable, %lld waiting and %lld held rows, and its books and news count others",
-                     (long long)lane->row_id, (long long)lane->runnable, (long long)lane->waiting, (long long)lane->held);
+                     "lane %lld has %lld runnable, %lld delayed, %lld held and %lld parked rows, and its books and news "
+                     "count others",
+                     (long long)lane->row_id, (long long)lane->runnable, (long long)lane->waiting, (long long)lane->held,
+                     (long long)lane->parked);
             }
         }
     }
@@ -79,6 +82,10 @@ static void check_one_engine(struct simulation *simulation, const struct scripte
         if (entry->runs_open > 0 && (item == NULL || item->place != PLACE_LIVE || item->phase != 2)) {
             fail(simulation, ONE_RUN_PER_ITEM, "%s runs though it is %s", entry->id,
                  item == NULL ? "unknown" : item_state_name(item->state));
+        }
+        /* Where a clock is set, the time of the store is not that of the engine. */
+        if (entry->began_while_waiting && simulation->profile.clock_step == 0 && simulation->profile.reboot == 0) {
+            fail(simulation, THE_MODEL_HOLDS, "%s ran before its wait was over", entry->id);
         }
     }
 }
@@ -393,8 +400,8 @@ static void check_times_of(struct simulation *simulation, const struct question 
     int64_t claimed_us = question_number(row, 2);
     int64_t dispatched_us = question_number(row, 3);
     int64_t finished_us = question_number(row, 4);
-    /* After a handover the claim is the last node's, the dispatch still the first one's. */
-    bool swapped = dispatched_us < claimed_us && item != NULL && item->take_overs == 0;
+    /* After a handover or a park the claim is the last node's, the dispatch still the first one's. */
+    bool swapped = dispatched_us < claimed_us && item != NULL && item->take_overs == 0 && item->parks == 0;
     if (claimed_us < created_us || dispatched_us < created_us || finished_us < claimed_us || finished_us < dispatched_us ||
         swapped) {
         fail(simulation, WALL_CLOCKS_DECIDE_NOTHING,

@@ -143,6 +143,19 @@ static const struct store_driver *real_driver(const struct simulation *simulatio
     return store_drivers[simulation->options.store == SIMULATED_POSTGRES ? 1 : 0];
 }
 
+/* Writes a copy of the set, which the mutant has altered. */
+static enum weir_status record_forged(const struct simulation *simulation, struct store *store, int64_t node_id,
+                                      struct record *forged, struct record *records, size_t count,
+                                      struct record_summary *ret_summary, struct weir_error *error)
+{
+    enum weir_status status = real_driver(simulation)->record(store, node_id, forged, count, ret_summary, error);
+    for (size_t i = 0; i < count; i++) {
+        records[i].status = forged[i].status;
+    }
+    free(forged);
+    return status;
+}
+
 /* Every record is written under the fence that the row has now: the check of the fence is gone. */
 static enum weir_status record_under_any_fence(struct simulation *simulation, struct store *store, int64_t node_id,
                                                struct record *records, size_t count, struct record_summary *ret_summary,
@@ -156,12 +169,21 @@ static enum weir_status record_under_any_fence(struct simulation *simulation, st
         forged[i].fence = item != NULL && item->place == PLACE_LIVE ? item->fence : records[i].fence;
         simulation->result->tampered = simulation->result->tampered || forged[i].fence != records[i].fence;
     }
-    enum weir_status status = real_driver(simulation)->record(store, node_id, forged, count, ret_summary, error);
+    return record_forged(simulation, store, node_id, forged, records, count, ret_summary, error);
+}
+
+/* What is parked is due at once. */
+static enum weir_status record_without_waits(struct simulation *simulation, struct store *store, int64_t node_id,
+                                             struct record *records, size_t count, struct record_summary *ret_summary,
+                                             struct weir_error *error)
+{
+    struct record *forged = calloc(count, sizeof *forged);
+    INVARIANT(forged != NULL);
     for (size_t i = 0; i < count; i++) {
-        records[i].status = forged[i].status;
+        forged[i] = records[i];
+        forged[i].delay_us = records[i].kind == RECORD_PARKED ? 0 : records[i].delay_us;
     }
-    free(forged);
-    return status;
+    return record_forged(simulation, store, node_id, forged, records, count, ret_summary, error);
 }
 
 /* Every other minute the scheduler does not learn of new items. */
@@ -347,6 +369,19 @@ static const char open_step[] =
     "CREATE TRIGGER mutant_attempt BEFORE UPDATE ON workflow_node_executions WHEN NEW.attempt = OLD.attempt"
     " AND OLD.start_node_id IS NULL AND NEW.start_node_id IS NOT NULL BEGIN SELECT RAISE(IGNORE); END;";
 
+/* A parked execution still counts as held. */
+static const char kept_slot[] = "CREATE TRIGGER mutant_park AFTER UPDATE ON workflow_execution_queue"
+                                " WHEN NEW.phase = 3 AND OLD.phase = 2 BEGIN INSERT INTO news (kind, at, node_id, lanes)"
+                                " VALUES (4, 0, OLD.node_id, '[[' || NEW.lane_id || ',0,0,1,0,0,0,0,1]]'); END;";
+
+static const char late_rank[] = "CREATE TRIGGER mutant_wake AFTER UPDATE ON workflow_execution_queue"
+                                " WHEN NEW.phase = 0 AND OLD.phase = 3 BEGIN UPDATE workflow_execution_queue"
+                                " SET rank = rank + 100000000 WHERE number = NEW.number; END;";
+
+static const char unrecorded_park[] =
+    "CREATE TRIGGER mutant_record AFTER INSERT ON workflow_execution_events WHEN NEW.event = 'park'"
+    " BEGIN DELETE FROM workflow_execution_events WHERE execution_id = NEW.execution_id AND seq = NEW.seq; END;";
+
 static const struct mutant mutants[] = {
     {.name = "a slot counter is one too low", .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS), .tamper = lose_a_slot},
     {.name = "a slot is leaked", .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS), .tamper = leak_a_slot},
@@ -397,6 +432,19 @@ static const struct mutant mutants[] = {
      .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD),
      .first_seed = FIRST_SEED + 40,
      .schema = open_step},
+    {.name = "a parked execution keeps its slot",
+     .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS),
+     .parks = true,
+     .schema = kept_slot},
+    {.name = "a woken execution goes behind newer work",
+     .caught_by = CAUGHT_BY(FIRST_IN_FIRST_OUT),
+     .parks = true,
+     .schema = late_rank},
+    {.name = "a wait is cut short", .caught_by = CAUGHT_BY(THE_MODEL_HOLDS), .parks = true, .record = record_without_waits},
+    {.name = "a park is not recorded",
+     .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD),
+     .parks = true,
+     .schema = unrecorded_park},
     {.name = "a cap is higher than the plan", .caught_by = CAUGHT_BY(CAP_IS_KEPT), .tamper = raise_a_cap},
     {.name = "a cap is read too high", .caught_by = CAUGHT_BY(CAP_IS_KEPT), .schedule = schedule_over_the_cap},
     {.name = "fences are not checked",

@@ -12,11 +12,12 @@
 
 #define QUEUE_COLUMNS                                                                                                      \
     "what, id, status, workspace_id, lane_id, node_id, fence, phase, rank, due_at, run_at, priority,"                      \
-    " starts_refused, deferrals, handovers, cancel_at, extra"
+    " starts_refused, deferrals, handovers, cancel_at, waiting_for, extra"
 #define QUEUE_VALUES(row)                                                                                                  \
     row ".id, " row ".status, " row ".workspace_id, " row ".lane_id, " row ".node_id, " row ".fence, " row ".phase, " row  \
         ".rank, " row ".due_at, " row ".run_at, " row ".priority, " row ".starts_refused, " row ".deferrals, " row         \
-        ".handovers, " row ".cancel_at, CASE WHEN " row ".retry_of IS NULL THEN " row ".idempotency_key END"
+        ".handovers, " row ".cancel_at, " row ".waiting_for, CASE WHEN " row ".retry_of IS NULL THEN " row                 \
+        ".idempotency_key END"
 #define HISTORY_COLUMNS "what, id, status, workspace_id, fence, node_id, due_at, starts_refused, handovers, extra"
 #define HISTORY_VALUES(row)                                                                                                \
     row ".id, " row ".status, " row ".workspace_id, " row ".fence, " row ".node_id, " row ".finished_at, " row             \
@@ -26,7 +27,8 @@ static const char schema[] =
     "CREATE TABLE simulation_changes (seq INTEGER PRIMARY KEY, what TEXT NOT NULL, id TEXT, status TEXT, workspace_id "
     "INTEGER,"
     " lane_id INTEGER, node_id INTEGER, fence INTEGER, phase INTEGER, rank INTEGER, due_at INTEGER, run_at INTEGER,"
-    " priority INTEGER, starts_refused INTEGER, deferrals INTEGER, handovers INTEGER, cancel_at INTEGER, extra TEXT);"
+    " priority INTEGER, starts_refused INTEGER, deferrals INTEGER, handovers INTEGER, cancel_at INTEGER, waiting_for TEXT,"
+    " extra TEXT);"
     "CREATE TRIGGER simulation_1 AFTER INSERT ON workflow_execution_queue BEGIN INSERT INTO simulation_changes "
     "(" QUEUE_COLUMNS ") VALUES ('queue+', " QUEUE_VALUES(
         "NEW") "); END;"
@@ -102,6 +104,7 @@ enum {
     COLUMN_DEFERRALS,
     COLUMN_HANDOVERS,
     COLUMN_CANCEL,
+    COLUMN_WAITING_FOR,
     COLUMN_EXTRA
 };
 
@@ -111,6 +114,7 @@ struct change {
     int64_t workspace_id, lane_id, node_id, fence, rank, due_at, run_at;
     int phase, priority, starts_refused, deferrals, handovers;
     bool cancel;
+    bool has_reason; /* what it waits for */
 };
 
 /* --- finding --- */
@@ -220,13 +224,10 @@ static void count_row(struct simulation *simulation, const struct model_item *it
 {
     struct model_workspace *workspace = &simulation->workspaces[item->workspace];
     struct model_lane *lane = find_lane(simulation, item->lane_id, item->workspace);
-    if (item->phase == 2) {
-        workspace->held += by;
-    } else {
-        workspace->pending += by;
-    }
+    workspace->held += item->phase == 2 ? by : 0;
     lane->runnable += item->phase == 0 ? by : 0;
     lane->waiting += item->phase == 1 ? by : 0;
+    lane->parked += item->phase == 3 ? by : 0;
     lane->held += item->phase == 2 ? by : 0;
 }
 
@@ -239,6 +240,7 @@ static void take_columns(struct model_item *item, const struct change *change)
     item->node_id = change->node_id;
     item->fence = change->fence;
     item->phase = change->phase;
+    item->has_reason = change->has_reason;
     item->rank = change->rank;
     item->due_at = change->due_at;
     item->run_at = change->run_at;
@@ -319,6 +321,37 @@ static void check_writer(struct simulation *simulation, const struct model_item 
     }
 }
 
+/* A parked item is changed by its wake, when it is due, and by the cancel of a client. */
+static void check_wake(struct simulation *simulation, const struct model_item *item, enum item_state to)
+{
+    bool is_by_scheduler = strcmp(simulation->verb, "schedule") == 0 && to == ITEM_PENDING;
+    if (item->state != ITEM_WAITING || (simulation->actor == OUTSIDE && to == ITEM_CANCELLED)) {
+        return;
+    }
+    if (!is_by_scheduler) {
+        fail(simulation, THE_MODEL_HOLDS, "%s waits and was changed by %s to %s", item->id, simulation->verb,
+             item_state_name(to));
+    } else if (simulation->profile.clock_step == 0 && item->due_at > observer_store_time(simulation)) {
+        fail(simulation, THE_MODEL_HOLDS, "%s was woken %lld us before it was due", item->id,
+             (long long)(item->due_at - observer_store_time(simulation)));
+    }
+}
+
+static void note_park(struct simulation *simulation, struct model_item *item, const struct change *change)
+{
+    const struct scripted_entry *entry = world_engine_entry(simulation, item->id);
+    item->parks++;
+    item->run_place = -1;
+    story_note(item, "park", item->node_id, item->fence);
+    if (entry != NULL && entry->runs_open > 0) {
+        fail(simulation, ONE_RUN_PER_ITEM, "%s was parked while it runs", item->id);
+    }
+    if (change->starts_refused != 0 || change->deferrals != 0) {
+        fail(simulation, THE_MODEL_HOLDS, "%s was parked with %d refused starts and %d deferrals", item->id,
+             change->starts_refused, change->deferrals);
+    }
+}
+
 static void note_move(struct simulation *simulation, struct model_item *item, enum item_state to,
                       const struct change *change)
 {
@@ -343,6 +376,11 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
         if (entry != NULL && entry->runs_open > 0) {
             fail(simulation, ONE_RUN_PER_ITEM, "%s was put back while it runs", item->id);
         }
+    } else if (item->state == ITEM_DISPATCHED && to == ITEM_WAITING) {
+        note_park(simulation, item, change);
+    } else if (item->state == ITEM_WAITING && to == ITEM_PENDING) {
+        item->wakes++;
+        story_note(item, "wake", 0, item->fence);
     } else if (item->node_id != 0 && change->node_id == 0) {
         item->hand_overs += change->handovers > item->handovers;
         item->give_backs += change->handovers == item->handovers;
@@ -363,7 +401,8 @@ static void check_counters_of(struct simulation *simulation, const struct model_
 {
     int grown = (change->starts_refused - item->starts_refused) + (change->deferrals - item->deferrals) +
                 (change->handovers - item->handovers);
-    if (change->starts_refused < item->starts_refused || change->deferrals < item->deferrals ||
+    bool parks = item->state == ITEM_DISPATCHED && to == ITEM_WAITING; /* that forgets what was before */
+    if (((change->starts_refused < item->starts_refused || change->deferrals < item->deferrals) && !parks) ||
         change->handovers < item->handovers || grown > 1 || (grown == 1 && item->phase != 2)) {
         fail(simulation, THE_MODEL_HOLDS, "the counters of %s went from %d/%d/%d to %d/%d/%d", item->id,
              item->starts_refused, item->deferrals, item->handovers, change->starts_refused, change->deferrals,
@@ -401,6 +440,7 @@ static void row_changed(struct simulation *simulation, const struct change *chan
         fail(simulation, FIRST_IN_FIRST_OUT, "the place of %s in its lane changed", item->id);
     }
     check_writer(simulation, item, change);
+    check_wake(simulation, item, to);
     count_row(simulation, item, -1);
     enum item_state from = item->state;
     if (from == ITEM_PENDING && to == ITEM_CLAIMED) {
@@ -446,6 +486,8 @@ static void history_appeared(struct simulation *simulation, const struct change 
         fail(simulation, THE_MODEL_HOLDS, "%s moved from %s to %s", item->id, item_state_name(item->state), change->status);
     }
     check_writer(simulation, item, change);
+    check_wake(simulation, item, to);
+    item->ends_of_parked += item->state == ITEM_WAITING;
     story_note_end(simulation, item, to, change->extra != NULL && strcmp(change->extra, "poison") == 0);
     if (item->place == PLACE_LIVE) {
         count_row(simulation, item, -1);
@@ -495,6 +537,8 @@ static void event_appeared(struct simulation *simulation, const struct change *c
     item->recorded_releases += strcmp(change->extra, "put_back") == 0;
     item->recorded_hand_overs += strcmp(change->extra, "hand_over") == 0 || strcmp(change->extra, "poison") == 0;
     item->recorded_give_backs += strcmp(change->extra, "give_back") == 0;
+    item->recorded_parks += strcmp(change->extra, "park") == 0;
+    item->recorded_wakes += strcmp(change->extra, "wake") == 0;
 }
 
 static void setting_changed(struct simulation *simulation, const struct change *change)
@@ -575,7 +619,25 @@ static void read_change(const struct question *row, struct change *change)
     change->deferrals = (int)question_number(row, COLUMN_DEFERRALS);
     change->handovers = (int)question_number(row, COLUMN_HANDOVERS);
     change->cancel = !question_is_null(row, COLUMN_CANCEL);
+    change->has_reason = !question_is_null(row, COLUMN_WAITING_FOR);
     change->extra = question_text(row, COLUMN_EXTRA);
+}
+
+/* A WAITING item has no node, no slot and a time; each park was followed by one wake or one end. */
+static void check_parks(struct simulation *simulation, const struct model_item *item)
+{
+    bool is_parked = item->place == PLACE_LIVE && item->state == ITEM_WAITING;
+    if (item->place == PLACE_LIVE && (is_parked != (item->phase == 3) || is_parked != item->has_reason ||
+                                      (is_parked && (item->node_id != 0 || item->due_at == 0)))) {
+        fail(simulation, THE_MODEL_HOLDS, "%s is %s in phase %d with node %lld, due at %lld, and has %s reason to wait",
+             item->id, item_state_name(item->state), item->phase, (long long)item->node_id, (long long)item->due_at,
+             item->has_reason ? "a" : "no");
+    } else if (item->parks != item->wakes + item->ends_of_parked + is_parked || item->parks != item->recorded_parks ||
+               item->wakes != item->recorded_wakes) {
+        fail(simulation, EVERYTHING_IS_ON_RECORD,
+             "%s was parked %d times, woken %d times and ended %d times meanwhile; on record are %d parks and %d wakes",
+             item->id, item->parks, item->wakes, item->ends_of_parked, item->recorded_parks, item->recorded_wakes);
+    }
 }
 
 /* What must hold at every commit for an item that was touched. */
@@ -593,6 +655,8 @@ static void check_item(struct simulation *simulation, const struct model_item *i
              "%s was put back %d, released %d, handed over %d, given back %d times; on record are %d, %d, %d, %d", item->id,
              item->put_backs, item->releases, item->hand_overs, item->give_backs, item->recorded_put_backs,
              item->recorded_releases, item->recorded_hand_overs, item->recorded_give_backs);
+    } else if (item->place == PLACE_LIVE || item->place == PLACE_ENDED) {
+        check_parks(simulation, item);
     }
 }
 
@@ -661,10 +725,10 @@ void observer_prepare(const char *path)
 }
 
 static const char lanes_of_sqlite[] =
-    "SELECT lane_id, sum(runnable), sum(waiting), sum(held) FROM"
-    " (SELECT lane_id, runnable, waiting, held FROM books"
+    "SELECT lane_id, sum(runnable), sum(waiting), sum(held), sum(parked) FROM"
+    " (SELECT lane_id, runnable, waiting, held, parked FROM books"
     "  UNION ALL SELECT l.value ->> 0, coalesce(l.value ->> 1, 0), coalesce(l.value ->> 5, 0),"
-    "   coalesce(l.value ->> 3, 0) FROM news n CROSS JOIN json_each(n.lanes) l)"
+    "   coalesce(l.value ->> 3, 0), coalesce(l.value ->> 9, 0) FROM news n CROSS JOIN json_each(n.lanes) l)"
     " GROUP BY lane_id";
 
 void observer_open(struct simulation *simulation)
@@ -682,7 +746,7 @@ void observer_open(struct simulation *simulation)
         question_prepare(simulation, "SELECT seq, " QUEUE_COLUMNS " FROM simulation_changes WHERE seq > $1 ORDER BY seq");
     simulation->read_counters = question_prepare(simulation, "SELECT id, slots_max FROM workspaces WHERE slots_max > 0");
     simulation->read_lanes = question_prepare(
-        simulation, is_postgres ? "SELECT lane_id, runnable, waiting, held FROM lane_books" : lanes_of_sqlite);
+        simulation, is_postgres ? "SELECT lane_id, runnable, waiting, held, parked FROM lane_books" : lanes_of_sqlite);
     simulation->read_group = question_prepare(simulation, "SELECT name FROM executor_groups WHERE id = $1");
 }
 

@@ -3,7 +3,7 @@
 
 #define SECOND_US MICROSECONDS_PER_SECOND
 
-enum { MIXED_EVERY = 4 };
+enum { MIXED_EVERY = 4, UNPARKED_EVERY = 3 };
 
 static int some(struct simulation *simulation, int most)
 {
@@ -68,6 +68,9 @@ void profile_draw(struct simulation *simulation)
     }
     const struct mutant *mutant = simulation->options.mutant;
     profile->is_mixed = mutant != NULL ? mutant->is_mixed : simulation->options.seed % MIXED_EVERY == 0;
+    profile->parks = mutant != NULL ? mutant->parks : simulation->options.seed % UNPARKED_EVERY != 0;
+    plan->park = profile->parks ? 400 : 0;
+    plan->park_most_us = 20 * SECOND_US;
     if (profile->is_mixed) {
         profile->kinds[0] = profile->kinds[1] = SCRIPTED_IN_NODE;
         profile->groups = 1;

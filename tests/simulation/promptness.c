@@ -87,7 +87,7 @@ static void look_at_item(struct simulation *simulation, const struct model_item 
     int pool = observer_lane(simulation, item)->pool;
     int64_t orphaned_us = item->changed_us > simulation->last_death_us ? item->changed_us : simulation->last_death_us;
     int64_t lease_us = simulation->profile.lease_us + DEATH_US + PROMPT_US;
-    if (item->phase == 1 && now_us - item->due_at > PROMPT_US &&
+    if ((item->phase == 1 || item->phase == 3) && now_us - item->due_at > PROMPT_US &&
         is_overdue(simulation, pool, -1, item->changed_us, PROMPT_US)) {
         fail(simulation, NOBODY_STARVES, "%s was due %lld ms ago and is not promoted", item->id,
              (long long)(now_us - item->due_at) / MICROSECONDS_PER_MS);

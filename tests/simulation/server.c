@@ -34,14 +34,15 @@ static const char *const preparations[] = {
     "CREATE TABLE simulation_changes (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, what text NOT NULL, id text,"
     " status text, workspace_id bigint, lane_id bigint, node_id bigint, fence bigint, phase bigint, rank bigint,"
     " due_at bigint, run_at bigint, priority bigint, starts_refused bigint, deferrals bigint, handovers bigint,"
-    " cancel_at bigint, extra text)",
+    " cancel_at bigint, waiting_for text, extra text)",
     "CREATE FUNCTION note_queue() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN"
     " IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;"
     " INSERT INTO weir.simulation_changes (what, id, status, workspace_id, lane_id, node_id, fence, phase, rank, due_at,"
-    "  run_at, priority, starts_refused, deferrals, handovers, cancel_at, extra) VALUES ('queue' || TG_ARGV[0], r.id,"
+    "  run_at, priority, starts_refused, deferrals, handovers, cancel_at, waiting_for, extra)"
+    " VALUES ('queue' || TG_ARGV[0], r.id,"
     "  r.status, r.workspace_id, r.lane_id, r.node_id, r.fence, r.phase, r.rank, r.due_at, r.run_at, r.priority, "
     "r.starts_refused,"
-    "  r.deferrals, r.handovers, r.cancel_at, CASE WHEN r.retry_of IS NULL THEN r.idempotency_key END);"
+    "  r.deferrals, r.handovers, r.cancel_at, r.waiting_for, CASE WHEN r.retry_of IS NULL THEN r.idempotency_key END);"
     " RETURN NULL; END $$",
     "CREATE TRIGGER s1 AFTER INSERT ON workflow_execution_queue FOR EACH ROW EXECUTE FUNCTION note_queue('+')",
     "CREATE TRIGGER s2 AFTER UPDATE ON workflow_execution_queue FOR EACH ROW EXECUTE FUNCTION note_queue('=')",

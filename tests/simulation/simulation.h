@@ -88,6 +88,7 @@ struct mutant {
                                 struct enqueue_result *, struct weir_error *);
     bool by_clocks;      /* caught by running the seed again with other wall clocks */
     bool is_mixed;       /* of a fleet with nodes of both engines */
+    bool parks;          /* of a fleet whose engines park */
     const char *schema;  /* SQL run after the migration: triggers that break things */
     uint64_t first_seed; /* where the search begins; 0 = where all do. For what few seeds show: it must still be found */
 };
@@ -129,7 +130,8 @@ struct model_item {
     int64_t lane_id;
     int64_t node_id;
     int64_t fence;
-    int phase; /* 0 runnable, 1 waiting, 2 held */
+    int phase;       /* 0 runnable, 1 delayed, 2 held, 3 parked */
+    bool has_reason; /* the row has what it waits for */
     int64_t rank;
     int64_t due_at;
     int64_t run_at;
@@ -148,6 +150,9 @@ struct model_item {
      * before is on record once: an engine that is away for hours is probed every few seconds. */
     int claims, put_backs, releases, hand_overs, take_overs, give_backs;
     int recorded_put_backs, recorded_releases, recorded_hand_overs, recorded_give_backs;
+    /* Each park is over by one wake or by one end. */
+    int parks, wakes, ends_of_parked;
+    int recorded_parks, recorded_wakes;
     int run_place;       /* of the node that it was assigned to first, since it was pending; -1 = none, or not known */
     struct story *story; /* what was seen of it (story.c) */
 };
@@ -161,7 +166,6 @@ struct model_workspace {
     int weight;
     bool paused;
     int64_t held; /* CLAIMED and DISPATCHED rows */
-    int64_t pending;
 };
 
 enum { LANES_MOST = WORKSPACES_MOST * POOLS_MOST };
@@ -172,6 +176,7 @@ struct model_lane {
     int pool;
     int64_t runnable;
     int64_t waiting;
+    int64_t parked;
     int64_t held;
     int64_t ready_since;            /* change number; 0 = it is not ready */
     int64_t idle_since_us;          /* promptness.c: ready since then, and no claim in its group */
@@ -238,6 +243,7 @@ struct profile {
     int64_t lease_us;
     int starts_max;
     size_t room;
+    bool parks;     /* engines inside of nodes park executions whose steps wait */
     bool exclusive; /* nodes claim only while holding the lock of the specification */
     int64_t retention_us;
 };

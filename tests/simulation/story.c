@@ -170,8 +170,8 @@ static bool is_one_of(const char *event, const char *const *names, size_t count)
 static void check_event(struct reading *reading)
 {
     static const char *const ends[] = {"complete", "fail", "cancelled"};
-    static const char *const moves[] = {"claim",     "dispatch", "retry",    "defer", "put_back", "give_back",
-                                        "hand_over", "poison",   "complete", "fail",  "cancelled"};
+    static const char *const moves[] = {"claim",  "dispatch", "retry", "defer",     "put_back", "give_back", "hand_over",
+                                        "poison", "complete", "fail",  "cancelled", "park",     "wake"};
     if (reading->actor != NULL) {
         return; /* an operator's act: no move of the item */
     }

@@ -253,7 +253,7 @@ static void ask_why(struct simulation *simulation)
     if (status != WEIR_OK || word == NULL || strcmp(word, item_state_name(item->state)) != 0) {
         fail(simulation, THE_MODEL_HOLDS, "why says of %s: %s %s; it is %s", item->id, word == NULL ? "" : word,
              error.message, item_state_name(item->state));
-    } else if ((item->state == ITEM_PENDING) != (reason != NULL) && item->node_id != 0) {
+    } else if ((item->state == ITEM_PENDING) != (reason != NULL) && (item->node_id != 0 || item->state == ITEM_WAITING)) {
         fail(simulation, THE_MODEL_HOLDS, "why gives %s, which is %s, the reason %s", item->id, word,
              reason == NULL ? "none" : reason);
     } else if (reason != NULL && !is_its_reason(simulation, item, reason)) {

@@ -106,7 +106,7 @@ int ledger_open_runs(const struct ledger *ledger, const char *workspace)
     return open;
 }
 
-void ledger_begin_run(struct ledger *ledger, struct scripted_entry *entry, int64_t fence)
+void ledger_begin_run(struct ledger *ledger, struct scripted_entry *entry, int64_t fence, int64_t now_us)
 {
     if (entry->runs_open > 0) {
         ledger_note_broken(ledger, entry->id, "a second run began while one was open; fence", fence);
@@ -120,6 +120,7 @@ void ledger_begin_run(struct ledger *ledger, struct scripted_entry *entry, int64
     entry->runs_begun++;
     entry->runs_open++;
     entry->fence_begun = fence;
+    entry->began_while_waiting = entry->began_while_waiting || now_us < entry->waits_until_us;
     entry->ended = false;
     ledger->runs_open++;
 }
@@ -168,6 +169,14 @@ void ledger_step_is_durable(struct ledger *ledger, struct scripted_entry *entry,
         ledger_note_broken(ledger, entry->id, "a step is on record that never ran; step", step);
     }
     entry->step[step].completed_durably = true;
+}
+
+/* The counts of refused starts begin anew. */
+void ledger_park_is_durable(struct ledger *ledger, struct scripted_entry *entry)
+{
+    (void)ledger;
+    entry->waits_until_us = entry->parked_until_us;
+    entry->refusals = 0;
 }
 
 void ledger_end_is_durable(struct ledger *ledger, struct scripted_entry *entry, int64_t fence)

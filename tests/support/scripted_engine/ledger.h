@@ -32,13 +32,15 @@ int ledger_open_runs(const struct ledger *ledger, const char *workspace);
 
 /* Stores the first broken rule. */
 void ledger_note_broken(struct ledger *ledger, const char *id, const char *rule, int64_t detail);
-void ledger_begin_run(struct ledger *ledger, struct scripted_entry *entry, int64_t fence);
+void ledger_begin_run(struct ledger *ledger, struct scripted_entry *entry, int64_t fence, int64_t now_us);
 /* Ends the open steps as well. */
 void ledger_end_run(struct ledger *ledger, struct scripted_entry *entry, int64_t now_us);
 void ledger_begin_step(struct ledger *ledger, struct scripted_entry *entry, int step, int attempt, int64_t now_us);
 void ledger_end_step(struct ledger *ledger, struct scripted_entry *entry, int step, int64_t now_us);
 /* The store has the step's result: it acknowledged it, or gave it back with a start. */
 void ledger_step_is_durable(struct ledger *ledger, struct scripted_entry *entry, int step);
+/* The store has acknowledged the park that was reported last. */
+void ledger_park_is_durable(struct ledger *ledger, struct scripted_entry *entry);
 /* The store has acknowledged the end that was reported under this fence. */
 void ledger_end_is_durable(struct ledger *ledger, struct scripted_entry *entry, int64_t fence);
 

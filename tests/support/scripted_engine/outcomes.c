@@ -64,6 +64,10 @@ static void draw_random_outcome(struct scripted_world *world, struct scripted_ou
     if (draw_chance(random, plan->end_before_answer)) {
         outcome->ends_before_answer = true;
     }
+    if (plan->park > 0 && draw_chance(random, plan->park)) { /* without a chance no draw: other seeds stay as they are */
+        outcome->parks = true;
+        outcome->park_us = draw_duration(random, plan->park_most_us);
+    }
 }
 
 void scripted_draw_outcome(struct scripted_world *world, const struct scripted_entry *entry,

@@ -4,6 +4,7 @@
  *
  *     start --arrive_us--> ARRIVAL --answer_us--> REPORT
  *                             +--> NEXT --> STEP_END --> NEXT ... --> END --> END_REPORT
+ *                                               +--> PARK
  *
  * The events of a handle are executed in its engine_step(), those of a shared world in scripted_world_pass_time(). A node
  * that the test has paused therefore executes none. A step waits for `recorded` before the next one, as in_process does.
@@ -62,8 +63,8 @@ void scripted_drop_run_events(struct scripted_world *world, const struct run *ru
 {
     for (struct scripted_event **at = &world->events; *at != NULL;) {
         struct scripted_event *event = *at;
-        bool of_run = event->kind == EVENT_NEXT || event->kind == EVENT_STEP_END || event->kind == EVENT_END ||
-                      event->kind == EVENT_CANCEL;
+        bool of_run = event->kind == EVENT_NEXT || event->kind == EVENT_STEP_END || event->kind == EVENT_PARK ||
+                      event->kind == EVENT_END || event->kind == EVENT_CANCEL;
         if (of_run && event->handle == run->handle && event->fence == run->fence && strcmp(event->id, run->id) == 0) {
             *at = event->next;
             scripted_free_event(event);
@@ -188,6 +189,9 @@ static void report_step(struct run *run, enum step_state state)
     report->step.state = state;
     report->step.attempt = run->attempts[run->step];
     (void)snprintf(report->step.step, sizeof report->step.step, "step-%d", run->step);
+    if (state == STEP_WAITING) {
+        report->step.due_in_us = run->outcome.park_us;
+    }
     if (state == STEP_COMPLETED) {
         report->step.exit_code = 0;
         report->step.output = strdup("{\"ok\":true}");
@@ -275,11 +279,34 @@ int64_t scripted_step_us(const struct run *run)
     return run->outcome.run_us / (run->entry->steps > 0 ? run->entry->steps : 1);
 }
 
+/* The report of the start comes before that of the park, and the claim of a suspect is not parked (engine.h). */
+static bool may_park(const struct run *run)
+{
+    const struct watch *watch = run->handle == NULL ? NULL : scripted_find_watch(run->handle, run->id);
+    return run->outcome.parks && !run->is_suspect && watch != NULL && watch->started && watch->fence == run->fence;
+}
+
+/* All of the run waits: it leaves the engine. */
+static void park_run(struct scripted_world *world, struct run *run)
+{
+    struct report *report = report_new(REPORT_PARKED, run->id, run->fence);
+    INVARIANT(report != NULL);
+    report->delay_us = run->outcome.park_us;
+    report->waiting_for = run->entry->steps > 0 ? WAIT_RETRY : WAIT_SLEEP;
+    run->state = RUN_PARKED;
+    run->entry->parked_until_us = time_add(scripted_now(world), run->outcome.park_us);
+    scripted_close_in_ledger(world, run);
+    report_now(run->handle, report);
+}
+
 static void finish_step(struct scripted_world *world, struct run *run)
 {
     bool last = run->step == run->entry->steps - 1;
     ledger_end_step(&world->ledger, run->entry, run->step, scripted_now(world));
-    if (last && !run->outcome.never_ends && (run->outcome.end_carries_step || run->outcome.end == END_FAILED)) {
+    if (may_park(run)) {
+        run->state = RUN_WAITS_PARK;
+        report_step(run, STEP_WAITING);
+    } else if (last && !run->outcome.never_ends && (run->outcome.end_carries_step || run->outcome.end == END_FAILED)) {
         end_run(world, run, run->outcome.end, true);
     } else {
         run->state = RUN_WAITS_RESULT;
@@ -303,6 +330,7 @@ static struct run *begin_run(struct scripted_world *world, struct handle *owner,
     run->fence = arrival->fence;
     run->outcome = arrival->outcome;
     run->cancel_at_us = TIME_NEVER;
+    run->is_suspect = arrival->is_suspect;
     memcpy(run->done, arrival->done, sizeof run->done);
     memcpy(run->attempts, arrival->attempts, sizeof run->attempts);
     if (run->entry->steps < 0) {
@@ -314,7 +342,7 @@ static struct run *begin_run(struct scripted_world *world, struct handle *owner,
         run->state = RUN_KILLED; /* the keeper starts nothing under an ended lease */
         return run;
     }
-    ledger_begin_run(&world->ledger, run->entry, run->fence);
+    ledger_begin_run(&world->ledger, run->entry, run->fence, scripted_now(world));
     run->open = true;
     scripted_later(world, run, EVENT_NEXT, scripted_now(world)); /* behind an answer that is due now */
     return run;
@@ -348,7 +376,7 @@ void scripted_answer(struct handle *handle, enum report_kind kind, const struct 
 
 void scripted_request_cancel(struct scripted_world *world, struct run *run)
 {
-    if (run->cancel_at_us == TIME_NEVER && run->state != RUN_ENDED) {
+    if (run->cancel_at_us == TIME_NEVER && run->state != RUN_ENDED && run->state != RUN_PARKED) {
         run->cancel_at_us = world->calm ? scripted_now(world) : time_add(scripted_now(world), run->outcome.cancel_us);
         if (run->cancel_at_us != TIME_NEVER) {
             scripted_later(world, run, EVENT_CANCEL, run->cancel_at_us);
@@ -446,13 +474,21 @@ static void execute_event(struct scripted_world *world, struct scripted_event *e
             finish_step(world, run);
         }
         break;
+    case EVENT_PARK:
+        if (current && run->state == RUN_WAITS_PARK) {
+            park_run(world, run);
+        }
+        break;
     case EVENT_END:
-        if (current && (run->state == RUN_PLAIN || run->state == RUN_ENDLESS)) {
+        if (current && run->state == RUN_PLAIN && run->entry->steps == 0 && may_park(run)) {
+            park_run(world, run);
+        } else if (current && (run->state == RUN_PLAIN || run->state == RUN_ENDLESS)) {
             end_run(world, run, run->outcome.end, false);
         }
         break;
     case EVENT_CANCEL:
-        if (current && run->state != RUN_ENDED && run->state != RUN_KILLED && run->state != RUN_GIVEN_BACK) {
+        if (current && run->state != RUN_ENDED && run->state != RUN_PARKED && run->state != RUN_KILLED &&
+            run->state != RUN_GIVEN_BACK) {
             end_run(world, run, END_CANCELLED, run->state == RUN_IN_STEP);
         }
         break;

@@ -79,7 +79,8 @@ static enum weir_status scripted_start(struct engine *engine, const struct engin
         return WEIR_OK;
     }
     struct scripted_entry *entry = ledger_enter(&world->ledger, start->id, start->workspace);
-    struct scripted_event arrival = {.fence = start->fence, .cancel_requested = start->cancel_requested};
+    struct scripted_event arrival = {
+        .fence = start->fence, .cancel_requested = start->cancel_requested, .is_suspect = start->is_suspect};
     text_copy(arrival.id, sizeof arrival.id, start->id);
     entry->starts_requested++;
     if (needs_another_engine(world, start)) {
@@ -103,6 +104,7 @@ static enum weir_status scripted_start(struct engine *engine, const struct engin
         event->sender = handle;
         event->outcome = arrival.outcome;
         event->cancel_requested = arrival.cancel_requested;
+        event->is_suspect = arrival.is_suspect;
         memcpy(event->done, arrival.done, sizeof event->done);
         memcpy(event->attempts, arrival.attempts, sizeof event->attempts);
         entry->on_the_way++;
@@ -147,7 +149,8 @@ static void scripted_abandon(struct engine *engine, const char *id, int64_t fenc
 
 static void handle_recorded_step(struct scripted_world *world, struct run *run, const struct recorded *recorded)
 {
-    if (recorded->step_index != run->step || (run->state != RUN_WAITS_BEGIN && run->state != RUN_WAITS_RESULT)) {
+    if (recorded->step_index != run->step ||
+        (run->state != RUN_WAITS_BEGIN && run->state != RUN_WAITS_RESULT && run->state != RUN_WAITS_PARK)) {
         return;
     }
     if (recorded->status == WEIR_INVALID_ARGUMENT) {
@@ -158,6 +161,8 @@ static void handle_recorded_step(struct scripted_world *world, struct run *run, 
         run->state = RUN_IN_STEP;
         ledger_begin_step(&world->ledger, run->entry, run->step, run->attempts[run->step], scripted_now(world));
         scripted_later(world, run, EVENT_STEP_END, scripted_now(world) + scripted_step_us(run));
+    } else if (run->state == RUN_WAITS_PARK) {
+        scripted_later(world, run, EVENT_PARK, scripted_now(world));
     } else {
         ledger_step_is_durable(&world->ledger, run->entry, run->step);
         run->done[run->step] = true;
@@ -170,10 +175,13 @@ static void handle_recorded(struct handle *handle, const struct recorded *record
     struct scripted_world *world = handle->world;
     const struct watch *watch = scripted_find_watch(handle, recorded->id);
     bool ours = recorded->status == WEIR_OK || recorded->status == WEIR_INVALID_ARGUMENT;
-    bool over = !ours || recorded->kind == REPORT_ENDED || recorded->kind == REPORT_GIVEN_BACK;
+    bool over = !ours || report_is_last(recorded->kind);
     struct run *run = scripted_find_run(world, handle, recorded->id);
     if (recorded->status == WEIR_OK && recorded->kind == REPORT_ENDED) {
         ledger_end_is_durable(&world->ledger, ledger_find(&world->ledger, recorded->id), recorded->fence);
+    }
+    if (recorded->status == WEIR_OK && recorded->kind == REPORT_PARKED) {
+        ledger_park_is_durable(&world->ledger, ledger_find(&world->ledger, recorded->id));
     }
     if (watch == NULL || watch->fence != recorded->fence) {
         return;
@@ -268,8 +276,8 @@ static void scripted_stop(struct engine *engine, bool interrupt)
     }
     for (const struct watch *watch = handle->watches; watch != NULL; watch = watch->next) {
         struct run *run = world->kind == SCRIPTED_SHARED ? NULL : scripted_find_run(world, handle, watch->id);
-        if (run != NULL && (run->state == RUN_ENDED || run->state == RUN_GIVEN_BACK)) {
-            continue; /* its end is on its way */
+        if (run != NULL && (run->state == RUN_ENDED || run->state == RUN_PARKED || run->state == RUN_GIVEN_BACK)) {
+            continue; /* its last report is on its way */
         }
         drop_arrivals(handle, watch->id);
         if (run != NULL) {

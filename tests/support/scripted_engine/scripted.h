@@ -58,6 +58,9 @@ struct scripted_outcome {
     int64_t run_us;          /* of the whole run */
     int64_t cancel_us;       /* from a cancel to its effect; TIME_NEVER: none until the world is calmed */
     int64_t defer_us;
+    bool parks; /* SCRIPTED_IN_NODE: the first step that ends waits for its next attempt, without a slot; a run without
+                   steps waits in the place of its end. Not before its start is answered, and not as a suspect */
+    int64_t park_us;
 };
 
 /* Chances per thousand starts, and the longest times that are drawn. All zero: every start is accepted and ends COMPLETED.
@@ -65,11 +68,13 @@ struct scripted_outcome {
 struct scripted_plan {
     int refuse, defer, refuse_for_good, unreachable, lose_request, lose_answer;
     int fail, never_end, answer_twice, end_twice, end_before_answer, ignore_cancel, late;
+    int park;
     int steps_most;
     int64_t answer_most_us; /* an ordinary answer; a `late` one takes up to late_most_us */
     int64_t late_most_us;
     int64_t run_most_us;
     int64_t cancel_most_us;
+    int64_t park_most_us;
 };
 
 enum { SCRIPTED_STEPS_MOST = 8 };
@@ -90,17 +95,20 @@ struct scripted_entry {
     char workspace[WORKSPACE_NAME_MAX + 1];
     int starts_requested; /* engine_start() calls */
     int runs_begun;
-    int runs_open;         /* now: at most one */
-    int64_t fence_begun;   /* of the last run */
-    bool ended;            /* the last run came to its end (not: was killed) */
-    enum end_state end;    /* how */
-    int64_t end_fence;     /* under which fence; 0 in a shared world, where any claim may report it */
-    bool ended_durably;    /* the store has acknowledged the end */
-    int64_t durable_fence; /* under this fence */
-    int refusals;          /* definite ones that spend an attempt */
-    bool refused_for_good; /* one of them was permanent */
-    int on_the_way;        /* requests that are sent and not arrived: no refusal while there is one */
-    int steps;             /* -1 until the first run */
+    int runs_open;            /* now: at most one */
+    int64_t fence_begun;      /* of the last run */
+    bool ended;               /* the last run came to its end (not: was killed) */
+    enum end_state end;       /* how */
+    int64_t end_fence;        /* under which fence; 0 in a shared world, where any claim may report it */
+    bool ended_durably;       /* the store has acknowledged the end */
+    int64_t durable_fence;    /* under this fence */
+    int64_t parked_until_us;  /* boot clock: the end of the wait whose park was reported last ... */
+    int64_t waits_until_us;   /* ... and of the last one that the store has acknowledged */
+    bool began_while_waiting; /* a run began before that */
+    int refusals;             /* definite ones that spend an attempt */
+    bool refused_for_good;    /* one of them was permanent */
+    int on_the_way;           /* requests that are sent and not arrived: no refusal while there is one */
+    int steps;                /* -1 until the first run */
     struct scripted_step_entry step[SCRIPTED_STEPS_MOST];
 };
 

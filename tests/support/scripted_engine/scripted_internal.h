@@ -18,6 +18,8 @@ enum run_state {
     RUN_WAITS_BEGIN, /* for STEP_RUNNING to be on record */
     RUN_IN_STEP,
     RUN_WAITS_RESULT, /* for the step's result to be on record */
+    RUN_WAITS_PARK,   /* for the step's wait to be on record */
+    RUN_PARKED,       /* it is over; its report is on its way */
     RUN_ENDED,        /* its end is reported or on its way */
     RUN_KILLED,       /* by its keeper; given back once the node has a lease again */
     RUN_GIVEN_BACK
@@ -39,6 +41,7 @@ struct run {
     int step;             /* the one that is under way */
     int attempts[SCRIPTED_STEPS_MOST];
     bool done[SCRIPTED_STEPS_MOST];
+    bool is_suspect;
     bool open; /* in the ledger */
 };
 
@@ -62,7 +65,16 @@ struct handle {
     bool crashed;
 };
 
-enum event_kind { EVENT_ARRIVAL, EVENT_REPORT, EVENT_NEXT, EVENT_STEP_END, EVENT_END, EVENT_CANCEL, EVENT_END_REPORT };
+enum event_kind {
+    EVENT_ARRIVAL,
+    EVENT_REPORT,
+    EVENT_NEXT,
+    EVENT_STEP_END,
+    EVENT_PARK,
+    EVENT_END,
+    EVENT_CANCEL,
+    EVENT_END_REPORT
+};
 
 struct scripted_event {
     struct scripted_event *next;
@@ -75,6 +87,7 @@ struct scripted_event {
     struct report *report;
     struct scripted_outcome outcome;
     bool cancel_requested;
+    bool is_suspect;
     bool done[SCRIPTED_STEPS_MOST];
     int attempts[SCRIPTED_STEPS_MOST];
 };

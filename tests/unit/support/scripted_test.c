@@ -332,13 +332,45 @@ static void stop_gives_back_and_describe_answers(void **state)
     close_bench(&bench);
 }
 
+/* Its step waits on record before it is parked; the next claim goes on with the next attempt. */
+static void parks_when_its_wait_is_on_record(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, SCRIPTED_IN_NODE);
+    scripted_world_push(bench.world, &(struct scripted_outcome){.steps = 1, .parks = true, .park_us = 9 * SECOND_US});
+    start(bench.engine, 7, NULL, 0);
+    pass(&bench, SECOND_US);
+    say_recorded(bench.engine, heard(&bench, 1, REPORT_STEP), WEIR_OK);
+    pass(&bench, SECOND_US);
+    assert_int_equal(heard(&bench, 2, REPORT_STEP)->step.state, STEP_WAITING);
+    pass(&bench, SECOND_US);
+    assert_int_equal(bench.count, 3);
+    assert_int_equal(scripted_world_open_runs(bench.world, NULL), 1);
+    say_recorded(bench.engine, bench.heard[2], WEIR_OK);
+    pass(&bench, 0);
+    assert_int_equal(heard(&bench, 3, REPORT_PARKED)->delay_us, 9 * SECOND_US);
+    assert_int_equal(bench.heard[3]->waiting_for, WAIT_RETRY);
+    assert_int_equal(scripted_world_open_runs(bench.world, NULL), 0);
+    assert_int_equal(engine_running(bench.engine), 1);
+    say_recorded(bench.engine, bench.heard[3], WEIR_OK);
+    assert_int_equal(engine_running(bench.engine), 0);
+    struct step_record waits = {.step = "step-0", .state = STEP_WAITING, .attempt = 1};
+    start(bench.other, 8, &waits, 1);
+    pass(&bench, SECOND_US);
+    assert_int_equal(heard(&bench, bench.count - 1, REPORT_STEP)->step.attempt, 2);
+    assert_true(scripted_world_entry(bench.world, ID_ONE)->began_while_waiting); /* the test was too early */
+    assert_null(scripted_world_broken(bench.world));
+    close_bench(&bench);
+}
+
 static void the_ledger_names_the_broken_rule(void **state)
 {
     (void)state;
     struct ledger ledger;
     ledger_init(&ledger, false);
     struct scripted_entry *entry = ledger_enter(&ledger, ID_ONE, "acme");
-    ledger_begin_run(&ledger, entry, 1);
+    ledger_begin_run(&ledger, entry, 1, 1);
     ledger_begin_step(&ledger, entry, 0, 1, 1);
     ledger_end_step(&ledger, entry, 0, 2);
     ledger_step_is_durable(&ledger, entry, 0);
@@ -364,6 +396,7 @@ int main(void)
         cmocka_unit_test(loses_says_twice_and_ends_before_the_answer),
         cmocka_unit_test(cancels_late_or_when_calmed),
         cmocka_unit_test(stop_gives_back_and_describe_answers),
+        cmocka_unit_test(parks_when_its_wait_is_on_record),
         cmocka_unit_test(the_ledger_names_the_broken_rule),
     };
     return cmocka_run_group_tests_name("support/scripted", tests, NULL, NULL);
