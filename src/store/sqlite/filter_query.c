@@ -52,6 +52,15 @@ static enum weir_status read_arm(struct connection *connection, enum sqlite_quer
     return status;
 }
 
+/* Of the queue. */
+static enum sqlite_query query_of_living(const struct execution_filter *filter, unsigned states, bool descending)
+{
+    bool all_held = filter->id == NULL && (states & (1U << ITEM_PENDING | 1U << ITEM_WAITING)) == 0;
+    return all_held     ? descending ? QUERY_HELD_IDS_DESCENDING : QUERY_HELD_IDS_ASCENDING
+           : descending ? QUERY_LIVE_IDS_DESCENDING
+                        : QUERY_LIVE_IDS_ASCENDING;
+}
+
 /* Merges two sorted runs in place of the first; at most `limit` remain. */
 static size_t merge(char (*ids)[UUID_TEXT_MAX], size_t first, char (*other)[UUID_TEXT_MAX], size_t second, bool descending,
                     size_t limit, char (*to)[UUID_TEXT_MAX])
@@ -110,8 +119,8 @@ enum weir_status filter_select_ids(struct connection *connection, const struct e
         return error_out_of_memory(error);
     }
     if (status == WEIR_OK && (states & ~(unsigned)ITEM_STATES_ENDED) != 0 && filter->finished_before_us == 0) {
-        status = read_arm(connection, descending ? QUERY_LIVE_IDS_DESCENDING : QUERY_LIVE_IDS_ASCENDING, filter,
-                          workspace_id, states, after, arm, ids, &live, error);
+        status = read_arm(connection, query_of_living(filter, states, descending), filter, workspace_id, states, after, arm,
+                          ids, &live, error);
     }
     if (status == WEIR_OK && (states & ITEM_STATES_ENDED) != 0) {
         enum sqlite_query query = descending ? QUERY_ENDED_IDS_DESCENDING : QUERY_ENDED_IDS_ASCENDING;

@@ -1,8 +1,8 @@
 -- Trigger of deleted_workspaces, at the commit of a deletion: no item of the workspace may be held.
 --
 -- 1. act_gate is locked EXCLUSIVE: rounds that assign at this moment are awaited, and the next round reads the act (await_rounds()).
--- 2. If an item of the workspace was assigned after remove_workspace() had counted, the commit is refused with 40001: the caller repeats
---    its transaction.
+-- 2. If an item of the workspace was assigned after remove_workspace() had counted, and perhaps parked since, the commit is refused with
+--    40001: the caller repeats its transaction.
 --
 -- A transaction that is prepared is refused: no round may assign until it is resolved, and nothing bounds that time.
 -- Locks: the table act_gate EXCLUSIVE, to the end of the commit. Caller: the trigger deletion_is_checked.
@@ -17,7 +17,9 @@ BEGIN
     END IF;
     LOCK TABLE :schema.act_gate IN EXCLUSIVE MODE;
     lanes := ARRAY(SELECT a.base | NEW.id FROM :schema.group_lanes a);
-    IF EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.due_at IS NULL AND q.lane_id = ANY (lanes) AND q.phase = 2) THEN
+    IF EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.due_at IS NULL AND q.lane_id = ANY (lanes) AND q.phase = 2)
+       OR EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q
+                  WHERE q.due_at IS NOT NULL AND q.lane_id = ANY (lanes) AND q.phase = 3) THEN
         RAISE serialization_failure USING
             MESSAGE = format('an execution of workspace "%s" was assigned while the workspace was deleted', NEW.name),
             HINT = 'repeat the transaction';

@@ -1,4 +1,5 @@
 -- The ids of the executions of a list, newest first. One arm reads the living ones and one the ended ones, each along its primary key.
+-- Held ones alone are found by `claims`: there may be few of them beside many that are parked.
 -- NULL or the bounds of bigint = no condition. retried (enum filter_condition): 1 = only those that another execution repeats, 2 = only
 -- the remaining ones; stuck likewise. The parameters are those of page_of_executions (queries/read.sql).
 -- Locks: none. Callers: page_of_executions, count_executions (queries/read.sql).
@@ -9,7 +10,11 @@ CREATE OR REPLACE FUNCTION :schema.choose_executions(below uuid, first uuid, las
 RETURNS SETOF uuid
 LANGUAGE sql STABLE AS $$
     SELECT i.id FROM (
-        (SELECT q.id FROM :schema.workflow_execution_queue q
+        (SELECT q.id
+         FROM (SELECT l.* FROM :schema.workflow_execution_queue l WHERE $5 & 9 <> 0
+               UNION ALL
+               SELECT k.* FROM :schema.workflow_execution_queue k
+               WHERE $5 & 9 = 0 AND $5 & 6 <> 0 AND k.id = ANY (ARRAY(SELECT unnest(c.ids) FROM :schema.claims c))) q
          WHERE q.id < $1 AND q.id >= $2 AND q.id <= $3
            AND ($4 IS NULL OR q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $4))
            AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & $5 <> 0

@@ -1,15 +1,19 @@
 -- Operators' acts. The acts themselves are functions over sets of ids.
 
 -- The executions of an act, in the order of their ids. Two arms, one for the living and one for the ended ones, each along its
--- primary key. An arm without a wanted state reads nothing: retention would read a whole backlog. $1 behind this id, $2 workspace
--- or NULL, $3 state bits, $4 workflow or NULL, $5 group or NULL, $6 error code or NULL, $7 idempotency key or NULL, $8 created since,
--- $9 created before, $10 finished before, $11 limit, $12 one id or NULL, $13 retried and
+-- primary key; held ones alone are found by `claims`. An arm without a wanted state reads nothing: retention would read a whole backlog.
+-- $1 behind this id, $2 workspace or NULL, $3 state bits, $4 workflow or NULL, $5 group or NULL, $6 error code or NULL, $7
+-- idempotency key or NULL, $8 created since, $9 created before, $10 finished before, $11 limit, $12 one id or NULL, $13 retried and
 -- $14 stuck (as in choose_executions()), $15 waiting_for or NULL
 -- name: bulk_ids
-(SELECT q.id FROM :schema.workflow_execution_queue q
+(SELECT q.id
+ FROM (SELECT l.* FROM :schema.workflow_execution_queue l WHERE $3 & 9 <> 0
+       UNION ALL
+       SELECT k.* FROM :schema.workflow_execution_queue k
+       WHERE $3 & 9 = 0 AND $3 & 6 <> 0 AND k.id = ANY (ARRAY(SELECT unnest(c.ids) FROM :schema.claims c))) q
  WHERE q.id > $1 AND ($12::uuid IS NULL OR q.id = $12)
    AND ($2::text IS NULL OR q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $2))
-   AND $3 & 15 <> 0 AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & $3 <> 0
+   AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & $3 <> 0
    AND ($4::text IS NULL OR q.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $4))
    AND ($5::text IS NULL OR q.lane_id >> 47 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $5))
    AND ($6::text IS NULL OR q.error_code = $6) AND ($7::text IS NULL OR q.idempotency_key = $7)

@@ -1,6 +1,6 @@
 -- Deletion of workspaces and workflows.
 
--- Items of a workspace that are held and that wait. ?1 workspace. Indexes: queue_held, queue_runnable, queue_waiting.
+-- Items of a workspace that are held and that wait. ?1 workspace. Indexes: queue_held, queue_runnable, queue_delayed.
 -- name: count_living
 SELECT (SELECT count(*) FROM workflow_execution_queue h
         WHERE h.phase = 2 AND h.lane_id IN (SELECT a.base | ?1 FROM group_lanes a)),

@@ -26,6 +26,29 @@ WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
 ORDER BY id LIMIT ?13;
 
+-- CLAIMED and DISPATCHED ones alone: there may be few of them beside many that are parked. Index: queue_held.
+-- name: held_ids_descending
+SELECT id FROM workflow_execution_queue INDEXED BY queue_held
+WHERE phase = 2 AND id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
+  AND (CASE status WHEN 'CLAIMED' THEN 2 ELSE 4 END) & ?3
+  AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
+  AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
+  AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
+  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1
+  AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
+ORDER BY id DESC LIMIT ?13;
+
+-- name: held_ids_ascending
+SELECT id FROM workflow_execution_queue INDEXED BY queue_held
+WHERE phase = 2 AND id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
+  AND (CASE status WHEN 'CLAIMED' THEN 2 ELSE 4 END) & ?3
+  AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
+  AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
+  AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
+  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1
+  AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
+ORDER BY id LIMIT ?13;
+
 -- name: ended_ids_descending
 SELECT id FROM workflow_executions
 WHERE id < ?1 AND (?2 IS NULL OR workspace_id = ?2)

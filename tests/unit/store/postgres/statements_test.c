@@ -61,6 +61,26 @@ static void run(const char *sql)
     PQclear(result);
 }
 
+/* Blocks that the server looks at for a statement that is explained with its buffers. */
+static long blocks_of(const char *sql)
+{
+    PGresult *result = PQexec(connection, sql);
+    long blocks = -1;
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+        fail_msg("%s: %s", sql, PQerrorMessage(connection));
+    }
+    for (int row = 0; row < PQntuples(result) && blocks < 0; row++) {
+        const char *line = PQgetvalue(result, row, 0);
+        const char *hit = strstr(line, "Buffers: shared hit=");
+        blocks = hit != NULL                         ? strtol(hit + strlen("Buffers: shared hit="), NULL, 10)
+                 : strncmp(line, "Planning", 8) == 0 ? 0 /* it has looked at none */
+                                                     : -1;
+    }
+    PQclear(result);
+    assert_true(blocks >= 0);
+    return blocks;
+}
+
 /* Blocks that the server looks at for the record of one item that is not there, with the run of a step that failed when
  * `function` is the one for such. */
 static long blocks_of_a_record(const char *function, int kind)
@@ -76,15 +96,7 @@ static long blocks_of_a_record(const char *function, int kind)
                            "'{NULL}', '{NULL}'"
                          : "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'",
                    tells ? ", '{t}', '{1}', '{one}', '{2}', '{FAILED}', '{3}', '{exit_3}', '{NULL}'" : "");
-    PGresult *result = PQexec(connection, sql);
-    long blocks = -1;
-    for (int row = 0; PQresultStatus(result) == PGRES_TUPLES_OK && row < PQntuples(result) && blocks < 0; row++) {
-        const char *hit = strstr(PQgetvalue(result, row, 0), "Buffers: shared hit=");
-        blocks = hit == NULL ? -1 : strtol(hit + strlen("Buffers: shared hit="), NULL, 10);
-    }
-    PQclear(result);
-    assert_true(blocks >= 0);
-    return blocks;
+    return blocks_of(sql);
 }
 
 /* The plans are made while the queue is empty, and stay until the server looks at the table again. */
@@ -136,7 +148,7 @@ static void assert_unread(const char *plans, int states, const char *unread)
     assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
     for (int row = 0; row < PQntuples(result); row++) {
         const char *line = PQgetvalue(result, row, 0);
-        bool is_of_table = strstr(line, " on workflow_execution_queue q ") != NULL || /* not its index, of a bitmap scan */
+        bool is_of_table = strstr(line, " on workflow_execution_queue l ") != NULL || /* not its index, of a bitmap scan */
                            strstr(line, " on workflow_executions h ") != NULL;
         scans += is_of_table && strstr(line, "never executed") == NULL;
         if (strstr(line, unread) != NULL && strstr(line, "never executed") == NULL) {
@@ -165,6 +177,107 @@ static void a_choice_by_state_reads_only_the_table_of_that_state(void **state)
     }
     run("DEALLOCATE chosen");
     run("RESET plan_cache_mode");
+}
+
+/* --- beside parked items --- */
+
+#define EXPLAIN "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) "
+#define ID_NONE "'00000000-0000-0000-0000-000000000000'"
+#define ID_LAST "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
+
+/* Parks copies of the only item of its workspace, with the lowest ids, so that they are the oldest rows. */
+static void add_parked_rows(const char *workspace, int count)
+{
+    char sql[768];
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO weir.workflow_execution_queue SELECT r.* FROM weir.workflow_execution_queue q JOIN "
+        "weir.workspaces w ON w.id = q.workspace_id AND w.name = '%s' CROSS JOIN generate_series(1, %d) n CROSS "
+        "JOIN jsonb_populate_record(q, jsonb_build_object('id', '00000000-0000-7000-8000-' || lpad(n::text, 12, "
+        "'0'), 'phase', 3, 'status', 'WAITING', 'waiting_for', 'sleep', 'due_at', 9000000000000000 + n, 'fence', "
+        "1)) r WHERE q.phase = 0",
+        workspace, count);
+    run(sql);
+}
+
+/* Of the same plans, which the server made while nothing was parked. */
+static void parked_rows_are_passed_by_no_statement_that_is_repeated(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *sql;
+    } statements[] = {
+        {"status", EXPLAIN "EXECUTE status_of (10, 10000, 100, 20, 20, 100)"},
+        {"next_due", EXPLAIN "SELECT weir.next_due()"},
+        {"promote_due", EXPLAIN "SELECT * FROM weir.promote_due(1, 1000)"},
+        {"a list of held ones",
+         EXPLAIN "SELECT * FROM weir.choose_executions(" ID_LAST ", " ID_NONE ", " ID_LAST
+                 ", NULL, 6, NULL, NULL, NULL, NULL, 0, 9000000000000000000, 9223372036854775807, 100, 0,"
+                 " 0, NULL)"},
+        {"a choice of held ones", EXPLAIN "EXECUTE chosen_by_state (" ID_NONE ", NULL, 6, NULL, NULL, NULL, NULL, 0,"
+                                          " 9000000000000000000, 9223372036854775807, 100, NULL, 0, 0, NULL)"},
+        {"a choice of ended ones", EXPLAIN "EXECUTE chosen_by_state (" ID_NONE ", NULL, 112, NULL, NULL, NULL, NULL, 0,"
+                                           " 9000000000000000000, 9223372036854775807, 100, NULL, 0, 0, NULL)"},
+        {"the deletion of another workspace",
+         EXPLAIN "SELECT * FROM weir.remove_workspace('other', true, 1000, NULL, NULL, true)"},
+    };
+    enum { COUNT = sizeof statements / sizeof statements[0], PARKED = 5000, SLACK = 15 };
+    long before[COUNT];
+    char sql[20000];
+    (void)state;
+    run("SELECT weir.change_workspace('other', NULL, 1, NULL, true), weir.change_workspace('sleepers', NULL, 1, NULL, "
+        "true)");
+    run("SELECT weir.enqueue('sleepers', 'hello'), weir.enqueue('other', 'hello')");
+    (void)snprintf(sql, sizeof sql, "PREPARE status_of (bigint, bigint, bigint, bigint, bigint, bigint) AS %s",
+                   address->texts[QUERY_STATUS]);
+    run(sql);
+    (void)snprintf(sql, sizeof sql,
+                   "PREPARE chosen_by_state (uuid, text, integer, text, text, text, text, bigint, bigint, bigint, bigint, "
+                   "uuid, integer, integer, text) AS %s",
+                   address->texts[QUERY_BULK_IDS]);
+    run(sql);
+    run("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan"); /* those of schedule() */
+    for (size_t i = 0; i < 2 * (size_t)COUNT; i++) { /* the second time, with all of the catalogue in memory */
+        run("BEGIN");
+        before[i % COUNT] = blocks_of(statements[i % COUNT].sql);
+        run("ROLLBACK");
+    }
+    add_parked_rows("sleepers", PARKED);
+    for (size_t i = 0; i < COUNT; i++) {
+        run("BEGIN");
+        long blocks = blocks_of(statements[i].sql);
+        run("ROLLBACK");
+        if (blocks > before[i] + SLACK) {
+            fail_msg("%s looks at %ld blocks beside %d parked items, and at %ld without", statements[i].name, blocks,
+                     PARKED, before[i]);
+        }
+    }
+    run("RESET ALL; SET search_path = pg_catalog; SET client_min_messages = warning; DEALLOCATE ALL");
+}
+
+static void collect_plan(void *context, const PGresult *notice)
+{
+    struct text *plans = context;
+    assert_int_equal(text_add_string(plans, PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY)), WEIR_OK);
+}
+
+/* Each row is compared with no other: a burst that is due together costs each of its rows once. */
+static void what_is_due_is_joined_with_nothing(void **state)
+{
+    struct text plans = {.max = 1024 * 1024};
+    (void)state;
+    PQnoticeReceiver receiver = PQsetNoticeReceiver(connection, collect_plan, &plans);
+    run("LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on");
+    run("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off");
+    run("BEGIN; SET LOCAL client_min_messages = log");
+    run("SELECT * FROM weir.promote_due(9100000000000000, 1000)");
+    run("ROLLBACK");
+    (void)PQsetNoticeReceiver(connection, receiver, NULL);
+    assert_non_null(plans.data);
+    assert_non_null(strstr(plans.data, "Update on workflow_execution_queue"));
+    assert_null(strstr(plans.data, "Join Filter"));
+    text_close(&plans);
+    run("RESET ALL; SET search_path = pg_catalog; SET client_min_messages = warning");
 }
 
 /* --- statements --- */
@@ -335,6 +448,8 @@ int main(void)
         cmocka_unit_test(every_statement_is_one_of_the_server),
         cmocka_unit_test(a_record_reads_its_set_and_no_backlog),
         cmocka_unit_test(a_choice_by_state_reads_only_the_table_of_that_state),
+        cmocka_unit_test(parked_rows_are_passed_by_no_statement_that_is_repeated),
+        cmocka_unit_test(what_is_due_is_joined_with_nothing),
         cmocka_unit_test(single_arguments_arrive),
         cmocka_unit_test(absent_arguments_are_null),
         cmocka_unit_test(arrays_arrive_in_their_order),

@@ -37,6 +37,7 @@ static const struct {
     {"status_groups", "groups lanes by their executor group; for people and for the scrape of metrics"},
     {"status_workspaces", "sorts workspaces, not executions; for people"},
     {"living_of_workflow", "reads the queue once, when a workflow is deleted"},
+    {"held_ids_*", "sorts what is held, never what waits; for people"},
     {"place_in_lane", "counts a bounded number of entries of one lane's index; for people"},
     {"has_hook_events", "stops at the first row"},
     {"erase_hook_events", "reads the waiting events once, when a deleted workspace is erased"},
