@@ -1,6 +1,7 @@
 /* WAITING executions: parked by their node, without a slot, until they are due; then they queue by their first rank. */
 #include "conformance/scene.h"
 #include "queue/suspicion.h"
+#include "store/reading.h"
 
 #define AN_HOUR SECONDS(3600)
 
@@ -399,6 +400,15 @@ static void deleting_its_workspace_ends_it(void **state)
                         "workspace_deleted");
 }
 
+/* The node has these handlers from now on. */
+static void offer(struct scene *scene, const char *names)
+{
+    bool more = true;
+    struct node_handlers handlers = {.names = names};
+    scene_ok(scene, store_node_handlers(scene->store, scene->node, &handlers, &more, &scene->error));
+    assert_false(more);
+}
+
 /* An error of a start before the park is over: no node must take the item for one that waits for a handler. */
 static void an_earlier_refused_start_leaves_no_error(void **state)
 {
@@ -411,13 +421,59 @@ static void an_earlier_refused_start_leaves_no_error(void **state)
     assert_int_equal(scene_record_full(scene, scene->node, deferred), WEIR_OK);
     item = scene_claim_one(scene);
     park(scene, &item, WAIT_SLEEP, AN_HOUR);
-    bool more = true;
-    struct node_handlers handlers = {.names = "[]"};
-    scene_ok(scene, store_node_handlers(scene->store, scene->node, &handlers, &more, &scene->error));
-    assert_false(more);
+    offer(scene, "[]");
     assert_string_equal(scene_status_of(scene, item.id), "WAITING");
     assert_null(scene_text(scene, "SELECT error_code FROM executions WHERE id = '%s'", item.id));
     assert_int_equal(scene_number(scene, "SELECT deferrals FROM executions WHERE id = '%s'", item.id), 0);
+}
+
+/* Parks so many of a workspace in sets. */
+static void park_many(struct scene *scene, const char *workspace, size_t many, int64_t delay_us)
+{
+    scene_cap(scene, workspace, (int64_t)many);
+    scene_enqueue_many(scene, workspace, many);
+    struct claim_result claim = scene_claim(scene, many);
+    assert_int_equal(claim.count, many);
+    struct record *records = calloc(2 * many, sizeof *records);
+    assert_non_null(records);
+    for (size_t i = 0; i < many; i++) {
+        records[i] = scene_record_of(RECORD_DISPATCHED, &claim.items[i]);
+        records[many + i] = scene_record_of(RECORD_PARKED, &claim.items[i]);
+        records[many + i].delay_us = delay_us;
+    }
+    for (size_t i = 0; i < 2 * many; i += RECORD_BATCH_MOST) {
+        struct record_summary summary;
+        size_t count = 2 * many - i < RECORD_BATCH_MOST ? 2 * many - i : RECORD_BATCH_MOST;
+        scene_ok(scene, store_record(scene->store, scene->node, records + i, count, &summary, &scene->error));
+        assert_int_equal(summary.changed, count);
+    }
+    free(records);
+    assert_int_equal(usage_of(scene, workspace, "waiting"), many);
+    scene_check(scene);
+}
+
+/* More parked rows are due before it than rows that back off are counted. */
+static void parked_ones_hide_none_that_lacks_a_worker(void **state)
+{
+    struct scene *scene = *state;
+    static const char definition[] = "{\"name\":\"mail\",\"steps\":{\"send\":{\"handler\":\"send-mail\"}}}";
+    struct published published;
+    scene_ok(scene, store_publish(scene->store, "mail", NULL, definition, NULL, &published, &scene->error));
+    park_many(scene, "big-co", BACKING_OFF_COUNT_MOST + 1, SECONDS(60));
+    (void)scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "free-co", .workflow = "mail"});
+    offer(scene, "[\"send-mail\"]");
+    struct claimed_item item = scene_claim_one(scene);
+    offer(scene, "[]");
+    struct record deferred = scene_record_of(RECORD_DEFERRED, &item);
+    deferred.error_code = "unknown_handler";
+    deferred.error = "no handler";
+    deferred.delay_us = AN_HOUR;
+    assert_int_equal(scene_record_full(scene, scene->node, deferred), WEIR_OK);
+    json_t *status = NULL;
+    scene_ok(scene, store_status(scene->store, 10, &status, &scene->error));
+    assert_int_equal(json_number_at(json_object_get(status, "pending_reasons"), "no_worker"), 1);
+    assert_int_equal(json_array_size(json_object_get(status, "no_worker")), 1);
+    json_decref(status);
 }
 
 /* More than one call of the scheduler makes runnable at once. */
@@ -425,26 +481,7 @@ static void many_that_are_due_together_all_wake(void **state)
 {
     enum { MANY = 1500 };
     struct scene *scene = *state;
-    scene_cap(scene, "big-co", MANY);
-    scene_enqueue_many(scene, "big-co", MANY);
-    struct claim_result claim = scene_claim(scene, MANY);
-    assert_int_equal(claim.count, MANY);
-    struct record *records = calloc(2 * MANY, sizeof *records);
-    assert_non_null(records);
-    for (size_t i = 0; i < MANY; i++) {
-        records[i] = scene_record_of(RECORD_DISPATCHED, &claim.items[i]);
-        records[MANY + i] = scene_record_of(RECORD_PARKED, &claim.items[i]);
-        records[MANY + i].delay_us = SECONDS(10);
-    }
-    for (size_t i = 0; i < 2 * MANY; i += RECORD_BATCH_MOST) {
-        struct record_summary summary;
-        size_t count = 2 * MANY - i < RECORD_BATCH_MOST ? 2 * MANY - i : RECORD_BATCH_MOST;
-        scene_ok(scene, store_record(scene->store, scene->node, records + i, count, &summary, &scene->error));
-        assert_int_equal(summary.changed, count);
-    }
-    free(records);
-    assert_int_equal(usage_of(scene, "big-co", "waiting"), MANY);
-    scene_check(scene);
+    park_many(scene, "big-co", MANY, SECONDS(10));
     scene_pass(scene, SECONDS(10));
     scene_beat(scene, scene->node);
     size_t woken = 0;
@@ -602,6 +639,7 @@ int main(void)
         SCENE_TEST(it_survives_its_node_and_wakes_on_another),
         SCENE_TEST(deleting_its_workspace_ends_it),
         SCENE_TEST(an_earlier_refused_start_leaves_no_error),
+        SCENE_TEST(parked_ones_hide_none_that_lacks_a_worker),
         SCENE_TEST(many_that_are_due_together_all_wake),
         SCENE_TEST(a_cancel_tells_a_woken_one_from_one_that_never_ran),
         SCENE_TEST(why_counts_from_the_wake),

@@ -243,6 +243,20 @@ static void a_workspace_with_an_execution_that_was_assigned_meanwhile_is_not_del
     assert_string_equal(run(scene->a, "SELECT weir.delete_workspace('acme')"), "0");
 }
 
+/* The same, and it has run and waits now: no round would find it before it is due. */
+static void a_workspace_with_an_execution_that_was_parked_meanwhile_is_not_deleted(void **state)
+{
+    struct scene *scene = *state;
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, "SELECT weir.delete_workspace('acme', true)"), "0");
+    struct claimed_item item = claim_one(scene, enqueue(scene, "acme"));
+    assert_int_equal(record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    assert_int_equal(record(scene, RECORD_PARKED, &item), WEIR_OK);
+    assert_string_equal(refusal(scene->a, "COMMIT"), "40001");
+    assert_string_equal(run(scene->a, "SELECT weir.delete_workspace('acme', true)"), "1");
+    assert_string_equal(run(scene->a, "SELECT status FROM weir.executions WHERE id = '%s'", item.id), "FAILED");
+}
+
 static void an_open_cancel_holds_up_no_other_item_of_its_workspace(void **state)
 {
     struct scene *scene = *state;
@@ -655,6 +669,7 @@ int main(void)
         SCENE_TEST(an_open_deletion_of_a_workspace_holds_up_no_other),
         SCENE_TEST(the_deletion_of_a_paused_workspace_holds_up_no_other),
         SCENE_TEST(a_workspace_with_an_execution_that_was_assigned_meanwhile_is_not_deleted),
+        SCENE_TEST(a_workspace_with_an_execution_that_was_parked_meanwhile_is_not_deleted),
         SCENE_TEST(an_open_cancel_holds_up_no_other_item_of_its_workspace),
         SCENE_TEST(an_open_act_on_a_pending_item_holds_up_no_ends),
         SCENE_TEST(items_that_run_in_a_paused_workspace_end),

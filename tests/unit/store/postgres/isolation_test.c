@@ -15,7 +15,7 @@
 
 enum { TEXT_SIZE = 2000, WAIT_MS = 20000, WORKSPACE_CAP = 1 };
 
-enum state { PENDING = 1, WAITING = 2, HELD = 4, FAILED = 8, ANY = 15 };
+enum state { PENDING = 1, DELAYED = 2, HELD = 4, FAILED = 8, RUNNING = 16, PARKED = 32, ANY = 63 };
 
 enum effect {
     READS,
@@ -31,6 +31,9 @@ enum effect {
     ASSIGNS,
     COMPLETES,
     PUTS_BACK,
+    PARKS,
+    WAKES,
+    DELETES,
     FOLDS
 };
 
@@ -42,11 +45,16 @@ struct act {
     const char *sql;
 };
 
-#define RECORD_OF(kind)                                                                                                    \
+#define RECORD_WITH(kind, delay, code)                                                                                     \
     "SELECT coalesce(max(r.outcome), 'done') FROM weir.record({node}, ARRAY['{id}'::uuid], ARRAY[{fence}::bigint], "       \
-    "ARRAY[" kind "], ARRAY[0::bigint], ARRAY[-1::bigint], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', "   \
+    "ARRAY[" kind "], ARRAY[" delay "::bigint], ARRAY[-1::bigint], '{" code                                                \
+    "}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', "                                                           \
     "'{}', '{}', '{}', "                                                                                                   \
     "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}') r"
+#define RECORD_OF(kind) RECORD_WITH(kind, "0", "")
+/* An hour, and an hour later. */
+#define PARK_ONE RECORD_WITH("10", "3600000000", "sleep")
+#define WAKE_ALL "SELECT count(*) FROM weir.promote_due(weir.store_time() + 7200000000, 1000)"
 #define ASSIGN_ONE                                                                                                         \
     "SELECT coalesce(sum(cardinality(places)), 0) + coalesce(sum(cardinality(plain)), 0) FROM weir.schedule({node}, "      \
     "{epoch}, 0, false, '{seen}', weir.timeline(), NULL, '0', 0, ARRAY['{id}'::uuid], ARRAY[{node}::bigint], "             \
@@ -61,19 +69,22 @@ static const struct act acts[] = {
     {"enqueue_many", PENDING | HELD, ENQUEUES, false,
      "SELECT count(*) FROM weir.enqueue_many('[{\"workspace\": \"{workspace}\", \"workflow\": \"hello\", \"params\": {}, "
      "\"idempotency_key\": \"second-{workspace}\"}]')"},
-    {"cancel", PENDING | WAITING | HELD, CANCELS, false, "SELECT weir.cancel('{id}', 'why')"},
-    {"release", WAITING, RELEASES, false, "SELECT weir.release('{id}', 'why')"},
+    {"cancel", PENDING | DELAYED | HELD | RUNNING | PARKED, CANCELS, false, "SELECT weir.cancel('{id}', 'why')"},
+    {"release", DELAYED, RELEASES, false, "SELECT weir.release('{id}', 'why')"},
     {"retry", FAILED, RETRIES, false, "SELECT weir.retry('{id}', 'why')"},
-    {"pause", PENDING | WAITING | HELD, PAUSES, false, "SELECT weir.pause_workspace('{workspace}')"},
+    {"pause", PENDING | DELAYED | HELD, PAUSES, false, "SELECT weir.pause_workspace('{workspace}')"},
     {"resume", PENDING, RESUMES, false, "SELECT weir.resume_workspace('{workspace}')"},
     {"limit", PENDING | HELD, LIMITS, false, "SELECT weir.change_workspace('{workspace}', NULL, 2, NULL, false)"},
     {"purge", FAILED, PURGES, false, "SELECT p.outcome FROM weir.purge_items(ARRAY['{id}'::uuid]) p"},
     {"usage", ANY, READS, false, "SELECT u.slots_max FROM weir.usage('{workspace}') u"},
     {"why", ANY, READS, false, "SELECT weir.why('{id}')"},
     {"assign", PENDING, ASSIGNS, true, ASSIGN_ONE},
-    {"complete", HELD, COMPLETES, true, RECORD_OF("6")},
+    {"complete", HELD | RUNNING, COMPLETES, true, RECORD_OF("6")},
     {"put_back", HELD, PUTS_BACK, true, RECORD_OF("3")},
-    {"inbox", HELD, READS, true,
+    {"park", RUNNING, PARKS, true, PARK_ONE},
+    {"wake", PARKED, WAKES, true, WAKE_ALL},
+    {"delete", RUNNING | PARKED, DELETES, false, "SELECT weir.delete_workspace('{workspace}', true)"},
+    {"inbox", HELD | RUNNING, READS, true,
      "SELECT count(*) FROM weir.inbox({node}, 0, '00000000-0000-0000-0000-000000000000', 1000)"},
     {"publish_books", ANY, FOLDS, true,
      "SELECT b.has_epoch FROM weir.publish_books({node}, {epoch}, NULL, pg_current_snapshot()::text, '0', 0, 1000, '{}', "
@@ -264,12 +275,16 @@ static bool is_explained(const struct trial *trial, const struct party *party, c
         return strcmp(code, "WR013") == 0 &&
                (other->act->effect == PAUSES || other->act->effect == RESUMES || other->act->effect == LIMITS);
     case CANCELS: /* it has ended */
-        return strcmp(code, "WR014") == 0 && (other->act->effect == COMPLETES || other->act->effect == CANCELS);
+        return strcmp(code, "WR014") == 0 &&
+               (other->act->effect == COMPLETES || other->act->effect == CANCELS || other->act->effect == DELETES);
     case RELEASES: /* it does not wait for a time */
         return strcmp(code, "WR014") == 0 && (other->act->effect == CANCELS || other->act->effect == RELEASES);
     case RETRIES: /* it is gone, or was retried */
         return (strcmp(code, "WR010") == 0 && other->act->effect == PURGES) ||
                (strcmp(code, "WR013") == 0 && other->act->effect == RETRIES);
+    case DELETES: /* it runs, or its row is held; no other level is taken */
+        return (strcmp(code, "WR014") == 0 && (trial->state == RUNNING || strcmp(trial->level, levels[0]) != 0)) ||
+               (strcmp(code, "WR020") == 0 && (other->act->effect == CANCELS || other->act->effect == WAKES));
     case READS:
         return strcmp(code, "WR010") == 0 && other->act->effect == PURGES;
     default:
@@ -294,16 +309,23 @@ static const char *unless_one(const struct trial *trial, const char *rows, const
     return strcmp(look(trial, sql), "1") == 0 ? NULL : name;
 }
 
+static const char *unless_none(const struct trial *trial, const char *rows, const char *name)
+{
+    char sql[TEXT_SIZE];
+    (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", rows);
+    return strcmp(look(trial, sql), "0") == 0 ? NULL : name;
+}
+
 /* NULL when the committed act has its effect; otherwise the expected effect. */
 static const char *effect_missing(const struct trial *trial, const struct party *party)
 {
-    const char *row =
-        look(trial, "SELECT coalesce((SELECT CASE WHEN q.cancel_at IS NOT NULL THEN 'cancel' ELSE q.phase::text "
-                    "END FROM weir.workflow_execution_queue q WHERE q.id = '{id}'), (SELECT h.status FROM "
-                    "weir.workflow_executions h WHERE h.id = '{id}'), 'gone')");
+    const char *row = look(
+        trial, "SELECT coalesce((SELECT CASE WHEN q.cancel_at IS NOT NULL AND q.phase = 2 THEN 'cancel' ELSE q.phase::text "
+               "END FROM weir.workflow_execution_queue q WHERE q.id = '{id}'), (SELECT h.status FROM "
+               "weir.workflow_executions h WHERE h.id = '{id}'), 'gone')");
     char state[TEXT_SIZE];
     (void)snprintf(state, sizeof state, "%s", row);
-    bool is_ended = strcmp(state, "CANCELLED") == 0 || strcmp(state, "COMPLETED") == 0;
+    bool is_ended = strcmp(state, "CANCELLED") == 0 || strcmp(state, "COMPLETED") == 0 || strcmp(state, "FAILED") == 0;
     switch (party->act->effect) {
     case READS:
     case FOLDS:
@@ -337,6 +359,12 @@ static const char *effect_missing(const struct trial *trial, const struct party 
         return strcmp(party->answer, "done") != 0 || is_ended ? NULL : "an end";
     case PUTS_BACK:
         return strcmp(party->answer, "done") != 0 || is_ended || strcmp(state, "0") == 0 ? NULL : "a put back";
+    case PARKS:
+        return strcmp(party->answer, "done") != 0 || is_ended || strcmp(state, "3") == 0 ? NULL : "a parked execution";
+    case WAKES: /* a row that the other transaction held is woken by the next round */
+        return is_ended || strcmp(state, "0") == 0 || strcmp(state, "3") == 0 ? NULL : "a runnable execution";
+    case DELETES:
+        return is_ended ? unless_none(trial, "weir.workspaces WHERE name = '{workspace}'", "no workspace") : "an end";
     default:
         return "an effect that this test knows";
     }
@@ -379,19 +407,25 @@ static void make_execution(struct trial *trial)
 {
     (void)look(trial, "SELECT weir.change_workspace('{workspace}', NULL, 1, NULL, true)");
     const char *id =
-        look(trial, trial->state == WAITING
+        look(trial, trial->state == DELAYED
                         ? "SELECT weir.enqueue('{workspace}', 'hello', '{}', run_at => now() + interval '1 hour')"
                         : "SELECT weir.enqueue('{workspace}', 'hello', '{}')");
     (void)snprintf(trial->id, sizeof trial->id, "%s", id);
     (void)snprintf(trial->other, sizeof trial->other, "%s", look(trial, "SELECT weir.make_id(weir.store_time(), 1)"));
     (void)snprintf(trial->seen, sizeof trial->seen, "%s", look(trial, "SELECT pg_current_snapshot()"));
-    if (trial->state == HELD || trial->state == FAILED) {
+    if (trial->state != PENDING && trial->state != DELAYED) {
         assert_string_equal(look(trial, ASSIGN_ONE), "1");
         (void)snprintf(trial->fence, sizeof trial->fence, "%s",
                        look(trial, "SELECT fence FROM weir.workflow_execution_queue WHERE id = '{id}'"));
     }
     if (trial->state == FAILED) {
         assert_string_equal(look(trial, RECORD_OF("7")), "done");
+    }
+    if (trial->state == RUNNING || trial->state == PARKED) {
+        assert_string_equal(look(trial, RECORD_OF("0")), "done");
+    }
+    if (trial->state == PARKED) {
+        assert_string_equal(look(trial, PARK_ONE), "done");
     }
 }
 
@@ -419,6 +453,11 @@ static bool is_worth_trying(const struct trial *trial, const struct act *first, 
     bool reads_only =
         (first->effect == READS || first->effect == FOLDS) && (second->effect == READS || second->effect == FOLDS);
     bool fits = (first->states & second->states & trial->state) != 0;
+    bool deletes = first->effect == DELETES || second->effect == DELETES;
+    const struct act *other = first->effect == DELETES ? second : first;
+    if (deletes && other->effect != PARKS && other->effect != WAKES && other->effect != CANCELS) {
+        return false;
+    }
     bool is_special = trial->state == PENDING || first->states != ANY || second->states != ANY;
     bool is_level_seen = trial->level == levels[0] || !first->is_hot || !second->is_hot;
     return fits && is_special && is_level_seen && !reads_only;
@@ -456,12 +495,22 @@ static void each_pair_of_acts_on_a_pending_execution_loses_nothing(void **state)
 
 static void each_pair_of_acts_on_one_that_waits_for_its_time_loses_nothing(void **state)
 {
-    try_all(state, WAITING);
+    try_all(state, DELAYED);
 }
 
 static void each_pair_of_acts_on_a_held_execution_loses_nothing(void **state)
 {
     try_all(state, HELD);
+}
+
+static void each_pair_of_acts_on_a_running_execution_loses_nothing(void **state)
+{
+    try_all(state, RUNNING);
+}
+
+static void each_pair_of_acts_on_a_parked_execution_loses_nothing(void **state)
+{
+    try_all(state, PARKED);
 }
 
 static void each_pair_of_acts_on_a_failed_execution_loses_nothing(void **state)
@@ -475,6 +524,8 @@ int main(void)
         SCENE_TEST(each_pair_of_acts_on_a_pending_execution_loses_nothing),
         SCENE_TEST(each_pair_of_acts_on_one_that_waits_for_its_time_loses_nothing),
         SCENE_TEST(each_pair_of_acts_on_a_held_execution_loses_nothing),
+        SCENE_TEST(each_pair_of_acts_on_a_running_execution_loses_nothing),
+        SCENE_TEST(each_pair_of_acts_on_a_parked_execution_loses_nothing),
         SCENE_TEST(each_pair_of_acts_on_a_failed_execution_loses_nothing),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
