@@ -24,6 +24,8 @@ static const char *const names[] = {
     "after_start",            /* the engine has it */
     "before_record",          /* reports are taken from the queue, nothing is written */
     "after_record",           /* reports are durable, the engine does not know it yet */
+    "before_park",            /* before a set of records with a park */
+    "after_park",             /* it is durable, and the node still has the execution in flight */
     "after_beat",             /* the lease was renewed */
     "before_start_call",      /* a start is about to be handed to the connection */
     "after_start_answer",     /* the service has answered a start, and no report was made yet */

@@ -688,6 +688,15 @@ int64_t recorder_failing_since_us(struct node *node)
     return atomic_load(&node->recorder.failing_since_us);
 }
 
+static bool has_park(const struct recorder *recorder, size_t count)
+{
+    size_t i = 0;
+    while (i < count && recorder->records[i].kind != RECORD_PARKED) {
+        i++;
+    }
+    return i < count;
+}
+
 /* Steps 2 to 6 for the present set. Returns when the next step is due. */
 static int64_t record_set(struct node *node, int64_t now_us)
 {
@@ -700,6 +709,9 @@ static int64_t record_set(struct node *node, int64_t now_us)
         node_logs_write_ended(node, now_us);
         FAILPOINT("before_record"); /* if the lease is lost from here on, the store must refuse the planned records */
     }
+    if (has_park(recorder, count)) {
+        FAILPOINT("before_park");
+    }
     enum weir_status status = count == 0 ? WEIR_OK
                                          : store_record(node->stores[LOOP_RECORD], atomic_load(&node->shared.id),
                                                         recorder->records, count, &summary, &error);
@@ -708,6 +720,9 @@ static int64_t record_set(struct node *node, int64_t now_us)
         return loop_failed(node, LOOP_RECORD, now_us, status, &error);
     }
     loop_succeeded(node, LOOP_RECORD);
+    if (has_park(recorder, count)) {
+        FAILPOINT("after_park");
+    }
     size_t taken = recorder->batch_count;
     size_t left_out = settle_set(node, now_us);
     note_records_fail(recorder, left_out == taken, now_us);

@@ -43,6 +43,12 @@ KILL_POINTS = {
     'after_start': (1, 4), 'before_record': (1, 3), 'after_record': (1, 3), 'after_beat': (1,),
     'before_process_start': (1, 5), 'before_step_report': (1, 5),
 }
+# With a step that sleeps for longer than a node keeps the slot of an execution.
+SLEEP = '1100ms'
+PARK_POINTS = {'before_park': (1, 2), 'after_park': (1, 2)}
+# Of a node that begins when all are parked. The commits from its registration on: among them the one that wakes them.
+WAKE_POINTS = {'before_commit': (2, 4, 6), 'after_commit': (3, 5), 'after_claim': (1,), 'before_start': (1, 2),
+               'after_start': (1, 2)}
 
 POSTGRES = '--postgres' in sys.argv
 SERVER = None
@@ -51,7 +57,7 @@ SERVER = None
 class Scene:
     """A store with two workspaces, a workflow of four recording steps, and nodes that come and go."""
 
-    def __init__(self, weir, milliseconds=30):
+    def __init__(self, weir, milliseconds=30, sleep=None):
         self.weir = weir
         self.records = weir.path('records')
         os.mkdir(weir.path('locks'))
@@ -63,6 +69,9 @@ class Scene:
             steps[step] = {'exec': [RECORDER, self.records, weir.path('locks'), str(milliseconds)], 'timeout': '10m'}
             if needs:
                 steps[step]['needs'] = list(needs)
+        if sleep:
+            steps['sleep'] = {'sleep': sleep, 'needs': ['c']}
+            steps['d']['needs'] += ['sleep']
         weir.write('recorded.json', json.dumps({'name': 'recorded', 'steps': steps}))
         weir.good('workflow', 'apply', 'recorded.json', '-q')
         self.workspace_of = {}  # acknowledged executions
@@ -93,6 +102,18 @@ class Scene:
             ended[run.execution] += run.ended
         return ended
 
+    def parks(self):
+        """Executions that were parked."""
+        query = "SELECT count(DISTINCT execution_id) FROM {}workflow_execution_events WHERE event = 'park'"
+        return int(self.ask(query))
+
+    def ask(self, query):
+        """Lines of the first column; `{}` stands for the schema with its dot."""
+        if POSTGRES:
+            return SERVER.sql(query.format('weir.'), self.weir.environment['WEIR_STORE'].rpartition('/')[2])
+        with self.weir.database() as database:
+            return '\n'.join(str(row[0]) for row in database.execute(query.format('')))
+
     def has_gone_on(self, before):
         """Whether each execution that had begun before has ended one step more, or all; and any at all."""
         now = self.ended_steps()
@@ -108,7 +129,7 @@ class Scene:
 
     def explain(self):
         items = self.weir.items('list', '--limit', '1000')
-        open_ones = [item for item in items if item['status'] in ('PENDING', 'CLAIMED', 'DISPATCHED')]
+        open_ones = [item for item in items if item['status'] in ('PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING')]
         return [self.weir.good('why', item['id'], '--json').json() for item in open_ones[:3]]
 
     # --- what happened ---
@@ -200,9 +221,9 @@ def _use_postgres(weir):
 
 # --- SIGKILL ---
 
-def _killed_at(weir, name):
-    scene = Scene(weir)
-    for passes in KILL_POINTS[name]:
+def _killed_at(weir, name, points=None, sleep=None):
+    scene = Scene(weir, sleep=sleep)
+    for passes in (points or KILL_POINTS)[name]:
         node = scene.node(f'{name}:kill:{passes}')
         scene.enqueue(pro_co=6, free_co=2)
         try:
@@ -257,6 +278,50 @@ def killed_before_a_step_is_reported(weir):
     _killed_at(weir, 'before_step_report')
 
 
+def killed_before_a_park(weir):
+    _killed_at(weir, 'before_park', PARK_POINTS, SLEEP)
+
+
+def killed_after_a_park(weir):
+    _killed_at(weir, 'after_park', PARK_POINTS, SLEEP)
+
+
+def _killed_around_a_wake(weir, name):
+    scene = Scene(weir, sleep=SLEEP)
+    for passes in WAKE_POINTS[name]:
+        node = scene.node()
+        scene.enqueue(pro_co=2, free_co=1)
+        wait_for('a park of each', lambda: scene.parks() == len(scene.workspace_of), pause=SHORT)
+        _kill(node)
+        node = scene.node(f'{name}:kill:{passes}')
+        assert node.wait(SECONDS_MOST) == -signal.SIGKILL, (name, passes, node.returncode)
+        scene.await_children_gone()
+        last = scene.node()
+        scene.drain()
+        assert _stop(last) == 0
+    scene.check()
+
+
+def killed_around_a_wake_before_a_commit(weir):
+    _killed_around_a_wake(weir, 'before_commit')
+
+
+def killed_around_a_wake_after_a_commit(weir):
+    _killed_around_a_wake(weir, 'after_commit')
+
+
+def killed_after_the_claim_of_a_woken_one(weir):
+    _killed_around_a_wake(weir, 'after_claim')
+
+
+def killed_before_the_start_of_a_woken_one(weir):
+    _killed_around_a_wake(weir, 'before_start')
+
+
+def killed_after_the_start_of_a_woken_one(weir):
+    _killed_around_a_wake(weir, 'after_start')
+
+
 def killed_ten_times_under_load(weir):
     chance = random.Random(SEED)
     print(f'# WEIR_TEST_SEED={SEED}', flush=True)
@@ -295,14 +360,6 @@ def killed_while_another_node_lives(weir):
     scene.check()
 
 
-def _waiting_ids(weir):
-    query = 'SELECT id FROM {}workflow_execution_queue'
-    if POSTGRES:
-        return set(SERVER.sql(query.format('weir.'), weir.environment['WEIR_STORE'].rpartition('/')[2]).split())
-    with weir.database() as database:
-        return {row[0] for row in database.execute(query.format(''))}
-
-
 def what_was_acknowledged_to_a_killed_enqueue_exists(weir):
     chance = random.Random(SEED + 2)
     scene = Scene(weir)
@@ -316,7 +373,7 @@ def what_was_acknowledged_to_a_killed_enqueue_exists(weir):
             process.stderr.close()
         with open(weir.path('ids')) as file:
             acknowledged = file.read().split('\n')[:-1]
-        known = _waiting_ids(weir)
+        known = set(scene.ask('SELECT id FROM {}workflow_execution_queue').split())
         lost = set(acknowledged) - known
         assert not lost, f'{len(lost)} of {len(acknowledged)} acknowledged ones are lost'
     assert weir.good('store', 'check', '--json').json()['problems'] == []
@@ -545,7 +602,8 @@ def the_list_of_points_is_whole(weir):
     # Of another engine: temporal_faults_test.py; of long calls by people: cli_test.py; of hooks: webhook_test.py.
     elsewhere = {'before_start_call', 'after_start_answer', 'in_progress', 'after_hook_enqueue', 'after_schedule_advance',
                  'after_schedule_enqueue'}
-    assert known == set(KILL_POINTS) | elsewhere, known ^ (set(KILL_POINTS) | elsewhere)
+    here = set(KILL_POINTS) | set(PARK_POINTS)
+    assert known == here | elsewhere, known ^ (here | elsewhere)
 
 
 if __name__ == '__main__':
