@@ -549,16 +549,17 @@ static void emit_record(struct node *node, const struct report *report, const st
         event.start_number = facts->start_number;
         event.traceparent = facts->traceparent[0] == '\0' ? NULL : facts->traceparent;
     }
-    bool ends = record->kind == RECORD_COMPLETED || record->kind == RECORD_FAILED || record->kind == RECORD_CANCELLED;
+    bool ends = record->kind == RECORD_COMPLETED || record->kind == RECORD_FAILED || record->kind == RECORD_CANCELLED ||
+                record->is_cancelled;
     if (facts->known && (record->kind == RECORD_DISPATCHED || (ends && !facts->dispatched))) {
         emit_start(node, &event, facts, now_us, !ends);
     }
     emit_step(node, report, &event, facts, now_us);
     if (record->kind == RECORD_DISPATCHED || record->kind == RECORD_STEP || record->kind == RECORD_GIVEN_BACK ||
-        record->kind == RECORD_PARKED) {
+        (record->kind == RECORD_PARKED && !record->is_cancelled)) {
         return;
     }
-    event.type = event_of_record(record->kind);
+    event.type = record->is_cancelled ? EVENT_EXECUTION_CANCELLED : event_of_record(record->kind);
     event.duration_us = ends && facts->known ? now_us - facts->first_began_us : 0;
     event.ended_ago_us = now_us - report->reported_us;
     event.began_ago_us = !facts->known ? event.ended_ago_us : now_us - (ends ? facts->first_began_us : facts->claimed_us);

@@ -377,6 +377,7 @@ struct record {
     const char *error_code;         /* or NULL */
     const char *error;              /* or NULL */
     const char *actor;              /* of an end, alone in its set: the reporter, for its event; NULL = the engine */
+    bool is_cancelled;              /* out: a requested cancel has ended the item in the place of a put-back or a park */
     enum weir_status status;        /* out: WEIR_OK, WEIR_STALE_FENCE, WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE,
                                        WEIR_INVALID_ARGUMENT, WEIR_STORE_BUSY */
 };

@@ -20,6 +20,7 @@ static void park(struct scene *scene, const struct claimed_item *item, enum wait
     scene_ok(scene, store_record(scene->store, scene->node, records, 3, &summary, &scene->error));
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(records[i].status, WEIR_OK);
+        assert_false(records[i].is_cancelled);
     }
     assert_int_equal(summary.slots_freed, 1);
 }
@@ -207,7 +208,13 @@ static void a_park_of_an_execution_to_be_cancelled_ends_it(void **state)
     waits.step = &step;
     assert_int_equal(scene_record_full(scene, scene->node, waits), WEIR_OK);
     assert_int_equal(act(scene, BULK_CANCEL, item.id).requested, 1);
-    assert_int_equal(scene_record(scene, RECORD_PARKED, &item), WEIR_OK);
+    struct record parked = scene_record_of(RECORD_PARKED, &item);
+    struct record_summary summary;
+    scene_ok(scene, store_record(scene->store, scene->node, &parked, 1, &summary, &scene->error));
+    assert_int_equal(parked.status, WEIR_OK);
+    assert_true(parked.is_cancelled);
+    assert_int_equal(summary.changed, 1);
+    assert_int_equal(summary.slots_freed, 1);
     assert_string_equal(scene_status_of(scene, item.id), "CANCELLED");
     assert_string_equal(
         scene_text(scene, "SELECT status FROM execution_steps WHERE execution_id = '%s' AND step = 'nap'", item.id),

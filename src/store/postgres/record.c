@@ -461,6 +461,7 @@ static void read_record_outcomes(struct set *set, const PGresult *result, const 
 {
     for (size_t i = 0; i < arrays->count; i++) {
         arrays->entries[i]->record->status = WEIR_OK;
+        arrays->entries[i]->record->is_cancelled = false;
     }
     set->summary.changed += arrays->count;
     for (int row = 0; row < PQntuples(result); row++) {
@@ -472,8 +473,12 @@ static void read_record_outcomes(struct set *set, const PGresult *result, const 
             bool repeated;
             int64_t place = result_int(result, row, 0);
             INVARIANT(place >= 1 && (size_t)place <= arrays->count);
-            arrays->entries[place - 1]->record->status = parse_record_outcome(result_text(result, row, 1), &repeated);
-            set->summary.changed--;
+            struct record *record = arrays->entries[place - 1]->record;
+            record->is_cancelled = strcmp(result_text(result, row, 1), "cancelled") == 0;
+            if (!record->is_cancelled) {
+                record->status = parse_record_outcome(result_text(result, row, 1), &repeated);
+                set->summary.changed--;
+            }
         }
     }
 }

@@ -286,7 +286,16 @@ static enum stream_kind put_back_kind(enum record_kind kind)
     return kind == RECORD_RETRY ? STREAM_RETRY : kind == RECORD_DEFERRED ? STREAM_DEFER : STREAM_PUT_BACK;
 }
 
-/* CLAIMED -> PENDING. A requested cancel ends the item instead. */
+/* A requested cancel ends the item in the place of its put-back or park. */
+static enum weir_status record_end_in_place(struct recording *recording, struct record *record, struct weir_error *error)
+{
+    ends_add(&recording->ends, record, ITEM_CANCELLED, MUST_BE_HELD);
+    enum weir_status status = flush_ends(recording, error);
+    record->is_cancelled = status == WEIR_OK && record->status == WEIR_OK;
+    return status;
+}
+
+/* CLAIMED -> PENDING. */
 static enum weir_status record_put_back(struct recording *recording, struct record *record, struct weir_error *error)
 {
     struct write *write = &recording->write;
@@ -300,8 +309,7 @@ static enum weir_status record_put_back(struct recording *recording, struct reco
         return status;
     }
     if (item.cancel_requested) {
-        ends_add(&recording->ends, record, ITEM_CANCELLED, MUST_BE_HELD);
-        return flush_ends(recording, error);
+        return record_end_in_place(recording, record, error);
     }
     bool waits = record->delay_us > 0;
     bool repeated = false;
@@ -345,7 +353,7 @@ static enum weir_status add_park_events(struct write *write, int64_t node_id, co
                              : status;
 }
 
-/* DISPATCHED -> WAITING. A requested cancel ends the item instead, together with the steps that wait. */
+/* DISPATCHED -> WAITING. The steps that wait end with a cancelled item. */
 static enum weir_status record_parked(struct recording *recording, struct record *record, struct weir_error *error)
 {
     struct write *write = &recording->write;
@@ -356,8 +364,7 @@ static enum weir_status record_parked(struct recording *recording, struct record
         return set_outcome_of_no_row(write, record, error);
     }
     if (status == WEIR_OK && item.cancel_requested) {
-        ends_add(&recording->ends, record, ITEM_CANCELLED, MUST_BE_HELD);
-        return flush_ends(recording, error);
+        return record_end_in_place(recording, record, error);
     }
     int64_t due_us = time_add(write->now_us, record->delay_us);
     if (status == WEIR_OK) {
@@ -451,6 +458,7 @@ static bool is_end(enum record_kind kind)
 static enum weir_status record_one(struct recording *recording, struct record *record, struct weir_error *error)
 {
     record->status = WEIR_OK;
+    record->is_cancelled = false;
     if (record->step != NULL && record->step->output_length > STEP_OUTPUT_BYTES_MAX) {
         record->status = WEIR_INVALID_ARGUMENT;
         return WEIR_OK;

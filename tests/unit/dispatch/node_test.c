@@ -309,6 +309,39 @@ static void a_sleep_does_not_count_as_stuck_and_a_retry_does(void **state)
     assert_int_equal(bench->last[EVENT_EXECUTION_STUCK].count, 2);
 }
 
+/* All of it waits. It has left the engine. */
+static void park(struct bench *bench, const char *id, int64_t fence, int64_t delay_us)
+{
+    report_wait(bench, id, delay_us, "");
+    struct report *report = report_new(REPORT_PARKED, id, fence);
+    assert_non_null(report);
+    report->delay_us = delay_us;
+    report->waiting_for = WAIT_SLEEP;
+    engine_report(bench->engine, report);
+    engine_abandon(bench->engine, id, fence);
+}
+
+/* The cancel was requested before the park was recorded: it ends the execution, and that is no park for a subscriber. */
+static void a_cancel_in_the_place_of_a_park_is_an_end(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    struct bulk_result result;
+    run_inside(bench);
+    push(bench, (struct scripted_outcome){.never_ends = true, .cancel_us = TIME_NEVER});
+    start_node(bench);
+    enqueue(bench, "solo", id);
+    pass(bench, SECOND);
+    struct execution_filter filter = {.id = id};
+    assert_int_equal(store_bulk(bench->store, BULK_CANCEL, &filter, "", 10, &result, NULL), WEIR_OK);
+    park(bench, id, scripted_world_entry(bench->world, id)->fence_begun, 10 * MINUTE);
+    pass(bench, SECOND);
+    assert_string_equal(text_of(bench, id, "status"), "CANCELLED");
+    assert_int_equal(bench->counts[EVENT_EXECUTION_CANCELLED], 1);
+    assert_string_equal(bench->last[EVENT_EXECUTION_CANCELLED].execution_id, id);
+    assert_true(bench->last[EVENT_EXECUTION_CANCELLED].duration_us >= SECOND);
+}
+
 /* Its duration and its span begin at the first start: the spans of its earlier steps lie within it. */
 static void the_duration_of_an_execution_has_its_waits(void **state)
 {
@@ -320,18 +353,12 @@ static void the_duration_of_an_execution_has_its_waits(void **state)
     enqueue(bench, "solo", id);
     pass(bench, SECOND);
     int64_t fence = scripted_world_entry(bench->world, id)->fence_begun;
-    report_wait(bench, id, 10 * MINUTE, "");
-    struct report *report = report_new(REPORT_PARKED, id, fence);
-    assert_non_null(report);
-    report->delay_us = 10 * MINUTE;
-    report->waiting_for = WAIT_SLEEP;
-    engine_report(bench->engine, report);
-    engine_abandon(bench->engine, id, fence); /* it has left the engine */
+    park(bench, id, fence, 10 * MINUTE);
     pass(bench, MINUTE);
     assert_string_equal(text_of(bench, id, "status"), "WAITING");
     pass(bench, 9 * MINUTE + 10 * SECOND);
     assert_string_equal(text_of(bench, id, "status"), "DISPATCHED");
-    report = report_new(REPORT_ENDED, id, bench->last[EVENT_EXECUTION_DISPATCHED].fence);
+    struct report *report = report_new(REPORT_ENDED, id, bench->last[EVENT_EXECUTION_DISPATCHED].fence);
     assert_non_null(report);
     report->end_state = END_COMPLETED;
     engine_report(bench->engine, report);
@@ -742,6 +769,7 @@ int main(void)
         TEST(a_cancel_reaches_the_engine),
         TEST(a_stuck_execution_is_named_once_a_period),
         TEST(a_sleep_does_not_count_as_stuck_and_a_retry_does),
+        TEST(a_cancel_in_the_place_of_a_park_is_an_end),
         TEST(the_duration_of_an_execution_has_its_waits),
         TEST(every_stuck_execution_is_named_with_a_full_engine_and_a_paused_node),
         TEST(a_subscriber_of_the_stuck_event_cancels_the_execution),

@@ -25,8 +25,8 @@
 -- 8. Each record that did not take effect gets its outcome from its row now.
 --
 -- Returns the records that did not simply take effect, by their place in the arrays (outcome: 'repeated' = on record already,
--- 'stale_fence', 'not_found', 'illegal_state'; 'poisoned' = took effect and ended the item as poison), and a last row without a place
--- that counts the freed slots.
+-- 'stale_fence', 'not_found', 'illegal_state'; 'poisoned' = took effect and ended the item as poison; 'cancelled' = a requested cancel
+-- ended the item in the place of a put-back or a park), and a last row without a place that counts the freed slots.
 -- The ids of the set bound all that a statement reads of the queue, and each join is one of two small sets, and hashed: the cached plan
 -- stays good for any size that the queue had when it was made.
 -- Locks: the rows of the set, ascending, for at most lock_timeout, which is below deadlock_timeout. Callers: record_events(), record_set
@@ -60,7 +60,6 @@ BEGIN
         END IF;
     END IF;
     IF 5 = ANY (kinds) THEN
-        -- Locked, so that no handover comes between this and the commit: the next holder must find the step on record.
         done := done || ARRAY(SELECT r.n::integer FROM unnest(ids, fences, kinds) WITH ORDINALITY r (id, fence, kind, n)
                               JOIN :schema.workflow_execution_queue q ON q.id = r.id
                               WHERE q.id = ANY (ids) AND r.kind = 5 AND q.fence = r.fence AND q.phase + 0 = 2 FOR SHARE OF q);
@@ -93,6 +92,9 @@ BEGIN
                                  end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes, end_errors, stored) e;
         freed := freed + coalesce(cardinality(part), 0);
         done := done || part;
+        IF part IS NOT NULL AND kinds && '{1,2,3,10}' THEN
+            RETURN QUERY SELECT p.n, 'cancelled', NULL::integer FROM unnest(part) p (n) WHERE kinds[p.n] IN (1, 2, 3, 10);
+        END IF;
     END IF;
     IF cardinality(step_records) > 0 OR stored IS NOT NULL THEN
         PERFORM :schema.record_steps(recorder, now_us, done, ids, fences, step_records, steps, step_states, step_attempts, step_failures,

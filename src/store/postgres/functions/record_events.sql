@@ -53,7 +53,7 @@ BEGIN
         place := answer.place;
         outcome := answer.outcome;
         slots_freed := answer.slots_freed;
-        done := array_remove(done, answer.place);
+        done := CASE WHEN answer.outcome = 'cancelled' THEN done ELSE array_remove(done, answer.place) END;
         RETURN NEXT;
     END LOOP;
     IF held.places IS NOT NULL THEN
