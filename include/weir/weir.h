@@ -268,8 +268,9 @@ struct weir_filter {
     const char *workspace;
     const char *workflow;
     const char *group;
-    unsigned states;    /* WEIR_STATE_... */
-    const char *reason; /* "pending_reason" as weir_why() has it */
+    unsigned states;         /* WEIR_STATE_... */
+    const char *reason;      /* "pending_reason" as weir_why() has it */
+    const char *waiting_for; /* of WAITING ones: "sleep" or "retry" */
     const char *error_code;
     const char *idempotency_key;
     int64_t created_since_us;
@@ -281,7 +282,7 @@ enum weir_list_kind {
     WEIR_LIST_EXECUTIONS, /* newest first */
     WEIR_LIST_EVENTS,     /* of the execution filter.id */
     WEIR_LIST_STEPS,      /* the same */
-    WEIR_LIST_WORKSPACES, /* with plan, cap, slots in use and number of waiting executions */
+    WEIR_LIST_WORKSPACES, /* with plan, cap, slots in use, numbers of PENDING and WAITING executions */
     WEIR_LIST_PLANS,
     WEIR_LIST_WORKFLOWS, /* the newest versions; with `name` all of it, with "source": their YAML, null when it was JSON */
     WEIR_LIST_NODES,     /* also stopped and dead ones; the key "state" tells them apart */
@@ -303,7 +304,7 @@ struct weir_list_options {
  * repeats a row when others are inserted meanwhile. Errors: WEIR_INVALID_ARGUMENT (kind, limit, cursor, a condition). */
 WEIR_MUST_CHECK enum weir_status weir_list(struct weir *weir, const struct weir_list_options *options, char **ret_json,
                                            struct weir_error *error);
-/* The row of one workspace as WEIR_LIST_WORKSPACES has it: its cap, slots in use, waiting executions. Errors:
+/* The row of one workspace as WEIR_LIST_WORKSPACES has it: its cap, slots in use, PENDING and WAITING ones. Errors:
  * WEIR_WORKSPACE_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status weir_usage(struct weir *weir, const char *workspace, char **ret_json,
                                             struct weir_error *error);
@@ -316,7 +317,7 @@ WEIR_MUST_CHECK enum weir_status weir_read_result(struct weir *weir, const char 
 enum weir_act {
     WEIR_ACT_CANCEL,  /* as weir_cancel() */
     WEIR_ACT_RETRY,   /* a FAILED or CANCELLED one is enqueued again, as a new execution; the old row stays */
-    WEIR_ACT_RELEASE, /* a waiting one may start at once, before its run_at or the end of its back-off */
+    WEIR_ACT_RELEASE, /* a PENDING one may start at once, before its run_at or the end of its back-off */
     WEIR_ACT_PURGE    /* an ended one is removed, with its steps, events and params */
 };
 

@@ -16,8 +16,9 @@ enum { ACT_SET = 500 };
 static bool has_condition(const struct weir_filter *filter)
 {
     return filter->id != NULL || filter->workspace != NULL || filter->workflow != NULL || filter->group != NULL ||
-           filter->states != 0 || filter->reason != NULL || filter->error_code != NULL || filter->idempotency_key != NULL ||
-           filter->created_since_us != 0 || filter->created_before_us != 0 || filter->finished_before_us != 0;
+           filter->states != 0 || filter->reason != NULL || filter->waiting_for != NULL || filter->error_code != NULL ||
+           filter->idempotency_key != NULL || filter->created_since_us != 0 || filter->created_before_us != 0 ||
+           filter->finished_before_us != 0;
 }
 
 /* Only executions of the time before now match, so that the sets come to an end. */

@@ -27,6 +27,7 @@ enum weir_status filter_of(const struct weir_filter *filter, struct execution_fi
         .group = filter->group,
         .states = filter->states,
         .reason = filter->reason,
+        .waiting_for = filter->waiting_for,
         .error_code = filter->error_code,
         .idempotency_key = filter->idempotency_key,
         .created_since_us = filter->created_since_us,

@@ -272,7 +272,7 @@ static const struct http_route routes[] = {
     .scope = SCOPE_ADMIN, .workspace = WORKSPACE_OF_PATH, .command = "workspace delete",
     .is_slow = true,
     .summary = "Delete a workspace",
-    .arguments = {{"fail_waiting", "end the executions that wait as FAILED"}, {"erase", "erase its history, too"}},
+    .arguments = {{"fail_waiting", "end PENDING and WAITING executions as FAILED"}, {"erase", "erase its history, too"}},
     .answer_schema = "WorkspaceDeletion",
     .handle = answer_delete_workspace,
 },

@@ -78,6 +78,7 @@ def a_sleeper_leaves_its_slot_to_the_next_execution(weir):
     why = weir.good('why', sleeper).out
     assert 'WAITING' in why and 'a step of it sleeps; it uses no slot meanwhile' in why and '  due  ' in why, why
     assert [item['id'] for item in weir.items('list', '-s', 'waiting')] == [sleeper]
+    assert ' 0 pending, 1 waiting\n' in weir.good('top', '--once').out
     usage = weir.items('workspace', 'list')
     assert [(row['waiting'], row['slots_used']) for row in usage if row['name'] == 'tiny'] == [(1, 0)], usage
     weir.good('cancel', sleeper, '--yes', '-q')

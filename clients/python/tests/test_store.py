@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from scene import wait_until
 
 import weir
 
@@ -71,6 +72,21 @@ def test_release_starts_before_the_time(store):
     assert store.why(id)['pending_reason'] == 'scheduled'
     store.release(id)
     assert store.why(id)['pending_reason'] != 'scheduled'
+
+
+def test_executions_are_chosen_by_what_they_wait_for(store):
+    @weir.workflow(name='nothing')
+    def nothing(*, ctx):
+        return None
+
+    store.publish('name: long\nsteps:\n  only: {sleep: 1h}\n')
+    id = store.enqueue('acme', 'long')
+    assert store.count(waiting_for='sleep') == 0
+    assert store.act('cancel', waiting_for='retry') == weir.Acted(0, 0, 0)
+    with weir.Worker([nothing], store=store):
+        wait_until(lambda: store.show(id)['status'] == 'WAITING', 'the park')
+        assert [row['id'] for row in store.executions(waiting_for='sleep')] == [id]
+        assert store.act('cancel', waiting_for='sleep') == weir.Acted(1, 1, 0)
 
 
 def test_an_act_on_many(store):

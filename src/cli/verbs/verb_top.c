@@ -201,8 +201,13 @@ static void print_top_head(struct top *top)
     int64_t pending = field_number(status, "pending", 0);
     const json_t *scheduler = json_object_get(status, "scheduler");
     bool is_needed = nodes > 0 || pending > 0;
+    int64_t waiting = field_number(status, "waiting", 0);
     char oldest[DURATION_TEXT_MAX];
+    char waits[LINE_TEXT_MAX] = "";
     duration_format_short(field_number(status, "oldest_pending_age_us", 0), oldest);
+    if (waiting > 0) {
+        (void)snprintf(waits, sizeof waits, ", %" PRId64 " waiting", waiting);
+    }
     print_head_line(top, "store", SIGN_COUNT, "%s", field_text(output, status, "store"));
     print_head_line(top, "nodes", nodes > 0 ? SIGN_FINE : SIGN_WARN,
                     "%" PRId64 " alive, %" PRId64 " running, %" PRId64 " stuck, engine %s, queue %s", nodes,
@@ -216,9 +221,9 @@ static void print_top_head(struct top *top)
                     : is_needed                            ? SIGN_WARN
                                                            : SIGN_GONE,
                     "scheduler %s", role_text(output, scheduler, top->now_us));
-    print_head_line(top, "work", SIGN_COUNT, "%.0f/s enqueued, %.0f/s done, %" PRId64 " pending%s%s",
+    print_head_line(top, "work", SIGN_COUNT, "%.0f/s enqueued, %.0f/s done, %" PRId64 " pending%s%s%s",
                     top->enqueued_per_second, top->ended_per_second, pending, pending > 0 ? ", the oldest for " : "",
-                    pending > 0 ? oldest : "");
+                    pending > 0 ? oldest : "", waits);
     output_print(output, "\n");
     top->lines++;
 }

@@ -193,7 +193,7 @@ static void wrong_lists_are_refused(void **state)
     assert_int_equal(weir_list(weir, &options, &json, &error), WEIR_INVALID_ARGUMENT);
     options = (struct weir_list_options){.cursor = "nonsense"};
     assert_int_equal(weir_list(weir, &options, &json, &error), WEIR_INVALID_ARGUMENT);
-    options = (struct weir_list_options){.filter = {.states = 64}};
+    options = (struct weir_list_options){.filter = {.states = WEIR_STATE_ALL + 1}};
     assert_int_equal(weir_list(weir, &options, &json, &error), WEIR_INVALID_ARGUMENT);
     options = (struct weir_list_options){.kind = WEIR_LIST_STEPS};
     assert_int_equal(weir_list(weir, &options, &json, &error), WEIR_INVALID_ARGUMENT);
@@ -319,6 +319,22 @@ static void an_act_on_many_leaves_out_the_executions_that_it_makes(void **state)
     assert_int_equal(acted.changed, MANY);
 }
 
+/* Its only condition: none of these waits without a slot. */
+static void an_act_selects_by_what_executions_wait_for(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    struct weir_acted acted;
+    enqueue("good", id);
+    struct weir_filter filter = {.waiting_for = "sleep"};
+    assert_int_equal(weir_act(weir, WEIR_ACT_CANCEL, &filter, NULL, &acted, &error), WEIR_OK);
+    assert_int_equal(acted.matched, 0);
+    char *json = list(&(struct weir_list_options){.filter = filter, .count = true});
+    assert_non_null(strstr(json, "\"count\":0"));
+    weir_free(json);
+    assert_int_equal(weir_wait(weir, id, 0, NULL, NULL, &error), WEIR_TIMED_OUT);
+}
+
 static void an_act_without_a_condition_is_refused(void **state)
 {
     (void)state;
@@ -402,6 +418,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_released_execution_starts_before_its_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_act_on_many_reaches_all_of_them_and_no_other, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_act_on_many_leaves_out_the_executions_that_it_makes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_act_selects_by_what_executions_wait_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_act_without_a_condition_is_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("library/acts", tests, NULL, NULL);

@@ -369,11 +369,11 @@ static PyObject *store_usage(struct store *self, PyObject *args)
     return look(self, args, weir_usage);
 }
 
-/* Conditions as the class Store passes them: seven texts or None, the states, three moments. The texts belong to `args`. */
-#define FILTER_FORMAT "(zzzzzzzILLL)"
+/* Conditions as the class Store passes them: eight texts or None, the states, three moments. The texts belong to `args`. */
+#define FILTER_FORMAT "(zzzzzzzzILLL)"
 #define FILTER_FIELDS(f)                                                                                                   \
-    &(f).id, &(f).workspace, &(f).workflow, &(f).group, &(f).reason, &(f).error_code, &(f).idempotency_key, &(f).states,   \
-        &(f).created_since_us, &(f).created_before_us, &(f).finished_before_us
+    &(f).id, &(f).workspace, &(f).workflow, &(f).group, &(f).reason, &(f).waiting_for, &(f).error_code,                    \
+        &(f).idempotency_key, &(f).states, &(f).created_since_us, &(f).created_before_us, &(f).finished_before_us
 
 static PyObject *store_list(struct store *self, PyObject *args)
 {

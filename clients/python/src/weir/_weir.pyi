@@ -1,7 +1,7 @@
 from typing import Any, Callable
 
 _Text = str | None
-_Filter = tuple[_Text, _Text, _Text, _Text, _Text, _Text, _Text, int, int, int, int]
+_Filter = tuple[_Text, _Text, _Text, _Text, _Text, _Text, _Text, _Text, int, int, int, int]
 
 class Store:
     def __new__(cls, url: str, deadline_us: int = 0, on_event: Callable[..., None] | None = None) -> Store: ...

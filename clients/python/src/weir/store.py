@@ -77,6 +77,7 @@ class Filter(NamedTuple):
     workflow: str | None = None
     executor_group: str | None = None
     reason: str | None = None
+    waiting_for: str | None = None
     error_code: str | None = None
     key: str | None = None
     states: Iterable[str] | str = ()
@@ -91,7 +92,7 @@ class Filter(NamedTuple):
             if state.upper() not in _STATES:
                 raise ValueError(f'{state!r} is no state: there are {", ".join(_STATES)}')
             bits |= 1 << _STATES.index(state.upper())
-        return (*self[:7], bits, *map(moment, self[8:]))  # type: ignore[return-value]
+        return (*self[:8], bits, *map(moment, self[9:]))  # type: ignore[return-value]
 
 
 class Store:

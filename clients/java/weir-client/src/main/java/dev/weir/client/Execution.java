@@ -11,7 +11,9 @@ import java.time.Instant;
  * @param workflow the name of the workflow
  * @param version the version of the workflow
  * @param status the state
- * @param pendingReason why it waits, or null
+ * @param pendingReason why it does not run, or null
+ * @param waitingFor what it waits for in {@code WAITING}, or null
+ * @param dueAt when it may go on by itself, or null
  * @param errorCode the code of its last failure, or null
  * @param error the text of its last failure, or null
  * @param createdAt the time of the enqueue
@@ -27,6 +29,8 @@ public record Execution(
     int version,
     ExecutionStatus status,
     String pendingReason,
+    String waitingFor,
+    Instant dueAt,
     String errorCode,
     String error,
     Instant createdAt,
@@ -43,6 +47,8 @@ public record Execution(
           json.path("version").intValue(),
           ExecutionStatus.valueOf(json.path("status").asText()),
           json.path("pending_reason").textValue(),
+          json.path("waiting_for").textValue(),
+          instant(json.path("due_at")),
           json.path("error_code").textValue(),
           json.path("error").textValue(),
           instant(json.path("created_at")),

@@ -46,6 +46,7 @@ class WeirClientTest {
   static void startNode() {
     node = WeirNode.start();
     node.apply("job", Map.of("handler", "nobody"));
+    node.apply("nap", Map.of("sleep", "1h"));
   }
 
   @AfterAll
@@ -205,6 +206,22 @@ class WeirClientTest {
     assertEquals("job", client.get(again).workflow());
     assertThrows(WeirException.class, () -> client.result(id));
     assertEquals("execution_not_found", code(() -> client.get(UuidV7.next())));
+  }
+
+  @Test
+  void anExecutionThatWaitsShowsForWhat() {
+    WeirClient client = node.client();
+    String id = client.enqueue(EnqueueRequest.of("acme", "nap")).id();
+    Programs.await("the park", () -> client.get(id).status() == ExecutionStatus.WAITING);
+    Execution execution = client.get(id);
+    assertEquals("sleep", execution.waitingFor());
+    assertTrue(execution.dueAt().isAfter(execution.createdAt()));
+    assertEquals("sleep", client.why(id).waitingFor());
+    client.cancel(id, null);
+    Execution ended = client.waitFor(id, Programs.MOST);
+    assertEquals(ExecutionStatus.CANCELLED, ended.status());
+    assertNull(ended.waitingFor());
+    assertNull(ended.dueAt());
   }
 
   @Test
