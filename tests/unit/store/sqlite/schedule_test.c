@@ -719,7 +719,7 @@ static void only_the_handle_that_has_loaded_may_fold(void **state)
 static void a_damaged_row_of_the_news_is_reported(void **state)
 {
     static const char *const texts[] = {
-        "[[1,2]", "[[1]]", "nonsense", "[[4294967297,1,x]]", "[[-1,1]]", "[[1,1,1,1,1,1,1,1,1,1]]"};
+        "[[1,2]", "[[1]]", "nonsense", "[[4294967297,1,x]]", "[[-1,1]]", "[[1,1,1,1,1,1,1,1,1,1,1]]"};
     struct scene *scene = *state;
     (void)scene_enqueue(scene, "pro-co");
     const char *kept = scene_text(scene, "SELECT lanes FROM news ORDER BY seq DESC LIMIT 1");
