@@ -125,8 +125,8 @@ static void hold_slot_keeps_it(void **state)
     static const char *const definitions[] = {
         "{\"name\":\"t\",\"hold_slot\":true,\"steps\":{\"s\":{\"sleep\":\"1h\"}}}",
         "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\",\"hold_slot\":true},\"u\":{\"sleep\":\"2h\"}}}",
-        "{\"name\":\"t\",\"hold_slot\":true,\"steps\":{\"a\":{\"handler\":\"retry\","
-        "\"retry\":{\"attempts\":2,\"backoff\":\"1h\"}}}}"};
+        ("{\"name\":\"t\",\"hold_slot\":true,\"steps\":{\"a\":{\"handler\":\"retry\","
+         "\"retry\":{\"attempts\":2,\"backoff\":\"1h\"}}}}")};
     for (size_t i = 0; i < sizeof definitions / sizeof definitions[0]; i++) {
         engine_fixture_start(&fixture, (int)i + 1, definitions[i], "{}");
         assert_true(run_until_idle() <= now_us + HOUR_US);
