@@ -365,10 +365,9 @@ struct record {
     enum record_kind kind;
     char id[UUID_TEXT_MAX];
     int64_t fence;
-    bool dispatched_first; /* an end that was reported before DISPATCHED was on record: count it as dispatched */
-    bool taken_over;       /* an earlier claim was lost or given back (claimed_item.interruptions > 0), so that its story
-                              has more than its row shows; true when that is not known */
-    int64_t delay_us;      /* RETRY, DEFERRED, PARKED */
+    bool dispatched_first;      /* an end that was reported before DISPATCHED was on record: count it as dispatched */
+    bool taken_over;            /* it had an earlier claim (claimed_item.interruptions > 0), or that is not known */
+    int64_t delay_us;           /* RETRY, DEFERRED, PARKED */
     enum wait_kind waiting_for; /* PARKED */
     /* Durations before the record. The store takes them off its own time, and never goes back beyond the claim. */
     int64_t started_ago_us;         /* DISPATCHED, and an end with dispatched_first: since the engine reported the start */
@@ -378,8 +377,7 @@ struct record {
     const char *error;              /* or NULL */
     const char *actor;              /* of an end, alone in its set: the reporter, for its event; NULL = the engine */
     bool is_cancelled;              /* out: a requested cancel has ended the item in the place of a put-back or a park */
-    enum weir_status status;        /* out: WEIR_OK, WEIR_STALE_FENCE, WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE,
-                                       WEIR_INVALID_ARGUMENT, WEIR_STORE_BUSY */
+    enum weir_status status;        /* out */
 };
 
 struct record_summary {
@@ -389,12 +387,11 @@ struct record_summary {
     bool work_waits; /* a lane of the freed slots has work that may start now: wake the dispatcher */
 };
 
-/* One transaction for the whole set, in its order; each record's own outcome in `status`. The same (id, fence, kind) again
- * is answered WEIR_OK or _NOT_FOUND and changes nothing (GIVEN_BACK: WEIR_STALE_FENCE, because giving back makes the fence
- * grow; PARKED: WEIR_OK, also when the wait is over and the item was not assigned since). WEIR_STORE_BUSY of a record:
- * another transaction holds its item or workspace (on PostgreSQL a caller's); the record was left out with all further ones
- * of its item and is to be repeated before any later one of it; the rest took effect. An error's text is kept up to
- * ERROR_TEXT_MAX bytes. */
+/* One transaction for the whole set, in its order. `status` of a record: WEIR_OK, WEIR_STALE_FENCE, WEIR_ILLEGAL_STATE,
+ * WEIR_EXECUTION_NOT_FOUND, WEIR_INVALID_ARGUMENT, WEIR_STORE_BUSY. The same (id, fence, kind) again is answered WEIR_OK or
+ * _NOT_FOUND and changes nothing (GIVEN_BACK: WEIR_STALE_FENCE, because giving back makes the fence grow; PARKED: also when
+ * the wait is over). WEIR_STORE_BUSY: another transaction holds its item or workspace; the record was left out with all
+ * later ones of its item, and is to be repeated before them. An error's text is kept up to ERROR_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                               struct record_summary *ret_summary, struct weir_error *error);
 

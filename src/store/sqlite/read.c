@@ -393,8 +393,8 @@ static enum weir_status add_scheduler(struct connection *connection, int64_t now
 static enum weir_status read_totals(struct connection *connection, int64_t now_us, json_t *status_json,
                                     struct weir_error *error)
 {
-    static const char *const keys[] = {"pending",   "slots_used",      "completed",    "failed",
-                                       "cancelled", "workspace_count", "queue_paused", "schedules_late", "waiting"};
+    static const char *const keys[] = {"pending",         "slots_used",   "completed",      "failed", "cancelled",
+                                       "workspace_count", "queue_paused", "schedules_late", "waiting"};
     sqlite3_stmt *statement = connection_bind(connection, error, QUERY_STATUS_TOTALS, "i", now_us - SCHEDULE_LATE_US);
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
