@@ -20,8 +20,10 @@ static int answer_late(const char *name, const char *service, const struct addri
 {
     (void)name;
     (void)service;
-    (void)hints;
     (void)found;
+    if (hints != NULL && (hints->ai_flags & AI_NUMERICHOST) != 0) { /* asks nobody */
+        return EAI_NONAME;
+    }
     sigset_t blocked;
     (void)pthread_sigmask(SIG_BLOCK, NULL, &blocked);
     takes_signals = sigismember(&blocked, SIGALRM) != 1 || sigismember(&blocked, SIGTERM) != 1;

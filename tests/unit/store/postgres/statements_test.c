@@ -207,7 +207,7 @@ static void parked_rows_are_passed_by_no_statement_that_is_repeated(void **state
         const char *name;
         const char *sql;
     } statements[] = {
-        {"status", EXPLAIN "EXECUTE status_of (10, 10000, 100, 20, 20, 100)"},
+        {"status", EXPLAIN "EXECUTE status_of (10, 10000, 100, 20, 20, 100, 0)"},
         {"next_due", EXPLAIN "SELECT weir.next_due()"},
         {"promote_due", EXPLAIN "SELECT * FROM weir.promote_due(1, 1000)"},
         {"a list of held ones",
@@ -228,7 +228,7 @@ static void parked_rows_are_passed_by_no_statement_that_is_repeated(void **state
     run("SELECT weir.change_workspace('other', NULL, 1, NULL, true), weir.change_workspace('sleepers', NULL, 1, NULL, "
         "true)");
     run("SELECT weir.enqueue('sleepers', 'hello'), weir.enqueue('other', 'hello')");
-    (void)snprintf(sql, sizeof sql, "PREPARE status_of (bigint, bigint, bigint, bigint, bigint, bigint) AS %s",
+    (void)snprintf(sql, sizeof sql, "PREPARE status_of (bigint, bigint, bigint, bigint, bigint, bigint, bigint) AS %s",
                    address->texts[QUERY_STATUS]);
     run(sql);
     (void)snprintf(sql, sizeof sql,
