@@ -724,6 +724,33 @@ static void a_trigger_of_a_large_plan_comes_in_parts(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedule_firings"), SCHEDULE_PART_MOST + 4);
 }
 
+/* Also in its further parts a workspace with an execution of the time is left out. */
+static void a_repeated_trigger_of_a_large_plan_starts_nothing_twice(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_counts counts = {0};
+    char key[IDEMPOTENCY_KEY_MAX];
+    char time[TIME_TEXT_MAX];
+    char last[32];
+    const struct schedule_trigger trigger = {.name = "all", .at_us = scene_now(scene) - SECONDS(60)};
+    add_workspaces(scene, SCHEDULE_PART_MOST + 3); /* beside pro-co */
+    (void)snprintf(last, sizeof last, "more-%d", SCHEDULE_PART_MOST + 3);
+    set_for_plan(scene, OVERLAP_SKIP);
+    time_format(trigger.at_us, time);
+    (void)snprintf(key, sizeof key, "schedule/all/%s", time);
+    struct enqueue_request request = {
+        .workspace = last, .workflow = "hello", .idempotency_key = key, .has_reserved_key = true};
+    (void)scene_enqueue_request(scene, &request);
+    scene_ok(scene, store_schedule_trigger(scene->store, &trigger, &counts, &scene->error));
+    assert_int_equal(counts.firings, SCHEDULE_PART_MOST);
+    struct due_schedules due = read_due(scene);
+    assert_int_equal(due.count, 1);
+    struct schedule_advance advance = advance_of(&due.schedules[0], due.schedules[0].due_us);
+    scene_ok(scene, store_advance_schedule(scene->store, &advance, &scene->error));
+    assert_int_equal(advance.counts.firings, 3);
+    assert_int_equal(advance.counts.skipped, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -756,6 +783,7 @@ int main(void)
         SCENE_TEST(a_trigger_in_one_workspace_leaves_the_others_alone),
         SCENE_TEST(wrong_triggers_are_refused_and_change_nothing),
         SCENE_TEST(a_trigger_of_a_large_plan_comes_in_parts),
+        SCENE_TEST(a_repeated_trigger_of_a_large_plan_starts_nothing_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

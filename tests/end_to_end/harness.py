@@ -200,6 +200,13 @@ class Weir:
         released = self.run('release', execution, '-q')
         assert released.code == 0 or 'illegal_state' in released.err, released
 
+    def preload(self, library):
+        """The environment of a program that has this library before its own."""
+        environment = {'LD_PRELOAD': library}
+        if 'ASAN_OPTIONS' in self.environment:  # it ends a program before whose own library another one is loaded
+            environment['ASAN_OPTIONS'] = self.environment['ASAN_OPTIONS'] + ':verify_asan_link_order=0'
+        return environment
+
     def show(self, execution):
         return self.good('show', execution, '--json').json()
 

@@ -246,8 +246,8 @@ def schedules_are_set_paused_triggered_and_deleted(weir):
     listener.refuse('/v1/schedules/none/trigger', 'POST', **missing)
     again = listener.change(f'{path}/trigger', body={'at': '2026-01-01T00:00:00Z', 'workspaces': ['acme']})
     assert (again['firings'] + again['skipped'], again['existing']) == (1, 0), again
-    for wrong in ({'at': 7}, {'at': 'soon'}, {'at': '2040-01-01T00:00:00Z'}, {'workspaces': 'acme'},
-                  {'workspaces': ['acme\0']}, {'when': 'now'}):
+    for wrong in ({'at': 7}, {'at': 'soon'}, {'at': '2040-01-01T00:00:00Z'}, {'at': '10m'}, {'workspaces': 'acme'},
+                  {'workspaces': []}, {'workspaces': ['acme\0']}, {'when': 'now'}):
         listener.refuse(f'{path}/trigger', 'POST', body=wrong)
     every = {'every_us': 60000000, 'workflow': 'hello', 'plan': 'pro'}
     assert listener.change('/v1/schedules/minute', 'PUT', body=every) == {'name': 'minute', 'is_new': True}

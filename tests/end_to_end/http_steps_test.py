@@ -113,10 +113,7 @@ def _store(weir, allow=f'[{ALLOWED}]', more=''):
 
 def _stub(weir):
     """The environment of a node for which names mean what the file `hosts` says."""
-    stub = {'LD_PRELOAD': os.environ['WEIR_STUB_RESOLVER'], 'WEIR_STUB_HOSTS': weir.path('hosts')}
-    if 'ASAN_OPTIONS' in weir.environment:  # it ends a program before whose own library another one is loaded
-        stub['ASAN_OPTIONS'] = weir.environment['ASAN_OPTIONS'] + ':verify_asan_link_order=0'
-    return stub
+    return {**weir.preload(os.environ['WEIR_STUB_RESOLVER']), 'WEIR_STUB_HOSTS': weir.path('hosts')}
 
 
 def _apply(weir, name, steps):

@@ -205,6 +205,11 @@ def _schedules(weir):
         assert tenant.ask('/v1/schedules/c-mine/pause', 'POST').json() == {'name': 'c-mine', 'paused': True}
         assert tenant.ask('/v1/schedules/c-mine/resume', 'POST').json() == {'name': 'c-mine', 'paused': False}
         assert tenant.ask('/v1/schedules/c-mine/trigger', 'POST').json()['firings'] == 1
+        others = {name: tenant.ask('/v1/schedules/c-mine/trigger', 'POST', {'workspaces': [name]})
+                  for name in ('tiny', 'tinx', 'missing')}
+        for name, answer in others.items():
+            assert problem(answer, 404, 'workspace_not_found').get('hint') is None, answer
+            _same(answer, others['missing'], (name, 'missing'))
         problem(tenant.ask('/v1/schedules/c-mine', 'DELETE'), 403, 'not_permitted')
         body = {'every_us': 60000000, 'workflow': 'hello', 'workspaces': ['acme']}
         problem(tenant.ask('/v1/schedules/c-mine', 'PUT', body), 403, 'not_permitted')

@@ -214,7 +214,7 @@ def a_trigger_that_starts_nothing_is_no_success(weir):
 def a_client_without_time_zones_leaves_them_to_the_server(weir):
     _prepare(weir)
     listener = Listener(weir).ready()
-    bare = {'LD_PRELOAD': os.environ['WEIR_NO_TIME_ZONES_LIBRARY']}
+    bare = weir.preload(os.environ['WEIR_NO_TIME_ZONES_LIBRARY'])
     words = ('schedule', 'set', 'nightly', '--cron', '30 4 * * *', '--zone', 'Europe/Berlin', *HELLO)
     missing = weir.run(*words, env=bare)
     assert_error(missing, 1, 'failed', 'no database of time zones')

@@ -125,25 +125,30 @@ static enum weir_status read_schedule_names(const json_t *workspaces, const char
 {
     size_t i;
     const json_t *name;
-    bool is_fine =
-        workspaces == NULL || (json_is_array(workspaces) && json_array_size(workspaces) <= SCHEDULE_WORKSPACES_MOST);
+    size_t count = json_array_size(workspaces);
+    bool is_fine = workspaces == NULL || (json_is_array(workspaces) && count > 0 && count <= SCHEDULE_WORKSPACES_MOST);
     json_array_foreach(is_fine ? workspaces : NULL, i, name)
     {
         is_fine = is_fine && json_is_string(name) && !json_string_has_nul(name); /* a NUL would cut the name */
         names[i] = json_string_value(name);
     }
     if (!is_fine) {
-        error_set(error, WEIR_INVALID_ARGUMENT, "\"workspaces\" is no list of at most %d names", SCHEDULE_WORKSPACES_MOST);
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"workspaces\" is no list of 1 to %d names", SCHEDULE_WORKSPACES_MOST);
         error_hint(error, "[\"acme\"], or leave it out and give a plan");
         return WEIR_INVALID_ARGUMENT;
     }
     return WEIR_OK;
 }
 
-static enum weir_status read_schedule_time(const char *name, const char *text, int64_t *ret_time_us,
+/* A duration counts from now, as on the command line. */
+static enum weir_status read_schedule_time(struct store *store, const char *name, const char *text, int64_t *ret_time_us,
                                            struct weir_error *error)
 {
-    enum weir_status status = text == NULL ? WEIR_OK : time_parse(text, 0, ret_time_us, error);
+    int64_t now_us = 0;
+    enum weir_status status = text == NULL ? WEIR_OK : store_time(store, &now_us, error);
+    if (status == WEIR_OK && text != NULL) {
+        status = time_parse(text, now_us, ret_time_us, error);
+    }
     if (status != WEIR_OK) {
         error_prefix(error, "%s", name);
     }
@@ -151,8 +156,9 @@ static enum weir_status read_schedule_time(const char *name, const char *text, i
 }
 
 /* *ret_pointer: the member at fault. */
-static enum weir_status read_schedule_values(struct schedule_values *values, struct schedule_request *schedule,
-                                             const char **ret_pointer, struct weir_error *error)
+static enum weir_status read_schedule_values(struct store *store, struct schedule_values *values,
+                                             struct schedule_request *schedule, const char **ret_pointer,
+                                             struct weir_error *error)
 {
     *ret_pointer = "/workspaces";
     enum weir_status status = read_schedule_names(values->workspaces, values->names, error);
@@ -160,11 +166,11 @@ static enum weir_status read_schedule_values(struct schedule_values *values, str
     schedule->workspace_count = status == WEIR_OK ? json_array_size(values->workspaces) : 0;
     if (status == WEIR_OK) {
         *ret_pointer = "/starts_at";
-        status = read_schedule_time("starts_at", values->starts_at, &schedule->when.from_us, error);
+        status = read_schedule_time(store, "starts_at", values->starts_at, &schedule->when.from_us, error);
     }
     if (status == WEIR_OK) {
         *ret_pointer = "/ends_at";
-        status = read_schedule_time("ends_at", values->ends_at, &schedule->when.until_us, error);
+        status = read_schedule_time(store, "ends_at", values->ends_at, &schedule->when.until_us, error);
     }
     if (status == WEIR_OK && values->overlap != NULL && !schedule_overlap_parse(values->overlap, &schedule->overlap)) {
         *ret_pointer = "/overlap";
@@ -213,7 +219,7 @@ void answer_set_schedule(struct api *api, struct store *store, struct http_reque
     bool is_new = false;
     enum weir_status status = body_read(request, members, sizeof members / sizeof members[0], &body, &pointer, &error);
     if (status == WEIR_OK) {
-        status = read_schedule_values(&values, &schedule, &pointer, &error);
+        status = read_schedule_values(store, &values, &schedule, &pointer, &error);
     }
     if (status != WEIR_OK) {
         respond_error(request, answer, &error, pointer);
@@ -265,9 +271,15 @@ void answer_trigger_schedule(struct api *api, struct store *store, struct http_r
         status = read_schedule_names(workspaces, names, &error);
         pointer = status == WEIR_OK ? NULL : "/workspaces";
     }
+    for (size_t i = 0; status == WEIR_OK && i < json_array_size(workspaces); i++) {
+        if (!access_has_workspace(request->principal, names[i])) { /* the store would compare it with those of others */
+            status = error_set(&error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", names[i]);
+            pointer = "/workspaces";
+        }
+    }
     if (status == WEIR_OK) {
         trigger.workspace_count = json_array_size(workspaces);
-        status = read_schedule_time("at", at, &trigger.at_us, &error);
+        status = read_schedule_time(store, "at", at, &trigger.at_us, &error);
         pointer = status == WEIR_OK ? NULL : "/at";
     }
     if (status != WEIR_OK) {

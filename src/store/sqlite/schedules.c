@@ -445,15 +445,22 @@ enum weir_status sqlite_read_due_schedules(struct store *store, struct arena *ar
 /* The further firings of a time with very many workspaces. */
 static enum weir_status continue_firings(struct write *write, struct schedule_advance *advance, struct weir_error *error)
 {
-    struct connection *connection = write->connection;
     int64_t behind = 0;
-    int64_t triggered = 0;
-    enum weir_status status = connection_read_integer(connection, error, &behind, QUERY_EXPANDED_TO, "i", advance->id);
-    if (status == WEIR_OK) {
-        status = connection_read_integer(connection, error, &triggered, QUERY_EXPANDS_TRIGGERED, "i", advance->id);
+    char key[IDEMPOTENCY_KEY_MAX + 1];
+    struct fire fire = {.at_us = advance->continues_us, .key = key};
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_PART_UNDER_WAY, "i", advance->id);
+    if (statement == NULL) {
+        return statement_failure(error);
     }
-    const struct fire fire = {.at_us = advance->continues_us, .is_triggered = triggered != 0};
-    return status == WEIR_OK ? insert_firings(write, advance->id, behind, &fire, &advance->counts, error) : status;
+    if (!connection_step(write->connection, statement, &status, error)) {
+        return status;
+    }
+    behind = sqlite3_column_int64(statement, 0);
+    fire.is_triggered = sqlite3_column_int(statement, 1) != 0;
+    text_copy(key, sizeof key, column_text(statement, 2));
+    (void)sqlite3_reset(statement);
+    return insert_firings(write, advance->id, behind, &fire, &advance->counts, error);
 }
 
 /* The times that fire, as many as the transaction may have. */

@@ -45,8 +45,9 @@ BEGIN
         error_code = coalesce(code, x.error_code), error = CASE WHEN code IS NULL THEN x.error ELSE advance_schedule.error END
     WHERE x.id = of_schedule;
     IF code IS NULL AND continues <> never THEN
-        SELECT f.* INTO i FROM :schema.insert_firings(of_schedule, continues, s.expands_triggered, NULL, NULL, s.expanded_to, 0,
-                                                         part, most) f;
+        SELECT f.* INTO i
+        FROM :schema.insert_firings(of_schedule, continues, s.expands_triggered, NULL,
+                                    'schedule/' || s.name || '/' || :schema.rfc3339(continues), s.expanded_to, 0, part, most) f;
         firings := i.firings;
         skipped := i.skipped;
         rest := i.rest;

@@ -93,13 +93,12 @@ UPDATE schedules SET due_at = ?2 WHERE id = ?1;
 -- name: continue_firings
 UPDATE schedules SET retry_at = nullif(?3, 0) WHERE id = ?1 AND expands_at = ?2;
 
--- ?1 id
--- name: expanded_to
-SELECT expanded_to FROM schedules WHERE id = ?1;
-
--- ?1 id
--- name: expands_triggered
-SELECT expands_triggered FROM schedules WHERE id = ?1;
+-- The time with firings in parts: the last workspace that has its firing, 1 = triggered, and the key of its executions. ?1 id
+-- name: part_under_way
+SELECT expanded_to, expands_triggered,
+       'schedule/' || name || '/' || strftime('%Y-%m-%dT%H:%M:%S', expands_at / 1000000, 'unixepoch')
+       || printf('.%06dZ', expands_at % 1000000)
+FROM schedules WHERE id = ?1;
 
 -- ?1 id, ?2 time, ?3 the last workspace that has its firing, ?4 1 = triggered
 -- name: note_part
