@@ -244,9 +244,10 @@ static int64_t jitter_of(const struct schedule_firing *firing)
     return firing->jitter_us <= 0 ? 0 : (int64_t)((hash >> 16) % (uint64_t)(firing->jitter_us + 1));
 }
 
+/* What would be refused cancels nothing. */
 static bool waits_for_cancel(const struct schedule_firing *firing)
 {
-    return firing->cancels_id[0] != '\0';
+    return firing->cancels_id[0] != '\0' && firing->workspace != NULL && !firing->is_backlogged;
 }
 
 static bool firing_is_requested(const struct schedule_firing *firing)

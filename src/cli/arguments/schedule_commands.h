@@ -92,7 +92,7 @@
                "weir schedule trigger nightly --at 2026-11-26T03:30:00Z\n",
     .details = "A paused schedule fires, too. The overlap policy holds: exit code 4 when it leaves out all workspaces."
                " With --at a workspace that has an execution of that time is not started again, so the command starts the"
-               " workspaces that were refused.",
+               " others: those that were refused or left out.",
     .arguments = {{.name = "NAME", .help = "name of the schedule"}},
     .flags = {
         {.name = "workspace", .letter = 'w', .type = VALUE_TEXT, .value = "NAME", .many = true,

@@ -507,6 +507,29 @@ static void a_deleted_workspace_and_a_backlog_refuse_a_time(void **state)
     assert_int_equal(count_executions(bench, "many"), 1);
 }
 
+/* With cancel_running, too: the execution of the last time lives on. */
+static void a_time_that_a_backlog_refuses_cancels_nothing(void **state)
+{
+    struct bench *bench = *state;
+    struct schedule_request request = schedule_named("full", 10 * MINUTE);
+    request.overlap = OVERLAP_CANCEL_RUNNING;
+    start_node(bench);
+    pass(bench, 5 * SECOND);
+    struct workspace_change pause = {.name = "many", .paused = 1}; /* executions wait */
+    assert_int_equal(store_set_workspace(bench->store, &pause, NULL), WEIR_OK);
+    set_schedule(bench, &request);
+    pass(bench, 11 * MINUTE);
+    assert_int_equal(count_executions(bench, "many"), 1);
+    change(bench, "INSERT INTO books (lane_id, workspace_id, group_id, runnable)"
+                  " SELECT 99, id, 1, 10000 FROM workspaces WHERE name = 'many'");
+    pass(bench, 10 * MINUTE);
+    assert_refused(bench, "full", "queue_full");
+    json_t *items = executions_of(bench, "many");
+    assert_int_equal(json_array_size(items), 1);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(items, 0), "status")), "PENDING");
+    json_decref(items);
+}
+
 /* The zone is missing at the time, and there again two minutes later. */
 static void a_time_is_not_lost_while_its_time_zone_is_missing(void **state)
 {
@@ -716,6 +739,7 @@ int main(void)
         TEST(jitter_moves_the_time_of_the_execution),
         TEST(without_its_time_zone_a_schedule_waits_and_others_go_on),
         TEST(a_deleted_workspace_and_a_backlog_refuse_a_time),
+        TEST(a_time_that_a_backlog_refuses_cancels_nothing),
         TEST(a_trigger_and_a_resumption_are_noticed_at_once),
         TEST(a_time_is_not_lost_while_its_time_zone_is_missing),
         TEST(params_with_a_nul_reach_the_execution),
