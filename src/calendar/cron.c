@@ -65,7 +65,7 @@ static bool has_long_name(const char *text)
     return letters > NAME_LENGTH;
 }
 
-/* What other programs accept and cron does not has a hint of its own. */
+/* A notation of another program that cron lacks has a hint of its own. */
 static const char *field_hint(const struct field *field, const char *text, const char *reason)
 {
     if (reason == reason_backward) {

@@ -42,7 +42,7 @@ static void report(struct node *node, enum event_type type, const char *schedule
 
 /* --- steps 1 and 2 --- */
 
-/* What is computed of one schedule in a look. */
+/* The results for one schedule in a look. */
 struct advance_plan {
     struct schedule_advance advance;
     struct weir_error error; /* that the advance may point to */
@@ -244,7 +244,7 @@ static int64_t jitter_of(const struct schedule_firing *firing)
     return firing->jitter_us <= 0 ? 0 : (int64_t)((hash >> 16) % (uint64_t)(firing->jitter_us + 1));
 }
 
-/* What would be refused cancels nothing. */
+/* A firing that would be refused cancels nothing. */
 static bool waits_for_cancel(const struct schedule_firing *firing)
 {
     return firing->cancels_id[0] != '\0' && firing->workspace != NULL && !firing->is_backlogged;

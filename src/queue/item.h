@@ -55,7 +55,7 @@ enum pending_reason {
         PENDING_REASON_COUNT
 };
 
-/* What a WAITING item waits for. X(enum, name on every surface, meaning for a person) */
+/* The kinds of waits of a WAITING item. X(enum, name on every surface, meaning for a person) */
 #define WAIT_KIND_LIST(X)                                                                                                  \
     X(WAIT_SLEEP, "sleep", "a step of it sleeps; it uses no slot meanwhile")                                               \
     X(WAIT_RETRY, "retry", "a step of it waits for its next attempt; it uses no slot meanwhile")

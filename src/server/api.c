@@ -155,10 +155,12 @@ static bool check_scope(struct http_request *request, struct http_answer *answer
 }
 
 /* The same for a workspace of another token and a missing one. */
-static bool refuse_missing_workspace(const struct http_request *request, struct http_answer *answer, const char *workspace)
+static bool check_named_workspace(const struct http_request *request, struct http_answer *answer, const char *workspace)
 {
     struct weir_error error = {.status = WEIR_OK};
-    error_set(&error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", workspace);
+    if (own_workspaces_check(request->principal, workspace, &error) == WEIR_OK) {
+        return true;
+    }
     respond_error(request, answer, &error, NULL);
     return false;
 }
@@ -199,15 +201,15 @@ static bool check_filter(struct store *store, struct http_request *request, stru
         respond_error(request, answer, &error, "?workspace");
         return false;
     }
-    if (!access_has_workspace(request->principal, workspace)) {
-        return refuse_missing_workspace(request, answer, workspace);
+    if (!check_named_workspace(request, answer, workspace)) {
+        return false;
     }
     if (where != NULL && filter_parse(where, clock_wall(clock_system()), &request->arena, &filter, &error) != WEIR_OK) {
         respond_error(request, answer, &error, "?where");
         return false;
     }
-    if (filter.workspace != NULL && !access_has_workspace(request->principal, filter.workspace)) {
-        return refuse_missing_workspace(request, answer, filter.workspace);
+    if (filter.workspace != NULL && !check_named_workspace(request, answer, filter.workspace)) {
+        return false;
     }
     return check_execution(store, request, answer, filter.id) &&
            check_execution(store, request, answer, request_argument(request, "id"));
@@ -218,11 +220,9 @@ static bool check_workspace(struct store *store, struct http_request *request, s
     if (access_has_all_workspaces(request->principal)) {
         return true;
     }
-    const char *workspace;
     switch (request->route->workspace) {
     case WORKSPACE_OF_PATH:
-        workspace = request_value(request, "workspace");
-        return access_has_workspace(request->principal, workspace) || refuse_missing_workspace(request, answer, workspace);
+        return check_named_workspace(request, answer, request_value(request, "workspace"));
     case WORKSPACE_OF_ID:
         return check_execution(store, request, answer, request_value(request, "id"));
     case WORKSPACE_OF_FILTER:

@@ -26,6 +26,14 @@ enum weir_status own_workspaces_check_id(struct store *store, const struct princ
     return is_own ? WEIR_OK : error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
 }
 
+enum weir_status own_workspaces_check(const struct principal *principal, const char *workspace, struct weir_error *error)
+{
+    INVARIANT(workspace != NULL);
+    return access_has_workspace(principal, workspace)
+               ? WEIR_OK
+               : error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", workspace);
+}
+
 bool own_workspaces_has_schedule(const struct principal *principal, const json_t *row)
 {
     INVARIANT(row != NULL);

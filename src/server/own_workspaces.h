@@ -10,6 +10,9 @@
  * refused as well: they could be those of others, too. Errors of the store. */
 WEIR_MUST_CHECK enum weir_status own_workspaces_check_id(struct store *store, const struct principal *principal,
                                                          const char *id, struct weir_error *error);
+/* WEIR_WORKSPACE_NOT_FOUND: the workspace is none of the token, in the words for one that does not exist. */
+WEIR_MUST_CHECK enum weir_status own_workspaces_check(const struct principal *principal, const char *workspace,
+                                                      struct weir_error *error);
 /* Whether a row of LIST_SCHEDULES is one that the principal may see: all its workspaces are of the token. Never so for a
  * schedule of a plan, and for one of which a workspace was deleted. */
 bool own_workspaces_has_schedule(const struct principal *principal, const json_t *row);

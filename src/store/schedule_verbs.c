@@ -106,7 +106,7 @@ static enum weir_status check_schedule_workspaces(const char *const *names, size
     return status;
 }
 
-/* What to start, and where. The params are checked as those of an enqueue, which they become. */
+/* The workflow and its workspaces. The params are checked as those of an enqueue, which they become. */
 static enum weir_status check_target(const struct schedule_request *request, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;

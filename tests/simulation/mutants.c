@@ -172,7 +172,7 @@ static enum weir_status record_under_any_fence(struct simulation *simulation, st
     return record_forged(simulation, store, node_id, forged, records, count, ret_summary, error);
 }
 
-/* What is parked is due at once. */
+/* A parked item is due at once. */
 static enum weir_status record_without_waits(struct simulation *simulation, struct store *store, int64_t node_id,
                                              struct record *records, size_t count, struct record_summary *ret_summary,
                                              struct weir_error *error)

@@ -32,15 +32,6 @@ struct batch {
     bool all_or_none;
 };
 
-/* The same refusal as for a workspace that does not exist. */
-static enum weir_status check_item_workspace(const struct http_request *request, const char *workspace,
-                                             struct weir_error *error)
-{
-    return access_has_workspace(request->principal, workspace)
-               ? WEIR_OK
-               : error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", workspace);
-}
-
 /* An item that cannot be read has its refusal as its answer. */
 static void batch_read_items(struct batch *batch, struct http_request *request, int64_t now_us)
 {
@@ -51,7 +42,7 @@ static void batch_read_items(struct batch *batch, struct http_request *request, 
         answer->status = json_line_read(batch->slices[i].bytes, batch->slices[i].length, now_us, &request->arena, enqueue,
                                         &answer->error);
         if (answer->status == WEIR_OK) {
-            answer->status = check_item_workspace(request, enqueue->workspace, &answer->error);
+            answer->status = own_workspaces_check(request->principal, enqueue->workspace, &answer->error);
         }
         if (answer->status == WEIR_OK) {
             batch->places[batch->request_count++] = i;

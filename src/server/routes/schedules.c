@@ -272,10 +272,8 @@ void answer_trigger_schedule(struct api *api, struct store *store, struct http_r
         pointer = status == WEIR_OK ? NULL : "/workspaces";
     }
     for (size_t i = 0; status == WEIR_OK && i < json_array_size(workspaces); i++) {
-        if (!access_has_workspace(request->principal, names[i])) { /* the store would compare it with those of others */
-            status = error_set(&error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", names[i]);
-            pointer = "/workspaces";
-        }
+        status = own_workspaces_check(request->principal, names[i], &error); /* the store names the nearest of all */
+        pointer = status == WEIR_OK ? NULL : "/workspaces";
     }
     if (status == WEIR_OK) {
         trigger.workspace_count = json_array_size(workspaces);

@@ -110,6 +110,26 @@ enum weir_status remote_change(struct store *store, const char *method, json_t *
     return send_call(store, (struct remote_client_call){.method = method, .effect = CLIENT_CHANGES}, ret_answer, error);
 }
 
+/* A member that is left out has its default at the server. */
+bool remote_add_text(json_t *body, const char *key, const char *text)
+{
+    return text == NULL || json_object_set_new(body, key, json_string(text)) == 0;
+}
+
+/* Makes or replaces an object. A repetition leaves the same object, and only the act goes on record again. The answer of
+ * the first one may be lost, so a repetition by the caller may find that the object is not new. */
+enum weir_status remote_put(struct store *store, json_t *body, bool *ret_is_new, struct weir_error *error)
+{
+    json_t *answer = NULL;
+    remote_client_body(client_of(store), body);
+    enum weir_status status = remote_change(store, "PUT", &answer, error);
+    if (status == WEIR_OK) {
+        *ret_is_new = json_is_true(json_object_get(answer, "is_new"));
+    }
+    json_decref(answer);
+    return status;
+}
+
 enum weir_status http_change_long(struct store *store, const char *method, json_t **ret_answer, struct weir_error *error)
 {
     const struct remote_client_call call = {

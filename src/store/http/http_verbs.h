@@ -22,6 +22,10 @@ WEIR_MUST_CHECK enum weir_status remote_change(struct store *store, const char *
                                                struct weir_error *error);
 WEIR_MUST_CHECK enum weir_status http_change_long(struct store *store, const char *method, json_t **ret_answer,
                                                   struct weir_error *error);
+/* Adds a text, or nothing for NULL. False: out of memory. */
+bool remote_add_text(json_t *body, const char *key, const char *text);
+/* PUT with this body, which is taken. */
+WEIR_MUST_CHECK enum weir_status remote_put(struct store *store, json_t *body, bool *ret_is_new, struct weir_error *error);
 /* With a body of this media type. A change that may come twice. */
 WEIR_MUST_CHECK enum weir_status remote_change_as(struct store *store, const char *method, const char *type,
                                                   json_t **ret_answer, struct weir_error *error);

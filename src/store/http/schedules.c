@@ -3,12 +3,6 @@
 #include "base/error.h"
 #include "store/http/http_verbs.h"
 
-/* Adds a member, or nothing for NULL. False: out of memory. */
-static bool schedule_add_text(json_t *body, const char *key, const char *text)
-{
-    return text == NULL || json_object_set_new(body, key, json_string(text)) == 0;
-}
-
 /* A time of 0 is none. */
 static bool schedule_add_time(json_t *body, const char *key, int64_t time_us)
 {
@@ -41,33 +35,26 @@ enum weir_status http_schedule_set(struct store *store, const struct schedule_re
 {
     (void)due_us;
     json_t *body = json_object();
-    json_t *answer = NULL;
     const struct recurrence_text *when = &request->when;
     remote_client_target(client_of(store), "/v1/schedules/{}", (const char *const[]){request->name});
     json_t *params = json_loads(request->params, 0, NULL);
     bool is_fine = body != NULL && params != NULL && json_object_set(body, "params", params) == 0 &&
-                   schedule_add_text(body, "cron", when->cron) && schedule_add_text(body, "zone", when->zone) &&
+                   remote_add_text(body, "cron", when->cron) && remote_add_text(body, "zone", when->zone) &&
                    schedule_add_duration(body, "every_us", when->every_us) &&
                    schedule_add_time(body, "starts_at", when->from_us) &&
                    schedule_add_time(body, "ends_at", when->until_us) &&
                    schedule_add_duration(body, "jitter_us", request->jitter_us) &&
-                   schedule_add_text(body, "workflow", request->workflow) &&
+                   remote_add_text(body, "workflow", request->workflow) &&
                    schedule_add_workspaces(body, request->workspaces, request->workspace_count) &&
-                   schedule_add_text(body, "plan", request->plan) &&
-                   schedule_add_text(body, "overlap", schedule_overlap_name(request->overlap)) &&
+                   remote_add_text(body, "plan", request->plan) &&
+                   remote_add_text(body, "overlap", schedule_overlap_name(request->overlap)) &&
                    schedule_add_duration(body, "catch_up_us", request->catch_up_us);
     json_decref(params);
     if (!is_fine) {
         json_decref(body);
         return error_out_of_memory(error);
     }
-    remote_client_body(client_of(store), body);
-    enum weir_status status = remote_change(store, "PUT", &answer, error);
-    if (status == WEIR_OK) {
-        *ret_is_new = json_is_true(json_object_get(answer, "is_new"));
-    }
-    json_decref(answer);
-    return status;
+    return remote_put(store, body, ret_is_new, error);
 }
 
 /* A schedule that is paused already stays so, and the act goes on record. */

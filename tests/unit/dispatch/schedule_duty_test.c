@@ -360,16 +360,22 @@ static void a_refusal_is_shown_and_others_go_on(void **state)
     assert_int_equal(number_of(bench, "half", "fired"), 2);
 }
 
+/* A node and a schedule with cancel_running; the workspace is paused, so its executions wait. */
+static void start_with_waiting(struct bench *bench, struct schedule_request *request)
+{
+    struct workspace_change pause = {.name = "many", .paused = 1};
+    request->overlap = OVERLAP_CANCEL_RUNNING;
+    start_node(bench);
+    pass(bench, 5 * SECOND);
+    assert_int_equal(store_set_workspace(bench->store, &pause, NULL), WEIR_OK);
+    set_schedule(bench, request);
+}
+
 static void cancel_running_cancels_before_it_starts(void **state)
 {
     struct bench *bench = *state;
     struct schedule_request request = schedule_named("often", 10 * MINUTE);
-    request.overlap = OVERLAP_CANCEL_RUNNING;
-    start_node(bench);
-    pass(bench, 5 * SECOND);
-    struct workspace_change pause = {.name = "many", .paused = 1}; /* executions wait */
-    assert_int_equal(store_set_workspace(bench->store, &pause, NULL), WEIR_OK);
-    set_schedule(bench, &request);
+    start_with_waiting(bench, &request);
     pass(bench, 9 * MINUTE);
     assert_newest(bench, "often", "2027-01-15T08:10:00.000000Z");
     pass(bench, 10 * MINUTE);
@@ -512,12 +518,7 @@ static void a_time_that_a_backlog_refuses_cancels_nothing(void **state)
 {
     struct bench *bench = *state;
     struct schedule_request request = schedule_named("full", 10 * MINUTE);
-    request.overlap = OVERLAP_CANCEL_RUNNING;
-    start_node(bench);
-    pass(bench, 5 * SECOND);
-    struct workspace_change pause = {.name = "many", .paused = 1}; /* executions wait */
-    assert_int_equal(store_set_workspace(bench->store, &pause, NULL), WEIR_OK);
-    set_schedule(bench, &request);
+    start_with_waiting(bench, &request);
     pass(bench, 11 * MINUTE);
     assert_int_equal(count_executions(bench, "many"), 1);
     change(bench, "INSERT INTO books (lane_id, workspace_id, group_id, runnable)"
@@ -579,12 +580,7 @@ static void a_cancel_that_fails_holds_nothing_up(void **state)
 {
     struct bench *bench = *state;
     struct schedule_request request = schedule_named("cancels", 10 * MINUTE);
-    request.overlap = OVERLAP_CANCEL_RUNNING;
-    start_node(bench);
-    pass(bench, 5 * SECOND);
-    struct workspace_change pause = {.name = "many", .paused = 1}; /* executions wait */
-    assert_int_equal(store_set_workspace(bench->store, &pause, NULL), WEIR_OK);
-    set_schedule(bench, &request);
+    start_with_waiting(bench, &request);
     request = schedule_named("others", 10 * MINUTE);
     request.overlap = OVERLAP_QUEUE_ALL;
     request.workspaces = (const char *const[]){"solo"};

@@ -1,5 +1,5 @@
 -- Inserts a firing of a schedule for the next part of its workspaces, as its overlap policy allows, and counts the others in the schedule.
--- What is left is noted on the schedule.
+-- It notes the last workspace of the part on the schedule when others are left.
 --   at, triggered  the due time, or the time of a trigger
 --   chosen         of these workspaces only, all in one part; NULL = of all
 --   key            workspaces with an execution of this key have the time already; NULL = none has

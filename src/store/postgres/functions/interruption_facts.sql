@@ -1,4 +1,4 @@
--- What a node must know of an item that was interrupted: its interruptions at the last park, whether it is a suspect, when it was woken
+-- The facts of an interrupted item that its next node needs: its interruptions at the last park, whether it is a suspect, when it was woken
 -- (0: never), and whether it was handed over. NULL for any other. Locks: none. Caller: assign_items().
 CREATE OR REPLACE FUNCTION :schema.interruption_facts(q :schema.workflow_execution_queue) RETURNS bigint[]
 LANGUAGE plpgsql STABLE AS $$
