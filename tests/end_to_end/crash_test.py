@@ -45,6 +45,7 @@ KILL_POINTS = {
 }
 # With a step that sleeps for longer than a node keeps the slot of an execution.
 SLEEP = '1100ms'
+SLEEP_OF_EACH = '2s'  # far enough above the bound of a park, which each one must reach on a busy machine
 PARK_POINTS = {'before_park': (1, 2), 'after_park': (1, 2)}
 # Of a node that begins when all are parked. The commits from its registration on: among them the one that wakes them.
 WAKE_POINTS = {'before_commit': (2, 4, 6), 'after_commit': (3, 5), 'after_claim': (1,), 'before_start': (1, 2),
@@ -287,7 +288,7 @@ def killed_after_a_park(weir):
 
 
 def _killed_around_a_wake(weir, name):
-    scene = Scene(weir, sleep=SLEEP)
+    scene = Scene(weir, sleep=SLEEP_OF_EACH)
     for passes in WAKE_POINTS[name]:
         node = scene.node()
         scene.enqueue(pro_co=2, free_co=1)

@@ -529,9 +529,9 @@ def kills_of_nodes_and_workers_lose_nothing_and_double_nothing(weir):
     fleet = Fleet(weir)
     executions = []
     for kill in range(KILLS):
+        before = len(fleet.records())
         for _ in range(6):
             executions.append(weir.enqueue('-w', 'acme', 'job', '-p', json.dumps({'seconds': fleet.random.random() * 0.6})))
-        before = len(fleet.records())
         wait_for('a run', lambda: len(fleet.records()) > before, pause=SHORT)
         fleet.kill_node() if kill % 2 == 0 else fleet.kill_worker()
     for execution in executions:
