@@ -315,6 +315,9 @@ static struct schedule_outcome outcome_of(const struct schedule_firing *firing, 
 {
     struct schedule_outcome outcome = {
         .schedule_id = firing->schedule_id, .workspace_id = firing->workspace_id, .due_us = firing->due_us};
+    if (firing->workspace == NULL && firing->is_of_plan) {
+        return outcome; /* no loss: a plan is that of the living workspaces */
+    }
     if (firing->is_late) {
         outcome.is_dropped = true;
     } else if (firing->workspace == NULL) {
@@ -374,8 +377,8 @@ static void report_outcomes(struct node *node, const struct firing_set *set, con
         }
         const struct schedule_outcome *outcome = &set->outcomes[next++];
         bool is_fired = outcome->settled_id[0] != '\0';
-        if (!is_fired && outcome->is_dropped) {
-            report(node, EVENT_SCHEDULE_DROPPED, firing->schedule, 1);
+        if (!is_fired && outcome->error_code == NULL) {
+            report(node, EVENT_SCHEDULE_DROPPED, firing->schedule, outcome->is_dropped ? 1 : 0);
             continue;
         }
         struct event event = {.type = is_fired ? EVENT_SCHEDULE_FIRED : EVENT_SCHEDULE_REFUSED,

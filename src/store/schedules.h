@@ -165,6 +165,7 @@ struct schedule_firing {
     int64_t workspace_id;
     const char *schedule;
     const char *workspace; /* NULL: it was deleted */
+    bool is_of_plan;
     const char *workflow;
     const char *params;
     int64_t due_us;
@@ -189,7 +190,7 @@ struct schedule_outcome {
     int64_t due_us;
     const char *execution_id; /* NULL: the enqueue was refused, or the firing is dropped; it is removed */
     bool is_dropped;
-    const char *error_code; /* of a refusal */
+    const char *error_code; /* of a refusal; NULL with neither an execution nor a drop: the removal counts nowhere */
     const char *error;
     char settled_id[UUID_TEXT_MAX]; /* filled by the call: the execution of the firing; "" = it has none */
 };

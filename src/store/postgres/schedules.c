@@ -235,7 +235,8 @@ enum {
     IS_BACKLOGGED,
     RUNNING,
     PLANNED,
-    IS_LATE
+    IS_LATE,
+    IS_OF_PLAN
 };
 
 enum weir_status postgres_read_schedule_firings(struct store *store, struct arena *arena,
@@ -262,7 +263,8 @@ enum weir_status postgres_read_schedule_firings(struct store *store, struct aren
                                            .due_us = result_int(result, i, FIRING_DUE_AT),
                                            .jitter_us = result_int(result, i, JITTER),
                                            .is_backlogged = result_bool(result, i, IS_BACKLOGGED),
-                                           .is_late = result_bool(result, i, IS_LATE)};
+                                           .is_late = result_bool(result, i, IS_LATE),
+                                           .is_of_plan = result_bool(result, i, IS_OF_PLAN)};
         text_copy(firing->cancels_id, sizeof firing->cancels_id,
                   result_null(result, i, RUNNING) ? "" : result_text(result, i, RUNNING));
         text_copy(firing->planned_id, sizeof firing->planned_id, result_text(result, i, PLANNED));

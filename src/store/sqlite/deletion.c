@@ -4,7 +4,8 @@
  *   1. Items that are held refuse it, and items that wait do so unless they are to end. Nothing is changed then.
  *   2. At most DELETION_BATCH waiting items end FAILED, code `workspace_deleted`.
  *   3. While more of them wait, the workspace is paused, so that none of them is assigned before the next transaction.
- *   4. With the last of them the row of the workspace goes, its own workflows are deleted, and the deletion is on record.
+ *   4. With the last of them the row of the workspace goes, with its firings of schedules and their refusals. Its own
+ *      workflows are deleted, and the deletion is on record.
  * Steps 3 and 4 insert an act into the news: the scheduler assigns nothing until it has read it.
  *
  * An erasure goes through the whole history by primary key, a bounded number of rows per transaction, because no index
@@ -101,6 +102,12 @@ static enum weir_status remove_workspace_row(struct write *write, const struct w
                                              workspace_id, deletion->name, write->now_us);
     if (status == WEIR_OK) {
         status = connection_run(write->connection, error, NULL, QUERY_DELETE_WORKFLOWS_OF, "i", workspace_id);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_DELETE_FIRINGS_OF_WORKSPACE, "i", workspace_id);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_DELETE_REFUSALS_OF_WORKSPACE, "i", workspace_id);
     }
     return status == WEIR_OK ? connection_run(write->connection, error, NULL, QUERY_DELETE_WORKSPACE, "i", workspace_id)
                              : status;

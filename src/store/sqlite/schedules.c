@@ -101,6 +101,10 @@ static enum weir_status write_schedule(struct write *write, const struct schedul
                      ? require_plan(write, request->plan, error)
                      : find_schedule_workspaces(write, request->workspaces, request->workspace_count, &ids, error);
     }
+    if (status == WEIR_OK) { /* before the change, which clears the reason when no refusal is left */
+        status = connection_run(write->connection, error, NULL, QUERY_REMOVE_REFUSALS_ELSEWHERE, "ttt", request->name,
+                                ids.data, request->plan);
+    }
     if (status == WEIR_OK) {
         const struct recurrence_text *when = &request->when;
         const char *zone = when->zone == NULL && when->cron != NULL ? "UTC" : when->zone;
@@ -551,7 +555,8 @@ enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena 
                                            .due_us = sqlite3_column_int64(statement, 6),
                                            .jitter_us = sqlite3_column_int64(statement, 7),
                                            .is_backlogged = sqlite3_column_int(statement, 8) != 0,
-                                           .is_late = sqlite3_column_int(statement, 11) != 0};
+                                           .is_late = sqlite3_column_int(statement, 11) != 0,
+                                           .is_of_plan = sqlite3_column_int(statement, 12) != 0};
         text_copy(firing->cancels_id, sizeof firing->cancels_id, running == NULL ? "" : running);
         text_copy(firing->planned_id, sizeof firing->planned_id, planned == NULL ? "" : planned);
     }
@@ -668,9 +673,10 @@ static enum weir_status settle_removed_firing(struct write *write, struct schedu
     if (status != WEIR_OK || removed == 0) {
         return status == WEIR_NOT_FOUND ? WEIR_OK : status; /* another node has removed it */
     }
-    return outcome->is_dropped
-               ? connection_run(connection, error, NULL, QUERY_COUNT_DROPPED_FIRINGS, "ii", outcome->schedule_id, removed)
-               : note_refusal(write, outcome, is_triggered != 0, error);
+    if (outcome->is_dropped) {
+        return connection_run(connection, error, NULL, QUERY_COUNT_DROPPED_FIRINGS, "ii", outcome->schedule_id, removed);
+    }
+    return outcome->error_code != NULL ? note_refusal(write, outcome, is_triggered != 0, error) : WEIR_OK;
 }
 
 enum weir_status sqlite_settle_schedule_firings(struct store *store, struct schedule_outcome *outcomes, size_t count,

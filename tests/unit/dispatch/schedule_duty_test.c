@@ -513,6 +513,28 @@ static void a_deleted_workspace_and_a_backlog_refuse_a_time(void **state)
     assert_int_equal(count_executions(bench, "many"), 1);
 }
 
+/* One that was inserted while another transaction deleted its workspace: it is no loss. */
+static void a_firing_of_a_plan_in_a_deleted_workspace_is_removed(void **state)
+{
+    struct bench *bench = *state;
+    struct schedule_request request = schedule_named("all", 10 * MINUTE);
+    request.workspaces = NULL;
+    request.workspace_count = 0;
+    request.plan = "enterprise";
+    set_schedule(bench, &request);
+    start_node(bench);
+    pass(bench, 5 * SECOND);
+    change(bench, "INSERT INTO schedule_firings (schedule_id, workspace_id, due_at, planned_id)"
+                  " SELECT id, 999, due_at, '019b8d3e-0000-7000-8000-000000000001' FROM schedules");
+    pass(bench, 10 * MINUTE);
+    assert_int_equal(count_executions(bench, "many"), 1);
+    assert_int_equal(number_of(bench, "all", "waiting"), 0);
+    assert_int_equal(number_of(bench, "all", "refused"), 0);
+    assert_int_equal(number_of(bench, "all", "dropped"), 0);
+    assert_int_equal(bench->counts[EVENT_SCHEDULE_REFUSED], 0);
+    assert_int_equal(bench->counts[EVENT_SCHEDULE_DROPPED], 0);
+}
+
 /* With cancel_running, too: the execution of the last time lives on. */
 static void a_time_that_a_backlog_refuses_cancels_nothing(void **state)
 {
@@ -735,6 +757,7 @@ int main(void)
         TEST(jitter_moves_the_time_of_the_execution),
         TEST(without_its_time_zone_a_schedule_waits_and_others_go_on),
         TEST(a_deleted_workspace_and_a_backlog_refuse_a_time),
+        TEST(a_firing_of_a_plan_in_a_deleted_workspace_is_removed),
         TEST(a_time_that_a_backlog_refuses_cancels_nothing),
         TEST(a_trigger_and_a_resumption_are_noticed_at_once),
         TEST(a_time_is_not_lost_while_its_time_zone_is_missing),

@@ -9,7 +9,8 @@
 --    stay open, and holds up no round: check_deletion() locks act_gate at its commit, and refuses the commit if an item of the workspace
 --    was assigned since step 3. After the commit each assignment is refused until the scheduler has read the act.
 -- 3. The items are counted by a statement with a new snapshot, in the books: rounds do not wait for a count of many rows.
--- 4. An enqueue that commits after the count leaves an orphan, which the scheduler ends (fail_orphans()).
+-- 4. An enqueue that commits after the count leaves an orphan, which the scheduler ends (fail_orphans()). A firing of a schedule that is
+--    inserted meanwhile is removed by the duty of schedules.
 -- Items are locked with SKIP LOCKED: a round or an act that holds one may wait for act_gate.
 -- Locks: the workspace, its workflows, with at_once the table act_gate EXCLUSIVE, the items.
 -- Callers: delete_workspace(), remove_workspace (queries/deletion.sql).
@@ -65,6 +66,9 @@ BEGIN
         DELETE FROM :schema.workspaces w WHERE w.id = owner;
         INSERT INTO :schema.deleted_workspaces (id, name, deleted_at) VALUES (owner, workspace, now_us);
         UPDATE :schema.workflow_definitions d SET state = 2 WHERE d.workspace_id = owner;
+        DELETE FROM :schema.schedule_firings f WHERE f.schedule_id = ANY (ARRAY(SELECT s.id FROM :schema.schedules s))
+                                                 AND f.workspace_id = owner;
+        DELETE FROM :schema.schedule_refusals r WHERE r.workspace_id = owner;
     END IF;
     INSERT INTO :schema.news (at, kind, workspaces) VALUES (now_us, 7, ARRAY[owner]);
     PERFORM :schema.notify_news();

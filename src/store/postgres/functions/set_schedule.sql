@@ -32,6 +32,10 @@ BEGIN
             ids := ARRAY(SELECT w.id FROM unnest(in_workspaces) WITH ORDINALITY u (name, place)
                          JOIN :schema.workspaces w ON w.name = u.name ORDER BY u.place);
         END IF;
+        DELETE FROM :schema.schedule_refusals r USING :schema.schedules x -- of workspaces that it has no longer
+        WHERE x.name = schedule_name AND r.schedule_id = x.id
+          AND CASE WHEN of_plan IS NULL THEN r.workspace_id <> ALL (ids)
+                   ELSE NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = r.workspace_id AND w.plan = of_plan) END;
         INSERT INTO :schema.schedules AS s (name, cron, zone, every, jitter, starts_at, ends_at, workflow, params, workspaces, plan,
                                             overlap, catch_up, created_at, due_at)
         VALUES (schedule_name, cron_text, zone_name, nullif(every_us, 0), jitter_us, nullif(from_us, 0), nullif(until_us, 0), starts,

@@ -1,5 +1,5 @@
 -- Gives firings their executions, and removes those whose enqueue was refused. The arrays have an element for each firing.
---   executions     NULL: refused, for the reason in codes and errors, or dropped
+--   executions     NULL: refused, for the reason in codes and errors, or dropped; with neither it is removed and counted nowhere
 -- An execution with the planned id of the firing wins over a refusal: it was enqueued by a call that lost its settlement. A firing that
 -- another node has settled is not counted again. One that was removed after it had been read is inserted again, because its
 -- execution lives. Of the executions before it only those that live stay. Returns the place and the execution of each firing that has one.
@@ -32,7 +32,7 @@ BEGIN
             GET DIAGNOSTICS changed = ROW_COUNT;
             IF changed > 0 AND o.is_dropped THEN
                 UPDATE :schema.schedules s SET dropped = s.dropped + 1 WHERE s.id = o.id;
-            ELSIF changed > 0 THEN
+            ELSIF changed > 0 AND o.code IS NOT NULL THEN
                 UPDATE :schema.schedules s
                 SET refused = s.refused + 1, refused_at = :schema.store_time(), error_code = o.code, error = o.error WHERE s.id = o.id;
                 PERFORM :schema.note_refusal(o.id::integer, o.workspace_id::integer, o.due, was_triggered);

@@ -61,7 +61,8 @@ SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM :schema.worksp
        f.running IS NULL AND NOT f.is_triggered
        AND greatest(f.due_at, (SELECT max(h.finished_at)
                                FROM :schema.schedule_firings r JOIN :schema.workflow_executions h ON h.id = r.execution_id
-                               WHERE r.schedule_id = f.schedule_id AND r.workspace_id = f.workspace_id)) < n.now_us - s.catch_up
+                               WHERE r.schedule_id = f.schedule_id AND r.workspace_id = f.workspace_id)) < n.now_us - s.catch_up,
+       s.plan IS NOT NULL
 FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered, o.planned_id,
              (SELECT q.id FROM :schema.schedule_firings r JOIN :schema.workflow_execution_queue q ON q.id = r.execution_id
               WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id LIMIT 1) AS running

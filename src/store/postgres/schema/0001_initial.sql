@@ -531,6 +531,7 @@ CREATE TABLE :schema.schedule_refusals (
     workspace_id   integer NOT NULL,
     PRIMARY KEY (schedule_id, due_at, workspace_id)
 );
+CREATE INDEX schedule_refusals_of_workspace ON :schema.schedule_refusals (workspace_id);
 
 -- The roles of PostgreSQL that may use some workspaces only (grant_workspace()), by their names. workspace_id 0: the role is limited; this
 -- row stays when its last workspace is revoked.

@@ -26,6 +26,13 @@ DELETE FROM workspaces WHERE id = ?1;
 -- name: insert_deleted_workspace
 INSERT INTO deleted_workspaces (id, name, deleted_at) VALUES (?1, ?2, ?3);
 
+-- By the primary key: firings have no index of workspaces. ?1 workspace
+-- name: delete_firings_of_workspace
+DELETE FROM schedule_firings WHERE schedule_id IN (SELECT s.id FROM schedules s) AND workspace_id = ?1;
+
+-- name: delete_refusals_of_workspace
+DELETE FROM schedule_refusals WHERE workspace_id = ?1;
+
 -- name: delete_workflows_of
 UPDATE workflow_definitions SET state = 2 WHERE workspace_id = ?1;
 

@@ -28,6 +28,13 @@ SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, jitter =
                        OR starts_at IS NOT excluded.starts_at OR ends_at IS NOT excluded.ends_at
                   THEN excluded.due_at ELSE min(due_at, excluded.due_at) END;
 
+-- Refusals in workspaces that the schedule has no longer. ?1 name, ?2 ids of its workspaces or NULL, ?3 its plan
+-- name: remove_refusals_elsewhere
+DELETE FROM schedule_refusals
+WHERE schedule_id = (SELECT s.id FROM schedules s WHERE s.name = ?1)
+  AND CASE WHEN ?2 IS NULL THEN NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = workspace_id AND w.plan = ?3)
+           ELSE workspace_id NOT IN (SELECT i.value FROM json_each(?2) i) END;
+
 -- The firings of which the new policy lets only one of a workspace wait: the newest one with cancel_running, else the oldest. ?1 name
 -- name: remove_firings_beside_one
 DELETE FROM schedule_firings
@@ -191,7 +198,8 @@ SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM workspaces w W
        f.planned_id,
        f.running IS NULL AND f.is_triggered = 0
        AND max(f.due_at, coalesce((SELECT max(h.finished_at) FROM schedule_firings r JOIN workflow_executions h ON h.id = r.execution_id
-                                   WHERE r.schedule_id = f.schedule_id AND r.workspace_id = f.workspace_id), 0)) < ?3 - s.catch_up
+                                   WHERE r.schedule_id = f.schedule_id AND r.workspace_id = f.workspace_id), 0)) < ?3 - s.catch_up,
+       s.plan IS NOT NULL
 FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered, o.planned_id,
              (SELECT q.id FROM schedule_firings r JOIN workflow_execution_queue q ON q.id = r.execution_id
               WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id) AS running

@@ -400,6 +400,7 @@ CREATE TABLE schedule_refusals (
     workspace_id   INTEGER NOT NULL,
     PRIMARY KEY (schedule_id, due_at, workspace_id)
 ) WITHOUT ROWID;
+CREATE INDEX schedule_refusals_of_workspace ON schedule_refusals (workspace_id);
 
 -- Where nodes run executions (engine_target in queue/engine_target.h). service: its identity, whatever its address; address: where it was
 -- reached last, for people.
