@@ -279,7 +279,8 @@ struct maintenance {
         int64_t hook_id;
         int64_t next_us;
     } hook_notices[HOOKS_MOST];
-    bool had_schedules_role; /* at the last step of schedule_duty.c this node had the scheduler's role */
+    bool had_schedules_role;           /* at the last step of schedule_duty.c this node had the scheduler's role */
+    char failed_cancel[UUID_TEXT_MAX]; /* of an overlap policy, the last one; "" = none */
     int64_t next_schedules_us;
     int64_t next_schedule_news_us;
     char purged_to[UUID_TEXT_MAX];

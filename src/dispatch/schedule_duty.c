@@ -27,7 +27,8 @@ enum { TIMES_MOST = 100000 };
 
 enum {
     SCHEDULES_ARENA_BYTES = 128 * 1024 * 1024, /* the firings of one look, each with its params twice */
-    REFUSALS_REPORTED_MOST = 100               /* of one look, each with its workspace */
+    REFUSALS_REPORTED_MOST = 100,              /* of one look, each with its workspace */
+    CANCEL_FAILURES_MOST = 2                   /* of one look, each as long as the store waits for a lock */
 };
 _Static_assert((int)SCHEDULE_KEY_MAX <= (int)IDEMPOTENCY_KEY_MAX, "the key of a firing is an idempotency key");
 _Static_assert(SCHEDULE_BACKLOG_MOST == 10000, "the refusal names this number");
@@ -244,35 +245,60 @@ static int64_t jitter_of(const struct schedule_firing *firing)
     return firing->jitter_us <= 0 ? 0 : (int64_t)((hash >> 16) % (uint64_t)(firing->jitter_us + 1));
 }
 
+/* Its enqueue would be refused. The state of the workflow is known beside a cancel alone; else the enqueue finds it. */
+static bool is_refused_here(const struct schedule_firing *firing)
+{
+    return firing->workspace == NULL || firing->is_backlogged || firing->workflow_state != WORKFLOW_PUBLISHED;
+}
+
 /* A firing that would be refused cancels nothing. */
 static bool waits_for_cancel(const struct schedule_firing *firing)
 {
-    return firing->cancels_id[0] != '\0' && firing->workspace != NULL && !firing->is_backlogged;
+    return firing->cancels_id[0] != '\0' && !is_refused_here(firing);
 }
 
 static bool firing_is_requested(const struct schedule_firing *firing)
 {
-    return firing->workspace != NULL && !firing->is_backlogged && !firing->is_late && !waits_for_cancel(firing);
+    return !is_refused_here(firing) && !firing->is_late && !waits_for_cancel(firing);
+}
+
+/* The place behind the firing whose cancel failed last. */
+static size_t first_cancel(const struct maintenance *m, const struct schedule_firings *firings)
+{
+    for (size_t i = 0; i < firings->count; i++) {
+        if (strcmp(firings->firings[i].cancels_id, m->failed_cancel) == 0) {
+            return i + 1;
+        }
+    }
+    return 0;
 }
 
 /* An execution that has ended meanwhile, or that another program holds, is no failure of the look: its firing waits, and
- * the next look asks again. After one that had to be waited for no other one is asked for, because each may take as long.
- * Returns whether a cancel was requested. */
+ * the next look asks again. Each that has to be waited for takes a while, so a look ends at the second one, and the next
+ * one begins behind it. Returns whether a cancel was requested. */
 static bool request_cancels(struct node *node, const struct schedule_firings *firings)
 {
     struct store *store = node->stores[LOOP_MAINTENANCE];
+    struct maintenance *m = &node->maintenance;
     enum weir_status status = WEIR_OK;
+    size_t first = m->failed_cancel[0] == '\0' ? 0 : first_cancel(m, firings);
+    size_t failures = 0;
     bool is_requested = false;
-    for (size_t i = 0; i < firings->count && (status == WEIR_OK || status == WEIR_NOT_FOUND); i++) {
-        if (waits_for_cancel(&firings->firings[i])) {
+    for (size_t k = 0; k < firings->count && failures < CANCEL_FAILURES_MOST; k++) {
+        const struct schedule_firing *firing = &firings->firings[(first + k) % firings->count];
+        if (waits_for_cancel(firing)) {
             char actor[ACTOR_MAX + 1];
             struct bulk_result result = {0};
             struct weir_error error = {.status = WEIR_OK};
-            struct execution_filter filter = {.id = firings->firings[i].cancels_id};
-            (void)snprintf(actor, sizeof actor, SCHEDULE_KEY_PREFIX "%s", firings->firings[i].schedule);
+            struct execution_filter filter = {.id = firing->cancels_id};
+            (void)snprintf(actor, sizeof actor, SCHEDULE_KEY_PREFIX "%s", firing->schedule);
             status = store_act_as(store, actor, "overlap policy cancel_running", &error); /* on record, for the owner */
             status = status == WEIR_OK ? store_bulk(store, BULK_CANCEL, &filter, "", 1, &result, &error) : status;
             is_requested = is_requested || status == WEIR_OK;
+            if (status != WEIR_OK && status != WEIR_NOT_FOUND) {
+                failures++;
+                text_copy(m->failed_cancel, sizeof m->failed_cancel, firing->cancels_id);
+            }
         }
     }
     /* the other calls of the handle are those of the node again */
@@ -323,6 +349,12 @@ static struct schedule_outcome outcome_of(const struct schedule_firing *firing, 
     } else if (firing->workspace == NULL) {
         outcome.error_code = weir_status_name(WEIR_WORKSPACE_NOT_FOUND);
         outcome.error = "a workspace to start in was deleted; set the schedule again";
+    } else if (firing->workflow_state == WORKFLOW_DISABLED) {
+        outcome.error_code = weir_status_name(WEIR_WORKFLOW_DISABLED);
+        outcome.error = "the workflow is disabled: it takes no new executions";
+    } else if (firing->workflow_state != WORKFLOW_PUBLISHED) {
+        outcome.error_code = weir_status_name(WEIR_WORKFLOW_NOT_FOUND);
+        outcome.error = "there is no such workflow in the workspace to start in";
     } else if (result == NULL) {
         outcome.error_code = weir_status_name(WEIR_QUEUE_FULL);
         outcome.error = "10000 executions wait in the workspace to start in";

@@ -20,6 +20,7 @@
 #include "base/uuid.h"
 #include "calendar/recurrence.h"
 #include "queue/limits.h"
+#include "store/settings.h"
 #include "weir/status.h"
 
 struct store;
@@ -31,9 +32,11 @@ enum {
     SCHEDULE_PARAMS_BYTES_MAX = 65536, /* a firing is read with them */
     SCHEDULES_READ_MOST = 100,         /* due ones, of one call */
     SCHEDULE_FIRINGS_READ_MOST = 500,  /* of one call */
-    SCHEDULE_FIRINGS_MOST = 1000,      /* that wait, of one schedule and workspace; times of one advance */
-    SCHEDULE_PART_MOST = 5000,         /* firings that one transaction inserts */
-    SCHEDULE_BACKLOG_MOST = 10000      /* executions that wait in a workspace; with more of them firings are refused */
+    SCHEDULE_CANCELS_READ_MOST = 100,  /* of these, firings that need a cancel: however many wait, others start */
+    SCHEDULE_STARTS_READ_MOST = SCHEDULE_FIRINGS_READ_MOST - SCHEDULE_CANCELS_READ_MOST,
+    SCHEDULE_FIRINGS_MOST = 1000, /* that wait, of one schedule and workspace; times of one advance */
+    SCHEDULE_PART_MOST = 5000,    /* firings that one transaction inserts */
+    SCHEDULE_BACKLOG_MOST = 10000 /* executions that wait in a workspace; with more of them firings are refused */
 };
 /* Of the idempotency keys of executions that schedules start: schedule/NAME/TIME. */
 #define SCHEDULE_KEY_PREFIX "schedule/"
@@ -169,11 +172,12 @@ struct schedule_firing {
     const char *workflow;
     const char *params;
     int64_t due_us;
-    int64_t jitter_us;              /* 0 for one that was triggered */
-    char planned_id[UUID_TEXT_MAX]; /* of its execution */
-    bool is_late;                   /* it could have started, and is older than the catch-up window */
-    bool is_backlogged;             /* SCHEDULE_BACKLOG_MOST executions wait there, without those of the last moment */
-    char cancels_id[UUID_TEXT_MAX]; /* an execution to cancel first, by the overlap policy; "" = none: it may start */
+    int64_t jitter_us;                  /* 0 for one that was triggered */
+    char planned_id[UUID_TEXT_MAX];     /* of its execution */
+    bool is_late;                       /* it could have started, and is older than the catch-up window */
+    bool is_backlogged;                 /* SCHEDULE_BACKLOG_MOST executions wait there, without those of the last moment */
+    char cancels_id[UUID_TEXT_MAX];     /* an execution to cancel first, by the overlap policy; "" = none: it may start */
+    enum workflow_state workflow_state; /* beside cancels_id: of the version that it would start; WORKFLOW_DELETED: none */
 };
 struct schedule_firings {
     struct schedule_firing *firings; /* the oldest of each schedule and workspace */

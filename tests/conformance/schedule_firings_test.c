@@ -98,6 +98,30 @@ static void cancel_running_names_the_execution_to_cancel_and_keeps_the_newest(vo
     (void)start(scene);
 }
 
+/* The firings all name the one execution that lives. */
+static void firings_that_need_a_cancel_hide_no_others(void **state)
+{
+    struct scene *scene = *state;
+    char sql[200];
+    add_workspaces(scene, SCHEDULE_FIRINGS_READ_MOST + 1);
+    set_for_plan(scene, OVERLAP_CANCEL_RUNNING);
+    (void)fire(scene);
+    (void)snprintf(sql, sizeof sql, "UPDATE schedule_firings SET execution_id = '%s'", scene_enqueue(scene, "pro-co"));
+    json_decref(scene_rows(scene, sql));
+    (void)fire(scene);
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    scene_pass(scene, 1);
+    struct schedule_counts counts = {0};
+    scene_ok(scene,
+             store_schedule_trigger(scene->store, &(struct schedule_trigger){.name = "often"}, &counts, &scene->error));
+    struct schedule_firings firings = read_firings(scene);
+    assert_int_equal(firings.count, SCHEDULE_CANCELS_READ_MOST + 1);
+    assert_string_equal(firings.firings[firings.count - 1].schedule, "often");
+    assert_string_equal(firings.firings[firings.count - 1].cancels_id, "");
+    assert_int_equal(firings.firings[0].workflow_state, WORKFLOW_PUBLISHED);
+}
+
 static void workspaces_do_not_wait_for_each_other(void **state)
 {
     struct scene *scene = *state;
@@ -543,6 +567,7 @@ int main(void)
         SCENE_TEST(queue_one_waits_for_the_end_and_only_one_waits),
         SCENE_TEST(queue_all_goes_on_in_the_order_of_times),
         SCENE_TEST(cancel_running_names_the_execution_to_cancel_and_keeps_the_newest),
+        SCENE_TEST(firings_that_need_a_cancel_hide_no_others),
         SCENE_TEST(workspaces_do_not_wait_for_each_other),
         SCENE_TEST(a_plan_is_resolved_at_the_firing),
         SCENE_TEST(a_large_plan_gets_its_firings_in_parts_and_each_workspace_one),

@@ -236,7 +236,8 @@ enum {
     RUNNING,
     PLANNED,
     IS_LATE,
-    IS_OF_PLAN
+    IS_OF_PLAN,
+    WORKFLOW_STATE
 };
 
 enum weir_status postgres_read_schedule_firings(struct store *store, struct arena *arena,
@@ -244,8 +245,9 @@ enum weir_status postgres_read_schedule_firings(struct store *store, struct aren
 {
     INVARIANT(arena != NULL && ret_firings != NULL);
     PGresult *result = NULL;
-    enum weir_status status = link_read(link_of(store), error, &result, QUERY_READ_SCHEDULE_FIRINGS, "dd",
-                                        (int)SCHEDULE_FIRINGS_READ_MOST, (int)SCHEDULE_BACKLOG_MOST);
+    enum weir_status status =
+        link_read(link_of(store), error, &result, QUERY_READ_SCHEDULE_FIRINGS, "ddd", (int)SCHEDULE_STARTS_READ_MOST,
+                  (int)SCHEDULE_BACKLOG_MOST, (int)SCHEDULE_CANCELS_READ_MOST);
     if (status != WEIR_OK) {
         return status;
     }
@@ -264,7 +266,8 @@ enum weir_status postgres_read_schedule_firings(struct store *store, struct aren
                                            .jitter_us = result_int(result, i, JITTER),
                                            .is_backlogged = result_bool(result, i, IS_BACKLOGGED),
                                            .is_late = result_bool(result, i, IS_LATE),
-                                           .is_of_plan = result_bool(result, i, IS_OF_PLAN)};
+                                           .is_of_plan = result_bool(result, i, IS_OF_PLAN),
+                                           .workflow_state = (enum workflow_state)result_int(result, i, WORKFLOW_STATE)};
         text_copy(firing->cancels_id, sizeof firing->cancels_id,
                   result_null(result, i, RUNNING) ? "" : result_text(result, i, RUNNING));
         text_copy(firing->planned_id, sizeof firing->planned_id, result_text(result, i, PLANNED));

@@ -537,8 +537,9 @@ enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena 
     if (status != WEIR_OK) {
         return status;
     }
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_SCHEDULE_FIRINGS, "iii",
-                                              (int64_t)SCHEDULE_FIRINGS_READ_MOST, (int64_t)SCHEDULE_BACKLOG_MOST, now_us);
+    sqlite3_stmt *statement =
+        connection_bind(connection, error, QUERY_READ_SCHEDULE_FIRINGS, "iiii", (int64_t)SCHEDULE_STARTS_READ_MOST,
+                        (int64_t)SCHEDULE_BACKLOG_MOST, now_us, (int64_t)SCHEDULE_CANCELS_READ_MOST);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -556,7 +557,8 @@ enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena 
                                            .jitter_us = sqlite3_column_int64(statement, 7),
                                            .is_backlogged = sqlite3_column_int(statement, 8) != 0,
                                            .is_late = sqlite3_column_int(statement, 11) != 0,
-                                           .is_of_plan = sqlite3_column_int(statement, 12) != 0};
+                                           .is_of_plan = sqlite3_column_int(statement, 12) != 0,
+                                           .workflow_state = (enum workflow_state)sqlite3_column_int(statement, 13)};
         text_copy(firing->cancels_id, sizeof firing->cancels_id, running == NULL ? "" : running);
         text_copy(firing->planned_id, sizeof firing->planned_id, planned == NULL ? "" : planned);
     }

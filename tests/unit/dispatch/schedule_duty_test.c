@@ -1,185 +1,5 @@
 /* The duty of schedules: what a node does at a due time, after an outage, and when it dies in between. */
-#include "base/error.h"
-#include "base/json.h"
-#include "unit/dispatch/bench.h"
-
-static const struct store_driver *real_driver;
-static struct store_driver counting_driver;
-static int looks;
-static bool cancels_fail;
-static int64_t failing_id; /* of a schedule that cannot be advanced */
-static int64_t watched_id; /* of a schedule; watched_look: the look that advanced it */
-static int watched_look;
-static int settlements_lost; /* so many fail from now on */
-
-static enum weir_status count_looks(struct store *store, struct arena *arena, struct due_schedules *due,
-                                    struct weir_error *error)
-{
-    looks++;
-    return real_driver->read_due_schedules(store, arena, due, error);
-}
-
-static enum weir_status lose_settlement(struct store *store, struct schedule_outcome *outcomes, size_t count,
-                                        struct weir_error *error)
-{
-    if (settlements_lost > 0) {
-        settlements_lost--;
-        return error_set(error, WEIR_STORE_UNREACHABLE, "the store went away");
-    }
-    return real_driver->settle_schedule_firings(store, outcomes, count, error);
-}
-
-static enum weir_status fail_cancel(struct store *store, enum bulk_act act, const struct execution_filter *filter,
-                                    const char *confirm, size_t most, struct bulk_result *ret_result,
-                                    struct weir_error *error)
-{
-    if (act == BULK_CANCEL && cancels_fail) {
-        return error_set(error, WEIR_STORE_BUSY, "another program holds the execution");
-    }
-    return real_driver->bulk(store, act, filter, confirm, most, ret_result, error);
-}
-
-static enum weir_status fail_advance(struct store *store, struct schedule_advance *advance, struct weir_error *error)
-{
-    if (advance->id == failing_id && advance->error_code == NULL) {
-        return error_set(error, WEIR_STORE_BUSY, "the statement took too long");
-    }
-    watched_look = advance->id == watched_id && watched_look == 0 ? looks : watched_look;
-    return real_driver->advance_schedule(store, advance, error);
-}
-
-static int open_counting(void **state)
-{
-    int result = open_bench(state);
-    struct bench *bench = *state;
-    looks = 0;
-    settlements_lost = 0;
-    cancels_fail = false;
-    failing_id = 0;
-    watched_id = 0;
-    watched_look = 0;
-    real_driver = bench->store->driver;
-    counting_driver = *real_driver;
-    counting_driver.read_due_schedules = count_looks;
-    counting_driver.settle_schedule_firings = lose_settlement;
-    counting_driver.bulk = fail_cancel;
-    counting_driver.advance_schedule = fail_advance;
-    bench->store->driver = &counting_driver;
-    return result;
-}
-
-static struct schedule_request schedule_named(const char *name, int64_t every_us)
-{
-    static const char *const workspaces[] = {"many"};
-    return (struct schedule_request){.name = name,
-                                     .when.every_us = every_us,
-                                     .workflow = "plain",
-                                     .params = "{\"deep\":true}",
-                                     .workspaces = workspaces,
-                                     .workspace_count = 1};
-}
-
-/* No poll falls into a test. */
-static void wake(struct bench *bench)
-{
-    if (bench->node != NULL) {
-        node_wake(bench->node);
-    }
-}
-
-static void set_schedule(struct bench *bench, const struct schedule_request *request)
-{
-    struct weir_error error = {.status = WEIR_OK};
-    if (store_schedule_set(bench->store, request, NULL, &error) != WEIR_OK) {
-        fail_msg("%s", error.message);
-    }
-    wake(bench);
-}
-
-/* The executions of a workspace, newest first. The caller releases them. */
-static json_t *executions_of(struct bench *bench, const char *workspace)
-{
-    json_t *page = NULL;
-    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.workspace = workspace}, .limit = LIST_LIMIT_MOST};
-    assert_int_equal(store_list(bench->store, &options, &page, NULL), WEIR_OK);
-    json_t *items = json_incref(json_object_get(page, "items"));
-    json_decref(page);
-    return items;
-}
-
-static size_t count_executions(struct bench *bench, const char *workspace)
-{
-    json_t *items = executions_of(bench, workspace);
-    size_t count = json_array_size(items);
-    json_decref(items);
-    return count;
-}
-
-static json_t *row_of(struct bench *bench, const char *name)
-{
-    json_t *page = NULL;
-    struct list_options options = {.kind = LIST_SCHEDULES, .name = name};
-    assert_int_equal(store_list(bench->store, &options, &page, NULL), WEIR_OK);
-    json_t *row = json_incref(json_array_get(json_object_get(page, "items"), 0));
-    json_decref(page);
-    return row;
-}
-
-static json_int_t number_of(struct bench *bench, const char *name, const char *key)
-{
-    json_t *row = row_of(bench, name);
-    json_int_t number = json_integer_value(json_object_get(row, key));
-    json_decref(row);
-    return number;
-}
-
-/* The key of the newest execution is that of the schedule and its time, which is also its time in the queue. */
-static void assert_newest(struct bench *bench, const char *name, const char *time)
-{
-    char key[128];
-    json_t *items = executions_of(bench, "many");
-    const json_t *item = json_array_get(items, 0);
-    (void)snprintf(key, sizeof key, "schedule/%s/%s", name, time);
-    assert_string_equal(json_string_value(json_object_get(item, "idempotency_key")), key);
-    assert_string_equal(json_string_value(json_object_get(item, "run_at")), time);
-    json_decref(items);
-}
-
-/* The times of the executions of a schedule are those from first_us on, in steps of step_us. */
-static void assert_times(struct bench *bench, const char *name, int64_t first_us, int64_t step_us, size_t count)
-{
-    char key[128];
-    json_t *items = executions_of(bench, "many");
-    size_t found = 0;
-    (void)snprintf(key, sizeof key, "schedule/%s/", name);
-    for (size_t i = 0; i < json_array_size(items); i++) {
-        const char *text = json_string_value(json_object_get(json_array_get(items, i), "idempotency_key"));
-        found += strncmp(text, key, strlen(key)) == 0 ? 1 : 0;
-    }
-    assert_int_equal(found, count);
-    for (size_t k = 0; k < count; k++) {
-        char time[TIME_TEXT_MAX];
-        time_format(first_us + (int64_t)k * step_us, time);
-        (void)snprintf(key, sizeof key, "schedule/%s/%s", name, time);
-        found = 0;
-        for (size_t i = 0; i < json_array_size(items); i++) {
-            const char *text = json_string_value(json_object_get(json_array_get(items, i), "idempotency_key"));
-            found += strcmp(text, key) == 0 ? 1 : 0;
-        }
-        if (found != 1) {
-            fail_msg("%zu executions have the key %s", found, key);
-        }
-    }
-    json_decref(items);
-}
-
-/* Of the day on which the clock of the tests begins. */
-static int64_t at_minute(int hour, int minute)
-{
-    int64_t time_us = 0;
-    assert_int_equal(time_parse("2027-01-15T00:00:00Z", 0, &time_us, NULL), WEIR_OK);
-    return time_us + (hour * 60 + minute) * MINUTE;
-}
+#include "unit/dispatch/schedule_bench.h"
 
 /* The clock begins at 2027-01-15T08:01:00Z. */
 static void a_due_time_becomes_an_execution_with_its_time(void **state)
@@ -554,6 +374,34 @@ static void a_time_that_a_backlog_refuses_cancels_nothing(void **state)
 }
 
 /* The zone is missing at the time, and there again two minutes later. */
+static void assert_the_only_one_lives(struct bench *bench)
+{
+    json_t *items = executions_of(bench, "many");
+    assert_int_equal(json_array_size(items), 1);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(items, 0), "status")), "PENDING");
+    json_decref(items);
+}
+
+static void a_time_that_the_workflow_refuses_cancels_nothing(void **state)
+{
+    struct bench *bench = *state;
+    struct schedule_request request = schedule_named("often", 10 * MINUTE);
+    start_with_waiting(bench, &request);
+    pass(bench, 11 * MINUTE);
+    assert_int_equal(store_set_workflow_state(bench->store, "plain", NULL, WORKFLOW_DISABLED, NULL), WEIR_OK);
+    pass(bench, 10 * MINUTE);
+    assert_refused(bench, "often", "workflow_disabled");
+    assert_the_only_one_lives(bench);
+    request.workflow = "missing";
+    set_schedule(bench, &request);
+    pass(bench, 10 * MINUTE);
+    assert_int_equal(number_of(bench, "often", "refused"), 2);
+    json_t *row = row_of(bench, "often");
+    assert_string_equal(json_string_value(json_object_get(row, "error_code")), "workflow_not_found");
+    json_decref(row);
+    assert_the_only_one_lives(bench);
+}
+
 static void a_time_is_not_lost_while_its_time_zone_is_missing(void **state)
 {
     struct bench *bench = *state;
@@ -615,6 +463,26 @@ static void a_cancel_that_fails_holds_nothing_up(void **state)
     cancels_fail = false;
     pass(bench, 2 * MINUTE);
     assert_int_equal(number_of(bench, "cancels", "fired"), 2);
+}
+
+static void an_execution_that_is_held_does_not_keep_the_others_from_their_cancels(void **state)
+{
+    struct bench *bench = *state;
+    static const char *const both[] = {"many", "solo"};
+    struct workspace_change pause = {.name = "solo", .paused = 1};
+    struct schedule_request request = schedule_named("often", 10 * MINUTE);
+    request.workspaces = both;
+    request.workspace_count = 2;
+    assert_int_equal(store_set_workspace(bench->store, &pause, NULL), WEIR_OK);
+    start_with_waiting(bench, &request);
+    pass(bench, 9 * MINUTE);
+    assert_int_equal(number_of(bench, "often", "fired"), 2);
+    first_cancel_fails = true;
+    pass(bench, 10 * MINUTE);
+    assert_int_equal(number_of(bench, "often", "fired"), 3);
+    first_cancel_fails = false;
+    pass(bench, 2 * MINUTE);
+    assert_int_equal(number_of(bench, "often", "fired"), 4);
 }
 
 static void a_schedule_that_cannot_be_advanced_holds_nothing_up(void **state)
@@ -759,10 +627,12 @@ int main(void)
         TEST(a_deleted_workspace_and_a_backlog_refuse_a_time),
         TEST(a_firing_of_a_plan_in_a_deleted_workspace_is_removed),
         TEST(a_time_that_a_backlog_refuses_cancels_nothing),
+        TEST(a_time_that_the_workflow_refuses_cancels_nothing),
         TEST(a_trigger_and_a_resumption_are_noticed_at_once),
         TEST(a_time_is_not_lost_while_its_time_zone_is_missing),
         TEST(params_with_a_nul_reach_the_execution),
         TEST(a_cancel_that_fails_holds_nothing_up),
+        TEST(an_execution_that_is_held_does_not_keep_the_others_from_their_cancels),
         TEST(a_schedule_that_cannot_be_advanced_holds_nothing_up),
         TEST(an_execution_wins_over_a_refusal_for_other_params),
         TEST(an_execution_wins_over_a_refusal_for_a_disabled_workflow),

@@ -52,7 +52,8 @@ ORDER BY d.due_at;
 SELECT a.is_done, a.firings, a.skipped, a.rest FROM :schema.advance_schedule($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) a;
 
 -- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. One that
--- waited for an execution is late since the end of that. $1 limit, $2 executions that may wait in a workspace
+-- waited for an execution is late since the end of that. Each kind has a limit of its own, so that none hides the other. $1 limit of those
+-- that may start, $2 executions that may wait in a workspace, $3 limit of those that need a cancel
 -- name: read_schedule_firings
 SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM :schema.workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
        f.due_at, CASE WHEN f.is_triggered THEN 0 ELSE s.jitter END,
@@ -62,20 +63,28 @@ SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM :schema.worksp
        AND greatest(f.due_at, (SELECT max(h.finished_at)
                                FROM :schema.schedule_firings r JOIN :schema.workflow_executions h ON h.id = r.execution_id
                                WHERE r.schedule_id = f.schedule_id AND r.workspace_id = f.workspace_id)) < n.now_us - s.catch_up,
-       s.plan IS NOT NULL
-FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered, o.planned_id,
-             (SELECT q.id FROM :schema.schedule_firings r JOIN :schema.workflow_execution_queue q ON q.id = r.execution_id
-              WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id LIMIT 1) AS running
-      FROM (SELECT DISTINCT ON (x.schedule_id, x.workspace_id) x.schedule_id, x.workspace_id, x.due_at, x.is_triggered, x.planned_id
-            FROM :schema.schedule_firings x
-            WHERE x.execution_id IS NULL
-            ORDER BY x.schedule_id, x.workspace_id, x.due_at) o) f
+       s.plan IS NOT NULL,
+       CASE WHEN f.running IS NOT NULL
+            THEN coalesce((SELECT d.state FROM :schema.workflow_definitions d
+                           WHERE d.name = s.workflow AND d.workspace_id IN (f.workspace_id, 0) AND d.state <> 2
+                           ORDER BY d.workspace_id DESC, d.version DESC LIMIT 1), 2)
+            ELSE 0 END
+FROM (SELECT p.*, row_number() OVER (PARTITION BY p.running IS NULL ORDER BY p.due_at) AS place
+      FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered, o.planned_id,
+                   (SELECT q.id FROM :schema.schedule_firings r JOIN :schema.workflow_execution_queue q ON q.id = r.execution_id
+                    WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id LIMIT 1) AS running
+            FROM (SELECT DISTINCT ON (x.schedule_id, x.workspace_id) x.schedule_id, x.workspace_id, x.due_at, x.is_triggered, x.planned_id
+                  FROM :schema.schedule_firings x
+                  WHERE x.execution_id IS NULL
+                  ORDER BY x.schedule_id, x.workspace_id, x.due_at) o) p
+      JOIN :schema.schedules y ON y.id = p.schedule_id
+      WHERE p.running IS NULL
+            OR y.overlap = 'cancel_running'
+               AND EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = p.running AND q.cancel_at IS NULL)) f
 JOIN :schema.schedules s ON s.id = f.schedule_id
 CROSS JOIN (SELECT :schema.store_time() AS now_us OFFSET 0) n
-WHERE (f.running IS NULL
-       OR s.overlap = 'cancel_running'
-          AND EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = f.running AND q.cancel_at IS NULL))
-ORDER BY f.due_at LIMIT $1;
+WHERE f.place <= CASE WHEN f.running IS NULL THEN $1 ELSE $3 END
+ORDER BY f.due_at;
 
 -- $1 ids of schedules, $2 ids of workspaces, $3 due times, $4 executions, $5 whether they are dropped, $6 codes,
 -- $7 errors

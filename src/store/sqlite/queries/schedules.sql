@@ -190,7 +190,8 @@ WHERE schedule_id = ?1 AND workspace_id > ?2 AND workspace_id <= ?3 AND executio
   AND NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = workspace_id);
 
 -- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. One that
--- waited for an execution is late since the end of that. ?1 limit, ?2 executions that may wait in a workspace, ?3 now
+-- waited for an execution is late since the end of that. Each kind has a limit of its own, so that none hides the other. ?1 limit of those
+-- that may start, ?2 executions that may wait in a workspace, ?3 now, ?4 limit of those that need a cancel
 -- name: read_schedule_firings
 SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
        f.due_at, iif(f.is_triggered, 0, s.jitter),
@@ -199,19 +200,28 @@ SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM workspaces w W
        f.running IS NULL AND f.is_triggered = 0
        AND max(f.due_at, coalesce((SELECT max(h.finished_at) FROM schedule_firings r JOIN workflow_executions h ON h.id = r.execution_id
                                    WHERE r.schedule_id = f.schedule_id AND r.workspace_id = f.workspace_id), 0)) < ?3 - s.catch_up,
-       s.plan IS NOT NULL
-FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered, o.planned_id,
-             (SELECT q.id FROM schedule_firings r JOIN workflow_execution_queue q ON q.id = r.execution_id
-              WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id) AS running
-      FROM (SELECT schedule_id, workspace_id, min(due_at) AS due_at, is_triggered, planned_id
-            FROM schedule_firings
-            WHERE execution_id IS NULL
-            GROUP BY schedule_id, workspace_id) o) f
+       s.plan IS NOT NULL,
+       CASE WHEN f.running IS NOT NULL
+            THEN coalesce((SELECT d.state FROM workflow_definitions d WHERE d.name = s.workflow AND d.workspace_id = f.workspace_id
+                                                                            AND d.state <> 2 ORDER BY d.version DESC LIMIT 1),
+                          (SELECT d.state FROM workflow_definitions d WHERE d.name = s.workflow AND d.workspace_id = 0
+                                                                            AND d.state <> 2 ORDER BY d.version DESC LIMIT 1), 2)
+            ELSE 0 END
+FROM (SELECT p.*, row_number() OVER (PARTITION BY p.running IS NULL ORDER BY p.due_at) AS place
+      FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered, o.planned_id,
+                   (SELECT q.id FROM schedule_firings r JOIN workflow_execution_queue q ON q.id = r.execution_id
+                    WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id) AS running
+            FROM (SELECT schedule_id, workspace_id, min(due_at) AS due_at, is_triggered, planned_id
+                  FROM schedule_firings
+                  WHERE execution_id IS NULL
+                  GROUP BY schedule_id, workspace_id) o) p
+      CROSS JOIN schedules y ON y.id = p.schedule_id
+      WHERE p.running IS NULL
+            OR y.overlap = 'cancel_running'
+               AND EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = p.running AND q.cancel_at IS NULL)) f
 CROSS JOIN schedules s ON s.id = f.schedule_id
-WHERE (f.running IS NULL
-       OR s.overlap = 'cancel_running'
-          AND EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = f.running AND q.cancel_at IS NULL))
-ORDER BY f.due_at LIMIT ?1;
+WHERE f.place <= iif(f.running IS NULL, ?1, ?4)
+ORDER BY f.due_at;
 
 -- Whether another node has settled the firing. ?1 schedule, ?2 workspace, ?3 due time
 -- name: firing_is_settled
