@@ -82,6 +82,22 @@ static void free_blocks(struct arena_block *block)
     }
 }
 
+void *arena_grow(struct arena *arena, void *array, size_t count, size_t first, size_t size)
+{
+    size_t capacity = first;
+    while (capacity < count) {
+        capacity *= 2;
+    }
+    if (count > 0 && count < capacity) {
+        return array;
+    }
+    void *more = arena_allocate(arena, (count == 0 ? first : 2 * capacity) * size);
+    if (more != NULL && count > 0) {
+        memcpy(more, array, count * size);
+    }
+    return more;
+}
+
 void arena_reset(struct arena *arena)
 {
     struct arena_block *keep = arena->first;

@@ -46,13 +46,6 @@ bool definition_step_precedes(const struct definition *definition, size_t before
     return graph_precedes(definition->predecessors, before, after);
 }
 
-bool name_is_valid(const char *name)
-{
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
-    size_t length = strspn(name, letters);
-    return length > 0 && length <= WORKFLOW_NAME_MAX && name[length] == '\0' && name[0] != '_' && name[0] != '-';
-}
-
 /* --- the canonical text --- */
 
 /* Takes `value`; false when memory ran out. */
@@ -237,6 +230,16 @@ static bool put_http(json_t *object, const struct step_http *http)
            (http->sign == NULL || put_value(value, "sign", json_string(http->sign)));
 }
 
+static bool put_signal(json_t *object, const struct step_signal *signal)
+{
+    if (signal->timeout_us == 0) {
+        return put_value(object, "signal", json_string(signal->name));
+    }
+    json_t *value = json_object();
+    return put_value(object, "signal", value) && put_value(value, "name", json_string(signal->name)) &&
+           put_duration(value, "timeout", signal->timeout_us, 0) && put_template(value, "default", signal->default_output);
+}
+
 static bool put_hold_slot(json_t *object, bool hold_slot, bool inherited)
 {
     return hold_slot == inherited || put_value(object, "hold_slot", json_boolean(hold_slot));
@@ -261,6 +264,8 @@ static bool put_canonical_step(json_t *steps, const struct definition *definitio
                put_template(object, "input", step->handler.input);
     case STEP_HTTP:
         return put_http(object, &step->http);
+    case STEP_SIGNAL:
+        return put_signal(object, &step->signal);
     }
     return false;
 }

@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "definition/expression.h"
 #include "queue/limits.h"
+#include "queue/name.h"
 #include "weir/status.h"
 
 enum {
@@ -61,7 +62,7 @@ enum {
 /* Longest time that a definition may name: ten years. */
 #define DEFINITION_DURATION_US_MAX (3650 * 24 * 3600 * MICROSECONDS_PER_SECOND)
 
-enum step_kind { STEP_EXEC, STEP_SLEEP, STEP_HANDLER, STEP_HTTP };
+enum step_kind { STEP_EXEC, STEP_SLEEP, STEP_HANDLER, STEP_HTTP, STEP_SIGNAL };
 
 /* Runs of one step. Wait before run n + 1: backoff_us * factor^(n-1), at most max_us. */
 struct step_retry {
@@ -134,6 +135,13 @@ struct step_http {
     const char *sign;   /* a secret of the step, the key of the header Weir-Signature; NULL: none */
 };
 
+/* A wait for a signal of the execution. */
+struct step_signal {
+    const char *name;
+    int64_t timeout_us;                    /* of the wait; 0 = none */
+    const struct template *default_output; /* constant: the output after the timeout; NULL: then the step fails */
+};
+
 struct step {
     const char *id;
     enum step_kind kind;
@@ -145,13 +153,14 @@ struct step {
     int64_t timeout_us; /* of one run; 0 = none */
     bool hold_slot;     /* the execution keeps its slot while it waits for this step */
     struct step_retry retry;
-    const struct step_secret *secrets; /* not of sleep; in file order, then those of `bearer` and `sign` */
+    const struct step_secret *secrets; /* not of sleep and signal; in file order, then those of `bearer` and `sign` */
     size_t secret_count;
     union {
         struct step_exec exec;
         struct step_sleep sleep;
         struct step_handler handler;
         struct step_http http;
+        struct step_signal signal;
     };
 };
 
@@ -225,7 +234,5 @@ int definition_find_step(const struct definition *definition, const char *id);
 bool definition_step_precedes(const struct definition *definition, size_t before, size_t after);
 /* The defaults of a step of this kind without `retry`, and of the keys that its `retry` leaves out. */
 struct step_retry step_retry_default(enum step_kind kind);
-/* True for [a-z0-9][a-z0-9_-]{0,63}: workflows, steps, handlers. */
-bool name_is_valid(const char *name);
 
 #endif

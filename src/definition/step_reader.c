@@ -1,7 +1,7 @@
 /* Reading one step, and the pieces that steps share: templates, needs, retries. Part of definition_read()
  * (definition_reader.c).
  *
- *   1. Unknown keys are refused, then the kind is found: exactly one of `exec`, `sleep`, `handler`, `http`.
+ *   1. Unknown keys are refused, then the kind is found: exactly one of `exec`, `sleep`, `handler`, `http`, `signal`.
  *   2. Keys of another kind are refused by name ("`stdin` belongs to exec"), instead of as unknown.
  *   3. Common fields: needs, when, timeout, retry. A step may need each other step once, and not itself.
  *   4. The fields of the kind. For `exec` every argument and variable that a shell or program would run as code must be
@@ -27,7 +27,7 @@ static const struct step_key {
                  {"hold_slot", NULL},  {"secrets", NULL},      {"exec", "exec"},     {"env", "exec"},
                  {"env_from", "exec"}, {"cwd", "exec"},        {"stdin", "exec"},    {"output_max", "exec"},
                  {"sleep", "sleep"},   {"handler", "handler"}, {"input", "handler"}, {"http", "http"},
-                 {"signal", NULL}};
+                 {"signal", "signal"}};
 
 enum { STEP_KEYS = sizeof step_keys / sizeof step_keys[0] };
 
@@ -603,6 +603,62 @@ static enum weir_status read_handler(struct definition_reader *reader, size_t in
                                               : status;
 }
 
+/* --- signal --- */
+
+/* What the step has as its output when no signal has come in time. */
+static enum weir_status read_signal_default(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                            struct step_signal *signal)
+{
+    json_t *value = NULL;
+    struct text text = {.max = SIGNAL_DATA_BYTES_MAX};
+    enum weir_status status = reader_take_tree(reader, index, node, "\"default\"", &signal->default_output);
+    if (status == WEIR_OK && !template_is_constant(signal->default_output)) {
+        FAIL(reader, node, "\"default\" must be a fixed value, without expressions");
+        error_hint(reader->error, "a step that needs this one can choose: ${.steps.%s.output // .input.fallback}",
+                   id_of(reader, index));
+        return reader->source.status;
+    }
+    if (status == WEIR_OK) {
+        status = template_evaluate(signal->default_output, NULL, NULL, NULL, &value, NULL);
+    }
+    if (status == WEIR_OK && json_write(value, &text, NULL) != WEIR_OK) {
+        status = FAIL(reader, node, "\"default\" is longer than %d bytes", SIGNAL_DATA_BYTES_MAX);
+    }
+    json_decref(value);
+    text_close(&text);
+    return status;
+}
+
+static enum weir_status read_signal(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                    struct step *step)
+{
+    static const char *const keys[] = {"name", "timeout", "default"};
+    const struct yaml_node *signal = yaml_get(node, "signal");
+    step->kind = STEP_SIGNAL;
+    if (signal->kind != YAML_MAP) {
+        return reader_take_name(reader, signal, "\"signal\"", &step->signal.name);
+    }
+    enum weir_status status = yaml_check_keys(&reader->source, signal, "\"signal\"", keys, 3, reader->error);
+    const struct yaml_node *name = yaml_get(signal, "name");
+    const struct yaml_node *timeout = yaml_get(signal, "timeout");
+    const struct yaml_node *standby = yaml_get(signal, "default");
+    if (status == WEIR_OK && name == NULL) {
+        FAIL(reader, signal, "\"signal\" has no \"name\"");
+        error_hint(reader->error, "write signal: approved, or signal: {name: approved, timeout: 2d}");
+        return reader->source.status;
+    }
+    if (status == WEIR_OK) {
+        status = reader_take_name(reader, name, "the name of a signal", &step->signal.name);
+    }
+    if (status == WEIR_OK && timeout != NULL) {
+        status = reader_take_duration(reader, timeout, "\"timeout\"", &step->signal.timeout_us);
+    }
+    if (status == WEIR_OK && standby != NULL && step->signal.timeout_us == 0) {
+        status = FAIL(reader, standby, "\"default\" has no effect without \"timeout\"");
+    }
+    return status == WEIR_OK && standby != NULL ? read_signal_default(reader, index, standby, &step->signal) : status;
+}
+
 /* --- one step --- */
 
 static enum weir_status check_step_keys(struct definition_reader *reader, const struct yaml_node *node)
@@ -625,9 +681,6 @@ static enum weir_status find_kind(struct definition_reader *reader, const struct
             if (strcmp(node->keys[i]->text, kinds[j]) != 0) {
                 continue;
             }
-            if (j >= 4) {
-                return FAIL(reader, node->keys[i], "step kind \"%s\" is not available in this version", kinds[j]);
-            }
             if (kind != NULL) {
                 return FAIL(reader, node->keys[i], "the step \"%.64s\" has two kinds, \"%s\" and \"%s\"", id, kind,
                             kinds[j]);
@@ -637,7 +690,7 @@ static enum weir_status find_kind(struct definition_reader *reader, const struct
     }
     if (kind == NULL) {
         FAIL(reader, node, "the step \"%.64s\" does nothing", id);
-        error_hint(reader->error, "give it one of exec, sleep, handler, http");
+        error_hint(reader->error, "give it one of exec, sleep, handler, http, signal");
         return reader->source.status;
     }
     *ret_kind = kind;
@@ -654,6 +707,11 @@ static enum weir_status refuse_foreign_keys(struct definition_reader *reader, co
         bool is_run = strcmp(key, "retry") == 0 || strcmp(key, "timeout") == 0;
         if (is_run && strcmp(kind, "sleep") == 0) {
             return FAIL(reader, node->keys[i], "\"%s\" has no meaning in a sleep step", key);
+        }
+        if (is_run && strcmp(kind, "signal") == 0) {
+            FAIL(reader, node->keys[i], "\"%s\" has no meaning in a signal step", key);
+            error_hint(reader->error, "the wait itself has a timeout: signal: {name: approved, timeout: 2d}");
+            return reader->source.status;
         }
         for (size_t j = 0; j < STEP_KEYS; j++) {
             if (strcmp(step_keys[j].key, key) == 0 && step_keys[j].owner != NULL && strcmp(step_keys[j].owner, kind) != 0) {
@@ -702,9 +760,10 @@ enum weir_status step_read(struct definition_reader *reader, size_t index, struc
         return status;
     }
     INVARIANT(kind != NULL);
-    status = strcmp(kind, "exec") == 0    ? read_exec(reader, index, node, step)
-             : strcmp(kind, "sleep") == 0 ? read_sleep(reader, index, node, step)
-             : strcmp(kind, "http") == 0  ? http_read(reader, index, yaml_get(node, "http"), step)
-                                          : read_handler(reader, index, node, step);
+    status = strcmp(kind, "exec") == 0     ? read_exec(reader, index, node, step)
+             : strcmp(kind, "sleep") == 0  ? read_sleep(reader, index, node, step)
+             : strcmp(kind, "http") == 0   ? http_read(reader, index, yaml_get(node, "http"), step)
+             : strcmp(kind, "signal") == 0 ? read_signal(reader, index, node, step)
+                                           : read_handler(reader, index, node, step);
     return status == WEIR_OK ? secrets_read(reader, yaml_get(node, "secrets"), step) : status;
 }

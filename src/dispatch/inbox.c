@@ -1,4 +1,4 @@
-/* The inbox of this node: items that the scheduler has assigned to it, and cancels that wait for it.
+/* The inbox of this node: items that the scheduler has assigned to it, and cancels and signals that wait for it.
  *
  * A node that does not schedule reads its inbox
  *
@@ -28,7 +28,7 @@
 #define INBOX_POLL_FIRST_US ((int64_t)50000)
 enum { GIVE_BACK_MOST = 256 }; /* items of one read by a node that starts nothing */
 
-/* --- cancels --- */
+/* --- cancels and signals --- */
 
 void inbox_note_requests(struct node *node, bool has_requests)
 {
@@ -36,20 +36,31 @@ void inbox_note_requests(struct node *node, bool has_requests)
     node->dispatcher.inbox.has_requests = node->dispatcher.inbox.has_requests || has_requests;
 }
 
-static enum weir_status pass_cancels(struct node *node, struct weir_error *error)
+static void pass_request(struct node *node, const struct node_request *request)
+{
+    for (size_t i = 0; i < request->signal_count; i++) {
+        engine_signal(node->engine, request->id, request->fence, &request->signals[i]);
+    }
+    if (request->cancels) {
+        engine_cancel(node->engine, request->id, request->fence);
+    }
+}
+
+static enum weir_status pass_requests(struct node *node, struct weir_error *error)
 {
     struct arena arena;
     struct node_request *requests = NULL;
     size_t count = 0;
+    bool more = false;
     arena_init(&arena, ASSIGNMENT_ARENA_BYTES);
-    enum weir_status status =
-        store_take_requests(node->stores[LOOP_DISPATCH], atomic_load(&node->shared.id), &arena, &requests, &count, error);
+    enum weir_status status = store_take_requests(node->stores[LOOP_DISPATCH], atomic_load(&node->shared.id), &arena,
+                                                  &requests, &count, &more, error);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        engine_cancel(node->engine, requests[i].id, requests[i].fence);
+        pass_request(node, &requests[i]);
     }
     arena_close(&arena);
     if (status == WEIR_OK) {
-        node->dispatcher.inbox.has_requests = false;
+        node->dispatcher.inbox.has_requests = more;
     }
     return status;
 }
@@ -57,7 +68,7 @@ static enum weir_status pass_cancels(struct node *node, struct weir_error *error
 enum weir_status inbox_pass_requests(struct node *node, struct weir_error *error)
 {
     INVARIANT(node != NULL);
-    return node->dispatcher.inbox.has_requests ? pass_cancels(node, error) : WEIR_OK;
+    return node->dispatcher.inbox.has_requests ? pass_requests(node, error) : WEIR_OK;
 }
 
 /* --- the position --- */

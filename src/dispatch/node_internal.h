@@ -168,7 +168,7 @@ struct node_inbox {
     struct inbox_position position;
     bool is_due;       /* the inbox may hold items that no round brought */
     int64_t poll_us;   /* where the store cannot wake this node: the time until the next read */
-    bool has_requests; /* cancels wait to be passed to the engine */
+    bool has_requests; /* cancels or signals wait to be passed to the engine */
 };
 
 struct dispatcher {

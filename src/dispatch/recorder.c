@@ -77,13 +77,16 @@ static bool report_awaits_record(enum report_kind kind)
     return kind == REPORT_STEP || report_is_last(kind);
 }
 
-/* A sleep step is expected to take its time, so the stuck watch counts from its end. A step that waits for its next attempt
- * has an error code; that time counts, because a step that fails for ever is stuck. */
+/* A sleep step is expected to take its time, so the stuck watch counts from its end; likewise a wait for a signal, whose
+ * end is known when it comes. A step that waits for its next attempt has an error code; that time counts, because a step
+ * that fails for ever is stuck. */
 static void note_sleep(struct in_flight *entry, const struct report *report)
 {
     bool sleeps = report->kind == REPORT_STEP && report->step.state == STEP_WAITING && report->step.error_code[0] == '\0';
     if (sleeps) {
         entry->slept_until_boot_us = time_add(report->reported_us, report->step.due_in_us);
+    } else if (report->has_step && report->step.signal_seq > 0) {
+        entry->slept_until_boot_us = report->reported_us;
     }
 }
 
@@ -337,6 +340,16 @@ static void plan_starts(const struct node *node, const struct in_flight *entry, 
     }
 }
 
+static void plan_park(const struct node *node, const struct report *report, struct record *record)
+{
+    int64_t since_us = node_now(node) - report->reported_us;
+    int64_t delay_us = report->delay_us == TIME_NEVER ? TIME_NEVER : report->delay_us - since_us;
+    record->kind = RECORD_PARKED;
+    record->delay_us = delay_us > 0 ? delay_us : 0;
+    record->waiting_for = report->waiting_for;
+    record->signals_seen = report->signals_seen;
+}
+
 static bool plan_record(struct node *node, const struct report *report, struct record *record)
 {
     struct in_flight *entry = in_flight_find(&node->shared.in_flight, report->id, report->fence);
@@ -372,10 +385,7 @@ static bool plan_record(struct node *node, const struct report *report, struct r
         record->kind = RECORD_GIVEN_BACK;
         return true;
     case REPORT_PARKED:
-        record->kind = RECORD_PARKED;
-        record->delay_us = report->delay_us - (node_now(node) - report->reported_us);
-        record->delay_us = record->delay_us > 0 ? record->delay_us : 0;
-        record->waiting_for = report->waiting_for;
+        plan_park(node, report, record);
         return true;
     case REPORT_ENGINE_DOWN:
     case REPORT_ENGINE_UP:

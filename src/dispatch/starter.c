@@ -189,6 +189,9 @@ static struct engine_start start_of_item(const struct node *node, const struct c
         .has_step_spans = node->settings.exports_spans,
         .steps = item->steps,
         .step_count = item->step_count,
+        .signals = item->signals,
+        .signal_count = item->signal_count,
+        .signals_seen = item->signals_seen,
     };
     memcpy(start.id, item->id, sizeof start.id);
     return start;

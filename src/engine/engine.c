@@ -66,7 +66,8 @@ void engine_set_sink(struct engine *engine, struct report_sink sink)
 enum weir_status engine_start(struct engine *engine, const struct engine_start *start, struct weir_error *error)
 {
     if (engine == NULL || start == NULL || !uuid_is_valid(start->id) || start->definition == NULL || start->fence <= 0 ||
-        start->start_number <= 0 || (start->step_count > 0 && start->steps == NULL)) {
+        start->start_number <= 0 || (start->step_count > 0 && start->steps == NULL) ||
+        (start->signal_count > 0 && start->signals == NULL)) {
         return error_set(error, WEIR_MISUSE, "engine_start needs an id, a definition, a fence and an attempt");
     }
     return engine->operations->start(engine, start, error);
@@ -76,6 +77,14 @@ void engine_cancel(struct engine *engine, const char *id, int64_t fence)
 {
     INVARIANT(engine != NULL && id != NULL);
     engine->operations->cancel(engine, id, fence);
+}
+
+void engine_signal(struct engine *engine, const char *id, int64_t fence, const struct signal_record *signal)
+{
+    INVARIANT(engine != NULL && id != NULL && signal != NULL && signal->data != NULL);
+    if (engine->operations->signal != NULL) {
+        engine->operations->signal(engine, id, fence, signal);
+    }
 }
 
 void engine_abandon(struct engine *engine, const char *id, int64_t fence)

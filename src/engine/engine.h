@@ -9,9 +9,9 @@
  * of the params), request id = execution id.
  * A service that has these ids already is a start: REPORT_STARTED.
  *
- * Threads: start/cancel/describe/recorded/free_capacity may be called from any thread. Reports come from any thread, and
- * never from inside a call of the dispatcher's or recorder's own stack unless the engine is driven by engine_step() (then:
- * from there). Owner: the opener of the engine closes it, after engine_stop().
+ * Threads: start/cancel/signal/describe/recorded/free_capacity may be called from any thread. Reports come from any thread,
+ * and never from inside a call of the dispatcher's or recorder's own stack unless the engine is driven by engine_step()
+ * (then: from there). Owner: the opener of the engine closes it, after engine_stop().
  */
 #ifndef WEIR_ENGINE_ENGINE_H
 #define WEIR_ENGINE_ENGINE_H
@@ -27,6 +27,7 @@
 #include "queue/item.h"
 #include "queue/limits.h"
 #include "queue/log_lines.h"
+#include "queue/signal.h"
 #include "queue/step.h"
 #include "weir/status.h"
 
@@ -67,6 +68,9 @@ struct engine_start {
     bool has_step_spans;
     const struct step_record *steps; /* the steps on record from earlier claims */
     size_t step_count;
+    const struct signal_record *signals; /* those that no step has consumed, in the order of their numbers */
+    size_t signal_count;
+    int64_t signals_seen; /* how many signals it had got by then: the highest number, also of a consumed one */
 };
 
 /* --- reports --- */
@@ -117,8 +121,10 @@ struct report {
     bool permanent;    /* REFUSED: trying again cannot help */
     bool may_run;      /* UNREACHABLE: an earlier request of this claim may have arrived: it keeps its slot */
     bool spends_start; /* REFUSED: counts against starts_max (false: put back with a delay, A53) */
-    int64_t delay_us;  /* REFUSED and put back without counting the start: when to look again; PARKED: until it is due */
+    int64_t delay_us;  /* REFUSED and put back without counting the start: when to look again; PARKED: until it is due,
+                          TIME_NEVER = it waits for a signal alone */
     enum wait_kind waiting_for; /* PARKED */
+    int64_t signals_seen;       /* PARKED: the number of the last signal that the engine has got */
     enum end_state end_state;   /* ENDED */
     bool has_step;
     struct step_record step; /* STEP; ENDED when has_step */
@@ -214,6 +220,8 @@ struct engine_operations {
     /* Copies its input. Refusals are reports as well; the status is for misuse only. */
     enum weir_status (*start)(struct engine *engine, const struct engine_start *start, struct weir_error *error);
     void (*cancel)(struct engine *engine, const char *id, int64_t fence);
+    /* Copies the signal. One may come twice, but never before one with a lower number. May be NULL. */
+    void (*signal)(struct engine *engine, const char *id, int64_t fence, const struct signal_record *signal);
     /* Stops the executions of a claim that is lost (lease or fence), without a report. NULL id: everything. */
     void (*abandon)(struct engine *engine, const char *id, int64_t fence);
     void (*recorded)(struct engine *engine, const struct recorded *recorded, size_t count);
@@ -275,6 +283,7 @@ void engine_set_sink(struct engine *engine, struct report_sink sink);
 WEIR_MUST_CHECK enum weir_status engine_start(struct engine *engine, const struct engine_start *start,
                                               struct weir_error *error);
 void engine_cancel(struct engine *engine, const char *id, int64_t fence);
+void engine_signal(struct engine *engine, const char *id, int64_t fence, const struct signal_record *signal);
 /* The share of the call's workspace beside others (queue/fair_queue.h), for a handler that keeps calls in a queue. */
 int engine_call_weight(const struct weir_call *call);
 void engine_abandon(struct engine *engine, const char *id, int64_t fence);

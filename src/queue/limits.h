@@ -18,23 +18,27 @@
 
 /* --- names and payloads --- */
 enum {
-    WORKSPACE_NAME_MAX = 128,            /* bytes of UTF-8 */
-    WORKFLOW_NAME_MAX = 64,              /* bytes; [a-z0-9][a-z0-9_-]* */
-    PLAN_NAME_MAX = 64,                  /* bytes */
-    NODE_NAME_MAX = 128,                 /* bytes */
-    GROUP_NAME_MAX = 64,                 /* bytes */
-    NODE_LANGUAGE_MAX = 64,              /* bytes */
-    STEP_ID_MAX = 64,                    /* bytes */
-    LOCK_NAME_MAX = 64,                  /* bytes: the width of shedlock.name */
-    IDEMPOTENCY_KEY_MAX = 255,           /* bytes */
-    ERROR_CODE_MAX = 64,                 /* bytes */
-    ERROR_TEXT_MAX = 2048,               /* bytes kept of an error's message */
-    REASON_MAX = 2048,                   /* bytes of an operator's reason for an act */
-    ACTOR_MAX = 255,                     /* bytes of the actor of an act */
-    ACT_NAME_MAX = 64,                   /* bytes of the name of an act */
-    SUBJECT_MAX = 768,                   /* bytes of the subject of an act */
-    PARAMS_BYTES_MAX = 1024 * 1024,      /* one execution's params */
-    STEP_OUTPUT_BYTES_MAX = 1024 * 1024, /* output of a step for its successors, unless the definition sets less */
+    WORKSPACE_NAME_MAX = 128,              /* bytes of UTF-8 */
+    WORKFLOW_NAME_MAX = 64,                /* bytes; [a-z0-9][a-z0-9_-]* */
+    PLAN_NAME_MAX = 64,                    /* bytes */
+    NODE_NAME_MAX = 128,                   /* bytes */
+    GROUP_NAME_MAX = 64,                   /* bytes */
+    NODE_LANGUAGE_MAX = 64,                /* bytes */
+    STEP_ID_MAX = 64,                      /* bytes */
+    LOCK_NAME_MAX = 64,                    /* bytes: the width of shedlock.name */
+    IDEMPOTENCY_KEY_MAX = 255,             /* bytes */
+    SIGNAL_NAME_MAX = 64,                  /* bytes */
+    SIGNAL_DATA_BYTES_MAX = 64 * 1024,     /* of one signal */
+    SIGNALS_KEPT_MOST = 1000,              /* of one execution: not consumed yet */
+    SIGNALS_KEPT_BYTES_MOST = 1024 * 1024, /* their data */
+    ERROR_CODE_MAX = 64,                   /* bytes */
+    ERROR_TEXT_MAX = 2048,                 /* bytes kept of an error's message */
+    REASON_MAX = 2048,                     /* bytes of an operator's reason for an act */
+    ACTOR_MAX = 255,                       /* bytes of the actor of an act */
+    ACT_NAME_MAX = 64,                     /* bytes of the name of an act */
+    SUBJECT_MAX = 768,                     /* bytes of the subject of an act */
+    PARAMS_BYTES_MAX = 1024 * 1024,        /* one execution's params */
+    STEP_OUTPUT_BYTES_MAX = 1024 * 1024,   /* output of a step for its successors, unless the definition sets less */
     PRIORITY_LEAST = -100,
     PRIORITY_MOST = 100,
     MAX_CONCURRENT_MOST = 1000000, /* slots of one workspace */

@@ -5,9 +5,12 @@
  */
 #include "store/refusal.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/shell_quote.h"
 #include "queue/scheduler.h"
+#include "store/reading.h"
 
 enum weir_status refusal_read_only(const char *url, struct weir_error *error)
 {
@@ -156,6 +159,30 @@ enum weir_status refusal_lock_held(const char *name, struct weir_error *error)
 enum weir_status refusal_lock_not_held(const char *name, struct weir_error *error)
 {
     return error_set(error, WEIR_CONFLICT, "the lock %s is not ours", name);
+}
+
+enum weir_status refusal_signal_ended(const char *id, const char *state, struct weir_error *error)
+{
+    if (strcmp(state, "gone") == 0) {
+        return reading_refuse_missing(id, error);
+    }
+    return error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: it has ended and takes no signal", id, state);
+}
+
+enum weir_status refusal_signal_of_temporal(const char *id, struct weir_error *error)
+{
+    error_set(error, WEIR_CONFLICT, "execution %s is of a workflow on Temporal, whose service keeps its signals", id);
+    error_hint(error, "pass the signal on with `weir signal`, or by POST /v1/executions/ID/signal of a node");
+    return WEIR_CONFLICT;
+}
+
+enum weir_status refusal_signals_full(const char *id, int64_t count, int64_t bytes, struct weir_error *error)
+{
+    error_set(error, WEIR_ILLEGAL_STATE, "execution %s keeps %lld signals with %lld bytes that no step has consumed", id,
+              (long long)count, (long long)bytes);
+    error_hint(error, "at most %d signals and %d bytes are kept; `weir show %s` lists them", SIGNALS_KEPT_MOST,
+               SIGNALS_KEPT_BYTES_MOST, id);
+    return WEIR_ILLEGAL_STATE;
 }
 
 enum weir_status refusal_token_exists(const char *name, struct weir_error *error)

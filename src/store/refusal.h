@@ -76,6 +76,13 @@ enum weir_status refusal_lease_lost(int64_t node_id, struct weir_error *error);
  */
 enum weir_status refusal_no_live_node(const char *name, const char *names, bool is_cut, struct weir_error *error);
 
+/* WEIR_ILLEGAL_STATE: `state` is that of the ended execution. WEIR_EXECUTION_NOT_FOUND: it is "gone". */
+enum weir_status refusal_signal_ended(const char *id, const char *state, struct weir_error *error);
+/* WEIR_CONFLICT: the service has the signals of a workflow on Temporal. */
+enum weir_status refusal_signal_of_temporal(const char *id, struct weir_error *error);
+/* WEIR_ILLEGAL_STATE: `count` signals with `bytes` of data are not consumed. */
+enum weir_status refusal_signals_full(const char *id, int64_t count, int64_t bytes, struct weir_error *error);
+
 /* WEIR_CONFLICT: another holder has the lock. */
 enum weir_status refusal_lock_held(const char *name, struct weir_error *error);
 /* WEIR_CONFLICT: the caller does not hold the lock that it extends or frees. */

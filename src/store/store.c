@@ -436,14 +436,6 @@ enum weir_status store_recover(struct store *store, const struct recover_options
     return call_end(&call, status);
 }
 
-enum weir_status store_take_requests(struct store *store, int64_t node_id, struct arena *arena,
-                                     struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
-{
-    INVARIANT(arena != NULL && ret_requests != NULL && ret_count != NULL);
-    CALL(store, "take_requests", error,
-         store->driver->take_requests(store, node_id, arena, ret_requests, ret_count, detail));
-}
-
 /* --- wake-ups --- */
 
 int store_wake_fd(struct store *store)

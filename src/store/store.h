@@ -32,6 +32,7 @@
 #include "store/logs.h"
 #include "store/schedules.h"
 #include "store/settings.h"
+#include "store/signals.h"
 #include "store/stream.h"
 #include "store/tokens.h"
 #include "weir/status.h"
@@ -190,6 +191,9 @@ struct claimed_item {
     int64_t running_for_us; /* since its first dispatch; 0 when it was not dispatched yet */
     const struct step_record *steps;
     size_t step_count;
+    const struct signal_record *signals; /* those that no step has consumed, in the order of their numbers */
+    size_t signal_count;
+    int64_t signals_seen; /* the number of its last signal at the claim; 0 = there was none */
 };
 
 /* Since when it could run: as enqueued, or since its last wait. Store time. */
@@ -275,7 +279,7 @@ struct schedule_call {
 
 struct schedule_answer {
     int64_t now_us; /* store time */
-    bool requests;  /* a cancel waits for an execution of `node_id` */
+    bool requests;  /* a cancel or a signal waits for an execution of `node_id` */
     /* An act that the caller has not read prevented all assignments (ASSIGNMENT_UNDONE); `facts` brings it. */
     bool is_stale;
     struct claim_result claimed; /* the assignments of `node_id` itself, ready to be started */
@@ -317,7 +321,7 @@ struct inbox_position {
 struct inbox {
     struct claim_result claimed; /* assigned to the node behind the position, in the order of their fences */
     bool more;                   /* the limit was reached */
-    bool requests;               /* a cancel waits for an execution of this node */
+    bool requests;               /* a cancel or a signal waits for an execution of this node */
     struct role_state role;      /* the node that schedules */
 };
 /* The assignments of this node, and whether any node schedules. `limit` 0: only the rest. Reads only.
@@ -351,7 +355,7 @@ WEIR_MUST_CHECK enum weir_status store_read_definition(struct store *store, int6
     X(RECORD_FAILED, "fail")          /* -> FAILED, moved to the history */                                                \
     X(RECORD_CANCELLED, "cancel")     /* -> CANCELLED, moved to the history */                                             \
     X(RECORD_GIVEN_BACK, "give_back") /* graceful stop of running work: handed over at once, no start counted */           \
-    X(RECORD_PARKED, "park")          /* DISPATCHED -> WAITING until delay_us is over; no slot, no counter */
+    X(RECORD_PARKED, "park")          /* DISPATCHED -> WAITING until delay_us is over or a signal comes; no counter */
 
 enum record_kind {
 #define RECORD_KIND_ENUM(id, name) id,
@@ -367,8 +371,9 @@ struct record {
     int64_t fence;
     bool dispatched_first;      /* an end that was reported before DISPATCHED was on record: count it as dispatched */
     bool taken_over;            /* it had an earlier claim (claimed_item.interruptions > 0), or that is not known */
-    int64_t delay_us;           /* RETRY, DEFERRED, PARKED */
+    int64_t delay_us;           /* RETRY, DEFERRED, PARKED; of PARKED TIME_NEVER = until a signal comes */
     enum wait_kind waiting_for; /* PARKED */
+    int64_t signals_seen;       /* PARKED: the number of the last signal that its engine has got. A later one wakes it */
     /* Durations before the record. The store takes them off its own time, and never goes back beyond the claim. */
     int64_t started_ago_us;         /* DISPATCHED, and an end with dispatched_first: since the engine reported the start */
     int64_t step_began_ago_us;      /* since the attempt of `step` began; -1 = it began with the execution */
@@ -577,15 +582,6 @@ struct recover_result {
  * nothing; the slot stays taken; the item waits (reason handed_over) for the next claim. In chunks. */
 WEIR_MUST_CHECK enum weir_status store_recover(struct store *store, const struct recover_options *options,
                                                struct recover_result *ret_result, struct weir_error *error);
-
-struct node_request {
-    char id[UUID_TEXT_MAX];
-    int64_t fence;
-};
-/* Executions of this node with a requested cancel that was not yet passed on. Marks them as passed on. */
-WEIR_MUST_CHECK enum weir_status store_take_requests(struct store *store, int64_t node_id, struct arena *arena,
-                                                     struct node_request **ret_requests, size_t *ret_count,
-                                                     struct weir_error *error);
 
 /* --- acts on record --- */
 

@@ -198,7 +198,8 @@ static void an_inbox_read_with_limit_zero_returns_requests_and_role(void **state
     assert_true(seat_news(&seat)->requests);
     struct node_request *requests = NULL;
     size_t count = 0;
-    scene_ok(scene, store_take_requests(scene->store, scene->node, &scene->arena, &requests, &count, &scene->error));
+    bool more = false;
+    scene_ok(scene, store_take_requests(scene->store, scene->node, &scene->arena, &requests, &count, &more, &scene->error));
     assert_int_equal(count, 1);
     assert_false(read_inbox(scene, scene->node, &position, 0).requests);
     assert_false(seat_news(&seat)->requests);

@@ -301,10 +301,10 @@ static enum weir_status faulty_recover(struct store *store, const struct recover
 }
 
 static enum weir_status faulty_take_requests(struct store *store, int64_t node_id, struct arena *arena,
-                                             struct node_request **ret_requests, size_t *ret_count,
+                                             struct node_request **ret_requests, size_t *ret_count, bool *ret_more,
                                              struct weir_error *error)
 {
-    THROUGH("take_requests", real->take_requests(store, node_id, arena, ret_requests, ret_count, error));
+    THROUGH("take_requests", real->take_requests(store, node_id, arena, ret_requests, ret_count, ret_more, error));
 }
 
 static enum weir_status faulty_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,

@@ -28,6 +28,7 @@
 #include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_run.h"
 #include "engine/in_process/step_secrets.h"
+#include "engine/in_process/step_signal.h"
 
 /* --- making --- */
 
@@ -78,6 +79,35 @@ static const struct step_record *find_step_record(const struct engine_start *sta
     return NULL;
 }
 
+/* WEIR_OUT_OF_MEMORY: some are missing. */
+static enum weir_status copy_signals(struct execution *execution, const struct engine_start *start)
+{
+    for (size_t i = 0; i < start->signal_count; i++) {
+        struct kept_signal *kept = kept_signal_new(&start->signals[i]);
+        if (kept == NULL) {
+            return WEIR_OUT_OF_MEMORY;
+        }
+        execution_keep_signal(execution, kept);
+    }
+    if (start->signals_seen > execution->signals_seen) {
+        execution->signals_seen = start->signals_seen;
+    }
+    return WEIR_OK;
+}
+
+/* The records of earlier claims, and the signals. */
+static enum weir_status restore_execution(struct execution *execution, const struct engine_start *start)
+{
+    const struct definition_entry *definition = execution->definition;
+    for (size_t i = 0; i < execution->step_count && (start->step_count > 0 || start->interruptions > 0); i++) {
+        const struct step_record *record = find_step_record(start, definition->definition->steps[i].id);
+        if (step_run_restore(&execution->steps[i], record) != WEIR_OK) {
+            return WEIR_OUT_OF_MEMORY;
+        }
+    }
+    return copy_signals(execution, start);
+}
+
 enum weir_status execution_new(struct runner *runner, const struct engine_start *start, struct execution **ret_execution,
                                struct weir_error *error)
 {
@@ -108,12 +138,9 @@ enum weir_status execution_new(struct runner *runner, const struct engine_start 
         execution->steps[i].execution = execution;
         execution->steps[i].exit_code = -1;
     }
-    for (size_t i = 0; i < count && (start->step_count > 0 || start->interruptions > 0); i++) {
-        const struct step_record *record = find_step_record(start, definition->definition->steps[i].id);
-        if (step_run_restore(&execution->steps[i], record) != WEIR_OK) {
-            execution_free(execution);
-            return error_out_of_memory(error);
-        }
+    if (restore_execution(execution, start) != WEIR_OK) {
+        execution_free(execution);
+        return error_out_of_memory(error);
     }
     *ret_execution = execution;
     return WEIR_OK;
@@ -132,6 +159,7 @@ void execution_free(struct execution *execution)
     definition_cache_release(execution->definition);
     json_decref(execution->input);
     json_decref(execution->about);
+    execution_drop_signals(execution);
     free(execution->error);
     free(execution);
 }
@@ -334,14 +362,16 @@ static bool needs_are_done(const struct execution *execution, const struct step 
     return true;
 }
 
-/* Begins the steps whose needs are done, up to the bound of parallel steps. A sleep uses no resources. */
+/* Begins the steps whose needs are done, up to the bound of parallel steps. A sleep, and a wait for a signal, use no
+ * resources. */
 static void begin_steps(struct execution *execution)
 {
     const struct definition *definition = execution->definition->definition;
     for (size_t i = 0; i < execution->step_count && execution->ending == ENDING_NONE; i++) {
         struct step_run *run = &execution->steps[i];
-        bool may_begin =
-            definition->steps[i].kind == STEP_SLEEP || execution->parallel < execution->runner->options.max_parallel_steps;
+        enum step_kind kind = definition->steps[i].kind;
+        bool may_begin = kind == STEP_SLEEP || kind == STEP_SIGNAL ||
+                         execution->parallel < execution->runner->options.max_parallel_steps;
         if (run->phase == PHASE_IDLE && may_begin && needs_are_done(execution, &definition->steps[i])) {
             step_run_begin(run);
         }
@@ -380,6 +410,18 @@ static const struct step_run *find_first_to_wake(const struct execution *executi
     return first;
 }
 
+/* A signal that a person or a program must send is what the execution waits for, however soon another step goes on. */
+static enum wait_kind wait_kind_of(const struct execution *execution, const struct step_run *first)
+{
+    for (size_t i = 0; i < execution->step_count; i++) {
+        const struct step_run *run = &execution->steps[i];
+        if (run->phase == PHASE_SLEEPING && step_run_step(run)->kind == STEP_SIGNAL) {
+            return WAIT_SIGNAL;
+        }
+    }
+    return step_run_step(first)->kind == STEP_SLEEP ? WAIT_SLEEP : WAIT_RETRY;
+}
+
 /* Gives the slot back when nothing of the execution is to be done for a while. Its own timeout ends the wait, too. A
  * suspect stays: it waits within its trial, because after a park it would start beside any others. */
 static void park_if_all_waits(struct execution *execution)
@@ -398,7 +440,7 @@ static void park_if_all_waits(struct execution *execution)
     }
     execution->is_parked = true;
     execution->parked_until_us = until_us;
-    execution->waiting_for = step_run_step(first)->kind == STEP_SLEEP ? WAIT_SLEEP : WAIT_RETRY;
+    execution->waiting_for = wait_kind_of(execution, first);
     execution->ending = ENDING_GIVEN_BACK;
     stop_steps(execution);
 }

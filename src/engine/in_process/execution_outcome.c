@@ -54,8 +54,11 @@ void execution_report_end(struct execution *execution)
     struct report *report = runner_report_new(execution->runner, kind, execution->id, execution->fence);
     execution_fill_end(execution, report);
     if (report != NULL && kind == REPORT_PARKED) {
-        report->delay_us = execution->parked_until_us - loop_now(&execution->runner->loop);
+        report->delay_us = execution->parked_until_us == TIME_NEVER
+                               ? TIME_NEVER
+                               : execution->parked_until_us - loop_now(&execution->runner->loop);
         report->waiting_for = execution->waiting_for;
+        report->signals_seen = execution->signals_seen;
     }
     if (report != NULL && is_given_back && execution->given_back_for != NULL) {
         text_copy(report->error_code, sizeof report->error_code, execution->given_back_for);

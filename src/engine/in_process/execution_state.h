@@ -57,6 +57,7 @@ enum ending {
 };
 
 struct execution;
+struct kept_signal;
 struct step_inputs;
 struct step_secrets;
 struct process;
@@ -83,10 +84,11 @@ struct step_run {
     int shortages; /* in a row: attempts without the resources or the secrets for a start, or without memory for the output
                     */
     int exit_code;
+    int64_t signal_seq; /* the signal that ends it; 0 = none */
     int64_t began_us;   /* the attempt; boot clock, 0 = not by this runner */
-    int64_t resume_us;  /* SLEEPING: boot clock */
+    int64_t resume_us;  /* SLEEPING: boot clock; TIME_NEVER: only a signal ends the wait */
     json_t *output;     /* for `.steps`, when another step may read it */
-    struct timer timer; /* its timeout, or the end of its sleep */
+    struct timer timer; /* its timeout, or the end of its sleep or of its wait for a signal */
     struct step_inputs *inputs;
     struct process *process;
     char *result_path;            /* of its process: result_file.h */
@@ -145,10 +147,12 @@ struct execution {
     char *error;
     bool is_parked; /* given back to wait without a slot: GIVEN_BACK in all, but for the report */
     enum wait_kind waiting_for;
-    int64_t parked_until_us;    /* boot clock */
-    const char *given_back_for; /* code of the report GIVEN_BACK; NULL = the node stops */
-    size_t in_flight;           /* steps that are neither IDLE nor DONE */
-    size_t parallel;            /* those of them that neither sleep nor wait: at most options.max_parallel_steps */
+    int64_t parked_until_us;     /* boot clock; TIME_NEVER = without a time */
+    struct kept_signal *signals; /* those that no step has consumed, in the order of their numbers */
+    int64_t signals_seen;        /* the number of the last one */
+    const char *given_back_for;  /* code of the report GIVEN_BACK; NULL = the node stops */
+    size_t in_flight;            /* steps that are neither IDLE nor DONE */
+    size_t parallel;             /* those of them that neither sleep nor wait: at most options.max_parallel_steps */
     size_t done;
     size_t step_count;
     struct step_run steps[];

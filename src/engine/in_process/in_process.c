@@ -109,6 +109,11 @@ static enum weir_status in_process_start(struct engine *engine, const struct eng
     return status;
 }
 
+static void in_process_signal(struct engine *engine, const char *id, int64_t fence, const struct signal_record *signal)
+{
+    runner_send_signal(runner_of_engine(engine), id, fence, signal);
+}
+
 static void in_process_cancel(struct engine *engine, const char *id, int64_t fence)
 {
     runner_send_named(runner_of_engine(engine), COMMAND_CANCEL, id, fence);
@@ -312,6 +317,7 @@ static const struct engine_operations in_process_operations = {
     .features = ENGINE_DIES_WITH_NODE | ENGINE_RECORDS_STEPS | ENGINE_DESCRIBES,
     .start = in_process_start,
     .cancel = in_process_cancel,
+    .signal = in_process_signal,
     .abandon = in_process_abandon,
     .recorded = in_process_recorded,
     .describe = in_process_describe,

@@ -19,12 +19,18 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/in_process/execution.h"
+#include "engine/in_process/step_signal.h"
 #include "engine/in_process/task_call.h"
 
 struct named_command {
     struct command command;
     char id[UUID_TEXT_MAX];
     int64_t fence;
+};
+
+struct signal_command {
+    struct named_command named;
+    struct kept_signal *kept;
 };
 
 struct recorded_command {
@@ -47,6 +53,22 @@ void runner_send_named(struct runner *runner, enum command_kind kind, const char
     command->fence = fence;
     text_copy(command->id, sizeof command->id, id);
     runner_push_command(runner, &command->command);
+}
+
+void runner_send_signal(struct runner *runner, const char *id, int64_t fence, const struct signal_record *signal)
+{
+    struct signal_command *command = calloc(1, sizeof *command);
+    struct kept_signal *kept = command == NULL ? NULL : kept_signal_new(signal);
+    if (kept == NULL) {
+        free(command);
+        engine_note_lost_report(&runner->base); /* the next claims have the signals, too */
+        return;
+    }
+    command->named.command.kind = COMMAND_SIGNAL;
+    command->named.fence = fence;
+    command->kept = kept;
+    text_copy(command->named.id, sizeof command->named.id, id);
+    runner_push_command(runner, &command->named.command);
 }
 
 void runner_send_abandon_all(struct runner *runner)
@@ -111,6 +133,20 @@ static void execute_cancel(struct runner *runner, const struct named_command *co
         execution_end(execution, ENDING_CANCELLED);
     } else if (execution != NULL && execution->successor != NULL && execution->successor->fence == command->fence) {
         execution->successor->cancel_requested = true;
+    }
+}
+
+static void execute_signal(struct runner *runner, struct signal_command *command)
+{
+    struct execution *execution = execution_table_find(&runner->executions, command->named.id);
+    struct execution *successor = execution == NULL ? NULL : execution->successor;
+    if (execution != NULL && execution->fence == command->named.fence) {
+        execution_signal(execution, command->kept);
+        execution_settle(execution);
+    } else if (successor != NULL && successor->fence == command->named.fence) {
+        execution_keep_signal(successor, command->kept);
+    } else {
+        kept_signal_free(command->kept); /* the next claim has it */
     }
 }
 
@@ -183,6 +219,9 @@ static void execute_command(struct runner *runner, struct command *command)
     case COMMAND_CANCEL:
         execute_cancel(runner, named);
         break;
+    case COMMAND_SIGNAL:
+        execute_signal(runner, (struct signal_command *)(void *)command);
+        break;
     case COMMAND_ABANDON:
         execute_abandon(runner, named);
         break;
@@ -226,6 +265,9 @@ void runner_free_commands(struct runner *runner)
             execution_free((struct execution *)(void *)command);
         } else if (command->kind == COMMAND_CALL) {
             task_call_drop(command);
+        } else if (command->kind == COMMAND_SIGNAL) {
+            kept_signal_free(((struct signal_command *)(void *)command)->kept);
+            free(command);
         } else if (command != &runner->abandon_all) {
             free(command);
         }

@@ -1,4 +1,4 @@
-/* The orders of other threads to the loop of the engine: start, cancel, abandon, recorded, describe.
+/* The orders of other threads to the loop of the engine: start, cancel, signal, abandon, recorded, describe.
  *
  * Each function that sends may be called from any thread. If memory for a command is missing, the engine reports lost
  * orders (engine_note_lost_report()), and the node gives up all its claims.
@@ -12,6 +12,8 @@
 
 /* CANCEL, ABANDON or DESCRIBE of the execution with this id. */
 void runner_send_named(struct runner *runner, enum command_kind kind, const char *id, int64_t fence);
+/* Copies the signal. */
+void runner_send_signal(struct runner *runner, const char *id, int64_t fence, const struct signal_record *signal);
 /* All executions that were started before this call. */
 void runner_send_abandon_all(struct runner *runner);
 /* Copies the entries. Lowers `admitted` for durable ends before it returns. */

@@ -591,6 +591,8 @@ static enum weir_status prepare_step(struct step_inputs *inputs, bool *ret_is_wa
         return prepare_handler(inputs, step);
     case STEP_HTTP:
         return prepare_http(inputs, &step->http);
+    case STEP_SIGNAL:
+        return WEIR_OK;
     }
     return WEIR_FAILED;
 }

@@ -46,6 +46,10 @@ static struct report *make_step_report(struct step_run *run, enum report_kind ki
     report->step.attempt = run->attempt;
     report->step.failures = run->failures;
     report->step.exit_code = run->exit_code;
+    if (step_run_step(run)->kind == STEP_SIGNAL && state == STEP_WAITING) {
+        text_copy(report->step.signal, sizeof report->step.signal, step_run_step(run)->signal.name);
+    }
+    report->step.signal_seq = state == STEP_COMPLETED ? run->signal_seq : 0;
     report->step.ran_us = run->began_us == 0 ? 0 : loop_now(&execution->runner->loop) - run->began_us;
     return report;
 }

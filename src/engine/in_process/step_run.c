@@ -15,6 +15,7 @@
  *   5. The keeper reports the end only after every process of the step is gone. So two attempts never overlap.
  *   6. Report the end, and wait for its durable record (step_report.c). Only then do the steps begin that need this one.
  *
+ * A signal step has one attempt that only waits: SLEEPING until a signal or its timeout (step_signal.c).
  * An http step skips 2, and its request follows the record at once. A handler skips 2 to 4 as long as nothing has
  * interrupted its execution, which saves a transaction; `interruptions` keeps its numbers unique. After a lost worker it
  * does not. The loop's thread runs all of it. A function here must not use its step after it has settled the execution.
@@ -38,6 +39,7 @@
 #include "engine/in_process/step_inputs.h"
 #include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_report.h"
+#include "engine/in_process/step_signal.h"
 
 enum { RESTORED_COUNT_MAX = INT_MAX / 4 };
 
@@ -73,6 +75,12 @@ static void begin_work(struct step_run *run)
         break;
     case STEP_HTTP:
         step_run_report_start(run);
+        break;
+    case STEP_SIGNAL:
+        step_run_drop_inputs(run);
+        if (!step_signal_consume(run)) {
+            step_run_report_waiting(run, step_signal_timeout(run), NULL);
+        }
         break;
     }
 }
@@ -141,6 +149,8 @@ static void step_timer_fired(struct timer *timer)
     if (run->phase == PHASE_SLEEPING) {
         if (step_run_step(run)->kind == STEP_SLEEP) {
             step_run_report_final(run, STEP_COMPLETED, NULL);
+        } else if (step_run_step(run)->kind == STEP_SIGNAL) {
+            step_signal_time_out(run);
         } else if (execution->parallel >= execution->runner->options.max_parallel_steps) {
             step_run_set_phase(run, PHASE_IDLE); /* execution_settle() begins it when another step ends */
         } else {
@@ -157,6 +167,16 @@ static void step_timer_fired(struct timer *timer)
     }
 }
 
+/* Sleeps until the step goes on, unless its signal is there already. */
+static void sleep_on_record(struct step_run *run)
+{
+    if (step_run_step(run)->kind == STEP_SIGNAL && step_signal_consume(run)) {
+        return;
+    }
+    step_run_set_phase(run, PHASE_SLEEPING);
+    step_run_set_timer(run, run->resume_us);
+}
+
 /* --- from outside --- */
 
 void step_run_begin(struct step_run *run)
@@ -165,11 +185,10 @@ void step_run_begin(struct step_run *run)
     run->timer.fire = step_timer_fired;
     run->timer.owner = run;
     if (run->state == STEP_WAITING && run->on_record) { /* on record from an earlier claim */
-        step_run_set_phase(run, PHASE_SLEEPING);
-        step_run_set_timer(run, run->resume_us);
-        return;
+        sleep_on_record(run);
+    } else {
+        step_run_attempt(run);
     }
-    step_run_attempt(run);
 }
 
 /* A count from a row, which may have been altered. The counts grow from here, and must not pass the limits of an int. */
@@ -323,8 +342,7 @@ void step_run_recorded(struct step_run *run, enum weir_status status)
         } else if (is_ending) {
             step_run_discontinue(run);
         } else {
-            step_run_set_phase(run, PHASE_SLEEPING);
-            step_run_set_timer(run, run->resume_us);
+            sleep_on_record(run);
         }
         break;
     case PHASE_RECORDING_END:

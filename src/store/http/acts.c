@@ -73,6 +73,31 @@ enum weir_status http_complete(struct store *store, const struct completion *com
     return remote_change_as(store, "POST", "application/json", NULL, error);
 }
 
+/* Also of an execution on Temporal: the server passes that on. With a key a lost answer needs no second look. */
+enum weir_status http_signal(struct store *store, const struct signal_request *request, struct sent_signal *ret_sent,
+                             struct weir_error *error)
+{
+    struct remote_client *client = client_of(store);
+    json_t *answer = NULL;
+    remote_client_target(client, "/v1/executions/{}/signal", (const char *const[]){request->id});
+    remote_client_add_body(client, "{\"name\":", strlen("{\"name\":"));
+    remote_client_add_body_text(client, request->name);
+    remote_client_add_member(client, "key", request->key);
+    if (request->data != NULL) {
+        remote_client_add_body(client, ",\"data\":", strlen(",\"data\":"));
+        remote_client_add_body(client, request->data, strlen(request->data));
+    }
+    remote_client_add_body(client, "}", 1);
+    enum weir_status status = remote_change_as(store, "POST", "application/json", &answer, error);
+    if (status == WEIR_OK) {
+        *ret_sent = (struct sent_signal){.seq = json_integer_value(json_object_get(answer, "seq")),
+                                         .duplicate = json_is_true(json_object_get(answer, "duplicate"))};
+        copy_answer_id(answer, "id", ret_sent->id);
+        json_decref(answer);
+    }
+    return status;
+}
+
 enum weir_status http_note_act(struct store *store, const char *act, const char *subject, const char *detail,
                                struct weir_error *error)
 {

@@ -345,9 +345,10 @@ static enum weir_status http_recover(struct store *store, const struct recover_o
 }
 
 static enum weir_status http_take_requests(struct store *store, int64_t node_id, struct arena *arena,
-                                           struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
+                                           struct node_request **ret_requests, size_t *ret_count, bool *ret_more,
+                                           struct weir_error *error)
 {
-    (void)store, (void)node_id, (void)arena, (void)ret_requests, (void)ret_count;
+    (void)store, (void)node_id, (void)arena, (void)ret_requests, (void)ret_count, (void)ret_more;
     return refuse_node_verb(error);
 }
 
@@ -478,6 +479,7 @@ const struct store_driver http_store_driver = {
     .desired_state = http_set_desired_state,
     .recover = http_recover,
     .take_requests = http_take_requests,
+    .signal = http_signal,
     .bulk = http_bulk,
     .set_plan = http_set_plan,
     .set_workspace = http_set_workspace,

@@ -38,5 +38,8 @@ void claimed_set_params(struct claimed_item *item, const PGresult *result, int r
 /* Reads the steps of the items that were taken over. They do not change: the former holder has lost its fence. */
 WEIR_MUST_CHECK enum weir_status claimed_read_steps(struct link *link, struct arena *arena, struct claim_result *claim,
                                                     struct weir_error *error);
+/* The signals, of items that have got any; signals.c. */
+WEIR_MUST_CHECK enum weir_status claimed_read_signals(struct link *link, struct arena *arena, struct claim_result *claim,
+                                                      struct weir_error *error);
 
 #endif

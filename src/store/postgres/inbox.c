@@ -4,8 +4,7 @@
  * has read. The node of the scheduler finds the assignments of a round with a lost answer in the same way.
  * If the items do not fit into the caller's memory, the next call reads half as many.
  *
- * Requests (cancels) are marked as passed on when they are read. After a lost answer the next call reads them again, so a
- * request may arrive twice and is never lost. This file never claims or releases an item. It runs in the dispatch thread.
+ * This file never claims or releases an item. It runs in the dispatch thread.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 
 #define FIRST_ID "00000000-0000-0000-0000-000000000000"
 
-/* The columns of the query `inbox`. The last row has no item, but a cancel that waits and the state of the role. */
+/* The columns of the query `inbox`. The last row has no item, but a request that waits and the state of the role. */
 enum {
     ITEM_ID,
     ITEM_FENCE,
@@ -50,7 +49,8 @@ enum {
     ITEM_INTERRUPTIONS_AT_PARK,
     ITEM_WOKEN_AT,
     ITEM_IS_SUSPECT,
-    ITEM_LOST_A_NODE
+    ITEM_LOST_A_NODE,
+    ITEM_SIGNALS
 };
 
 /* One item of the inbox, but its names. */
@@ -68,6 +68,7 @@ static void read_inbox_item(const PGresult *result, int row, struct arena *arena
     item->woken_at_us = result_int(result, row, ITEM_WOKEN_AT);
     item->is_suspect = result_bool(result, row, ITEM_IS_SUSPECT);
     item->lost_a_node = result_bool(result, row, ITEM_LOST_A_NODE);
+    item->signals_seen = result_int(result, row, ITEM_SIGNALS);
     item->assigned_before = result_bool(result, row, ITEM_ASSIGNED_BEFORE);
     item->handed_over = result_bool(result, row, ITEM_HANDED_OVER);
     item->cancel_requested = result_bool(result, row, ITEM_CANCEL);
@@ -146,6 +147,9 @@ enum weir_status postgres_inbox(struct store *store, int64_t node_id, struct inb
     if (status == WEIR_OK) {
         status = claimed_read_steps(link, arena, &inbox.claimed, error);
     }
+    if (status == WEIR_OK) {
+        status = claimed_read_signals(link, arena, &inbox.claimed, error);
+    }
     self->inbox_fits = status == WEIR_OUT_OF_MEMORY ? (limit + 1) / 2 : 0;
     if (status != WEIR_OK) {
         return status;
@@ -158,35 +162,5 @@ enum weir_status postgres_inbox(struct store *store, int64_t node_id, struct inb
         memcpy(position->id, last->id, sizeof position->id);
     }
     *ret_inbox = inbox;
-    return WEIR_OK;
-}
-
-enum weir_status postgres_take_requests(struct store *store, int64_t node_id, struct arena *arena,
-                                        struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
-{
-    INVARIANT(node_id > 0 && ret_requests != NULL && ret_count != NULL);
-    struct postgres_store *self = postgres_of(store);
-    PGresult *result = NULL;
-    enum weir_status status = postgres_require_writable(store, error);
-    if (status == WEIR_OK) {
-        status = link_write(link_of(store), error, &result, QUERY_TAKE_REQUESTS, "io", node_id, self->requests_in_doubt);
-        self->requests_in_doubt = self->requests_in_doubt ? status != WEIR_OK : status == WEIR_COMMIT_UNKNOWN;
-    }
-    if (status != WEIR_OK) {
-        return status;
-    }
-    size_t count = (size_t)PQntuples(result);
-    struct node_request *requests = arena_allocate(arena, (count + 1) * sizeof *requests);
-    for (size_t i = 0; i < count && requests != NULL; i++) {
-        text_copy(requests[i].id, sizeof requests[i].id, result_text(result, (int)i, 0));
-        requests[i].fence = result_int(result, (int)i, 1);
-    }
-    PQclear(result);
-    if (requests == NULL) {
-        self->requests_in_doubt = true;
-        return error_out_of_memory(error);
-    }
-    *ret_requests = requests;
-    *ret_count = count;
     return WEIR_OK;
 }

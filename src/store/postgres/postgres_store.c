@@ -188,6 +188,7 @@ const struct store_driver postgres_store_driver = {
     .desired_state = postgres_set_desired_state,
     .recover = postgres_recover,
     .take_requests = postgres_take_requests,
+    .signal = postgres_signal,
     .bulk = postgres_bulk,
     .set_plan = postgres_set_plan,
     .set_workspace = postgres_set_workspace,

@@ -111,7 +111,8 @@ enum weir_status postgres_inbox(struct store *, int64_t, struct inbox_position *
                                 struct weir_error *);
 enum weir_status postgres_read_definition(struct store *, int64_t, struct arena *, struct definition_text *,
                                           struct weir_error *);
-enum weir_status postgres_take_requests(struct store *, int64_t, struct arena *, struct node_request **, size_t *,
+enum weir_status postgres_signal(struct store *, const struct signal_request *, struct sent_signal *, struct weir_error *);
+enum weir_status postgres_take_requests(struct store *, int64_t, struct arena *, struct node_request **, size_t *, bool *,
                                         struct weir_error *);
 enum weir_status postgres_record(struct store *, int64_t, struct record *, size_t, struct record_summary *,
                                  struct weir_error *);

@@ -399,6 +399,9 @@ static enum weir_status build_execution(struct link *link, const void *request, 
         status = add_execution_part(link, execution, "earlier_attempts", QUERY_READ_ATTEMPT_ROWS, id, error);
     }
     if (status == WEIR_OK) {
+        status = add_execution_part(link, execution, "signals", QUERY_READ_SIGNAL_ROWS, id, error);
+    }
+    if (status == WEIR_OK) {
         status = add_last_events(link, execution, id, error);
     }
     if (status != WEIR_OK) {

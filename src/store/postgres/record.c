@@ -205,7 +205,12 @@ struct arrays {
     struct link_bytes *variables;
     const char **step_codes;
     const char **step_errors;
+    const char **step_signals;
     size_t step_count;
+    int *signal_records; /* the signals that steps consume */
+    const char **signal_steps;
+    int64_t *signal_seqs;
+    size_t signal_count;
     bool *taken_over;
     int *attempt_records;
     const char **attempt_steps;
@@ -224,6 +229,7 @@ struct arrays {
     bool any_variables;
     bool any_step_code;
     bool any_step_error;
+    bool any_step_signal;
     bool any_end_step;
     bool any_end_output;
     bool any_end_variables;
@@ -267,6 +273,10 @@ static bool allocate_arrays(struct arena *arena, size_t most, struct arrays *arr
                   {&arrays->variables, sizeof *arrays->variables},
                   {&arrays->step_codes, sizeof *arrays->step_codes},
                   {&arrays->step_errors, sizeof *arrays->step_errors},
+                  {&arrays->step_signals, sizeof *arrays->step_signals},
+                  {&arrays->signal_records, sizeof *arrays->signal_records},
+                  {&arrays->signal_steps, sizeof *arrays->signal_steps},
+                  {&arrays->signal_seqs, sizeof *arrays->signal_seqs},
                   {&arrays->taken_over, sizeof *arrays->taken_over},
                   {&arrays->attempt_records, sizeof *arrays->attempt_records},
                   {&arrays->attempt_steps, sizeof *arrays->attempt_steps},
@@ -350,16 +360,28 @@ static void add_step_columns(struct arena *arena, const struct record *record, i
     to->step_attempts[at] = step->attempt;
     to->step_failures[at] = step->failures;
     to->exit_codes[at] = step->exit_code;
-    to->due_ins[at] = step->state == STEP_WAITING ? clamp_delay(step->due_in_us) : -1;
+    bool is_due = step->state == STEP_WAITING && step->due_in_us != TIME_NEVER;
+    to->due_ins[at] = is_due ? clamp_delay(step->due_in_us) : -1;
     to->step_ends[at] = step_state_is_final(step->state);
     to->outputs[at] = (struct link_bytes){step->output, step->output_length};
     to->variables[at] = variables_of_step(step);
     to->step_codes[at] = code_of_step(arena, step, ret_failed);
     to->step_errors[at] = copy_safe_text(arena, step->error, ret_failed);
+    to->step_signals[at] = step->signal[0] == '\0' ? NULL : step->signal;
+    to->any_step_signal = to->any_step_signal || to->step_signals[at] != NULL;
     to->any_output = to->any_output || to->outputs[at].data != NULL;
     to->any_variables = to->any_variables || to->variables[at].data != NULL;
     to->any_step_code = to->any_step_code || to->step_codes[at] != NULL;
     to->any_step_error = to->any_step_error || to->step_errors[at] != NULL;
+}
+
+/* The signal that has ended the step is consumed if the record takes effect. */
+static void add_signal_columns(const struct step_record *step, int place, struct arrays *to)
+{
+    size_t at = to->signal_count++;
+    to->signal_records[at] = place;
+    to->signal_steps[at] = step->step;
+    to->signal_seqs[at] = step->signal_seq;
 }
 
 /* An attempt that failed, or was stopped with its node, and that another attempt follows. */
@@ -394,10 +416,12 @@ static void add_record_columns(struct set *set, struct entry *entry, struct arra
     to->ids[at] = record->id;
     to->fences[at] = record->fence;
     to->kinds[at] = (int)record->kind;
-    to->delays[at] = clamp_delay(record->delay_us);
+    to->delays[at] = record->delay_us == TIME_NEVER ? -1 : clamp_delay(record->delay_us);
     bool is_start = record->kind == RECORD_DISPATCHED || record->dispatched_first;
     const struct record *start = entry->start != NULL ? entry->start : is_start ? record : NULL;
-    to->started_ago[at] = start == NULL ? -1 : clamp_delay(start->started_ago_us);
+    to->started_ago[at] = record->kind == RECORD_PARKED ? record->signals_seen
+                          : start == NULL               ? -1
+                                                        : clamp_delay(start->started_ago_us);
     to->end_began_ago[at] = 0;
     to->end_steps[at] = NULL;
     to->end_states[at] = NULL;
@@ -437,6 +461,9 @@ static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
             add_end_step_columns(&set->arena, entry->record, written->place, to, &failed);
         } else if (entry->writes_step) {
             add_step_columns(&set->arena, entry->record, written->place, to, &failed);
+        }
+        if (entry->writes_step && step->signal_seq > 0) {
+            add_signal_columns(step, written->place, to);
         }
         if (step_record_lost_attempt(step) != NULL) {
             add_attempt_columns(&set->arena, step, written->place, to, &failed);
@@ -490,6 +517,10 @@ static size_t count_unless_empty(bool any, size_t count)
 }
 
 /* The letters of link.h for the common arguments of both functions. */
+#define SIGNAL_TYPES "TDTI"
+#define SIGNAL_VALUES(a)                                                                                                   \
+    (a)->step_signals, count_unless_empty((a)->any_step_signal, (a)->step_count), (a)->signal_records, (a)->signal_count,  \
+        (a)->signal_steps, (a)->signal_count, (a)->signal_seqs, (a)->signal_count
 #define SET_TYPES "iUIDIITTTTDDDIBBTTDTTDDDIIOBBTT"
 #define SET_VALUES(set, a)                                                                                                 \
     (set)->node_id, (a)->ids, (a)->count, (a)->fences, (a)->count, (a)->kinds, (a)->count, (a)->delays, (a)->count,        \
@@ -515,12 +546,14 @@ static enum weir_status send_record_round(struct link *link, const struct set *s
                                           PGresult **ret_result, struct weir_error *error)
 {
     if (!a->needs_events) {
-        return link_write(link, error, ret_result, QUERY_RECORD_SET, SET_TYPES, SET_VALUES(set, a));
+        return link_write(link, error, ret_result, QUERY_RECORD_SET, SET_TYPES SIGNAL_TYPES, SET_VALUES(set, a),
+                          SIGNAL_VALUES(a));
     }
-    return link_write(link, error, ret_result, QUERY_RECORD_EVENTS, SET_TYPES "ODTDTDTT", SET_VALUES(set, a), a->taken_over,
-                      a->count, a->attempt_records, a->attempt_count, a->attempt_steps, a->attempt_count, a->attempts,
-                      a->attempt_count, a->attempt_states, a->attempt_count, a->attempt_exit_codes, a->attempt_count,
-                      a->attempt_codes, a->attempt_count, a->attempt_errors, a->attempt_count);
+    return link_write(link, error, ret_result, QUERY_RECORD_EVENTS, SET_TYPES "ODTDTDTT" SIGNAL_TYPES, SET_VALUES(set, a),
+                      a->taken_over, a->count, a->attempt_records, a->attempt_count, a->attempt_steps, a->attempt_count,
+                      a->attempts, a->attempt_count, a->attempt_states, a->attempt_count, a->attempt_exit_codes,
+                      a->attempt_count, a->attempt_codes, a->attempt_count, a->attempt_errors, a->attempt_count,
+                      SIGNAL_VALUES(a));
 }
 
 /* Writes one round of the set in one statement. */

@@ -175,7 +175,10 @@ static enum weir_status collect_own_items(struct postgres_store *self, struct ro
     }
     enum weir_status status =
         item_names_set(&self->names, &self->link, round->arena, claimed->items, workspace_ids, claimed->count, error);
-    return status == WEIR_OK ? claimed_read_steps(&self->link, round->arena, claimed, error) : status;
+    if (status == WEIR_OK) {
+        status = claimed_read_steps(&self->link, round->arena, claimed, error);
+    }
+    return status == WEIR_OK ? claimed_read_signals(&self->link, round->arena, claimed, error) : status;
 }
 
 /* --- the verb --- */

@@ -143,7 +143,7 @@ static void read_assigned_row(struct round *round, int row)
     }
 }
 
-/* An item of this node with a history: refused starts, params, a former claim. */
+/* An item of this node with a history: refused starts, params, a former claim, signals. */
 static void read_taken_row(struct round *round, int row)
 {
     struct claimed_item *item = add_own_item(round, row_integer(round, row, ROW_PLACE));
@@ -155,6 +155,7 @@ static void read_taken_row(struct round *round, int row)
     (void)next_integer(&interrupted, &is_suspect);
     (void)next_integer(&interrupted, &item->woken_at_us);
     (void)next_integer(&interrupted, &lost_a_node);
+    (void)next_integer(&interrupted, &item->signals_seen);
     item->definition_id = row_integer(round, row, ROW_N1);
     item->starts_refused = (int)row_integer(round, row, ROW_N2);
     item->interruptions = (int)row_integer(round, row, ROW_N3);

@@ -2,8 +2,8 @@
  *
  * One statement reads the rows of a set through the table parameter_rows. Params and steps are read only for items
  * that have them: most items have no params beyond {}, and only an item that was interrupted has steps on record
- * before it starts. Names of definitions are cached for the call, because the items of a set share few of them.
- * Everything is copied into the arena of the caller.
+ * before it starts. Signals are read for items that have got any. Names of definitions are cached for the call, because the
+ * items of a set share few of them. Everything is copied into the arena of the caller.
  *
  * It only reads, inside the transaction of the caller, and never returns a part of a set. Runs in the dispatch thread
  * of a node.
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/sqlite/signals.h"
 
 enum { STEPS_FIRST = 8 };
 
@@ -75,6 +76,11 @@ static void read_step(const struct claimed *claimed, sqlite3_stmt *statement, st
     step->exit_code = sqlite3_column_type(statement, 4) == SQLITE_NULL ? -1 : sqlite3_column_int(statement, 4);
     step->due_us = sqlite3_column_int64(statement, 5);
     step->due_in_us = step->due_us > claimed->now_us ? step->due_us - claimed->now_us : 0;
+    const char *signal = column_text(statement, 10);
+    text_copy(step->signal, sizeof step->signal, signal == NULL ? "" : signal);
+    if (signal != NULL && sqlite3_column_type(statement, 5) == SQLITE_NULL) {
+        step->due_in_us = TIME_NEVER;
+    }
     /* These strings are the arena's: the receiver copies them and never frees them. */
     step->output_length = (size_t)sqlite3_column_bytes(statement, 6);
     step->output = (char *)(uintptr_t)column_copy(statement, 6, claimed->arena, ret_failed);
@@ -91,23 +97,15 @@ static enum weir_status read_steps(struct claimed *claimed, struct claimed_item 
     enum weir_status status = WEIR_OK;
     struct step_record *steps = NULL;
     size_t count = 0;
-    size_t capacity = 0;
     bool failed = false;
     if (statement == NULL) {
         return statement_failure(error);
     }
     while (!failed && connection_step(claimed->connection, statement, &status, error)) {
-        if (count == capacity) {
-            capacity = capacity == 0 ? STEPS_FIRST : capacity * 2;
-            struct step_record *more = arena_allocate(claimed->arena, capacity * sizeof *more);
-            if (more == NULL) {
-                failed = true;
-                break;
-            }
-            if (count > 0) {
-                memcpy(more, steps, count * sizeof *more);
-            }
-            steps = more;
+        steps = arena_grow(claimed->arena, steps, count, STEPS_FIRST, sizeof *steps);
+        if (steps == NULL) {
+            failed = true;
+            break;
         }
         read_step(claimed, statement, &steps[count++], &failed);
     }
@@ -129,6 +127,7 @@ static void read_row(const struct claimed *claimed, sqlite3_stmt *statement, str
                                   .woken_at_us = sqlite3_column_int64(statement, 18),
                                   .is_suspect = sqlite3_column_int(statement, 19) != 0,
                                   .lost_a_node = sqlite3_column_int(statement, 20) != 0,
+                                  .signals_seen = sqlite3_column_int64(statement, 21),
                                   .assigned_before = sqlite3_column_int(statement, 16) != 0,
                                   .handed_over = sqlite3_column_int(statement, 3) > sqlite3_column_int(statement, 17),
                                   .params = sqlite3_column_int(statement, 4) != 0 ? NULL : "{}", /* NULL: read later */
@@ -193,6 +192,10 @@ enum weir_status claimed_read(struct claimed *claimed, const int64_t *numbers, s
         }
         if (status == WEIR_OK && items[i].interruptions > 0) {
             status = read_steps(claimed, &items[i], error);
+        }
+        if (status == WEIR_OK && items[i].signals_seen > 0) {
+            status = signals_read(claimed->connection, items[i].id, claimed->arena, &items[i].signals,
+                                  &items[i].signal_count, error);
         }
     }
     return status;

@@ -3,7 +3,7 @@
  * The position holds the number of a row, in decimal digits: within one fence, items are delivered in the order of
  * enqueueing. A position that a caller has made of an item's id is understood too. The read asks for one row more than
  * the limit, and so knows whether more are left. Definitions are read by their id; they never change, so that callers
- * may cache them. take_requests marks the requests that it returns as sent, in one write transaction.
+ * may cache them.
  *
  * Reading the inbox never writes, so that polling nodes do not compete for the writer. The dispatch thread of a node
  * runs it.
@@ -132,60 +132,4 @@ enum weir_status sqlite_read_definition(struct store *store, int64_t definition_
     }
     *ret_definition = definition;
     return WEIR_OK;
-}
-
-/* Marks the requests for the node as sent and returns them. */
-static enum weir_status read_requests(struct connection *connection, int64_t node_id, struct arena *arena,
-                                      struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
-{
-    enum { FIRST = 8 };
-    struct node_request *requests = NULL;
-    size_t count = 0;
-    size_t capacity = 0;
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_TAKE_REQUESTS, "i", node_id);
-    enum weir_status status = statement == NULL ? statement_failure(error) : WEIR_OK;
-    while (status == WEIR_OK && connection_step(connection, statement, &status, error)) {
-        if (count == capacity) {
-            capacity = capacity == 0 ? FIRST : capacity * 2;
-            struct node_request *more = arena_allocate(arena, capacity * sizeof *more);
-            if (more == NULL) {
-                (void)sqlite3_reset(statement);
-                return error_out_of_memory(error);
-            }
-            if (count > 0) {
-                memcpy(more, requests, count * sizeof *more);
-            }
-            requests = more;
-        }
-        text_copy(requests[count].id, sizeof requests[count].id, column_text(statement, 0));
-        requests[count].fence = sqlite3_column_int64(statement, 1);
-        count++;
-    }
-    *ret_requests = requests;
-    *ret_count = count;
-    return status;
-}
-
-enum weir_status sqlite_take_requests(struct store *store, int64_t node_id, struct arena *arena,
-                                      struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
-{
-    INVARIANT(arena != NULL && ret_requests != NULL && ret_count != NULL);
-    struct write write;
-    struct node_request *requests = NULL;
-    size_t count = 0;
-    enum weir_status status = write_open(store, &write, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    status = read_requests(write.connection, node_id, arena, &requests, &count, error);
-    if (status != WEIR_OK) {
-        write_undo(&write);
-        return status;
-    }
-    status = write_finish(&write, error);
-    if (status == WEIR_OK) {
-        *ret_requests = requests;
-        *ret_count = count;
-    }
-    return status;
 }

@@ -327,6 +327,9 @@ static enum weir_status show_one(struct connection *connection, const char *id, 
         status = add_rows_of(connection, execution, "earlier_attempts", QUERY_READ_ATTEMPT_ROWS, whole, error);
     }
     if (status == WEIR_OK) {
+        status = add_rows_of(connection, execution, "signals", QUERY_READ_SIGNAL_ROWS, whole, error);
+    }
+    if (status == WEIR_OK) {
         status = add_events(connection, execution, whole, error);
     }
     if (status != WEIR_OK) {

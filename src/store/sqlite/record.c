@@ -25,6 +25,7 @@
 #include "store/sqlite/ends.h"
 #include "store/sqlite/event_history.h"
 #include "store/sqlite/filter_query.h"
+#include "store/sqlite/signals.h"
 #include "store/sqlite/stream.h"
 
 /* A set while it is recorded. */
@@ -44,6 +45,7 @@ struct found_item {
     int64_t rank;
     int phase;
     int deferrals;
+    int64_t signals; /* so far */
     bool cancel_requested;
     bool taken_over; /* an earlier claim of it was lost or given back */
     char error_code[ERROR_CODE_MAX + 1];
@@ -73,6 +75,7 @@ static enum weir_status find_item(struct connection *connection, const char *id,
     ret_item->taken_over = sqlite3_column_int(statement, 8) > 0;
     ret_item->rank = sqlite3_column_int64(statement, 9);
     ret_item->deferrals = sqlite3_column_int(statement, 10);
+    ret_item->signals = sqlite3_column_int64(statement, 11);
     (void)sqlite3_reset(statement);
     return status;
 }
@@ -107,11 +110,12 @@ static enum weir_status write_step_row(struct write *write, int64_t node_id, con
     const struct step_record *step = record->step;
     bool final = step_state_is_final(step->state);
     sqlite3_stmt *statement = connection_bind(
-        write->connection, error, QUERY_WRITE_STEP, "tttdddiidiibbtti", record->id, step->step,
+        write->connection, error, QUERY_WRITE_STEP, "tttdddiidiibbttit", record->id, step->step,
         step_state_name(step->state), step->attempt, step->failures, step->exit_code,
         time_add(write->now_us, step->due_in_us), write->now_us, final ? 1 : 0, node_id, record->fence, step->output,
         step->output_length, step->variables, step->variables == NULL ? (size_t)0 : strlen(step->variables),
-        step->error_code[0] == '\0' ? NULL : step->error_code, step->error, record->step_began_ago_us);
+        step->error_code[0] == '\0' ? NULL : step->error_code, step->error, record->step_began_ago_us,
+        step->signal[0] == '\0' ? NULL : step->signal);
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
         return statement_failure(error);
@@ -119,7 +123,7 @@ static enum weir_status write_step_row(struct write *write, int64_t node_id, con
     if (step->exit_code < 0) {
         (void)sqlite3_bind_null(statement, 6);
     }
-    if (step->state != STEP_WAITING) {
+    if (step->state != STEP_WAITING || step->due_in_us == TIME_NEVER) {
         (void)sqlite3_bind_null(statement, 7);
     }
     (void)connection_step(write->connection, statement, &status, error);
@@ -178,6 +182,9 @@ static enum weir_status complete_end(struct write *write, int64_t node_id, const
     enum weir_status status = WEIR_OK;
     if (record->step != NULL && !ends_keeps_step(end)) {
         status = write_step(write, node_id, record, error);
+    }
+    if (status == WEIR_OK) {
+        status = signal_consume(write, record, error);
     }
     if (status == WEIR_OK && (record->taken_over || record->kind == RECORD_PARKED)) {
         status = event_history_close_steps(write, record->id, record->fence, error);
@@ -347,10 +354,19 @@ static enum weir_status add_park_events(struct write *write, int64_t node_id, co
 {
     char until[TIME_TEXT_MAX];
     time_format(due_us, until);
+    const char *detail = due_us == TIME_NEVER ? NULL : until;
     enum weir_status status = event_history_add_claim(write, record->id, record->fence, error);
     return status == WEIR_OK ? event_history_add(write->connection, record->id, write->now_us, "park", node_id,
-                                                 record->fence, NULL, wait_kind_name(record->waiting_for), until, error)
+                                                 record->fence, NULL, wait_kind_name(record->waiting_for), detail, error)
                              : status;
+}
+
+/* A signal that the engine had not got when it reported the park ends the wait at once. */
+static enum weir_status wake_if_signalled(struct write *write, const struct record *record, const struct found_item *item,
+                                          struct weir_error *error)
+{
+    struct waking waking = {.id = record->id, .lane_id = item->lane_id, .rank = item->rank, .fence = record->fence};
+    return item->signals > record->signals_seen ? item_wake(write, &waking, error) : WEIR_OK;
 }
 
 /* DISPATCHED -> WAITING. The steps that wait end with a cancelled item. */
@@ -380,9 +396,10 @@ static enum weir_status record_parked(struct recording *recording, struct record
         delta->held--;
         news_add_parked(&write->news, delta, due_us);
     }
-    return status == WEIR_OK
-               ? stream_add(&write->news, write->connection, STREAM_PARK, record->id, item.workspace_id, error)
-               : status;
+    if (status == WEIR_OK) {
+        status = stream_add(&write->news, write->connection, STREAM_PARK, record->id, item.workspace_id, error);
+    }
+    return status == WEIR_OK ? wake_if_signalled(write, record, &item, error) : status;
 }
 
 /* CLAIMED -> DISPATCHED. */
@@ -409,7 +426,10 @@ static enum weir_status record_step(struct write *write, int64_t node_id, struct
     if (status == WEIR_NOT_FOUND) {
         return set_outcome_of_no_row(write, record, error);
     }
-    return status == WEIR_OK ? write_step(write, node_id, record, error) : status;
+    if (status == WEIR_OK) {
+        status = write_step(write, node_id, record, error);
+    }
+    return status == WEIR_OK ? signal_consume(write, record, error) : status;
 }
 
 /* A held item loses its node and stays CLAIMED; after the death of its keeper it is recovered. */

@@ -398,6 +398,7 @@ const struct store_driver sqlite_store_driver = {
     .desired_state = sqlite_set_desired_state,
     .recover = sqlite_recover,
     .take_requests = sqlite_take_requests,
+    .signal = sqlite_signal,
     .bulk = sqlite_bulk,
     .set_plan = sqlite_set_plan,
     .set_workspace = sqlite_set_workspace,

@@ -117,8 +117,9 @@ enum weir_status sqlite_inbox(struct store *, int64_t, struct inbox_position *, 
                               struct weir_error *);
 enum weir_status sqlite_read_definition(struct store *, int64_t, struct arena *, struct definition_text *,
                                         struct weir_error *);
-enum weir_status sqlite_take_requests(struct store *, int64_t, struct arena *, struct node_request **, size_t *,
+enum weir_status sqlite_take_requests(struct store *, int64_t, struct arena *, struct node_request **, size_t *, bool *,
                                       struct weir_error *);
+enum weir_status sqlite_signal(struct store *, const struct signal_request *, struct sent_signal *, struct weir_error *);
 enum weir_status sqlite_record(struct store *, int64_t, struct record *, size_t, struct record_summary *,
                                struct weir_error *);
 enum weir_status sqlite_node_start(struct store *, const struct node_options *, int64_t *, struct weir_error *);

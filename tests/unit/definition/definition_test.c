@@ -207,7 +207,8 @@ static void the_canonical_text_keeps_everything(void **state)
         "    env: {Z: '1', A: \"${.input.x}\"}\n    cwd: \"/a b\"\n    stdin: {a: [\"${.input.b}\", 1.5, null, "
         "\"\\x7f\\u0085\"]}\n"
         "    output_max: 100\n    retry: {attempts: 9, backoff: 2m, factor: 3.5, not_on: [exit_3, timeout]}\n"
-        "  t: {sleep: {until: 2026-11-21T10:00:00Z}}\n  u: {handler: h, input: null}\n",
+        "  t: {sleep: {until: 2026-11-21T10:00:00Z}}\n  u: {handler: h, input: null}\n"
+        "  v: {signal: {name: go}}\n  w: {signal: {default: {b: [1, x]}, timeout: 120s, name: go}}\n",
         "{\"name\":\"a\",\"workspace\":\"ü "
         "✓\",\"executor_group\":\"grün\",\"stuck_after\":\"1h\",\"starts_max\":2,\"steps\":{\"s\":{\"when\":\"${ "
         ".input.a | "
@@ -216,10 +217,36 @@ static void the_canonical_text_keeps_everything(void **state)
         "},"
         "\"exec\":[\"sh\",\"-c\",\"echo $${x} ${HOME}\\n\",\"$${.a}\",\"\"],\"env\":{\"Z\":\"1\",\"A\":\"${.input.x}\"},"
         "\"cwd\":\"/a b\",\"stdin\":{\"a\":[\"${.input.b}\",1.5,null,\"\x7f\xc2\x85\"]},\"output_max\":100},"
-        "\"t\":{\"sleep\":{\"until\":\"2026-11-21T10:00:00Z\"}},\"u\":{\"handler\":\"h\",\"input\":null}}}");
+        "\"t\":{\"sleep\":{\"until\":\"2026-11-21T10:00:00Z\"}},\"u\":{\"handler\":\"h\",\"input\":null},\"v\":{\"signal\":"
+        "\"go\"},"
+        "\"w\":{\"signal\":{\"name\":\"go\",\"timeout\":\"2m\",\"default\":{\"b\":[1,\"x\"]}}}}}");
 }
 
 #define HEAD "name: a\nsteps:\n"
+
+static void a_wrong_signal_is_refused(void **state)
+{
+    (void)state;
+    static const struct wrong table[] = {
+        {HEAD "  s: {signal: Approved}\n", "f.yaml:3:15: \"signal\" \"Approved\" is no valid name",
+         "a name has 1 to 64 of a-z, 0-9, _ and -, and starts with a letter or digit"},
+        {HEAD "  s: {signal: {timeout: 1h}}\n", "f.yaml:3:15: \"signal\" has no \"name\"",
+         "write signal: approved, or signal: {name: approved, timeout: 2d}"},
+        {HEAD "  s: {signal: {name: a, until: 1h}}\n", "f.yaml:3:25: unknown key \"until\" in \"signal\"", NULL},
+        {HEAD "  s: {signal: {name: a, timeout: soon}}\n", "f.yaml:3:34: \"timeout\" must be a duration, not text \"soon\"",
+         NULL},
+        {HEAD "  s: {signal: {name: a, default: 1}}\n", "f.yaml:3:34: \"default\" has no effect without \"timeout\"", NULL},
+        {HEAD "  s: {signal: {name: a, timeout: 1h, default: {b: \"${.input}\"}}}\n",
+         "f.yaml:3:47: \"default\" must be a fixed value, without expressions",
+         "a step that needs this one can choose: ${.steps.s.output // .input.fallback}"},
+        {HEAD "  s: {signal: a, retry: {attempts: 2}}\n", "f.yaml:3:18: \"retry\" has no meaning in a signal step",
+         "the wait itself has a timeout: signal: {name: approved, timeout: 2d}"},
+        {HEAD "  s: {signal: a, timeout: 1h}\n", "f.yaml:3:18: \"timeout\" has no meaning in a signal step", NULL},
+        {HEAD "  s: {signal: a, secrets: [x]}\n", "f.yaml:3:27: \"secrets\" has no meaning in a signal step", NULL},
+        {HEAD "  s: {signal: a, sleep: 1s}\n", "f.yaml:3:18: the step \"s\" has two kinds, \"signal\" and \"sleep\"",
+         NULL}};
+    REFUSE_ALL(table)
+}
 
 static void unknown_keys_are_refused_with_the_nearest_one(void **state)
 {
@@ -270,8 +297,7 @@ static void wrong_types_are_refused(void **state)
         {HEAD "  S: {exec: [x]}\n", "f.yaml:3:3: the id of a step \"S\" is no valid name", NULL},
         {HEAD "  s: x\n", "f.yaml:3:6: a step must be a map, not text", NULL},
         {HEAD "  s: {timeout: 1s}\n", "f.yaml:3:6: the step \"s\" does nothing",
-         "give it one of exec, sleep, handler, http"},
-        {HEAD "  s: {signal: x}\n", "f.yaml:3:7: step kind \"signal\" is not available in this version", NULL},
+         "give it one of exec, sleep, handler, http, signal"},
         {HEAD "  s: {exec: [x], sleep: 1s}\n", "f.yaml:3:18: the step \"s\" has two kinds, \"exec\" and \"sleep\"", NULL},
         {HEAD "  s: {handler: x, stdin: y}\n", "f.yaml:3:19: \"stdin\" belongs to exec steps, and this is a handler step",
          NULL},
@@ -715,6 +741,7 @@ int main(void)
         cmocka_unit_test(the_canonical_text_does_not_know_the_spelling),
         cmocka_unit_test(the_canonical_text_keeps_everything),
         cmocka_unit_test(unknown_keys_are_refused_with_the_nearest_one),
+        cmocka_unit_test(a_wrong_signal_is_refused),
         cmocka_unit_test(wrong_types_are_refused),
         cmocka_unit_test(duplicates_are_refused),
         cmocka_unit_test(a_missing_step_in_needs_is_refused),

@@ -104,10 +104,11 @@ static enum weir_status node_stop_when_there(struct store *store, int64_t node, 
 static int requests_read;
 
 static enum weir_status count_requests(struct store *store, int64_t node, struct arena *arena,
-                                       struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
+                                       struct node_request **ret_requests, size_t *ret_count, bool *ret_more,
+                                       struct weir_error *error)
 {
     requests_read++;
-    return real_driver->take_requests(store, node, arena, ret_requests, ret_count, error);
+    return real_driver->take_requests(store, node, arena, ret_requests, ret_count, ret_more, error);
 }
 
 /* Each call of a store that is away makes the stop longer by a deadline. */

@@ -76,7 +76,7 @@ BEGIN
                   * greatest(q.run_at, q.created_at) AS since, a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority,
                   q.created_at, q.node_id = own_node AS is_own, q.node_id = own_node AND NOT a.handed AND q.error_code IS NULL
                   AND q.starts_refused + q.deferrals + q.interruptions = 0 AND NOT q.has_params AND q.run_at = q.created_at
-                  AND q.cancel_at IS NULL AND q.traceparent IS NULL AS is_plain
+                  AND q.cancel_at IS NULL AND q.traceparent IS NULL AND q.signals = 0 AS is_plain
     ), claim AS (
         INSERT INTO :schema.claims (node_id, fence, at, held, size, ids)
         SELECT t.node_id, set_fence, now_us, count(*), count(*), array_agg(t.id ORDER BY t.id) FROM taken t GROUP BY t.node_id

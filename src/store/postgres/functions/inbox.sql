@@ -2,7 +2,7 @@
 --   reader                 the node
 --   after_fence, after_id  the position: the last item that the node has read
 --   most                   at most so many items, in the order of their fences and ids
--- Returns a row per item, and a last row without one: cancel_requested (a cancel waits for the node), and the columns of role_state().
+-- Returns a row per item, and a last row without one: cancel_requested (a cancel or a signal waits for the node), and the columns of role_state().
 -- handed_over of an item: it may run under another claim that was lost. assigned_before: also without a run; a record PUT_BACK leaves its
 -- code.
 --
@@ -15,7 +15,7 @@ RETURNS TABLE (id uuid, fence bigint, workspace_id bigint, definition_id bigint,
                weight integer, epoch bigint, scheduler_id bigint, scheduler text, since bigint, expires_at bigint, now_us bigint,
                is_free boolean, takeovers_hour bigint, renewals bigint, lease bigint, server text,
                assigned_before boolean, interruptions_at_park integer, woken_at bigint, is_suspect boolean,
-               lost_a_node boolean)
+               lost_a_node boolean, signals bigint)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET jit = off
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -33,7 +33,7 @@ BEGIN
            NULL::bigint, NULL::bigint, NULL::text,
            h.starts_refused + h.deferrals + h.interruptions > 0 OR h.error_code IS NOT NULL, h.interruptions_at_park,
            h.woken_at, :schema.is_suspect(h.id, h.suspicion, h.steps_ended),
-           h.handovers > 0
+           h.handovers > 0, h.signals
     FROM (SELECT * FROM :schema.held_items q
           WHERE q.claim_node = reader AND q.claim_fence >= after_fence AND (q.claim_fence, q.last_id) > (after_fence, after_id)
             AND (q.fence, q.id) > (after_fence, after_id)
@@ -42,7 +42,7 @@ BEGIN
     SELECT r.epoch, r.node_id, r.node, r.since, r.expires_at, r.now_us, r.is_free, r.takeovers_hour, r.renewals, r.lease, r.server
     INTO epoch, scheduler_id, scheduler, since, expires_at, now_us, is_free, takeovers_hour, renewals, lease, server
     FROM :schema.role_state() r;
-    cancel_requested := :schema.cancel_waits(reader);
+    cancel_requested := :schema.requests_wait(reader);
     RETURN NEXT;
 END
 $$;

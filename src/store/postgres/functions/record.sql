@@ -3,14 +3,16 @@
 --   ids, fences  sorted by id, so that rows are locked in one order everywhere. At most one record of an item ends its claim
 --   kinds        0 dispatched, 1 retry, 2 deferred, 3 put back, 4 refused, 5 step, 6 completed, 7 failed, 8 cancelled, 9 given back,
 --                10 parked (enum record_kind)
---   delays       microseconds, of 1, 2 and 10
+--   delays       microseconds, of 1, 2 and 10; of 10 below 0 = it waits for a signal alone
 --   codes        of 10: what the item waits for
---   started_ago  of 0, and of an end whose start is not on record: microseconds since the engine reported it; -1 = it did not
+--   started_ago  of 0, and of an end whose start is not on record: microseconds since the engine reported it; -1 = it did not. Of 10: the
+--                number of the last signal that the engine has got
 --   end_began_ago, began_ago  microseconds since the attempt of the step began; -1 = it began with the execution
 --   end_steps ... end_errors          the finished step that belongs to each end, at the place of its record; NULL = none, and then
 --                                     the arrays may be empty
 --   step_records, steps ... step_errors  all other steps; step_records names the record that must take effect for the step to be
---                                     written. An exit_code or due_in below 0 is none
+--                                     written. An exit_code or due_in below 0 is none. step_signals: what they wait for
+--   signal_records, signal_steps, signal_seqs  the signals that the steps of these records consume, where they take effect
 -- Where no element has a value, an array of texts or bytes may be empty.
 --
 -- Each record is conditional on its fence and on the state of its item. The kinds are done in the order of an item's life:
@@ -38,7 +40,9 @@ CREATE OR REPLACE FUNCTION :schema.record(recorder bigint, ids uuid[], fences bi
                                           end_errors text[], step_records integer[], steps text[], step_states text[],
                                           step_attempts integer[], step_failures integer[], exit_codes integer[], began_ago bigint[],
                                           due_ins bigint[], step_ends boolean[], outputs bytea[], variables bytea[], step_codes text[],
-                                          step_errors text[])
+                                          step_errors text[], step_signals text[] DEFAULT '{}',
+                                          signal_records integer[] DEFAULT '{}', signal_steps text[] DEFAULT '{}',
+                                          signal_seqs bigint[] DEFAULT '{}')
 RETURNS TABLE (place integer, outcome text, slots_freed integer)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '200ms'
@@ -98,12 +102,15 @@ BEGIN
     END IF;
     IF cardinality(step_records) > 0 OR stored IS NOT NULL THEN
         PERFORM :schema.record_steps(recorder, now_us, done, ids, fences, step_records, steps, step_states, step_attempts, step_failures,
-                                     exit_codes, began_ago, due_ins, step_ends, outputs, variables, step_codes, step_errors, end_steps,
+                                     exit_codes, began_ago, due_ins, step_ends, outputs, variables, step_codes, step_errors, step_signals, end_steps,
                                      end_states, end_attempts, end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables,
                                      end_codes, end_errors, stored);
     END IF;
     IF cardinality(done) > 0 AND :schema.stream_is_read(now_us) THEN
         PERFORM :schema.stream_records(now_us, done, started, ids, kinds, codes);
+    END IF;
+    IF cardinality(signal_records) > 0 OR 10 = ANY (kinds) THEN
+        PERFORM :schema.record_signals(now_us, done, ids, kinds, started_ago, signal_records, signal_steps, signal_seqs);
     END IF;
     IF (freed > 0 OR given_back IS NOT NULL) AND (SELECT s.node_id FROM :schema.scheduler s WHERE s.partition = 0) <> recorder THEN
         PERFORM :schema.notify_news(); -- the node that schedules passes its own records on itself

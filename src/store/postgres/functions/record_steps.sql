@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION :schema.record_steps(recorder bigint, now_us bigint, 
                                                 step_records integer[], steps text[], step_states text[], step_attempts integer[],
                                                 step_failures integer[], exit_codes integer[], began_ago bigint[], due_ins bigint[],
                                                 step_ends boolean[], outputs bytea[], variables bytea[], step_codes text[],
-                                                step_errors text[], end_steps text[], end_states text[], end_attempts integer[],
+                                                step_errors text[], step_signals text[], end_steps text[], end_states text[], end_attempts integer[],
                                                 end_failures integer[], end_exit_codes integer[], end_began_ago bigint[],
                                                 end_outputs bytea[], end_variables bytea[], end_codes text[], end_errors text[],
                                                 stored integer[]) RETURNS void
@@ -13,28 +13,30 @@ LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     INSERT INTO :schema.workflow_node_executions AS old
         (execution_id, step, status, attempt, failures, exit_code, due_at, started_at, finished_at, node_id, fence, output,
-         variables, error_code, error)
+         variables, error_code, error, signal)
     SELECT ids[s.place], s.step, s.state, s.attempt, s.failures, CASE WHEN s.exit_code >= 0 THEN s.exit_code END,
            CASE WHEN s.due_in >= 0 THEN now_us + s.due_in END,
            coalesce((SELECT CASE WHEN s.began_ago < 0 THEN q.dispatched_at
                                  ELSE greatest(now_us - s.began_ago, q.claimed_at, q.dispatched_at) END
                      FROM :schema.workflow_execution_queue q WHERE q.id = ids[s.place]), now_us - greatest(s.began_ago, 0)),
-           CASE WHEN s.ends THEN now_us END, recorder, fences[s.place], s.output, s.variables, s.code, s.error
+           CASE WHEN s.ends THEN now_us END, recorder, fences[s.place], s.output, s.variables, s.code, s.error,
+           s.signal
     FROM (SELECT * FROM unnest(step_records, steps, step_states, step_attempts, step_failures, exit_codes, began_ago, due_ins, step_ends,
-                               outputs, variables, step_codes, step_errors)
+                               outputs, variables, step_codes, step_errors, step_signals)
           UNION ALL
           SELECT e.n::integer, e.step, e.state, e.attempt, e.failures, e.exit_code, e.began_ago, -1, true, e.output, e.variables,
-                 e.code, e.error
+                 e.code, e.error, NULL
           FROM unnest(end_steps, end_states, end_attempts, end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables,
                       end_codes, end_errors) WITH ORDINALITY
                e (step, state, attempt, failures, exit_code, began_ago, output, variables, code, error, n)
           WHERE stored IS NOT NULL AND e.n = ANY (stored))
-         s (place, step, state, attempt, failures, exit_code, began_ago, due_in, ends, output, variables, code, error)
+         s (place, step, state, attempt, failures, exit_code, began_ago, due_in, ends, output, variables, code, error, signal)
     WHERE (s.place IN (SELECT unnest(done))) IS TRUE -- in this form the planner uses a hash and no loop
     ON CONFLICT (execution_id, step) DO UPDATE
     SET status = excluded.status, attempt = excluded.attempt, failures = excluded.failures, exit_code = excluded.exit_code,
         due_at = excluded.due_at, finished_at = excluded.finished_at, node_id = excluded.node_id, fence = excluded.fence,
         output = excluded.output, variables = excluded.variables, error_code = excluded.error_code, error = excluded.error,
+        signal = excluded.signal,
         started_at = CASE WHEN excluded.attempt > old.attempt THEN greatest(excluded.started_at, old.started_at) ELSE old.started_at END
     WHERE old.finished_at IS NULL;
 END

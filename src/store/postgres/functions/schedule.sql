@@ -133,7 +133,7 @@ BEGIN
     n1 := now_us;
     n2 := next_due;
     n3 := has_act::integer;
-    flag := :schema.cancel_waits(own_node);
+    flag := :schema.requests_wait(own_node);
     name := NULL;
     RETURN NEXT;
 END

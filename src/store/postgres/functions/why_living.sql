@@ -14,7 +14,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
         'slots_used', (SELECT count(*) FROM :schema.held_items o WHERE o.workspace_id = q.workspace_id),
         'slots_max', w.slots_max, 'starts_refused', e.starts_refused, 'deferrals', e.deferrals, 'handovers', e.handovers,
         'suspicion', q.suspicion, 'suspected_at', :schema.rfc3339(q.suspected_at),
-        'run_at', :schema.rfc3339(e.run_at), 'due_at', :schema.rfc3339(q.due_at), 'claimed_at', :schema.rfc3339(e.claimed_at),
+        'run_at', :schema.rfc3339(e.run_at), 'due_at', :schema.rfc3339(nullif(q.due_at, 9223372036854775807)), 'claimed_at', :schema.rfc3339(e.claimed_at),
         'dispatched_at', :schema.rfc3339(e.dispatched_at), 'stuck_since', :schema.rfc3339(e.stuck_since),
         'unfinished_steps', :schema.unfinished_steps(e.id), 'node', e.node, 'executor_group', e.executor_group,
         'cancel_requested', q.cancel_at IS NOT NULL, 'error_code', e.error_code, 'error', e.error,

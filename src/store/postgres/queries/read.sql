@@ -56,7 +56,7 @@ SELECT count(*) FROM :schema.execution_events e WHERE e.execution_id = $1;
 -- name: read_step_rows
 SELECT s.step, s.status, s.attempt, s.failures, s.exit_code, s.error_code, s.error, :schema.rfc3339(s.due_at) AS due_at,
        :schema.rfc3339(s.started_at) AS started_at, :schema.rfc3339(s.finished_at) AS finished_at,
-       (SELECT n.name FROM :schema.nodes n WHERE n.id = s.node_id) AS node, s.fence, s.output, s.variables
+       (SELECT n.name FROM :schema.nodes n WHERE n.id = s.node_id) AS node, s.fence, s.output, s.variables, s.signal
 FROM :schema.execution_steps s WHERE s.execution_id = $1 ORDER BY s.started_at, s.step;
 
 -- name: read_attempt_rows

@@ -26,7 +26,7 @@ SELECT i.id, i.fence, i.workspace_id, i.definition_id, i.params, i.starts_refuse
        i.cancel_requested, i.created_at, i.run_at, i.dispatched_at, i.claimed_at, i.priority, i.weight, i.epoch, i.scheduler_id,
        i.scheduler, i.since, i.expires_at, i.now_us, i.is_free, i.takeovers_hour, i.renewals, i.lease,
        i.server, i.traceparent, i.assigned_before, i.interruptions_at_park, i.woken_at, i.is_suspect,
-       i.lost_a_node
+       i.lost_a_node, i.signals
 FROM :schema.inbox($1, $2, $3, $4) i;
 
 -- The names of workspaces and of definitions, which never change, with a weight and a version. $1 workspaces, $2 definitions
@@ -36,7 +36,8 @@ UNION ALL
 SELECT true, d.id, d.name, d.version FROM :schema.workflow_definitions d WHERE d.id = ANY ($2);
 
 -- name: read_steps
-SELECT s.execution_id, s.step, s.status, s.attempt, s.failures, s.exit_code, s.due_at, s.output, s.variables, s.error_code, s.error
+SELECT s.execution_id, s.step, s.status, s.attempt, s.failures, s.exit_code, s.due_at, s.output, s.variables, s.error_code, s.error,
+       s.signal
 FROM :schema.workflow_node_executions s WHERE s.execution_id = ANY ($1) ORDER BY s.execution_id, s.step;
 
 -- $2: also requests that were passed on before, because the answer that passed them on was lost. A row that another transaction has

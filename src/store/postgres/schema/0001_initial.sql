@@ -130,7 +130,7 @@ CREATE TABLE :schema.workflow_execution_queue (
     definition_id  bigint  NOT NULL,
     rank           bigint  NOT NULL,
     run_at         bigint  NOT NULL,
-    due_at         bigint,
+    due_at         bigint,                      -- of phases 1 and 3; 9223372036854775807 = only a signal ends the wait
     fence          bigint  NOT NULL DEFAULT 0,
     node_id        bigint  NOT NULL DEFAULT 0,
     created_at     bigint  NOT NULL,
@@ -140,6 +140,8 @@ CREATE TABLE :schema.workflow_execution_queue (
     stuck_fence    bigint,
     cancel_at      bigint,                      -- when its cancel was requested
     suspected_at   bigint,                      -- the last death under which a step of it ran
+    signals        bigint  NOT NULL DEFAULT 0,  -- the number of its last signal
+    signals_sent   bigint  NOT NULL DEFAULT 0,  -- that of the last one which its node has, or gets with the claim
     workspace_id   integer NOT NULL,
     target_id      integer NOT NULL DEFAULT 0,  -- of phase 2: the target of the node that it was assigned to first; 0 = none
     starts_refused integer NOT NULL DEFAULT 0,
@@ -173,6 +175,7 @@ CREATE INDEX queue_delayed ON :schema.workflow_execution_queue (lane_id) WHERE d
 -- Of the items that are due later, those with a backoff. A park removes the error of an earlier start, so parked rows are not among them.
 CREATE INDEX queue_backing_off ON :schema.workflow_execution_queue (due_at) WHERE error_code IS NOT NULL AND due_at IS NOT NULL;
 CREATE INDEX queue_requests ON :schema.workflow_execution_queue (id) WHERE cancel_at IS NOT NULL AND NOT cancel_sent;
+CREATE INDEX queue_signalled ON :schema.workflow_execution_queue (id) WHERE signals > signals_sent;
 CREATE INDEX queue_unserved ON :schema.workflow_execution_queue (definition_id) WHERE error_code = 'unknown_handler' AND due_at IS NOT NULL;
 CREATE INDEX queue_suspects ON :schema.workflow_execution_queue (id) WHERE suspicion > 1;
 CREATE INDEX queue_stuck ON :schema.workflow_execution_queue (stuck_at) WHERE stuck_at IS NOT NULL;
@@ -241,6 +244,22 @@ CREATE TABLE :schema.execution_params (
     params         bytea   NOT NULL
 );
 
+-- The signals of executions (store/signals.h), numbered from 1. data: JSON. step, consumed_at: which step has consumed it, and when.
+CREATE TABLE :schema.signals (
+    execution_id   uuid    NOT NULL,
+    seq            bigint  NOT NULL,
+    sent_at        bigint  NOT NULL,
+    consumed_at    bigint,
+    name           text    COLLATE "C" NOT NULL,
+    key            text    COLLATE "C",
+    step           text    COLLATE "C",
+    actor          text,
+    data           text    NOT NULL,
+    PRIMARY KEY (execution_id, seq),
+    CHECK ((consumed_at IS NULL) = (step IS NULL))
+);
+CREATE UNIQUE INDEX signals_by_key ON :schema.signals (execution_id, name, key) WHERE key IS NOT NULL;
+
 CREATE TABLE :schema.idempotency_keys (
     workspace_id   integer NOT NULL,
     key            text    COLLATE "C" NOT NULL,
@@ -268,6 +287,7 @@ CREATE TABLE :schema.workflow_node_executions (
     variables      bytea,
     error_code     text    COLLATE "C",
     error          text,
+    signal         text    COLLATE "C",         -- the name of the signal that the step waits for
     PRIMARY KEY (execution_id, step)
 ) WITH (fillfactor = 80);
 

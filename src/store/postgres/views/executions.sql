@@ -21,7 +21,7 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
                                     a.executor_group IS NOT NULL, a.engine_reachable, m.is_unserved, r.scheduled,
                                     coalesce(b.held, 0) + coalesce(n.held, 0) >= w.slots_max)
        END AS pending_reason,
-       q.waiting_for AS waiting_for, :schema.time_of(q.due_at) AS due_at,
+       q.waiting_for AS waiting_for, :schema.time_of(nullif(q.due_at, 9223372036854775807)) AS due_at,
        q.priority::integer AS priority, :schema.time_of(q.run_at) AS run_at,
        q.starts_refused AS starts_refused, q.deferrals AS deferrals, q.handovers AS handovers,
        (SELECT o.name FROM :schema.nodes o WHERE o.id = q.node_id) AS node,

@@ -54,6 +54,16 @@ JOIN workflow_node_executions e ON e.execution_id = h.id AND e.step = h.step;
 SELECT printf('execution %s has fence %d, the store gave out %d', q.id, q.fence, s.fence)
 FROM workflow_execution_queue q JOIN store_state s ON q.fence > s.fence;
 
+-- name: check_signals
+SELECT printf('execution %s counts %d signals, the last one is %d', q.id, q.signals,
+              (SELECT coalesce(max(s.seq), 0) FROM signals s WHERE s.execution_id = q.id))
+FROM workflow_execution_queue q
+WHERE q.signals <> (SELECT coalesce(max(s.seq), 0) FROM signals s WHERE s.execution_id = q.id) OR q.signals_sent > q.signals
+UNION ALL
+SELECT printf('signal %d of %s belongs to nothing', s.seq, s.execution_id) FROM signals s
+WHERE NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = s.execution_id)
+  AND NOT EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = s.execution_id);
+
 -- name: check_orphans
 SELECT printf('params of %s belong to nothing', p.id) FROM execution_params p
 WHERE NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = p.id)

@@ -13,7 +13,8 @@ SELECT * FROM execution_events WHERE execution_id = ?1 LIMIT ?3 OFFSET ?2;
 SELECT count(*) FROM execution_events WHERE execution_id = ?1;
 
 -- name: read_step_rows
-SELECT step, status, attempt, failures, exit_code, error_code, error, due_at, started_at, finished_at, node, fence, output, variables
+SELECT step, status, attempt, failures, exit_code, error_code, error, due_at, started_at, finished_at, node, fence, output, variables,
+       signal
 FROM execution_steps WHERE execution_id = ?1 ORDER BY started_at, step;
 
 -- name: read_attempt_rows
@@ -96,7 +97,7 @@ WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMIT ?3;
 
 -- Everything that why needs of one living item. ?2 = store time.
 -- name: why_item
-SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.starts_refused, q.deferrals, q.handovers, q.claimed_at,
+SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, nullif(q.due_at, 9223372036854775807), q.starts_refused, q.deferrals, q.handovers, q.claimed_at,
        q.dispatched_at, q.created_at, w.name, w.plan,
        (SELECT count(*) FROM workflow_execution_queue h
         WHERE h.phase = 2 AND h.lane_id IN (SELECT a.base | q.workspace_id FROM group_lanes a)),
@@ -166,7 +167,8 @@ WHERE q.phase = 2 AND q.lane_id IN (SELECT a.base | ?1 FROM group_lanes a) ORDER
 -- The steps that run, or wait for their next attempt.
 -- name: unfinished_steps
 SELECT step, status, attempt,
-       strftime('%Y-%m-%dT%H:%M:%S', started_at / 1000000, 'unixepoch') || printf('.%06dZ', started_at % 1000000) AS started_at
+       strftime('%Y-%m-%dT%H:%M:%S', started_at / 1000000, 'unixepoch') || printf('.%06dZ', started_at % 1000000) AS started_at,
+       strftime('%Y-%m-%dT%H:%M:%S', due_at / 1000000, 'unixepoch') || printf('.%06dZ', due_at % 1000000) AS due_at, signal
 FROM workflow_node_executions WHERE execution_id = ?1 AND finished_at IS NULL ORDER BY step LIMIT 20;
 
 -- The stuck executions, the longest first. Index: queue_stuck.

@@ -1,7 +1,7 @@
 -- Record: the reports of engines. Every statement is conditional on the fence. Found by primary key.
 
 -- name: find_item
-SELECT status, fence, lane_id, workspace_id, phase, cancel_at, node_id, error_code, interruptions, rank, deferrals
+SELECT status, fence, lane_id, workspace_id, phase, cancel_at, node_id, error_code, interruptions, rank, deferrals, signals
 FROM workflow_execution_queue WHERE id = ?1;
 
 -- name: ended_status
@@ -41,12 +41,12 @@ UPDATE workflow_execution_queue
 SET status = 'CLAIMED', node_id = 0, fence = ?3, interruptions = interruptions + 1
 WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
--- ?3 due, ?4 what it waits for. An error of an earlier start is past, and the item is no longer one that waits for a handler.
+-- ?3 due, 9223372036854775807 = only a signal ends the wait; ?4 what it waits for. An error of an earlier start is past, and the item is no longer one that waits for a handler.
 -- name: park_item
 UPDATE workflow_execution_queue
 SET status = 'WAITING', phase = 3, waiting_for = ?4, due_at = ?3, node_id = 0, target_id = 0, claimed_at = NULL, error_code = NULL,
     error = NULL, starts_refused = 0, deferrals = 0, interruptions = interruptions + 1,
-    interruptions_at_park = interruptions + 1, stuck_at = NULL
+    interruptions_at_park = interruptions + 1, stuck_at = NULL, signals_sent = signals
 WHERE id = ?1 AND fence = ?2 AND status = 'DISPATCHED';
 
 -- Ends of a set (ends.h); `parameter_rows` has their ids, fences and steps. The last column: whether the step has a row of its own.
@@ -88,20 +88,22 @@ SELECT 1 FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 
 
 -- A final step is never rewritten. A later attempt begins anew; who goes on with one that another node has begun is not who started
 -- it. ?3 status, ?4 attempt, ?5 failures, ?6 exit code, ?7 due, ?8 now, ?9 final, ?10 node,
--- ?11 fence, ?12 output, ?13 variables, ?14 code, ?15 error, ?16 microseconds since the attempt began; -1 = it began with the execution
+-- ?11 fence, ?12 output, ?13 variables, ?14 code, ?15 error, ?16 microseconds since the attempt began; -1 = it began with the execution;
+-- ?17 signal
 -- name: write_step
 INSERT INTO workflow_node_executions
     (execution_id, step, status, attempt, failures, exit_code, due_at, started_at, finished_at, node_id, fence, output, variables,
-     error_code, error)
+     error_code, error, signal)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7,
         coalesce((SELECT CASE WHEN ?16 < 0 THEN q.dispatched_at
                               ELSE max(?8 - ?16, coalesce(q.claimed_at, 0), coalesce(q.dispatched_at, 0)) END
                   FROM workflow_execution_queue q WHERE q.id = ?1), ?8 - max(?16, 0)),
-        CASE WHEN ?9 THEN ?8 END, ?10, ?11, ?12, ?13, ?14, ?15)
+        CASE WHEN ?9 THEN ?8 END, ?10, ?11, ?12, ?13, ?14, ?15, ?17)
 ON CONFLICT (execution_id, step) DO UPDATE
 SET status = excluded.status, attempt = excluded.attempt, failures = excluded.failures, exit_code = excluded.exit_code,
     due_at = excluded.due_at, finished_at = excluded.finished_at, node_id = excluded.node_id, fence = excluded.fence,
     output = excluded.output, variables = excluded.variables, error_code = excluded.error_code, error = excluded.error,
+    signal = excluded.signal,
     started_at = CASE WHEN excluded.attempt > attempt THEN max(excluded.started_at, started_at) ELSE started_at END,
     start_node_id = CASE WHEN excluded.attempt > attempt THEN NULL WHEN fence <> excluded.fence THEN coalesce(start_node_id, node_id)
                          ELSE start_node_id END,

@@ -33,14 +33,14 @@ SELECT q.id, q.definition_id, q.starts_refused, q.interruptions, q.has_params, q
        q.priority, q.fence, q.claimed_at, w.name, q.deferrals, w.weight, q.traceparent,
        q.starts_refused + q.deferrals + q.interruptions > 0 OR q.error_code IS NOT NULL, q.interruptions_at_park, q.woken_at,
        q.suspicion > 1 AND (SELECT count(n.finished_at) FROM workflow_node_executions n WHERE n.execution_id = q.id) <= q.steps_ended,
-       q.handovers > 0
+       q.handovers > 0, q.signals
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number LEFT JOIN workspaces w ON w.id = q.workspace_id;
 
 -- name: read_params
 SELECT params FROM execution_params WHERE id = ?1;
 
 -- name: read_steps
-SELECT step, status, attempt, failures, exit_code, due_at, output, variables, error_code, error
+SELECT step, status, attempt, failures, exit_code, due_at, output, variables, error_code, error, signal
 FROM workflow_node_executions WHERE execution_id = ?1;
 
 -- name: read_definition
@@ -181,7 +181,8 @@ WHERE phase = 2 AND node_id = ?1 AND fence >= ?2 AND (fence > ?2 OR id > ?3) AND
 ORDER BY fence, id LIMIT ?4;
 
 -- name: has_requests
-SELECT EXISTS (SELECT 1 FROM workflow_execution_queue WHERE node_id = ?1 AND cancel_at IS NOT NULL AND cancel_sent = 0);
+SELECT EXISTS (SELECT 1 FROM workflow_execution_queue WHERE node_id = ?1 AND cancel_at IS NOT NULL AND cancel_sent = 0)
+       OR EXISTS (SELECT 1 FROM workflow_execution_queue WHERE node_id = ?1 AND signals > signals_sent);
 
 -- name: take_requests
 UPDATE workflow_execution_queue SET cancel_sent = 1

@@ -107,7 +107,7 @@ CREATE TABLE workflow_execution_queue (
     rank           INTEGER NOT NULL,
     priority       INTEGER NOT NULL,
     run_at         INTEGER NOT NULL,
-    due_at         INTEGER,                    -- of phases 1 and 3, else NULL
+    due_at         INTEGER,                    -- of phases 1 and 3, else NULL; 9223372036854775807 = only a signal ends the wait
     starts_refused INTEGER NOT NULL DEFAULT 0,
     deferrals      INTEGER NOT NULL DEFAULT 0,
     handovers      INTEGER NOT NULL DEFAULT 0,
@@ -124,6 +124,8 @@ CREATE TABLE workflow_execution_queue (
     has_params     INTEGER NOT NULL DEFAULT 0,
     cancel_at      INTEGER,                    -- when a cancel was requested
     cancel_sent    INTEGER NOT NULL DEFAULT 0, -- 1 = its node has the request
+    signals        INTEGER NOT NULL DEFAULT 0, -- the number of its last signal
+    signals_sent   INTEGER NOT NULL DEFAULT 0, -- that of the last one which its node has, or gets with the claim
     created_at     INTEGER NOT NULL,
     claimed_at     INTEGER,
     dispatched_at  INTEGER,
@@ -143,6 +145,7 @@ CREATE INDEX queue_delayed ON workflow_execution_queue (lane_id) WHERE due_at IS
 -- Of the items that are due later, those with a backoff. A park removes the error of an earlier start, so parked rows are not among them.
 CREATE INDEX queue_backing_off ON workflow_execution_queue (due_at) WHERE error_code IS NOT NULL AND due_at IS NOT NULL;
 CREATE INDEX queue_requests ON workflow_execution_queue (cancel_at) WHERE cancel_at IS NOT NULL AND cancel_sent = 0;
+CREATE INDEX queue_signalled ON workflow_execution_queue (number) WHERE signals > signals_sent;
 -- By lane, because the slots of one workspace are counted here. The inbox of a node reads the whole index, which has no more
 -- entries than all nodes hold items.
 CREATE INDEX queue_held ON workflow_execution_queue (lane_id, node_id, fence) WHERE phase = 2;
@@ -199,6 +202,21 @@ CREATE TABLE execution_params (
     params         BLOB    NOT NULL
 ) WITHOUT ROWID;
 
+-- The signals of executions (store/signals.h), numbered from 1. data: JSON. step, consumed_at: which step has consumed it, and when.
+CREATE TABLE signals (
+    execution_id   TEXT    NOT NULL,
+    seq            INTEGER NOT NULL,
+    name           TEXT    NOT NULL,
+    data           TEXT    NOT NULL,
+    key            TEXT,
+    sent_at        INTEGER NOT NULL,
+    actor          TEXT,
+    step           TEXT,
+    consumed_at    INTEGER CHECK ((consumed_at IS NULL) = (step IS NULL)),
+    PRIMARY KEY (execution_id, seq)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX signals_by_key ON signals (execution_id, name, key) WHERE key IS NOT NULL;
+
 CREATE TABLE idempotency_keys (
     workspace_id   INTEGER NOT NULL,
     key            TEXT    NOT NULL,
@@ -226,6 +244,7 @@ CREATE TABLE workflow_node_executions (
     variables      BLOB,
     error_code     TEXT,
     error          TEXT,
+    signal         TEXT,                       -- the name of the signal that the step waits for
     PRIMARY KEY (execution_id, step)
 ) WITHOUT ROWID;
 

@@ -8,11 +8,12 @@ SELECT s.execution_id AS execution_id, s.step AS step, s.status AS status, s.att
        strftime('%Y-%m-%dT%H:%M:%S', s.started_at / 1000000, 'unixepoch') || printf('.%06dZ', s.started_at % 1000000) AS started_at,
        strftime('%Y-%m-%dT%H:%M:%S', s.finished_at / 1000000, 'unixepoch') || printf('.%06dZ', s.finished_at % 1000000) AS finished_at,
        (SELECT n.name FROM nodes n WHERE n.id = s.node_id) AS node, s.fence AS fence, CAST(s.output AS TEXT) AS output,
-       CAST(s.variables AS TEXT) AS variables
+       CAST(s.variables AS TEXT) AS variables, s.signal AS signal
 FROM workflow_node_executions s
 UNION ALL
 SELECT h.id, h.step, h.step_status, h.step_attempt, h.step_failures, h.step_exit_code, h.step_error_code, h.step_error, NULL,
        strftime('%Y-%m-%dT%H:%M:%S', h.step_started_at / 1000000, 'unixepoch') || printf('.%06dZ', h.step_started_at % 1000000),
        strftime('%Y-%m-%dT%H:%M:%S', h.finished_at / 1000000, 'unixepoch') || printf('.%06dZ', h.finished_at % 1000000),
-       (SELECT n.name FROM nodes n WHERE n.id = h.node_id), h.fence, CAST(h.step_output AS TEXT), CAST(h.step_variables AS TEXT)
+       (SELECT n.name FROM nodes n WHERE n.id = h.node_id), h.fence, CAST(h.step_output AS TEXT), CAST(h.step_variables AS TEXT),
+       NULL
 FROM workflow_executions h WHERE h.step IS NOT NULL;

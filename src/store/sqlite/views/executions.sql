@@ -69,7 +69,9 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
            ELSE 'ready'
        END AS pending_reason,
        q.waiting_for AS waiting_for,
-       strftime('%Y-%m-%dT%H:%M:%S', q.due_at / 1000000, 'unixepoch') || printf('.%06dZ', q.due_at % 1000000) AS due_at,
+       CASE WHEN q.due_at < 9223372036854775807
+            THEN strftime('%Y-%m-%dT%H:%M:%S', q.due_at / 1000000, 'unixepoch') || printf('.%06dZ', q.due_at % 1000000)
+       END AS due_at,
        q.priority AS priority,
        strftime('%Y-%m-%dT%H:%M:%S', q.run_at / 1000000, 'unixepoch') || printf('.%06dZ', q.run_at % 1000000) AS run_at,
        q.starts_refused AS starts_refused, q.deferrals AS deferrals, q.handovers AS handovers,

@@ -316,6 +316,7 @@ static void a_cancel_that_waited_for_the_assignment_is_passed_on(void **state)
     struct seat seat;
     struct node_request *requests = NULL;
     size_t count = 0;
+    bool more = false;
     const char *id = enqueue_for(scene, "acme", NULL);
     take_seat(&seat, scene, scene->store, scene->node);
     (void)run(scene->a, "BEGIN");
@@ -326,7 +327,7 @@ static void a_cancel_that_waited_for_the_assignment_is_passed_on(void **state)
     (void)answer(scene->b);
     read_news(&seat);
     assert_true(seat.answer.requests);
-    ok(store_take_requests(scene->store, seat.node, &scene->arena, &requests, &count, &scene->error));
+    ok(store_take_requests(scene->store, seat.node, &scene->arena, &requests, &count, &more, &scene->error));
     assert_int_equal(count, 1);
     assert_string_equal(requests[0].id, id);
 }

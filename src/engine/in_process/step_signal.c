@@ -1,0 +1,159 @@
+/* Steps that wait for a signal, and the signals that an execution has not consumed yet.
+ *
+ * The node gets the signals of an execution with its claim and while it holds it, in the order of their numbers, and
+ * perhaps twice. This file keeps those that no step waits for.
+ *
+ *   1. A step that begins takes the oldest kept signal of its name. Without one it reports WAITING and sleeps until its
+ *      timeout.
+ *   2. A signal that arrives goes to the first step, in the order of the definition, that sleeps for its name.
+ *   3. The loop handles the signal or the timer, whichever it finds first. The step leaves PHASE_SLEEPING with that, so the
+ *      other one finds no step. The report of the end names the number of the signal, and the store marks it consumed in
+ *      the transaction that records the end. If that record never comes, the signal is still there for the next claim.
+ *
+ * A step that is on record as WAITING looks at the kept signals before it sleeps again: a signal that came before this
+ * claim wins over a timeout that passed meanwhile. The functions start nothing and free no execution.
+ */
+#include "engine/in_process/step_signal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "engine/in_process/runner.h"
+#include "engine/in_process/step_report.h"
+
+/* --- kept signals --- */
+
+struct kept_signal *kept_signal_new(const struct signal_record *signal)
+{
+    INVARIANT(signal != NULL && signal->data != NULL && signal->seq > 0);
+    struct kept_signal *kept = calloc(1, sizeof *kept);
+    char *data = kept == NULL ? NULL : malloc(signal->data_length + 1);
+    if (data == NULL) {
+        free(kept);
+        return NULL;
+    }
+    memcpy(data, signal->data, signal->data_length);
+    data[signal->data_length] = '\0';
+    kept->seq = signal->seq;
+    kept->data = data;
+    kept->data_length = signal->data_length;
+    text_copy(kept->name, sizeof kept->name, signal->name);
+    return kept;
+}
+
+void kept_signal_free(struct kept_signal *kept)
+{
+    if (kept != NULL) {
+        free(kept->data);
+        free(kept);
+    }
+}
+
+void execution_keep_signal(struct execution *execution, struct kept_signal *kept)
+{
+    INVARIANT(execution != NULL && kept != NULL);
+    if (kept->seq <= execution->signals_seen) {
+        kept_signal_free(kept);
+        return;
+    }
+    struct kept_signal **end = &execution->signals;
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = kept;
+    execution->signals_seen = kept->seq;
+}
+
+void execution_signal(struct execution *execution, struct kept_signal *kept)
+{
+    INVARIANT(execution->in_table);
+    execution_keep_signal(execution, kept);
+    for (size_t i = 0; i < execution->step_count && execution->ending == ENDING_NONE; i++) {
+        struct step_run *run = &execution->steps[i];
+        if (step_run_step(run)->kind == STEP_SIGNAL && run->phase == PHASE_SLEEPING) {
+            (void)step_signal_consume(run);
+        }
+    }
+}
+
+void execution_drop_signals(struct execution *execution)
+{
+    while (execution->signals != NULL) {
+        struct kept_signal *kept = execution->signals;
+        execution->signals = kept->next;
+        kept_signal_free(kept);
+    }
+}
+
+/* --- steps --- */
+
+/* For `.steps`. Only the steps that need this one read it, and the last step of all has none. */
+static bool keep_output(struct step_run *run, const char *data, size_t length)
+{
+    json_decref(run->output);
+    run->output = NULL;
+    return run->execution->step_count == 1 || json_read(data, length, &run->output, NULL) != WEIR_OUT_OF_MEMORY;
+}
+
+bool step_signal_consume(struct step_run *run)
+{
+    struct kept_signal **link = &run->execution->signals;
+    INVARIANT(step_run_step(run)->kind == STEP_SIGNAL && run->phase != PHASE_DONE);
+    while (*link != NULL && strcmp((*link)->name, step_run_step(run)->signal.name) != 0) {
+        link = &(*link)->next;
+    }
+    struct kept_signal *kept = *link;
+    if (kept == NULL) {
+        return false;
+    }
+    if (!keep_output(run, kept->data, kept->data_length)) {
+        engine_note_lost_report(&run->execution->runner->base); /* the next claim has the signal, too */
+        return false;
+    }
+    struct step_outcome outcome = {.output = kept->data, .output_length = kept->data_length};
+    *link = kept->next;
+    run->signal_seq = kept->seq;
+    free(kept);
+    step_run_report_final(run, STEP_COMPLETED, &outcome);
+    return true;
+}
+
+int64_t step_signal_timeout(const struct step_run *run)
+{
+    int64_t timeout_us = step_run_step(run)->signal.timeout_us;
+    return timeout_us > 0 ? timeout_us : TIME_NEVER;
+}
+
+/* The step has the default as its output. False: memory ran out. */
+static bool complete_by_default(struct step_run *run, const struct template *standby)
+{
+    struct text text = {.max = SIGNAL_DATA_BYTES_MAX + 1};
+    json_decref(run->output);
+    run->output = NULL;
+    if (template_evaluate(standby, NULL, NULL, NULL, &run->output, NULL) != WEIR_OK ||
+        json_write(run->output, &text, NULL) != WEIR_OK) {
+        text_close(&text);
+        return false;
+    }
+    struct step_outcome outcome = {.output = text.data, .output_length = text.length}; /* which the report owns now */
+    step_run_report_final(run, STEP_COMPLETED, &outcome);
+    return true;
+}
+
+void step_signal_time_out(struct step_run *run)
+{
+    const struct step_signal *signal = &step_run_step(run)->signal;
+    INVARIANT(run->phase == PHASE_SLEEPING);
+    if (signal->default_output == NULL) {
+        char text[SIGNAL_NAME_MAX + 64];
+        (void)snprintf(text, sizeof text, "no signal \"%s\" came within its timeout", signal->name);
+        struct step_outcome outcome = {.code = "signal_timeout", .error = text};
+        run->failures++;
+        step_run_report_final(run, STEP_FAILED, &outcome);
+    } else if (!complete_by_default(run, signal->default_output)) {
+        engine_note_lost_report(&run->execution->runner->base); /* the next claim finds the timeout passed */
+    }
+}

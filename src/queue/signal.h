@@ -1,0 +1,21 @@
+/* A signal of an execution: a name and data, which a step of the kind `signal` waits for.
+ *
+ * The signals of an execution are numbered from 1, in the order of their transactions. The store keeps each; a step
+ * consumes at most one, and each is consumed at most once. Plain data.
+ */
+#ifndef WEIR_QUEUE_SIGNAL_H
+#define WEIR_QUEUE_SIGNAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "queue/limits.h"
+
+struct signal_record {
+    int64_t seq;
+    char name[SIGNAL_NAME_MAX + 1];
+    const char *data; /* JSON text, never NULL; whose memory it is, the holder says */
+    size_t data_length;
+};
+
+#endif

@@ -1,0 +1,28 @@
+-- Signals of executions. The functions hold what a caller in SQL does, too.
+
+-- $1 execution, $2 name, $3 data, $4 key, $5 actor, $6 reason
+-- name: send_signal
+SELECT s.outcome, s.seq, s.kept, s.bytes FROM :schema.send_signal($1, $2, $3, $4, $5, $6) s;
+
+-- Those that no step has consumed. $1 executions. Index: the primary key.
+-- name: read_signals
+SELECT s.execution_id, s.seq, s.name, s.data FROM :schema.signals s WHERE s.execution_id = ANY ($1) AND s.consumed_at IS NULL
+ORDER BY s.execution_id, s.seq;
+
+-- Held items of the node $1 with signals that it has not got, at most $2. Index: queue_signalled.
+-- name: signalled
+SELECT q.id, q.fence, q.signals FROM :schema.workflow_execution_queue q
+WHERE q.node_id = $1 AND q.signals > q.signals_sent ORDER BY q.id LIMIT $2;
+
+-- $1 items, $2 their fences, $3 the numbers of the last signals that their node has got. A row that another transaction has locked is left
+-- as it is: its signals are passed on again. Index: the primary key.
+-- name: mark_signals_sent
+UPDATE :schema.workflow_execution_queue q SET signals_sent = greatest(q.signals_sent, u.seq)
+FROM unnest($1, $2, $3) u (id, fence, seq)
+WHERE q.id = ANY (ARRAY(SELECT r.id FROM :schema.workflow_execution_queue r WHERE r.id = ANY ($1) ORDER BY r.id FOR NO KEY UPDATE SKIP LOCKED))
+  AND q.id = u.id AND q.fence = u.fence;
+
+-- name: read_signal_rows
+SELECT s.seq, s.name, s.data::json AS data, s.key, :schema.rfc3339(s.sent_at) AS sent_at, s.actor, s.step,
+       :schema.rfc3339(s.consumed_at) AS consumed_at
+FROM :schema.signals s WHERE s.execution_id = $1 ORDER BY s.seq;

@@ -1,0 +1,92 @@
+/* The verbs of signals: the checks of a signal, and the requests that wait for a node.
+ *
+ * The checks need no database, so that all drivers refuse the same signals with the same texts. Whether the execution takes
+ * signals is for the driver to find out. Runs in the caller's thread.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "queue/name.h"
+#include "store/call.h"
+
+static enum weir_status check_signal_name(const char *name, struct weir_error *error)
+{
+    if (name != NULL && name_is_valid(name)) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "\"%.80s\" is no name of a signal", name == NULL ? "" : name);
+    error_hint(error, "a name has 1 to 64 of a-z, 0-9, _ and -, and starts with a letter or digit");
+    return WEIR_INVALID_ARGUMENT;
+}
+
+static enum weir_status check_signal_data(const char *data, struct weir_error *error)
+{
+    size_t length = data == NULL ? 0 : strlen(data);
+    json_t *value = NULL;
+    if (data == NULL) {
+        return WEIR_OK;
+    }
+    if (length > SIGNAL_DATA_BYTES_MAX) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the data of the signal is %zu bytes, the limit is %d", length,
+                  SIGNAL_DATA_BYTES_MAX);
+        error_hint(error, "store the data elsewhere and pass a reference to it");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    enum weir_status status = json_read(data, length, &value, error);
+    json_decref(value);
+    if (status == WEIR_OK || status == WEIR_OUT_OF_MEMORY) {
+        return status;
+    }
+    error_prefix(error, "the data of the signal");
+    if (error != NULL) {
+        error->status = WEIR_INVALID_ARGUMENT;
+    }
+    error_hint(error, "data is JSON, for example {\"by\": \"eve\"}");
+    return WEIR_INVALID_ARGUMENT;
+}
+
+static enum weir_status check_signal_key(const char *key, struct weir_error *error)
+{
+    size_t length = key == NULL ? 1 : strlen(key);
+    if (length > 0 && length <= IDEMPOTENCY_KEY_MAX && (key == NULL || text_is_utf8(key, length))) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "the key of the signal is %s",
+              length == 0                    ? "empty"
+              : length > IDEMPOTENCY_KEY_MAX ? "too long"
+                                             : "not UTF-8");
+    error_hint(error, "a key has 1 to %d bytes", IDEMPOTENCY_KEY_MAX);
+    return WEIR_INVALID_ARGUMENT;
+}
+
+enum weir_status signal_request_check(const struct signal_request *request, struct weir_error *error)
+{
+    INVARIANT(request != NULL);
+    enum weir_status status = check_signal_name(request->name, error);
+    if (status == WEIR_OK) {
+        status = check_signal_data(request->data, error);
+    }
+    return status == WEIR_OK ? check_signal_key(request->key, error) : status;
+}
+
+enum weir_status store_signal(struct store *store, const struct signal_request *request, struct sent_signal *ret_sent,
+                              struct weir_error *error)
+{
+    INVARIANT(store != NULL && request != NULL && request->id != NULL && ret_sent != NULL);
+    enum weir_status status = signal_request_check(request, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    CALL(store, "signal", error, store->driver->signal(store, request, ret_sent, detail));
+}
+
+enum weir_status store_take_requests(struct store *store, int64_t node_id, struct arena *arena,
+                                     struct node_request **ret_requests, size_t *ret_count, bool *ret_more,
+                                     struct weir_error *error)
+{
+    INVARIANT(arena != NULL && ret_requests != NULL && ret_count != NULL && ret_more != NULL);
+    CALL(store, "take_requests", error,
+         store->driver->take_requests(store, node_id, arena, ret_requests, ret_count, ret_more, detail));
+}

@@ -1,0 +1,61 @@
+/* Signals: data that a person or a program sends to an execution, for a step of the kind `signal`.
+ *
+ * The store keeps each signal with the execution until that is purged. A signal may come before the step that waits for
+ * it. Each is consumed at most once: the record of the end of a step names the number of the signal, and the store marks
+ * the signal in the transaction of that record, under the fence of the claim. A signal wakes a WAITING execution if one of
+ * its steps waits for this name; of a held one its node gets it by store_take_requests(), of all others with the claim.
+ * docs/design/signals.md has the reasons. store/store.h includes this file.
+ */
+#ifndef WEIR_STORE_SIGNALS_H
+#define WEIR_STORE_SIGNALS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/uuid.h"
+#include "queue/signal.h"
+#include "weir/status.h"
+
+struct store;
+
+struct signal_request {
+    const char *id;   /* of the execution, or its first 6 or more characters */
+    const char *name; /* name_is_valid() in queue/name.h */
+    const char *data; /* JSON text of at most SIGNAL_DATA_BYTES_MAX bytes; NULL = null */
+    const char *key; /* of at most IDEMPOTENCY_KEY_MAX bytes: the same name and key again is the same signal; NULL = none */
+};
+
+struct sent_signal {
+    char id[UUID_TEXT_MAX]; /* of the execution */
+    int64_t seq;
+    bool duplicate; /* `seq` is that of the first one with the key; nothing was changed, and its data may be other */
+};
+/* Sends a signal. An act on record, if the handle has an actor, and an event of the execution. Errors:
+ * WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE: it has ended, or SIGNALS_KEPT_MOST signals of it are not consumed, or their
+ * data would have more than SIGNALS_KEPT_BYTES_MOST bytes; WEIR_INVALID_ARGUMENT: the name, the data or the key is wrong;
+ * WEIR_CONFLICT: the execution is of a workflow on Temporal, whose service gets the signal instead. */
+WEIR_MUST_CHECK enum weir_status store_signal(struct store *store, const struct signal_request *request,
+                                              struct sent_signal *ret_sent, struct weir_error *error);
+
+/* The checks that need no store: WEIR_INVALID_ARGUMENT, WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status signal_request_check(const struct signal_request *request, struct weir_error *error);
+
+/* --- for the node that holds the execution --- */
+
+struct node_request {
+    char id[UUID_TEXT_MAX];
+    int64_t fence;
+    bool cancels;                        /* its cancel was requested, and not yet passed on */
+    const struct signal_record *signals; /* not consumed, with those that were passed on before; in the arena */
+    size_t signal_count;
+};
+enum { SIGNALLED_BATCH = 64 }; /* executions of one call with new signals */
+/* Executions of this node with a requested cancel or a signal that was not yet passed on. Marks them as passed on. After an
+ * answer that was lost they come again. *ret_more: more of them have signals, call again. */
+WEIR_MUST_CHECK enum weir_status store_take_requests(struct store *store, int64_t node_id, struct arena *arena,
+                                                     struct node_request **ret_requests, size_t *ret_count, bool *ret_more,
+                                                     struct weir_error *error);
+
+#endif

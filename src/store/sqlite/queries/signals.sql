@@ -1,0 +1,49 @@
+-- Signals of executions. Found by primary key.
+
+-- The signal of this key, if it was sent before. Index: signals_by_key.
+-- name: find_signal_of_key
+SELECT seq FROM signals WHERE execution_id = ?1 AND name = ?2 AND key = ?3;
+
+-- Those that no step has consumed, and the bytes of their data. An execution has at most as many others as it has steps.
+-- name: kept_signals
+SELECT count(*), coalesce(sum(length(CAST(data AS BLOB))), 0) FROM signals WHERE execution_id = ?1 AND consumed_at IS NULL;
+
+-- ?2 name, ?3 data, ?4 key, ?5 now, ?6 actor
+-- name: insert_signal
+INSERT INTO signals (execution_id, seq, name, data, key, sent_at, actor)
+SELECT q.id, q.signals + 1, ?2, ?3, ?4, ?5, ?6 FROM workflow_execution_queue q WHERE q.id = ?1;
+
+-- A node that holds the item gets the signal by take_signalled, all others with the claim.
+-- name: count_signal
+UPDATE workflow_execution_queue SET signals = signals + 1, signals_sent = CASE phase WHEN 2 THEN signals_sent ELSE signals + 1 END
+WHERE id = ?1;
+
+-- name: waits_for_signal
+SELECT EXISTS (SELECT 1 FROM workflow_node_executions WHERE execution_id = ?1 AND status = 'WAITING' AND signal = ?2);
+
+-- ?2 now
+-- name: wake_item
+UPDATE workflow_execution_queue SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL, woken_at = ?2
+WHERE id = ?1 AND phase = 3;
+
+-- ?3 step, ?4 now
+-- name: consume_signal
+UPDATE signals SET step = ?3, consumed_at = ?4 WHERE execution_id = ?1 AND seq = ?2 AND consumed_at IS NULL;
+
+-- name: read_signals
+SELECT seq, name, data FROM signals WHERE execution_id = ?1 AND consumed_at IS NULL ORDER BY seq;
+
+-- Index: queue_signalled.
+-- name: take_signalled
+UPDATE workflow_execution_queue SET signals_sent = signals
+WHERE number IN (SELECT q.number FROM workflow_execution_queue q WHERE q.node_id = ?1 AND q.signals > q.signals_sent LIMIT ?2)
+RETURNING id, fence;
+
+-- name: read_signal_rows
+SELECT seq, name, data, key,
+       strftime('%Y-%m-%dT%H:%M:%S', sent_at / 1000000, 'unixepoch') || printf('.%06dZ', sent_at % 1000000) AS sent_at, actor, step,
+       strftime('%Y-%m-%dT%H:%M:%S', consumed_at / 1000000, 'unixepoch') || printf('.%06dZ', consumed_at % 1000000) AS consumed_at
+FROM signals WHERE execution_id = ?1 ORDER BY seq;
+
+-- name: purge_signals
+DELETE FROM signals WHERE execution_id = ?1;

@@ -1,0 +1,302 @@
+/* Signals: sending one, marking one as consumed, and the requests that wait for a node.
+ *
+ * A write transaction is alone on SQLite, so nothing changes between its first read and its commit:
+ *
+ *   1. A key that was used before: nothing is written, the answer has the number of the first signal.
+ *   2. The item must be in the queue, and not be one of Temporal. What it keeps must be below the bounds.
+ *   3. Insert the signal with the next number, and count it in the row of the item.
+ *   4. A WAITING item with a step that waits for the name becomes runnable. Of a held one the counter is ahead of
+ *      signals_sent, which is the request to its node. Any other gets its signals with the claim.
+ *   5. The event, the news, and the record of the act.
+ *
+ * A record of a step that names a signal marks it as consumed in the transaction of the record (signal_consume()). Runs in
+ * the caller's thread.
+ */
+#include "store/sqlite/signals.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/refusal.h"
+#include "store/sqlite/event_history.h"
+#include "store/sqlite/filter_query.h"
+#include "store/sqlite/stream.h"
+
+/* --- the item --- */
+
+struct signalled {
+    char id[UUID_TEXT_MAX];
+    int64_t lane_id;
+    int64_t rank;
+    int64_t fence;
+    int phase;
+    int64_t signals; /* so far */
+};
+
+/* Refuses an execution without a row in the queue. */
+static enum weir_status refuse_ended_execution(struct write *write, const char *id, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    char state[16] = "gone";
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_ENDED_STATUS, "t", id);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error)) {
+        text_copy(state, sizeof state, column_text(statement, 0));
+        (void)sqlite3_reset(statement);
+    }
+    return status == WEIR_OK ? refusal_signal_ended(id, state, error) : status;
+}
+
+static enum weir_status find_signalled(struct write *write, struct signalled *item, struct weir_error *error)
+{
+    enum item_state state;
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_FIND_ITEM, "t", item->id);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(write->connection, statement, &status, error)) {
+        return status == WEIR_OK ? refuse_ended_execution(write, item->id, error) : status;
+    }
+    item->fence = sqlite3_column_int64(statement, 1);
+    item->lane_id = sqlite3_column_int64(statement, 2);
+    item->phase = sqlite3_column_int(statement, 4);
+    item->rank = sqlite3_column_int64(statement, 9);
+    item->signals = sqlite3_column_int64(statement, 11);
+    status = filter_parse_state(item->id, column_text(statement, 0), item->lane_id, &state, error);
+    (void)sqlite3_reset(statement);
+    return status == WEIR_OK && lane_is_on_temporal(item->lane_id) ? refusal_signal_of_temporal(item->id, error) : status;
+}
+
+enum weir_status item_wake(struct write *write, const struct waking *waking, struct weir_error *error)
+{
+    INVARIANT(write != NULL && waking->id != NULL);
+    enum weir_status status =
+        connection_run(write->connection, error, NULL, QUERY_WAKE_ITEM, "ti", waking->id, write->now_us);
+    struct lane_delta *delta =
+        news_lane(&write->news, write->connection, NEWS_ENQUEUED, 0, waking->lane_id, &status, error);
+    delta->parked--;
+    news_add_runnable(delta, waking->rank);
+    if (status == WEIR_OK) {
+        status = event_history_add(write->connection, waking->id, write->now_us, "wake", 0, waking->fence, NULL, NULL, NULL,
+                                   error);
+    }
+    return status == WEIR_OK ? stream_add(&write->news, write->connection, STREAM_WAKE, waking->id,
+                                          lane_workspace_id(waking->lane_id), error)
+                             : status;
+}
+
+/* --- sending --- */
+
+/* The bounds of what one execution keeps. */
+static enum weir_status check_room(struct write *write, const struct signalled *item, const char *data,
+                                   struct weir_error *error)
+{
+    int64_t count = 0;
+    int64_t bytes = 0;
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_KEPT_SIGNALS, "t", item->id);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error)) {
+        count = sqlite3_column_int64(statement, 0);
+        bytes = sqlite3_column_int64(statement, 1);
+        (void)sqlite3_reset(statement);
+    }
+    bool is_full = count >= SIGNALS_KEPT_MOST || bytes + (int64_t)strlen(data) > SIGNALS_KEPT_BYTES_MOST;
+    return status == WEIR_OK && is_full ? refusal_signals_full(item->id, count, bytes, error) : status;
+}
+
+/* Step 4. */
+static enum weir_status wake_if_it_waits(struct write *write, const struct signalled *item, const char *name,
+                                         struct weir_error *error)
+{
+    int64_t waits = 0;
+    if (item->phase != 3) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        connection_read_integer(write->connection, error, &waits, QUERY_WAITS_FOR_SIGNAL, "tt", item->id, name);
+    struct waking waking = {.id = item->id, .lane_id = item->lane_id, .rank = item->rank, .fence = item->fence};
+    return status == WEIR_OK && waits != 0 ? item_wake(write, &waking, error) : status;
+}
+
+/* Steps 2 to 5. */
+static enum weir_status send_signal(struct write *write, const struct signal_request *request, struct signalled *item,
+                                    struct weir_error *error)
+{
+    struct store *store = &write->store->store;
+    const char *data = request->data == NULL ? "null" : request->data;
+    enum weir_status status = find_signalled(write, item, error);
+    if (status == WEIR_OK) {
+        status = check_room(write, item, data, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_INSERT_SIGNAL, "ttttit", item->id, request->name,
+                                data, request->key, write->now_us, store_actor(store));
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_COUNT_SIGNAL, "t", item->id);
+    }
+    if (status == WEIR_OK) {
+        status = event_history_add(write->connection, item->id, write->now_us, "signal", 0, item->fence, store_actor(store),
+                                   store_reason(store), request->name, error);
+    }
+    if (status == WEIR_OK) {
+        status = wake_if_it_waits(write, item, request->name, error);
+    }
+    if (status == WEIR_OK && store_actor(store) != NULL) {
+        status = connection_run(write->connection, error, NULL, QUERY_NOTE_ACT, "ittttt", write->now_us, store_actor(store),
+                                "signal", item->id, store_reason(store), request->name);
+    }
+    return status;
+}
+
+/* Step 1. WEIR_NOT_FOUND: the signal is new. */
+static enum weir_status find_duplicate(struct write *write, const struct signal_request *request,
+                                       const struct signalled *item, int64_t *ret_seq, struct weir_error *error)
+{
+    return request->key == NULL ? WEIR_NOT_FOUND
+                                : connection_read_integer(write->connection, error, ret_seq, QUERY_FIND_SIGNAL_OF_KEY,
+                                                          "ttt", item->id, request->name, request->key);
+}
+
+enum weir_status sqlite_signal(struct store *store, const struct signal_request *request, struct sent_signal *ret_sent,
+                               struct weir_error *error)
+{
+    INVARIANT(request != NULL && ret_sent != NULL);
+    struct write write;
+    struct signalled item = {.signals = 0};
+    struct sent_signal sent = {.seq = 0};
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = filter_find_id(write.connection, request->id, item.id, error);
+    if (status == WEIR_OK) {
+        status = find_duplicate(&write, request, &item, &sent.seq, error);
+        sent.duplicate = status == WEIR_OK;
+    }
+    if (status == WEIR_NOT_FOUND) {
+        status = send_signal(&write, request, &item, error);
+        sent.seq = item.signals + 1;
+    }
+    memcpy(sent.id, item.id, sizeof sent.id);
+    status = write_end(&write, status, error);
+    if (status == WEIR_OK) {
+        *ret_sent = sent;
+    }
+    return status;
+}
+
+/* --- records and claims --- */
+
+enum weir_status signal_consume(struct write *write, const struct record *record, struct weir_error *error)
+{
+    const struct step_record *step = record->step;
+    return step == NULL || step->signal_seq == 0
+               ? WEIR_OK
+               : connection_run(write->connection, error, NULL, QUERY_CONSUME_SIGNAL, "titi", record->id, step->signal_seq,
+                                step->step, write->now_us);
+}
+
+enum weir_status signals_read(struct connection *connection, const char *id, struct arena *arena,
+                              const struct signal_record **ret_signals, size_t *ret_count, struct weir_error *error)
+{
+    INVARIANT(id != NULL && ret_signals != NULL && ret_count != NULL);
+    enum { FIRST = 8 };
+    enum weir_status status = WEIR_OK;
+    struct signal_record *signals = NULL;
+    size_t count = 0;
+    bool failed = false;
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_SIGNALS, "t", id);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (!failed && connection_step(connection, statement, &status, error)) {
+        signals = arena_grow(arena, signals, count, FIRST, sizeof *signals);
+        if (signals == NULL) {
+            failed = true;
+            break;
+        }
+        struct signal_record *signal = &signals[count++];
+        signal->seq = sqlite3_column_int64(statement, 0);
+        text_copy(signal->name, sizeof signal->name, column_text(statement, 1));
+        signal->data_length = (size_t)sqlite3_column_bytes(statement, 2);
+        signal->data = column_copy(statement, 2, arena, &failed);
+    }
+    (void)sqlite3_reset(statement);
+    *ret_signals = signals;
+    *ret_count = count;
+    return failed ? error_out_of_memory(error) : status;
+}
+
+/* --- the requests of a node --- */
+
+/* Appends the ids and fences that the statement returns. */
+static enum weir_status take_rows(struct connection *connection, sqlite3_stmt *statement, struct arena *arena,
+                                  struct node_request **requests, size_t *count, struct weir_error *error)
+{
+    enum { FIRST = 8 };
+    enum weir_status status = statement == NULL ? statement_failure(error) : WEIR_OK;
+    while (status == WEIR_OK && connection_step(connection, statement, &status, error)) {
+        *requests = arena_grow(arena, *requests, *count, FIRST, sizeof **requests);
+        if (*requests == NULL) {
+            (void)sqlite3_reset(statement);
+            return error_out_of_memory(error);
+        }
+        struct node_request *request = &(*requests)[(*count)++];
+        *request = (struct node_request){.fence = sqlite3_column_int64(statement, 1)};
+        text_copy(request->id, sizeof request->id, column_text(statement, 0));
+    }
+    return status;
+}
+
+/* Executions with new signals first: a cancel of the same one comes behind its signals. */
+static enum weir_status take_all(struct connection *connection, int64_t node_id, struct arena *arena,
+                                 struct node_request **requests, size_t *count, bool *ret_more, struct weir_error *error)
+{
+    enum weir_status status = take_rows(
+        connection, connection_bind(connection, error, QUERY_TAKE_SIGNALLED, "ii", node_id, (int64_t)SIGNALLED_BATCH),
+        arena, requests, count, error);
+    size_t signalled = *count;
+    *ret_more = signalled == SIGNALLED_BATCH;
+    for (size_t i = 0; i < signalled && status == WEIR_OK; i++) {
+        status = signals_read(connection, (*requests)[i].id, arena, &(*requests)[i].signals, &(*requests)[i].signal_count,
+                              error);
+    }
+    if (status == WEIR_OK) {
+        status = take_rows(connection, connection_bind(connection, error, QUERY_TAKE_REQUESTS, "i", node_id), arena,
+                           requests, count, error);
+    }
+    for (size_t i = signalled; i < *count; i++) {
+        (*requests)[i].cancels = true;
+    }
+    return status;
+}
+
+enum weir_status sqlite_take_requests(struct store *store, int64_t node_id, struct arena *arena,
+                                      struct node_request **ret_requests, size_t *ret_count, bool *ret_more,
+                                      struct weir_error *error)
+{
+    INVARIANT(arena != NULL && ret_requests != NULL && ret_count != NULL && ret_more != NULL);
+    struct write write;
+    struct node_request *requests = NULL;
+    size_t count = 0;
+    bool more = false;
+    enum weir_status status = write_open(store, &write, error);
+    if (status == WEIR_OK) {
+        status = take_all(write.connection, node_id, arena, &requests, &count, &more, error);
+        status = write_end(&write, status, error);
+    }
+    if (status == WEIR_OK) {
+        *ret_requests = requests;
+        *ret_count = count;
+        *ret_more = more;
+    }
+    return status;
+}

@@ -1,0 +1,21 @@
+/* The signals of executions, for the other files of the driver. Threads: those of the transaction. */
+#ifndef WEIR_STORE_SQLITE_SIGNALS_H
+#define WEIR_STORE_SQLITE_SIGNALS_H
+
+#include "store/sqlite/sqlite_store.h"
+
+/* A WAITING item of the queue becomes PENDING and runnable, with its rank. */
+struct waking {
+    const char *id;
+    int64_t lane_id;
+    int64_t rank;
+    int64_t fence; /* of the claim that was parked */
+};
+enum weir_status item_wake(struct write *write, const struct waking *waking, struct weir_error *error);
+/* Marks the signal that the step of the record names as consumed. Does nothing when it names none. */
+enum weir_status signal_consume(struct write *write, const struct record *record, struct weir_error *error);
+/* The signals of the execution that no step has consumed, in the order of their numbers. */
+enum weir_status signals_read(struct connection *connection, const char *id, struct arena *arena,
+                              const struct signal_record **ret_signals, size_t *ret_count, struct weir_error *error);
+
+#endif

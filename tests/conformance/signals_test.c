@@ -1,0 +1,543 @@
+/* Signals: kept until a step consumes them, once; by the claim, by the requests of a node, and out of a wait. */
+#include "base/json.h"
+#include "conformance/scene.h"
+
+#define AN_HOUR SECONDS(3600)
+
+static enum weir_status try_signal(struct scene *scene, const struct signal_request *request, struct sent_signal *ret_sent)
+{
+    scene->error = (struct weir_error){.status = WEIR_OK};
+    return store_signal(scene->store, request, ret_sent, &scene->error);
+}
+
+/* NULL for null, and for no member at all. */
+static const char *text_or_null(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+/* Returns its number. */
+static int64_t send_as(struct scene *scene, const char *id, const char *name, const char *data, const char *key)
+{
+    struct sent_signal sent = {.seq = -1};
+    struct signal_request request = {.id = id, .name = name, .data = data, .key = key};
+    scene_ok(scene, try_signal(scene, &request, &sent));
+    assert_string_equal(sent.id, id);
+    return sent.seq;
+}
+
+static int64_t send_signal(struct scene *scene, const char *id, const char *name)
+{
+    return send_as(scene, id, name, "true", NULL);
+}
+
+static void refuse_signal(struct scene *scene, struct signal_request request, enum weir_status refusal, const char *words)
+{
+    struct sent_signal sent = {.seq = -1};
+    assert_int_equal(try_signal(scene, &request, &sent), refusal);
+    assert_int_equal(sent.seq, -1);
+    if (strstr(scene->error.message, words) == NULL) {
+        fail_msg("\"%s\" has not the words \"%s\"", scene->error.message, words);
+    }
+}
+
+/* The record of a step that waits for the name, or was ended by the signal `seq`. */
+static struct step_record waiting_step(const char *step, const char *name, int64_t due_in_us)
+{
+    struct step_record record = {.state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = due_in_us};
+    text_copy(record.step, sizeof record.step, step);
+    text_copy(record.signal, sizeof record.signal, name);
+    return record;
+}
+
+static struct step_record ended_step(const char *step, int64_t seq)
+{
+    struct step_record record = {.state = STEP_COMPLETED, .attempt = 1, .exit_code = -1, .signal_seq = seq};
+    text_copy(record.step, sizeof record.step, step);
+    return record;
+}
+
+static enum weir_status record_step(struct scene *scene, const struct claimed_item *item, const struct step_record *step)
+{
+    struct record record = scene_record_of(RECORD_STEP, item);
+    record.step = step;
+    return scene_record_full(scene, scene->node, record);
+}
+
+/* Parks an item whose step "ask" waits for the name. */
+static void park(struct scene *scene, const struct claimed_item *item, const char *name, int64_t delay_us, int64_t seen)
+{
+    struct step_record step = waiting_step("ask", name, delay_us);
+    struct record records[] = {scene_record_of(RECORD_DISPATCHED, item), scene_record_of(RECORD_STEP, item),
+                               scene_record_of(RECORD_PARKED, item)};
+    struct record_summary summary;
+    records[1].step = &step;
+    records[2].delay_us = delay_us;
+    records[2].waiting_for = WAIT_SIGNAL;
+    records[2].signals_seen = seen;
+    scene_ok(scene, store_record(scene->store, scene->node, records, 3, &summary, &scene->error));
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(records[i].status, WEIR_OK);
+    }
+    assert_int_equal(summary.slots_freed, 1);
+}
+
+static struct claimed_item claim_new(struct scene *scene)
+{
+    (void)scene_enqueue(scene, "free-co");
+    return scene_claim_one(scene);
+}
+
+static struct claimed_item claim_and_park(struct scene *scene, const char *name, int64_t delay_us)
+{
+    struct claimed_item item = claim_new(scene);
+    park(scene, &item, name, delay_us, item.signals_seen);
+    return item;
+}
+
+/* The signals of one execution, as "1:name:data>step ...". */
+static void assert_signals(struct scene *scene, const char *id, const char *expected)
+{
+    char text[600] = "";
+    json_t *shown = NULL;
+    json_t *signal;
+    size_t i;
+    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
+    json_array_foreach(json_object_get(shown, "signals"), i, signal)
+    {
+        struct text data = {.max = 100};
+        size_t used = strlen(text);
+        const char *step = text_or_null(signal, "step");
+        assert_int_equal(json_write(json_object_get(signal, "data"), &data, NULL), WEIR_OK);
+        (void)snprintf(text + used, sizeof text - used, "%s%d:%s:%s%s%s", i == 0 ? "" : " ",
+                       (int)json_number_at(signal, "seq"), json_text_at(signal, "name"), data.data, step == NULL ? "" : ">",
+                       step == NULL ? "" : step);
+        assert_true((step == NULL) == (text_or_null(signal, "consumed_at") == NULL));
+        text_close(&data);
+    }
+    json_decref(shown);
+    assert_string_equal(text, expected);
+}
+
+static void assert_events(struct scene *scene, const char *id, const char *expected)
+{
+    char text[400] = "";
+    json_t *shown = NULL;
+    json_t *event;
+    size_t i;
+    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
+    json_array_foreach(json_object_get(shown, "events"), i, event)
+    {
+        size_t used = strlen(text);
+        (void)snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : " ", json_text_at(event, "event"));
+    }
+    json_decref(shown);
+    assert_string_equal(text, expected);
+}
+
+static struct node_request *take_requests(struct scene *scene, int64_t node, size_t expected)
+{
+    struct node_request *requests = NULL;
+    size_t count = 0;
+    bool more = true;
+    scene_ok(scene, store_take_requests(scene->store, node, &scene->arena, &requests, &count, &more, &scene->error));
+    assert_int_equal(count, expected);
+    assert_false(more);
+    return requests;
+}
+
+static bool requests_wait(struct scene *scene, int64_t node)
+{
+    struct inbox inbox;
+    struct inbox_position position = {.fence = INT64_MAX};
+    scene_ok(scene, store_inbox(scene->store, node, &position, 0, &scene->arena, &inbox, &scene->error));
+    return inbox.requests;
+}
+
+static void a_signal_before_the_start_comes_with_the_claim(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    assert_int_equal(send_as(scene, id, "approved", "{\"by\":\"eve\"}", NULL), 1);
+    assert_int_equal(send_signal(scene, id, "stop"), 2);
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(item.signals_seen, 2);
+    assert_int_equal(item.signal_count, 2);
+    assert_int_equal(item.signals[0].seq, 1);
+    assert_string_equal(item.signals[0].name, "approved");
+    json_t *data = NULL;
+    assert_int_equal(json_read(item.signals[0].data, item.signals[0].data_length, &data, NULL), WEIR_OK);
+    assert_string_equal(json_text_at(data, "by"), "eve");
+    json_decref(data);
+    assert_string_equal(item.signals[1].name, "stop");
+    assert_false(requests_wait(scene, scene->node)); /* they came with the claim */
+    assert_int_equal(item.interruptions, 0);
+}
+
+static void a_node_that_holds_it_gets_a_signal_as_a_request(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_new(scene);
+    assert_false(requests_wait(scene, scene->node));
+    (void)send_signal(scene, item.id, "approved");
+    assert_true(requests_wait(scene, scene->node));
+    struct node_request *requests = take_requests(scene, scene->node, 1);
+    assert_string_equal(requests[0].id, item.id);
+    assert_int_equal(requests[0].fence, item.fence);
+    assert_false(requests[0].cancels);
+    assert_int_equal(requests[0].signal_count, 1);
+    assert_string_equal(requests[0].signals[0].name, "approved");
+    assert_string_equal(requests[0].signals[0].data, "true");
+    assert_false(requests_wait(scene, scene->node));
+    (void)take_requests(scene, scene->node, 0);
+    (void)send_signal(scene, item.id, "stop");
+    requests = take_requests(scene, scene->node, 1);
+    assert_int_equal(requests[0].signal_count, 2); /* with the one that was not consumed */
+    assert_int_equal(requests[0].signals[1].seq, 2);
+}
+
+static void many_signalled_executions_are_passed_on_in_parts(void **state)
+{
+    struct scene *scene = *state;
+    enum { MANY = SIGNALLED_BATCH + 1 };
+    struct node_request *requests = NULL;
+    size_t count = 0;
+    bool more = false;
+    scene_cap(scene, "big-co", MANY);
+    scene_enqueue_many(scene, "big-co", MANY);
+    struct claim_result claim = scene_claim(scene, MANY);
+    assert_int_equal(claim.count, MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        (void)send_signal(scene, claim.items[i].id, "go");
+    }
+    scene_ok(scene, store_take_requests(scene->store, scene->node, &scene->arena, &requests, &count, &more, &scene->error));
+    assert_int_equal(count, SIGNALLED_BATCH);
+    assert_true(more);
+    (void)take_requests(scene, scene->node, 1);
+}
+
+static void a_cancel_comes_behind_the_signals(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_new(scene);
+    struct bulk_result result = {0};
+    struct execution_filter filter = {.id = item.id};
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
+    (void)send_signal(scene, item.id, "approved");
+    struct node_request *requests = take_requests(scene, scene->node, 2);
+    assert_false(requests[0].cancels);
+    assert_int_equal(requests[0].signal_count, 1);
+    assert_true(requests[1].cancels);
+    assert_int_equal(requests[1].signal_count, 0);
+}
+
+static void a_key_makes_a_repetition_the_same_signal(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct sent_signal sent;
+    struct signal_request request = {.id = id, .name = "approved", .data = "1", .key = "mail-7"};
+    assert_int_equal(send_as(scene, id, "approved", "1", "mail-7"), 1);
+    request.data = "2";
+    scene_ok(scene, try_signal(scene, &request, &sent));
+    assert_int_equal(sent.seq, 1);
+    assert_true(sent.duplicate);
+    request.name = "refused"; /* a key counts for its name */
+    scene_ok(scene, try_signal(scene, &request, &sent));
+    assert_int_equal(sent.seq, 2);
+    assert_false(sent.duplicate);
+    assert_signals(scene, id, "1:approved:1 2:refused:2");
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &item), WEIR_OK);
+    scene_ok(scene, try_signal(scene, &request, &sent)); /* the caller that repeats does not know of the end */
+    assert_true(sent.duplicate);
+}
+
+static void an_ended_execution_takes_none(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_new(scene);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &item), WEIR_OK);
+    refuse_signal(scene, (struct signal_request){.id = item.id, .name = "late"}, WEIR_ILLEGAL_STATE, "COMPLETED");
+    assert_signals(scene, item.id, "");
+    refuse_signal(scene, (struct signal_request){.id = "01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79", .name = "x"},
+                  WEIR_EXECUTION_NOT_FOUND, "no execution");
+}
+
+static void a_wrong_signal_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    char *data = malloc(SIGNAL_DATA_BYTES_MAX + 2);
+    char key[IDEMPOTENCY_KEY_MAX + 2];
+    assert_non_null(data);
+    memset(data, '1', SIGNAL_DATA_BYTES_MAX + 1);
+    data[SIGNAL_DATA_BYTES_MAX + 1] = '\0';
+    memset(key, 'k', sizeof key);
+    key[IDEMPOTENCY_KEY_MAX + 1] = '\0';
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "Approved"}, WEIR_INVALID_ARGUMENT,
+                  "no name of a signal");
+    refuse_signal(scene, (struct signal_request){.id = id, .name = ""}, WEIR_INVALID_ARGUMENT, "no name of a signal");
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "a", .data = "{"}, WEIR_INVALID_ARGUMENT, "the data");
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "a", .data = data}, WEIR_INVALID_ARGUMENT,
+                  "the limit is");
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "a", .key = ""}, WEIR_INVALID_ARGUMENT, "is empty");
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "a", .key = key}, WEIR_INVALID_ARGUMENT, "too long");
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "a", .key = "\xff"}, WEIR_INVALID_ARGUMENT, "UTF-8");
+    assert_signals(scene, id, "");
+    data[0] = '"'; /* the longest that is taken */
+    data[SIGNAL_DATA_BYTES_MAX - 1] = '"';
+    data[SIGNAL_DATA_BYTES_MAX] = '\0';
+    assert_int_equal(send_as(scene, id, "a", data, NULL), 1);
+    free(data);
+}
+
+/* One of Temporal is the matter of its service. */
+static void an_execution_on_temporal_takes_none(void **state)
+{
+    struct scene *scene = *state;
+    static const char definition[] = "{\"name\":\"remote\",\"temporal\":{}}";
+    struct published published;
+    scene_ok(scene, store_publish(scene->store, "remote", NULL, definition, NULL, &published, &scene->error));
+    const char *id = scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "free-co", .workflow = "remote"});
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "approved"}, WEIR_CONFLICT, "Temporal");
+}
+
+static void what_an_execution_keeps_is_bounded(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    for (int i = 0; i < SIGNALS_KEPT_MOST; i++) {
+        assert_int_equal(send_signal(scene, id, "tick"), i + 1);
+    }
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "tick"}, WEIR_ILLEGAL_STATE, "1000 signals");
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(item.signal_count, SIGNALS_KEPT_MOST);
+    struct step_record ended = ended_step("first", 1);
+    assert_int_equal(record_step(scene, &item, &ended), WEIR_OK);
+    assert_int_equal(send_signal(scene, id, "tick"), SIGNALS_KEPT_MOST + 1); /* there is room again */
+}
+
+static void the_data_of_an_execution_is_bounded(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    char *data = malloc(SIGNAL_DATA_BYTES_MAX + 1);
+    assert_non_null(data);
+    memset(data, 'x', SIGNAL_DATA_BYTES_MAX);
+    data[0] = '"';
+    data[SIGNAL_DATA_BYTES_MAX - 1] = '"';
+    data[SIGNAL_DATA_BYTES_MAX] = '\0';
+    for (int i = 0; i < SIGNALS_KEPT_BYTES_MOST / SIGNAL_DATA_BYTES_MAX; i++) {
+        assert_int_equal(send_as(scene, id, "tick", data, NULL), i + 1);
+    }
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "tick", .data = "1"}, WEIR_ILLEGAL_STATE,
+                  "1048576 bytes");
+    free(data);
+}
+
+static void a_step_consumes_its_signal_once(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_new(scene);
+    (void)send_as(scene, item.id, "approved", "1", NULL);
+    (void)send_as(scene, item.id, "approved", "2", NULL);
+    struct step_record ended = ended_step("ask", 1);
+    assert_int_equal(record_step(scene, &item, &ended), WEIR_OK);
+    assert_signals(scene, item.id, "1:approved:1>ask 2:approved:2");
+    assert_int_equal(record_step(scene, &item, &ended), WEIR_OK); /* a repetition */
+    struct step_record other = ended_step("other", 1);
+    assert_int_equal(record_step(scene, &item, &other), WEIR_OK);
+    assert_signals(scene, item.id, "1:approved:1>ask 2:approved:2"); /* the first one has it */
+    assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &item), WEIR_OK);
+    struct claimed_item again = scene_claim_one(scene);
+    assert_int_equal(again.signals_seen, 2);
+    assert_int_equal(again.signal_count, 1); /* what is left */
+    assert_int_equal(again.signals[0].seq, 2);
+    struct step_record late = ended_step("late", 2);
+    assert_int_equal(record_step(scene, &item, &late), WEIR_STALE_FENCE);
+    assert_signals(scene, item.id, "1:approved:1>ask 2:approved:2");
+}
+
+static void the_end_consumes_the_signal_of_its_last_step(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_new(scene);
+    (void)send_signal(scene, item.id, "approved");
+    struct step_record ended = ended_step("ask", 1);
+    struct record end = scene_record_of(RECORD_COMPLETED, &item);
+    end.step = &ended;
+    assert_int_equal(scene_record_full(scene, scene->node, end), WEIR_OK);
+    assert_signals(scene, item.id, "1:approved:true>ask");
+    item = claim_and_park(scene, "approved", TIME_NEVER);
+    (void)send_signal(scene, item.id, "approved");
+    item = scene_claim_one(scene);
+    end = scene_record_of(RECORD_COMPLETED, &item);
+    end.step = &ended; /* which has a row of its own */
+    assert_int_equal(scene_record_full(scene, scene->node, end), WEIR_OK);
+    assert_signals(scene, item.id, "1:approved:true>ask");
+}
+
+static void a_signal_wakes_an_execution_that_waits_for_it(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_and_park(scene, "approved", TIME_NEVER);
+    assert_string_equal(scene_status_of(scene, item.id), "WAITING");
+    assert_int_equal(scene_held(scene, "free-co"), 0);
+    (void)send_signal(scene, item.id, "approved");
+    assert_string_equal(scene_status_of(scene, item.id), "PENDING");
+    struct claimed_item again = scene_claim_one(scene);
+    assert_string_equal(again.id, item.id);
+    assert_int_equal(again.signal_count, 1);
+    assert_int_equal(again.step_count, 1);
+    assert_string_equal(again.steps[0].signal, "approved");
+    assert_true(again.steps[0].due_in_us == TIME_NEVER);
+    assert_true(again.woken_at_us > 0);
+    assert_false(requests_wait(scene, scene->node));
+    assert_events(scene, item.id, "enqueue claim dispatch step_start park signal wake claim");
+}
+
+static void another_signal_leaves_it_waiting(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_and_park(scene, "approved", AN_HOUR);
+    (void)send_signal(scene, item.id, "refused");
+    assert_string_equal(scene_status_of(scene, item.id), "WAITING");
+    assert_int_equal(scene_claim(scene, 10).count, 0);
+    scene_pass(scene, AN_HOUR);
+    scene_beat(scene, scene->node);
+    struct claimed_item again = scene_claim_one(scene);
+    assert_int_equal(again.signal_count, 1);
+    assert_int_equal(again.steps[0].due_in_us, 0);
+    assert_string_equal(again.steps[0].signal, "approved");
+}
+
+/* Nothing is due: no time wakes it, and no time is shown. */
+static void a_wait_without_a_timeout_has_no_due_time(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_and_park(scene, "approved", TIME_NEVER);
+    assert_null(scene_text(scene, "SELECT due_at FROM executions WHERE id = '%s'", item.id));
+    struct work_ahead work = scene_look(scene);
+    assert_false(work.ready);
+    assert_true(work.due_in_us == TIME_NEVER);
+    scene_pass(scene, SECONDS(10 * 365 * 86400LL));
+    scene_beat(scene, scene->node);
+    assert_int_equal(scene_claim(scene, 10).count, 0);
+    json_t *why = NULL;
+    scene_ok(scene, store_why(scene->store, item.id, &why, &scene->error));
+    assert_null(text_or_null(why, "due_at"));
+    assert_string_equal(json_text_at(why, "waiting_for"), "signal");
+    assert_string_equal(json_text_at(why, "because"), wait_kind_meaning(WAIT_SIGNAL));
+    const json_t *step = json_array_get(json_object_get(why, "unfinished_steps"), 0);
+    assert_string_equal(json_text_at(step, "signal"), "approved");
+    assert_null(text_or_null(step, "due_at"));
+    assert_non_null(json_text_at(step, "started_at"));
+    json_decref(why);
+}
+
+static void a_park_behind_an_unseen_signal_ends_at_once(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_new(scene);
+    (void)send_signal(scene, item.id, "approved"); /* its engine has not got it */
+    park(scene, &item, "approved", AN_HOUR, 0);
+    assert_string_equal(scene_status_of(scene, item.id), "PENDING");
+    scene_check(scene);
+    struct claimed_item again = scene_claim_one(scene);
+    assert_int_equal(again.signal_count, 1);
+    assert_events(scene, item.id, "enqueue claim dispatch step_start signal park wake claim");
+    park(scene, &again, "other", AN_HOUR, 1);
+    assert_string_equal(scene_status_of(scene, item.id), "WAITING");
+    scene_check(scene);
+}
+
+static void a_cancel_and_a_deletion_end_a_wait_for_a_signal(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_and_park(scene, "approved", TIME_NEVER);
+    struct bulk_result result = {0};
+    struct execution_filter filter = {.waiting_for = "signal"};
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
+    assert_int_equal(result.changed, 1);
+    assert_string_equal(scene_status_of(scene, item.id), "CANCELLED");
+    item = claim_and_park(scene, "approved", TIME_NEVER);
+    (void)send_signal(scene, item.id, "other");
+    struct workspace_deletion deletion = {.name = "free-co", .fails_waiting = true, .erases = true};
+    struct deletion_result deleted;
+    scene_ok(scene, store_delete_workspace(scene->store, &deletion, &deleted, &scene->error));
+    assert_int_equal(deleted.failed, 1);
+    assert_int_equal(deleted.erased, 2); /* scene_close() checks that no signal is left */
+}
+
+static void a_purge_removes_the_signals_and_a_retry_has_none(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_new(scene);
+    (void)send_signal(scene, item.id, "approved");
+    assert_int_equal(scene_record(scene, RECORD_FAILED, &item), WEIR_OK);
+    struct bulk_result result = {0};
+    struct execution_filter filter = {.id = item.id};
+    scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &filter, "", 10, &result, &scene->error));
+    struct claimed_item again = scene_claim_one(scene);
+    assert_string_equal(again.id, result.new_id);
+    assert_int_equal(again.signals_seen, 0);
+    assert_int_equal(again.signal_count, 0);
+    scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &filter, "", 10, &result, &scene->error));
+    assert_int_equal(result.changed, 1); /* scene_close() checks that no signal is left */
+}
+
+static void a_signal_is_an_act_on_record(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    scene_ok(scene, store_act_as(scene->store, "eve", "the customer called", &scene->error));
+    (void)send_as(scene, id, "approved", "1", "k");
+    (void)send_as(scene, id, "approved", "1", "k"); /* no act */
+    struct list_options options = {.kind = LIST_AUDIT, .limit = 10};
+    json_t *page = NULL;
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    const json_t *acts = json_object_get(page, "items");
+    const json_t *act = json_array_get(acts, 0);
+    assert_string_equal(json_text_at(act, "act"), "signal");
+    assert_string_equal(json_text_at(act, "actor"), "eve");
+    assert_string_equal(json_text_at(act, "subject"), id);
+    assert_string_equal(json_text_at(act, "reason"), "the customer called");
+    assert_string_equal(json_text_at(json_object_get(act, "after"), "detail"), "approved");
+    const char *before = text_or_null(json_array_get(acts, 1), "act");
+    assert_true(before == NULL || strcmp(before, "signal") != 0);
+    json_decref(page);
+    json_t *shown = NULL;
+    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
+    const json_t *signal = json_array_get(json_object_get(shown, "signals"), 0);
+    assert_string_equal(json_text_at(signal, "actor"), "eve");
+    assert_string_equal(json_text_at(signal, "key"), "k");
+    assert_non_null(json_text_at(signal, "sent_at"));
+    json_decref(shown);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        SCENE_TEST(a_signal_before_the_start_comes_with_the_claim),
+        SCENE_TEST(a_node_that_holds_it_gets_a_signal_as_a_request),
+        SCENE_TEST(many_signalled_executions_are_passed_on_in_parts),
+        SCENE_TEST(a_cancel_comes_behind_the_signals),
+        SCENE_TEST(a_key_makes_a_repetition_the_same_signal),
+        SCENE_TEST(an_ended_execution_takes_none),
+        SCENE_TEST(a_wrong_signal_is_refused),
+        SCENE_TEST(an_execution_on_temporal_takes_none),
+        SCENE_TEST(what_an_execution_keeps_is_bounded),
+        SCENE_TEST(the_data_of_an_execution_is_bounded),
+        SCENE_TEST(a_step_consumes_its_signal_once),
+        SCENE_TEST(the_end_consumes_the_signal_of_its_last_step),
+        SCENE_TEST(a_signal_wakes_an_execution_that_waits_for_it),
+        SCENE_TEST(another_signal_leaves_it_waiting),
+        SCENE_TEST(a_wait_without_a_timeout_has_no_due_time),
+        SCENE_TEST(a_park_behind_an_unseen_signal_ends_at_once),
+        SCENE_TEST(a_cancel_and_a_deletion_end_a_wait_for_a_signal),
+        SCENE_TEST(a_purge_removes_the_signals_and_a_retry_has_none),
+        SCENE_TEST(a_signal_is_an_act_on_record),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

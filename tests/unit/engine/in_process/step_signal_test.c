@@ -1,0 +1,362 @@
+/* Steps that wait for a signal: what ends the wait, and which signals are kept. On a clock that the test sets. */
+#include <string.h>
+
+#include "base/text.h"
+#include "support/engine_fixture.h"
+#include "support/test.h"
+
+#define HOUR_US (3600 * MICROSECONDS_PER_SECOND)
+#define BEGIN_US 1000
+
+/* The slot is kept, so that a signal meets the step in its node. */
+#define HELD "{\"name\":\"t\",\"hold_slot\":true,\"steps\":{"
+#define ASK "\"ask\":{\"signal\":{\"name\":\"approved\",\"timeout\":\"1h\"}}"
+
+static int64_t now_us;
+static struct engine_fixture fixture;
+
+static int64_t read_now(void *context)
+{
+    (void)context;
+    return now_us;
+}
+
+static void echo(struct weir_call *call, void *context)
+{
+    (void)context;
+    weir_done(call, weir_call_input(call));
+}
+
+static int open_fixture(void **state)
+{
+    static const struct clock clock = {.wall_us = read_now, .boot_us = read_now};
+    static const struct weir_handler handlers[] = {{"echo", echo, NULL}};
+    (void)state;
+    now_us = BEGIN_US;
+    engine_fixture_open_stepped(&fixture,
+                                &(struct in_process_options){.clock = &clock, .handlers = handlers, .handler_count = 1});
+    return 0;
+}
+
+static int close_fixture(void **state)
+{
+    (void)state;
+    engine_fixture_close(&fixture);
+    return 0;
+}
+
+static int64_t run_until_idle(void)
+{
+    int64_t next_us = 0;
+    for (int i = 0; i < 20; i++) {
+        next_us = engine_step(fixture.engine);
+    }
+    return next_us;
+}
+
+static size_t count_of(enum report_kind kind)
+{
+    return recorder_count(&fixture.recorder, kind, NULL, NULL, -1);
+}
+
+static void send_signal(int number, int64_t seq, const char *name, const char *data)
+{
+    struct signal_record signal = {.seq = seq, .data = data, .data_length = strlen(data)};
+    text_copy(signal.name, sizeof signal.name, name);
+    engine_signal(fixture.engine, engine_fixture_id(number), 1, &signal);
+}
+
+/* The report of the end of a step, perhaps together with that of the execution. */
+static const struct report *ended(const char *step, enum step_state state)
+{
+    bool is_last = recorder_count(&fixture.recorder, REPORT_ENDED, NULL, step, (int)state) > 0;
+    return recorder_wait(&fixture.recorder, is_last ? REPORT_ENDED : REPORT_STEP, NULL, step, (int)state, 1);
+}
+
+static void assert_consumed(const char *step, int64_t seq, const char *output)
+{
+    const struct report *report = ended(step, STEP_COMPLETED);
+    assert_int_equal(report->step.signal_seq, seq);
+    assert_string_equal(report->step.output, output);
+    assert_int_equal(report->step.output_length, strlen(output));
+    assert_string_equal(report->step.signal, "");
+}
+
+static void a_signal_ends_the_step_with_its_data(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD ASK "}}", "{}");
+    assert_true(run_until_idle() == BEGIN_US + HOUR_US);
+    const struct report *waits = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "ask", STEP_WAITING, 1);
+    assert_string_equal(waits->step.signal, "approved");
+    assert_true(waits->step.due_in_us == HOUR_US);
+    assert_int_equal(waits->step.signal_seq, 0);
+    send_signal(1, 1, "approved", "{\"by\":\"eve\"}");
+    (void)run_until_idle();
+    assert_consumed("ask", 1, "{\"by\":\"eve\"}");
+    (void)engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
+}
+
+static void a_later_step_reads_the_data(void **state)
+{
+    (void)state;
+    engine_fixture_start(
+        &fixture, 1, HELD ASK ",\"e\":{\"needs\":[\"ask\"],\"handler\":\"echo\",\"input\":\"${.steps.ask.output.by}\"}}}",
+        "{}");
+    (void)run_until_idle();
+    send_signal(1, 1, "approved", "{\"by\":\"eve\"}");
+    (void)run_until_idle();
+    assert_string_equal(ended("e", STEP_COMPLETED)->step.output, "\"eve\"");
+}
+
+static void a_signal_before_the_step_is_kept(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD "\"nap\":{\"sleep\":\"1s\"},\"ask\":{\"needs\":[\"nap\"],\"signal\":\"go\"}}}",
+                         "{}");
+    (void)run_until_idle();
+    send_signal(1, 1, "go", "1");
+    send_signal(1, 2, "go", "2");
+    (void)run_until_idle();
+    now_us += MICROSECONDS_PER_SECOND;
+    (void)run_until_idle();
+    assert_consumed("ask", 1, "1");
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "ask", STEP_WAITING), 0);
+}
+
+static void one_that_comes_while_the_wait_is_recorded_is_kept(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD ASK "}}", "{}");
+    fixture.recorder.is_manual = true;
+    (void)run_until_idle();
+    send_signal(1, 1, "approved", "1");
+    (void)run_until_idle();
+    assert_int_equal(count_of(REPORT_ENDED), 0);
+    recorder_answer(&fixture.recorder, recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "ask", STEP_WAITING, 1),
+                    WEIR_OK);
+    (void)run_until_idle();
+    assert_consumed("ask", 1, "1");
+}
+
+static void the_timeout_fails_the_step(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD ASK "}}", "{}");
+    (void)run_until_idle();
+    now_us += HOUR_US;
+    (void)run_until_idle();
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_FAILED);
+    assert_string_equal(end->error_code, "signal_timeout");
+    assert_string_equal(end->step.error_code, "signal_timeout");
+    assert_non_null(strstr(end->error, "\"approved\""));
+    assert_int_equal(end->step.signal_seq, 0);
+}
+
+static void the_timeout_gives_the_default(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1,
+                         HELD
+                         "\"ask\":{\"signal\":{\"name\":\"approved\",\"timeout\":\"1h\",\"default\":{\"by\":\"clock\"}}},"
+                         "\"e\":{\"needs\":[\"ask\"],\"handler\":\"echo\",\"input\":\"${.steps.ask.output.by}\"}}}",
+                         "{}");
+    (void)run_until_idle();
+    now_us += HOUR_US;
+    (void)run_until_idle();
+    assert_consumed("ask", 0, "{\"by\":\"clock\"}");
+    assert_string_equal(ended("e", STEP_COMPLETED)->step.output, "\"clock\"");
+}
+
+/* In one turn of the loop the signal is a command and the timeout a timer: one of both ends the wait, and only one. */
+static void a_signal_at_the_time_of_the_timeout_ends_it_once(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD ASK ",\"nap\":{\"sleep\":\"2h\"}}}", "{}");
+    (void)run_until_idle();
+    now_us += HOUR_US;
+    send_signal(1, 1, "approved", "1");
+    (void)run_until_idle();
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "ask", STEP_COMPLETED) +
+                         recorder_count(&fixture.recorder, REPORT_STEP, NULL, "ask", STEP_FAILED),
+                     1);
+    assert_consumed("ask", 1, "1");
+}
+
+static void a_signal_after_the_timeout_is_consumed_by_nothing(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD ASK "}}", "{}");
+    fixture.recorder.is_manual = true;
+    (void)run_until_idle();
+    recorder_answer(&fixture.recorder, recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "ask", STEP_WAITING, 1),
+                    WEIR_OK);
+    (void)run_until_idle();
+    now_us += HOUR_US;
+    (void)run_until_idle(); /* the end is with the recorder */
+    send_signal(1, 1, "approved", "1");
+    (void)run_until_idle();
+    const struct report *end = recorder_wait(&fixture.recorder, REPORT_ENDED, NULL, "ask", STEP_FAILED, 1);
+    assert_int_equal(count_of(REPORT_ENDED), 1);
+    assert_int_equal(end->step.signal_seq, 0);
+    recorder_answer(&fixture.recorder, end, WEIR_OK);
+    (void)run_until_idle();
+    assert_int_equal(engine_running(fixture.engine), 0);
+}
+
+/* Each signal goes to one step: the first of the definition that waits. */
+static void two_steps_that_wait_for_one_name_get_one_each(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD "\"first\":{\"signal\":\"go\"},\"second\":{\"signal\":\"go\"}}}", "{}");
+    (void)run_until_idle();
+    send_signal(1, 1, "other", "0");
+    send_signal(1, 2, "go", "1");
+    (void)run_until_idle();
+    assert_consumed("first", 2, "1");
+    assert_int_equal(count_of(REPORT_ENDED), 0);
+    assert_int_equal(engine_running(fixture.engine), 1);
+    send_signal(1, 3, "go", "2");
+    (void)run_until_idle();
+    assert_consumed("second", 3, "2");
+    (void)engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
+}
+
+static void a_signal_that_comes_twice_counts_once(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD "\"first\":{\"signal\":\"go\"},\"second\":{\"signal\":\"go\"}}}", "{}");
+    (void)run_until_idle();
+    send_signal(1, 1, "go", "1");
+    send_signal(1, 1, "go", "1");
+    (void)run_until_idle();
+    send_signal(1, 1, "go", "1");
+    (void)run_until_idle();
+    assert_consumed("first", 1, "1");
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "second", STEP_COMPLETED), 0);
+    assert_int_equal(count_of(REPORT_ENDED), 0);
+    engine_cancel(fixture.engine, engine_fixture_id(1), 1);
+    (void)run_until_idle();
+    (void)engine_fixture_expect_end(&fixture, 1, END_CANCELLED);
+}
+
+static void one_for_an_execution_that_has_left_has_no_effect(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD ASK "}}", "{}");
+    (void)run_until_idle();
+    struct signal_record stale = {.seq = 1, .name = "approved", .data = "1", .data_length = 1};
+    engine_signal(fixture.engine, engine_fixture_id(1), 2, &stale); /* another fence */
+    engine_signal(fixture.engine, engine_fixture_id(9), 1, &stale);
+    (void)run_until_idle();
+    assert_int_equal(count_of(REPORT_ENDED), 0);
+    engine_signal(fixture.engine, engine_fixture_id(1), 1, &stale); /* not carried out before the close */
+}
+
+static void an_execution_that_waits_for_a_signal_is_parked(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"ask\":{\"signal\":\"go\"}}}", "{}");
+    assert_true(run_until_idle() == TIME_NEVER);
+    const struct report *waits = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "ask", STEP_WAITING, 1);
+    assert_true(waits->step.due_in_us == TIME_NEVER);
+    const struct report *parked = recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, NULL, -1, 1);
+    assert_true(parked->delay_us == TIME_NEVER);
+    assert_int_equal(parked->waiting_for, WAIT_SIGNAL);
+    assert_int_equal(parked->signals_seen, 0);
+    assert_int_equal(engine_running(fixture.engine), 0);
+}
+
+/* A person must act for the signal, however soon the sleep ends. */
+static void the_park_names_the_signal_and_the_first_time(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"nap\":{\"sleep\":\"30m\"}," ASK "}}", "{}");
+    struct signal_record other = {.seq = 7, .name = "other", .data = "1", .data_length = 1};
+    engine_signal(fixture.engine, engine_fixture_id(1), 1, &other);
+    (void)run_until_idle();
+    const struct report *parked = recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, NULL, -1, 1);
+    assert_true(parked->delay_us == HOUR_US / 2);
+    assert_int_equal(parked->waiting_for, WAIT_SIGNAL);
+    assert_int_equal(parked->signals_seen, 7);
+}
+
+/* What the next claim finds on record. */
+static struct engine_start restart(struct step_record *step, const struct signal_record *signals, size_t count)
+{
+    struct engine_start start = engine_fixture_start_of(1, "{\"name\":\"t\",\"steps\":{" ASK "}}", "{}");
+    *step = (struct step_record){
+        .step = "ask", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .signal = "approved", .due_in_us = HOUR_US};
+    start.steps = step;
+    start.step_count = 1;
+    start.signals = signals;
+    start.signal_count = count;
+    start.signals_seen = count > 0 ? signals[count - 1].seq : 0;
+    return start;
+}
+
+static void the_next_claim_brings_the_signal(void **state)
+{
+    (void)state;
+    static const struct signal_record signals[] = {{.seq = 2, .name = "other", .data = "0", .data_length = 1},
+                                                   {.seq = 4, .name = "approved", .data = "1", .data_length = 1},
+                                                   {.seq = 5, .name = "approved", .data = "2", .data_length = 1}};
+    struct step_record step;
+    struct engine_start start = restart(&step, signals, 3);
+    step.due_in_us = 0; /* a signal that was sent before this claim wins over a timeout that passed meanwhile */
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    assert_consumed("ask", 4, "1");
+    (void)engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
+}
+
+static void the_next_claim_waits_for_the_rest_of_the_time(void **state)
+{
+    (void)state;
+    struct step_record step;
+    struct engine_start start = restart(&step, NULL, 0);
+    step.due_in_us = HOUR_US / 4;
+    start.signals_seen = 3; /* consumed ones */
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    const struct report *parked = recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, NULL, -1, 1);
+    assert_true(parked->delay_us == HOUR_US / 4);
+    assert_int_equal(parked->signals_seen, 3);
+}
+
+static void a_skipped_step_consumes_nothing(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1,
+                         HELD "\"a\":{\"when\":\"${.input.wanted}\",\"signal\":\"go\"},\"b\":{\"signal\":\"go\"}}}",
+                         "{\"wanted\":false}");
+    (void)run_until_idle();
+    send_signal(1, 1, "go", "1");
+    (void)run_until_idle();
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "a", STEP_SKIPPED), 1);
+    assert_consumed("b", 1, "1");
+}
+
+int main(void)
+{
+#define FIXTURE_TEST(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
+    static const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(a_signal_ends_the_step_with_its_data),
+        FIXTURE_TEST(a_later_step_reads_the_data),
+        FIXTURE_TEST(a_signal_before_the_step_is_kept),
+        FIXTURE_TEST(one_that_comes_while_the_wait_is_recorded_is_kept),
+        FIXTURE_TEST(the_timeout_fails_the_step),
+        FIXTURE_TEST(the_timeout_gives_the_default),
+        FIXTURE_TEST(a_signal_at_the_time_of_the_timeout_ends_it_once),
+        FIXTURE_TEST(a_signal_after_the_timeout_is_consumed_by_nothing),
+        FIXTURE_TEST(two_steps_that_wait_for_one_name_get_one_each),
+        FIXTURE_TEST(a_signal_that_comes_twice_counts_once),
+        FIXTURE_TEST(one_for_an_execution_that_has_left_has_no_effect),
+        FIXTURE_TEST(an_execution_that_waits_for_a_signal_is_parked),
+        FIXTURE_TEST(the_park_names_the_signal_and_the_first_time),
+        FIXTURE_TEST(the_next_claim_brings_the_signal),
+        FIXTURE_TEST(the_next_claim_waits_for_the_rest_of_the_time),
+        FIXTURE_TEST(a_skipped_step_consumes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
