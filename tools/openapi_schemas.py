@@ -16,9 +16,11 @@ OBJECTS = {
                     ' run_at starts_refused deferrals handovers node? fence error_code? error? created_at'
                     ' claimed_at? dispatched_at? stuck_since? finished_at? executor_group? idempotency_key?'
                     ' retry_of? traceparent?',
-    'Execution': '+ExecutionRow params steps[]:Step earlier_attempts[]:Step events[]:Event earlier_events',
+    'Execution': '+ExecutionRow params steps[]:Step earlier_attempts[]:Step signals[]:Signal'
+                 ' events[]:Event earlier_events',
     'Step': 'step status attempt failures exit_code? error_code? error? due_at? started_at? finished_at? node? fence'
-            ' output? variables~?',
+            ' output? variables~? signal~?',
+    'Signal': 'seq name data? key? sent_at actor? step? consumed_at?',
     'Event': 'execution_id at event node? fence? actor? reason? detail? attempt?',
     'Problem': 'type title status detail code request_id hint~ errors~ execution_status~? allowed_actions~',
     'EnqueueRequest': 'id~ workspace~ workflow params~ idempotency_key~ executor_group~ priority~ run_at~ traceparent~',
@@ -36,13 +38,13 @@ OBJECTS = {
                  ' scheduler_node~? scheduler_why~? waiting_us starts_max slot_holders[]:SlotHolder place~'
                  ' place_is_exact~ waiting_in_lane~ handlers_missing[]~ group_nodes[]~ no_worker_since~? last_worker~?'
                  ' last_worker_language~?',
-    'UnfinishedStep': 'step status attempt started_at?',
+    'UnfinishedStep': 'step status attempt started_at? due_at? signal?',
     'SlotHolder': 'id status node? step_names? running_us',
     'Act': 'id act cancel_requested~ new_id~',
     'CompleteRequest': 'status~? result~ error_code~? error~? run_id~? fence~',
     'Completion': 'id status',
-    'SignalRequest': 'name input~',
-    'SentSignal': 'id signal',
+    'SignalRequest': 'name data~ key?',
+    'SentSignal': 'id signal seq~ duplicate~',
     'BulkRequest': 'action filter dry_run~ expect~ reason~',
     'BulkRehearsal': 'act matched matched_is_exact changed refused dry_run',
     'BulkJob': 'id act state workspace? matched matched_is_exact changed requested refused first_refusal?:BulkFailure'

@@ -176,10 +176,11 @@ static enum weir_status open_runner_store(struct node_runner *runner, const stru
 }
 
 /* api_signal: the settings of the start count, also after a reload. */
-static enum weir_status signal_for_api(const void *context, struct store *store, const json_t *execution, const char *name,
-                                       const char *input, struct weir_error *error)
+static enum weir_status signal_for_api(const void *context, struct store *store, const json_t *execution,
+                                       const struct signal_request *request, struct sent_signal *ret_sent,
+                                       struct weir_error *error)
 {
-    return signal_execution(context, store, execution, name, input, error);
+    return signal_execution(context, store, execution, request, ret_sent, error);
 }
 
 /* The set of tokens is read before the first request. */

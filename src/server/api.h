@@ -21,10 +21,11 @@ enum { API_UNKNOWN_BODY_MAX = 64 * 1024 };
 struct bulk_jobs;
 struct stream_hub;
 
-/* Passes a signal to the workflow of an execution, which is the answer of store_show(). `input`: JSON text or NULL. Any
- * thread. WEIR_ILLEGAL_STATE: it has ended; WEIR_INVALID_ARGUMENT: its engine has no signals; errors of the engine. */
-typedef enum weir_status api_signal(const void *context, struct store *store, const json_t *execution, const char *name,
-                                    const char *input, struct weir_error *error);
+/* Sends a signal to an execution, which is the answer of store_show(): by the store, or by the service of a workflow on
+ * Temporal, where `seq` is 0. Any thread. Errors of store_signal(), and of the service. */
+typedef enum weir_status api_signal(const void *context, struct store *store, const json_t *execution,
+                                    const struct signal_request *request, struct sent_signal *ret_sent,
+                                    struct weir_error *error);
 
 /* Owner: the process; it outlives the server. Each member has rules of its own for threads. */
 struct api {

@@ -257,12 +257,12 @@ static const struct command commands[] = {
 /* Verbs for executions whose workflow runs on Temporal. */
 {
     .name = "signal", .section = "Executions", .run = verb_signal, .marks = COMMAND_CHANGES,
-    .summary = "Send a signal to a workflow that runs on Temporal",
-    .example = "weir signal 0198c2f1-7a3b-7c01 approve --params '{\"by\":\"eve\"}'\n",
+    .summary = "Send a signal to an execution",
+    .example = "weir signal 0198c2f1-7a3b-7c01 approved --data '{\"by\":\"eve\"}' --key order-42\n",
     .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"},
                   {.name = "NAME", .help = "name of the signal"}},
-    .flags = {{.name = "params", .letter = 'p', .type = VALUE_TEXT, .value = "JSON",
-               .help = "the signal's input: JSON, @FILE, or - for stdin"}, FLAG_REASON},
+    .flags = {{.name = "data", .letter = 'd', .type = VALUE_TEXT, .value = "JSON", .help = "JSON, @FILE, or - for stdin"},
+              {.name = "key", .type = VALUE_TEXT, .value = "KEY", .help = "the same key again is the same signal"}, FLAG_REASON},
 },
 {
     .name = "complete", .section = "Executions", .run = verb_complete, .marks = COMMAND_CHANGES,

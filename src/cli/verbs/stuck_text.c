@@ -35,6 +35,20 @@ void stuck_text(struct output *output, const json_t *row, int64_t now_us, char t
     }
 }
 
+/* A step that waits for a signal: which one, since when, and until when. */
+static void print_wait_for_signal(struct output *output, const json_t *step, bool is_first, int64_t now_us)
+{
+    const char *since = field_text(output, step, "started_at");
+    const char *until = field_text(output, step, "due_at");
+    output_print(output, "  %-16s %s, waits for the signal \"%s\" since %s (%s)", is_first ? "step" : "",
+                 field_text(output, step, "step"), field_text(output, step, "signal"), since,
+                 output_ago(output, since, now_us));
+    if (until != NULL) {
+        output_print(output, ", until %s (%s)", until, output_ago(output, until, now_us));
+    }
+    output_print(output, "\n");
+}
+
 void print_unfinished_steps(struct output *output, const json_t *why, int64_t now_us)
 {
     size_t i;
@@ -42,6 +56,10 @@ void print_unfinished_steps(struct output *output, const json_t *why, int64_t no
     json_array_foreach(json_object_get(why, "unfinished_steps"), i, step)
     {
         const char *since = field_text(output, step, "started_at");
+        if (field_text(output, step, "signal") != NULL) {
+            print_wait_for_signal(output, step, i == 0, now_us);
+            continue;
+        }
         output_print(output, "  %-16s %s, attempt %" PRId64 ", %s, started %s (%s)\n", i == 0 ? "step" : "",
                      field_text(output, step, "step"), field_number(step, "attempt", 1), field_text(output, step, "status"),
                      since, output_ago(output, since, now_us));

@@ -138,6 +138,30 @@ static void print_steps(struct output *output, const json_t *steps, const json_t
     table_close(&table);
 }
 
+/* Who has sent which signals, and which step has consumed each. */
+static void print_signals(struct output *output, const json_t *signals)
+{
+    static const struct column columns[] = {
+        {.title = "#", .align = COLUMN_RIGHT}, {.title = "SIGNAL", .least = 8}, {.title = "SENT"},
+        {.title = "BY", .least = 6},           {.title = "STEP", .least = 6},   {.title = "DATA", .least = 12}};
+    struct table table;
+    size_t i;
+    json_t *signal;
+    if (json_array_size(signals) == 0) {
+        return;
+    }
+    output_print(output, "\n");
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    json_array_foreach(signals, i, signal)
+    {
+        static const char *const keys[] = {"seq", "name", "sent_at", "actor", "step", "data"};
+        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+            table_cell(&table, field_text(output, signal, keys[k]));
+        }
+    }
+    table_close(&table);
+}
+
 /* Replaces the last events by all of them. */
 static enum weir_status read_all_events(struct store *store, json_t *execution, struct weir_error *error)
 {
@@ -212,6 +236,7 @@ enum weir_status verb_show(struct invocation *invocation, struct weir_error *err
         print_workflow(invocation->output, &settings, json_object_get(execution, "steps"));
         print_steps(invocation->output, json_object_get(execution, "steps"),
                     json_object_get(execution, "earlier_attempts"));
+        print_signals(invocation->output, json_object_get(execution, "signals"));
         print_events(invocation->output, json_object_get(execution, "events"),
                      json_integer_value(json_object_get(execution, "earlier_events")));
     }

@@ -1,8 +1,8 @@
-/* `weir signal`: passes a signal to the workflow of an execution.
+/* `weir signal`: sends a signal to an execution.
  *
- * The signal goes to the Temporal service directly, which stores it for the workflow: no node and no queue takes part.
- * The id of the request is made here, so that the service recognises a repeated send. An execution that has ended is
- * refused. One thread.
+ * The store keeps the signals of executions that nodes run (store/signals.h). It refuses those of workflows on Temporal:
+ * such a signal goes to the service directly, and no node and no queue takes part. Its request has the key as its id, or
+ * one that is made here, so that the service recognises a repeated send. One thread.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@
 #include "cli/verbs/temporal_workflow.h"
 #include "cli/verbs/verb.h"
 
-/* A workflow that has ended takes no signal. */
+/* An execution that has ended takes no signal. */
 static enum weir_status refuse_ended_signal(const json_t *execution, struct weir_error *error)
 {
     const char *state = json_string_value(json_object_get(execution, "status"));
@@ -25,23 +25,33 @@ static enum weir_status refuse_ended_signal(const json_t *execution, struct weir
     return WEIR_OK;
 }
 
-/* For --dry-run: that its engine has signals at all. */
-static enum weir_status require_signals(const struct invocation *invocation, const json_t *execution,
-                                        struct weir_error *error)
+static struct settings settings_of_execution(const struct invocation *invocation, const json_t *execution)
 {
-    struct settings settings =
-        settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
-    return assemble_require_operator(settings_text(&settings, SETTING_ENGINE), "signals", error);
+    return settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
 }
 
-enum weir_status signal_execution(const struct invocation *invocation, struct store *store, const json_t *execution,
-                                  const char *name, const char *input, struct weir_error *error)
+static bool group_is_on_temporal(const struct invocation *invocation, const json_t *execution)
+{
+    struct settings settings = settings_of_execution(invocation, execution);
+    return strcmp(settings_text(&settings, SETTING_ENGINE), "temporal") == 0;
+}
+
+/* For --dry-run. */
+static enum weir_status check_signal(const struct invocation *invocation, const json_t *execution,
+                                     const struct signal_request *request, struct weir_error *error)
+{
+    enum weir_status status = refuse_ended_signal(execution, error);
+    return status != WEIR_OK || group_is_on_temporal(invocation, execution) ? status : signal_request_check(request, error);
+}
+
+/* To the service of a workflow on Temporal. */
+static enum weir_status signal_service(const struct invocation *invocation, struct store *store, const json_t *execution,
+                                       const struct signal_request *request, struct weir_error *error)
 {
     struct temporal_options temporal;
-    char request_id[UUID_TEXT_MAX];
+    char made_id[UUID_TEXT_MAX];
     struct temporal_workflow workflow;
-    const char *group = json_string_value(json_object_get(execution, "executor_group"));
-    struct settings settings = settings_of_group(invocation->settings, group);
+    struct settings settings = settings_of_execution(invocation, execution);
     enum weir_status status = refuse_ended_signal(execution, error);
     if (status == WEIR_OK) { /* before it goes on record */
         status = assemble_require_operator(settings_text(&settings, SETTING_ENGINE), "signals", error);
@@ -49,51 +59,82 @@ enum weir_status signal_execution(const struct invocation *invocation, struct st
     if (status == WEIR_OK) {
         status = temporal_workflow_of(store, execution, &workflow, error);
     }
-    if (status != WEIR_OK) {
-        return status;
+    if (status == WEIR_OK) {
+        status = store_note_act(store, "signal", json_string_value(json_object_get(execution, "id")), request->name, error);
     }
-    status = store_note_act(store, "signal", json_string_value(json_object_get(execution, "id")), name, error);
     if (status != WEIR_OK) {
         return status;
     }
     temporal_settings_read(&settings, &temporal);
-    uuid_make(clock_wall(clock_system()), request_id);
+    uuid_make(clock_wall(clock_system()), made_id);
     struct engine_options options = {.temporal = &temporal};
     return assemble_signal(settings_text(&settings, SETTING_ENGINE), &options, temporal_service_timeout(invocation),
-                           &workflow.execution, name, input, request_id, error);
+                           &workflow.execution, request->name, request->data, request->key == NULL ? made_id : request->key,
+                           error);
+}
+
+/* The store knows which executions are on Temporal. A name or data that only Temporal takes has not come that far. */
+enum weir_status signal_execution(const struct invocation *invocation, struct store *store, const json_t *execution,
+                                  const struct signal_request *request, struct sent_signal *ret_sent,
+                                  struct weir_error *error)
+{
+    struct signal_request whole = *request;
+    struct sent_signal sent = {.seq = 0};
+    whole.id = json_string_value(json_object_get(execution, "id"));
+    enum weir_status status = store_signal(store, &whole, &sent, error);
+    if (status == WEIR_CONFLICT || (status == WEIR_INVALID_ARGUMENT && group_is_on_temporal(invocation, execution))) {
+        text_copy(sent.id, sizeof sent.id, whole.id);
+        status = signal_service(invocation, store, execution, &whole, error);
+    }
+    if (status == WEIR_OK) {
+        *ret_sent = sent;
+    }
+    return status;
+}
+
+/* Prints what was done. `seq` is left out of a signal that a service has. */
+static enum weir_status print_signal(struct invocation *invocation, const char *name, const struct sent_signal *sent,
+                                     struct weir_error *error)
+{
+    const char *how = invocation_is_dry_run(invocation) ? "would be sent to"
+                      : sent->duplicate                 ? "was sent before to"
+                                                        : "was sent to";
+    json_t *item = json_pack("{s:s, s:s}", "id", sent->id, "signal", name);
+    if (sent->seq > 0) {
+        (void)json_object_set_new(item, "seq", json_integer(sent->seq));
+        (void)json_object_set_new(item, "duplicate", json_boolean(sent->duplicate));
+    }
+    output_report(invocation->output, "signal %s %s %s", name, how, sent->id);
+    return verb_print_act(invocation, item, error);
 }
 
 enum weir_status verb_signal(struct invocation *invocation, struct weir_error *error)
 {
     struct store *store = NULL;
     json_t *execution = NULL;
-    struct text input = {.max = PARAMS_BYTES_MAX};
-    const char *params = invocation_text(invocation, "params");
-    enum weir_status status = params == NULL ? WEIR_OK : input_read_json(params, "the input of the signal", &input, error);
+    struct text data = {.max = PARAMS_BYTES_MAX};
+    struct sent_signal sent = {.seq = 0};
+    struct signal_request request = {.name = invocation_argument(invocation, 1), .key = invocation_text(invocation, "key")};
+    const char *given = invocation_text(invocation, "data");
+    enum weir_status status = given == NULL ? WEIR_OK : input_read_json(given, "the data of the signal", &data, error);
+    request.data = data.data;
     if (status == WEIR_OK) {
         status = verb_open_store(invocation, invocation_is_dry_run(invocation) ? STORE_READ : STORE_CHANGE, &store, error);
     }
     if (status == WEIR_OK) {
         status = store_show(store, invocation_argument(invocation, 0), &execution, error);
     }
-    if (status == WEIR_OK) {
-        status = refuse_ended_signal(execution, error);
-    }
-    const char *id = status == WEIR_OK ? json_string_value(json_object_get(execution, "id")) : NULL;
-    if (id != NULL) {
-        status =
-            invocation_is_dry_run(invocation)
-                ? require_signals(invocation, execution, error)
-                : signal_execution(invocation, store, execution, invocation_argument(invocation, 1), input.data, error);
+    if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
+        text_copy(sent.id, sizeof sent.id, json_string_value(json_object_get(execution, "id")));
+        status = check_signal(invocation, execution, &request, error);
+    } else if (status == WEIR_OK) {
+        status = signal_execution(invocation, store, execution, &request, &sent, error);
     }
     if (status == WEIR_OK) {
-        output_report(invocation->output, "signal %s %s %s", invocation_argument(invocation, 1),
-                      invocation_is_dry_run(invocation) ? "would be sent to" : "was sent to", id);
-        status = verb_print_act(invocation, json_pack("{s:s, s:s}", "id", id, "signal", invocation_argument(invocation, 1)),
-                                error);
+        status = print_signal(invocation, request.name, &sent, error);
     }
     json_decref(execution);
-    text_close(&input);
+    text_close(&data);
     store_close(store);
     return status;
 }

@@ -211,50 +211,66 @@ void answer_complete_execution(struct api *api, struct store *store, struct http
 
 /* --- signal --- */
 
-/* {"name", "input"}. */
-static enum weir_status read_signal(json_t *body, const char **ret_name, struct text *input, const char **ret_pointer,
-                                    struct weir_error *error)
+/* {"name", "data", "key"}. Texts live as long as the body, `data` as long as the text. */
+static enum weir_status read_signal(json_t *body, struct signal_request *request, struct text *data,
+                                    const char **ret_pointer, struct weir_error *error)
 {
-    static const char *const known[] = {"name", "input", NULL};
-    const json_t *value = json_object_get(body, "input");
+    static const char *const known[] = {"name", "data", "key", NULL};
+    const json_t *value = json_object_get(body, "data");
     enum weir_status status = request_check_keys(body, known, ret_pointer, error);
     if (status == WEIR_OK) {
-        status = take_completion_text(body, "name", ret_name, ret_pointer, error);
+        status = take_completion_text(body, "name", &request->name, ret_pointer, error);
     }
-    if (status == WEIR_OK && (*ret_name == NULL || (*ret_name)[0] == '\0')) {
+    if (status == WEIR_OK && (request->name == NULL || request->name[0] == '\0')) {
         *ret_pointer = "name";
         status = error_set(error, WEIR_INVALID_ARGUMENT, "name is missing: the name of the signal");
     }
+    if (status == WEIR_OK) {
+        status = take_completion_text(body, "key", &request->key, ret_pointer, error);
+    }
     if (status == WEIR_OK && value != NULL) {
-        *ret_pointer = "input";
-        status = json_write(value, input, error);
+        *ret_pointer = "data";
+        status = json_write(value, data, error);
+        request->data = data->data;
     }
     return status;
+}
+
+/* `seq` is left out of a signal that a service has. */
+static json_t *signal_json(const char *id, const char *name, const struct sent_signal *sent)
+{
+    json_t *answer = json_pack("{s:s, s:s}", "id", id, "signal", name);
+    if (answer != NULL && sent->seq > 0) {
+        (void)json_object_set_new(answer, "seq", json_integer(sent->seq));
+        (void)json_object_set_new(answer, "duplicate", json_boolean(sent->duplicate));
+    }
+    return answer;
 }
 
 void answer_signal_execution(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     struct weir_error error = {.status = WEIR_OK};
-    struct text input = {.max = PARAMS_BYTES_MAX};
+    struct text data = {.max = PARAMS_BYTES_MAX};
     char id[UUID_TEXT_MAX];
+    struct signal_request signal = {.id = id};
+    struct sent_signal sent = {.seq = 0};
     json_t *execution = NULL;
     json_t *body = NULL;
-    const char *name = NULL;
     const char *at_fault = NULL;
     enum weir_status status = request_object(request, &body, &error);
     if (status == WEIR_OK) {
-        status = read_signal(body, &name, &input, &at_fault, &error);
+        status = read_signal(body, &signal, &data, &at_fault, &error);
     }
     if (status != WEIR_OK) {
         respond_body_error(request, answer, &error, at_fault);
     } else if (begin_act(store, request, answer, id, &execution)) {
-        if (api->signal(api->signal_context, store, execution, name, input.data, &error) == WEIR_OK) {
-            respond_json(answer, 202, json_pack("{s:s, s:s}", "id", id, "signal", name));
+        if (api->signal(api->signal_context, store, execution, &signal, &sent, &error) == WEIR_OK) {
+            respond_json(answer, 202, signal_json(id, signal.name, &sent));
         } else {
             refuse_act(store, request, answer, id, &error);
         }
         json_decref(execution);
     }
     json_decref(body);
-    text_close(&input);
+    text_close(&data);
 }
