@@ -248,6 +248,20 @@ WEIR_MUST_CHECK enum weir_status weir_wait(struct weir *weir, const char *id, in
 WEIR_MUST_CHECK enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reason,
                                              struct weir_error *error);
 
+/* Data for a step that waits for a signal of this name (docs/definitions.md). */
+struct weir_signal {
+    const char *name;
+    const char *data;   /* JSON text of at most 64 KiB; NULL = null */
+    const char *key;    /* the same name and key again is the same signal, however often it is sent; NULL = none */
+    const char *reason; /* goes on record; NULL = none */
+};
+/* Sends a signal to an execution, which keeps it until a step consumes it: the wait may begin later. *ret_number (may be
+ * NULL) is its number among the signals of the execution, with a known key that of the first one. Errors:
+ * WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (it has ended, or keeps 1,000 signals or 1 MiB of data), WEIR_CONFLICT (its
+ * workflow runs on Temporal), WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status weir_signal(struct weir *weir, const char *id, const struct weir_signal *signal,
+                                             int64_t *ret_number, struct weir_error *error);
+
 /* --- lists, and acts on many executions --- */
 
 /* Bits of weir_filter.states. */

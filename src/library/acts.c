@@ -110,3 +110,24 @@ enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reas
     }
     return weir_act(weir, WEIR_ACT_CANCEL, &filter, reason, NULL, error);
 }
+
+enum weir_status weir_signal(struct weir *weir, const char *id, const struct weir_signal *signal, int64_t *ret_number,
+                             struct weir_error *error)
+{
+    struct store *handle = NULL;
+    struct sent_signal sent = {.seq = 0};
+    if (id == NULL || signal == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_signal needs an id and a signal");
+    }
+    struct signal_request request = {.id = id, .name = signal->name, .data = signal->data, .key = signal->key};
+    enum weir_status status = handle_borrow_to_act(weir, signal->reason, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_signal(handle, &request, &sent, error);
+        handle_give_back(weir, handle);
+        library_wake_nodes(weir);
+    }
+    if (status == WEIR_OK && ret_number != NULL) {
+        *ret_number = sent.seq;
+    }
+    return status;
+}

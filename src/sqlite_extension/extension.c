@@ -389,6 +389,40 @@ static void retry(sqlite3_context *context, int count, sqlite3_value **values)
     act(context, count, values, BULK_RETRY);
 }
 
+/* weir_signal(execution_id, name, data, key, reason): the number of the signal. */
+static void signal_one(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    struct signal_request request = {.id = NULL};
+    struct sent_signal sent = {.seq = 0};
+    struct weir_error error = {.status = WEIR_OK};
+    struct store *store = open_store(context);
+    if (store == NULL) {
+        return;
+    }
+    enum weir_status status = need_text(count, values, 0, "execution_id", &request.id, &error);
+    if (status == WEIR_OK) {
+        status = need_text(count, values, 1, "name", &request.name, &error);
+    }
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 2, "data", &request.data, &error);
+    }
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 3, "key", &request.key, &error);
+    }
+    if (status == WEIR_OK) {
+        status = take_reason(store, count, values, 4, &error);
+    }
+    if (status == WEIR_OK) {
+        status = store_signal(store, &request, &sent, &error);
+    }
+    store_close(store);
+    if (status != WEIR_OK) {
+        answer_error(context, status, &error);
+    } else {
+        sqlite3_result_int64(context, sent.seq);
+    }
+}
+
 static void set_paused(sqlite3_context *context, int count, sqlite3_value **values, int paused)
 {
     struct workspace_change change = {.paused = paused};
@@ -558,6 +592,7 @@ __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *datab
         {"weir_enqueue", 2, ENQUEUE_ARGUMENTS_MOST, enqueue_one},
         {"weir_enqueue_many", 1, 1, enqueue_many},
         {"weir_cancel", 1, 2, cancel},
+        {"weir_signal", 2, 5, signal_one},
         {"weir_release", 1, 2, release},
         {"weir_retry", 1, 2, retry},
         {"weir_pause_workspace", 1, 2, pause_workspace},

@@ -343,8 +343,8 @@ def an_act_is_that_of_the_command_line(weir):
     listener.stop()
 
 
-def only_temporal_takes_completions_and_signals(weir):
-    """What they do on a real service is in temporal_test.py."""
+def a_node_takes_signals_and_no_completions(weir):
+    """What both do on a real service is in temporal_test.py."""
     listener = _start(weir)
     _gate(weir)
     id = _enqueue(listener, 'gate')
@@ -357,13 +357,18 @@ def only_temporal_takes_completions_and_signals(weir):
                           ({'run': 'x'}, '/run')):
         assert problem(listener.ask(path, 'POST', body=body), 400, 'invalid_argument')['errors'][0]['pointer'] == pointer
     path = f'/v1/executions/{id}/signal'
-    refused = problem(listener.ask(path, 'POST', body={'name': 'go', 'input': {'n': 1}}), 400, 'invalid_argument')
-    assert 'signals' in refused['detail'], refused
-    assert problem(listener.ask(path, 'POST', body={}), 400, 'invalid_argument')['errors'][0]['pointer'] == '/name'
+    sent = listener.ask(path, 'POST', body={'name': 'go', 'data': {'n': 1}, 'key': 'k'})
+    assert (sent.status, sent.json()) == (202, {'id': id, 'signal': 'go', 'seq': 1, 'duplicate': False}), sent
+    assert listener.ask(path, 'POST', body={'name': 'go', 'key': 'k'}).json()['duplicate']
+    signals = listener.ask(f'/v1/executions/{id}').json()['signals']
+    assert [(row['seq'], row['name'], row['data'], row['key'], row['step']) for row in signals] == [(1, 'go', {'n': 1}, 'k', None)]
+    for body, pointer in (({}, '/name'), ({'name': 'go', 'input': 1}, '/input'), ({'name': 'go', 'key': 7}, '/key')):
+        assert problem(listener.ask(path, 'POST', body=body), 400, 'invalid_argument')['errors'][0]['pointer'] == pointer
+    problem(listener.ask(path, 'POST', body={'name': 'Go'}), 400, 'invalid_argument')
     weir.write('end', '')
     _await_status(listener, id, 'COMPLETED')
     problem(listener.ask(path, 'POST', body={'name': 'go'}), 409, 'illegal_state')
-    assert weir.items('audit', '--act', 'signal') == []
+    assert [act['subject'] for act in weir.items('audit', '--act', 'signal')] == [id]
     listener.stop()
 
 

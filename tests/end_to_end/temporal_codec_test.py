@@ -57,7 +57,7 @@ def input_result_and_signals_are_encoded_on_their_way(weir):
     assert asked['result'] == {'given': {'n': 1}, 'has': False}, asked
     changed = weir.good('temporal', 'update', signalled, 'change', '-p', '{"n": 2}', '--timeout', TOLD, '--json').json()
     assert changed['result'] == {'changed': {'n': 2}}, changed
-    weir.good('signal', signalled, 'go', '-p', '{"by": "eve"}', '--timeout', TOLD)
+    weir.good('signal', signalled, 'go', '--data', '{"by": "eve"}', '--timeout', TOLD)
     assert the_step(ended(weir, signalled, 'COMPLETED'))['output'] == {'word': {'by': 'eve'}}
     assert {request[1:] for request in codec.requests} == {('default', 'Bearer let-me-in')}, codec.requests
     assert {request[0] for request in codec.requests} == {'/encode', '/decode'}, codec.requests

@@ -77,7 +77,7 @@ def a_workflow_id_is_used_once(weir):
     second = enqueue(weir, 'order', {'order': 1})
     refused = ended(weir, second, 'FAILED')
     assert refused['error_code'] == 'workflow_id_taken' and first in refused['error'], refused
-    weir.good('signal', first, 'go', '-p', '{"done": 1}', '--timeout', TOLD)
+    weir.good('signal', first, 'go', '--data', '{"done": 1}', '--timeout', TOLD)
     assert the_step(ended(weir, first, 'COMPLETED'))['output'] == {'word': {'done': 1}}
     third = ended(weir, enqueue(weir, 'order', {'order': 1}), 'FAILED')
     assert third['error_code'] == 'workflow_id_taken', third
@@ -111,7 +111,7 @@ def people_reach_a_workflow_with_an_id_of_its_own(weir):
     assert asked['result'] == {'given': {'n': 1}, 'has': False}, asked
     changed = weir.good('temporal', 'update', ids[1], 'change', '-p', '{"n": 2}', '--json', '--timeout', TOLD).json()
     assert changed['result'] == {'changed': {'n': 2}}, changed
-    weir.good('signal', ids[1], 'go', '-p', '{}', '--timeout', TOLD)
+    weir.good('signal', ids[1], 'go', '--data', '{}', '--timeout', TOLD)
     ended(weir, ids[1], 'COMPLETED')
     worker.close()
 

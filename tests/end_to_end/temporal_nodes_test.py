@@ -99,7 +99,7 @@ def what_people_ask_goes_to_the_namespace_of_the_group(weir):
     first, second = enqueue(weir, 'approve'), enqueue(weir, 'unheeded')
     for id in (first, second):
         wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
-    weir.good('signal', first, 'go', '-p', '{"by": "eve"}', '--timeout', TOLD)
+    weir.good('signal', first, 'go', '--data', '{"by": "eve"}', '--timeout', TOLD)
     assert the_step(ended(weir, first, 'COMPLETED'))['output'] == {'word': {'by': 'eve'}}
     weir.good('cancel', second, '--terminate', '--timeout', TOLD, '--yes')
     ended(weir, second, 'CANCELLED')

@@ -67,7 +67,7 @@ def show(home, id):
 def let_go(home, ids):
     """Ends workflows of the kind `signalled`. (Exit code 4: it has ended; the answer to the signal before was lost.)"""
     for id in ids:
-        wait_for(f'the signal to {id}', lambda: home.run('signal', id, 'go', '-p', '{}', '--timeout', TOLD).code in (0, 4))
+        wait_for(f'the signal to {id}', lambda: home.run('signal', id, 'go', '--data', '{}', '--timeout', TOLD).code in (0, 4))
 
 
 def ended(home, id, state, seconds=SECONDS_MOST):

@@ -106,8 +106,8 @@ def a_signal_is_passed_on_with_its_input(weir):
     early = weir.run('signal', '01a00000-0000-7000-8000-000000000000', 'go')
     assert early.code == 3, early
     wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
-    assert weir.run('signal', id, 'go', '-p', '{oops').code == 2
-    weir.good('signal', id, 'go', '-p', '{"by": "eve"}', '--timeout', TOLD)
+    assert weir.run('signal', id, 'go', '--data', '{oops').code == 2
+    weir.good('signal', id, 'go', '--data', '{"by": "eve"}', '--timeout', TOLD)
     assert the_step(ended(weir, id, 'COMPLETED'))['output'] == {'word': {'by': 'eve'}}
     late = weir.run('signal', id, 'go')
     assert late.code == 4 and 'has ended' in late.err, late
@@ -137,7 +137,7 @@ def a_workflow_that_is_reset_is_followed_to_its_new_end(weir):
     id = enqueue(weir, 'signalled')
     wait_for('the first run', lambda: shared['worker'].runs_of(id))
     server.ask('reset', 'execution-' + id)
-    weir.good('signal', id, 'go', '-p', '{"again": true}', '--timeout', TOLD)
+    weir.good('signal', id, 'go', '--data', '{"again": true}', '--timeout', TOLD)
     assert the_step(ended(weir, id, 'COMPLETED'))['output'] == {'word': {'again': True}}
 
 

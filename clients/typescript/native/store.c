@@ -330,6 +330,20 @@ static enum weir_status run_cancel(struct task *task)
     return weir_cancel(task->store->weir, task->arguments[0].text, task->arguments[1].text, &task->error);
 }
 
+/* Arguments: id, name, data, key, reason. */
+static enum weir_status run_signal(struct task *task)
+{
+    const struct argument *arguments = task->arguments;
+    const struct weir_signal signal = {
+        .name = arguments[1].text, .data = arguments[2].text, .key = arguments[3].text, .reason = arguments[4].text};
+    return weir_signal(task->store->weir, arguments[0].text, &signal, &task->number, &task->error);
+}
+
+static napi_value finish_number(napi_env env, struct task *task)
+{
+    return make_number(env, task->number);
+}
+
 /* Arguments: id, end, result, error code, error, run id, fence. */
 static enum weir_status run_complete(struct task *task)
 {
@@ -443,6 +457,7 @@ const struct method store_methods[] = {
     OF_STORE("wait", "si", run_wait, finish_text),
     OF_STORE("metrics", "", run_metrics, finish_text),
     OF_STORE("cancel", "sz", run_cancel, NULL),
+    OF_STORE("signal", "sszzz", run_signal, finish_number),
     OF_STORE("complete", "sizzzzi", run_complete, NULL),
     OF_STORE("publish", "ss", run_publish, finish_publish),
     OF_STORE("setWorkspace", "szi", run_set_workspace, NULL),

@@ -47,6 +47,14 @@ export interface Native {
   wait(store: StoreHandle, id: string, timeoutUs: number): Promise<string>;
   metrics(store: StoreHandle): Promise<string>;
   cancel(store: StoreHandle, id: string, reason: string | null): Promise<void>;
+  signal(
+    store: StoreHandle,
+    id: string,
+    name: string,
+    data: string,
+    key: string | null,
+    reason: string | null,
+  ): Promise<number>;
   complete(
     store: StoreHandle,
     id: string,

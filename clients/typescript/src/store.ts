@@ -236,6 +236,20 @@ export class Store {
   }
 
   /**
+   * Sends data to a step that waits for a signal of this name, or will wait; the same key again is the same signal. Returns
+   * the number of the signal among those of the execution.
+   */
+  async signal(
+    id: string,
+    name: string,
+    data: unknown = null,
+    options: { key?: string; reason?: string } = {},
+  ): Promise<number> {
+    const { key, reason } = options;
+    return this.#call((store) => native.signal(store, id, name, dumpJson(data), key ?? null, reason ?? null));
+  }
+
+  /**
    * For the worker of a workflow on Temporal: reports its end, as the last act, so that the slot is free at once.
    * `runId`: the workflow's own run, or the first one of its chain; the end of another run is refused.
    */

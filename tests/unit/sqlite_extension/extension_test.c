@@ -221,6 +221,13 @@ static void acts_belong_to_the_transaction_too(void **state)
     (void)snprintf(sql, sizeof sql, "SELECT weir_retry('%s', 'again')", id);
     assert_string_not_equal(run(sql), id);
     assert_int_equal(executions(), 2);
+    assert_string_equal(
+        run("SELECT weir_signal((SELECT id FROM executions WHERE retry_of IS NOT NULL), 'go', '{\"n\":1}', 'k')"), "1");
+    assert_string_equal(
+        run("SELECT weir_signal((SELECT id FROM executions WHERE retry_of IS NOT NULL), 'go', '2', 'k', 'why')"), "1");
+    assert_string_equal(run("SELECT name || data || key FROM signals"), "go{\"n\":1}k");
+    refused("SELECT weir_signal((SELECT id FROM executions WHERE retry_of IS NOT NULL), 'Go')", "invalid_argument");
+    refused(sql, "conflict");
     assert_string_equal(run("SELECT actor LIKE 'sql:%(%)@%' FROM execution_events WHERE event = 'cancel'"), "1");
     assert_string_equal(run("SELECT count(*) FROM audit WHERE act = 'retry' AND reason = 'again' AND affected = 1"), "1");
 }

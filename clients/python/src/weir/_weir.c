@@ -439,6 +439,20 @@ static PyObject *store_cancel(struct store *self, PyObject *args)
     return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
 }
 
+static PyObject *store_signal(struct store *self, PyObject *args)
+{
+    const char *id;
+    int64_t number = 0;
+    struct weir_signal signal = {.name = NULL};
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "sszzz:signal", &id, &signal.name, &signal.data, &signal.key, &signal.reason)) {
+        return NULL;
+    }
+    enum weir_status status;
+    CALL_STORE(self, status, weir_signal(weir, id, &signal, &number, &error));
+    return status == WEIR_OK ? PyLong_FromLongLong(number) : raise_error(status, &error);
+}
+
 static PyObject *store_complete(struct store *self, PyObject *args)
 {
     const char *id;
@@ -514,6 +528,7 @@ static PyMethodDef store_methods[] = {METHOD("enqueue", store_enqueue, METH_VARA
                                       METHOD("why", store_why, METH_VARARGS),
                                       METHOD("wait", store_wait, METH_VARARGS),
                                       METHOD("cancel", store_cancel, METH_VARARGS),
+                                      METHOD("signal", store_signal, METH_VARARGS),
                                       METHOD("complete", store_complete, METH_VARARGS),
                                       METHOD("metrics", store_metrics, METH_NOARGS),
                                       METHOD("usage", store_usage, METH_VARARGS),

@@ -219,6 +219,14 @@ class Store:
         """A PENDING or WAITING execution ends at once; a running one is stopped by its worker, soon."""
         self.native().cancel(id, reason)
 
+    def signal(self, id: str, name: str, data: Any = None, *, key: str | None = None, reason: str | None = None) -> int:
+        """Sends data to a step that waits for a signal of this name, or will wait. The same key again is the same signal.
+
+        Returns the number of the signal among those of the execution.
+        """
+        text = json.dumps(data, allow_nan=False, separators=(',', ':'))
+        return int(self.native().signal(id, name, text, key, reason))
+
     def complete(
         self,
         id: str,

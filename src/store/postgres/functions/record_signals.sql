@@ -20,7 +20,7 @@ BEGIN
     IF 10 = ANY (kinds) THEN
         SELECT array_agg(q.id) INTO woken
         FROM unnest(ids, kinds, seen) WITH ORDINALITY r (id, kind, seen, n) JOIN :schema.workflow_execution_queue q ON q.id = r.id
-        WHERE q.id = ANY (ids) AND r.kind = 10 AND r.n = ANY (done) AND q.phase + 0 = 3 AND q.signals > r.seen;
+        WHERE q.id = ANY (ids) AND r.kind = 10 AND r.n = ANY (done) AND q.phase + 0 = 3 AND q.signals > greatest(r.seen, 0);
     END IF;
     IF woken IS NOT NULL THEN
         PERFORM :schema.wake_items(now_us, woken);
