@@ -230,6 +230,7 @@ static bool put_http(json_t *object, const struct step_http *http)
            (http->sign == NULL || put_value(value, "sign", json_string(http->sign)));
 }
 
+/* A name alone where there is nothing else. */
 static bool put_signal(json_t *object, const struct step_signal *signal)
 {
     if (signal->timeout_us == 0) {

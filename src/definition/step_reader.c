@@ -605,7 +605,8 @@ static enum weir_status read_handler(struct definition_reader *reader, size_t in
 
 /* --- signal --- */
 
-/* What the step has as its output when no signal has come in time. */
+/* What the step has as its output when no signal has come in time. It holds no expression, because an evaluation can fail,
+ * and the end of a wait must not. */
 static enum weir_status read_signal_default(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                             struct step_signal *signal)
 {
@@ -629,6 +630,7 @@ static enum weir_status read_signal_default(struct definition_reader *reader, si
     return status;
 }
 
+/* A name alone, or a map. Without a timeout the step waits until the execution ends. */
 static enum weir_status read_signal(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                     struct step *step)
 {

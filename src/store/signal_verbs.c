@@ -1,7 +1,10 @@
 /* The verbs of signals: the checks of a signal, and the requests that wait for a node.
  *
  * The checks need no database, so that all drivers refuse the same signals with the same texts. Whether the execution takes
- * signals is for the driver to find out. Runs in the caller's thread.
+ * signals is for the driver to find out: it has ended, it keeps too many, or its service has them (refusal.c).
+ *
+ * The data is kept as text and never changed: the step has as its output what the caller has sent, byte for byte.
+ * Runs in the caller's thread.
  */
 #include <string.h>
 
@@ -11,6 +14,7 @@
 #include "queue/name.h"
 #include "store/call.h"
 
+/* The rule for the names of definitions: a step could not wait for any other. */
 static enum weir_status check_signal_name(const char *name, struct weir_error *error)
 {
     if (name != NULL && name_is_valid(name)) {
@@ -21,6 +25,7 @@ static enum weir_status check_signal_name(const char *name, struct weir_error *e
     return WEIR_INVALID_ARGUMENT;
 }
 
+/* Any JSON, which becomes the output of a step. It is parsed here once, so that no step fails by it later. */
 static enum weir_status check_signal_data(const char *data, struct weir_error *error)
 {
     size_t length = data == NULL ? 0 : strlen(data);
@@ -47,6 +52,7 @@ static enum weir_status check_signal_data(const char *data, struct weir_error *e
     return WEIR_INVALID_ARGUMENT;
 }
 
+/* An empty key is refused: it would be the same for all callers that forgot theirs. */
 static enum weir_status check_signal_key(const char *key, struct weir_error *error)
 {
     size_t length = key == NULL ? 1 : strlen(key);

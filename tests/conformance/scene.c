@@ -304,6 +304,17 @@ enum weir_status scene_record_full(struct scene *scene, int64_t node, struct rec
     return record.status;
 }
 
+struct node_request *scene_take_requests(struct scene *scene, int64_t node, size_t expected)
+{
+    struct node_request *requests = NULL;
+    size_t count = 0;
+    bool more = true;
+    scene_ok(scene, store_take_requests(scene->store, node, &scene->arena, &requests, &count, &more, &scene->error));
+    assert_int_equal(count, expected);
+    assert_false(more);
+    return requests;
+}
+
 enum weir_status scene_record(struct scene *scene, enum record_kind kind, const struct claimed_item *item)
 {
     static const struct step_record step = {.step = "one", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1};

@@ -77,6 +77,9 @@ struct work_ahead scene_look_as(struct scene *scene, int64_t node);
 struct claimed_item scene_claim_one(struct scene *scene);
 size_t scene_count_of(const struct claim_result *claim, const char *workspace);
 
+/* What waits for the node, all of it; so many must be there. */
+struct node_request *scene_take_requests(struct scene *scene, int64_t node, size_t expected);
+
 /* A record of the scene's node, its own status answered. */
 enum weir_status scene_record(struct scene *scene, enum record_kind kind, const struct claimed_item *item);
 enum weir_status scene_record_full(struct scene *scene, int64_t node, struct record record);

@@ -135,17 +135,6 @@ static void assert_events(struct scene *scene, const char *id, const char *expec
     assert_string_equal(text, expected);
 }
 
-static struct node_request *take_requests(struct scene *scene, int64_t node, size_t expected)
-{
-    struct node_request *requests = NULL;
-    size_t count = 0;
-    bool more = true;
-    scene_ok(scene, store_take_requests(scene->store, node, &scene->arena, &requests, &count, &more, &scene->error));
-    assert_int_equal(count, expected);
-    assert_false(more);
-    return requests;
-}
-
 static bool requests_wait(struct scene *scene, int64_t node)
 {
     struct inbox inbox;
@@ -181,7 +170,7 @@ static void a_node_that_holds_it_gets_a_signal_as_a_request(void **state)
     assert_false(requests_wait(scene, scene->node));
     (void)send_signal(scene, item.id, "approved");
     assert_true(requests_wait(scene, scene->node));
-    struct node_request *requests = take_requests(scene, scene->node, 1);
+    struct node_request *requests = scene_take_requests(scene, scene->node, 1);
     assert_string_equal(requests[0].id, item.id);
     assert_int_equal(requests[0].fence, item.fence);
     assert_false(requests[0].cancels);
@@ -189,9 +178,9 @@ static void a_node_that_holds_it_gets_a_signal_as_a_request(void **state)
     assert_string_equal(requests[0].signals[0].name, "approved");
     assert_string_equal(requests[0].signals[0].data, "true");
     assert_false(requests_wait(scene, scene->node));
-    (void)take_requests(scene, scene->node, 0);
+    (void)scene_take_requests(scene, scene->node, 0);
     (void)send_signal(scene, item.id, "stop");
-    requests = take_requests(scene, scene->node, 1);
+    requests = scene_take_requests(scene, scene->node, 1);
     assert_int_equal(requests[0].signal_count, 2); /* with the one that was not consumed */
     assert_int_equal(requests[0].signals[1].seq, 2);
 }
@@ -213,7 +202,7 @@ static void many_signalled_executions_are_passed_on_in_parts(void **state)
     scene_ok(scene, store_take_requests(scene->store, scene->node, &scene->arena, &requests, &count, &more, &scene->error));
     assert_int_equal(count, SIGNALLED_BATCH);
     assert_true(more);
-    (void)take_requests(scene, scene->node, 1);
+    (void)scene_take_requests(scene, scene->node, 1);
 }
 
 static void a_cancel_comes_behind_the_signals(void **state)
@@ -224,7 +213,7 @@ static void a_cancel_comes_behind_the_signals(void **state)
     struct execution_filter filter = {.id = item.id};
     scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
     (void)send_signal(scene, item.id, "approved");
-    struct node_request *requests = take_requests(scene, scene->node, 2);
+    struct node_request *requests = scene_take_requests(scene, scene->node, 2);
     assert_false(requests[0].cancels);
     assert_int_equal(requests[0].signal_count, 1);
     assert_true(requests[1].cancels);

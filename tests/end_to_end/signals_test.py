@@ -6,6 +6,8 @@ usage: signals_test.py BINARY [--postgres] [TEST ...]
 
 import concurrent.futures
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -146,11 +148,28 @@ def each_of_many_signals_over_two_nodes_is_consumed_once(weir):
     assert len(ids) == MANY
     with concurrent.futures.ThreadPoolExecutor(4) as pool:  # some come before the park, some after it
         list(pool.map(lambda id: _approve(weir, id, id), ids))
-    wait_for('all to end', lambda: weir.good('list', '-w', 'acme', '-s', 'completed', '--count', '--json').json()['count'] == MANY)
+    count = ('list', '-w', 'acme', '-s', 'completed', '--count', '--json')
+    wait_for('all to end', lambda: weir.good(*count).json()['count'] == MANY)
     for id in ids:
         shown = weir.show(id)
         assert _output(shown) == [id] and _consumed(shown) == [(1, 'ask')], shown
     assert weir.good('store', 'check', '--json').json()['problems'] == []
+
+
+def the_example_of_the_document_runs(weir):
+    _scene(weir)
+    _node(weir)
+    with open(os.path.join(os.path.dirname(__file__), '..', '..', 'docs', 'definitions.md')) as file:
+        (text,) = re.findall(r'```yaml\n(name: refund\n.*?)```', file.read(), re.DOTALL)
+    weir.write('refund.yaml', text)
+    weir.good('workflow', 'apply', 'refund.yaml', '-q')
+    id = weir.enqueue('-w', 'tiny', 'refund', '-p', '{"amount": 7, "customer": "Ada"}')
+    shown = _await(weir, id, 'WAITING')
+    assert shown['waiting_for'] == 'signal' and shown['due_at'] is not None, shown
+    why = weir.good('why', id).out
+    assert 'waits for the signal "approved" since ' in why and ', until ' in why, why
+    _approve(weir, id, 'eve')
+    assert _output(weir.ended(id), 'pay') == ['paid, approved by eve']
 
 
 if __name__ == '__main__':

@@ -67,7 +67,8 @@ def show(home, id):
 def let_go(home, ids):
     """Ends workflows of the kind `signalled`. (Exit code 4: it has ended; the answer to the signal before was lost.)"""
     for id in ids:
-        wait_for(f'the signal to {id}', lambda: home.run('signal', id, 'go', '--data', '{}', '--timeout', TOLD).code in (0, 4))
+        words = ('signal', id, 'go', '--data', '{}', '--timeout', TOLD)
+        wait_for(f'the signal to {id}', lambda: home.run(*words).code in (0, 4))
 
 
 def ended(home, id, state, seconds=SECONDS_MOST):

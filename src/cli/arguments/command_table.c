@@ -262,7 +262,7 @@ static const struct command commands[] = {
     .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"},
                   {.name = "NAME", .help = "name of the signal"}},
     .flags = {{.name = "data", .letter = 'd', .type = VALUE_TEXT, .value = "JSON", .help = "JSON, @FILE, or - for stdin"},
-              {.name = "key", .type = VALUE_TEXT, .value = "KEY", .help = "the same key again is the same signal"}, FLAG_REASON},
+              {.name = "key", .type = VALUE_TEXT, .value = "KEY", .help = "the same key: the same signal"}, FLAG_REASON},
 },
 {
     .name = "complete", .section = "Executions", .run = verb_complete, .marks = COMMAND_CHANGES,

@@ -40,9 +40,8 @@ CREATE OR REPLACE FUNCTION :schema.record(recorder bigint, ids uuid[], fences bi
                                           end_errors text[], step_records integer[], steps text[], step_states text[],
                                           step_attempts integer[], step_failures integer[], exit_codes integer[], began_ago bigint[],
                                           due_ins bigint[], step_ends boolean[], outputs bytea[], variables bytea[], step_codes text[],
-                                          step_errors text[], step_signals text[] DEFAULT '{}',
-                                          signal_records integer[] DEFAULT '{}', signal_steps text[] DEFAULT '{}',
-                                          signal_seqs bigint[] DEFAULT '{}')
+                                          step_errors text[], step_signals text[] DEFAULT '{}', signal_records integer[] DEFAULT '{}',
+                                          signal_steps text[] DEFAULT '{}', signal_seqs bigint[] DEFAULT '{}')
 RETURNS TABLE (place integer, outcome text, slots_freed integer)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '200ms'
@@ -102,16 +101,14 @@ BEGIN
     END IF;
     IF cardinality(step_records) > 0 OR stored IS NOT NULL THEN
         PERFORM :schema.record_steps(recorder, now_us, done, ids, fences, step_records, steps, step_states, step_attempts, step_failures,
-                                     exit_codes, began_ago, due_ins, step_ends, outputs, variables, step_codes, step_errors, step_signals, end_steps,
-                                     end_states, end_attempts, end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables,
-                                     end_codes, end_errors, stored);
+                                     exit_codes, began_ago, due_ins, step_ends, outputs, variables, step_codes, step_errors, step_signals,
+                                     end_steps, end_states, end_attempts, end_failures, end_exit_codes, end_began_ago, end_outputs,
+                                     end_variables, end_codes, end_errors, stored);
     END IF;
-    IF cardinality(done) > 0 AND :schema.stream_is_read(now_us) THEN
-        PERFORM :schema.stream_records(now_us, done, started, ids, kinds, codes);
-    END IF;
-    IF cardinality(signal_records) > 0 OR 10 = ANY (kinds) THEN
-        PERFORM :schema.record_signals(now_us, done, ids, kinds, started_ago, signal_records, signal_steps, signal_seqs);
-    END IF;
+    PERFORM :schema.stream_records(now_us, done, started, ids, kinds, codes)
+    WHERE cardinality(done) > 0 AND :schema.stream_is_read(now_us);
+    PERFORM :schema.record_signals(now_us, done, ids, kinds, started_ago, signal_records, signal_steps, signal_seqs)
+    WHERE cardinality(signal_records) > 0 OR 10 = ANY (kinds);
     IF (freed > 0 OR given_back IS NOT NULL) AND (SELECT s.node_id FROM :schema.scheduler s WHERE s.partition = 0) <> recorder THEN
         PERFORM :schema.notify_news(); -- the node that schedules passes its own records on itself
     END IF;

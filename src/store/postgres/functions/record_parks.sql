@@ -1,5 +1,5 @@
--- PARKED: DISPATCHED items become WAITING until their delay is over, or until a signal comes, with one event each and one row of news. Items with a cancel that was
--- requested are left to record_ends(). What was refused before this start is past: neither its error nor its counts are left.
+-- PARKED: DISPATCHED items become WAITING until their delay is over, or until a signal comes, with one event each and one row of news.
+-- Items with a cancel that was requested are left to record_ends(). What was refused before this start is past: neither its error nor its counts are left.
 -- Returns the places of the records that took effect.
 --   codes   what the items wait for: the names of wait_kind (queue/item.h)
 -- Locks: their rows. Caller: record().
@@ -23,7 +23,8 @@ BEGIN
         RETURNING r.n, r.id, r.fence, r.code, q.lane_id, q.due_at, o.node_id
     ), event AS (
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
-        SELECT p.id, now_us, 'park', recorder, p.fence, p.code, :schema.rfc3339(nullif(p.due_at, 9223372036854775807)) FROM parked p ORDER BY p.n
+        SELECT p.id, now_us, 'park', recorder, p.fence, p.code, :schema.rfc3339(nullif(p.due_at, 9223372036854775807))
+        FROM parked p ORDER BY p.n
     ), left_set AS (
         SELECT f.node_id, array_agg(f.fence) AS fences, array_agg(f.items) AS items
         FROM (SELECT p.node_id, p.fence, count(*)::integer AS items FROM parked p GROUP BY p.node_id, p.fence) f

@@ -19,7 +19,8 @@ WHERE q.node_id = $1 AND q.signals > q.signals_sent ORDER BY q.id LIMIT $2;
 -- name: mark_signals_sent
 UPDATE :schema.workflow_execution_queue q SET signals_sent = greatest(q.signals_sent, u.seq)
 FROM unnest($1, $2, $3) u (id, fence, seq)
-WHERE q.id = ANY (ARRAY(SELECT r.id FROM :schema.workflow_execution_queue r WHERE r.id = ANY ($1) ORDER BY r.id FOR NO KEY UPDATE SKIP LOCKED))
+WHERE q.id = ANY (ARRAY(SELECT r.id FROM :schema.workflow_execution_queue r WHERE r.id = ANY ($1) ORDER BY r.id
+                        FOR NO KEY UPDATE SKIP LOCKED))
   AND q.id = u.id AND q.fence = u.fence;
 
 -- name: read_signal_rows

@@ -97,7 +97,8 @@ WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMIT ?3;
 
 -- Everything that why needs of one living item. ?2 = store time.
 -- name: why_item
-SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, nullif(q.due_at, 9223372036854775807), q.starts_refused, q.deferrals, q.handovers, q.claimed_at,
+SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, nullif(q.due_at, 9223372036854775807),
+       q.starts_refused, q.deferrals, q.handovers, q.claimed_at,
        q.dispatched_at, q.created_at, w.name, w.plan,
        (SELECT count(*) FROM workflow_execution_queue h
         WHERE h.phase = 2 AND h.lane_id IN (SELECT a.base | q.workspace_id FROM group_lanes a)),

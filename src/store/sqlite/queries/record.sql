@@ -41,7 +41,8 @@ UPDATE workflow_execution_queue
 SET status = 'CLAIMED', node_id = 0, fence = ?3, interruptions = interruptions + 1
 WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
--- ?3 due, 9223372036854775807 = only a signal ends the wait; ?4 what it waits for. An error of an earlier start is past, and the item is no longer one that waits for a handler.
+-- ?3 due, 9223372036854775807 = only a signal ends the wait; ?4 what it waits for. An error of an earlier start is past, and the item is
+-- no longer one that waits for a handler.
 -- name: park_item
 UPDATE workflow_execution_queue
 SET status = 'WAITING', phase = 3, waiting_for = ?4, due_at = ?3, node_id = 0, target_id = 0, claimed_at = NULL, error_code = NULL,

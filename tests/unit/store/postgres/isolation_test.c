@@ -34,6 +34,7 @@ enum effect {
     PARKS,
     WAKES,
     DELETES,
+    SIGNALS,
     FOLDS
 };
 
@@ -54,6 +55,10 @@ struct act {
 #define RECORD_OF(kind) RECORD_WITH(kind, "0", "")
 /* An hour, and an hour later. */
 #define PARK_ONE RECORD_WITH("10", "3600000000", "sleep")
+#define STEP_WAITS                                                                                                         \
+    "WITH step AS (INSERT INTO weir.workflow_node_executions (execution_id, step, status, attempt, failures, started_at, " \
+    "node_id, fence, signal) VALUES ('{id}', 'ask', 'WAITING', 1, 0, weir.store_time(), {node}, {fence}, 'go') "           \
+    "RETURNING 1) SELECT count(*) FROM step"
 #define WAKE_ALL "SELECT count(*) FROM weir.promote_due(weir.store_time() + 7200000000, 1000)"
 #define ASSIGN_ONE                                                                                                         \
     "SELECT coalesce(sum(cardinality(places)), 0) + coalesce(sum(cardinality(plain)), 0) FROM weir.schedule({node}, "      \
@@ -83,6 +88,7 @@ static const struct act acts[] = {
     {"put_back", HELD, PUTS_BACK, true, RECORD_OF("3")},
     {"park", RUNNING, PARKS, true, PARK_ONE},
     {"wake", PARKED, WAKES, true, WAKE_ALL},
+    {"signal", PENDING | HELD | RUNNING | PARKED, SIGNALS, false, "SELECT weir.signal('{id}', 'go', '1'::jsonb)"},
     {"delete", RUNNING | PARKED, DELETES, false, "SELECT weir.delete_workspace('{workspace}', true)"},
     {"inbox", HELD | RUNNING, READS, true,
      "SELECT count(*) FROM weir.inbox({node}, 0, '00000000-0000-0000-0000-000000000000', 1000)"},
@@ -274,6 +280,7 @@ static bool is_explained(const struct trial *trial, const struct party *party, c
     case ASSIGNS: /* an act was committed meanwhile: the round is repeated */
         return strcmp(code, "WR013") == 0 &&
                (other->act->effect == PAUSES || other->act->effect == RESUMES || other->act->effect == LIMITS);
+    case SIGNALS:
     case CANCELS: /* it has ended */
         return strcmp(code, "WR014") == 0 &&
                (other->act->effect == COMPLETES || other->act->effect == CANCELS || other->act->effect == DELETES);
@@ -284,7 +291,8 @@ static bool is_explained(const struct trial *trial, const struct party *party, c
                (strcmp(code, "WR013") == 0 && other->act->effect == RETRIES);
     case DELETES: /* it runs, or its row is held; no other level is taken */
         return (strcmp(code, "WR014") == 0 && (trial->state == RUNNING || strcmp(trial->level, levels[0]) != 0)) ||
-               (strcmp(code, "WR020") == 0 && (other->act->effect == CANCELS || other->act->effect == WAKES));
+               (strcmp(code, "WR020") == 0 &&
+                (other->act->effect == CANCELS || other->act->effect == WAKES || other->act->effect == SIGNALS));
     case READS:
         return strcmp(code, "WR010") == 0 && other->act->effect == PURGES;
     default:
@@ -360,7 +368,14 @@ static const char *effect_missing(const struct trial *trial, const struct party 
     case PUTS_BACK:
         return strcmp(party->answer, "done") != 0 || is_ended || strcmp(state, "0") == 0 ? NULL : "a put back";
     case PARKS:
-        return strcmp(party->answer, "done") != 0 || is_ended || strcmp(state, "3") == 0 ? NULL : "a parked execution";
+        return strcmp(party->answer, "done") != 0 || is_ended || strcmp(state, "3") == 0 ||
+                       (strcmp(state, "0") == 0 && is_committed(trial, SIGNALS))
+                   ? NULL
+                   : "a parked execution";
+    case SIGNALS: /* it is kept, and ends the wait of its step, whichever comes first */
+        return unless_one(trial, "weir.signals WHERE execution_id = '{id}'", "one signal") != NULL ? "one signal"
+               : strcmp(state, "3") == 0 ? "a wait that the signal ends"
+                                         : NULL;
     case WAKES: /* a row that the other transaction held is woken by the next round */
         return is_ended || strcmp(state, "0") == 0 || strcmp(state, "3") == 0 ? NULL : "a runnable execution";
     case DELETES:
@@ -423,6 +438,7 @@ static void make_execution(struct trial *trial)
     }
     if (trial->state == RUNNING || trial->state == PARKED) {
         assert_string_equal(look(trial, RECORD_OF("0")), "done");
+        assert_string_equal(look(trial, STEP_WAITS), "1");
     }
     if (trial->state == PARKED) {
         assert_string_equal(look(trial, PARK_ONE), "done");
