@@ -631,8 +631,8 @@ static enum weir_status read_signal_default(struct definition_reader *reader, si
 }
 
 /* A name alone, or a map. Without a timeout the step waits until the execution ends. */
-static enum weir_status read_signal(struct definition_reader *reader, size_t index, const struct yaml_node *node,
-                                    struct step *step)
+static enum weir_status reader_take_signal(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                           struct step *step)
 {
     static const char *const keys[] = {"name", "timeout", "default"};
     const struct yaml_node *signal = yaml_get(node, "signal");
@@ -765,7 +765,7 @@ enum weir_status step_read(struct definition_reader *reader, size_t index, struc
     status = strcmp(kind, "exec") == 0     ? read_exec(reader, index, node, step)
              : strcmp(kind, "sleep") == 0  ? read_sleep(reader, index, node, step)
              : strcmp(kind, "http") == 0   ? http_read(reader, index, yaml_get(node, "http"), step)
-             : strcmp(kind, "signal") == 0 ? read_signal(reader, index, node, step)
+             : strcmp(kind, "signal") == 0 ? reader_take_signal(reader, index, node, step)
                                            : read_handler(reader, index, node, step);
     return status == WEIR_OK ? secrets_read(reader, yaml_get(node, "secrets"), step) : status;
 }

@@ -361,7 +361,8 @@ def a_node_takes_signals_and_no_completions(weir):
     assert (sent.status, sent.json()) == (202, {'id': id, 'signal': 'go', 'seq': 1, 'duplicate': False}), sent
     assert listener.ask(path, 'POST', body={'name': 'go', 'key': 'k'}).json()['duplicate']
     signals = listener.ask(f'/v1/executions/{id}').json()['signals']
-    assert [[row[key] for key in ('seq', 'name', 'data', 'key', 'step')] for row in signals] == [[1, 'go', {'n': 1}, 'k', None]]
+    assert [[row[key] for key in ('seq', 'name', 'data', 'key', 'step')] for row in signals] == \
+        [[1, 'go', {'n': 1}, 'k', None]]
     for body, pointer in (({}, '/name'), ({'name': 'go', 'input': 1}, '/input'), ({'name': 'go', 'key': 7}, '/key')):
         assert problem(listener.ask(path, 'POST', body=body), 400, 'invalid_argument')['errors'][0]['pointer'] == pointer
     problem(listener.ask(path, 'POST', body={'name': 'Go'}), 400, 'invalid_argument')

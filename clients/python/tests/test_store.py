@@ -67,6 +67,19 @@ def test_a_cancelled_execution_is_retried_as_a_new_one(store):
     assert store.show(again)['retry_of'] == id
 
 
+def test_a_signal_is_kept_for_a_step(store):
+    id = store.enqueue('acme', 'nap')
+    assert store.signal(id, 'approved', {'by': 'eve'}, key='mail-7') == 1
+    assert store.signal(id, 'approved', {'by': 'bob'}, key='mail-7') == 1
+    assert store.signal(id, 'other', reason='to see it') == 2
+    assert [(row['name'], row['data']) for row in store.show(id)['signals']] == [('approved', {'by': 'eve'}), ('other', None)]
+    with pytest.raises(weir.Error, match='no name of a signal'):
+        store.signal(id, 'Other')
+    store.cancel(id)
+    with pytest.raises(weir.Error, match='has ended'):
+        store.signal(id, 'late')
+
+
 def test_release_starts_before_the_time(store):
     id = store.enqueue('acme', 'nap', run_at=datetime.now(timezone.utc) + timedelta(hours=1))
     assert store.why(id)['pending_reason'] == 'scheduled'

@@ -124,9 +124,7 @@ BEGIN
         LEFT JOIN (SELECT * FROM :schema.workflow_execution_queue q WHERE q.id = ANY (ids)) q ON q.id = r.id
         WHERE (r.n IN (SELECT unnest(done))) IS NOT TRUE;
     END IF;
-    place := NULL;
-    outcome := NULL;
-    slots_freed := freed;
+    place := NULL; outcome := NULL; slots_freed := freed;
     RETURN NEXT;
 END
 $$;

@@ -1,5 +1,6 @@
 -- PARKED: DISPATCHED items become WAITING until their delay is over, or until a signal comes, with one event each and one row of news.
--- Items with a cancel that was requested are left to record_ends(). What was refused before this start is past: neither its error nor its counts are left.
+-- Items with a cancel that was requested are left to record_ends(). What was refused before this start is past: neither its error nor its
+-- counts are left.
 -- Returns the places of the records that took effect.
 --   codes   what the items wait for: the names of wait_kind (queue/item.h)
 -- Locks: their rows. Caller: record().

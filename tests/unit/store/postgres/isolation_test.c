@@ -88,7 +88,7 @@ static const struct act acts[] = {
     {"put_back", HELD, PUTS_BACK, true, RECORD_OF("3")},
     {"park", RUNNING, PARKS, true, PARK_ONE},
     {"wake", PARKED, WAKES, true, WAKE_ALL},
-    {"signal", PENDING | HELD | RUNNING | PARKED, SIGNALS, false, "SELECT weir.signal('{id}', 'go', '1'::jsonb)"},
+    {"signal", PENDING | HELD | RUNNING | PARKED, SIGNALS, false, "SELECT weir.signal('{id}', 'go', '1'::jsonb, 'key')"},
     {"delete", RUNNING | PARKED, DELETES, false, "SELECT weir.delete_workspace('{workspace}', true)"},
     {"inbox", HELD | RUNNING, READS, true,
      "SELECT count(*) FROM weir.inbox({node}, 0, '00000000-0000-0000-0000-000000000000', 1000)"},
