@@ -246,6 +246,12 @@ static void a_wrong_signal_is_refused(void **state)
         {HEAD "  s: {signal: a, sleep: 1s}\n", "f.yaml:3:18: the step \"s\" has two kinds, \"signal\" and \"sleep\"",
          NULL}};
     REFUSE_ALL(table)
+    static char text[SIGNAL_DATA_BYTES_MAX + 200];
+    int length = snprintf(text, sizeof text, HEAD "  s: {signal: {name: a, timeout: 1h, default: \"%0*d\"}}\n",
+                          SIGNAL_DATA_BYTES_MAX, 7);
+    struct definition *definition = NULL;
+    assert_int_equal(definition_read(text, (size_t)length, "f.yaml", &definition, &fault), WEIR_INVALID_DEFINITION);
+    assert_string_equal(fault.message, "f.yaml:3:47: \"default\" is longer than 65536 bytes");
 }
 
 static void unknown_keys_are_refused_with_the_nearest_one(void **state)
