@@ -231,11 +231,17 @@ enum weir_status step_run_restore(struct step_run *run, const struct step_record
     }
     run->attempt = restored_count(record->attempt);
     step_run_set_phase(run, PHASE_DONE);
-    if (record->output != NULL && execution->step_count > 1 &&
-        json_read(record->output, record->output_length, &run->output, NULL) == WEIR_OUT_OF_MEMORY) {
-        return WEIR_OUT_OF_MEMORY; /* the steps that need the output would see null */
+    /* Without the output of a step, those that need it would read null. */
+    bool has_output = record->output != NULL && execution->step_count > 1;
+    enum weir_status status = has_output ? json_read(record->output, record->output_length, &run->output, NULL) : WEIR_OK;
+    if (status == WEIR_OUT_OF_MEMORY) {
+        return status;
     }
-    if (record->state == STEP_FAILED) {
+    if (status != WEIR_OK) {
+        execution_set_error(execution, "output_invalid",
+                            "the output on record of a step is no JSON that this node can read");
+        execution->ending = execution->ending < ENDING_FAILED ? ENDING_FAILED : execution->ending;
+    } else if (record->state == STEP_FAILED) {
         execution_set_error(execution, record->error_code, record->error);
         execution->ending = execution->ending < ENDING_FAILED ? ENDING_FAILED : execution->ending;
     } else if (record->state == STEP_CANCELLED && execution->ending == ENDING_NONE) {

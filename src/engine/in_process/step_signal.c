@@ -90,12 +90,29 @@ void execution_drop_signals(struct execution *execution)
 
 /* --- steps --- */
 
-/* For `.steps`. Only the steps that need this one read it, and the last step of all has none. */
-static bool keep_output(struct step_run *run, const char *data, size_t length)
+/* For `.steps`. Data that is no JSON was not written by weir. */
+static enum weir_status keep_output(struct step_run *run, const struct kept_signal *kept)
 {
     json_decref(run->output);
     run->output = NULL;
-    return run->execution->step_count == 1 || json_read(data, length, &run->output, NULL) != WEIR_OUT_OF_MEMORY;
+    return json_read(kept->data, kept->data_length, &run->output, NULL);
+}
+
+/* Takes the signal out of those that are kept; its data becomes the output. Without an output, later steps would read null,
+ * so a guard on it could pass: the step fails. */
+static void end_by_signal(struct step_run *run, struct kept_signal *kept, bool is_readable)
+{
+    static const char text[] = "the data of the signal is no JSON that this node can read";
+    struct step_outcome outcome = {.code = "signal_invalid", .error = text};
+    if (is_readable) {
+        outcome = (struct step_outcome){.output = kept->data, .output_length = kept->data_length};
+        kept->data = NULL; /* which the report owns now */
+    } else {
+        run->failures++;
+    }
+    run->signal_seq = kept->seq;
+    kept_signal_free(kept);
+    step_run_report_final(run, is_readable ? STEP_COMPLETED : STEP_FAILED, &outcome);
 }
 
 bool step_signal_consume(struct step_run *run)
@@ -109,15 +126,13 @@ bool step_signal_consume(struct step_run *run)
     if (kept == NULL) {
         return false;
     }
-    if (!keep_output(run, kept->data, kept->data_length)) {
+    enum weir_status status = keep_output(run, kept);
+    if (status == WEIR_OUT_OF_MEMORY) {
         engine_note_lost_report(&run->execution->runner->base); /* the next claim has the signal, too */
         return false;
     }
-    struct step_outcome outcome = {.output = kept->data, .output_length = kept->data_length};
     *link = kept->next;
-    run->signal_seq = kept->seq;
-    free(kept);
-    step_run_report_final(run, STEP_COMPLETED, &outcome);
+    end_by_signal(run, kept, status == WEIR_OK);
     return true;
 }
 

@@ -43,7 +43,7 @@ BEGIN
         message := format('params are %s bytes, the limit is 1048576', octet_length(params));
         hint := 'store the data elsewhere and pass a reference to it';
     ELSIF params <> '{}' THEN
-        message := :schema.params_problem(params);
+        message := :schema.json_problem(params, true);
         IF message IS NOT NULL THEN
             status := 'params_invalid';
             message := CASE WHEN message LIKE '%not an object' THEN 'params are ' ELSE 'params: ' END || message;

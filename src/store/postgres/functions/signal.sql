@@ -7,6 +7,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 #variable_conflict use_variable
 DECLARE
     sent record;
+    problem text;
 BEGIN
     PERFORM :schema.check_act(execution_id, reason);
     IF (name ~ '^[a-z0-9][a-z0-9_-]{0,63}$') IS NOT TRUE THEN
@@ -19,7 +20,10 @@ BEGIN
         PERFORM :schema.refuse('invalid_argument', format('the key of the signal is %s', CASE key WHEN '' THEN 'empty' ELSE 'too long' END),
                                'a key has 1 to 255 bytes');
     END IF;
-    PERFORM data::jsonb;
+    problem := :schema.json_problem(data, false);
+    IF problem IS NOT NULL THEN
+        PERFORM :schema.refuse('invalid_argument', 'the data of the signal: ' || problem, 'data is JSON, for example {"by": "eve"}');
+    END IF;
     SELECT * INTO sent FROM :schema.send_signal(execution_id, name, coalesce(data, 'null'), key, :schema.actor(), reason);
     IF sent.outcome = 'temporal' THEN
         PERFORM :schema.refuse('conflict',
@@ -33,9 +37,6 @@ BEGIN
         PERFORM :schema.refuse_act(execution_id, sent.outcome, 'it has ended and takes no signal');
     END IF;
     RETURN sent.seq;
-EXCEPTION
-    WHEN invalid_text_representation THEN
-        PERFORM :schema.refuse('invalid_argument', 'the data of the signal: ' || SQLERRM, 'data is JSON, for example {"by": "eve"}');
 END
 $$;
 

@@ -34,6 +34,15 @@ static json_t *text_json(const char *text, size_t length)
     return text_is_utf8(text, length) ? json_stringn(text, length) : json_string("(bytes that are not UTF-8)");
 }
 
+/* The database accepts JSON that this program refuses: numbers beyond its range, a key twice. */
+static json_t *json_json(const char *text, size_t length)
+{
+    json_error_t native;
+    bool ran_out;
+    json_t *value = json_load_bytes(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &native, &ran_out);
+    return value != NULL || ran_out ? value : json_string("(JSON that weir cannot read)");
+}
+
 static json_t *bytes_json(const char *escaped)
 {
     size_t length = 0;
@@ -70,7 +79,7 @@ json_t *result_json(const PGresult *result, int row, int column)
         return bytes_json(text);
     case TYPE_JSON:
     case TYPE_JSONB:
-        return json_load_bytes(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &native, &ran_out);
+        return json_json(text, length);
     default:
         return text_json(text, length);
     }

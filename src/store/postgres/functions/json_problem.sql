@@ -1,9 +1,10 @@
--- Whether params can be stored, checked as the library checks them (src/base/json.c): NULL, or the text of the problem. jsonb alone would
--- not do: it drops a key that occurs twice and accepts numbers that no node can read. Caller: request_problem().
-CREATE OR REPLACE FUNCTION :schema.params_problem(params text) RETURNS text
+-- Whether a JSON text can be stored, checked as the library checks it (src/base/json.c): NULL, or the text of the problem. jsonb alone would
+-- not do: it drops a key that occurs twice and accepts numbers that no node can read. Params are an object. Callers: request_problem(),
+-- signal().
+CREATE OR REPLACE FUNCTION :schema.json_problem(json_text text, is_params boolean) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    has_nul  constant boolean := strpos(params, $text$\u0000$text$) > 0;
+    has_nul  constant boolean := strpos(json_text, $text$\u0000$text$) > 0;
     document jsonb;
     bare     text; -- without its strings
     kind     text;
@@ -12,8 +13,8 @@ BEGIN
     BEGIN
         -- An escaped NUL is JSON, but not in a key; jsonb cannot hold it: a character without a meaning stands for it.
         document := CASE WHEN has_nul
-                         THEN regexp_replace(params, $text$(?<!\\)((?:\\\\)*)\\u0000$text$, $text$\1\\uF8FF$text$, 'g')
-                         ELSE params END::jsonb;
+                         THEN regexp_replace(json_text, $text$(?<!\\)((?:\\\\)*)\\u0000$text$, $text$\1\\uF8FF$text$, 'g')
+                         ELSE json_text END::jsonb;
     EXCEPTION
         WHEN statement_too_complex THEN
             RETURN 'JSON is nested deeper than 64 levels';
@@ -22,8 +23,8 @@ BEGIN
             RETURN 'not JSON: ' || left(coalesce(nullif(kind, ''), SQLERRM), 200);
     END;
     kind := jsonb_typeof(document);
-    IF kind <> 'object' THEN
-        kind := CASE WHEN kind = 'number' AND btrim(params, E' \t\n\r') ~ '^-?[0-9]+$' THEN 'integer' ELSE kind END;
+    IF is_params AND kind <> 'object' THEN
+        kind := CASE WHEN kind = 'number' AND btrim(json_text, E' \t\n\r') ~ '^-?[0-9]+$' THEN 'integer' ELSE kind END;
         RETURN format('%s %s, not an object', CASE WHEN left(kind, 1) IN ('a', 'i', 'o') THEN 'an' ELSE 'a' END, kind);
     END IF;
     IF jsonb_path_exists(document, 'strict $.**{64} ? (@.type() == "object" || @.type() == "array")') THEN
@@ -34,7 +35,7 @@ BEGIN
         WHERE strpos(k.key #>> '{}', E'\uF8FF') > 0) THEN
         RETURN 'not JSON: an object has a key with a NUL';
     END IF;
-    bare := regexp_replace(params, $text$"(?:[^"\\]|\\.)*"$text$, '', 'g');
+    bare := regexp_replace(json_text, $text$"(?:[^"\\]|\\.)*"$text$, '', 'g');
     IF length(bare) - length(replace(bare, ':', ''))
        <> (SELECT count(*) FROM jsonb_path_query(document, 'strict $.** ? (@.type() == "object").*.type()')) THEN
         RETURN 'not JSON: an object has a key twice';
