@@ -97,7 +97,13 @@ static enum weir_status dispatch_once(struct node *node, int64_t now_us, int64_t
     if (status == WEIR_OK) {
         status = give_back_unstartable(node, error);
     }
-    return status == WEIR_OK ? inbox_pass_requests(node, error) : status;
+    if (status == WEIR_OK) {
+        status = inbox_pass_requests(node, error);
+    }
+    if (status == WEIR_OK && dispatcher->inbox.has_requests) {
+        *ret_next_us = now_us; /* one call passes on a part of them */
+    }
+    return status;
 }
 
 int64_t dispatcher_step(struct node *node)

@@ -9,7 +9,7 @@
  * its engine_step(): a node that is paused hears nothing. Events of a shared world execute_event in
  * scripted_world_pass_time(). */
 
-enum { DEFINITE_US = 1000, ENDS_AFTER_CALM_US = 1000, OUTCOMES_MOST = 64, DEFER_DRAWN_US = 2 * 1000 * 1000 };
+enum { DEFINITE_US = 1000, ENDS_AFTER_CALM_US = 1000, OUTCOMES_MOST = 128, DEFER_DRAWN_US = 2 * 1000 * 1000 };
 
 enum run_state {
     RUN_BEGINS,

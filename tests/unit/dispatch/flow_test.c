@@ -439,6 +439,39 @@ static void polls_come_at_random_distances(void **state)
     assert_true(alike < POLLS / 4);
 }
 
+/* One call of the store passes on the signals of a part of them; no time passes before the next part. */
+static void signals_of_many_executions_are_passed_on_at_once(void **state)
+{
+    struct bench *bench = *state;
+    enum { MANY = SIGNALLED_BATCH + 1 };
+    static char ids[MANY][UUID_TEXT_MAX];
+    struct published published;
+    struct workspace_change many = {.name = "many", .max_concurrent = MANY, .paused = -1};
+    engine_close(bench->engine);
+    assert_int_equal(scripted_open(bench->world, MANY, &bench->engine, NULL), WEIR_OK);
+    assert_int_equal(store_set_workspace(bench->store, &many, NULL), WEIR_OK);
+    assert_int_equal(store_publish(bench->store, "ask", NULL, "{\"name\":\"ask\",\"steps\":{\"ask\":{\"signal\":\"go\"}}}",
+                                   NULL, &published, NULL),
+                     WEIR_OK);
+    for (int i = 0; i < MANY; i++) {
+        push(bench, (struct scripted_outcome){.never_ends = true});
+        enqueue_at(bench, "many", "ask", 0, ids[i]);
+    }
+    start_node(bench);
+    pass(bench, 10 * SECOND);
+    assert_int_equal(count_in(bench, ITEM_DISPATCHED), MANY);
+    for (int i = 0; i < MANY; i++) {
+        struct signal_request request = {.id = ids[i], .name = "go"};
+        struct sent_signal sent;
+        assert_int_equal(store_signal(bench->store, &request, &sent, NULL), WEIR_OK);
+    }
+    assert_int_equal(count_rows("SELECT count(*) FROM workflow_execution_queue WHERE signals > signals_sent"), MANY);
+    node_wake(bench->node);
+    for (int i = 0; i < 10 && node_step(bench->node) <= bench->now_us; i++) {
+    }
+    assert_int_equal(count_rows("SELECT count(*) FROM workflow_execution_queue WHERE signals > signals_sent"), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_flow, close_bench)
 
 int main(void)
@@ -462,6 +495,7 @@ int main(void)
         TEST(a_lock_whose_holder_died_is_free_after_four_minutes),
         TEST(no_transaction_is_open_while_the_engine_is_called),
         TEST(polls_come_at_random_distances),
+        TEST(signals_of_many_executions_are_passed_on_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
