@@ -50,7 +50,7 @@ struct in_flight {
     int blocked_reports;    /* of the recorder: reports that the store left out, and those behind them */
     bool is_blocked_again;  /* of the recorder: one of them was left out in the present round */
     int64_t started_boot_us;
-    int64_t slept_until_boot_us; /* the end of its last sleep step, perhaps to come; 0 = none */
+    int64_t slept_until_boot_us; /* until then all its steps sleep, perhaps to come; 0 = they never did */
     int64_t stuck_after_us;
     int64_t warned_boot_us;         /* of the last stuck warning; 0 = none */
     bool is_marked_stuck;           /* on record in the store */

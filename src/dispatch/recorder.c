@@ -77,16 +77,18 @@ static bool report_awaits_record(enum report_kind kind)
     return kind == REPORT_STEP || report_is_last(kind);
 }
 
-/* A sleep step is expected to take its time, so the stuck watch counts from its end; likewise a wait for a signal, whose
- * end is known when it comes. A step that waits for its next attempt has an error code; that time counts, because a step
- * that fails for ever is stuck. */
+/* Steps that sleep or wait for a signal are expected to take their time, so the stuck watch counts from the end of the last
+ * sleep of all steps, and begins as soon as one of them does something. A step that waits for its next attempt counts as
+ * such, because a step that fails for ever is stuck. */
 static void note_sleep(struct in_flight *entry, const struct report *report)
 {
-    bool sleeps = report->kind == REPORT_STEP && report->step.state == STEP_WAITING && report->step.error_code[0] == '\0';
-    if (sleeps) {
-        entry->slept_until_boot_us = time_add(report->reported_us, report->step.due_in_us);
-    } else if (report->has_step && report->step.signal_seq > 0) {
-        entry->slept_until_boot_us = report->reported_us;
+    if (report->kind != REPORT_STEP && report->kind != REPORT_STARTED) {
+        return;
+    }
+    if (report->sleeps_us > 0) {
+        entry->slept_until_boot_us = time_add(report->reported_us, report->sleeps_us);
+    } else {
+        entry->slept_until_boot_us = earlier(entry->slept_until_boot_us, report->reported_us);
     }
 }
 

@@ -123,6 +123,9 @@ struct report {
     bool spends_start; /* REFUSED: counts against starts_max (false: put back with a delay, A53) */
     int64_t delay_us;  /* REFUSED and put back without counting the start: when to look again; PARKED: until it is due,
                           TIME_NEVER = it waits for a signal alone */
+    /* STARTED, STEP: for how long every step that has begun sleeps or waits for a signal. 0 = one of them does something,
+     * or waits for its next attempt; TIME_NEVER = until a signal comes. */
+    int64_t sleeps_us;
     enum wait_kind waiting_for; /* PARKED */
     int64_t signals_seen;       /* PARKED: the number of the last signal that the engine has got */
     enum end_state end_state;   /* ENDED */

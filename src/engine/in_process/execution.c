@@ -26,6 +26,7 @@
 #include "engine/in_process/in_process_options.h"
 #include "engine/in_process/runner.h"
 #include "engine/in_process/step_phase.h"
+#include "engine/in_process/step_report.h"
 #include "engine/in_process/step_run.h"
 #include "engine/in_process/step_secrets.h"
 #include "engine/in_process/step_signal.h"
@@ -206,6 +207,7 @@ static void report_started(const struct execution *execution)
 {
     struct report *report = report_new(REPORT_STARTED, execution->id, execution->fence);
     if (report != NULL) { /* without a report the start is unanswered, and the node sends it again */
+        report->sleeps_us = execution_sleeps_us(execution);
         engine_report(&execution->runner->base, report);
     }
 }

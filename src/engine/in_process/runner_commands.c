@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/in_process/execution.h"
+#include "engine/in_process/step_report.h"
 #include "engine/in_process/step_signal.h"
 #include "engine/in_process/task_call.h"
 
@@ -204,6 +205,7 @@ static void execute_describe(struct runner *runner, const struct named_command *
     bool is_present = execution != NULL && execution->fence == command->fence && execution->ending != ENDING_ABANDONED;
     struct report *report = report_new(is_present ? REPORT_STARTED : REPORT_ABSENT, command->id, command->fence);
     if (report != NULL) { /* without a report the node repeats its request */
+        report->sleeps_us = is_present ? execution_sleeps_us(execution) : 0;
         engine_report(&runner->base, report);
     }
 }

@@ -49,14 +49,50 @@ static struct report *make_step_report(struct step_run *run, enum report_kind ki
     if (step_run_step(run)->kind == STEP_SIGNAL && state == STEP_WAITING) {
         text_copy(report->step.signal, sizeof report->step.signal, step_run_step(run)->signal.name);
     }
-    report->step.signal_seq = state == STEP_COMPLETED ? run->signal_seq : 0;
+    report->step.signal_seq = state == STEP_COMPLETED || state == STEP_FAILED ? run->signal_seq : 0;
     report->step.ran_us = run->began_us == 0 ? 0 : loop_now(&execution->runner->loop) - run->began_us;
     return report;
+}
+
+/* When the step goes on: it sleeps or waits for a signal, here or on record from an earlier claim. 0 = it does something,
+ * is about to begin, or waits for its next attempt; TIME_NEVER: it needs no time. */
+static int64_t step_sleeps_until(const struct step_run *run)
+{
+    const struct execution *execution = run->execution;
+    const struct step *step = step_run_step(run);
+    bool may_sleep = step->kind == STEP_SLEEP || step->kind == STEP_SIGNAL;
+    bool is_over = run->phase == PHASE_DONE || run->phase == PHASE_RECORDING_END;
+    if (is_over) {
+        return TIME_NEVER;
+    }
+    if (run->phase == PHASE_SLEEPING || run->phase == PHASE_RECORDING_WAIT ||
+        (run->phase == PHASE_IDLE && run->on_record && run->state == STEP_WAITING)) {
+        return may_sleep ? run->resume_us : 0;
+    }
+    for (size_t i = 0; run->phase == PHASE_IDLE && i < step->needs_count; i++) {
+        enum step_phase phase = execution->steps[step->needs[i]].phase;
+        if (phase != PHASE_DONE && phase != PHASE_RECORDING_END) {
+            return TIME_NEVER; /* it awaits another step */
+        }
+    }
+    return 0;
+}
+
+int64_t execution_sleeps_us(const struct execution *execution)
+{
+    int64_t now_us = loop_now(&execution->runner->loop);
+    int64_t until_us = TIME_NEVER;
+    for (size_t i = 0; i < execution->step_count; i++) {
+        int64_t step_us = step_sleeps_until(&execution->steps[i]);
+        until_us = step_us < until_us ? step_us : until_us;
+    }
+    return until_us == TIME_NEVER ? TIME_NEVER : until_us > now_us ? until_us - now_us : 0;
 }
 
 static void send_step_report(const struct step_run *run, struct report *report)
 {
     if (report != NULL) {
+        report->sleeps_us = execution_sleeps_us(run->execution);
         engine_report(&run->execution->runner->base, report);
     }
 }

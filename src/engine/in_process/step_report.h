@@ -26,6 +26,9 @@ struct step_outcome {
     size_t output_length;
 };
 
+/* For how long all steps that have begun sleep or wait for a signal: struct report, sleeps_us. */
+int64_t execution_sleeps_us(const struct execution *execution);
+
 /* --- on the way --- */
 
 /* The attempt runs: on record before its process or its handler starts. */

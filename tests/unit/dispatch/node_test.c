@@ -276,6 +276,7 @@ static void report_wait(struct bench *bench, const char *id, int64_t due_in_us, 
     report->step.state = STEP_WAITING;
     report->step.attempt = 1;
     report->step.due_in_us = due_in_us;
+    report->sleeps_us = code[0] == '\0' ? due_in_us : 0;
     text_copy(report->step.error_code, sizeof report->step.error_code, code);
     engine_report(bench->engine, report);
 }

@@ -324,6 +324,64 @@ static void the_next_claim_waits_for_the_rest_of_the_time(void **state)
     assert_int_equal(parked->signals_seen, 3);
 }
 
+static void unreadable_data_fails_the_step(void **state)
+{
+    (void)state;
+    engine_fixture_start(
+        &fixture, 1,
+        HELD ASK
+        ",\"pay\":{\"needs\":[\"ask\"],\"when\":\"${.steps.ask.output.by != \\\"nobody\\\"}\",\"handler\":\"echo\"}}}",
+        "{}");
+    (void)run_until_idle();
+    send_signal(1, 1, "approved", "{\"by\":\"nobody\",\"n\":9223372036854775808}");
+    (void)run_until_idle();
+    assert_int_equal(ended("ask", STEP_FAILED)->step.signal_seq, 1);
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_FAILED)->error_code, "signal_invalid");
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "pay", -1), 0);
+}
+
+static void an_unreadable_output_on_record_fails_the_execution(void **state)
+{
+    (void)state;
+    struct step_record step = {
+        .step = "ask", .state = STEP_COMPLETED, .attempt = 1, .output = "{\"by\":", .output_length = 6};
+    struct engine_start start = engine_fixture_start_of(
+        1, HELD ASK ",\"pay\":{\"needs\":[\"ask\"],\"handler\":\"echo\",\"input\":\"${.steps.ask.output}\"}}}", "{}");
+    start.steps = &step;
+    start.step_count = 1;
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_FAILED)->error_code, "output_invalid");
+}
+
+/* For the watch of stuck executions: the time until something happens, if nothing happens now. */
+static void reports_tell_for_how_long_all_steps_sleep(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1,
+                         HELD "\"nap\":{\"sleep\":\"1h\",\"hold_slot\":true}," ASK
+                              ",\"other\":{\"signal\":\"other\",\"hold_slot\":true}}}",
+                         "{}");
+    (void)run_until_idle();
+    send_signal(1, 1, "approved", "1");
+    (void)run_until_idle();
+    assert_true(ended("ask", STEP_COMPLETED)->sleeps_us == HOUR_US);
+    engine_fixture_start(&fixture, 2, HELD "\"wait\":{\"signal\":\"go\"},\"work\":{\"handler\":\"echo\"}}}", "{}");
+    (void)run_until_idle();
+    assert_int_equal(recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "wait", STEP_WAITING, 1)->sleeps_us, 0);
+    assert_true(ended("work", STEP_COMPLETED)->sleeps_us == TIME_NEVER);
+}
+
+static void the_next_claim_tells_for_how_long_all_steps_sleep(void **state)
+{
+    (void)state;
+    struct step_record step;
+    struct engine_start start = restart(&step, NULL, 0);
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    assert_true(recorder_wait(&fixture.recorder, REPORT_STARTED, NULL, NULL, -1, 1)->sleeps_us == HOUR_US);
+}
+
 static void a_skipped_step_consumes_nothing(void **state)
 {
     (void)state;
@@ -356,6 +414,10 @@ int main(void)
         FIXTURE_TEST(the_park_names_the_signal_and_the_first_time),
         FIXTURE_TEST(the_next_claim_brings_the_signal),
         FIXTURE_TEST(the_next_claim_waits_for_the_rest_of_the_time),
+        FIXTURE_TEST(unreadable_data_fails_the_step),
+        FIXTURE_TEST(an_unreadable_output_on_record_fails_the_execution),
+        FIXTURE_TEST(reports_tell_for_how_long_all_steps_sleep),
+        FIXTURE_TEST(the_next_claim_tells_for_how_long_all_steps_sleep),
         FIXTURE_TEST(a_skipped_step_consumes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
