@@ -105,7 +105,7 @@ BEGIN
         RETURN QUERY SELECT 'runnable', NULL::int4, p.lane, p.least_rank, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
                             NULL::int8, NULL::int8, NULL::boolean, NULL::uuid, NULL::text, NULL::bytea, NULL::int4[], NULL::int4[],
                             NULL::int8[], NULL::int8[], NULL::int8[], NULL::uuid[] FROM :schema.promote_due(now_us, limits[1]) p;
-        next_due := :schema.next_due();
+        next_due := :schema.due_again(now_us);
     END IF;
     RETURN QUERY SELECT 'orphan', NULL::int4, o.workspace, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
                         NULL::int8, NULL::int8, NULL::boolean, o.item, NULL::text, NULL::bytea, NULL::int4[], NULL::int4[], NULL::int8[],

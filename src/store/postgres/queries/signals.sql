@@ -9,10 +9,12 @@ SELECT s.outcome, s.seq, s.kept, s.bytes FROM :schema.send_signal($1, $2, $3, $4
 SELECT s.execution_id, s.seq, s.name, s.data FROM :schema.signals s WHERE s.execution_id = ANY ($1) AND s.consumed_at IS NULL
 ORDER BY s.execution_id, s.seq;
 
--- Held items of the node $1 with signals that it has not got, at most $2. Index: queue_signalled.
+-- Held items of the node $1 with signals that it has not got, at most $2. A row that another transaction has locked could not be marked; it is
+-- left for the next call, so that such rows hold up no other. Locks: the rows, for the statement. Index: queue_signalled.
 -- name: signalled
 SELECT q.id, q.fence, q.signals FROM :schema.workflow_execution_queue q
-WHERE q.node_id = $1 AND q.signals > q.signals_sent ORDER BY q.id LIMIT $2;
+WHERE q.node_id = $1 AND q.signals > q.signals_sent ORDER BY q.id LIMIT $2
+FOR NO KEY UPDATE SKIP LOCKED;
 
 -- $1 items, $2 their fences, $3 the numbers of the last signals that their node has got. A row that another transaction has locked is left
 -- as it is: its signals are passed on again. Index: the primary key.

@@ -275,6 +275,36 @@ static void a_time_that_two_nodes_advance_fires_once(void **state)
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.schedule_firings"), "1");
 }
 
+/* The rows of one answer would else be the same at each call, and no other would ever come. */
+static void locked_rows_with_signals_hold_up_no_other(void **state)
+{
+    struct scene *scene = *state;
+    struct node_request *requests = NULL;
+    size_t count = 0;
+    bool more = false;
+    add_workspace(scene, "wide", SIGNALLED_BATCH + 1);
+    for (int i = 0; i <= SIGNALLED_BATCH; i++) {
+        (void)enqueue_for(scene, "wide", NULL);
+    }
+    struct claim_result claimed = claim(scene, SIGNALLED_BATCH + 1);
+    assert_int_equal(claimed.count, SIGNALLED_BATCH + 1);
+    (void)run(scene->a, "UPDATE weir.workflow_execution_queue SET signals = 1");
+    (void)run(scene->a, "INSERT INTO weir.signals (execution_id, seq, name, data, sent_at) "
+                        "SELECT id, 1, 'go', '1', 1 FROM weir.workflow_execution_queue");
+    const char *last = run(scene->a, "SELECT id FROM weir.workflow_execution_queue ORDER BY id DESC LIMIT 1");
+    last = arena_copy_string(&scene->arena, last);
+    (void)run(scene->a,
+              "BEGIN; SELECT count(*) FROM (SELECT 1 FROM weir.workflow_execution_queue WHERE id <> '%s' FOR UPDATE) l",
+              last);
+    ok(store_take_requests(scene->store, scene->node, &scene->arena, &requests, &count, &more, &scene->error));
+    assert_int_equal(count, 1);
+    assert_false(more);
+    assert_string_equal(requests[0].id, last);
+    (void)run(scene->a, "COMMIT");
+    ok(store_take_requests(scene->store, scene->node, &scene->arena, &requests, &count, &more, &scene->error));
+    assert_int_equal(count, SIGNALLED_BATCH);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +324,7 @@ int main(void)
         SCENE_TEST(a_delete_waits_for_a_settlement_and_leaves_nothing),
         SCENE_TEST(a_settlement_behind_a_delete_inserts_no_firing),
         SCENE_TEST(a_time_that_two_nodes_advance_fires_once),
+        SCENE_TEST(locked_rows_with_signals_hold_up_no_other),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }

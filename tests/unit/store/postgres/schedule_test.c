@@ -310,6 +310,29 @@ static void a_row_that_a_caller_holds_is_left_out_after_a_moment(void **state)
     assert_int_equal(assign(&seat, first, seat.node), ASSIGNMENT_GONE);
 }
 
+/* Else the scheduler would ask again and again, as long as the transaction of the caller is open. */
+static void a_due_row_that_a_caller_holds_is_due_again_later(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    const struct enqueue_request later = {
+        .workspace = "acme", .workflow = "hello", .run_at_us = 4000000000 * MICROSECONDS_PER_SECOND};
+    const struct enqueue_request requests[] = {later, later};
+    struct enqueue_result results[2];
+    ok(store_enqueue(scene->store, requests, 2, results, &scene->error));
+    const char *other = results[1].id;
+    take_seat(&seat, scene, scene->store, scene->node);
+    (void)run(scene->a, "UPDATE weir.workflow_execution_queue SET due_at = 1");
+    (void)run(scene->a, "BEGIN; SELECT 1 FROM weir.workflow_execution_queue WHERE id = '%s' FOR UPDATE", results[0].id);
+    round_of(&seat, (struct schedule_call){.needs = NEED_DUE});
+    assert_true(seat.answer.next_due_us > seat.answer.now_us);
+    assert_true(seat.answer.next_due_us <= seat.answer.now_us + MICROSECONDS_PER_SECOND);
+    assert_string_equal(run(scene->b, "SELECT phase FROM weir.workflow_execution_queue WHERE id = '%s'", other), "0");
+    (void)run(scene->a, "COMMIT");
+    round_of(&seat, (struct schedule_call){.needs = NEED_DUE});
+    assert_true(seat.answer.next_due_us == TIME_NEVER);
+}
+
 static void a_cancel_that_waited_for_the_assignment_is_passed_on(void **state)
 {
     struct scene *scene = *state;
@@ -738,6 +761,7 @@ int main(void)
         TEST(many_open_transactions_delay_their_own_news_only),
         TEST(a_pause_that_is_committed_during_a_round_undoes_it),
         TEST(a_row_that_a_caller_holds_is_left_out_after_a_moment),
+        TEST(a_due_row_that_a_caller_holds_is_due_again_later),
         TEST(a_cancel_that_waited_for_the_assignment_is_passed_on),
         TEST(a_node_that_recovery_holds_gets_nothing),
         TEST(a_heartbeat_goes_on_during_an_assignment),

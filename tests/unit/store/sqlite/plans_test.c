@@ -49,16 +49,11 @@ static const struct {
     {"node_handler_sets", "it groups the handlers of nodes and of definitions, which are few"},
 };
 
-static const char *const large_tables[] = {"workflow_execution_queue",
-                                           "workflow_executions",
-                                           "workflow_node_executions",
-                                           "workflow_execution_events",
-                                           "execution_params",
-                                           "signals",
-                                           "idempotency_keys",
-                                           "hook_outbox",
-                                           "schedule_firings",
-                                           "books"};
+static const char *const large_tables[] = {"workflow_execution_queue", "workflow_executions",
+                                           "workflow_node_executions", "workflow_execution_events",
+                                           "execution_params",         "signals",
+                                           "idempotency_keys",         "hook_outbox",
+                                           "schedule_firings",         "books"};
 
 static bool is_allowed(const char *name)
 {
