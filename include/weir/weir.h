@@ -257,8 +257,9 @@ struct weir_signal {
 };
 /* Sends a signal to an execution, which keeps it until a step consumes it: the wait may begin later. *ret_number (may be
  * NULL) is its number among the signals of the execution, with a known key that of the first one. Errors:
- * WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (it has ended, or keeps 1,000 signals or 1 MiB of data), WEIR_CONFLICT (its
- * workflow runs on Temporal), WEIR_INVALID_ARGUMENT. */
+ * WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (it has ended, or keeps 1,000 signals or 1 MiB of data of the name),
+ * WEIR_CONFLICT (its workflow runs on Temporal), WEIR_IDEMPOTENCY_KEY_REUSED (the key was used with other data),
+ * WEIR_INVALID_ARGUMENT (also: none of its steps waits for the name). */
 WEIR_MUST_CHECK enum weir_status weir_signal(struct weir *weir, const char *id, const struct weir_signal *signal,
                                              int64_t *ret_number, struct weir_error *error);
 

@@ -176,11 +176,40 @@ enum weir_status refusal_signal_of_temporal(const char *id, struct weir_error *e
     return WEIR_CONFLICT;
 }
 
-enum weir_status refusal_signals_full(const char *id, int64_t count, int64_t bytes, struct weir_error *error)
+enum weir_status refusal_signal_unknown(const char *id, const char *name, const char *names, struct weir_error *error)
 {
-    error_set(error, WEIR_ILLEGAL_STATE, "execution %s keeps %lld signals with %lld bytes that no step has consumed", id,
-              (long long)count, (long long)bytes);
-    error_hint(error, "at most %d signals and %d bytes are kept; `weir show %s` lists them", SIGNALS_KEPT_MOST,
+    error_set(error, WEIR_INVALID_ARGUMENT, "no step of execution %s waits for a signal \"%.80s\"", id, name);
+    if (names[0] == '\0') {
+        error_hint(error, "its workflow has no signal steps");
+    } else {
+        error_hint(error, "its steps wait for: %s", names);
+    }
+    return WEIR_INVALID_ARGUMENT;
+}
+
+enum weir_status refusal_signal_large(size_t bytes, struct weir_error *error)
+{
+    error_set(error, WEIR_INVALID_ARGUMENT, "the data of the signal is %zu bytes, the limit is %d", bytes,
+              SIGNAL_DATA_BYTES_MAX);
+    error_hint(error, "store the data elsewhere and pass a reference to it");
+    return WEIR_INVALID_ARGUMENT;
+}
+
+enum weir_status refusal_signal_key_reused(const char *id, const char *key, int64_t seq, struct weir_error *error)
+{
+    error_set(error, WEIR_IDEMPOTENCY_KEY_REUSED,
+              "key \"%.80s\" belongs to signal %lld of execution %s, which has other data", key, (long long)seq, id);
+    error_hint(error, "use another key for another signal");
+    return WEIR_IDEMPOTENCY_KEY_REUSED;
+}
+
+enum weir_status refusal_signals_full(const char *id, const char *name, int64_t count, int64_t bytes,
+                                      struct weir_error *error)
+{
+    error_set(error, WEIR_ILLEGAL_STATE,
+              "execution %s keeps %lld signals \"%.80s\" with %lld bytes that no step has consumed", id, (long long)count,
+              name, (long long)bytes);
+    error_hint(error, "at most %d signals and %d bytes of a name are kept; `weir show %s` lists them", SIGNALS_KEPT_MOST,
                SIGNALS_KEPT_BYTES_MOST, id);
     return WEIR_ILLEGAL_STATE;
 }

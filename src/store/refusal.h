@@ -80,8 +80,15 @@ enum weir_status refusal_no_live_node(const char *name, const char *names, bool 
 enum weir_status refusal_signal_ended(const char *id, const char *state, struct weir_error *error);
 /* WEIR_CONFLICT: the service has the signals of a workflow on Temporal. */
 enum weir_status refusal_signal_of_temporal(const char *id, struct weir_error *error);
-/* WEIR_ILLEGAL_STATE: `count` signals with `bytes` of data are not consumed. */
-enum weir_status refusal_signals_full(const char *id, int64_t count, int64_t bytes, struct weir_error *error);
+/* WEIR_INVALID_ARGUMENT: no step of its definition waits for the name; `names` are those that it has, "" = none. */
+enum weir_status refusal_signal_unknown(const char *id, const char *name, const char *names, struct weir_error *error);
+/* WEIR_INVALID_ARGUMENT: the data has more than SIGNAL_DATA_BYTES_MAX bytes. */
+enum weir_status refusal_signal_large(size_t bytes, struct weir_error *error);
+/* WEIR_IDEMPOTENCY_KEY_REUSED: the key is that of the signal `seq`, which has other data. */
+enum weir_status refusal_signal_key_reused(const char *id, const char *key, int64_t seq, struct weir_error *error);
+/* WEIR_ILLEGAL_STATE: `count` signals of the name with `bytes` of data are not consumed. */
+enum weir_status refusal_signals_full(const char *id, const char *name, int64_t count, int64_t bytes,
+                                      struct weir_error *error);
 
 /* WEIR_CONFLICT: another holder has the lock. */
 enum weir_status refusal_lock_held(const char *name, struct weir_error *error);

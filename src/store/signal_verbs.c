@@ -1,7 +1,8 @@
 /* The verbs of signals: the checks of a signal, and the requests that wait for a node.
  *
  * The checks need no database, so that all drivers refuse the same signals with the same texts. Whether the execution takes
- * signals is for the driver to find out: it has ended, it keeps too many, or its service has them (refusal.c).
+ * the signal is for the driver to find out: it has ended, it waits for other names, it keeps too many, its service has them
+ * (refusal.c). The service of Temporal takes other names and more data, so neither is checked here.
  *
  * The data is kept as text and never changed: the step has as its output what the caller has sent, byte for byte.
  * Runs in the caller's thread.
@@ -11,18 +12,15 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "queue/name.h"
 #include "store/call.h"
 
-/* The rule for the names of definitions: a step could not wait for any other. */
+/* Only the definition has the names that a node takes, and Temporal takes any. */
 static enum weir_status check_signal_name(const char *name, struct weir_error *error)
 {
-    if (name != NULL && name_is_valid(name)) {
+    if (name != NULL && name[0] != '\0') {
         return WEIR_OK;
     }
-    error_set(error, WEIR_INVALID_ARGUMENT, "\"%.80s\" is no name of a signal", name == NULL ? "" : name);
-    error_hint(error, "a name has 1 to 64 of a-z, 0-9, _ and -, and starts with a letter or digit");
-    return WEIR_INVALID_ARGUMENT;
+    return error_set(error, WEIR_INVALID_ARGUMENT, "the name of the signal is missing");
 }
 
 /* Any JSON, which becomes the output of a step. It is parsed here once, so that no step fails by it later. */
@@ -32,12 +30,6 @@ static enum weir_status check_signal_data(const char *data, struct weir_error *e
     json_t *value = NULL;
     if (data == NULL) {
         return WEIR_OK;
-    }
-    if (length > SIGNAL_DATA_BYTES_MAX) {
-        error_set(error, WEIR_INVALID_ARGUMENT, "the data of the signal is %zu bytes, the limit is %d", length,
-                  SIGNAL_DATA_BYTES_MAX);
-        error_hint(error, "store the data elsewhere and pass a reference to it");
-        return WEIR_INVALID_ARGUMENT;
     }
     enum weir_status status = json_read(data, length, &value, error);
     json_decref(value);

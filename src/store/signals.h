@@ -22,7 +22,7 @@ struct store;
 
 struct signal_request {
     const char *id;   /* of the execution, or its first 6 or more characters */
-    const char *name; /* name_is_valid() in queue/name.h */
+    const char *name; /* that of a step of its definition; on Temporal any */
     const char *data; /* JSON text of at most SIGNAL_DATA_BYTES_MAX bytes; NULL = null */
     const char *key; /* of at most IDEMPOTENCY_KEY_MAX bytes: the same name and key again is the same signal; NULL = none */
 };
@@ -30,11 +30,12 @@ struct signal_request {
 struct sent_signal {
     char id[UUID_TEXT_MAX]; /* of the execution */
     int64_t seq;
-    bool duplicate; /* `seq` is that of the first one with the key; nothing was changed, and its data may be other */
+    bool duplicate; /* `seq` is that of the first one with the key and this data; nothing was changed */
 };
 /* Sends a signal. An act on record, if the handle has an actor, and an event of the execution. Errors:
- * WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE: it has ended, or SIGNALS_KEPT_MOST signals of it are not consumed, or their
- * data would have more than SIGNALS_KEPT_BYTES_MOST bytes; WEIR_INVALID_ARGUMENT: the name, the data or the key is wrong;
+ * WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE: it has ended, or SIGNALS_KEPT_MOST signals of the name are not consumed, or
+ * their data would have more than SIGNALS_KEPT_BYTES_MOST bytes; WEIR_INVALID_ARGUMENT: the name, the data or the key is
+ * wrong, or no step of its definition waits for the name; WEIR_IDEMPOTENCY_KEY_REUSED: the key is that of other data;
  * WEIR_CONFLICT: the execution is of a workflow on Temporal, whose service gets the signal instead. */
 WEIR_MUST_CHECK enum weir_status store_signal(struct store *store, const struct signal_request *request,
                                               struct sent_signal *ret_sent, struct weir_error *error);

@@ -4,6 +4,24 @@
 
 #define AN_HOUR SECONDS(3600)
 
+/* The workflow of scene_enqueue() waits for these names. */
+static int open_scene(void **state)
+{
+    static const char definition[] =
+        "{\"name\":\"hello\",\"steps\":{\"a\":{\"signal\":\"approved\"},\"b\":{\"signal\":{\"name\":\"refused\","
+        "\"timeout\":\"1h\"}},"
+        "\"c\":{\"signal\":\"tick\"},\"d\":{\"signal\":\"stop\"},\"e\":{\"signal\":\"go\"},\"f\":{\"signal\":\"go\"}}}";
+    struct published published;
+    int failed = scene_open(state);
+    struct scene *scene = *state;
+    if (failed == 0) {
+        scene_ok(scene, store_publish(scene->store, "hello", NULL, definition, NULL, &published, &scene->error));
+    }
+    return failed;
+}
+
+#define SIGNAL_TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, scene_close)
+
 static enum weir_status try_signal(struct scene *scene, const struct signal_request *request, struct sent_signal *ret_sent)
 {
     scene->error = (struct weir_error){.status = WEIR_OK};
@@ -227,10 +245,11 @@ static void a_key_makes_a_repetition_the_same_signal(void **state)
     struct sent_signal sent;
     struct signal_request request = {.id = id, .name = "approved", .data = "1", .key = "mail-7"};
     assert_int_equal(send_as(scene, id, "approved", "1", "mail-7"), 1);
-    request.data = "2";
     scene_ok(scene, try_signal(scene, &request, &sent));
     assert_int_equal(sent.seq, 1);
     assert_true(sent.duplicate);
+    request.data = "2";
+    refuse_signal(scene, request, WEIR_IDEMPOTENCY_KEY_REUSED, "has other data");
     request.name = "refused"; /* a key counts for its name */
     scene_ok(scene, try_signal(scene, &request, &sent));
     assert_int_equal(sent.seq, 2);
@@ -261,23 +280,25 @@ static void a_wrong_signal_is_refused(void **state)
     char key[IDEMPOTENCY_KEY_MAX + 2];
     assert_non_null(data);
     memset(data, '1', SIGNAL_DATA_BYTES_MAX + 1);
+    data[0] = '"';
+    data[SIGNAL_DATA_BYTES_MAX] = '"';
     data[SIGNAL_DATA_BYTES_MAX + 1] = '\0';
     memset(key, 'k', sizeof key);
     key[IDEMPOTENCY_KEY_MAX + 1] = '\0';
-    refuse_signal(scene, (struct signal_request){.id = id, .name = "Approved"}, WEIR_INVALID_ARGUMENT,
-                  "no name of a signal");
-    refuse_signal(scene, (struct signal_request){.id = id, .name = ""}, WEIR_INVALID_ARGUMENT, "no name of a signal");
-    refuse_signal(scene, (struct signal_request){.id = id, .name = "a", .data = "{"}, WEIR_INVALID_ARGUMENT, "the data");
-    refuse_signal(scene, (struct signal_request){.id = id, .name = "a", .data = data}, WEIR_INVALID_ARGUMENT,
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "aproved"}, WEIR_INVALID_ARGUMENT,
+                  "waits for a signal \"aproved\"");
+    assert_string_equal(scene->error.hint, "its steps wait for: approved, go, refused, stop, tick");
+    refuse_signal(scene, (struct signal_request){.id = id, .name = ""}, WEIR_INVALID_ARGUMENT, "is missing");
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "go", .data = "{"}, WEIR_INVALID_ARGUMENT, "the data");
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "go", .data = data}, WEIR_INVALID_ARGUMENT,
                   "the limit is");
-    refuse_signal(scene, (struct signal_request){.id = id, .name = "a", .key = ""}, WEIR_INVALID_ARGUMENT, "is empty");
-    refuse_signal(scene, (struct signal_request){.id = id, .name = "a", .key = key}, WEIR_INVALID_ARGUMENT, "too long");
-    refuse_signal(scene, (struct signal_request){.id = id, .name = "a", .key = "\xff"}, WEIR_INVALID_ARGUMENT, "UTF-8");
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "go", .key = ""}, WEIR_INVALID_ARGUMENT, "is empty");
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "go", .key = key}, WEIR_INVALID_ARGUMENT, "too long");
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "go", .key = "\xff"}, WEIR_INVALID_ARGUMENT, "UTF-8");
     assert_signals(scene, id, "");
-    data[0] = '"'; /* the longest that is taken */
     data[SIGNAL_DATA_BYTES_MAX - 1] = '"';
     data[SIGNAL_DATA_BYTES_MAX] = '\0';
-    assert_int_equal(send_as(scene, id, "a", data, NULL), 1);
+    assert_int_equal(send_as(scene, id, "go", data, NULL), 1);
     free(data);
 }
 
@@ -289,7 +310,7 @@ static void an_execution_on_temporal_takes_none(void **state)
     struct published published;
     scene_ok(scene, store_publish(scene->store, "remote", NULL, definition, NULL, &published, &scene->error));
     const char *id = scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "free-co", .workflow = "remote"});
-    refuse_signal(scene, (struct signal_request){.id = id, .name = "approved"}, WEIR_CONFLICT, "Temporal");
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "Approved"}, WEIR_CONFLICT, "Temporal");
 }
 
 static void what_an_execution_keeps_is_bounded(void **state)
@@ -300,11 +321,12 @@ static void what_an_execution_keeps_is_bounded(void **state)
         assert_int_equal(send_signal(scene, id, "tick"), i + 1);
     }
     refuse_signal(scene, (struct signal_request){.id = id, .name = "tick"}, WEIR_ILLEGAL_STATE, "1000 signals");
+    assert_int_equal(send_signal(scene, id, "approved"), SIGNALS_KEPT_MOST + 1); /* another name has room of its own */
     struct claimed_item item = scene_claim_one(scene);
-    assert_int_equal(item.signal_count, SIGNALS_KEPT_MOST);
+    assert_int_equal(item.signal_count, SIGNALS_KEPT_MOST + 1);
     struct step_record ended = ended_step("first", 1);
     assert_int_equal(record_step(scene, &item, &ended), WEIR_OK);
-    assert_int_equal(send_signal(scene, id, "tick"), SIGNALS_KEPT_MOST + 1); /* there is room again */
+    assert_int_equal(send_signal(scene, id, "tick"), SIGNALS_KEPT_MOST + 2); /* there is room again */
 }
 
 static void the_data_of_an_execution_is_bounded(void **state)
@@ -322,6 +344,7 @@ static void the_data_of_an_execution_is_bounded(void **state)
     }
     refuse_signal(scene, (struct signal_request){.id = id, .name = "tick", .data = "1"}, WEIR_ILLEGAL_STATE,
                   "1048576 bytes");
+    assert_int_equal(send_as(scene, id, "approved", data, NULL), SIGNALS_KEPT_BYTES_MOST / SIGNAL_DATA_BYTES_MAX + 1);
     free(data);
 }
 
@@ -451,7 +474,7 @@ static void a_cancel_and_a_deletion_end_a_wait_for_a_signal(void **state)
     assert_int_equal(result.changed, 1);
     assert_string_equal(scene_status_of(scene, item.id), "CANCELLED");
     item = claim_and_park(scene, "approved", TIME_NEVER);
-    (void)send_signal(scene, item.id, "other");
+    (void)send_signal(scene, item.id, "stop");
     struct workspace_deletion deletion = {.name = "free-co", .fails_waiting = true, .erases = true};
     struct deletion_result deleted;
     scene_ok(scene, store_delete_workspace(scene->store, &deletion, &deleted, &scene->error));
@@ -508,25 +531,25 @@ static void a_signal_is_an_act_on_record(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        SCENE_TEST(a_signal_before_the_start_comes_with_the_claim),
-        SCENE_TEST(a_node_that_holds_it_gets_a_signal_as_a_request),
-        SCENE_TEST(many_signalled_executions_are_passed_on_in_parts),
-        SCENE_TEST(a_cancel_comes_behind_the_signals),
-        SCENE_TEST(a_key_makes_a_repetition_the_same_signal),
-        SCENE_TEST(an_ended_execution_takes_none),
-        SCENE_TEST(a_wrong_signal_is_refused),
-        SCENE_TEST(an_execution_on_temporal_takes_none),
-        SCENE_TEST(what_an_execution_keeps_is_bounded),
-        SCENE_TEST(the_data_of_an_execution_is_bounded),
-        SCENE_TEST(a_step_consumes_its_signal_once),
-        SCENE_TEST(the_end_consumes_the_signal_of_its_last_step),
-        SCENE_TEST(a_signal_wakes_an_execution_that_waits_for_it),
-        SCENE_TEST(another_signal_leaves_it_waiting),
-        SCENE_TEST(a_wait_without_a_timeout_has_no_due_time),
-        SCENE_TEST(a_park_behind_an_unseen_signal_ends_at_once),
-        SCENE_TEST(a_cancel_and_a_deletion_end_a_wait_for_a_signal),
-        SCENE_TEST(a_purge_removes_the_signals_and_a_retry_has_none),
-        SCENE_TEST(a_signal_is_an_act_on_record),
+        SIGNAL_TEST(a_signal_before_the_start_comes_with_the_claim),
+        SIGNAL_TEST(a_node_that_holds_it_gets_a_signal_as_a_request),
+        SIGNAL_TEST(many_signalled_executions_are_passed_on_in_parts),
+        SIGNAL_TEST(a_cancel_comes_behind_the_signals),
+        SIGNAL_TEST(a_key_makes_a_repetition_the_same_signal),
+        SIGNAL_TEST(an_ended_execution_takes_none),
+        SIGNAL_TEST(a_wrong_signal_is_refused),
+        SIGNAL_TEST(an_execution_on_temporal_takes_none),
+        SIGNAL_TEST(what_an_execution_keeps_is_bounded),
+        SIGNAL_TEST(the_data_of_an_execution_is_bounded),
+        SIGNAL_TEST(a_step_consumes_its_signal_once),
+        SIGNAL_TEST(the_end_consumes_the_signal_of_its_last_step),
+        SIGNAL_TEST(a_signal_wakes_an_execution_that_waits_for_it),
+        SIGNAL_TEST(another_signal_leaves_it_waiting),
+        SIGNAL_TEST(a_wait_without_a_timeout_has_no_due_time),
+        SIGNAL_TEST(a_park_behind_an_unseen_signal_ends_at_once),
+        SIGNAL_TEST(a_cancel_and_a_deletion_end_a_wait_for_a_signal),
+        SIGNAL_TEST(a_purge_removes_the_signals_and_a_retry_has_none),
+        SIGNAL_TEST(a_signal_is_an_act_on_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,10 +24,10 @@ def _use_postgres(weir):
     weir.environment['WEIR_STORE'] = POSTGRES.url(POSTGRES.database())
 
 
-def _gate(weir):
-    """A workflow whose step runs until the file `end` is there."""
+def _gate(weir, more=''):
+    """A workflow whose step runs until the file `end` is there, and more steps."""
     program = 'touch began; while [ ! -e end ]; do sleep 0.02; done; echo 42'
-    weir.write('gate.yaml', f'name: gate\nsteps:\n  only:\n    exec: [sh, -c, "{program}"]\n    cwd: {weir.folder}\n')
+    weir.write('gate.yaml', f'name: gate\nsteps:\n  only:\n    exec: [sh, -c, "{program}"]\n    cwd: {weir.folder}\n' + more)
     weir.good('workflow', 'apply', 'gate.yaml', '-q')
 
 
@@ -346,7 +346,7 @@ def an_act_is_that_of_the_command_line(weir):
 def a_node_takes_signals_and_no_completions(weir):
     """What both do on a real service is in temporal_test.py."""
     listener = _start(weir)
-    _gate(weir)
+    _gate(weir, '  ask: {needs: [only], signal: go}\n')
     id = _enqueue(listener, 'gate')
     wait_for('the step', lambda: os.path.exists(weir.path('began')), pause=SHORT)
     _await_status(listener, id, 'DISPATCHED')
@@ -359,7 +359,8 @@ def a_node_takes_signals_and_no_completions(weir):
     path = f'/v1/executions/{id}/signal'
     sent = listener.ask(path, 'POST', body={'name': 'go', 'data': {'n': 1}, 'key': 'k'})
     assert (sent.status, sent.json()) == (202, {'id': id, 'signal': 'go', 'seq': 1, 'duplicate': False}), sent
-    assert listener.ask(path, 'POST', body={'name': 'go', 'key': 'k'}).json()['duplicate']
+    assert listener.ask(path, 'POST', body={'name': 'go', 'data': {'n': 1}, 'key': 'k'}).json()['duplicate']
+    problem(listener.ask(path, 'POST', body={'name': 'go', 'key': 'k'}), 422, 'idempotency_key_reused')
     signals = listener.ask(f'/v1/executions/{id}').json()['signals']
     assert [[row[key] for key in ('seq', 'name', 'data', 'key', 'step')] for row in signals] == \
         [[1, 'go', {'n': 1}, 'k', None]]

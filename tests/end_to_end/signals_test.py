@@ -80,7 +80,9 @@ def an_execution_that_waits_for_a_signal_uses_no_slot(weir):
     assert 'waits for the signal "approved" since ' in why, why
     sent = _approve(weir, id, 'eve', '--key', 'mail-7')
     assert (sent['signal'], sent['id'], sent['seq'], sent['duplicate']) == ('approved', id, 1, False), sent
-    assert _approve(weir, id, 'bob', '--key', 'mail-7')['duplicate']
+    assert _approve(weir, id, 'eve', '--key', 'mail-7')['duplicate']
+    reused = weir.run('signal', id, 'approved', '--data', '{"by":"bob"}', '--key', 'mail-7')
+    assert reused.code == 4 and 'has other data' in reused.err, reused
     shown = weir.ended(id)
     assert shown['status'] == 'COMPLETED' and _output(shown) == ['eve'] and _consumed(shown) == [(1, 'ask')], shown
     text = weir.good('show', id).out

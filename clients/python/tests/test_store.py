@@ -68,17 +68,20 @@ def test_a_cancelled_execution_is_retried_as_a_new_one(store):
 
 
 def test_a_signal_is_kept_for_a_step(store):
-    id = store.enqueue('acme', 'nap')
+    store.publish('{"name": "ask", "steps": {"a": {"signal": "approved"}, "b": {"signal": "other"}}}')
+    id = store.enqueue('acme', 'ask')
     assert store.signal(id, 'approved', {'by': 'eve'}, key='mail-7') == 1
-    assert store.signal(id, 'approved', {'by': 'bob'}, key='mail-7') == 1
+    assert store.signal(id, 'approved', {'by': 'eve'}, key='mail-7') == 1
+    with pytest.raises(weir.KeyReused, match='has other data'):
+        store.signal(id, 'approved', {'by': 'bob'}, key='mail-7')
     assert store.signal(id, 'other', reason='to see it') == 2
     kept = [(row['name'], row['data']) for row in store.show(id)['signals']]
     assert kept == [('approved', {'by': 'eve'}), ('other', None)]
-    with pytest.raises(weir.Error, match='no name of a signal'):
+    with pytest.raises(weir.Error, match='waits for a signal "Other"'):
         store.signal(id, 'Other')
     store.cancel(id)
     with pytest.raises(weir.Error, match='has ended'):
-        store.signal(id, 'late')
+        store.signal(id, 'other')
 
 
 def test_release_starts_before_the_time(store):

@@ -301,9 +301,12 @@ test('the calls of a store work through a server', async (t) => {
   assert.equal(await store.enqueue(request), first);
   await assert.rejects(store.enqueue({ ...request, params: {} }), KeyReused);
   assert.equal((await store.why(first)).pending_reason, 'no_worker');
-  assert.equal(await store.signal(first, 'approved', { by: 'eve' }, { key: 'mail-7' }), 1);
-  assert.equal(await store.signal(first, 'approved', null, { key: 'mail-7' }), 1);
-  assert.deepEqual(((await store.show(first)).signals as { data: unknown }[])[0]?.data, { by: 'eve' });
+  await store.publish(JSON.stringify({ name: 'ask', steps: { ask: { signal: 'approved' } } }));
+  const asks = await store.enqueue({ workspace: 'acme', workflow: 'ask' });
+  assert.equal(await store.signal(asks, 'approved', { by: 'eve' }, { key: 'mail-7' }), 1);
+  assert.equal(await store.signal(asks, 'approved', { by: 'eve' }, { key: 'mail-7' }), 1);
+  await assert.rejects(store.signal(asks, 'approved', null, { key: 'mail-7' }), KeyReused);
+  assert.deepEqual(((await store.show(asks)).signals as { data: unknown }[])[0]?.data, { by: 'eve' });
   await store.cancel(first, 'no need');
   assert.equal((await store.wait(first, { timeout: 60 })).status, 'CANCELLED');
   await store.pauseWorkspace('acme');

@@ -30,18 +30,12 @@ static struct settings settings_of_execution(const struct invocation *invocation
     return settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
 }
 
-static bool group_is_on_temporal(const struct invocation *invocation, const json_t *execution)
-{
-    struct settings settings = settings_of_execution(invocation, execution);
-    return strcmp(settings_text(&settings, SETTING_ENGINE), "temporal") == 0;
-}
-
 /* For --dry-run. */
-static enum weir_status check_signal(const struct invocation *invocation, const json_t *execution,
-                                     const struct signal_request *request, struct weir_error *error)
+static enum weir_status check_signal(const json_t *execution, const struct signal_request *request,
+                                     struct weir_error *error)
 {
     enum weir_status status = refuse_ended_signal(execution, error);
-    return status != WEIR_OK || group_is_on_temporal(invocation, execution) ? status : signal_request_check(request, error);
+    return status == WEIR_OK ? signal_request_check(request, error) : status;
 }
 
 /* To the service of a workflow on Temporal. */
@@ -73,7 +67,7 @@ static enum weir_status signal_service(const struct invocation *invocation, stru
                            error);
 }
 
-/* The store knows which executions are on Temporal. A name or data that only Temporal takes has not come that far. */
+/* The store knows which executions are on Temporal. */
 enum weir_status signal_execution(const struct invocation *invocation, struct store *store, const json_t *execution,
                                   const struct signal_request *request, struct sent_signal *ret_sent,
                                   struct weir_error *error)
@@ -82,7 +76,7 @@ enum weir_status signal_execution(const struct invocation *invocation, struct st
     struct sent_signal sent = {.seq = 0};
     whole.id = json_string_value(json_object_get(execution, "id"));
     enum weir_status status = store_signal(store, &whole, &sent, error);
-    if (status == WEIR_CONFLICT || (status == WEIR_INVALID_ARGUMENT && group_is_on_temporal(invocation, execution))) {
+    if (status == WEIR_CONFLICT) {
         text_copy(sent.id, sizeof sent.id, whole.id);
         status = signal_service(invocation, store, execution, &whole, error);
     }
@@ -126,7 +120,7 @@ enum weir_status verb_signal(struct invocation *invocation, struct weir_error *e
     }
     if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
         text_copy(sent.id, sizeof sent.id, json_string_value(json_object_get(execution, "id")));
-        status = check_signal(invocation, execution, &request, error);
+        status = check_signal(execution, &request, error);
     } else if (status == WEIR_OK) {
         status = signal_execution(invocation, store, execution, &request, &sent, error);
     }

@@ -14,7 +14,8 @@
 
 /* --- sending --- */
 
-static enum weir_status read_sent(const PGresult *result, struct sent_signal *sent, struct weir_error *error)
+static enum weir_status read_sent(const PGresult *result, const struct signal_request *request, struct sent_signal *sent,
+                                  struct weir_error *error)
 {
     const char *outcome = result_text(result, 0, 0);
     sent->seq = result_int(result, 0, 1);
@@ -25,8 +26,17 @@ static enum weir_status read_sent(const PGresult *result, struct sent_signal *se
     if (strcmp(outcome, "temporal") == 0) {
         return refusal_signal_of_temporal(sent->id, error);
     }
+    if (strcmp(outcome, "reused") == 0) {
+        return refusal_signal_key_reused(sent->id, request->key, sent->seq, error);
+    }
+    if (strcmp(outcome, "unknown") == 0) {
+        return refusal_signal_unknown(sent->id, request->name, result_text(result, 0, 4), error);
+    }
+    if (strcmp(outcome, "large") == 0) {
+        return refusal_signal_large(strlen(request->data), error);
+    }
     return strcmp(outcome, "full") == 0
-               ? refusal_signals_full(sent->id, result_int(result, 0, 2), result_int(result, 0, 3), error)
+               ? refusal_signals_full(sent->id, request->name, result_int(result, 0, 2), result_int(result, 0, 3), error)
                : refusal_signal_ended(sent->id, outcome, error);
 }
 
@@ -47,7 +57,7 @@ enum weir_status postgres_signal(struct store *store, const struct signal_reques
                             store_reason(store));
     }
     if (status == WEIR_OK) {
-        status = read_sent(result, &sent, error);
+        status = read_sent(result, request, &sent, error);
     }
     PQclear(result);
     if (status == WEIR_OK) {

@@ -91,14 +91,29 @@ enum weir_status item_wake(struct write *write, const struct waking *waking, str
 
 /* --- sending --- */
 
-/* The bounds of what one execution keeps. */
-static enum weir_status check_room(struct write *write, const struct signalled *item, const char *data,
+static enum weir_status check_name(struct write *write, const struct signalled *item, const char *name,
+                                   struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_SIGNAL_NAMES, "tt", item->id, name);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error) && sqlite3_column_int(statement, 1) == 0) {
+        status = refusal_signal_unknown(item->id, name, column_text(statement, 0), error);
+    }
+    (void)sqlite3_reset(statement);
+    return status;
+}
+
+/* The bounds of what one execution keeps of one name. */
+static enum weir_status check_room(struct write *write, const struct signalled *item, const char *name, const char *data,
                                    struct weir_error *error)
 {
     int64_t count = 0;
     int64_t bytes = 0;
     enum weir_status status = WEIR_OK;
-    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_KEPT_SIGNALS, "t", item->id);
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_KEPT_SIGNALS, "tt", item->id, name);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -108,7 +123,7 @@ static enum weir_status check_room(struct write *write, const struct signalled *
         (void)sqlite3_reset(statement);
     }
     bool is_full = count >= SIGNALS_KEPT_MOST || bytes + (int64_t)strlen(data) > SIGNALS_KEPT_BYTES_MOST;
-    return status == WEIR_OK && is_full ? refusal_signals_full(item->id, count, bytes, error) : status;
+    return status == WEIR_OK && is_full ? refusal_signals_full(item->id, name, count, bytes, error) : status;
 }
 
 /* Step 4. */
@@ -133,7 +148,13 @@ static enum weir_status send_signal(struct write *write, const struct signal_req
     const char *data = request->data == NULL ? "null" : request->data;
     enum weir_status status = find_signalled(write, item, error);
     if (status == WEIR_OK) {
-        status = check_room(write, item, data, error);
+        status = check_name(write, item, request->name, error);
+    }
+    if (status == WEIR_OK && strlen(data) > SIGNAL_DATA_BYTES_MAX) {
+        status = refusal_signal_large(strlen(data), error);
+    }
+    if (status == WEIR_OK) {
+        status = check_room(write, item, request->name, data, error);
     }
     if (status == WEIR_OK) {
         status = connection_run(write->connection, error, NULL, QUERY_INSERT_SIGNAL, "ttttit", item->id, request->name,
@@ -160,9 +181,24 @@ static enum weir_status send_signal(struct write *write, const struct signal_req
 static enum weir_status find_duplicate(struct write *write, const struct signal_request *request,
                                        const struct signalled *item, int64_t *ret_seq, struct weir_error *error)
 {
-    return request->key == NULL ? WEIR_NOT_FOUND
-                                : connection_read_integer(write->connection, error, ret_seq, QUERY_FIND_SIGNAL_OF_KEY,
-                                                          "ttt", item->id, request->name, request->key);
+    enum weir_status status = WEIR_OK;
+    if (request->key == NULL) {
+        return WEIR_NOT_FOUND;
+    }
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_FIND_SIGNAL_OF_KEY, "tttt", item->id,
+                                              request->name, request->key, request->data == NULL ? "null" : request->data);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error)) {
+        *ret_seq = sqlite3_column_int64(statement, 0);
+        status = sqlite3_column_int(statement, 1) != 0 ? WEIR_OK
+                                                       : refusal_signal_key_reused(item->id, request->key, *ret_seq, error);
+    } else if (status == WEIR_OK) {
+        status = WEIR_NOT_FOUND;
+    }
+    (void)sqlite3_reset(statement);
+    return status;
 }
 
 enum weir_status sqlite_signal(struct store *store, const struct signal_request *request, struct sent_signal *ret_sent,

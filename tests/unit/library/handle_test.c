@@ -22,7 +22,8 @@ static struct weir_error error;
 static atomic_int events_seen;
 static atomic_int lists_seen;
 
-static const char workflow[] = "name: greet\nsteps:\n  greet: {handler: greet}\n";
+static const char workflow[] =
+    "name: greet\nsteps:\n  greet: {handler: greet}\n  go: {when: \"${.input.never == true}\", signal: go}\n";
 
 static void count_event(void *context, const struct weir_event *event)
 {

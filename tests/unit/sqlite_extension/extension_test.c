@@ -35,7 +35,9 @@ static int set_up(void **state)
     (void)snprintf(path, sizeof path, "%s/weir.db", folder.path);
     if (weir_migrate(path, NULL, &error) != WEIR_OK || weir_open(path, NULL, &weir, &error) != WEIR_OK ||
         weir_set_workspace(weir, "acme", "pro", 0, &error) != WEIR_OK ||
-        weir_publish_workflow(weir, "name: nap\nsteps:\n  only: {sleep: 1ms}\n", 0, NULL, NULL, &error) != WEIR_OK) {
+        weir_publish_workflow(
+            weir, "name: nap\nsteps:\n  only: {sleep: 1ms}\n  ask: {when: \"${.input.never == true}\", signal: go}\n", 0,
+            NULL, NULL, &error) != WEIR_OK) {
         return -1;
     }
     database = open_file(path, NULL);
@@ -224,7 +226,8 @@ static void acts_belong_to_the_transaction_too(void **state)
     assert_string_equal(
         run("SELECT weir_signal((SELECT id FROM executions WHERE retry_of IS NOT NULL), 'go', '{\"n\":1}', 'k')"), "1");
     assert_string_equal(
-        run("SELECT weir_signal((SELECT id FROM executions WHERE retry_of IS NOT NULL), 'go', '2', 'k', 'why')"), "1");
+        run("SELECT weir_signal((SELECT id FROM executions WHERE retry_of IS NOT NULL), 'go', '{\"n\":1}', 'k', 'why')"),
+        "1");
     assert_string_equal(run("SELECT name || data || key FROM signals"), "go{\"n\":1}k");
     refused("SELECT weir_signal((SELECT id FROM executions WHERE retry_of IS NOT NULL), 'Go')", "invalid_argument");
     refused(sql, "conflict");

@@ -1,26 +1,28 @@
 -- Sends a signal to an execution (store/signals.h). `data` is JSON text.
---   outcome  'sent'; 'duplicate': the key was used before, and seq is that of its signal; 'temporal': its service has the signals; 'full':
---            `kept` signals with `bytes` of data are not consumed; else the state of an ended execution ('gone' = there is none)
+--   outcome  'sent'; 'duplicate': the key was used before with this data, and seq is that of its signal; 'reused': with other data;
+--            'temporal': its service has the signals; 'unknown': its steps wait for `names` alone; 'large': more than 64 KiB; 'full': `kept` signals of the name with
+--            `bytes` of data are not consumed; else the state of an ended execution ('gone' = there is none)
 -- 1. The row is locked, so signals of one execution have their numbers in the order of their commits.
 -- 2. A WAITING item with a step that waits for the name becomes runnable. The node of a held one is notified; the count is ahead of
 --    signals_sent until it has read the signal. Any other item gets its signals with the claim.
 -- Locks: the item. Callers: signal(), send_signal (queries/signals.sql).
 CREATE OR REPLACE FUNCTION :schema.send_signal(item uuid, name text, data text, key text, actor text, why text, OUT outcome text,
-                                               OUT seq bigint, OUT kept bigint, OUT bytes bigint)
+                                               OUT seq bigint, OUT kept bigint, OUT bytes bigint, OUT names text[])
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 #variable_conflict use_variable
 DECLARE
     now_us constant bigint := :schema.store_time();
     held record;
+    is_same boolean;
 BEGIN
-    SELECT q.lane_id, q.phase, q.node_id, q.fence, q.signals INTO held
+    SELECT q.definition_id, q.lane_id, q.phase, q.node_id, q.fence, q.signals INTO held
     FROM :schema.workflow_execution_queue q WHERE q.id = item FOR NO KEY UPDATE;
     IF key IS NOT NULL THEN
-        SELECT s.seq INTO seq FROM :schema.signals s WHERE s.execution_id = item AND s.name = name AND s.key = key;
+        SELECT s.seq, s.data = data INTO seq, is_same FROM :schema.signals s WHERE s.execution_id = item AND s.name = name AND s.key = key;
     END IF;
     IF seq IS NOT NULL THEN
-        outcome := 'duplicate';
+        outcome := CASE WHEN is_same THEN 'duplicate' ELSE 'reused' END;
         RETURN;
     ELSIF held.lane_id IS NULL THEN
         outcome := coalesce((SELECT h.status FROM :schema.workflow_executions h WHERE h.id = item), 'gone');
@@ -29,8 +31,16 @@ BEGIN
         outcome := 'temporal';
         RETURN;
     END IF;
+    names := :schema.signal_names(held.definition_id);
+    IF name <> ALL (names) THEN
+        outcome := 'unknown';
+        RETURN;
+    ELSIF octet_length(data) > 65536 THEN
+        outcome := 'large';
+        RETURN;
+    END IF;
     SELECT count(*), coalesce(sum(octet_length(s.data)), 0) INTO kept, bytes
-    FROM :schema.signals s WHERE s.execution_id = item AND s.consumed_at IS NULL;
+    FROM :schema.signals s WHERE s.execution_id = item AND s.name = name AND s.consumed_at IS NULL;
     IF kept >= 1000 OR bytes + octet_length(data) > 1048576 THEN
         outcome := 'full';
         RETURN;

@@ -2,7 +2,7 @@
 
 -- $1 execution, $2 name, $3 data, $4 key, $5 actor, $6 reason
 -- name: send_signal
-SELECT s.outcome, s.seq, s.kept, s.bytes FROM :schema.send_signal($1, $2, $3, $4, $5, $6) s;
+SELECT s.outcome, s.seq, s.kept, s.bytes, array_to_string(s.names, ', ') FROM :schema.send_signal($1, $2, $3, $4, $5, $6) s;
 
 -- Those that no step has consumed. $1 executions. Index: the primary key.
 -- name: read_signals

@@ -1,12 +1,22 @@
 -- Signals of executions. Found by primary key.
 
--- The signal of this key, if it was sent before. Index: signals_by_key.
+-- The signal of this key, if it was sent before, and whether its data is ?4. Index: signals_by_key.
 -- name: find_signal_of_key
-SELECT seq FROM signals WHERE execution_id = ?1 AND name = ?2 AND key = ?3;
+SELECT seq, data = ?4 FROM signals WHERE execution_id = ?1 AND name = ?2 AND key = ?3;
 
--- Those that no step has consumed, and the bytes of their data. An execution has at most as many others as it has steps.
+-- Those of a name that no step has consumed, and the bytes of their data. An execution has at most as many others as it has steps.
 -- name: kept_signals
-SELECT count(*), coalesce(sum(length(CAST(data AS BLOB))), 0) FROM signals WHERE execution_id = ?1 AND consumed_at IS NULL;
+SELECT count(*), coalesce(sum(length(CAST(data AS BLOB))), 0) FROM signals
+WHERE execution_id = ?1 AND name = ?2 AND consumed_at IS NULL;
+
+-- The names of the signals that steps of its definition wait for, and whether ?2 is one of them.
+-- name: signal_names
+SELECT coalesce(group_concat(name, ', '), ''), coalesce(max(name = ?2), 0)
+FROM (SELECT DISTINCT CASE json_type(s.value, '$.signal') WHEN 'text' THEN s.value ->> '$.signal'
+                                                          WHEN 'object' THEN s.value ->> '$.signal.name' END AS name
+      FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id, json_each(d.definition, '$.steps') s
+      WHERE q.id = ?1 ORDER BY name)
+WHERE name IS NOT NULL;
 
 -- ?2 name, ?3 data, ?4 key, ?5 now, ?6 actor
 -- name: insert_signal

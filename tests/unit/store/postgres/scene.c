@@ -61,7 +61,8 @@ int scene_open_with(void **state, int64_t acme_cap)
     struct store_options options = {.url = url, .create = true, .deadline_us = WAIT_US};
     ok(store_open(&options, &scene->store, &scene->error));
     ok(store_migrate(scene->store, NULL, &scene->error));
-    ok(store_publish(scene->store, "hello", NULL, "{\"name\":\"hello\",\"steps\":{\"one\":{\"exec\":[\"true\"]}}}", NULL,
+    ok(store_publish(scene->store, "hello", NULL,
+                     "{\"name\":\"hello\",\"steps\":{\"one\":{\"exec\":[\"true\"]},\"ask\":{\"signal\":\"go\"}}}", NULL,
                      &published, &scene->error));
     add_workspace(scene, "acme", acme_cap);
     add_workspace(scene, "beta", 1);

@@ -1,0 +1,10 @@
+-- The names of the signals that steps of a definition wait for, each once. A definition never changes, so a signal of any other name would
+-- never be consumed. Locks: none. Callers: send_signal(), signal().
+CREATE OR REPLACE FUNCTION :schema.signal_names(of_definition bigint) RETURNS text[]
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(array_agg(DISTINCT n.name COLLATE "C"), '{}')
+    FROM :schema.workflow_definitions d, LATERAL json_each(d.definition::json -> 'steps') s (step, value),
+         LATERAL (SELECT CASE json_typeof(s.value -> 'signal') WHEN 'string' THEN s.value ->> 'signal'
+                                                               WHEN 'object' THEN s.value #>> '{signal,name}' END) n (name)
+    WHERE d.id = of_definition AND n.name IS NOT NULL
+$$;
