@@ -44,6 +44,19 @@ def a_limited_role_works_in_its_own_workspace(weir):
     weir.good('store', 'check')
 
 
+def a_limited_role_signals_its_own_executions(weir):
+    name, owner, tenant, mine, theirs = _scene(weir)
+    weir.write('ask.json', '{"name": "ask", "steps": {"ask": {"signal": "approved"}}}')
+    weir.good('workflow', 'apply', 'ask.json', '-q')
+    id = tenant.good("SELECT weir.enqueue('acme', 'ask')")
+    for seq, data in enumerate(("'1'::jsonb", "'2'::json", "'3'::text"), 1):
+        assert tenant.good(f"SELECT weir.signal('{id}', 'approved', {data})") == str(seq), data
+    assert weir.items('audit', '--act', 'signal')[0]['actor'] == 'tenant'
+    foreign, missing = (tenant.refused(f"SELECT weir.signal('{some}', 'approved')") for some in (theirs, MISSING))
+    assert foreign[0] == 'WR010', foreign
+    assert [text and text.replace(theirs, MISSING) for text in foreign] == list(missing)
+
+
 def an_end_by_a_limited_role_reaches_hooks_that_it_cannot_see(weir):
     name, owner, tenant, mine, theirs = _scene(weir)
     weir.good('hook', 'set', 'page', '--on', 'cancelled', '--start-workflow', 'hello', '--start-workspace', 'tiny', '-q')
