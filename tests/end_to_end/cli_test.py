@@ -197,7 +197,8 @@ def a_dry_run_answers_in_json_when_json_is_asked_for(weir):
     assert weir.good('workflow', 'apply', 'fine.yaml', '-n', '--json').json() == \
         {'name': 'fine', 'workspace': None, 'dry_run': True}
     id = weir.enqueue()
-    assert weir.good('signal', id, 'go', '-n', '--json').json() == {'act': 'signal', 'id': id, 'signal': 'go', 'dry_run': True}
+    tried = weir.good('signal', id, 'go', '-n', '--json').json()
+    assert tried == {'act': 'signal', 'id': id, 'signal': 'go', 'dry_run': True}, tried
     assert_error(weir.run('status', '--metrics', '-o', 'table', '--timeout', '1x'), 2, 'invalid_argument')
     error = json.loads(weir.run('status', '--metrics', '--json', code=2).err)['error']
     assert 'no JSON form' in error['message'], error

@@ -27,7 +27,8 @@ def _use_postgres(weir):
 def _gate(weir, more=''):
     """A workflow whose step runs until the file `end` is there, and more steps."""
     program = 'touch began; while [ ! -e end ]; do sleep 0.02; done; echo 42'
-    weir.write('gate.yaml', f'name: gate\nsteps:\n  only:\n    exec: [sh, -c, "{program}"]\n    cwd: {weir.folder}\n' + more)
+    only = f'  only:\n    exec: [sh, -c, "{program}"]\n    cwd: {weir.folder}\n'
+    weir.write('gate.yaml', 'name: gate\nsteps:\n' + only + more)
     weir.good('workflow', 'apply', 'gate.yaml', '-q')
 
 

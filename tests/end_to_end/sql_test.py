@@ -354,38 +354,6 @@ def sql_takes_the_params_that_the_library_takes_and_no_others(weir):
     session.close()
 
 
-def sql_takes_the_data_of_signals_that_the_library_takes_and_no_other(weir):
-    name = _use(weir)
-    weir.write('ask.json', json.dumps({'name': 'ask', 'steps': {'ask': {'signal': 'approved'}}}))
-    weir.good('workflow', 'apply', 'ask.json', '-q')
-    session = Session(name)
-    for data in (*PARAMS, '1', '"a"', 'null', '[1,{}]', '9223372036854775808', '1e400', '', ' '):
-        id = weir.enqueue('-w', 'acme', 'ask')
-        weir.write('data.json', data.encode())
-        by_library = weir.run('signal', id, 'approved', '-q', '--data', '@data.json')
-        assert by_library.code in (0, 2), (data[:80], by_library)
-        answer = session.ask(f"SELECT weir.signal('{id}', 'approved', $data${data}$data$::text)")
-        assert (re.search(r'ERROR:  (\w{5})', answer) or [None, 'ok'])[1] == ('ok' if by_library.code == 0 else 'WR002'), \
-            (data[:80], by_library, answer)
-        if by_library.code == 0:
-            assert [row['data'] for row in weir.show(id)['signals']] == [json.loads(data)] * 2, data[:80]
-    session.close()
-
-
-def data_that_another_program_wrote_fails_the_step_and_is_shown(weir):
-    name = _use(weir)
-    weir.write('ask.json', json.dumps({'name': 'ask', 'steps': {'ask': {'signal': 'approved'}}}))
-    weir.good('workflow', 'apply', 'ask.json', '-q')
-    id = weir.enqueue('-w', 'acme', 'ask')
-    weir.good('signal', id, 'approved', '-q', '--data', '1')
-    SERVER.sql('UPDATE weir.signals SET data = \'{"n":9223372036854775808}\'', name)
-    assert weir.show(id)['signals'][0]['data'] == '(JSON that weir cannot read)'
-    node = _node(weir)
-    shown = weir.ended(id)
-    assert (shown['status'], shown['error_code']) == ('FAILED', 'signal_invalid'), shown
-    _stop(node)
-
-
 def enqueue_many_answers_each_request_by_its_place(weir):
     name = _use(weir)
     session = Session(name)

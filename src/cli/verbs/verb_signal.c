@@ -30,7 +30,8 @@ static struct settings settings_of_execution(const struct invocation *invocation
     return settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
 }
 
-/* For --dry-run. */
+/* For --dry-run. Whether a step waits for the name is not known before the store is asked; a service may take any name, so
+ * nothing more can be checked here. */
 static enum weir_status check_signal(const json_t *execution, const struct signal_request *request,
                                      struct weir_error *error)
 {

@@ -1,5 +1,5 @@
--- Lets a role of PostgreSQL use one more workspace, and no workspace that it was not granted: it may enqueue there, cancel, signal, ask for usage,
--- reasons and results, and read the views own_executions and own_execution_events. For the owner of the schema.
+-- Lets a role of PostgreSQL use one more workspace, and no workspace that it was not granted: it may enqueue there, cancel, signal, ask for
+-- usage, reasons and results, and read the views own_executions and own_execution_events. For the owner of the schema.
 -- Raises workspace_not_found, not_found (no such role), not_permitted. Locks: the row of the workspace FOR KEY SHARE.
 CREATE OR REPLACE FUNCTION :schema.grant_workspace(grantee text, workspace text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -24,7 +24,8 @@ BEGIN
                    ' :schema.enqueue(text, text, json, text, integer, timestamptz, text, uuid, text),'
                    ' :schema.try_enqueue(text, text, text, text, integer, timestamptz, text, uuid, text), :schema.enqueue_many(jsonb),'
                    ' :schema.cancel(uuid, text), :schema.signal(uuid, text, text, text, text),'
-                   ' :schema.signal(uuid, text, jsonb, text, text), :schema.signal(uuid, text, json, text, text), :schema.usage(text), :schema.why(uuid), :schema.result(uuid),'
+                   ' :schema.signal(uuid, text, jsonb, text, text), :schema.signal(uuid, text, json, text, text),'
+                   ' :schema.usage(text), :schema.why(uuid), :schema.result(uuid),'
                    ' :schema.own_workspaces() TO %I', grantee);
     IF NOT has_function_privilege(grantee, (SELECT p.oid FROM pg_proc p JOIN pg_class c ON c.relnamespace = p.pronamespace
                                             WHERE p.proname = 'own_workspaces' AND c.oid = (SELECT s.tableoid FROM :schema.store_state s

@@ -39,7 +39,8 @@ BEGIN
     ELSIF sent.outcome = 'full' THEN
         PERFORM :schema.refuse('illegal_state', format('execution %s keeps %s signals "%s" with %s bytes that no step has consumed',
                                                        execution_id, sent.kept, name, sent.bytes),
-                               format('at most 1000 signals and 1048576 bytes of a name are kept; `weir show %s` lists them', execution_id));
+                               format('at most 1000 signals and 1048576 bytes of a name are kept; `weir show %s` lists them',
+                                      execution_id));
     ELSIF sent.outcome NOT IN ('sent', 'duplicate') THEN
         PERFORM :schema.refuse_act(execution_id, sent.outcome, 'it has ended and takes no signal');
     END IF;

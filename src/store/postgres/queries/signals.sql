@@ -9,8 +9,8 @@ SELECT s.outcome, s.seq, s.kept, s.bytes, array_to_string(s.names, ', ') FROM :s
 SELECT s.execution_id, s.seq, s.name, s.data FROM :schema.signals s WHERE s.execution_id = ANY ($1) AND s.consumed_at IS NULL
 ORDER BY s.execution_id, s.seq;
 
--- Held items of the node $1 with signals that it has not got, at most $2. A row that another transaction has locked could not be marked; it is
--- left for the next call, so that such rows hold up no other. Locks: the rows, for the statement. Index: queue_signalled.
+-- Held items of the node $1 with signals that it has not got, at most $2. A row that another transaction has locked could not be marked;
+-- it is left for the next call, so that such rows hold up no other. Locks: the rows, for the statement. Index: queue_signalled.
 -- name: signalled
 SELECT q.id, q.fence, q.signals FROM :schema.workflow_execution_queue q
 WHERE q.node_id = $1 AND q.signals > q.signals_sent ORDER BY q.id LIMIT $2
