@@ -117,6 +117,9 @@ OBJECTS = {
     'RecordedAct': 'at actor act subject reason? before after affected',
     'NoteRequest': 'act subject detail~',
     'NotedAct': 'act subject',
+    'Session': 'token? role workspaces[]? weir_version',
+    'Token': 'id name role workspaces[]? created_at created_by expires_at? last_used_at? revoked_at? state',
+    'RevokedToken': 'name',
     'Store': 'weir_version now_at',
     'StoreCheck': 'problems[]',
     'Migration': 'version name sql applied',
@@ -137,7 +140,7 @@ OBJECTS = {
 #: Lists that come in pages.
 PAGES = {'ExecutionPage': 'ExecutionRow', 'EventPage': 'Event', 'StepPage': 'Step', 'WorkspacePage': 'Workspace',
          'PlanPage': 'Plan', 'WorkflowPage': 'Workflow', 'GroupPage': 'Group', 'NodePage': 'Node', 'LockPage': 'LockRow',
-         'HookPage': 'Hook', 'SchedulePage': 'Schedule', 'ActPage': 'RecordedAct'}
+         'HookPage': 'Hook', 'SchedulePage': 'Schedule', 'TokenPage': 'Token', 'ActPage': 'RecordedAct'}
 #: One of several objects: no two of them have the same required fields.
 ALTERNATIVES = {'BatchItem': ['Enqueued', 'Refusal'], 'Why': ['WhyLiving', 'WhyEnded'],
                 'Bulk': ['BulkJob', 'BulkRehearsal']}
@@ -174,7 +177,8 @@ OWN = {
     ('BulkRequest', 'filter'): {'type': ['string', 'object'], 'additionalProperties': {'type': 'string'}},
     ('BulkJob', 'state'): {'type': 'string', 'enum': ['running', 'done', 'stopped', 'failed']},
     ('Migration', 'applied'): {'type': 'boolean'},
-    ('Node', 'id'): {'type': 'integer'}, ('DefinitionText', 'id'): {'type': 'integer'},
+    ('Node', 'id'): {'type': 'integer'}, ('Token', 'id'): {'type': 'integer'},
+    ('DefinitionText', 'id'): {'type': 'integer'},
     ('Scheduler', 'node_id'): {'type': 'integer'},
     # Empty when there is none.
     ('ActResult', 'new_id'): {'type': 'string'}, ('ActResult', 'last_id'): {'type': 'string'},

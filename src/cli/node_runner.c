@@ -214,6 +214,7 @@ static enum weir_status open_runner_server(struct node_runner *runner, bool is_o
     }
     runner->api.signal = signal_for_api;
     runner->api.signal_context = runner->invocation;
+    runner->api.has_dashboard = settings_number(settings, SETTING_HTTP_DASHBOARD) != 0;
     runner->api.bulk = bulk_jobs_open();
     enum weir_status status =
         runner->api.bulk == NULL ? error_out_of_memory(error) : open_runner_access(runner, is_anonymous, error);

@@ -1,8 +1,9 @@
 /* Admission: who asks, what the route needs, and whose workspace it is about.
  *
  * 1. A route of SCOPE_OPEN is for everybody.
- * 2. A token is looked up in memory. Without one the request is anonymous, if only a process of this machine can have sent
- *    it and no token is needed there (access.h). Expired, revoked and unknown tokens get the same 401.
+ * 2. A token is looked up in memory. Without the field Authorization the request is anonymous, if only a process of this
+ *    machine can have sent it and no token is needed there (access.h). Else the cookie of a session has the token
+ *    (routes/session.c). Expired, revoked and unknown tokens get the same 401.
  *    A request that has waited, for a task or for an end, is looked up again before it is answered.
  * 3. The role of the token must include the scope of the route: else 403.
  * 4. A token of some workspaces is held to them here, for all routes but those of WORKSPACE_OF_BODY. A workspace or an
@@ -20,6 +21,7 @@
 
 #include "base/error.h"
 #include "server/own_workspaces.h"
+#include "server/session_cookie.h"
 #include "store/filter.h"
 
 /* --- tokens --- */
@@ -54,10 +56,8 @@ static void refuse_stale(const struct http_request *request, struct http_answer 
 static enum access_answer find_principal(struct api *api, struct http_request *request, struct http_answer *answer)
 {
     struct principal principal;
-    const char *secret = access_bearer_secret(request->fields[FIELD_AUTHORIZATION]);
-    enum access_answer found = secret == NULL
-                                   ? ACCESS_UNKNOWN
-                                   : access_find(api->access, secret, &request->arena, &principal, &answer->retry_after_s);
+    enum access_answer found =
+        access_find(api->access, request->secret, &request->arena, &principal, &answer->retry_after_s);
     struct principal *copy = found == ACCESS_GRANTED ? arena_allocate(&request->arena, sizeof *copy) : NULL;
     if (found == ACCESS_GRANTED && copy == NULL) {
         found = ACCESS_NO_MEMORY;
@@ -89,9 +89,14 @@ bool api_admit_head(struct api *api, size_t body_length, struct http_request *re
     if (request->route->scope == SCOPE_OPEN) {
         return true;
     }
-    if (request->fields[FIELD_AUTHORIZATION] == NULL) {
-        request->is_anonymous = !access_needs_token(api->access, request->is_of_machine);
-        return request->is_anonymous || refuse_token(api, request, answer);
+    const char *authorization = request->fields[FIELD_AUTHORIZATION];
+    if (authorization == NULL && !access_needs_token(api->access, request->is_of_machine)) {
+        request->is_anonymous = true;
+        return true;
+    }
+    request->secret = authorization != NULL ? access_bearer_secret(authorization) : session_secret(request);
+    if (request->secret == NULL) {
+        return refuse_token(api, request, answer);
     }
     enum access_answer found = find_principal(api, request, answer);
     if (found == ACCESS_UNKNOWN && body_length > API_UNKNOWN_BODY_MAX) {
@@ -117,7 +122,7 @@ static bool check_again(struct api *api, struct http_request *request, struct ht
     if (request->is_anonymous) {
         found = access_needs_token(api->access, request->is_of_machine) ? ACCESS_UNKNOWN : ACCESS_GRANTED;
     } else {
-        found = access_find_again(api->access, access_bearer_secret(request->fields[FIELD_AUTHORIZATION]), 0);
+        found = access_find_again(api->access, request->secret, 0);
     }
     if (found == ACCESS_STALE) {
         refuse_stale(request, answer);

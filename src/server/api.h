@@ -36,6 +36,7 @@ struct api {
     struct access *access;
     struct bulk_jobs *bulk;
     struct stream_hub *streams;
+    bool has_dashboard; /* the pages of the dashboard are served */
     api_signal *signal;
     const void *signal_context;
 };

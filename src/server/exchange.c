@@ -376,10 +376,14 @@ enum MHD_Result exchange_send(struct exchange *exchange)
     }
     bool is_later = answer->status == 503 || answer->status == 429;
     const char *const fields[][2] = {{"Content-Type", has_body ? answer->type : NULL},
-                                     {"Cache-Control", "no-store"},
+                                     {"Content-Encoding", answer->encoding},
+                                     {"Vary", answer->keeping != NULL ? "Accept, Accept-Encoding" : NULL},
+                                     {"Cache-Control", answer->keeping != NULL ? answer->keeping : "no-store"},
                                      {"X-Content-Type-Options", "nosniff"},
                                      {"Content-Security-Policy", answer->policy != NULL ? answer->policy : POLICY_OF_DATA},
                                      {"Weir-Request-Id", exchange->request.id},
+                                     {"Referrer-Policy", answer->policy != NULL ? "no-referrer" : NULL},
+                                     {"Set-Cookie", answer->cookie},
                                      {"Location", answer->location},
                                      {"Link", answer->link},
                                      {"ETag", answer->etag},

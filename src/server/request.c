@@ -264,6 +264,8 @@ void respond_problem(const struct http_request *request, struct http_answer *ans
     INVARIANT(answer != NULL && status >= 400 && code != NULL && detail != NULL);
     answer->status = status;
     answer->type = "application/problem+json";
+    answer->encoding = NULL; /* of the answer that it replaces */
+    answer->keeping = NULL;
     json_t *problem = make_problem(request, status, code, detail, hint);
     if (problem != NULL && pointer != NULL) {
         (void)json_object_set_new(problem, "errors", json_pack("[{s:s, s:s}]", "pointer", pointer, "detail", detail));

@@ -28,6 +28,9 @@ struct stream;
     X(FIELD_CONTENT_TYPE, "Content-Type")                                                                                  \
     X(FIELD_CONTENT_ENCODING, "Content-Encoding")                                                                          \
     X(FIELD_ACCEPT, "Accept")                                                                                              \
+    X(FIELD_ACCEPT_ENCODING, "Accept-Encoding")                                                                            \
+    X(FIELD_COOKIE, "Cookie")                                                                                              \
+    X(FIELD_SESSION, "Weir-Session")                                                                                       \
     X(FIELD_IDEMPOTENCY_KEY, "Idempotency-Key")                                                                            \
     X(FIELD_IF_MATCH, "If-Match")                                                                                          \
     X(FIELD_IF_NONE_MATCH, "If-None-Match")                                                                                \
@@ -55,6 +58,7 @@ struct http_request {
     const char *fields[HTTP_FIELDS];      /* NULL = not there */
     struct text body;
     struct arena arena;                /* for the handler, too */
+    const char *secret;                /* of the token that it shows; NULL = none was needed, or it is not read yet */
     const struct principal *principal; /* who asks; NULL = no token was needed, or it is not known yet */
     bool is_anonymous;                 /* no token is needed */
     bool is_head;                      /* HEAD: the answer is sent without its body */
@@ -80,6 +84,9 @@ struct http_answer {
     const char *etag;     /* field ETag */
     const char *allow;    /* field Allow, of 405 */
     const char *policy;   /* field Content-Security-Policy; NULL = nothing is allowed */
+    const char *keeping;  /* field Cache-Control; NULL = nobody may keep the answer */
+    const char *encoding; /* field Content-Encoding; constant */
+    const char *cookie;   /* field Set-Cookie */
     int retry_after_s;    /* field Retry-After; 0 = none, but 1 of 503 */
     /* No answer yet: the whole id of an execution. Its handler is called again when it has ended, or at `wait_until_us`
      * (boot clock). In the request's arena. Only if the request may wait. */

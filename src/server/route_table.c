@@ -80,6 +80,32 @@ static const struct http_route routes[] = {
     .workspace = WORKSPACE_ANY, .summary = "Explain a code of a problem, and its remedy", .answer_type = "text/html",
     .handle = answer_problem_page,
 },
+/* The dashboard: its pages have the same scripts and styles, and show what the API answers them. */
+{
+    .method = "GET", .path = "/", .operation = "readDashboard", .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
+    .summary = "Show the dashboard to a browser", .answer_type = "text/html",
+    .handle = answer_dashboard_page,
+},
+{
+    .method = "GET", .path = "/assets/{version}/{file}", .operation = "readDashboardFile", .scope = SCOPE_OPEN,
+    .workspace = WORKSPACE_ANY, .summary = "Read a file of the dashboard", .answer_type = "*/*",
+    .handle = answer_dashboard_asset,
+},
+{
+    .method = "GET", .path = "/v1/session", .operation = "showSession", .scope = SCOPE_READ, .workspace = WORKSPACE_ANY,
+    .summary = "Show the rights of the token that asks", .answer_schema = "Session",
+    .handle = answer_show_session,
+},
+{
+    .method = "POST", .path = "/v1/session", .operation = "beginSession", .scope = SCOPE_READ, .workspace = WORKSPACE_ANY,
+    .summary = "Keep the token that asks in a cookie of the browser", .answer_schema = "Session",
+    .handle = answer_begin_session,
+},
+{
+    .method = "DELETE", .path = "/v1/session", .operation = "endSession", .scope = SCOPE_READ, .workspace = WORKSPACE_ANY,
+    .summary = "Remove that cookie", .answer_schema = "Session",
+    .handle = answer_end_session,
+},
 /* Executions */
 {
     .method = "POST", .path = "/v1/workspaces/{workspace}/executions", .operation = "enqueueExecution",
@@ -527,6 +553,18 @@ static const struct http_route routes[] = {
     .handle = answer_delete_schedule,
 },
 /* The record of acts names people and reasons, so reading it needs more than reading the queue. */
+/* Tokens. Their secrets are made by the command line alone. */
+{
+    .method = "GET", .path = "/v1/tokens", .operation = "listTokens",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "token list",
+    .summary = "List tokens, never a secret", .arguments = {ARGUMENT_NAME, ARGUMENTS_PAGE},
+    .answer_schema = "TokenPage", .handle = answer_list_tokens,
+},
+{
+    .method = "DELETE", .path = "/v1/tokens/{token}", .operation = "revokeToken",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "token revoke",
+    .summary = "Revoke a token", .answer_schema = "RevokedToken", .handle = answer_revoke_token,
+},
 {
     .method = "GET", .path = "/v1/audit", .operation = "listAudit",
     .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "audit",

@@ -304,7 +304,7 @@ static struct stream *stream_make(struct stream_hub *hub, const struct http_requ
                                   const struct stream_filter *filter)
 {
     const char *last_id = request->fields[FIELD_LAST_EVENT_ID];
-    const char *secret = request->is_anonymous ? NULL : access_bearer_secret(request->fields[FIELD_AUTHORIZATION]);
+    const char *secret = request->secret;
     struct stream *stream = calloc(1, sizeof *stream + (filter->workspace == NULL ? 0 : strlen(filter->workspace) + 1) +
                                           (filter->id == NULL ? 0 : strlen(filter->id) + 1));
     if (stream == NULL) {

@@ -134,6 +134,9 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_HTTP_RATE] = {
     .key = "http.rate", .type = SETTING_INTEGER, .default_text = "0", .environment = "WEIR_HTTP_RATE", .least = 0,
     .most = 1000000, .of_process = true, .help = "requests per second of one token; 0 = any number"},
+[SETTING_HTTP_DASHBOARD] = {
+    .key = "http.dashboard", .type = SETTING_BOOLEAN, .default_text = "true", .environment = "WEIR_HTTP_DASHBOARD",
+    .of_process = true, .help = "browsers that ask for / get the dashboard"},
 /* Of a server as the store. */
 [SETTING_HTTP_TOKEN_FILE] = {
     .key = "http.token_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TOKEN_FILE",

@@ -77,6 +77,13 @@ void answer_list_hooks(struct api *api, struct store *store, struct http_request
     respond_named(request, store, answer, LIST_HOOKS);
 }
 
+/* Also the revoked ones; the store has no secret that it could show. */
+void answer_list_tokens(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    respond_named(request, store, answer, LIST_TOKENS);
+}
+
 void answer_list_groups(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;

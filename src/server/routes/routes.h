@@ -20,7 +20,8 @@
     X(release_lock) X(status) X(list_audit) X(note_act) X(show_store) X(check_store) X(list_migrations) \
     X(show_definition) X(stream_changes) X(list_hooks) X(set_hook) X(pause_hook) X(resume_hook) X(delete_hook) \
     X(list_schedules) X(show_schedule) X(set_schedule) X(pause_schedule) X(resume_schedule) X(trigger_schedule) \
-    X(delete_schedule)
+    X(delete_schedule) \
+    X(dashboard_page) X(dashboard_asset) X(show_session) X(begin_session) X(end_session) X(list_tokens) X(revoke_token)
 /* clang-format on */
 
 #define ROUTE_HANDLER_DECLARE(name)                                                                                        \

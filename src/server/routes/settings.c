@@ -380,3 +380,12 @@ void answer_note_act(struct api *api, struct store *store, struct http_request *
     respond_outcome(request, answer, status, &error, json_pack("{s:s, s:s}", "act", act, "subject", subject));
     json_decref(body);
 }
+
+/* A server that has read the token refuses it within a second. */
+void answer_revoke_token(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    struct weir_error error = {.status = WEIR_OK};
+    const char *name = request_value(request, "token");
+    respond_outcome(request, answer, store_token_revoke(store, name, &error), &error, json_pack("{s:s}", "name", name));
+}

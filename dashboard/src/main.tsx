@@ -1,0 +1,9 @@
+import '@preact/signals';
+import { render } from 'preact';
+import { App } from './app.tsx';
+import './styles/tokens.css';
+import './styles/base.css';
+import './styles/parts.css';
+
+const element = document.getElementById('app');
+if (element) render(<App />, element);

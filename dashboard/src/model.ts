@@ -1,0 +1,251 @@
+// The objects of the API that the pages show (docs/names.md has their fields).
+
+export interface Page<T> {
+  items: T[];
+  next_cursor: string | null;
+  count?: number;
+  count_is_exact?: boolean;
+}
+
+export interface Execution {
+  id: string;
+  workspace: string | null;
+  workflow: string | null;
+  version: number | null;
+  status: string;
+  pending_reason: string | null;
+  priority: number;
+  run_at: string;
+  starts_refused: number;
+  deferrals: number;
+  handovers: number;
+  node: string | null;
+  error_code: string | null;
+  error: string | null;
+  created_at: string;
+  claimed_at: string | null;
+  dispatched_at: string | null;
+  stuck_since: string | null;
+  finished_at: string | null;
+  executor_group: string | null;
+  idempotency_key: string | null;
+  retry_of: string | null;
+}
+
+export interface Step {
+  step: string;
+  status: string;
+  attempt: number;
+  failures: number;
+  exit_code: number | null;
+  error_code: string | null;
+  error: string | null;
+  due_at: string | null;
+  started_at: string | null;
+  finished_at: string | null;
+  node: string | null;
+  output: unknown;
+}
+
+export interface HistoryEvent {
+  at: string;
+  event: string;
+  node: string | null;
+  actor: string | null;
+  reason: string | null;
+  detail: string | null;
+  attempt: number | null;
+}
+
+export interface WholeExecution extends Execution {
+  params: unknown;
+  steps: Step[];
+  earlier_attempts: Step[];
+  events: HistoryEvent[];
+  earlier_events: number;
+}
+
+export interface SlotHolder {
+  id: string;
+  status: string;
+  node: string | null;
+  step_names: string | null;
+  running_us: number;
+}
+
+export interface Why {
+  id: string;
+  status: string;
+  because: string;
+  pending_reason: string | null;
+  error_code: string | null;
+  error: string | null;
+  slots_used?: number;
+  slots_max?: number | null;
+  slot_holders?: SlotHolder[];
+  place?: number;
+  place_is_exact?: boolean;
+  waiting_in_lane?: number;
+  waiting_us?: number;
+  starts_refused: number;
+  starts_max?: number;
+  due_at?: string | null;
+  cancel_requested?: boolean;
+  engine_error?: string | null;
+  handlers_missing?: string[];
+}
+
+export interface LogChunk {
+  position: number;
+  pieces: { at: string; stream: string; text?: string; base64?: string }[];
+}
+
+export interface Workspace {
+  name: string;
+  plan: string;
+  slots_used: number;
+  slots_max: number;
+  max_concurrent: number | null;
+  paused: boolean;
+  pending: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  created_at: string;
+}
+
+export interface WorkspaceUse {
+  name: string;
+  plan: string;
+  slots_used: number;
+  slots_max: number;
+  paused: boolean;
+  pending: number;
+  failed: number;
+  oldest_pending_age_us: number | null;
+}
+
+export interface Status {
+  pending: number;
+  slots_used: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  workspace_count: number;
+  queue_paused: boolean;
+  nodes: number;
+  stuck: number;
+  engine_reachable: boolean;
+  engine_error: string | null;
+  pending_reasons: Record<string, number>;
+  stuck_executions: { id: string; workspace: string | null; workflow: string | null; stuck_since: string }[];
+  no_worker: { workflow: string; waiting: number; handlers_missing: string[] }[];
+  scheduler: { node: string | null; taken_at: string | null; takeovers_hour: number; is_free: boolean; why: string | null };
+  oldest_pending_age_us: number | null;
+  workspaces: WorkspaceUse[];
+  now_at: string;
+}
+
+export interface Node {
+  id: number;
+  name: string;
+  executor_group: string;
+  host: string;
+  weir_version: string;
+  engine: string;
+  engine_reachable: boolean;
+  engine_error: string | null;
+  desired_state: string;
+  state: string;
+  running: number;
+  stuck: number;
+  schedules: boolean;
+  started_at: string;
+  seen_at: string;
+  handlers: string[];
+  capacity: number;
+}
+
+export interface Workflow {
+  name: string;
+  workspace: string | null;
+  version: number;
+  created_at: string;
+  disabled: boolean;
+  definition: string;
+  source: string | null;
+}
+
+export interface Plan {
+  name: string;
+  max_concurrent: number;
+  weight: number;
+  workspace_count: number;
+}
+
+export interface FailureGroup {
+  error_code: string | null;
+  workflow: string | null;
+  count: number;
+  first_at: string;
+  last_at: string;
+  sample_id: string;
+  sample_error: string | null;
+}
+
+export interface Hook {
+  name: string;
+  on: string[];
+  workspace: string | null;
+  workflow: string | null;
+  start_workspace: string | null;
+  start_workflow: string;
+  paused: boolean;
+  waiting: number;
+  dropped: number;
+  error: string | null;
+}
+
+export interface Lock {
+  name: string;
+  holder: string | null;
+  held: boolean;
+  locked_at: string | null;
+  lock_until: string | null;
+}
+
+export interface Token {
+  id: number;
+  name: string;
+  role: string;
+  workspaces: string[] | null;
+  state: string;
+  created_at: string;
+  created_by: string;
+  expires_at: string | null;
+  last_used_at: string | null;
+}
+
+export interface Act {
+  at: string;
+  actor: string;
+  act: string;
+  subject: string;
+  reason: string | null;
+  before: unknown;
+  after: unknown;
+  affected: number;
+}
+
+export interface BulkJob {
+  id: string;
+  act: string;
+  state: string;
+  matched: number;
+  matched_is_exact: boolean;
+  changed: number;
+  requested: number;
+  refused: number;
+  first_refusal?: { code: string; detail: string } | null;
+  error?: { code: string; detail: string } | null;
+}

@@ -1,0 +1,426 @@
+// One execution: first the reason why it waits or what it does, then its way through time, its steps and its history.
+import { useState } from 'preact/hooks';
+import { ask, Problem, segment } from '../api.ts';
+import { absolute, duration, micros, seconds } from '../format.ts';
+import { useRead } from '../live.ts';
+import type { LogChunk, Page, Step, WholeExecution, Why } from '../model.ts';
+import {
+  Copy,
+  Data,
+  Id,
+  Loaded,
+  Panel,
+  ProblemBox,
+  Slots,
+  State,
+  Time,
+  WorkflowLink,
+  WorkspaceLink,
+} from '../parts/basics.tsx';
+import { ActButton } from '../parts/dialog.tsx';
+import { Table } from '../parts/table.tsx';
+import { go, to } from '../router.ts';
+import { texts } from '../texts.ts';
+
+const final = ['COMPLETED', 'FAILED', 'CANCELLED'];
+
+function WhyBox({ execution }: { execution: WholeExecution }) {
+  const read = useRead<Why>(`v1/executions/${segment(execution.id)}/why`);
+  return (
+    <section class={`why is-${execution.status.toLowerCase()}`} aria-live="polite" aria-labelledby="why-title">
+      <h2 id="why-title">{texts.execution.why[execution.status] ?? execution.status}</h2>
+      <Loaded read={read}>{(why) => <WhyText why={why} />}</Loaded>
+    </section>
+  );
+}
+
+function WhyText({ why }: { why: Why }) {
+  const reason = why.pending_reason;
+  const isWaiting = why.status === 'PENDING';
+  return (
+    <>
+      <p class="because">
+        {why.error ? why.error : why.because}
+        {(reason ?? why.error_code) && (
+          <>
+            {' '}
+            <code>{reason ?? why.error_code}</code>
+          </>
+        )}
+      </p>
+      {reason && texts.execution.hints[reason] && <p>{texts.execution.hints[reason]}</p>}
+      {why.cancel_requested && <p>{texts.execution.cancelRequested}</p>}
+      {why.engine_error && <p>{why.engine_error}</p>}
+      {why.handlers_missing && why.handlers_missing.length > 0 && (
+        <p>{texts.execution.handlers(why.handlers_missing.join(', '))}</p>
+      )}
+      <ul class="facts">
+        {why.slots_max !== undefined && why.slots_max !== null && (
+          <li>
+            <Slots used={why.slots_used ?? 0} most={why.slots_max} />
+          </li>
+        )}
+        {isWaiting && why.place !== undefined && (
+          <li>{texts.execution.place(why.place, why.place_is_exact ?? true, why.waiting_in_lane ?? why.place)}</li>
+        )}
+        {isWaiting && why.due_at && <li>{texts.execution.due(absolute(why.due_at, 'local'))}</li>}
+        {why.starts_refused > 0 && why.starts_max !== undefined && (
+          <li>{texts.execution.starts(why.starts_refused, why.starts_max)}</li>
+        )}
+      </ul>
+      {isWaiting && why.slot_holders && why.slot_holders.length > 0 && (
+        <>
+          <h3>{texts.execution.holders}</h3>
+          <ul class="holders">
+            {why.slot_holders.map((holder) => (
+              <li key={holder.id}>
+                <Id id={holder.id} /> <State state={holder.status} /> {micros(holder.running_us)}
+                {holder.step_names && <span class="quiet"> · {holder.step_names}</span>}
+                {holder.node && <span class="quiet"> · {holder.node}</span>}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </>
+  );
+}
+
+const barKinds: Record<string, string> = { FAILED: 'bad', COMPLETED: 'good', CANCELLED: 'off', INTERRUPTED: 'off' };
+
+interface Bar {
+  key: string;
+  label: string;
+  kind: string;
+  from: number;
+  to: number;
+}
+
+/** Phases and attempts of steps on one scale of time. */
+function Timeline({ execution }: { execution: WholeExecution }) {
+  const moment = (at: string) => Date.parse(at);
+  const begin = moment(execution.created_at);
+  const ended = execution.finished_at ? moment(execution.finished_at) : begin + seconds(execution.created_at, null) * 1000;
+  const end = Math.max(ended, begin + 1);
+  const bars: Bar[] = [];
+  const add = (key: string, label: string, kind: string, from: string | null, until: string | null) => {
+    if (from !== null) bars.push({ key, label, kind, from: moment(from), to: until ? moment(until) : end });
+  };
+  const { claimed_at: claimed, dispatched_at: dispatched, finished_at: finished } = execution;
+  // After a takeover it was claimed once more while it ran.
+  const isFirstClaim = claimed !== null && (dispatched === null || moment(claimed) <= moment(dispatched));
+  add(
+    'waiting',
+    texts.execution.phases.waiting,
+    'wait',
+    execution.created_at,
+    (isFirstClaim ? claimed : dispatched) ?? finished,
+  );
+  if (isFirstClaim) add('starting', texts.execution.phases.starting, 'start', claimed, dispatched ?? finished);
+  add('running', texts.execution.phases.running, 'run', dispatched, finished);
+  const attempts = [...execution.earlier_attempts, ...execution.steps].filter((step) => step.started_at);
+  attempts.sort((a, b) => moment(a.started_at ?? '') - moment(b.started_at ?? ''));
+  for (const step of attempts) {
+    const kind = barKinds[step.status] ?? 'run';
+    const label = step.attempt > 1 ? `${step.step} · ${step.attempt}` : step.step;
+    add(`${step.step} ${step.attempt}`, label, kind, step.started_at, step.finished_at);
+  }
+  const percent = (at: number) => Math.min(100, Math.max(0, ((at - begin) / (end - begin)) * 100));
+  return (
+    <Panel
+      title={texts.execution.timeline}
+      aside={<span class="quiet small number">{duration((end - begin) / 1000)}</span>}
+    >
+      <ol class="timeline">
+        {bars.map((bar) => (
+          <li key={bar.key}>
+            <span class="cut" title={bar.label}>
+              {bar.label}
+            </span>
+            <span class="track" aria-hidden="true">
+              <i
+                class={`is-${bar.kind}`}
+                style={{ left: `${percent(bar.from)}%`, width: `${percent(bar.to) - percent(bar.from)}%` }}
+              />
+            </span>
+            <span class="number">{duration((bar.to - bar.from) / 1000)}</span>
+          </li>
+        ))}
+      </ol>
+    </Panel>
+  );
+}
+
+function decode(piece: { text?: string; base64?: string }): string {
+  if (piece.text !== undefined) return piece.text;
+  const bytes = Uint8Array.from(atob(piece.base64 ?? ''), (letter) => letter.charCodeAt(0));
+  return new TextDecoder().decode(bytes);
+}
+
+function Log({ id, step }: { id: string; step: Step }) {
+  const read = useRead<Page<LogChunk>>(`v1/executions/${segment(id)}/logs/${segment(step.step)}/${step.attempt}`);
+  if (read.problem?.status === 404) return <p class="quiet">{texts.execution.noLog}</p>;
+  return (
+    <Loaded read={read}>
+      {(page) => {
+        const pieces = page.items.flatMap((chunk) => chunk.pieces);
+        if (pieces.length === 0) return <p class="quiet">{texts.execution.noLog}</p>;
+        return (
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by the keyboard
+          <pre class="log" tabIndex={0} role="log" aria-label={texts.execution.showLog(step.step, step.attempt)}>
+            {pieces.map((piece, at) => (
+              <span key={at} class={piece.stream} title={`${piece.stream} · ${absolute(piece.at, 'utc')}`}>
+                {decode(piece)}
+              </span>
+            ))}
+          </pre>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function Steps({ execution }: { execution: WholeExecution }) {
+  const rows = [...execution.steps, ...execution.earlier_attempts];
+  const [open, setOpen] = useState<string | null>(null);
+  const key = (step: Step) => `${step.step} ${step.attempt}`;
+  const opened = rows.find((step) => key(step) === open);
+  return (
+    <Panel title={texts.execution.steps}>
+      {rows.length === 0 ? (
+        <p class="quiet">{texts.execution.noSteps}</p>
+      ) : (
+        <Table
+          label={texts.execution.steps}
+          rows={rows}
+          id={key}
+          columns={[
+            { title: texts.column.step, cell: (step) => step.step },
+            { title: texts.column.state, cell: (step) => <State state={step.status} /> },
+            { title: texts.column.attempt, kind: 'number', from: 'medium', cell: (step) => step.attempt },
+            {
+              title: texts.column.duration,
+              kind: 'number',
+              cell: (step) => (step.started_at ? duration(seconds(step.started_at, step.finished_at)) : texts.none),
+            },
+            { title: texts.column.node, from: 'wide', cell: (step) => step.node ?? texts.none },
+            {
+              title: texts.column.error,
+              kind: 'grow',
+              from: 'medium',
+              cell: (step) =>
+                step.error_code ? (
+                  <span class="cut" title={step.error ?? ''}>
+                    <code>{step.error_code}</code> {step.error}
+                  </span>
+                ) : (
+                  ''
+                ),
+            },
+            {
+              title: texts.execution.log,
+              kind: 'acts',
+              cell: (step) => (
+                <button
+                  type="button"
+                  class="plain"
+                  aria-expanded={open === key(step)}
+                  title={texts.execution.showLog(step.step, step.attempt)}
+                  onClick={() => setOpen(open === key(step) ? null : key(step))}
+                >
+                  {texts.execution.log}
+                </button>
+              ),
+            },
+          ]}
+        />
+      )}
+      {opened && (
+        <div class="opened">
+          <h3>{texts.execution.showLog(opened.step, opened.attempt)}</h3>
+          <Log id={execution.id} step={opened} />
+          {opened.output !== null && opened.output !== '' && (
+            <>
+              <h3>{texts.execution.output}</h3>
+              <Data value={opened.output} />
+            </>
+          )}
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+function Events({ execution }: { execution: WholeExecution }) {
+  return (
+    <Panel title={texts.execution.events}>
+      {execution.earlier_events > 0 && <p class="quiet">{texts.execution.earlier(execution.earlier_events)}</p>}
+      <Table
+        label={texts.execution.events}
+        rows={execution.events.map((event, number) => ({ ...event, number }))}
+        id={(event) => String(event.number)}
+        columns={[
+          {
+            title: texts.column.at,
+            cell: (event) => (
+              <time title={absolute(event.at, 'utc')}>{`+${duration(seconds(execution.created_at, event.at))}`}</time>
+            ),
+          },
+          { title: texts.column.event, cell: (event) => <code>{event.event}</code> },
+          {
+            title: texts.column.detail,
+            kind: 'grow',
+            cell: (event) => [event.reason, event.detail].filter(Boolean).join(' · '),
+          },
+          { title: texts.column.by, from: 'medium', cell: (event) => event.actor ?? event.node ?? '' },
+        ]}
+      />
+    </Panel>
+  );
+}
+
+function Result({ id }: { id: string }) {
+  const [state, setState] = useState<{ value?: unknown; problem?: Problem } | null>(null);
+  const load = (event: Event) => {
+    if (!(event.currentTarget as HTMLDetailsElement).open || state) return;
+    ask<unknown>(`v1/executions/${segment(id)}/result`).then(
+      (value) => setState({ value }),
+      (problem) =>
+        setState({
+          problem: problem instanceof Problem ? problem : new Problem(0, 'unreadable', String(problem), null, null),
+        }),
+    );
+  };
+  return (
+    <details onToggle={load}>
+      <summary>{texts.execution.result}</summary>
+      {state?.problem && <ProblemBox problem={state.problem} />}
+      {state && !state.problem && <Data value={state.value} />}
+    </details>
+  );
+}
+
+function Acts({ execution }: { execution: WholeExecution }) {
+  const path = (act: string) => `v1/executions/${segment(execution.id)}/${act}`;
+  const isFinal = final.includes(execution.status);
+  const isWaiting = execution.status === 'PENDING';
+  const open = (answer: Record<string, unknown>) => typeof answer.new_id === 'string' && go(to('execution', answer.new_id));
+  return (
+    <div class="buttons">
+      {isWaiting && (
+        <ActButton
+          needs="operate"
+          name={texts.act.release}
+          ask={texts.act.ask.release}
+          method="POST"
+          path={path('release')}
+        />
+      )}
+      {isFinal && execution.status !== 'COMPLETED' && (
+        <ActButton
+          needs="operate"
+          name={texts.act.retry}
+          ask={texts.act.ask.retry}
+          method="POST"
+          path={path('retry')}
+          done={open}
+        />
+      )}
+      {!isFinal && (
+        <ActButton
+          needs="operate"
+          name={texts.act.cancel}
+          ask={texts.act.ask.cancel}
+          isGrave
+          method="POST"
+          path={path('cancel')}
+        />
+      )}
+      <Copy text={`weir show ${execution.id}`} label={`${texts.execution.copy} ${texts.execution.copyCli}`} />
+      <Copy
+        text={`curl -H "Authorization: Bearer $WEIR_TOKEN" ${new URL(`v1/executions/${execution.id}`, document.baseURI).href}`}
+        label={`${texts.execution.copy} ${texts.execution.copyCurl}`}
+      />
+    </div>
+  );
+}
+
+export function OneExecution({ id }: { id: string }) {
+  const read = useRead<WholeExecution>(`v1/executions/${segment(id)}`);
+  return (
+    <Loaded read={read}>
+      {(execution) => (
+        <>
+          <div class="toolbar">
+            <p class="title">
+              <State state={execution.status} /> <WorkflowLink name={execution.workflow} />
+              <span class="quiet"> v{execution.version} · </span>
+              <WorkspaceLink name={execution.workspace} />
+            </p>
+            <Acts execution={execution} />
+          </div>
+          <WhyBox execution={execution} />
+          <div class="columns">
+            <div>
+              <Timeline execution={execution} />
+              <Steps execution={execution} />
+              <Events execution={execution} />
+            </div>
+            <div>
+              <Panel title={texts.execution.facts}>
+                <Facts execution={execution} />
+              </Panel>
+              <Panel title={texts.execution.params}>
+                <Data value={execution.params} />
+                {execution.status === 'COMPLETED' && <Result id={execution.id} />}
+              </Panel>
+            </div>
+          </div>
+        </>
+      )}
+    </Loaded>
+  );
+}
+
+function Facts({ execution }: { execution: WholeExecution }) {
+  return (
+    <dl class="facts-list">
+      {(['created_at', 'run_at', 'claimed_at', 'dispatched_at', 'finished_at'] as const).map((name) => (
+        <>
+          <dt>{name}</dt>
+          <dd>
+            <Time at={execution[name]} />
+          </dd>
+        </>
+      ))}
+      <dt>executor_group</dt>
+      <dd>{execution.executor_group ?? texts.none}</dd>
+      <dt>node</dt>
+      <dd>{execution.node ? <a href={to('nodes')}>{execution.node}</a> : texts.none}</dd>
+      <dt>priority</dt>
+      <dd>{execution.priority}</dd>
+      {(['starts_refused', 'deferrals', 'handovers'] as const).map((name) => (
+        <>
+          <dt>{name}</dt>
+          <dd>{execution[name]}</dd>
+        </>
+      ))}
+      {execution.idempotency_key && (
+        <>
+          <dt>idempotency_key</dt>
+          <dd>
+            <code class="wrap">{execution.idempotency_key}</code>
+          </dd>
+        </>
+      )}
+      {execution.retry_of && (
+        <>
+          <dt>retry_of</dt>
+          <dd>
+            <Id id={execution.retry_of} />
+          </dd>
+        </>
+      )}
+    </dl>
+  );
+}

@@ -1,0 +1,233 @@
+// The list of executions: the filter is that of `weir list --where`, and is a part of the address.
+import { useEffect, useRef } from 'preact/hooks';
+import { may, session, withQuery } from '../api.ts';
+import { duration, seconds } from '../format.ts';
+import { useRead } from '../live.ts';
+import type { Execution, Page } from '../model.ts';
+import { Empty, Id, Loaded, State, Time, WorkflowLink, WorkspaceLink } from '../parts/basics.tsx';
+import { bulk } from '../parts/bulk.tsx';
+import { Pager, Table } from '../parts/table.tsx';
+import { go, place, to, word } from '../router.ts';
+import { texts } from '../texts.ts';
+
+const LIMIT = '50';
+const keys = [
+  'id',
+  'workspace',
+  'workflow',
+  'executor_group',
+  'status',
+  'pending_reason',
+  'error_code',
+  'idempotency_key',
+  'retried',
+  'stuck',
+  'since',
+  'until',
+];
+const values: Record<string, string[]> = {
+  status: ['PENDING', 'CLAIMED', 'DISPATCHED', 'COMPLETED', 'FAILED', 'CANCELLED'],
+  pending_reason: Object.keys(texts.reason),
+  retried: ['yes', 'no'],
+  stuck: ['yes', 'no'],
+  since: ['10m', '1h', '24h', '7d'],
+  until: ['10m', '1h', '24h', '7d'],
+};
+const tabs = ['PENDING', 'CLAIMED,DISPATCHED', 'FAILED', 'COMPLETED', 'CANCELLED'];
+
+/** The whole texts that the last word of the filter may become. */
+function suggestions(text: string, names: Record<string, string[]>): string[] {
+  const [, before = '', last = ''] = /^(.*?\s)?(\S*)$/s.exec(text) ?? [];
+  const [key = '', value] = last.split('=');
+  if (value === undefined) return keys.filter((name) => name.startsWith(key)).map((name) => `${before}${name}=`);
+  return ({ ...values, ...names }[key] ?? []).map((name) => `${before}${key}=${word(name)}`);
+}
+
+/** The filter without the condition on the status, and with another one. */
+function withStatus(text: string, status: string | null): string {
+  const rest = text.replace(/(^|\s)(status|pending_reason)=\S*/g, '$1').trim();
+  return [rest, status === null ? '' : `status=${status}`].filter(Boolean).join(' ');
+}
+
+/** Those that executions in the state allow; without a state all of them. */
+function actsFor(status: string | null): ('retry' | 'release' | 'cancel')[] {
+  if (status === 'PENDING') return ['release', 'cancel'];
+  if (status === 'FAILED' || status === 'CANCELLED') return ['retry'];
+  return status === null ? ['retry', 'release', 'cancel'] : ['cancel'];
+}
+
+function FilterBar({ text, workspace }: { text: string; workspace: string | null }) {
+  const input = useRef<HTMLInputElement>(null);
+  const list = useRef<HTMLDataListElement>(null);
+  const all = useRead<Page<{ name: string }>>(workspace === null ? 'v1/workspaces?limit=200' : null);
+  const workflows = useRead<Page<{ name: string }>>(withQuery('v1/workflows', { limit: '200', workspace }));
+  const names = {
+    workspace: workspace === null ? (all.data?.items.map((row) => row.name) ?? []) : [workspace],
+    workflow: [...new Set(workflows.data?.items.map((row) => row.name) ?? [])],
+  };
+  const suggest = () => {
+    const options = suggestions(input.current?.value ?? '', names).slice(0, 50);
+    list.current?.replaceChildren(...options.map((value) => Object.assign(document.createElement('option'), { value })));
+  };
+  useEffect(() => {
+    if (input.current) input.current.value = text;
+  }, [text]);
+  const apply = (event: SubmitEvent) => {
+    event.preventDefault();
+    go(to('executions', null, { where: input.current?.value.trim(), workspace: place.value.query.get('workspace') }));
+  };
+  const own = session.value?.workspaces ?? null;
+  return (
+    <form class="filter" role="search" onSubmit={apply}>
+      {own !== null && own.length > 1 && (
+        <select
+          aria-label={texts.column.workspace}
+          value={workspace ?? ''}
+          onChange={(event) => go(to('executions', null, { where: text, workspace: event.currentTarget.value }))}
+        >
+          {own.map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+      )}
+      <input
+        ref={input}
+        type="search"
+        class="find"
+        aria-label={texts.executions.filter}
+        title={texts.executions.keys}
+        placeholder={texts.executions.filterHint}
+        list="filter-words"
+        autoComplete="off"
+        spellcheck={false}
+        defaultValue={text}
+        onInput={suggest}
+        onFocus={suggest}
+      />
+      <datalist id="filter-words" ref={list} />
+      <button type="submit" class="main">
+        {texts.executions.apply}
+      </button>
+    </form>
+  );
+}
+
+export function ExecutionTable({ rows, label, isShort }: { rows: Execution[]; label: string; isShort?: boolean }) {
+  return (
+    <Table
+      label={label}
+      rows={rows}
+      id={(row) => row.id}
+      columns={[
+        { title: texts.column.execution, cell: (row) => <Id id={row.id} /> },
+        { title: texts.column.state, cell: (row) => <State state={row.status} /> },
+        ...(isShort
+          ? []
+          : [{ title: texts.column.workspace, cell: (row: Execution) => <WorkspaceLink name={row.workspace} /> }]),
+        { title: texts.column.workflow, from: 'medium', cell: (row) => <WorkflowLink name={row.workflow} /> },
+        {
+          title: texts.column.reason,
+          kind: 'grow',
+          from: 'wide',
+          cell: (row) =>
+            row.status === 'PENDING' && row.pending_reason ? (
+              <span class="cut" title={row.pending_reason}>
+                {texts.reason[row.pending_reason] ?? row.pending_reason}
+              </span>
+            ) : row.error_code ? (
+              <span class="cut" title={row.error ?? ''}>
+                <code>{row.error_code}</code> {row.error}
+              </span>
+            ) : (
+              ''
+            ),
+        },
+        { title: texts.column.created, from: 'medium', cell: (row) => <Time at={row.created_at} /> },
+        {
+          title: texts.column.took,
+          kind: 'number',
+          from: 'wide',
+          cell: (row) =>
+            row.claimed_at ? duration(seconds(row.claimed_at, row.finished_at)) : <span class="quiet">{texts.none}</span>,
+        },
+      ]}
+    />
+  );
+}
+
+export function Executions() {
+  const query = place.value.query;
+  const text = query.get('where') ?? '';
+  const cursor = query.get('cursor');
+  const own = session.value?.workspaces ?? null;
+  const workspace = own === null ? null : (query.get('workspace') ?? own[0] ?? '');
+  const read = useRead<Page<Execution>>(
+    withQuery('v1/executions', {
+      where: text || null,
+      workspace,
+      cursor,
+      limit: LIMIT,
+      count: cursor === null ? 'true' : null,
+    }),
+  );
+  const status = /(?:^|\s)status=(\S+)/.exec(text)?.[1] ?? null;
+  const address = (filter: string) => to('executions', null, { where: filter, workspace: query.get('workspace') });
+  const names = workspace !== null && !/(^|\s)workspace=/.test(text);
+  const filter = names ? `workspace=${word(workspace)} ${text}`.trim() : text;
+  return (
+    <>
+      <FilterBar text={text} workspace={workspace} />
+      <nav class="tabs" aria-label={texts.column.state}>
+        <a href={address(withStatus(text, null))} aria-current={status === null ? 'page' : undefined}>
+          {texts.executions.all}
+        </a>
+        {tabs.map((tab) => (
+          <a key={tab} href={address(withStatus(text, tab))} aria-current={status === tab ? 'page' : undefined}>
+            {texts.state[tab.split(',').at(-1) ?? tab]}
+          </a>
+        ))}
+      </nav>
+      <Loaded read={read}>
+        {(page) => (
+          <>
+            <div class="toolbar">
+              <p aria-live="polite">
+                {page.count !== undefined && cursor === null
+                  ? texts.executions.count(page.count, page.count_is_exact ?? true)
+                  : ''}
+              </p>
+              {may('operate') && page.items.length > 0 && text !== '' && status !== 'COMPLETED' && (
+                <div class="buttons" role="group" aria-label={texts.executions.bulk}>
+                  <span class="quiet small">{texts.executions.bulk}</span>
+                  {actsFor(status).map((action) => (
+                    <button
+                      key={action}
+                      type="button"
+                      class={action === 'cancel' ? 'grave' : ''}
+                      onClick={() => bulk(action, filter)}
+                    >
+                      {texts.act[action]}
+                    </button>
+                  ))}
+                </div>
+              )}
+            </div>
+            {page.items.length === 0 ? (
+              <Empty text={texts.executions.empty} command={texts.executions.emptyCommand} />
+            ) : (
+              <ExecutionTable rows={page.items} label={texts.pages.executions} />
+            )}
+            <Pager
+              first={cursor === null ? null : address(text)}
+              next={
+                page.next_cursor === null || page.items.length === 0
+                  ? null
+                  : to('executions', null, { where: text, workspace: query.get('workspace'), cursor: page.next_cursor })
+              }
+            />
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}

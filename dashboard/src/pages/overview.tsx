@@ -1,0 +1,271 @@
+// The first page: whether all is well, what waits and why, and the slots of every workspace, those in trouble first.
+import { hasAllWorkspaces, may, session, withQuery } from '../api.ts';
+import { count, micros } from '../format.ts';
+import { type Read, useRead } from '../live.ts';
+import type { Page, Status, Workspace, WorkspaceUse } from '../model.ts';
+import { Empty, Icon, Id, Loaded, Panel, Slots, State, WorkspaceLink } from '../parts/basics.tsx';
+import { ActButton } from '../parts/dialog.tsx';
+import { Table } from '../parts/table.tsx';
+import { place, to, where } from '../router.ts';
+import { texts } from '../texts.ts';
+
+const SHOWN = 100;
+const SHOWN_MOST = 1000;
+
+/** The one word for a workspace that the numbers of its row give. */
+export const stateOf = (row: { paused: boolean; slots_used: number; slots_max: number; pending: number }): string =>
+  row.paused
+    ? 'paused'
+    : row.slots_used >= row.slots_max && row.pending > 0
+      ? 'full'
+      : row.slots_used + row.pending > 0
+        ? 'open'
+        : 'idle';
+
+interface Trouble {
+  key: string;
+  text: string;
+  link?: string;
+}
+
+function troubles(status: Status): Trouble[] {
+  const found: Trouble[] = [];
+  const handlers = (names: string[]) => names.join(', ');
+  if (status.nodes === 0) found.push({ key: 'nodes', text: texts.overview.noNodes, link: to('nodes') });
+  if (status.scheduler.is_free || status.scheduler.node === null) {
+    found.push({ key: 'scheduler', text: texts.overview.schedulerFree(status.scheduler.why ?? ''), link: to('nodes') });
+  }
+  if (status.queue_paused) found.push({ key: 'paused', text: texts.overview.paused, link: to('nodes') });
+  if (!status.engine_reachable) {
+    found.push({ key: 'engine', text: texts.overview.engine(status.engine_error ?? ''), link: to('nodes') });
+  }
+  if (status.stuck > 0) {
+    found.push({ key: 'stuck', text: texts.overview.stuck(status.stuck), link: where({ stuck: 'yes' }) });
+  }
+  for (const unserved of status.no_worker) {
+    found.push({
+      key: `worker ${unserved.workflow}`,
+      text: texts.overview.noWorker(unserved.workflow, unserved.waiting, handlers(unserved.handlers_missing)),
+      link: where({ workflow: unserved.workflow, status: 'PENDING' }),
+    });
+  }
+  return found;
+}
+
+function Health({ status }: { status: Status }) {
+  const found = troubles(status);
+  const scheduler = status.scheduler.node;
+  return (
+    <section class={`health ${found.length > 0 ? 'is-trouble' : 'is-calm'}`} aria-live="polite">
+      <h2>
+        <Icon kind={found.length > 0 ? 'bad' : 'good'} />
+        {found.length > 0 ? texts.overview.trouble : texts.overview.calm}
+      </h2>
+      {found.length === 0 && <p>{texts.overview.calmDetail}</p>}
+      {found.length > 0 && (
+        <ul>
+          {found.map((trouble) => (
+            <li key={trouble.key}>{trouble.link ? <a href={trouble.link}>{trouble.text}</a> : trouble.text}</li>
+          ))}
+        </ul>
+      )}
+      <p class="facts">
+        <a href={to('nodes')}>{texts.overview.nodes(status.nodes)}</a>
+        {scheduler && <span>{texts.overview.schedulerOf(scheduler)}</span>}
+        {status.scheduler.takeovers_hour > 1 && <span>{texts.overview.takeovers(status.scheduler.takeovers_hour)}</span>}
+        {may('operate') && <QueuePause isPaused={status.queue_paused} />}
+      </p>
+    </section>
+  );
+}
+
+export function QueuePause({ isPaused }: { isPaused: boolean }) {
+  return isPaused ? (
+    <ActButton
+      needs="operate"
+      name={texts.nodes.resumeQueue}
+      ask={texts.act.ask.resumeQueue}
+      method="POST"
+      path="v1/resume"
+    />
+  ) : (
+    <ActButton needs="operate" name={texts.nodes.pauseQueue} ask={texts.act.ask.pauseQueue} method="POST" path="v1/pause" />
+  );
+}
+
+function Numbers({ status }: { status: Status }) {
+  const oldest = status.oldest_pending_age_us;
+  return (
+    <dl class="numbers">
+      <div>
+        <dt>{texts.overview.running}</dt>
+        <dd>
+          <a href={where({ status: 'CLAIMED,DISPATCHED' })}>{count(status.slots_used)}</a>
+        </dd>
+      </div>
+      <div>
+        <dt>{texts.overview.waiting}</dt>
+        <dd>
+          <a href={where({ status: 'PENDING' })}>{count(status.pending)}</a>
+          {oldest !== null && <small>{texts.overview.oldest(micros(oldest))}</small>}
+        </dd>
+      </div>
+      <div>
+        <dt>{texts.overview.failed}</dt>
+        <dd>
+          <a href={to('failures')}>{count(status.failed)}</a>
+        </dd>
+      </div>
+      <div>
+        <dt>{texts.overview.completed}</dt>
+        <dd>
+          <a href={where({ status: 'COMPLETED' })}>{count(status.completed)}</a>
+        </dd>
+      </div>
+    </dl>
+  );
+}
+
+function Reasons({ status }: { status: Status }) {
+  const rows = Object.entries(status.pending_reasons)
+    .filter(([, number]) => number > 0)
+    .sort(([, a], [, b]) => b - a);
+  const most = Math.max(1, ...rows.map(([, number]) => number));
+  return (
+    <Panel title={texts.overview.why}>
+      {rows.length === 0 && <p class="quiet">{texts.overview.noneWait}</p>}
+      <ul class="reasons">
+        {rows.map(([reason, number]) => (
+          <li key={reason}>
+            <a href={where({ status: 'PENDING', pending_reason: reason })}>
+              <span class="word">{texts.reason[reason] ?? reason}</span>
+              <code>{reason}</code>
+              <span class="meter" aria-hidden="true">
+                <i style={{ width: `${(number / most) * 100}%` }} />
+              </span>
+              <span class="number">{count(number)}</span>
+            </a>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+export function WorkspaceTable({ rows }: { rows: (Workspace | WorkspaceUse)[] }) {
+  const age = (row: Workspace | WorkspaceUse) => ('oldest_pending_age_us' in row ? row.oldest_pending_age_us : null);
+  return (
+    <Table
+      label={texts.overview.slots}
+      rows={rows}
+      id={(row) => row.name}
+      columns={[
+        { title: texts.column.workspace, kind: 'grow', cell: (row) => <WorkspaceLink name={row.name} /> },
+        { title: texts.column.state, from: 'medium', cell: (row) => <State state={stateOf(row)} /> },
+        { title: texts.column.plan, from: 'medium', cell: (row) => <a href={to('plans')}>{row.plan}</a> },
+        {
+          title: texts.column.slots,
+          cell: (row) => (
+            <a class="bare" href={where({ workspace: row.name, status: 'CLAIMED,DISPATCHED' })}>
+              <Slots used={row.slots_used} most={row.slots_max} isPaused={row.paused} />
+            </a>
+          ),
+        },
+        {
+          title: texts.column.waiting,
+          kind: 'number',
+          cell: (row) => (
+            <a class={row.pending > 0 ? '' : 'zero'} href={where({ workspace: row.name, status: 'PENDING' })}>
+              {count(row.pending)}
+            </a>
+          ),
+        },
+        ...(rows.some((row) => age(row) !== null)
+          ? [
+              {
+                title: texts.column.oldest,
+                kind: 'number' as const,
+                from: 'medium' as const,
+                cell: (row: Workspace | WorkspaceUse) => {
+                  const oldest = age(row);
+                  return oldest === null ? <span class="quiet">{texts.none}</span> : micros(oldest);
+                },
+              },
+            ]
+          : []),
+        {
+          title: texts.column.failed,
+          kind: 'number',
+          from: 'medium',
+          cell: (row) => (
+            <a class={row.failed > 0 ? 'is-bad' : 'zero'} href={where({ workspace: row.name, status: 'FAILED' })}>
+              {count(row.failed)}
+            </a>
+          ),
+        },
+      ]}
+    />
+  );
+}
+
+function OfAll() {
+  const shown = place.value.query.get('shown') === 'more' ? SHOWN_MOST : SHOWN;
+  const read = useRead<Status>(withQuery('v1/status', { workspaces: String(shown) }));
+  return (
+    <Loaded read={read}>
+      {(status) => (
+        <>
+          <Health status={status} />
+          <Numbers status={status} />
+          <div class="columns">
+            <Panel title={texts.overview.slots} aside={<p class="quiet small">{texts.overview.slotsLead}</p>}>
+              {status.workspaces.length === 0 && (
+                <Empty text={texts.overview.empty} command={texts.overview.emptyCommand} />
+              )}
+              {status.workspaces.length > 0 && <WorkspaceTable rows={status.workspaces} />}
+              {status.workspaces.length < status.workspace_count && (
+                <p class="pager">
+                  <span class="quiet">{texts.overview.more(status.workspaces.length, status.workspace_count)}</span>
+                  {shown === SHOWN && <a href={to('overview', null, { shown: 'more' })}>{count(SHOWN_MOST)}</a>}
+                  <a href={to('workspaces')}>{texts.pages.workspaces}</a>
+                </p>
+              )}
+            </Panel>
+            <div>
+              <Reasons status={status} />
+              {status.stuck_executions.length > 0 && (
+                <Panel title={texts.overview.stuck(status.stuck)}>
+                  <ul class="plain">
+                    {status.stuck_executions.map((row) => (
+                      <li key={row.id}>
+                        <Id id={row.id} /> {row.workflow} · {row.workspace}
+                      </li>
+                    ))}
+                  </ul>
+                </Panel>
+              )}
+            </div>
+          </div>
+        </>
+      )}
+    </Loaded>
+  );
+}
+
+/** A token of some workspaces sees its own. */
+function OfSome({ names }: { names: string[] }) {
+  return (
+    <Panel title={texts.overview.slots}>
+      {names.map((name) => (
+        <One key={name} name={name} />
+      ))}
+    </Panel>
+  );
+}
+
+function One({ name }: { name: string }) {
+  const read: Read<Page<Workspace>> = useRead<Page<Workspace>>(withQuery('v1/workspaces', { workspace: name }));
+  return <Loaded read={read}>{(page) => <WorkspaceTable rows={page.items} />}</Loaded>;
+}
+
+export const Overview = () => (hasAllWorkspaces() ? <OfAll /> : <OfSome names={session.value?.workspaces ?? []} />);

@@ -1,0 +1,254 @@
+// Workspaces, one workspace, plans.
+import { hasAllWorkspaces, may, segment, session, withQuery } from '../api.ts';
+import { count } from '../format.ts';
+import { useRead } from '../live.ts';
+import type { Execution, Page, Plan, Workspace } from '../model.ts';
+import { Command, Empty, Loaded, Panel, Slots, State, Time } from '../parts/basics.tsx';
+import { ActButton } from '../parts/dialog.tsx';
+import { Pager, Table } from '../parts/table.tsx';
+import { go, place, to, where } from '../router.ts';
+import { texts } from '../texts.ts';
+import { ExecutionTable } from './executions.tsx';
+import { Overview, stateOf, WorkspaceTable } from './overview.tsx';
+
+export function Workspaces() {
+  return hasAllWorkspaces() ? <AllWorkspaces /> : <Overview />;
+}
+
+function AllWorkspaces() {
+  const query = place.value.query;
+  const cursor = query.get('cursor');
+  const read = useRead<Page<Workspace>>(withQuery('v1/workspaces', { limit: '100', cursor }));
+  const open = (event: SubmitEvent) => {
+    event.preventDefault();
+    const name = String(new FormData(event.currentTarget as HTMLFormElement).get('name')).trim();
+    if (name !== '') go(to('workspace', name));
+  };
+  return (
+    <>
+      <form class="filter" role="search" onSubmit={open}>
+        <input
+          name="name"
+          type="search"
+          class="find"
+          aria-label={texts.workspaces.find}
+          placeholder={texts.workspaces.find}
+          autoComplete="off"
+        />
+        <button type="submit" class="main">
+          {texts.workspaces.find}
+        </button>
+      </form>
+      <Loaded read={read}>
+        {(page) => (
+          <>
+            {page.items.length === 0 ? (
+              <Empty text={texts.overview.empty} command={texts.overview.emptyCommand} />
+            ) : (
+              <WorkspaceTable rows={page.items} />
+            )}
+            <Pager
+              first={cursor === null ? null : to('workspaces')}
+              next={page.next_cursor === null ? null : to('workspaces', null, { cursor: page.next_cursor })}
+            />
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+function Some({ workspace, status, title, none }: { workspace: string; status: string; title: string; none: string }) {
+  const filter = { workspace, status };
+  const read = useRead<Page<Execution>>(withQuery('v1/executions', { workspace, status, limit: '10' }));
+  return (
+    <Panel title={title} aside={<a href={where(filter)}>{texts.workspace.all}</a>}>
+      <Loaded read={read}>
+        {(page) =>
+          page.items.length === 0 ? <p class="quiet">{none}</p> : <ExecutionTable rows={page.items} label={title} isShort />
+        }
+      </Loaded>
+    </Panel>
+  );
+}
+
+export function OneWorkspace({ name }: { name: string }) {
+  const read = useRead<Workspace>(`v1/workspaces/${segment(name)}`);
+  const path = `v1/workspaces/${segment(name)}`;
+  return (
+    <Loaded read={read}>
+      {(row) => (
+        <>
+          <div class="toolbar">
+            <p class="title">
+              <State state={stateOf(row)} />
+              <Slots used={row.slots_used} most={row.slots_max} isPaused={row.paused} />
+              <a href={where({ workspace: name, status: 'PENDING' })}>
+                {count(row.pending)} {texts.overview.waiting}
+              </a>
+              <a href={where({ workspace: name, status: 'FAILED' })}>
+                {count(row.failed)} {texts.overview.failed}
+              </a>
+            </p>
+            <div class="buttons">
+              {row.paused ? (
+                <ActButton
+                  needs="operate"
+                  name={texts.act.resume}
+                  ask={texts.act.ask.resumeWorkspace(name)}
+                  method="POST"
+                  path={`${path}/resume`}
+                />
+              ) : (
+                <ActButton
+                  needs="operate"
+                  name={texts.act.pause}
+                  ask={texts.act.ask.pauseWorkspace(name)}
+                  method="POST"
+                  path={`${path}/pause`}
+                />
+              )}
+              <Limits row={row} />
+            </div>
+          </div>
+          <div class="columns">
+            <div>
+              <Some
+                workspace={name}
+                status="CLAIMED,DISPATCHED"
+                title={texts.workspace.running}
+                none={texts.workspace.noneRun}
+              />
+              <Some workspace={name} status="PENDING" title={texts.workspace.next} none={texts.workspace.noneWait} />
+              <Some workspace={name} status="FAILED" title={texts.workspace.failed} none={texts.workspace.noneFailed} />
+            </div>
+            <div>
+              <Panel title={texts.workspace.limits}>
+                <dl class="facts-list">
+                  <dt>{texts.workspace.plan}</dt>
+                  <dd>
+                    <a href={to('plans')}>{row.plan}</a>
+                  </dd>
+                  <dt>{texts.workspace.maxConcurrent}</dt>
+                  <dd>
+                    {row.slots_max} {row.max_concurrent === null && <span class="quiet">{texts.workspace.ofPlan}</span>}
+                  </dd>
+                  <dt>created_at</dt>
+                  <dd>
+                    <Time at={row.created_at} />
+                  </dd>
+                </dl>
+                <h3>{texts.workspace.command}</h3>
+                <Command text={`weir workspace show ${name}`} />
+              </Panel>
+            </div>
+          </div>
+        </>
+      )}
+    </Loaded>
+  );
+}
+
+function Limits({ row }: { row: Workspace }) {
+  const isAllowed = may('admin') && hasAllWorkspaces();
+  const plans = useRead<Page<Plan>>(isAllowed ? 'v1/plans?limit=200' : null);
+  if (!isAllowed || session.value === null) return null;
+  const readForm = (form: FormData) => {
+    const most = String(form.get('max_concurrent')).trim();
+    return { plan: form.get('plan'), max_concurrent: most === '' ? null : Number(most) };
+  };
+  return (
+    <ActButton
+      needs="admin"
+      name={texts.workspace.limits}
+      ask={texts.act.ask.workspace(row.name)}
+      method="PATCH"
+      path={`v1/workspaces/${segment(row.name)}`}
+      read={readForm}
+    >
+      <label class="field">
+        <span>{texts.workspace.plan}</span>
+        <select name="plan" defaultValue={row.plan}>
+          {(plans.data?.items ?? [{ name: row.plan }]).map((plan) => (
+            <option key={plan.name} selected={plan.name === row.plan}>
+              {plan.name}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label class="field">
+        <span>{texts.workspace.maxConcurrent}</span>
+        <input
+          name="max_concurrent"
+          type="number"
+          min="0"
+          defaultValue={row.max_concurrent === null ? '' : String(row.max_concurrent)}
+          placeholder={texts.workspace.ofPlan}
+        />
+      </label>
+    </ActButton>
+  );
+}
+
+export function Plans() {
+  const read = useRead<Page<Plan>>('v1/plans?limit=200');
+  const readForm = (form: FormData) => ({
+    max_concurrent: Number(form.get('max_concurrent')),
+    weight: Number(form.get('weight')),
+  });
+  return (
+    <Loaded read={read}>
+      {(page) =>
+        page.items.length === 0 ? (
+          <Empty text={texts.plans.empty} />
+        ) : (
+          <Table
+            label={texts.pages.plans}
+            rows={page.items}
+            id={(row) => row.name}
+            columns={[
+              { title: texts.column.plan, kind: 'grow', cell: (row) => row.name },
+              { title: texts.column.limit, kind: 'number', cell: (row) => count(row.max_concurrent) },
+              { title: texts.column.weight, kind: 'number', cell: (row) => count(row.weight) },
+              {
+                title: texts.column.workspaces,
+                kind: 'number',
+                from: 'medium',
+                cell: (row) => <a href={to('workspaces')}>{count(row.workspace_count)}</a>,
+              },
+              {
+                title: texts.column.actions,
+                kind: 'acts',
+                cell: (row) => (
+                  <ActButton
+                    needs="admin"
+                    name={texts.workspace.limits}
+                    ask={texts.act.ask.plan(row.name)}
+                    method="PUT"
+                    path={`v1/plans/${segment(row.name)}`}
+                    read={readForm}
+                  >
+                    <label class="field">
+                      <span>{texts.column.limit}</span>
+                      <input
+                        name="max_concurrent"
+                        type="number"
+                        min="0"
+                        required
+                        defaultValue={String(row.max_concurrent)}
+                      />
+                    </label>
+                    <label class="field">
+                      <span>{texts.column.weight}</span>
+                      <input name="weight" type="number" min="1" required defaultValue={String(row.weight)} />
+                    </label>
+                  </ActButton>
+                ),
+              },
+            ]}
+          />
+        )
+      }
+    </Loaded>
+  );
+}

@@ -1,0 +1,239 @@
+// Small parts that every page has.
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import type { Problem } from '../api.ts';
+import { absolute, age, short } from '../format.ts';
+import type { Read } from '../live.ts';
+import { to } from '../router.ts';
+import { timeFormat } from '../settings.ts';
+import { texts } from '../texts.ts';
+
+/** A moment: in the form that the user chose, the other one on hover. */
+export function Time({ at }: { at: string | null | undefined }) {
+  if (!at) return <span class="quiet">{texts.none}</span>;
+  const format = timeFormat.value;
+  return (
+    <time dateTime={at} title={format === 'relative' ? `${absolute(at, 'local')} · ${absolute(at, 'utc')}` : age(at)}>
+      {format === 'relative' ? age(at) : absolute(at, format)}
+    </time>
+  );
+}
+
+const kinds: Record<string, string> = {
+  PENDING: 'wait',
+  WAITING: 'wait',
+  CLAIMED: 'start',
+  DISPATCHED: 'run',
+  RUNNING: 'run',
+  COMPLETED: 'good',
+  FAILED: 'bad',
+  CANCELLED: 'off',
+  alive: 'good',
+  live: 'good',
+  enabled: 'good',
+  dead: 'bad',
+  expired: 'bad',
+  revoked: 'off',
+  stopped: 'off',
+  disabled: 'off',
+  paused: 'hold',
+  draining: 'hold',
+  full: 'wait',
+  held: 'run',
+  free: 'off',
+  idle: 'off',
+  open: 'run',
+};
+
+/** Each kind has a shape of its own, so that it can be read without its colour. */
+const shapes: Record<string, string> = {
+  wait: 'M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11zM8 5v3.2l2 1.3',
+  start: 'M8 2.5a5.5 5.5 0 0 1 0 11M8 2.5a5.5 5.5 0 0 0 0 11',
+  run: 'M5 3.5l7 4.5-7 4.5z',
+  good: 'M3 8.5l3.2 3.2L13 5',
+  bad: 'M4 4l8 8M12 4l-8 8',
+  off: 'M3.5 8h9',
+  hold: 'M5.5 3.5v9M10.5 3.5v9',
+};
+
+export function Icon({ kind }: { kind: string }) {
+  const isFilled = kind === 'run';
+  return (
+    <svg class="icon" viewBox="0 0 16 16" aria-hidden="true">
+      <path
+        d={shapes[kind] ?? shapes.off}
+        fill={isFilled ? 'currentColor' : 'none'}
+        stroke="currentColor"
+        stroke-width="1.8"
+        stroke-linecap="round"
+        stroke-linejoin="round"
+      />
+    </svg>
+  );
+}
+
+export function State({ state }: { state: string }) {
+  const kind = kinds[state] ?? 'off';
+  return (
+    <span class={`state is-${kind}`} title={state}>
+      <Icon kind={kind} />
+      {texts.state[state] ?? state}
+    </span>
+  );
+}
+
+export function Id({ id }: { id: string }) {
+  return (
+    <a class="id" href={to('execution', id)} title={id}>
+      {short(id)}
+    </a>
+  );
+}
+
+export const WorkspaceLink = ({ name }: { name: string | null }) =>
+  name === null ? <span class="quiet">{texts.none}</span> : <a href={to('workspace', name)}>{name}</a>;
+export const WorkflowLink = ({ name }: { name: string | null }) =>
+  name === null ? <span class="quiet">{texts.none}</span> : <a href={to('workflow', name)}>{name}</a>;
+
+/** Slots as cells, the gates of the weir: filled ones are used. Many slots are one bar. */
+export function Slots({ used, most, isPaused }: { used: number; most: number; isPaused?: boolean }) {
+  const label = used > most ? texts.slots.over(used, most) : texts.slots.label(used, most);
+  const shown = Math.max(used, most);
+  return (
+    <span class={`slots ${isPaused ? 'is-held' : ''} ${used >= most ? 'is-full' : ''}`} title={label}>
+      {shown <= 20 ? (
+        <span class="gates" aria-hidden="true">
+          {Array.from({ length: shown }, (_, at) => (
+            <i key={at} class={at < used ? (at < most ? 'used' : 'over') : ''} />
+          ))}
+        </span>
+      ) : (
+        <span class="bar" aria-hidden="true">
+          <i style={{ width: `${Math.min(100, (used / most) * 100)}%` }} />
+        </span>
+      )}
+      <span class="number">
+        {used}/{most}
+      </span>
+    </span>
+  );
+}
+
+export function Copy({ text, label }: { text: string; label: string }) {
+  const [isDone, setDone] = useState(false);
+  const copy = async () => {
+    // Without TLS a page has no clipboard of its own, but for the old command.
+    if (navigator.clipboard) await navigator.clipboard.writeText(text).catch(() => copyByCommand(text));
+    else copyByCommand(text);
+    setDone(true);
+  };
+  return (
+    <button type="button" class="plain" onClick={copy} onBlur={() => setDone(false)} title={text}>
+      {isDone ? texts.execution.copied : label}
+    </button>
+  );
+}
+
+function copyByCommand(text: string): void {
+  const area = document.createElement('textarea');
+  area.value = text;
+  area.className = 'hidden';
+  (document.querySelector('dialog[open]') ?? document.body).append(area);
+  area.select();
+  document.execCommand('copy');
+  area.remove();
+}
+
+export function Command({ text }: { text: string }) {
+  return (
+    <span class="command">
+      <code>{text}</code>
+      <Copy text={text} label={texts.execution.copy} />
+    </span>
+  );
+}
+
+export function Empty({ text, command }: { text: string; command?: string }) {
+  return (
+    <div class="empty">
+      <p>{text}</p>
+      {command && <Command text={command} />}
+    </div>
+  );
+}
+
+export function ProblemBox({ problem }: { problem: Problem }) {
+  const title =
+    problem.status === 403
+      ? texts.problem.noRights
+      : problem.status === 404
+        ? texts.problem.missing
+        : problem.status === 0
+          ? texts.problem.unreachable
+          : texts.problem.title;
+  return (
+    <div class="problem" role="alert">
+      <strong>{title}</strong>
+      <p>{problem.message}</p>
+      {problem.hint && <p class="quiet">{problem.hint}</p>}
+      <p class="quiet small">
+        <code>{problem.code}</code>
+        {problem.requestId && (
+          <>
+            {' '}
+            · {texts.problem.request} <code>{problem.requestId}</code>
+          </>
+        )}
+      </p>
+    </div>
+  );
+}
+
+/** The content when there is some, also an old one; else why there is none. */
+export function Loaded<T>({ read, children }: { read: Read<T>; children: (data: T) => ComponentChildren }) {
+  return (
+    <>
+      {read.problem && <ProblemBox problem={read.problem} />}
+      {read.data !== null && children(read.data)}
+      {read.isLoading && <Waiting />}
+    </>
+  );
+}
+
+function Waiting() {
+  return (
+    <div class="loading" role="status">
+      <span class="delayed">{texts.live.loading}</span>
+      <span class="late">{texts.live.slow}</span>
+    </div>
+  );
+}
+
+export function Panel({
+  title,
+  aside,
+  children,
+}: {
+  title: string;
+  aside?: ComponentChildren;
+  children: ComponentChildren;
+}) {
+  return (
+    <section class="panel">
+      <header>
+        <h2>{title}</h2>
+        {aside}
+      </header>
+      {children}
+    </section>
+  );
+}
+
+export function Data({ value }: { value: unknown }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by the keyboard
+    <pre class="data" tabIndex={0}>
+      {typeof value === 'string' ? value : JSON.stringify(value, null, 2)}
+    </pre>
+  );
+}

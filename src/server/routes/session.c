@@ -1,0 +1,56 @@
+/* The session of the dashboard: the rights of the token that asks, and the cookie that keeps it (session_cookie.h). */
+#include "server/routes/routes.h"
+#include "server/session_cookie.h"
+#include "weir/weir.h"
+
+/* Without a token, where none is needed, everything is allowed. A token of all workspaces has no list of them. */
+static void respond_session(struct http_request *request, struct http_answer *answer)
+{
+    const struct principal *principal = request->principal;
+    json_t *workspaces = access_has_all_workspaces(principal) ? json_null() : json_array();
+    int failed = workspaces == NULL ? -1 : 0;
+    for (size_t i = 0; !access_has_all_workspaces(principal) && i < principal->workspace_count && failed == 0; i++) {
+        failed = json_array_append_new(workspaces, json_string(principal->workspaces[i]));
+    }
+    if (failed != 0) {
+        json_decref(workspaces);
+        workspaces = NULL;
+    }
+    enum token_role role = principal == NULL ? TOKEN_ADMIN : principal->role;
+    respond_json(answer, 200,
+                 json_pack("{s:s?, s:s, s:o, s:s}", "token", principal == NULL ? NULL : principal->name, "role",
+                           token_role_name(role), "workspaces", workspaces, "weir_version", weir_version()));
+}
+
+void answer_show_session(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    (void)store;
+    respond_session(request, answer);
+}
+
+/* `secret` NULL: the cookie is removed. */
+static void respond_with_cookie(struct http_request *request, struct http_answer *answer, const char *secret)
+{
+    answer->cookie = session_cookie_of(request, secret);
+    if (answer->cookie == NULL) {
+        respond_problem(request, answer, 503, "out_of_memory", "there is no memory for the cookie", NULL, NULL);
+    } else {
+        respond_session(request, answer);
+    }
+}
+
+/* Where no token is needed and none was sent there is nothing to keep. */
+void answer_begin_session(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    (void)store;
+    respond_with_cookie(request, answer, request->secret);
+}
+
+void answer_end_session(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    (void)store;
+    respond_with_cookie(request, answer, NULL);
+}

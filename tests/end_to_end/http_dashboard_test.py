@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""What the server does for the dashboard: its page and files, the cookie of a session, and tokens over HTTP. The pages
+themselves are tested in a browser (dashboard/tests).
+
+usage: http_dashboard_test.py BINARY [TEST ...]
+"""
+
+import gzip
+import re
+import sys
+
+from harness import run_tests
+from http_client import Listener, problem, read_until
+from waiting import SHORT, wait_for
+
+BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
+POLICY = {"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'",
+          "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"}
+PACKED_BYTES_MAX = 150 * 1024
+
+
+def _token(weir, name, role, *words):
+    return weir.good('token', 'create', name, '--role', role, *(words or ('--all-workspaces',)), '-q').out.strip()
+
+
+def _cookie(answer):
+    """The pair that a browser sends back, and the attributes."""
+    pair, *attributes = answer.head['set-cookie'].split('; ')
+    return pair, set(attributes)
+
+
+# --- the page and its files ---
+
+
+def a_browser_gets_the_page_and_an_api_client_what_it_got_before(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    page = listener.ask('/', accept=BROWSER)
+    assert (page.status, page.head['content-type']) == (200, 'text/html; charset=utf-8'), page
+    assert POLICY <= set(page.head['content-security-policy'].replace('; ', ';').split(';')), page.head
+    assert "unsafe" not in page.head['content-security-policy'], page.head
+    assert (page.head['cache-control'], page.head['referrer-policy']) == ('no-cache', 'no-referrer'), page.head
+    assert b'@VERSION@' not in page.body and b'style=' not in page.body, page.body
+    for script in re.findall(rb'<script[^>]*>(.*?)</script>', page.body, re.DOTALL):
+        assert script == b'', script
+    for address in re.findall(rb'(?:src|href)="([^"]*)"', page.body):
+        assert re.fullmatch(rb'assets/[0-9a-f]{16}/[a-z.]+', address), address  # relative, so right under any prefix
+    for accept in ({}, {'accept': '*/*'}, {'accept': 'application/json'}):
+        problem(listener.ask('/', **accept), 404, 'not_found')
+    problem(listener.ask('/', 'POST', accept=BROWSER), 405, 'method_not_allowed')
+    problem(listener.ask('/executions', accept=BROWSER), 404, 'not_found')
+    known = listener.ask('/', accept=BROWSER, if_none_match=page.head['etag'])
+    assert (known.status, known.body) == (304, b''), known
+    assert listener.ask('/', accept=BROWSER, if_none_match='"other"').status == 200
+    assert listener.ask('/', 'HEAD', accept=BROWSER).head['content-length'] == str(len(page.body))
+    listener.stop()
+
+
+def the_files_are_packed_and_kept_for_ever(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    page = listener.ask('/', accept=BROWSER, accept_encoding='gzip, br')
+    assert page.head['content-encoding'] == 'gzip' and 'Accept-Encoding' in page.head['vary'], page.head
+    html = gzip.decompress(page.body).decode()
+    total = len(page.body)
+    addresses = re.findall(r'(?:src|href)="([^"]*)"', html)
+    folder = addresses[0].rpartition('/')[0]
+    style = listener.ask(f'/{folder}/app.css').body.decode()
+    addresses += [f'{folder}/{name}' for name in re.findall(r'url\("?(?:\./)?([a-z0-9.-]+)"?\)', style)]
+    assert len(addresses) == len(set(addresses)) == 6, addresses
+    for address in addresses:
+        plain = listener.ask('/' + address)
+        packed = listener.ask('/' + address, accept_encoding='gzip')
+        assert plain.status == packed.status == 200 and 'content-encoding' not in plain.head, plain.head
+        assert plain.head['cache-control'] == 'public, max-age=31536000, immutable', plain.head
+        assert plain.head['x-content-type-options'] == 'nosniff', plain.head
+        if 'content-encoding' in packed.head:
+            assert gzip.decompress(packed.body) == plain.body, address
+        total += len(packed.body)
+    assert total < PACKED_BYTES_MAX, total
+    assert listener.ask(f'/{folder}/app.js', accept_encoding='gzip;q=0').head.get('content-encoding') is None
+    # A page of another version, from another node behind the same address.
+    other = listener.ask('/assets/0123456789abcdef/app.js')
+    assert (other.status, other.head['cache-control']) == (200, 'no-store'), other.head
+    for name in ('nothing.js', 'index.htm', '..%2fapp.js', 'app.js%00', 'APP.JS'):
+        assert listener.ask(f'/{folder}/{name}').status in (400, 404), name
+    listener.stop()
+
+
+def the_dashboard_can_be_turned_off(weir):
+    weir.make_store()
+    weir.write('weir.yaml', 'http.dashboard: false\n')
+    listener = Listener(weir).ready()
+    problem(listener.ask('/', accept=BROWSER), 404, 'not_found')
+    problem(listener.ask('/assets/0123456789abcdef/app.js'), 404, 'not_found')
+    assert listener.ask('/docs').status == 200
+    listener.stop()
+
+
+# --- sessions ---
+
+
+def a_session_keeps_the_token_in_a_cookie_that_no_script_can_read(weir):
+    weir.make_store()
+    secret = _token(weir, 'ada', 'operate', '-w', 'acme')
+    listener = Listener(weir).ready()
+    problem(listener.ask('/v1/session'), 401, 'unauthorized')
+    begun = listener.ask('/v1/session', 'POST', authorization=f'Bearer {secret}', origin='http://localhost')
+    described = begun.json()
+    assert (described['token'], described['role'], described['workspaces']) == ('ada', 'operate', ['acme']), described
+    pair, attributes = _cookie(begun)
+    assert pair == f'weir_session={secret}' and attributes == {'HttpOnly', 'SameSite=Strict', 'Max-Age=43200'}, begun.head
+    session = {'cookie': f'other=1; {pair}; more=2', 'weir_session': '1'}
+    assert listener.ask('/v1/session', **session).json() == described
+    assert listener.ask('/v1/executions?workspace=acme', **session).status == 200
+    problem(listener.ask('/v1/executions?workspace=tiny', **session), 404, 'workspace_not_found')
+    problem(listener.ask('/v1/nodes', **session), 403, 'not_permitted')
+    ended = listener.ask('/v1/session', 'DELETE', **session)
+    pair, attributes = _cookie(ended)
+    assert (pair, 'Max-Age=0' in attributes) == ('weir_session=', True), ended.head
+    # The header of a program counts more than a cookie, and a wrong one is not mended by it.
+    problem(listener.ask('/v1/session', authorization='Bearer x', **session), 401, 'unauthorized')
+    problem(listener.ask('/v1/session', cookie='weir_session=', weir_session='1'), 401, 'unauthorized')
+    problem(listener.ask('/v1/session', cookie=f'xweir_session={secret}', weir_session='1'), 401, 'unauthorized')
+    problem(listener.ask('/v1/session', cookie=f'a=weir_session={secret}', weir_session='1'), 401, 'unauthorized')
+    listener.stop()
+
+
+def a_page_with_tls_gets_a_cookie_for_tls_alone(weir):
+    """The origin of the page shows it, also behind a proxy."""
+    weir.make_store()
+    secret = _token(weir, 'ada', 'read')
+    weir.write('weir.yaml', 'http.behind_proxy: true\n')
+    listener = Listener(weir)
+    begun = listener.ask('/v1/session', 'POST', host='weir.example', authorization=f'Bearer {secret}',
+                         origin='https://weir.example')
+    assert 'Secure' in _cookie(begun)[1], begun.head
+    page = listener.ask('/', host='weir.example', accept=BROWSER)
+    assert page.status == 200, page
+    listener.stop()
+
+
+def a_cookie_does_not_count_for_a_page_of_another_origin(weir):
+    """A browser adds the cookie by itself. Such a page can neither send the field nor hide its origin."""
+    weir.make_store()
+    secret = _token(weir, 'ada', 'admin')
+    listener = Listener(weir).ready()
+    cookie = f'weir_session={secret}'
+    problem(listener.ask('/v1/pause', 'POST', cookie=cookie), 401, 'unauthorized')
+    problem(listener.ask('/v1/executions', cookie=cookie), 401, 'unauthorized')
+    problem(listener.ask('/v1/pause', 'POST', cookie=cookie, weir_session='1', origin='http://evil.example'), 403,
+            'cross_origin')
+    problem(listener.ask('/v1/pause', 'POST', cookie=cookie, weir_session='1', origin='http://localhost:8080'), 403,
+            'cross_origin')  # another port is the same site
+    problem(listener.ask('/v1/session', 'POST', origin='null', authorization=f'Bearer {secret}'), 403, 'cross_origin')
+    assert not weir.good('status', '--json').json()['queue_paused']
+    allowed = listener.ask('/v1/executions', 'OPTIONS', origin='http://evil.example')
+    assert 'access-control-allow-origin' not in allowed.head, allowed
+    assert listener.ask('/v1/pause', 'POST', cookie=cookie, weir_session='1', origin='http://localhost').status == 200
+    assert weir.items('audit', '--act', 'pause')[0]['actor'] == 'token:ada'
+    listener.stop()
+
+
+def where_no_token_is_needed_a_cookie_changes_nothing(weir):
+    """That of another node of this machine, which has the same host: a browser sends it as well."""
+    weir.make_store()
+    listener = Listener(weir).ready()
+    session = {'cookie': 'weir_session=weir_' + 'A' * 43, 'weir_session': '1'}
+    described = listener.ask('/v1/session', **session).json()
+    assert (described['token'], described['role'], described['workspaces']) == (None, 'admin', None), described
+    ended = listener.ask('/v1/session', 'DELETE', **session)
+    assert _cookie(ended)[0] == 'weir_session=', ended.head
+    listener.stop()
+
+
+def a_session_ends_with_its_token(weir):
+    weir.make_store()
+    secret, admin = _token(weir, 'ada', 'read'), _token(weir, 'root', 'admin')
+    listener = Listener(weir).ready()
+    session = {'cookie': f'weir_session={secret}', 'weir_session': '1'}
+    rights = {'authorization': f'Bearer {admin}'}
+    assert listener.ask('/v1/session', **session).status == 200
+    problem(listener.ask('/v1/tokens', **session), 403, 'not_permitted')
+    rows = {row['name']: row for row in listener.ask('/v1/tokens', **rights).json()['items']}
+    assert (rows['ada']['role'], rows['ada']['state'], rows['ada']['workspaces']) == ('read', 'live', None), rows
+    assert not any(secret in str(row) for row in rows.values()), rows
+    assert listener.ask('/v1/tokens/ada', 'DELETE', weir_reason='left', **rights).json() == {'name': 'ada'}
+    problem(listener.ask('/v1/tokens/ada', 'DELETE', **rights), 404, 'not_found')
+    wait_for('the refusal', lambda: listener.ask('/v1/session', **session).status == 401, pause=SHORT)
+    act = weir.items('audit', '--act', 'token revoke')[0]
+    assert (act['actor'], act['subject'], act['reason']) == ('token:root', 'ada', 'left'), act
+    listener.stop()
+
+
+def a_stream_is_open_to_a_session_and_ends_with_its_token(weir):
+    weir.make_store()
+    secret = _token(weir, 'ada', 'read')
+    listener = Listener(weir).ready()
+    with listener.connect() as connection:
+        connection.sendall(f'GET /v1/stream HTTP/1.1\r\nHost: localhost\r\nCookie: weir_session={secret}\r\n'
+                           'Weir-Session: 1\r\n\r\n'.encode())
+        data, _ = read_until(connection, b'event: reset')
+        assert data.startswith(b'HTTP/1.1 200 '), data
+        weir.good('token', 'revoke', 'ada', '-q')
+        assert not read_until(connection, b'\r\n0\r\n\r\n', data)[1]
+    listener.stop()
+
+
+if __name__ == '__main__':
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))
