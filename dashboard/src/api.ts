@@ -87,9 +87,10 @@ export async function ask<T>(path: string, request: Request = {}): Promise<T> {
   return (await send(path, request)).json();
 }
 
-/** An act: the reason goes on record. A reason may have any characters, a field only those of ASCII. */
+/** An act: the reason goes on record. A field of a head is a row of bytes: those of UTF-8 here. */
 export async function act<T>(method: string, path: string, reason: string, body?: unknown): Promise<T> {
-  const headers: Record<string, string> = reason === '' ? {} : { 'Weir-Reason': reason.replace(/[^\x20-\x7e]/g, '?') };
+  const bytes = String.fromCharCode(...new TextEncoder().encode(reason));
+  const headers: Record<string, string> = reason === '' ? {} : { 'Weir-Reason': bytes };
   return ask<T>(path, body === undefined ? { method, headers } : { method, headers, body });
 }
 

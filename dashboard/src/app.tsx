@@ -157,7 +157,7 @@ function Find() {
     form.reset();
   };
   return (
-    <form role="search" class="open" onSubmit={open}>
+    <form role="search" class="open" aria-label={texts.find} onSubmit={open}>
       <input
         name="id"
         type="search"
@@ -219,7 +219,8 @@ function onKey(event: KeyboardEvent): void {
   else if (event.key === 'p') paused.value = !paused.value;
   else if (event.key === 'j') moveRow(1);
   else if (event.key === 'k') moveRow(-1);
-  else if (event.key === '/') document.querySelector<HTMLElement>('main .find, header .find')?.focus();
+  else if (event.key === '/')
+    (document.querySelector<HTMLElement>('main .find') ?? document.querySelector<HTMLElement>('header .find'))?.focus();
   else return;
   event.preventDefault();
 }
@@ -302,7 +303,7 @@ function You() {
   const you = session.value;
   if (!you) return null;
   return (
-    <p class="you quiet small">
+    <aside class="you quiet small" aria-label={texts.settings.you}>
       {you.token ?? texts.signIn.nobody} · {you.role}
       {you.workspaces && <span>{texts.signIn.limited(you.workspaces.join(', '))}</span>}
       {you.token && (
@@ -310,7 +311,7 @@ function You() {
           {texts.signIn.out}
         </button>
       )}
-    </p>
+    </aside>
   );
 }
 
@@ -343,6 +344,7 @@ function SignIn() {
           {texts.signIn.title}
         </h1>
         <p>{sessionEnded.value ? texts.signIn.ended : texts.signIn.lead}</p>
+        <input name="username" autoComplete="username" value={texts.product} hidden readOnly />
         <label class="field">
           <span>{texts.signIn.label}</span>
           <input name="token" type="password" required autoComplete="current-password" spellcheck={false} />

@@ -74,6 +74,8 @@ export const texts = {
     idle: 'idle',
     open: 'has room',
     draining: 'draining',
+    stopping: 'stopping',
+    drained: 'drained',
     live: 'valid',
     expired: 'expired',
     revoked: 'revoked',

@@ -51,6 +51,8 @@ def a_browser_gets_the_page_and_an_api_client_what_it_got_before(weir):
     problem(listener.ask('/executions', accept=BROWSER), 404, 'not_found')
     known = listener.ask('/', accept=BROWSER, if_none_match=page.head['etag'])
     assert (known.status, known.body) == (304, b''), known
+    for name in ('content-security-policy', 'cache-control', 'referrer-policy'):
+        assert known.head[name] == page.head[name], known.head  # a browser replaces those that it has kept
     assert listener.ask('/', accept=BROWSER, if_none_match='"other"').status == 200
     assert listener.ask('/', 'HEAD', accept=BROWSER).head['content-length'] == str(len(page.body))
     listener.stop()

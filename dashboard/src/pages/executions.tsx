@@ -78,7 +78,7 @@ function FilterBar({ text, workspace }: { text: string; workspace: string | null
   };
   const own = session.value?.workspaces ?? null;
   return (
-    <form class="filter" role="search" onSubmit={apply}>
+    <form class="filter" role="search" aria-label={texts.pages.executions} onSubmit={apply}>
       {own !== null && own.length > 1 && (
         <select
           aria-label={texts.column.workspace}

@@ -65,12 +65,7 @@ export function Failures() {
 export function Nodes() {
   const read = useRead<Page<Node>>('v1/nodes?limit=200');
   const status = useRead<Status>('v1/status?workspaces=0');
-  const stateOf = (row: Node) =>
-    row.state === 'alive' && row.desired_state !== 'run'
-      ? row.desired_state === 'pause'
-        ? 'paused'
-        : 'draining'
-      : row.state;
+  const isGone = (row: Node) => row.state === 'dead' || row.state === 'stopped';
   const path = (row: Node, order: string) => `v1/nodes/${segment(row.name)}/${order}`;
   return (
     <Loaded read={read}>
@@ -107,11 +102,11 @@ export function Nodes() {
                     </>
                   ),
                 },
-                { title: texts.column.state, cell: (row) => <State state={stateOf(row)} /> },
+                { title: texts.column.state, cell: (row) => <State state={row.state} /> },
                 {
                   title: texts.column.running,
                   kind: 'number',
-                  cell: (row) => (row.state === 'alive' ? `${count(row.running)}/${count(row.capacity)}` : texts.none),
+                  cell: (row) => (isGone(row) ? texts.none : `${count(row.running)}/${count(row.capacity)}`),
                 },
                 { title: texts.column.group, from: 'medium', cell: (row) => row.executor_group },
                 { title: texts.column.engine, from: 'wide', cell: (row) => row.engine },
@@ -122,7 +117,7 @@ export function Nodes() {
                   title: texts.column.actions,
                   kind: 'acts',
                   cell: (row) =>
-                    row.state === 'alive' && (
+                    !isGone(row) && (
                       <div class="buttons">
                         {row.desired_state === 'run' ? (
                           <ActButton
@@ -305,7 +300,7 @@ export function Audit() {
   };
   return (
     <>
-      <form class="filter" role="search" onSubmit={apply}>
+      <form class="filter" role="search" aria-label={texts.pages.audit} onSubmit={apply}>
         <input
           key={subject}
           name="subject"

@@ -26,7 +26,7 @@ function AllWorkspaces() {
   };
   return (
     <>
-      <form class="filter" role="search" onSubmit={open}>
+      <form class="filter" role="search" aria-label={texts.pages.workspaces} onSubmit={open}>
         <input
           name="name"
           type="search"

@@ -76,6 +76,7 @@ void answer_dashboard_page(struct api *api, struct store *store, struct http_req
     answer->etag = "\"" DASHBOARD_VERSION "\"";
     if (known != NULL && entity_tag_is_in(known, answer->etag)) {
         answer->status = 304;
+        answer->policy = POLICY_OF_DASHBOARD; /* a browser replaces the one that it has kept */
         answer->keeping = "no-cache";
     } else {
         respond_file(request, answer, page, "no-cache");

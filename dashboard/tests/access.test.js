@@ -1,0 +1,184 @@
+import assert from 'node:assert/strict';
+import http from 'node:http';
+import { after, before, test } from 'node:test';
+import { closeBrowser, closePage, openBrowser, openPage, Scene, show, views } from './scene.js';
+
+const scene = new Scene();
+const refused = [/401|403|404/];
+let ids;
+const secrets = {};
+before(async () => {
+  await Promise.all([openBrowser(), scene.start()]);
+  ids = scene.fill();
+  const make = (name, role, ...words) => {
+    secrets[name] = scene.weir(
+      'token',
+      'create',
+      name,
+      '--role',
+      role,
+      ...(words.length ? words : ['--all-workspaces']),
+      '-q',
+    );
+  };
+  make('root', 'admin');
+  make('reader', 'read');
+  make('tenant', 'operate', '--workspace', 'acme');
+  make('pair', 'read', '--workspace', 'acme', '--workspace', 'globex');
+  scene.until(() => scene.json('token', 'list').items.length === 4);
+});
+after(async () => {
+  await closeBrowser();
+  await scene.end();
+});
+
+async function signIn(page, name) {
+  await page.getByLabel('Token').fill(secrets[name]);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.locator('h1', { hasText: 'Overview' }).waitFor();
+}
+
+async function openAs(name) {
+  const page = await openPage(scene.address, { allowed: refused });
+  await signIn(page, name);
+  return page;
+}
+
+test('a wrong token is refused, a right one opens the page and outlasts a reload', async () => {
+  const page = await openPage(`${scene.address}#/executions?where=status%3DFAILED`, { allowed: refused });
+  await page.getByLabel('Token').fill('weir_wrong');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('alert').getByText('The node refused the token').waitFor();
+  await page.getByLabel('Token').fill(secrets.root);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByText('1 execution', { exact: true }).waitFor(); // the view that the address names
+  assert.equal(await page.evaluate(() => document.cookie), '');
+  const [cookie] = await page.context().cookies(`${scene.address}v1/session`);
+  assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.path], [true, 'Strict', '/v1']);
+  const stored = await page.evaluate(
+    () => JSON.stringify({ ...localStorage, ...sessionStorage }) + document.documentElement.outerHTML,
+  );
+  assert.ok(!stored.includes(secrets.root));
+  await page.reload();
+  await page.getByText('1 execution', { exact: true }).waitFor();
+  await page.locator('.rail').getByText('root · admin').waitFor();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Token').waitFor();
+  await page.reload();
+  await page.getByLabel('Token').waitFor();
+  await closePage(page);
+});
+
+test('a token that reads sees everything and may change nothing', async () => {
+  const page = await openAs('reader');
+  await show(page, `#/execution/${ids.running}`, 'Execution');
+  const cancel = page.getByRole('button', { name: 'Cancel' });
+  assert.equal(await cancel.getAttribute('aria-disabled'), 'true');
+  assert.match(await cancel.getAttribute('title'), /role read/);
+  await cancel.click({ force: true });
+  assert.equal(await page.locator('dialog[open]').count(), 0);
+  // The server refuses it as well.
+  const answer = await page.evaluate(async (id) => {
+    const got = await fetch(`v1/executions/${id}/cancel`, { method: 'POST', headers: { 'Weir-Session': '1' } });
+    return [got.status, (await got.json()).code];
+  }, ids.running);
+  assert.deepEqual(answer, [403, 'not_permitted']);
+  for (const hash of ['#/tokens', '#/audit']) {
+    await show(page, hash, '');
+    await page.getByRole('alert').getByText('Your token may not see this').waitFor();
+    await page.getByRole('alert').getByText('has the role read; this needs admin').waitFor();
+  }
+  assert.deepEqual(await page.locator('.rail .menu a', { hasText: /Tokens|Audit/ }).count(), 0);
+  await closePage(page);
+});
+
+test('a token of a workspace sees and changes its own alone', async () => {
+  const page = await openAs('tenant');
+  await page.locator('main tbody tr', { hasText: 'acme' }).waitFor();
+  assert.equal(await page.locator('main tbody tr').count(), 1);
+  for (const [hash, heading] of views(ids)) {
+    await show(page, hash, heading);
+    const text = await page.locator('main').textContent();
+    assert.doesNotMatch(text, /globex|initech/, hash);
+  }
+  await show(page, '#/executions', 'Executions');
+  await page.getByText('2 executions', { exact: true }).waitFor();
+  await show(page, `#/execution/${ids.failed}`, 'Execution');
+  await page.getByRole('alert').getByText('There is nothing here').waitFor();
+  await show(page, '#/workspace/globex', 'Workspace globex');
+  await page.getByRole('alert').getByText('There is nothing here').waitFor();
+  await show(page, '#/executions?where=status%3DPENDING', 'Executions');
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await page.locator('dialog[open]').getByText('Cancel 1 execution?').waitFor();
+  await page.keyboard.press('Escape');
+  await closePage(page);
+});
+
+test('a token of two workspaces changes between them', async () => {
+  const page = await openAs('pair');
+  await page.locator('main tbody tr', { hasText: 'globex' }).waitFor();
+  await show(page, '#/executions', 'Executions');
+  await page.getByText('2 executions', { exact: true }).waitFor();
+  await page.getByRole('combobox', { name: 'Workspace' }).selectOption('globex');
+  await page.getByText('1 execution', { exact: true }).waitFor();
+  await page.reload();
+  await page.getByText('1 execution', { exact: true }).waitFor();
+  await closePage(page);
+});
+
+test('a session ends with its token', async () => {
+  const secret = scene.weir('token', 'create', 'short', '--role', 'read', '--all-workspaces', '-q');
+  secrets.short = secret;
+  const page = await openAs('short');
+  scene.weir('token', 'revoke', 'short', '-q');
+  await page.getByText('Your session ended').waitFor();
+  await closePage(page);
+});
+
+test('a page of another origin can neither act nor read with the session of its reader', async () => {
+  const foreign = http.createServer((_, answer) => {
+    answer.setHeader('Content-Type', 'text/html');
+    answer.end('<form method="post"></form>');
+  });
+  await new Promise((resolve) => foreign.listen(0, '127.0.0.1', resolve));
+  const page = await openAs('root');
+  const other = await page.context().newPage();
+  await other.goto(`http://127.0.0.1:${foreign.address().port}/`);
+  const target = `${scene.address}v1/pause`;
+  const tried = await other.evaluate(async (url) => {
+    const attempt = (init) =>
+      fetch(url, { credentials: 'include', ...init }).then(
+        (got) => `${got.type} ${got.status}`,
+        () => 'refused',
+      );
+    return [
+      await attempt({ method: 'POST', mode: 'no-cors' }),
+      await attempt({ method: 'POST', headers: { 'Weir-Session': '1' } }),
+      await attempt({ method: 'GET', headers: { 'Weir-Session': '1' } }),
+    ];
+  }, target);
+  assert.deepEqual(tried, ['opaque 0', 'refused', 'refused']);
+  await other.evaluate((url) => {
+    document.forms[0].action = url;
+    document.forms[0].submit();
+  }, target);
+  await other.waitForURL(target);
+  assert.match(await other.content(), /cross_origin|unauthorized/);
+  assert.equal(scene.json('status').queue_paused, false);
+  // Nor is it shown inside of such a page.
+  const frame = await other.goto(`http://127.0.0.1:${foreign.address().port}/`).then(() =>
+    other.evaluate(async (url) => {
+      const element = document.createElement('iframe');
+      element.src = url;
+      const loaded = new Promise((resolve) => element.addEventListener('load', resolve));
+      document.body.append(element);
+      await loaded;
+      return element.contentDocument === null;
+    }, scene.address),
+  );
+  assert.equal(frame, true);
+  const inner = other.frames().find((one) => one !== other.mainFrame());
+  assert.doesNotMatch(await inner.content(), /app\.js/);
+  foreign.close();
+  await closePage(page);
+});

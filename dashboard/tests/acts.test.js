@@ -1,0 +1,225 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, test } from 'node:test';
+import { closeBrowser, closePage, openBrowser, openPage, perform, Scene, show } from './scene.js';
+
+const scene = new Scene();
+let ids;
+let page;
+before(async () => {
+  await Promise.all([openBrowser(), scene.start()]);
+  ids = scene.fill();
+  page = await openPage(scene.address);
+});
+beforeEach(() => {
+  page.faults.length = 0;
+});
+after(async () => {
+  await closePage(page);
+  await closeBrowser();
+  await scene.end();
+});
+
+const button = (name, within = page.locator('main')) => within.getByRole('button', { name, exact: true });
+const row = (text) => page.locator('main tbody tr', { hasText: text });
+const lastAct = (name) => scene.json('audit', '--act', name).items[0];
+const status = (id) => scene.json('show', id).status;
+
+test('an act that is not confirmed changes nothing', async () => {
+  await show(page, `#/execution/${ids.waiting}`, 'Execution');
+  await button('Cancel').click();
+  await page.locator('dialog[open]').getByRole('button', { name: 'Do not' }).click();
+  await page.locator('dialog[open]').waitFor({ state: 'hidden' });
+  await button('Cancel').click();
+  await page.locator('dialog[open]').waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('dialog[open]').waitFor({ state: 'hidden' });
+  assert.equal(status(ids.waiting), 'PENDING');
+});
+
+test('an execution is cancelled, with the reason on record', async () => {
+  await show(page, `#/execution/${ids.waiting}`, 'Execution');
+  await perform(page, button('Cancel'), 'wrong customer, größer');
+  await page.locator('section.why', { hasText: 'It was cancelled' }).waitFor();
+  assert.equal(status(ids.waiting), 'CANCELLED');
+  assert.equal(lastAct('cancel').reason, 'wrong customer, größer');
+});
+
+test('a failed execution is retried, and its new one is opened', async () => {
+  await show(page, `#/execution/${ids.failed}`, 'Execution');
+  await perform(page, button('Retry'), '');
+  await page.locator('dt', { hasText: 'retry_of' }).waitFor();
+  const made = await page.locator('h1 code').textContent();
+  assert.notEqual(made, ids.failed);
+  assert.equal(scene.json('show', made).retry_of, ids.failed);
+});
+
+test('an execution is started before its time', async () => {
+  const id = scene.enqueue('globex', 'quick', '--run-at', '+3h');
+  await show(page, `#/execution/${id}`, 'Execution');
+  await page.locator('section.why', { hasText: 'scheduled' }).waitFor();
+  await perform(page, button('Start now'), 'asked by phone');
+  await page.locator('section.why', { hasText: 'It completed' }).waitFor();
+});
+
+test('an act that came too late is refused in the dialog', async () => {
+  const id = scene.enqueue('globex', 'quick', '--run-at', '+3h');
+  await show(page, `#/execution/${id}`, 'Execution');
+  await page.getByRole('button', { name: 'Live' }).click();
+  scene.weir('cancel', id, '-q');
+  await button('Start now').click();
+  const dialog = page.locator('dialog[open]');
+  await dialog.getByRole('button', { name: 'Start now' }).click();
+  await dialog.getByRole('alert').getByText('illegal_state').waitFor();
+  await dialog.getByRole('button', { name: 'Do not' }).click();
+  await page.getByRole('button', { name: 'Paused' }).click();
+  page.faults = page.faults.filter((fault) => !/409/.test(fault));
+});
+
+test('a workspace is paused, resumed, and gets other limits', async () => {
+  await show(page, '#/workspace/globex', 'Workspace globex');
+  await perform(page, button('Pause'), 'unpaid');
+  await page.locator('.toolbar .state', { hasText: 'paused' }).waitFor();
+  assert.equal(scene.json('workspace', 'show', 'globex').paused, true);
+  await perform(page, button('Resume'), 'paid');
+  await button('Pause').waitFor();
+  assert.equal(scene.json('workspace', 'show', 'globex').paused, false);
+  await button('Limits').click();
+  await page.locator('dialog[open]').getByLabel('Slots at most').fill('7');
+  await page.locator('dialog[open]').getByLabel('Plan').selectOption('enterprise');
+  await page.locator('dialog[open]').getByRole('button', { name: 'Limits' }).click();
+  await page.locator('.toolbar .slots', { hasText: '/7' }).waitFor();
+  const set = scene.json('workspace', 'show', 'globex');
+  assert.deepEqual([set.plan, set.max_concurrent], ['enterprise', 7]);
+  await button('Limits').click();
+  await page.locator('dialog[open]').getByLabel('Slots at most').fill('');
+  await page.locator('dialog[open]').getByRole('button', { name: 'Limits' }).click();
+  await page.locator('.toolbar .slots', { hasText: '/20' }).waitFor();
+});
+
+test('a plan gets another limit', async () => {
+  await show(page, '#/plans', 'Plans');
+  await button('Limits', row('pro')).click();
+  const dialog = page.locator('dialog[open]');
+  await dialog.getByLabel('Slots at most').fill('6');
+  await dialog.getByRole('button', { name: 'Limits' }).click();
+  await row('pro').locator('td', { hasText: /^6$/ }).waitFor();
+  assert.equal(scene.json('plan', 'list').items.find((plan) => plan.name === 'pro').max_concurrent, 6);
+});
+
+test('the queue is paused and resumed', async () => {
+  await show(page, '#/', 'Overview');
+  await perform(page, button('Pause the queue'), 'deploy');
+  await page.locator('.health', { hasText: 'The queue is paused' }).waitFor();
+  assert.equal(lastAct('pause').reason, 'deploy');
+  await perform(page, button('Resume the queue'), '');
+  await page.getByText('All is well').waitFor();
+});
+
+test('a node is paused and resumed', async () => {
+  await show(page, '#/nodes', 'Nodes');
+  await perform(page, button('Pause', row('one')), 'disk');
+  await row('one').locator('.state', { hasText: 'paused' }).waitFor();
+  await perform(page, button('Resume', row('one')), '');
+  await row('one').locator('.state', { hasText: 'alive' }).waitFor();
+});
+
+test('a workflow is disabled and enabled', async () => {
+  await show(page, '#/workflow/quick', 'Workflow quick');
+  await perform(page, button('Disable'), 'broken');
+  await page.locator('.toolbar .state', { hasText: 'disabled' }).waitFor();
+  assert.throws(() => scene.enqueue('acme', 'quick'), /disabled/);
+  await perform(page, button('Enable'), '');
+  await page.locator('.toolbar .state', { hasText: 'enabled' }).waitFor();
+});
+
+test('a hook is paused and resumed', async () => {
+  scene.weir('hook', 'set', 'crm', '--on', 'FAILED', '--start-workspace', 'initech', '--start-workflow', 'quick', '-q');
+  await show(page, '#/hooks', 'Hooks');
+  await perform(page, button('Pause', row('crm')), 'too many');
+  await row('crm').locator('.state', { hasText: 'paused' }).waitFor();
+  await perform(page, button('Resume', row('crm')), '');
+  await row('crm').locator('.state', { hasText: 'enabled' }).waitFor();
+});
+
+test('a lock is taken from its holder', async () => {
+  const taken = await fetch(`${scene.address}v1/locks/nightly`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ holder: 'worker-7', at_most_us: 3_600_000_000 }),
+  });
+  assert.equal(taken.status, 200);
+  await show(page, '#/locks', 'Locks');
+  await row('nightly').getByText('worker-7').waitFor();
+  await perform(page, button('Release', row('nightly')), 'worker-7 is gone');
+  await row('nightly').locator('.state', { hasText: 'free' }).waitFor();
+});
+
+test('all that match are counted, asked for, and retried', async () => {
+  const before = ['a', 'b', 'c'].map(() => scene.enqueue('initech', 'broken'));
+  scene.until(() => before.every((id) => status(id) === 'FAILED'));
+  await show(page, '#/executions?where=workspace%3Dinitech%20status%3DFAILED', 'Executions');
+  await page.getByText('3 executions', { exact: true }).waitFor();
+  await button('Retry').click();
+  const dialog = page.locator('dialog[open]');
+  await dialog.getByText('Retry 3 executions?').waitFor();
+  await dialog.getByLabel('Reason').fill('crm is back');
+  await dialog.getByRole('button', { name: 'Retry 3' }).click();
+  await dialog.getByText('Done: 3 of 3 changed').waitFor();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  assert.equal(lastAct('retry').reason, 'crm is back');
+  scene.until(() => scene.json('list', '--where', 'workspace=initech status=FAILED').items.length === 6);
+});
+
+test('a bulk act is stopped, and what it has changed by then stays changed', async () => {
+  const line = `${JSON.stringify({ workspace: 'globex', workflow: 'hold', run_at: '2099-01-01T00:00:00Z' })}\n`;
+  for (let number = 0; number < 10; number += 1) scene.weirWith(line.repeat(1000), 'enqueue', '-', '-q');
+  await show(page, '#/executions?where=workspace%3Dglobex%20status%3DPENDING', 'Executions');
+  await button('Cancel').click();
+  const dialog = page.locator('dialog[open]');
+  await dialog.getByRole('button', { name: 'Cancel 10,000' }).click();
+  await dialog.getByRole('button', { name: 'Stop' }).click();
+  await dialog.getByText('Stopped').waitFor();
+  const [, changed] = /([\d,]+) of 10,000 changed/.exec(await dialog.textContent());
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  const left = scene.json('list', '--where', 'workspace=globex status=PENDING', '--count').count;
+  assert.equal(left, 10_000 - Number(changed.replaceAll(',', '')));
+  assert.ok(left > 0);
+});
+
+test('a bulk act changes nothing when the count is another one by then', async () => {
+  const late = () => scene.enqueue('initech', 'quick', '--run-at', '+3h');
+  late();
+  await show(page, '#/executions?where=workspace%3Dinitech%20status%3DPENDING', 'Executions');
+  await button('Cancel').click();
+  const dialog = page.locator('dialog[open]');
+  await dialog.getByText('Cancel 1 execution?').waitFor();
+  late();
+  await dialog.getByRole('button', { name: 'Cancel 1' }).click();
+  await dialog.getByRole('alert').waitFor();
+  await dialog.getByRole('button', { name: 'Do not' }).click();
+  assert.equal(scene.json('list', '--where', 'workspace=initech status=PENDING').items.length, 2);
+  page.faults = page.faults.filter((fault) => !/409/.test(fault));
+});
+
+test('a token is revoked', async () => {
+  // The first token: from now on a request needs one.
+  const secret = scene.weir('token', 'create', 'root', '--role', 'admin', '--all-workspaces', '-q');
+  scene.weir('token', 'create', 'ci', '--role', 'enqueue', '--workspace', 'acme', '-q');
+  await page.getByLabel('Token').waitFor();
+  page.faults = page.faults.filter((fault) => !/401/.test(fault));
+  await page.getByLabel('Token').fill(secret);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await show(page, '#/tokens', 'Tokens');
+  await row('ci').getByText('acme').waitFor();
+  await perform(page, button('Revoke', row('ci')), 'lost');
+  await row('ci').locator('.state', { hasText: 'revoked' }).waitFor();
+  const act = lastAct('token revoke');
+  assert.deepEqual([act.actor, act.reason], ['token:root', 'lost']);
+});
+
+test('a node is drained', async () => {
+  await show(page, '#/nodes', 'Nodes');
+  await perform(page, button('Drain', row('one')), 'old machine');
+  await row('one').locator('.state', { hasText: 'draining' }).waitFor();
+  assert.equal(lastAct('node drain').reason, 'old machine');
+});

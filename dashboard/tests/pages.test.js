@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { closeBrowser, closePage, openBrowser, openPage, Scene, show, views } from './scene.js';
+
+const scene = new Scene();
+let ids;
+before(async () => {
+  await Promise.all([openBrowser(), scene.start()]);
+  ids = scene.fill();
+});
+after(async () => {
+  await closeBrowser();
+  await scene.end();
+});
+
+test('the overview has the slots of each workspace, those in trouble first', async () => {
+  const page = await openPage(scene.address);
+  const rows = page.locator('main table tbody tr');
+  await rows.nth(2).waitFor();
+  const texts = await rows.allInnerTexts();
+  assert.match(texts[0].replace(/\s+/g, ' '), /^acme full free 1\/1 1 /);
+  assert.deepEqual(
+    texts.map((text) => /\d+\/\d+/.exec(text)[0]),
+    ['1/1', '0/5', '0/20'],
+  );
+  await page.getByText('All is well').waitFor();
+  assert.equal(await page.locator('dd', { hasText: /^1$/ }).count(), 3); // running, failed, completed
+  await closePage(page);
+});
+
+test('two clicks lead from a customer to the reason why its execution waits', async () => {
+  const page = await openPage(scene.address);
+  const row = page.locator('main tbody tr', { hasText: 'acme' });
+  await row.locator('td.number a').first().click();
+  await page.locator('h1', { hasText: 'Executions' }).waitFor();
+  await page.locator(`main tbody a.id[title="${ids.waiting}"]`).click();
+  const why = page.locator('section.why');
+  await why.getByText('workspace_at_capacity').waitFor();
+  await why.getByText('Place 1 of 1').waitFor();
+  await why.locator(`a[title="${ids.running}"]`).waitFor();
+  await closePage(page);
+});
+
+test('each number of the overview leads to the list behind it', async () => {
+  const page = await openPage(scene.address);
+  for (const [word, filter] of [
+    ['running', 'status=CLAIMED,DISPATCHED'],
+    ['waiting', 'status=PENDING'],
+    ['completed', 'status=COMPLETED'],
+  ]) {
+    await show(page, '#/', 'Overview');
+    await page.locator('.numbers div', { hasText: word }).locator('a').click();
+    await page.locator('h1', { hasText: 'Executions' }).waitFor();
+    assert.equal(await page.getByLabel('Filter').inputValue(), filter);
+    await page.getByText('1 execution', { exact: true }).waitFor();
+  }
+  await show(page, '#/', 'Overview');
+  await page.locator('.reasons a').click();
+  await page.getByText('1 execution', { exact: true }).waitFor();
+  assert.equal(await page.getByLabel('Filter').inputValue(), 'status=PENDING pending_reason=workspace_at_capacity');
+  await closePage(page);
+});
+
+test('the filter is a part of the address, with suggestions', async () => {
+  const page = await openPage(`${scene.address}#/executions`);
+  const filter = page.getByLabel('Filter');
+  const rows = page.locator('main tbody tr');
+  await rows.nth(3).waitFor();
+  await filter.fill('workspace=acme sta');
+  await filter.press('End');
+  await page.waitForFunction(() => document.querySelector('#filter-words option')?.value === 'workspace=acme status=');
+  await filter.fill('workspace=gl status=F');
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll('#filter-words option')].some((option) => option.value === 'workspace=gl status=FAILED'),
+  );
+  await filter.fill('workspace=globex status=FAILED');
+  await filter.press('Enter');
+  await page.getByText('1 execution', { exact: true }).waitFor();
+  await page.reload();
+  await page.getByText('1 execution', { exact: true }).waitFor();
+  assert.equal(await filter.inputValue(), 'workspace=globex status=FAILED');
+  await page.goBack();
+  await rows.nth(3).waitFor();
+  assert.equal(await filter.inputValue(), '');
+  await page.goForward();
+  await page.getByText('1 execution', { exact: true }).waitFor();
+  await page.locator('.tabs a', { hasText: 'All' }).click();
+  await page.waitForFunction(() => document.querySelector('input[list]').value === 'workspace=globex');
+  await closePage(page);
+});
+
+test('a wrong filter is explained, and can be mended', async () => {
+  const page = await openPage(`${scene.address}#/executions?where=stats%3DFAILED`, { allowed: [/400/] });
+  await page.getByRole('alert').getByText('a filter has no key "stats"').waitFor();
+  await page.getByRole('alert').getByText('did you mean').waitFor();
+  await page.getByLabel('Filter').fill('status=FAILED');
+  await page.getByRole('button', { name: 'Apply' }).click();
+  await page.getByText('1 execution', { exact: true }).waitFor();
+  await closePage(page);
+});
+
+test('an execution shows its way, its steps with their logs, its events and its params', async () => {
+  const page = await openPage(`${scene.address}#/execution/${ids.running}`);
+  await page.locator('section.why').getByText('It is running').waitFor();
+  assert.deepEqual(await page.locator('.timeline li > span:first-child').allInnerTexts(), [
+    'waiting',
+    'starting',
+    'running',
+    'fetch',
+    'wait',
+  ]);
+  await page.locator('tr', { hasText: 'fetch' }).getByRole('button', { name: 'Log' }).click();
+  const log = page.getByRole('log');
+  await log.getByText('fetched').waitFor();
+  assert.equal((await log.locator('.stderr').textContent()).trim(), 'careful');
+  await page.locator('tr', { hasText: 'step_start' }).first().waitFor();
+  await page.locator('pre.data', { hasText: '"customer": 1' }).waitFor();
+  await page.evaluate((to) => {
+    location.hash = to;
+  }, `#/execution/${ids.failed}`);
+  await page.locator('section.why').getByText('exit_3').waitFor();
+  await page.evaluate((to) => {
+    location.hash = to;
+  }, `#/execution/${ids.done}`);
+  await page.locator('summary', { hasText: 'Result' }).click();
+  await page.locator('pre.data', { hasText: 'hello' }).waitFor();
+  await closePage(page);
+});
+
+test('an execution is copied as a command and for curl', async () => {
+  const page = await openPage(`${scene.address}#/execution/${ids.done}`, {
+    context: { permissions: ['clipboard-read', 'clipboard-write'] },
+  });
+  const copied = () => page.evaluate(() => navigator.clipboard.readText());
+  await page.getByRole('button', { name: 'Copy as command' }).click();
+  await page.getByText('Copied').waitFor();
+  assert.equal(await copied(), `weir show ${ids.done}`);
+  await page.getByRole('button', { name: 'Copy as curl' }).click();
+  await page.waitForFunction(async () => (await navigator.clipboard.readText()).startsWith('curl'));
+  assert.equal(await copied(), `curl -H "Authorization: Bearer $WEIR_TOKEN" ${scene.address}v1/executions/${ids.done}`);
+  await closePage(page);
+});
+
+test('every view opens, by its address and from the menu', async () => {
+  const page = await openPage(scene.address);
+  for (const [hash, heading] of views(ids)) {
+    await show(page, hash, heading);
+    assert.equal(await page.getByRole('alert').count(), 0, hash);
+    assert.equal(await page.title(), `${heading} · weir`);
+  }
+  for (const name of await page.locator('.rail .menu a').allInnerTexts()) {
+    await page.locator('.rail .menu a', { hasText: name }).click();
+    await page.locator('h1', { hasText: name }).waitFor();
+    assert.equal(await page.locator('.rail a[aria-current]').textContent(), name);
+  }
+  await closePage(page);
+});
+
+test('a list of several pages misses and repeats nothing', async () => {
+  const line = `${JSON.stringify({ workspace: 'initech', workflow: 'hold', run_at: '2099-01-01T00:00:00Z' })}\n`;
+  scene.weirWith(line.repeat(120), 'enqueue', '-', '-q');
+  const page = await openPage(`${scene.address}#/executions?where=workspace%3Dinitech%20status%3DPENDING`);
+  const seen = [];
+  for (let number = 0; number < 3; number += 1) {
+    await page.waitForFunction((before) => {
+      const first = document.querySelector('tbody a.id')?.title;
+      return first !== undefined && first !== before;
+    }, seen.at(-50) ?? null);
+    seen.push(...(await page.locator('tbody a.id').evaluateAll((links) => links.map((link) => link.title))));
+    if (number < 2) await page.getByRole('link', { name: 'Older' }).click();
+  }
+  assert.equal(seen.length, 120);
+  assert.equal(new Set(seen).size, 120);
+  await page.getByRole('link', { name: 'First page' }).click();
+  await page.waitForFunction((first) => document.querySelector('tbody a.id')?.title === first, seen[0]);
+  scene.weir('cancel', '--where', 'workspace=initech status=PENDING', '-y', '-q');
+  await closePage(page);
+});
+
+test('the choice of colours and times stays in the browser', async () => {
+  const page = await openPage(`${scene.address}#/settings`);
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await ground();
+  await page.getByLabel('dark').check();
+  assert.notEqual(await ground(), light);
+  await page.getByLabel('UTC').check();
+  await page.reload();
+  await page.getByLabel('dark').and(page.locator(':checked')).waitFor();
+  assert.notEqual(await ground(), light);
+  await show(page, '#/executions', 'Executions');
+  assert.match(await page.locator('tbody time').first().textContent(), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC$/);
+  await closePage(page);
+});

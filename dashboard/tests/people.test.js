@@ -1,0 +1,112 @@
+// Accessibility: axe in both themes and at both widths, and the keyboard alone.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, before, test } from 'node:test';
+import { closeBrowser, closePage, openBrowser, openPage, Scene, show, views } from './scene.js';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const scene = new Scene();
+let ids;
+before(async () => {
+  await Promise.all([openBrowser(), scene.start()]);
+  ids = scene.fill();
+  scene.weir('hook', 'set', 'crm', '--on', 'FAILED', '--start-workspace', 'initech', '--start-workflow', 'quick', '-q');
+});
+after(async () => {
+  await closeBrowser();
+  await scene.end();
+});
+
+async function violations(page) {
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+  return found.violations.flatMap((rule) => rule.nodes.map((node) => `${rule.id}: ${node.target} ${node.failureSummary}`));
+}
+
+for (const theme of ['light', 'dark']) {
+  for (const width of [360, 1440]) {
+    test(`axe finds no violation, ${theme}, ${width} pixels`, async () => {
+      const page = await openPage(scene.address, { theme, width });
+      await page.evaluate(axe);
+      for (const [hash, heading] of views(ids)) {
+        await show(page, hash, heading);
+        assert.deepEqual(await violations(page), [], `${hash} ${theme} ${width}`);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(wide <= 0, `${hash} is ${wide} pixels too wide at ${width}`);
+      }
+      await show(page, `#/execution/${ids.running}`, 'Execution');
+      await page.getByRole('button', { name: 'Log' }).first().click();
+      await page.getByRole('log').waitFor();
+      assert.deepEqual(await violations(page), [], 'the log');
+      await page.getByRole('button', { name: 'Cancel' }).click();
+      await page.locator('dialog[open]').waitFor();
+      assert.deepEqual(await violations(page), [], 'a dialog');
+      await page.keyboard.press('Escape');
+      await show(page, '#/execution/nothing', 'Execution').catch(() => undefined);
+      page.faults.length = 0; // its 404
+      assert.deepEqual(await violations(page), [], 'a problem');
+      await closePage(page);
+    });
+  }
+}
+
+test('the keyboard alone leads from the overview to an act', async () => {
+  const page = await openPage(scene.address);
+  await page.locator('main tbody tr').first().waitFor();
+  await page.keyboard.press('?');
+  await page.locator('dialog[open]').getByText('previous row').waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('dialog[open]').waitFor({ state: 'hidden' });
+  await page.keyboard.press('g');
+  await page.keyboard.press('e');
+  await page.locator('h1', { hasText: 'Executions' }).waitFor();
+  await page.locator('tbody tr').first().waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('status=PENDING');
+  await page.keyboard.press('Enter');
+  await page.getByText('1 execution', { exact: true }).waitFor();
+  await page.evaluate(() => document.activeElement.blur());
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await page.locator('section.why').getByText('workspace_at_capacity').waitFor();
+  await page.locator('main button', { hasText: 'Cancel' }).waitFor();
+  for (let presses = 0; ; presses += 1) {
+    if (await page.evaluate(() => document.activeElement.textContent === 'Cancel')) break;
+    assert.ok(presses < 40, 'the button is reached by Tab');
+    await page.keyboard.press('Tab');
+    const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
+    assert.notEqual(outline, 'none', 'the focus is visible');
+  }
+  await page.keyboard.press('Enter');
+  await page.locator('dialog[open]').waitFor();
+  await page.waitForFunction(() => document.activeElement?.name === 'reason');
+  await page.keyboard.type('by keyboard');
+  await page.keyboard.press('Enter');
+  await page.locator('section.why', { hasText: 'It was cancelled' }).waitFor();
+  assert.equal(scene.json('audit', '--act', 'cancel').items[0].reason, 'by keyboard');
+  await page.keyboard.press('p');
+  await page.getByRole('button', { name: 'Paused' }).waitFor();
+  await closePage(page);
+});
+
+test('a state is readable without its colour', async () => {
+  const page = await openPage(`${scene.address}#/executions`);
+  await page.locator('tbody .state').nth(2).waitFor();
+  const states = await page
+    .locator('tbody .state')
+    .evaluateAll((all) => all.map((one) => [one.textContent, one.querySelector('path').getAttribute('d')]));
+  const shapes = new Map(states);
+  assert.ok(shapes.size >= 3);
+  assert.equal(new Set(shapes.values()).size, shapes.size, 'each word has a shape of its own');
+  await closePage(page);
+});
+
+test('the page moves nothing for users who want no motion', async () => {
+  const page = await openPage(scene.address, { context: { reducedMotion: 'reduce' } });
+  await page.locator('.gates i').first().waitFor();
+  const moved = await page
+    .locator('.gates i, .meter i')
+    .evaluateAll((all) => all.map((one) => getComputedStyle(one).transitionDuration));
+  assert.ok(moved.length > 0 && moved.every((time) => time === '0s'), String(moved));
+  await closePage(page);
+});

@@ -1,0 +1,84 @@
+// Behind nginx, under a prefix that the node does not know.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import net from 'node:net';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { closeBrowser, closePage, openBrowser, openPage, perform, Scene, show } from './scene.js';
+
+const scene = new Scene();
+let nginx;
+let address;
+let secret;
+let ids;
+
+async function freePort() {
+  const server = net.createServer();
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+before(async () => {
+  await openBrowser();
+  scene.settings['http.behind_proxy'] = true;
+  await scene.start();
+  ids = scene.fill();
+  secret = scene.weir('token', 'create', 'ada', '--role', 'admin', '--all-workspaces', '-q');
+  const port = await freePort();
+  const file = (name) => path.join(scene.folder, name);
+  const folders = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${file(name)};`);
+  scene.write(
+    'nginx.conf',
+    `daemon off; master_process off; pid ${file('nginx.pid')}; error_log ${file('nginx.log')}; events {}
+     http { access_log off; ${folders.join(' ')} server { listen 127.0.0.1:${port};
+       location /tools/weir/ { proxy_pass ${scene.address}; proxy_http_version 1.1;
+         proxy_set_header Connection ""; proxy_set_header Host $http_host; proxy_buffering off; } } }`,
+  );
+  nginx = spawn('/usr/sbin/nginx', ['-p', scene.folder, '-e', file('nginx.log'), '-c', file('nginx.conf')], {
+    stdio: 'ignore',
+  });
+  address = `http://127.0.0.1:${port}/tools/weir/`;
+  for (const end = Date.now() + 30_000; ; ) {
+    const answer = await fetch(`${address}livez`).catch(() => null);
+    if (answer?.ok) break;
+    assert.ok(Date.now() < end && nginx.exitCode === null, 'nginx does not answer');
+  }
+});
+after(async () => {
+  const ended = new Promise((resolve) => nginx.once('close', resolve));
+  nginx.kill('SIGTERM');
+  await ended;
+  await closeBrowser();
+  await scene.end();
+});
+
+test('the page works under a prefix: sign-in, views, acts, changes, the cookie', async () => {
+  const page = await openPage(address, { allowed: [/401/] });
+  await page.getByLabel('Token').fill(secret);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.locator('main tbody tr', { hasText: 'acme' }).waitFor();
+  const [cookie] = await page.context().cookies(`${address}v1/session`);
+  assert.deepEqual([cookie.path, cookie.secure], ['/tools/weir/v1', false]);
+  await page.reload();
+  await page.locator('main tbody tr', { hasText: 'acme' }).waitFor();
+  assert.ok(
+    page.requests.every((request) => request.includes(' /tools/weir/')),
+    page.requests.join('\n'),
+  );
+  await show(page, `#/execution/${ids.waiting}`, 'Execution');
+  await perform(page, page.locator('main').getByRole('button', { name: 'Cancel', exact: true }), 'behind a proxy');
+  await page.locator('section.why', { hasText: 'It was cancelled' }).waitFor();
+  await show(page, '#/executions?where=workspace%3Dglobex', 'Executions');
+  await page.getByText('1 execution', { exact: true }).waitFor();
+  scene.enqueue('globex', 'quick');
+  await page.getByText('2 executions', { exact: true }).waitFor(); // by the stream
+  await show(page, '#/settings', 'Settings');
+  for (const name of ['The HTTP API', 'Licenses of others']) {
+    const target = await page.getByRole('link', { name }).evaluate((link) => link.href);
+    const answer = await fetch(target);
+    assert.equal(answer.status, 200, target);
+  }
+  await closePage(page);
+});
