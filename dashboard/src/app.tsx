@@ -1,6 +1,6 @@
 // The frame of all pages: navigation, the state of the connection, the keys, and the sign-in.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useErrorBoundary, useRef, useState } from 'preact/hooks';
 import { connection, findSession, hasAllWorkspaces, may, Problem, session, sessionEnded, signIn, signOut } from './api.ts';
 import { age } from './format.ts';
 import { paused, readAgain } from './live.ts';
@@ -84,6 +84,14 @@ function Content() {
   };
   const shown = pages[page];
   return <>{shown ? shown() : <ProblemBox problem={new Problem(404, 'not_found', texts.problem.missing, null, null)} />}</>;
+}
+
+/** An answer that this page does not understand, as of a newer node, must not leave it empty. */
+function Guarded({ children }: { children: ComponentChildren }) {
+  const [error, reset] = useErrorBoundary();
+  const address = place.value;
+  useEffect(reset, [address]);
+  return error ? <ProblemBox problem={new Problem(-1, 'unreadable', String(error), null, null)} /> : children;
 }
 
 function titleOf(): string {
@@ -205,8 +213,8 @@ function moveRow(by: number): void {
 
 let went = 0;
 function onKey(event: KeyboardEvent): void {
-  const target = event.target as HTMLElement;
-  const isTyping = target.matches('input, textarea, select') || document.querySelector('dialog[open]') !== null;
+  const isField = event.target instanceof Element && event.target.matches('input, textarea, select');
+  const isTyping = isField || document.querySelector('dialog[open]') !== null;
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !session.value) return;
   const isSecond = Date.now() - went < 1500;
   const goal = isSecond
@@ -293,7 +301,9 @@ function Shell() {
             </>
           )}
         </h1>
-        <Content />
+        <Guarded>
+          <Content />
+        </Guarded>
       </main>
     </div>
   );

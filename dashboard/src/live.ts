@@ -126,5 +126,7 @@ export function useRead<T>(path: string | null): Read<T> {
       controller.abort();
     };
   }, [path]);
-  return state.path === path ? state : { data: null, problem: null, isLoading: true };
+  // Another page of the same list: the one before stays until the answer is there, so that nothing jumps.
+  const isSameList = path !== null && state.path !== null && path.split('?')[0] === state.path.split('?')[0];
+  return state.path === path ? state : { data: isSameList ? state.data : null, problem: null, isLoading: true };
 }

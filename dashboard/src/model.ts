@@ -3,8 +3,8 @@
 export interface Page<T> {
   items: T[];
   next_cursor: string | null;
-  count?: number;
-  count_is_exact?: boolean;
+  count: number | null;
+  count_is_exact: boolean;
 }
 
 export interface Execution {

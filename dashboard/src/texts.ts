@@ -376,6 +376,7 @@ export const texts = {
     noRights: 'Your token may not see this',
     missing: 'There is nothing here',
     unreachable: 'The node does not answer',
+    unreadable: 'This page does not understand the answer',
     request: 'request',
   },
 

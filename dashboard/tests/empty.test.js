@@ -78,3 +78,16 @@ test('a view says that it waits for an answer', async () => {
   await page.locator('main tbody tr').first().waitFor();
   await closePage(page);
 });
+
+test('an answer that the page does not understand leaves the other views usable', async () => {
+  const page = await openPage(scene.address);
+  await page.locator('h1').waitFor();
+  await page.route(/\/v1\/nodes/, (route) => route.fulfill({ json: { nodes: 'of a newer version' } }));
+  await page.evaluate(() => {
+    location.hash = '#/nodes';
+  });
+  await page.getByRole('alert').getByText('does not understand').waitFor();
+  await page.locator('.rail .menu a', { hasText: 'Plans' }).click();
+  await page.locator('main tbody tr').first().waitFor();
+  await closePage(page);
+});

@@ -18,7 +18,7 @@ test('the overview has the slots of each workspace, those in trouble first', asy
   const rows = page.locator('main table tbody tr');
   await rows.nth(2).waitFor();
   const texts = await rows.allInnerTexts();
-  assert.match(texts[0].replace(/\s+/g, ' '), /^acme full free 1\/1 1 /);
+  assert.match(texts[0].replace(/\s+/g, ' '), /^acme 1\/1 full 1 /);
   assert.deepEqual(
     texts.map((text) => /\d+\/\d+/.exec(text)[0]),
     ['1/1', '0/5', '0/20'],

@@ -178,7 +178,7 @@ export async function show(page, hash, heading) {
     location.hash = to;
   }, hash);
   await page.locator('h1', { hasText: heading }).waitFor();
-  await page.waitForFunction(() => document.querySelector('main .loading') === null);
+  await page.waitForFunction(() => document.querySelector('main :is(.loading, [aria-busy=true])') === null);
 }
 
 /** Presses the button of an act, gives the reason and confirms. */

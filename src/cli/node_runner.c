@@ -358,11 +358,24 @@ static enum weir_status start_tasks(struct node_runner *runner, const struct run
                              running->engine, running->node, error);
 }
 
+/* For a browser; it cannot open a file. */
+static void report_dashboard(struct output *output, const char *addresses)
+{
+    if (strncmp(addresses, "unix:", strlen("unix:")) != 0) {
+        bool has_tls = strncmp(addresses, "https:", strlen("https:")) == 0;
+        output_report(output, "dashboard: %s%.*s/", has_tls ? "" : "http://", (int)strcspn(addresses, ","), addresses);
+    }
+}
+
 void node_runner_report_http(const struct node_runner *runner)
 {
     struct output *output = runner->invocation->output;
     if (runner->server != NULL) {
-        output_report(output, "http at %s: /livez, /readyz, /metrics, /v1, /docs", http_server_addresses(runner->server));
+        const char *addresses = http_server_addresses(runner->server);
+        output_report(output, "http at %s: /livez, /readyz, /metrics, /v1, /docs", addresses);
+        if (runner->api.has_dashboard) {
+            report_dashboard(output, addresses);
+        }
     } else if (runner->no_http[0] != '\0') {
         output_report(output, "no HTTP: %s (--listen chooses another address, or none)", runner->no_http);
     }

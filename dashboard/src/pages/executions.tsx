@@ -192,9 +192,7 @@ export function Executions() {
           <>
             <div class="toolbar">
               <p aria-live="polite">
-                {page.count !== undefined && cursor === null
-                  ? texts.executions.count(page.count, page.count_is_exact ?? true)
-                  : ''}
+                {page.count !== null && cursor === null ? texts.executions.count(page.count, page.count_is_exact) : ''}
               </p>
               {may('operate') && page.items.length > 0 && text !== '' && status !== 'COMPLETED' && (
                 <div class="buttons" role="group" aria-label={texts.executions.bulk}>

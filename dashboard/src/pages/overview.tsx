@@ -2,8 +2,8 @@
 import { hasAllWorkspaces, may, session, withQuery } from '../api.ts';
 import { count, micros } from '../format.ts';
 import { type Read, useRead } from '../live.ts';
-import type { Page, Status, Workspace, WorkspaceUse } from '../model.ts';
-import { Empty, Icon, Id, Loaded, Panel, Slots, State, WorkspaceLink } from '../parts/basics.tsx';
+import type { Execution, Page, Status, Workspace, WorkspaceUse } from '../model.ts';
+import { Empty, Icon, Id, Loaded, Panel, Slots, State, Time, WorkspaceLink } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
 import { Table } from '../parts/table.tsx';
 import { place, to, where } from '../router.ts';
@@ -126,6 +126,31 @@ function Numbers({ status }: { status: Status }) {
   );
 }
 
+/** The newest ends that need a person. */
+function LastFailures() {
+  const read = useRead<Page<Execution>>(withQuery('v1/executions', { status: 'FAILED', limit: '5' }));
+  if (read.data !== null && read.data.items.length === 0) return null;
+  return (
+    <Panel title={texts.workspace.failed} aside={<a href={to('failures')}>{texts.pages.failures}</a>}>
+      <Loaded read={read}>
+        {(page) => (
+          <ul class="failed">
+            {page.items.map((row) => (
+              <li key={row.id}>
+                <Id id={row.id} /> <WorkspaceLink name={row.workspace} />
+                <Time at={row.finished_at} />
+                <span class="cut quiet" title={row.error ?? ''}>
+                  <code>{row.error_code}</code> {row.error}
+                </span>
+              </li>
+            ))}
+          </ul>
+        )}
+      </Loaded>
+    </Panel>
+  );
+}
+
 function Reasons({ status }: { status: Status }) {
   const rows = Object.entries(status.pending_reasons)
     .filter(([, number]) => number > 0)
@@ -160,17 +185,24 @@ export function WorkspaceTable({ rows }: { rows: (Workspace | WorkspaceUse)[] })
       rows={rows}
       id={(row) => row.name}
       columns={[
-        { title: texts.column.workspace, kind: 'grow', cell: (row) => <WorkspaceLink name={row.name} /> },
-        { title: texts.column.state, from: 'medium', cell: (row) => <State state={stateOf(row)} /> },
-        { title: texts.column.plan, from: 'medium', cell: (row) => <a href={to('plans')}>{row.plan}</a> },
+        {
+          title: texts.column.workspace,
+          cell: (row) => (
+            <span class="cut name" title={row.name}>
+              <WorkspaceLink name={row.name} />
+            </span>
+          ),
+        },
         {
           title: texts.column.slots,
+          kind: 'grow',
           cell: (row) => (
             <a class="bare" href={where({ workspace: row.name, status: 'CLAIMED,DISPATCHED' })}>
               <Slots used={row.slots_used} most={row.slots_max} isPaused={row.paused} />
             </a>
           ),
         },
+        { title: texts.column.state, from: 'medium', cell: (row) => <State state={stateOf(row)} /> },
         {
           title: texts.column.waiting,
           kind: 'number',
@@ -203,6 +235,7 @@ export function WorkspaceTable({ rows }: { rows: (Workspace | WorkspaceUse)[] })
             </a>
           ),
         },
+        { title: texts.column.plan, from: 'medium', cell: (row) => <a href={to('plans')}>{row.plan}</a> },
       ]}
     />
   );
@@ -233,6 +266,7 @@ function OfAll() {
             </Panel>
             <div>
               <Reasons status={status} />
+              <LastFailures />
               {status.stuck_executions.length > 0 && (
                 <Panel title={texts.overview.stuck(status.stuck)}>
                   <ul class="plain">

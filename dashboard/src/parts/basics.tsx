@@ -173,7 +173,9 @@ export function ProblemBox({ problem }: { problem: Problem }) {
         ? texts.problem.missing
         : problem.status === 0
           ? texts.problem.unreachable
-          : texts.problem.title;
+          : problem.status < 0
+            ? texts.problem.unreadable
+            : texts.problem.title;
   return (
     <div class="problem" role="alert">
       <strong>{title}</strong>
@@ -197,8 +199,12 @@ export function Loaded<T>({ read, children }: { read: Read<T>; children: (data: 
   return (
     <>
       {read.problem && <ProblemBox problem={read.problem} />}
-      {read.data !== null && children(read.data)}
-      {read.isLoading && <Waiting />}
+      {read.data !== null && (
+        <div class={`loaded ${read.isLoading ? 'is-old' : ''}`} aria-busy={read.isLoading}>
+          {children(read.data)}
+        </div>
+      )}
+      {read.isLoading && read.data === null && <Waiting />}
     </>
   );
 }

@@ -1,5 +1,5 @@
 // An act on all executions that match: it counts first, asks, takes a reason, shows how far it is, and can be stopped.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, Problem } from '../api.ts';
 import { readAgain } from '../live.ts';
 import type { BulkJob } from '../model.ts';
@@ -22,6 +22,9 @@ function Bulk({ action, filter }: { action: Action; filter: string }) {
     ask<BulkJob>('v1/bulk', { method: 'POST', body: { action, filter, dry_run: true } }).then(setMatched, fail);
   }, [action, filter]);
 
+  const reason = useRef<HTMLInputElement>(null);
+  useEffect(() => reason.current?.focus(), [matched]);
+
   const isRunning = job?.state === 'running';
   useEffect(() => {
     if (!job || !isRunning) {
@@ -34,8 +37,8 @@ function Bulk({ action, filter }: { action: Action; filter: string }) {
 
   const begin = (event: SubmitEvent) => {
     event.preventDefault();
-    const reason = String(new FormData(event.currentTarget as HTMLFormElement).get('reason') ?? '');
-    const body = { action, filter, expect: matched?.matched, ...(reason ? { reason } : {}) };
+    const given = String(new FormData(event.currentTarget as HTMLFormElement).get('reason') ?? '');
+    const body = { action, filter, expect: matched?.matched, ...(given ? { reason: given } : {}) };
     setProblem(null);
     ask<BulkJob>('v1/bulk', { method: 'POST', body }).then(setJob, fail);
   };
@@ -52,7 +55,7 @@ function Bulk({ action, filter }: { action: Action; filter: string }) {
       {matched && matched.matched > 0 && !job && (
         <label class="field">
           <span>{texts.act.reason}</span>
-          <input name="reason" maxLength={200} autoComplete="off" />
+          <input ref={reason} name="reason" maxLength={200} autoComplete="off" />
         </label>
       )}
       {job && (
