@@ -6,18 +6,20 @@ import { ask, openStream, Problem, session, withQuery } from './api.ts';
 
 const SHORTEST_MS = 1000;
 const LONGEST_MS = 5000;
+/** A read is repeated at the earliest after so many times its own duration, so that a page never keeps a node busy. */
+const REST = 20;
 
 export const paused = signal(false);
 const hidden = signal(document.hidden);
-/** Each change of it is a reason to read again. */
-export const tick = signal(0);
+/** Each change of it is a reason to read again, after an act and at a wish of the user also before the time. */
+const tick = signal({ isWished: false });
 
 document.addEventListener('visibilitychange', () => {
   hidden.value = document.hidden;
 });
 
 export const readAgain = (): void => {
-  tick.value = tick.peek() + 1;
+  tick.value = { isWished: true };
 };
 
 // Ticks.
@@ -32,7 +34,7 @@ function schedule(): void {
     () => {
       lastTick = Date.now();
       changed = false;
-      readAgain();
+      tick.value = { isWished: false };
       schedule();
     },
     Math.max(0, due),
@@ -99,10 +101,13 @@ export function useRead<T>(path: string | null): Read<T> {
     const controller = new AbortController();
     let isBusy = false;
     let isDue = false;
-    const read = async () => {
-      isDue = isBusy;
+    let restsUntil = 0;
+    const read = async (isWished: boolean) => {
+      if (!isWished && Date.now() < restsUntil) return;
+      isDue = isBusy && (isDue || isWished);
       if (isBusy) return;
       isBusy = true;
+      const began = Date.now();
       try {
         const data = await ask<T>(path, { signal: controller.signal });
         setState({ data, problem: null, isLoading: false, path });
@@ -118,9 +123,10 @@ export function useRead<T>(path: string | null): Read<T> {
         }));
       }
       isBusy = false;
-      if (isDue) void read();
+      restsUntil = Date.now() + REST * (Date.now() - began);
+      if (isDue) void read(true);
     };
-    const stop = tick.subscribe(() => void read());
+    const stop = tick.subscribe(({ isWished }) => void read(isWished));
     return () => {
       stop();
       controller.abort();

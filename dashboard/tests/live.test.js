@@ -13,9 +13,9 @@ after(async () => {
 });
 
 /** Those of the API. A request of the test goes behind them, so none of them is still under way. */
-async function countRequests(page) {
+async function countRequests(page, which = / \/v1\//) {
   await page.evaluate(() => fetch('livez'));
-  return page.requests.filter((request) => request.includes(' /v1/')).length;
+  return page.requests.filter((request) => which.test(request)).length;
 }
 
 /** A page whose clock stands still until the test moves it. */
@@ -51,6 +51,31 @@ test('a paused page asks nothing, and reads again when it goes on', async () => 
   const answer = page.waitForRequest(/v1\/executions/);
   await page.getByRole('button', { name: 'Paused' }).click();
   await answer;
+  await page.context().close();
+});
+
+test('a read that takes long is repeated seldom', async () => {
+  const page = await openClocked();
+  const list = /v1\/executions\?/;
+  let held;
+  await page.route(list, (route) => {
+    held = route;
+  });
+  const asked = page.waitForRequest(list);
+  await page.clock.runFor(10_000);
+  await asked;
+  await page.clock.runFor(2_000);
+  const answered = page.waitForResponse(list);
+  await held.continue();
+  await answered;
+  await page.unroute(list);
+  await page.evaluate(() => new Promise((resolve) => queueMicrotask(resolve)));
+  const before = await countRequests(page, list);
+  await page.clock.runFor(30_000); // it took two seconds or more, and rests twenty times as long
+  assert.equal(await countRequests(page, list), before);
+  const again = page.waitForRequest(list);
+  await page.clock.runFor(400_000);
+  await again;
   await page.context().close();
 });
 
