@@ -2,7 +2,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { may, session, withQuery } from '../api.ts';
 import { duration, seconds } from '../format.ts';
-import { useRead } from '../live.ts';
+import { type Read, useRead } from '../live.ts';
 import type { Execution, Page } from '../model.ts';
 import { Empty, Id, Loaded, State, Time, WorkflowLink, WorkspaceLink } from '../parts/basics.tsx';
 import { bulk } from '../parts/bulk.tsx';
@@ -155,6 +155,17 @@ export function ExecutionTable({ rows, label, isShort }: { rows: Execution[]; la
   );
 }
 
+/** How many match. More than one page of them is counted by a request of its own, since that may take long. Reasons are
+ * not stored, so the node would work them out for each execution that waits: the overview has their numbers. */
+function useCount(read: Read<Page<Execution>>, text: string, workspace: string | null): string {
+  const isWhole = read.data !== null && read.data.next_cursor === null;
+  const isCounted = read.data !== null && !isWhole && !/(^|\s)pending_reason=/.test(text);
+  const path = withQuery('v1/executions', { where: text || null, workspace, limit: '1', count: 'true' });
+  const count = useRead<Page<Execution>>(isCounted ? path : null);
+  if (isWhole) return texts.executions.count(read.data?.items.length ?? 0, true);
+  return count.data === null ? '' : texts.executions.count(count.data.count ?? 0, count.data.count_is_exact);
+}
+
 export function Executions() {
   const query = place.value.query;
   const text = query.get('where') ?? '';
@@ -162,14 +173,9 @@ export function Executions() {
   const own = session.value?.workspaces ?? null;
   const workspace = own === null ? null : (query.get('workspace') ?? own[0] ?? '');
   const read = useRead<Page<Execution>>(
-    withQuery('v1/executions', {
-      where: text || null,
-      workspace,
-      cursor,
-      limit: LIMIT,
-      count: cursor === null ? 'true' : null,
-    }),
+    withQuery('v1/executions', { where: text || null, workspace, cursor, limit: LIMIT }),
   );
+  const counted = useCount(read, text, workspace);
   const status = /(?:^|\s)status=(\S+)/.exec(text)?.[1] ?? null;
   const address = (filter: string) => to('executions', null, { where: filter, workspace: query.get('workspace') });
   const names = workspace !== null && !/(^|\s)workspace=/.test(text);
@@ -191,9 +197,7 @@ export function Executions() {
         {(page) => (
           <>
             <div class="toolbar">
-              <p aria-live="polite">
-                {page.count !== null && cursor === null ? texts.executions.count(page.count, page.count_is_exact) : ''}
-              </p>
+              <p aria-live="polite">{cursor === null ? counted : ''}</p>
               {may('operate') && page.items.length > 0 && text !== '' && status !== 'COMPLETED' && (
                 <div class="buttons" role="group" aria-label={texts.executions.bulk}>
                   <span class="quiet small">{texts.executions.bulk}</span>
