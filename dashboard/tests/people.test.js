@@ -50,6 +50,27 @@ for (const theme of ['light', 'dark']) {
   }
 }
 
+test('no part of a table covers another one at any width', async () => {
+  const page = await openPage(scene.address);
+  for (const width of [360, 480, 600, 720, 840, 1040, 1100, 1200, 1280, 1600, 2560]) {
+    await page.setViewportSize({ width, height: 900 });
+    for (const [hash, heading] of views(ids)) {
+      await show(page, hash, heading);
+      const covered = await page.locator('td, th').evaluateAll((cells) =>
+        cells.flatMap((cell) => {
+          const range = document.createRange();
+          range.selectNodeContents(cell);
+          const content = cell.querySelector('.cut') ?? range; // what is cut ends with its own box
+          const over = content.getBoundingClientRect().right - cell.getBoundingClientRect().right;
+          return over > 1 ? [`${cell.textContent} by ${over}`] : [];
+        }),
+      );
+      assert.deepEqual(covered, [], `${hash} at ${width}`);
+    }
+  }
+  await closePage(page);
+});
+
 test('the keyboard alone leads from the overview to an act', async () => {
   const page = await openPage(scene.address);
   await page.locator('main tbody tr').first().waitFor();

@@ -195,7 +195,7 @@ export function WorkspaceTable({ rows }: { rows: (Workspace | WorkspaceUse)[] })
         },
         {
           title: texts.column.slots,
-          kind: 'grow',
+          kind: 'fill',
           cell: (row) => (
             <a class="bare" href={where({ workspace: row.name, status: 'CLAIMED,DISPATCHED' })}>
               <Slots used={row.slots_used} most={row.slots_max} isPaused={row.paused} />

@@ -7,7 +7,8 @@ export interface Column<T> {
   cell: (row: T) => ComponentChildren;
   /** Shown from this width on; without, always. */
   from?: 'medium' | 'wide';
-  kind?: 'number' | 'grow' | 'acts';
+  /** `fill` takes the room that is left; `grow` as well, and its text is cut. */
+  kind?: 'number' | 'fill' | 'grow' | 'acts';
 }
 
 interface Props<T> {
