@@ -7,7 +7,7 @@ import { paused, readAgain } from './live.ts';
 import { OneExecution } from './pages/execution.tsx';
 import { Executions } from './pages/executions.tsx';
 import { Overview } from './pages/overview.tsx';
-import { Audit, Failures, Hooks, Locks, Nodes, Settings, Tokens } from './pages/system.tsx';
+import { Audit, Failures, Hooks, Locks, Nodes, Schedules, Settings, Tokens } from './pages/system.tsx';
 import { OneWorkspace, Plans, Workspaces } from './pages/tenants.tsx';
 import { OneWorkflow, Workflows } from './pages/workflows.tsx';
 import { Command, Copy, Icon, ProblemBox } from './parts/basics.tsx';
@@ -31,6 +31,7 @@ const menu: { title: string; entries: Entry[] }[] = [
       { page: 'executions', key: 'e' },
       { page: 'failures', key: 'f' },
       { page: 'workflows', key: 'd' },
+      { page: 'schedules', key: 's' },
     ],
   },
   {
@@ -76,6 +77,7 @@ function Content() {
     workflows: () => <Workflows />,
     nodes: () => <Nodes />,
     plans: () => <Plans />,
+    schedules: () => <Schedules />,
     hooks: () => <Hooks />,
     locks: () => <Locks />,
     tokens: () => <Tokens />,

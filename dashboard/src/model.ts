@@ -206,6 +206,24 @@ export interface Hook {
   error: string | null;
 }
 
+export interface Schedule {
+  name: string;
+  cron: string | null;
+  zone: string | null;
+  every_us: number | null;
+  workflow: string;
+  workspaces: string[] | null;
+  plan: string | null;
+  paused: boolean;
+  next_at: string | null;
+  waiting: number;
+  fired: number;
+  last_at: string | null;
+  last_execution_id: string | null;
+  last_status: string | null;
+  error: string | null;
+}
+
 export interface Lock {
   name: string;
   holder: string | null;

@@ -141,6 +141,19 @@ test('a hook is paused and resumed', async () => {
   await row('crm').locator('.state', { hasText: 'enabled' }).waitFor();
 });
 
+test('a schedule is triggered, paused and resumed', async () => {
+  scene.weir('schedule', 'set', 'nightly', '--cron', '0 3 * * *', '--workflow', 'quick', '-w', 'initech', '-q');
+  await show(page, '#/schedules', 'Schedules');
+  await row('nightly').getByText('0 3 * * *').waitFor();
+  await perform(page, button('Trigger', row('nightly')), 'asked for');
+  await row('nightly').locator('.state', { hasText: 'completed' }).waitFor();
+  assert.equal(lastAct('schedule trigger').reason, 'asked for');
+  await perform(page, button('Pause', row('nightly')), 'holiday');
+  await row('nightly').locator('.state', { hasText: 'paused' }).waitFor();
+  await perform(page, button('Resume', row('nightly')), '');
+  await row('nightly').locator('.state', { hasText: 'enabled' }).waitFor();
+});
+
 test('a lock is taken from its holder', async () => {
   const taken = await fetch(`${scene.address}v1/locks/nightly`, {
     method: 'POST',

@@ -15,6 +15,7 @@ const empty = [
   ['#/failures', 'Failures', 'No execution failed'],
   ['#/workflows', 'Workflows', 'weir workflow apply hello.yaml'],
   ['#/workspaces', 'Workspaces', 'weir workspace set acme --plan free'],
+  ['#/schedules', 'Schedules', 'weir schedule set nightly'],
   ['#/hooks', 'Hooks', 'weir hook set'],
   ['#/locks', 'Locks', 'No lock was ever taken'],
   ['#/tokens', 'Tokens', 'weir token create ci --role enqueue --workspace acme'],

@@ -165,6 +165,7 @@ export const views = (ids) => [
   ['#/workspace/acme', 'Workspace acme'],
   ['#/plans', 'Plans'],
   ['#/nodes', 'Nodes'],
+  ['#/schedules', 'Schedules'],
   ['#/hooks', 'Hooks'],
   ['#/locks', 'Locks'],
   ['#/tokens', 'Tokens'],

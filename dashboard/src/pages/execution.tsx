@@ -341,6 +341,10 @@ function Acts({ execution }: { execution: WholeExecution }) {
         text={`curl -H "Authorization: Bearer $WEIR_TOKEN" ${new URL(`v1/executions/${execution.id}`, document.baseURI).href}`}
         label={`${texts.execution.copy} ${texts.execution.copyCurl}`}
       />
+      <Copy
+        text={`SELECT * FROM weir.executions WHERE id = '${execution.id}';`}
+        label={`${texts.execution.copy} ${texts.execution.copySql}`}
+      />
     </div>
   );
 }

@@ -1,8 +1,8 @@
 // Failures, nodes, hooks, locks, tokens, the record of acts, settings.
 import { segment, session, signOut, withQuery } from '../api.ts';
-import { count } from '../format.ts';
+import { count, micros } from '../format.ts';
 import { useRead } from '../live.ts';
-import type { Act, FailureGroup, Hook, Lock, Node, Page, Status, Token } from '../model.ts';
+import type { Act, FailureGroup, Hook, Lock, Node, Page, Schedule, Status, Token } from '../model.ts';
 import { Empty, Id, Loaded, Panel, State, Time, WorkflowLink } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
 import { Pager, Table } from '../parts/table.tsx';
@@ -152,6 +152,93 @@ export function Nodes() {
           )}
         </>
       )}
+    </Loaded>
+  );
+}
+
+const timesOf = (row: Schedule) =>
+  row.cron !== null ? [row.cron, row.zone].filter(Boolean).join(' ') : texts.schedules.every(micros(row.every_us ?? 0));
+
+export function Schedules() {
+  const cursor = place.value.query.get('cursor');
+  const read = useRead<Page<Schedule>>(withQuery('v1/schedules', { limit: '100', cursor }));
+  const path = (row: Schedule, act: string) => `v1/schedules/${segment(row.name)}/${act}`;
+  return (
+    <Loaded read={read}>
+      {(page) =>
+        page.items.length === 0 ? (
+          <Empty text={texts.schedules.empty} command={texts.schedules.emptyCommand} />
+        ) : (
+          <>
+            <Table
+              label={texts.pages.schedules}
+              rows={page.items}
+              id={(row) => row.name}
+              columns={[
+                {
+                  title: texts.column.name,
+                  kind: 'grow',
+                  cell: (row) => (
+                    <>
+                      {row.name}
+                      {row.error && <div class="is-bad small">{row.error}</div>}
+                    </>
+                  ),
+                },
+                { title: texts.column.state, cell: (row) => <State state={row.paused ? 'paused' : 'enabled'} /> },
+                { title: texts.column.when, from: 'medium', cell: (row) => <code>{timesOf(row)}</code> },
+                { title: texts.column.starts, from: 'medium', cell: (row) => <WorkflowLink name={row.workflow} /> },
+                {
+                  title: texts.column.workspaces,
+                  from: 'wide',
+                  cell: (row) => row.workspaces?.join(', ') ?? texts.schedules.ofPlan(row.plan ?? ''),
+                },
+                { title: texts.column.next, cell: (row) => <Time at={row.next_at} /> },
+                {
+                  title: texts.column.lastRun,
+                  from: 'wide',
+                  cell: (row) =>
+                    row.last_execution_id === null ? (
+                      <Time at={row.last_at} />
+                    ) : (
+                      <>
+                        <Id id={row.last_execution_id} /> {row.last_status && <State state={row.last_status} />}
+                      </>
+                    ),
+                },
+                { title: texts.column.fired, kind: 'number', from: 'wide', cell: (row) => count(row.fired) },
+                {
+                  title: texts.column.actions,
+                  kind: 'acts',
+                  cell: (row) => (
+                    <div class="buttons">
+                      <ActButton
+                        needs="operate"
+                        name={texts.act.trigger}
+                        ask={texts.act.ask.triggerSchedule(row.name)}
+                        method="POST"
+                        path={path(row, 'trigger')}
+                        body={{}}
+                      />
+                      <ActButton
+                        needs="operate"
+                        name={row.paused ? texts.act.resume : texts.act.pause}
+                        ask={row.paused ? texts.act.ask.resumeSchedule(row.name) : texts.act.ask.pauseSchedule(row.name)}
+                        method="POST"
+                        path={path(row, row.paused ? 'resume' : 'pause')}
+                      />
+                    </div>
+                  ),
+                },
+              ]}
+            />
+            <Pager
+              first={cursor === null ? null : to('schedules')}
+              next={page.next_cursor === null ? null : to('schedules', null, { cursor: page.next_cursor })}
+            />
+          </>
+        )
+      }
     </Loaded>
   );
 }
