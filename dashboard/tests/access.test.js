@@ -103,6 +103,10 @@ test('a token of a workspace sees and changes its own alone', async () => {
   }
   await show(page, '#/executions', 'Executions');
   await page.getByText('2 executions', { exact: true }).waitFor();
+  await show(page, '#/', 'Overview');
+  await page.locator('main tbody tr', { hasText: 'acme' }).locator('td.number a').first().click();
+  await page.getByText('1 execution', { exact: true }).waitFor();
+  assert.equal(await page.getByLabel('Filter').inputValue(), 'workspace=acme status=PENDING');
   await show(page, `#/execution/${ids.failed}`, 'Execution');
   await page.getByRole('alert').getByText('There is nothing here').waitFor();
   await show(page, '#/workspace/globex', 'Workspace globex');
@@ -123,6 +127,10 @@ test('a token of two workspaces changes between them', async () => {
   await page.getByText('1 execution', { exact: true }).waitFor();
   await page.reload();
   await page.getByText('1 execution', { exact: true }).waitFor();
+  await show(page, '#/failures', 'Failures');
+  await page.getByText('No execution failed').waitFor(); // in acme
+  await page.getByRole('combobox', { name: 'Workspace' }).selectOption('globex');
+  await page.getByText('exit_3').first().waitFor();
   await closePage(page);
 });
 

@@ -1,12 +1,13 @@
 // The list of executions: the filter is that of `weir list --where`, and is a part of the address.
 import { useEffect, useRef } from 'preact/hooks';
-import { may, session, withQuery } from '../api.ts';
+import { may, withQuery } from '../api.ts';
 import { duration, seconds } from '../format.ts';
 import { type Read, useRead } from '../live.ts';
 import type { Execution, Page } from '../model.ts';
 import { Empty, Id, Loaded, State, Time, WorkflowLink, WorkspaceLink } from '../parts/basics.tsx';
 import { bulk } from '../parts/bulk.tsx';
 import { Pager, Table } from '../parts/table.tsx';
+import { chosenWorkspace, WorkspaceChoice } from '../parts/workspace_choice.tsx';
 import { go, place, to, word } from '../router.ts';
 import { texts } from '../texts.ts';
 
@@ -76,20 +77,9 @@ function FilterBar({ text, workspace }: { text: string; workspace: string | null
     event.preventDefault();
     go(to('executions', null, { where: input.current?.value.trim(), workspace: place.value.query.get('workspace') }));
   };
-  const own = session.value?.workspaces ?? null;
   return (
     <form class="filter" role="search" aria-label={texts.pages.executions} onSubmit={apply}>
-      {own !== null && own.length > 1 && (
-        <select
-          aria-label={texts.column.workspace}
-          value={workspace ?? ''}
-          onChange={(event) => go(to('executions', null, { where: text, workspace: event.currentTarget.value }))}
-        >
-          {own.map((name) => (
-            <option key={name}>{name}</option>
-          ))}
-        </select>
-      )}
+      <WorkspaceChoice />
       <input
         ref={input}
         type="search"
@@ -166,16 +156,23 @@ function useCount(read: Read<Page<Execution>>, text: string, workspace: string |
   return count.data === null ? '' : texts.executions.count(count.data.count ?? 0, count.data.count_is_exact);
 }
 
+/** What the node is asked for: a token of some workspaces names one of them beside the filter, and not in both. */
+function requestOf(text: string): { workspace: string | null; condition: string } {
+  const own = chosenWorkspace();
+  const named = /(?:^|\s)workspace=(?:"([^"]*)"|'([^']*)'|(\S+))/.exec(text);
+  if (own === null || named === null) return { workspace: own, condition: text };
+  return { workspace: named[1] ?? named[2] ?? named[3] ?? '', condition: text.replace(named[0], '').trim() };
+}
+
 export function Executions() {
   const query = place.value.query;
   const text = query.get('where') ?? '';
   const cursor = query.get('cursor');
-  const own = session.value?.workspaces ?? null;
-  const workspace = own === null ? null : (query.get('workspace') ?? own[0] ?? '');
+  const { workspace, condition } = requestOf(text);
   const read = useRead<Page<Execution>>(
-    withQuery('v1/executions', { where: text || null, workspace, cursor, limit: LIMIT }),
+    withQuery('v1/executions', { where: condition || null, workspace, cursor, limit: LIMIT }),
   );
-  const counted = useCount(read, text, workspace);
+  const counted = useCount(read, condition, workspace);
   const status = /(?:^|\s)status=(\S+)/.exec(text)?.[1] ?? null;
   const address = (filter: string) => to('executions', null, { where: filter, workspace: query.get('workspace') });
   const names = workspace !== null && !/(^|\s)workspace=/.test(text);

@@ -6,59 +6,63 @@ import type { Act, FailureGroup, Hook, Lock, Node, Page, Schedule, Status, Token
 import { Empty, Id, Loaded, Panel, State, Time, WorkflowLink } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
 import { Pager, Table } from '../parts/table.tsx';
+import { chosenWorkspace, WorkspaceChoice } from '../parts/workspace_choice.tsx';
 import { go, place, to, where } from '../router.ts';
 import { type Theme, theme, themes, timeFormat, timeFormats } from '../settings.ts';
 import { texts } from '../texts.ts';
 import { QueuePause } from './overview.tsx';
 
 export function Failures() {
-  const workspace = session.value?.workspaces?.[0] ?? null;
+  const workspace = chosenWorkspace();
   const read = useRead<{ items: FailureGroup[]; executions_read: number; is_whole: boolean }>(
     withQuery('v1/failures', { workspace }),
   );
   const link = (row: FailureGroup) => {
-    const conditions: Record<string, string> = { status: 'FAILED' };
+    const conditions: Record<string, string> = { ...(workspace === null ? {} : { workspace }), status: 'FAILED' };
     if (row.error_code) conditions.error_code = row.error_code;
     if (row.workflow) conditions.workflow = row.workflow;
     return where(conditions);
   };
   return (
-    <Loaded read={read}>
-      {(page) =>
-        page.items.length === 0 ? (
-          <Empty text={texts.failures.empty} />
-        ) : (
-          <>
-            <p class="quiet">{texts.failures.lead(page.executions_read, page.is_whole)}</p>
-            <Table
-              label={texts.pages.failures}
-              rows={page.items}
-              id={(row) => `${row.error_code} ${row.workflow}`}
-              columns={[
-                {
-                  title: texts.column.error,
-                  cell: (row) => <a href={link(row)}>{row.error_code ?? texts.failures.noCode}</a>,
-                },
-                { title: texts.column.count, kind: 'number', cell: (row) => <a href={link(row)}>{count(row.count)}</a> },
-                { title: texts.column.workflow, cell: (row) => <WorkflowLink name={row.workflow} /> },
-                { title: texts.column.first, from: 'wide', cell: (row) => <Time at={row.first_at} /> },
-                { title: texts.column.last, from: 'medium', cell: (row) => <Time at={row.last_at} /> },
-                {
-                  title: texts.column.sample,
-                  kind: 'grow',
-                  from: 'medium',
-                  cell: (row) => (
-                    <span class="cut" title={row.sample_error ?? ''}>
-                      <Id id={row.sample_id} /> {row.sample_error}
-                    </span>
-                  ),
-                },
-              ]}
-            />
-          </>
-        )
-      }
-    </Loaded>
+    <>
+      <WorkspaceChoice />
+      <Loaded read={read}>
+        {(page) =>
+          page.items.length === 0 ? (
+            <Empty text={texts.failures.empty} />
+          ) : (
+            <>
+              <p class="quiet">{texts.failures.lead(page.executions_read, page.is_whole)}</p>
+              <Table
+                label={texts.pages.failures}
+                rows={page.items}
+                id={(row) => `${row.error_code} ${row.workflow}`}
+                columns={[
+                  {
+                    title: texts.column.error,
+                    cell: (row) => <a href={link(row)}>{row.error_code ?? texts.failures.noCode}</a>,
+                  },
+                  { title: texts.column.count, kind: 'number', cell: (row) => <a href={link(row)}>{count(row.count)}</a> },
+                  { title: texts.column.workflow, cell: (row) => <WorkflowLink name={row.workflow} /> },
+                  { title: texts.column.first, from: 'wide', cell: (row) => <Time at={row.first_at} /> },
+                  { title: texts.column.last, from: 'medium', cell: (row) => <Time at={row.last_at} /> },
+                  {
+                    title: texts.column.sample,
+                    kind: 'grow',
+                    from: 'medium',
+                    cell: (row) => (
+                      <span class="cut" title={row.sample_error ?? ''}>
+                        <Id id={row.sample_id} /> {row.sample_error}
+                      </span>
+                    ),
+                  },
+                ]}
+              />
+            </>
+          )
+        }
+      </Loaded>
+    </>
   );
 }
 

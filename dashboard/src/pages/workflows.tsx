@@ -1,65 +1,73 @@
 // Workflows, their steps as a graph in layers, and the sources of their versions.
-import { segment, session, withQuery } from '../api.ts';
+import { segment, withQuery } from '../api.ts';
 import { useRead } from '../live.ts';
 import type { Page, Workflow } from '../model.ts';
 import { Data, Empty, Loaded, Panel, State, Time, WorkflowLink } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
 import { Pager, Table } from '../parts/table.tsx';
+import { chosenWorkspace, WorkspaceChoice } from '../parts/workspace_choice.tsx';
 import { place, to, where } from '../router.ts';
 import { texts } from '../texts.ts';
 
-/** A token of some workspaces names one of them. */
-const owner = (): string | null => place.value.query.get('workspace') ?? session.value?.workspaces?.[0] ?? null;
+/** A token of all workspaces may name that of a workflow. */
+const owner = (): string | null => chosenWorkspace() ?? place.value.query.get('workspace');
 
 export function Workflows() {
   const cursor = place.value.query.get('cursor');
   const read = useRead<Page<Workflow>>(withQuery('v1/workflows', { limit: '100', cursor, workspace: owner() }));
   return (
-    <Loaded read={read}>
-      {(page) => (
-        <>
-          {page.items.length === 0 ? (
-            <Empty text={texts.workflows.empty} command={texts.workflows.emptyCommand} />
-          ) : (
-            <Table
-              label={texts.pages.workflows}
-              rows={page.items}
-              id={(row) => `${row.workspace ?? ''} ${row.name} ${row.version}`}
-              columns={[
-                {
-                  title: texts.column.workflow,
-                  kind: 'grow',
-                  cell: (row) =>
-                    row.workspace === null ? (
-                      <WorkflowLink name={row.name} />
-                    ) : (
-                      <a href={to('workflow', row.name, { workspace: row.workspace })}>{row.name}</a>
-                    ),
-                },
-                { title: texts.column.version, kind: 'number', cell: (row) => row.version },
-                { title: texts.column.state, cell: (row) => <State state={row.disabled ? 'disabled' : 'enabled'} /> },
-                {
-                  title: texts.column.workspace,
-                  from: 'medium',
-                  cell: (row) =>
-                    row.workspace === null ? <span class="quiet">{texts.workflows.everybody}</span> : row.workspace,
-                },
-                { title: texts.column.published, from: 'medium', cell: (row) => <Time at={row.created_at} /> },
-                {
-                  title: texts.pages.executions,
-                  kind: 'acts',
-                  cell: (row) => <a href={where({ workflow: row.name })}>{texts.pages.executions}</a>,
-                },
-              ]}
+    <>
+      <WorkspaceChoice />
+      <Loaded read={read}>
+        {(page) => (
+          <>
+            {page.items.length === 0 ? (
+              <Empty text={texts.workflows.empty} command={texts.workflows.emptyCommand} />
+            ) : (
+              <Table
+                label={texts.pages.workflows}
+                rows={page.items}
+                id={(row) => `${row.workspace ?? ''} ${row.name} ${row.version}`}
+                columns={[
+                  {
+                    title: texts.column.workflow,
+                    kind: 'grow',
+                    cell: (row) =>
+                      row.workspace === null ? (
+                        <WorkflowLink name={row.name} />
+                      ) : (
+                        <a href={to('workflow', row.name, { workspace: row.workspace })}>{row.name}</a>
+                      ),
+                  },
+                  { title: texts.column.version, kind: 'number', cell: (row) => row.version },
+                  { title: texts.column.state, cell: (row) => <State state={row.disabled ? 'disabled' : 'enabled'} /> },
+                  {
+                    title: texts.column.workspace,
+                    from: 'medium',
+                    cell: (row) =>
+                      row.workspace === null ? <span class="quiet">{texts.workflows.everybody}</span> : row.workspace,
+                  },
+                  { title: texts.column.published, from: 'medium', cell: (row) => <Time at={row.created_at} /> },
+                  {
+                    title: texts.pages.executions,
+                    kind: 'acts',
+                    cell: (row) => <a href={where({ workflow: row.name })}>{texts.pages.executions}</a>,
+                  },
+                ]}
+              />
+            )}
+            <Pager
+              first={cursor === null ? null : to('workflows', null, { workspace: place.value.query.get('workspace') })}
+              next={
+                page.next_cursor === null
+                  ? null
+                  : to('workflows', null, { cursor: page.next_cursor, workspace: place.value.query.get('workspace') })
+              }
             />
-          )}
-          <Pager
-            first={cursor === null ? null : to('workflows')}
-            next={page.next_cursor === null ? null : to('workflows', null, { cursor: page.next_cursor })}
-          />
-        </>
-      )}
-    </Loaded>
+          </>
+        )}
+      </Loaded>
+    </>
   );
 }
 
