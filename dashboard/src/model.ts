@@ -14,6 +14,7 @@ export interface Execution {
   version: number | null;
   status: string;
   pending_reason: string | null;
+  waiting_for: string | null;
   priority: number;
   run_at: string;
   starts_refused: number;
@@ -78,6 +79,7 @@ export interface Why {
   status: string;
   because: string;
   pending_reason: string | null;
+  waiting_for?: string | null;
   error_code: string | null;
   error: string | null;
   slots_used?: number;
@@ -108,6 +110,7 @@ export interface Workspace {
   max_concurrent: number | null;
   paused: boolean;
   pending: number;
+  waiting: number;
   completed: number;
   failed: number;
   cancelled: number;
@@ -121,12 +124,15 @@ export interface WorkspaceUse {
   slots_max: number;
   paused: boolean;
   pending: number;
+  waiting: number;
   failed: number;
   oldest_pending_age_us: number | null;
 }
 
 export interface Status {
   pending: number;
+  waiting: number;
+  schedules_late: number;
   slots_used: number;
   completed: number;
   failed: number;

@@ -58,7 +58,7 @@ export const texts = {
   },
 
   state: {
-    PENDING: 'waiting',
+    PENDING: 'pending',
     CLAIMED: 'starting',
     DISPATCHED: 'running',
     COMPLETED: 'completed',
@@ -99,6 +99,8 @@ export const texts = {
     no_worker: 'No worker has its handlers',
     no_scheduler: 'No node schedules',
     workspace_at_capacity: 'Its workspace uses all its slots',
+    sleep: 'A step of it sleeps; it uses no slot',
+    retry: 'A step of it waits for its next attempt; it uses no slot',
     ready: 'It may start at any moment',
   } as Record<string, string>,
 
@@ -106,6 +108,7 @@ export const texts = {
     workspace: 'Workspace',
     plan: 'Plan',
     slots: 'Slots',
+    pending: 'Pending',
     waiting: 'Waiting',
     oldest: 'Oldest',
     state: 'State',
@@ -162,6 +165,7 @@ export const texts = {
     calmDetail: 'Nodes work, the scheduler assigns, and nothing is stuck.',
     trouble: 'Needs attention',
     running: 'running',
+    pending: 'pending',
     waiting: 'waiting',
     failed: 'failed',
     completed: 'completed',
@@ -169,7 +173,7 @@ export const texts = {
     why: 'Why executions wait',
     noneWait: 'No execution waits.',
     slots: 'Slots by workspace',
-    slotsLead: 'Those with the most waiting executions for each slot come first.',
+    slotsLead: 'Those with the most pending executions for each slot come first.',
     more: (shown: number, all: number) => `${shown} of ${all.toLocaleString('en')} workspaces`,
     scheduler: 'Scheduler',
     schedulerFree: (why: string) => `No node has the role of the scheduler (${why}). Nothing is assigned.`,
@@ -179,6 +183,7 @@ export const texts = {
     noNodes: 'No node is alive. Waiting executions start when one is: weir serve',
     paused: 'The queue is paused. Running executions continue; no other one starts.',
     engine: (error: string) => `The engine does not answer: ${error}`,
+    schedulesLate: (count: number) => one(count, 'schedule is late', 'schedules are late'),
     stuck: (count: number) => one(count, 'execution is stuck', 'executions are stuck'),
     noWorker: (workflow: string, waiting: number, handlers: string) =>
       `${one(waiting, 'execution', 'executions')} of ${workflow} wait for a worker with ${handlers}`,
@@ -204,7 +209,7 @@ export const texts = {
     all: 'All',
     bulk: 'Act on all that match',
     retryOf: 'retry of',
-    keys: 'Keys: id workspace workflow executor_group status pending_reason error_code idempotency_key retried stuck since until',
+    keys: 'Keys: id workspace workflow executor_group status pending_reason waiting_for error_code idempotency_key retried stuck since until',
   },
 
   execution: {
@@ -212,6 +217,7 @@ export const texts = {
       PENDING: 'Why it waits',
       CLAIMED: 'It starts',
       DISPATCHED: 'What it does',
+      WAITING: 'What it waits for',
       COMPLETED: 'It completed',
       FAILED: 'Why it failed',
       CANCELLED: 'It was cancelled',
@@ -252,7 +258,7 @@ export const texts = {
     copyCurl: 'as curl',
     copySql: 'as SQL',
     copyId: 'Copy the id',
-    phases: { waiting: 'waiting', starting: 'starting', running: 'running' },
+    phases: { pending: 'pending', starting: 'starting', running: 'running' },
     cancelRequested: 'A cancel was requested.',
   },
 

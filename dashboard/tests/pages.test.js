@@ -45,7 +45,7 @@ test('each number of the overview leads to the list behind it', async () => {
   const page = await openPage(scene.address);
   for (const [word, filter] of [
     ['running', 'status=CLAIMED,DISPATCHED'],
-    ['waiting', 'status=PENDING'],
+    ['pending', 'status=PENDING'],
     ['completed', 'status=COMPLETED'],
   ]) {
     await show(page, '#/', 'Overview');
@@ -103,7 +103,7 @@ test('an execution shows its way, its steps with their logs, its events and its 
   const page = await openPage(`${scene.address}#/execution/${ids.running}`);
   await page.locator('section.why').getByText('It is running').waitFor();
   assert.deepEqual(await page.locator('.timeline li > span:first-child').allInnerTexts(), [
-    'waiting',
+    'pending',
     'starting',
     'running',
     'fetch',
@@ -124,6 +124,21 @@ test('an execution shows its way, its steps with their logs, its events and its 
   }, `#/execution/${ids.done}`);
   await page.locator('summary', { hasText: 'Result' }).click();
   await page.locator('pre.data', { hasText: 'hello' }).waitFor();
+  await closePage(page);
+});
+
+test('an execution that sleeps shows what it waits for', async () => {
+  scene.write('nap.yaml', 'name: nap\nsteps:\n  rest:\n    sleep: 2h\n');
+  scene.weir('workflow', 'apply', 'nap.yaml', '-q');
+  const id = scene.enqueue('initech', 'nap');
+  const page = await openPage(`${scene.address}#/execution/${id}`);
+  await page.locator('section.why', { hasText: 'What it waits for' }).waitFor();
+  await page.locator('section.why').getByText('sleep', { exact: true }).waitFor();
+  await show(page, '#/', 'Overview');
+  await page.locator('.numbers div', { hasText: 'waiting' }).locator('a').click();
+  await page.locator(`a.id[title="${id}"]`).waitFor();
+  await page.getByText('A step of it sleeps').waitFor();
+  scene.weir('cancel', id, '-q');
   await closePage(page);
 });
 

@@ -35,8 +35,8 @@ function WhyBox({ execution }: { execution: WholeExecution }) {
 }
 
 function WhyText({ why }: { why: Why }) {
-  const reason = why.pending_reason;
-  const isWaiting = why.status === 'PENDING';
+  const reason = why.pending_reason ?? why.waiting_for;
+  const isWaiting = why.status === 'PENDING' || why.status === 'WAITING';
   return (
     <>
       <p class="because">
@@ -110,8 +110,8 @@ function Timeline({ execution }: { execution: WholeExecution }) {
   // After a takeover it was claimed once more while it ran.
   const isFirstClaim = claimed !== null && (dispatched === null || moment(claimed) <= moment(dispatched));
   add(
-    'waiting',
-    texts.execution.phases.waiting,
+    'pending',
+    texts.execution.phases.pending,
     'wait',
     execution.created_at,
     (isFirstClaim ? claimed : dispatched) ?? finished,

@@ -19,6 +19,7 @@ const keys = [
   'executor_group',
   'status',
   'pending_reason',
+  'waiting_for',
   'error_code',
   'idempotency_key',
   'retried',
@@ -27,14 +28,15 @@ const keys = [
   'until',
 ];
 const values: Record<string, string[]> = {
-  status: ['PENDING', 'CLAIMED', 'DISPATCHED', 'COMPLETED', 'FAILED', 'CANCELLED'],
-  pending_reason: Object.keys(texts.reason),
+  status: ['PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING', 'COMPLETED', 'FAILED', 'CANCELLED'],
+  pending_reason: Object.keys(texts.reason).filter((name) => name !== 'sleep' && name !== 'retry'),
+  waiting_for: ['sleep', 'retry'],
   retried: ['yes', 'no'],
   stuck: ['yes', 'no'],
   since: ['10m', '1h', '24h', '7d'],
   until: ['10m', '1h', '24h', '7d'],
 };
-const tabs = ['PENDING', 'CLAIMED,DISPATCHED', 'FAILED', 'COMPLETED', 'CANCELLED'];
+const tabs = ['PENDING', 'CLAIMED,DISPATCHED', 'WAITING', 'FAILED', 'COMPLETED', 'CANCELLED'];
 
 /** The whole texts that the last word of the filter may become. */
 function suggestions(text: string, names: Record<string, string[]>): string[] {
@@ -46,7 +48,7 @@ function suggestions(text: string, names: Record<string, string[]>): string[] {
 
 /** The filter without the condition on the status, and with another one. */
 function withStatus(text: string, status: string | null): string {
-  const rest = text.replace(/(^|\s)(status|pending_reason)=\S*/g, '$1').trim();
+  const rest = text.replace(/(^|\s)(status|pending_reason|waiting_for)=\S*/g, '$1').trim();
   return [rest, status === null ? '' : `status=${status}`].filter(Boolean).join(' ');
 }
 
@@ -120,9 +122,9 @@ export function ExecutionTable({ rows, label, isShort }: { rows: Execution[]; la
           kind: 'grow',
           from: 'wide',
           cell: (row) =>
-            row.status === 'PENDING' && row.pending_reason ? (
-              <span class="cut" title={row.pending_reason}>
-                {texts.reason[row.pending_reason] ?? row.pending_reason}
+            row.pending_reason !== null || row.waiting_for !== null ? (
+              <span class="cut" title={row.pending_reason ?? row.waiting_for ?? ''}>
+                {texts.reason[row.pending_reason ?? row.waiting_for ?? ''] ?? row.pending_reason}
               </span>
             ) : row.error_code ? (
               <span class="cut" title={row.error ?? ''}>

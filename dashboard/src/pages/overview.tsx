@@ -39,6 +39,9 @@ function troubles(status: Status): Trouble[] {
   if (!status.engine_reachable) {
     found.push({ key: 'engine', text: texts.overview.engine(status.engine_error ?? ''), link: to('nodes') });
   }
+  if (status.schedules_late > 0) {
+    found.push({ key: 'schedules', text: texts.overview.schedulesLate(status.schedules_late), link: to('schedules') });
+  }
   if (status.stuck > 0) {
     found.push({ key: 'stuck', text: texts.overview.stuck(status.stuck), link: where({ stuck: 'yes' }) });
   }
@@ -104,10 +107,16 @@ function Numbers({ status }: { status: Status }) {
         </dd>
       </div>
       <div>
-        <dt>{texts.overview.waiting}</dt>
+        <dt>{texts.overview.pending}</dt>
         <dd>
           <a href={where({ status: 'PENDING' })}>{count(status.pending)}</a>
           {oldest !== null && <small>{texts.overview.oldest(micros(oldest))}</small>}
+        </dd>
+      </div>
+      <div>
+        <dt>{texts.overview.waiting}</dt>
+        <dd>
+          <a href={where({ status: 'WAITING' })}>{count(status.waiting)}</a>
         </dd>
       </div>
       <div>
@@ -204,7 +213,7 @@ export function WorkspaceTable({ rows }: { rows: (Workspace | WorkspaceUse)[] })
         },
         { title: texts.column.state, from: 'medium', cell: (row) => <State state={stateOf(row)} /> },
         {
-          title: texts.column.waiting,
+          title: texts.column.pending,
           kind: 'number',
           cell: (row) => (
             <a class={row.pending > 0 ? '' : 'zero'} href={where({ workspace: row.name, status: 'PENDING' })}>
@@ -235,7 +244,7 @@ export function WorkspaceTable({ rows }: { rows: (Workspace | WorkspaceUse)[] })
             </a>
           ),
         },
-        { title: texts.column.plan, from: 'medium', cell: (row) => <a href={to('plans')}>{row.plan}</a> },
+        { title: texts.column.plan, from: 'wide', cell: (row) => <a href={to('plans')}>{row.plan}</a> },
       ]}
     />
   );

@@ -84,7 +84,7 @@ export function OneWorkspace({ name }: { name: string }) {
               <State state={stateOf(row)} />
               <Slots used={row.slots_used} most={row.slots_max} isPaused={row.paused} />
               <a href={where({ workspace: name, status: 'PENDING' })}>
-                {count(row.pending)} {texts.overview.waiting}
+                {count(row.pending)} {texts.overview.pending}
               </a>
               <a href={where({ workspace: name, status: 'FAILED' })}>
                 {count(row.failed)} {texts.overview.failed}
