@@ -103,8 +103,10 @@ test('the last state stays while the node does not answer, with its age', async 
   await scene.kill();
   await page.getByRole('alert').getByText('The node does not answer. The page shows the state of').waitFor();
   await acme.waitFor();
-  await scene.start();
+  const asked = page.waitForRequest(/v1\/status/);
   await page.getByRole('button', { name: 'Try again' }).click();
+  await asked;
+  await scene.start(); // the page asks again by itself
   await page.locator('.offline').waitFor({ state: 'hidden' });
   await acme.waitFor();
   await closePage(page);
