@@ -9,7 +9,7 @@
  * 4. A token of some workspaces is held to them here, for all routes but those of WORKSPACE_OF_BODY. A workspace or an
  *    execution that is not its own gets the same 404 as a missing one: both are refused here, before a handler is asked.
  *
- * A refused attempt counts for the address of the client; with too many of them the answer is 429. A token that is not in
+ * A refused token counts for the address of the client; with too many of them the answer is 429. A token that is not in
  * memory reaches an answering thread before that, since it may be new; the reads of the store for such tokens have a limit
  * for all addresses together. A valid token is affected by neither, once it is in memory. */
 #include "server/api.h"
@@ -31,13 +31,15 @@ union peer_address {
     struct sockaddr_storage room;
 };
 
-/* The same for a missing, malformed, unknown, expired and revoked token. */
+/* The same for a missing, malformed, unknown, expired and revoked token. A request without one guesses nothing and does not
+ * count: a page that asks whether it has a session must not use up the attempts of its address, which may be a proxy's. */
 static bool refuse_token(struct api *api, struct http_request *request, struct http_answer *answer)
 {
     union peer_address peer;
     socklen_t length = sizeof peer;
     bool has_peer = getpeername(request->connection_fd, &peer.any, &length) == 0;
-    if (access_count_failure(api->access, has_peer ? &peer.any : NULL, &answer->retry_after_s)) {
+    bool is_guess = request->secret != NULL || request->fields[FIELD_AUTHORIZATION] != NULL;
+    if (is_guess && access_count_failure(api->access, has_peer ? &peer.any : NULL, &answer->retry_after_s)) {
         respond_problem(request, answer, 429, "rate_limited", "too many requests of this address had no valid token", NULL,
                         NULL);
         return false;
@@ -50,6 +52,11 @@ static bool refuse_token(struct api *api, struct http_request *request, struct h
 static void refuse_stale(const struct http_request *request, struct http_answer *answer)
 {
     respond_problem(request, answer, 503, "store_unreachable", "the tokens cannot be read from the store", NULL, NULL);
+}
+
+static void refuse_without_memory(const struct http_request *request, struct http_answer *answer)
+{
+    respond_problem(request, answer, 503, "out_of_memory", "there is no memory for the request", NULL, NULL);
 }
 
 /* Sets request->principal. ACCESS_UNKNOWN is left to the caller; every other refusal is answered. */
@@ -75,7 +82,7 @@ static enum access_answer find_principal(struct api *api, struct http_request *r
         refuse_stale(request, answer);
         break;
     case ACCESS_NO_MEMORY:
-        respond_problem(request, answer, 503, "out_of_memory", "there is no memory for the request", NULL, NULL);
+        refuse_without_memory(request, answer);
         break;
     case ACCESS_UNKNOWN:
         break;
@@ -94,7 +101,12 @@ bool api_admit_head(struct api *api, size_t body_length, struct http_request *re
         request->is_anonymous = true;
         return true;
     }
-    request->secret = authorization != NULL ? access_bearer_secret(authorization) : session_secret(request);
+    if (authorization != NULL) {
+        request->secret = access_bearer_secret(authorization);
+    } else if (session_secret(request, &request->secret) != WEIR_OK) {
+        refuse_without_memory(request, answer);
+        return false;
+    }
     if (request->secret == NULL) {
         return refuse_token(api, request, answer);
     }

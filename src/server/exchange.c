@@ -79,7 +79,28 @@ struct head_reader {
     struct request_head head;
     struct http_request *request;
     bool has_double_field;
+    char *joined[HTTP_FIELDS]; /* HTTP_HEAD_BYTES_MAX bytes each, of the fields with several lines */
 };
+
+/* A further line of a field. One room for all of them: a copy for each line would make memory of many short ones. NULL: no
+ * memory. */
+static const char *join_lines(struct head_reader *reader, enum http_field field, const char *value, size_t length)
+{
+    struct http_request *request = reader->request;
+    const char *joint = http_field_joint(field);
+    const char *before = request->fields[field];
+    if (reader->joined[field] == NULL) {
+        reader->joined[field] = arena_allocate(&request->arena, HTTP_HEAD_BYTES_MAX);
+        text_copy(reader->joined[field], reader->joined[field] == NULL ? 0 : HTTP_HEAD_BYTES_MAX, before);
+    }
+    char *joined = reader->joined[field];
+    size_t used = joined == NULL ? 0 : strlen(joined);
+    if (joined == NULL || used + strlen(joint) + length >= HTTP_HEAD_BYTES_MAX) {
+        return NULL;
+    }
+    (void)snprintf(joined + used, HTTP_HEAD_BYTES_MAX - used, "%s%.*s", joint, (int)length, value);
+    return joined;
+}
 
 /* Called by the library for each field. A known one is copied: its own memory is used again for the body. */
 static enum MHD_Result add_head_field(void *context, enum MHD_ValueKind kind, const char *name, size_t name_length,
@@ -88,12 +109,16 @@ static enum MHD_Result add_head_field(void *context, enum MHD_ValueKind kind, co
     (void)kind;
     struct head_reader *reader = context;
     request_head_add(&reader->head, name, name_length, value, value_length);
+    value_length = value == NULL ? 0 : value_length;
+    value = value == NULL ? "" : value;
     for (size_t i = 0; i < HTTP_FIELDS; i++) {
         const char *known = http_field_name((enum http_field)i);
         if (strlen(known) == name_length && strncasecmp(known, name, name_length) == 0) {
-            const char *copy =
-                arena_copy(&reader->request->arena, value == NULL ? "" : value, value == NULL ? 0 : value_length);
-            reader->has_double_field = reader->has_double_field || reader->request->fields[i] != NULL;
+            bool is_first = reader->request->fields[i] == NULL;
+            bool is_joined = !is_first && http_field_joint((enum http_field)i) != NULL;
+            const char *copy = is_joined ? join_lines(reader, (enum http_field)i, value, value_length)
+                                         : arena_copy(&reader->request->arena, value, value_length);
+            reader->has_double_field = reader->has_double_field || (!is_first && !is_joined);
             reader->request->fields[i] = copy;
             reader->request->is_whole = reader->request->is_whole && copy != NULL;
         }
@@ -307,9 +332,13 @@ static void hold_answer(struct exchange *exchange)
     atomic_store(&exchange->entry->due_us, now_us + HTTP_WRITE_DEADLINE_US);
 }
 
-/* The library frees the body, so that the exchange may end first. */
+/* The library frees the body, so that the exchange may end first. Constant bytes are sent from where they are. */
 static struct MHD_Response *hold_body(struct http_answer *answer)
 {
+    if (answer->constant != NULL) {
+        return MHD_create_response_from_buffer(answer->constant_length, (void *)(uintptr_t)answer->constant,
+                                               MHD_RESPMEM_PERSISTENT);
+    }
     char *body = answer->body.data;
     struct MHD_Response *response = body == NULL
                                         ? MHD_create_response_from_buffer(0, (char *)"", MHD_RESPMEM_PERSISTENT)
@@ -365,7 +394,8 @@ enum MHD_Result exchange_send(struct exchange *exchange)
     struct http_answer *answer = &exchange->answer;
     hold_answer(exchange);
     bool is_stream = answer->stream != NULL;
-    bool has_body = answer->body.length > 0 || is_stream || (exchange->request.is_head && answer->status == 200);
+    bool has_body = answer->body.length > 0 || answer->constant != NULL || is_stream ||
+                    (exchange->request.is_head && answer->status == 200);
     struct MHD_Response *response = is_stream ? begin_stream(exchange) : hold_body(answer);
     if (response == NULL) {
         return MHD_NO;

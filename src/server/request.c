@@ -31,6 +31,13 @@ const char *http_field_name(enum http_field field)
     return names[field];
 }
 
+const char *http_field_joint(enum http_field field)
+{
+    INVARIANT((size_t)field < HTTP_FIELDS);
+    bool is_list = field == FIELD_ACCEPT || field == FIELD_ACCEPT_ENCODING || field == FIELD_SESSION;
+    return field == FIELD_COOKIE ? "; " : is_list ? ", " : NULL;
+}
+
 const char *request_value(const struct http_request *request, const char *name)
 {
     const char *found = NULL;

@@ -21,7 +21,8 @@ struct http_route;
 struct principal;
 struct stream;
 
-/* The header fields that a handler can read; others are ignored. Each may be there once. */
+/* The header fields that a handler can read; others are ignored. Each may be there once, but for those with a joint, whose
+ * lines are joined with it. */
 #define HTTP_FIELD_LIST(X)                                                                                                 \
     X(FIELD_HOST, "Host")                                                                                                  \
     X(FIELD_AUTHORIZATION, "Authorization")                                                                                \
@@ -47,6 +48,10 @@ enum http_field {
         HTTP_FIELDS
 };
 const char *http_field_name(enum http_field field);
+
+/* Between the lines of a field that may be there several times: it is a list (RFC 9110, 5.3), or a proxy has split it (RFC
+ * 9113, 8.2.3). NULL: it may be there once. */
+const char *http_field_joint(enum http_field field);
 
 enum { ROUTE_VALUES_MAX = 3 };
 
@@ -94,6 +99,8 @@ struct http_answer {
     int64_t wait_until_us;
     struct stream *stream; /* instead of a body: what is written as it comes (stream_hub.h); NULL = none */
     struct text body;
+    const unsigned char *constant; /* instead of it: bytes that are never freed; NULL = none */
+    size_t constant_length;
 };
 
 /* The value of the placeholder {name} of the route. It must have one. */

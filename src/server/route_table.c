@@ -102,8 +102,8 @@ static const struct http_route routes[] = {
     .handle = answer_begin_session,
 },
 {
-    .method = "DELETE", .path = "/v1/session", .operation = "endSession", .scope = SCOPE_READ, .workspace = WORKSPACE_ANY,
-    .summary = "Remove that cookie", .answer_schema = "Session",
+    .method = "DELETE", .path = "/v1/session", .operation = "endSession", .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
+    .summary = "Remove that cookie", .answer_schema = "EndedSession",
     .handle = answer_end_session,
 },
 /* Executions */
@@ -552,7 +552,6 @@ static const struct http_route routes[] = {
     .summary = "Delete a schedule", .answer_schema = "DeletedSchedule",
     .handle = answer_delete_schedule,
 },
-/* The record of acts names people and reasons, so reading it needs more than reading the queue. */
 /* Tokens. Their secrets are made by the command line alone. */
 {
     .method = "GET", .path = "/v1/tokens", .operation = "listTokens",
@@ -565,6 +564,7 @@ static const struct http_route routes[] = {
     .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "token revoke",
     .summary = "Revoke a token", .answer_schema = "RevokedToken", .handle = answer_revoke_token,
 },
+/* The record of acts names people and reasons, so reading it needs more than reading the queue. */
 {
     .method = "GET", .path = "/v1/audit", .operation = "listAudit",
     .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "audit",

@@ -10,9 +10,9 @@
 /* The cookie is kept for so long, then the user signs in again. */
 enum { SESSION_SECONDS = 12 * 60 * 60 };
 
-/* The secret in the cookie; NULL: there is none, or it does not count, because the request lacks the field Weir-Session. A
- * page of another origin cannot send that field. In the arena of the request. */
-const char *session_secret(struct http_request *request);
+/* The secret in the cookie, in the arena of the request. NULL: there is none, or it does not count, because the request
+ * lacks the field Weir-Session. A page of another origin cannot send that field. WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status session_secret(struct http_request *request, const char **ret_secret);
 /* The field Set-Cookie that keeps the secret, or removes it when it is NULL. In the arena; NULL: no memory. */
 const char *session_cookie_of(struct http_request *request, const char *secret);
 

@@ -22,6 +22,8 @@ from waiting import SHORT, wait_for
 
 ROLES = ('read', 'enqueue', 'operate', 'admin')
 MISSING = '01a215fd-f18a-7002-b43c-a0d8f870aebd'
+OPEN = {'GET /livez', 'GET /readyz', 'GET /openapi.json', 'GET /docs', 'GET /docs/problems', 'GET /docs/problems/{code}',
+        'GET /', 'GET /assets/{version}/{file}', 'DELETE /v1/session'}
 SOURCES = itertools.count(2)
 SERVER = None
 
@@ -93,6 +95,7 @@ def every_route_refuses_every_wrong_token(weir):
     client = Client(listener)
     unknown = 'weir_' + 'A' * 43
     refusals = []
+    assert {f'{method} {path}' for method, path, role, _, _ in _routes(weir) if role == 'open'} == OPEN
     for method, path, role, workspace, body in _routes(weir):
         place = f'{method} {path}'
         mine = _fill(path, 'acme', execution)

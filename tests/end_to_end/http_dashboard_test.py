@@ -10,7 +10,7 @@ import re
 import sys
 
 from harness import run_tests
-from http_client import Listener, problem, read_until
+from http_client import Listener, problem, read_answer, read_until
 from waiting import SHORT, wait_for
 
 BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
@@ -80,11 +80,20 @@ def the_files_are_packed_and_kept_for_ever(weir):
             assert gzip.decompress(packed.body) == plain.body, address
         total += len(packed.body)
     assert total < PACKED_BYTES_MAX, total
-    assert listener.ask(f'/{folder}/app.js', accept_encoding='gzip;q=0').head.get('content-encoding') is None
+    for encodings in ('gzip', 'GZIP', 'br, gzip', 'gzip;q=0.5', 'gzip ; q=0.001,br', 'gzip;Q=1', 'br;q=0, gzip;q=1.0'):
+        assert listener.ask(f'/{folder}/app.js', accept_encoding=encodings).head['content-encoding'] == 'gzip', encodings
+    for encodings in ('gzip;q=0', 'gzip; q=0', 'gzip ;\tq=0.000', 'br', 'gzipped', 'xgzip', '', 'br, gzip;q=0, identity',
+                      'gzip' + 60 * ' ' + 'x'):
+        assert 'content-encoding' not in listener.ask(f'/{folder}/app.js', accept_encoding=encodings).head, encodings
+    plain = listener.ask('/', accept=BROWSER)
+    assert page.head['etag'] != plain.head['etag'] and gzip.decompress(page.body) == plain.body
+    for one, other, encodings in ((page, plain, {'accept_encoding': 'gzip'}), (plain, page, {})):
+        assert listener.ask('/', accept=BROWSER, if_none_match=one.head['etag'], **encodings).status == 304
+        assert listener.ask('/', accept=BROWSER, if_none_match=other.head['etag'], **encodings).status == 200
     # A page of another version, from another node behind the same address.
     other = listener.ask('/assets/0123456789abcdef/app.js')
     assert (other.status, other.head['cache-control']) == (200, 'no-store'), other.head
-    for name in ('nothing.js', 'index.htm', '..%2fapp.js', 'app.js%00', 'APP.JS'):
+    for name in ('nothing.js', 'index.htm', 'index.html', '..%2fapp.js', 'app.js%00', 'APP.JS'):
         assert listener.ask(f'/{folder}/{name}').status in (400, 404), name
     listener.stop()
 
@@ -128,6 +137,46 @@ def a_session_keeps_the_token_in_a_cookie_that_no_script_can_read(weir):
     listener.stop()
 
 
+def a_request_without_a_token_is_no_attempt(weir):
+    """All users of a proxy have its address: pages that ask for a session must not lock its form."""
+    weir.make_store()
+    secret = _token(weir, 'ada', 'read')
+    listener = Listener(weir).ready()
+    without = ({}, {'weir_session': '1'}, {'cookie': f'weir_session={secret}'}, {'cookie': 'other=1', 'weir_session': '1'},
+               {'cookie': 'weir_session=', 'weir_session': '1'})
+    for fields in without * 6:
+        problem(listener.ask('/v1/session', **fields), 401, 'unauthorized')
+    wrong = {'cookie': 'weir_session=weir_' + 'B' * 43, 'weir_session': '1'}
+    answers = [listener.ask('/v1/session', **wrong).status for _ in range(60)]
+    assert answers[:20] == [401] * 20 and 429 in answers, answers
+    problem(listener.ask('/v1/session'), 401, 'unauthorized')
+    assert listener.ask('/v1/session', 'POST', authorization=f'Bearer {secret}').status == 200
+    listener.stop()
+
+
+def a_field_that_is_a_list_may_have_several_lines(weir):
+    weir.make_store()
+    secret = _token(weir, 'ada', 'read')
+    listener = Listener(weir).ready()
+
+    def ask(*lines):
+        with listener.connect() as connection:
+            connection.sendall('\r\n'.join(('GET /v1/executions HTTP/1.1', 'Host: localhost', *lines, '', '')).encode())
+            return read_answer(connection)
+
+    bearer = f'Authorization: Bearer {secret}'
+    for name in ('Accept-Encoding', 'Cookie', 'Weir-Session', 'Accept'):
+        assert ask(bearer, f'{name}: a', f'{name}: b').status == 200, name
+    # The lines of a cookie count as one: a proxy may have split it.
+    split = ['Cookie: a=1', 'Cookie:', f'Cookie: weir_session={secret}', 'Cookie: b=2']
+    assert ask(*split, 'Weir-Session: 1').status == 200
+    assert ask(*split).status == 401
+    assert ask('Weir-Session: 1', *['Cookie: a'] * 80, f'Cookie: weir_session={secret}').status == 200
+    problem(ask(bearer, bearer), 400, 'invalid_request')
+    problem(ask(bearer, 'Origin: a', 'Origin: b'), 400, 'invalid_request')
+    listener.stop()
+
+
 def a_page_with_tls_gets_a_cookie_for_tls_alone(weir):
     """The origin of the page shows it, also behind a proxy."""
     weir.make_store()
@@ -136,7 +185,12 @@ def a_page_with_tls_gets_a_cookie_for_tls_alone(weir):
     listener = Listener(weir)
     begun = listener.ask('/v1/session', 'POST', host='weir.example', authorization=f'Bearer {secret}',
                          origin='https://weir.example')
-    assert 'Secure' in _cookie(begun)[1], begun.head
+    pair, attributes = _cookie(begun)
+    assert pair == f'__Secure-weir_session={secret}' and 'Secure' in attributes, begun.head
+    shown = listener.ask('/v1/session', host='weir.example', weir_session='1', cookie=f'weir_session=x; {pair}')
+    assert shown.json()['token'] == 'ada', shown
+    ended = listener.ask('/v1/session', 'DELETE', host='weir.example', origin='https://weir.example')
+    assert _cookie(ended)[0] == '__Secure-weir_session=', ended.head
     page = listener.ask('/', host='weir.example', accept=BROWSER)
     assert page.status == 200, page
     listener.stop()
@@ -186,9 +240,14 @@ def a_session_ends_with_its_token(weir):
     rows = {row['name']: row for row in listener.ask('/v1/tokens', **rights).json()['items']}
     assert (rows['ada']['role'], rows['ada']['state'], rows['ada']['workspaces']) == ('read', 'live', None), rows
     assert not any(secret in str(row) for row in rows.values()), rows
+    problem(listener.ask(f'/v1/tokens/{rows["ada"]["id"]}', 'DELETE', **rights), 404, 'not_found')  # a name, not an id
     assert listener.ask('/v1/tokens/ada', 'DELETE', weir_reason='left', **rights).json() == {'name': 'ada'}
     problem(listener.ask('/v1/tokens/ada', 'DELETE', **rights), 404, 'not_found')
     wait_for('the refusal', lambda: listener.ask('/v1/session', **session).status == 401, pause=SHORT)
+    ended = listener.ask('/v1/session', 'DELETE', origin='http://localhost', **session)
+    assert (ended.status, ended.json()) == (200, {'ended': True}), ended
+    assert _cookie(ended)[0] == 'weir_session=' and 'Max-Age=0' in _cookie(ended)[1], ended.head
+    problem(listener.ask('/v1/session', 'DELETE', origin='http://evil.example', **session), 403, 'cross_origin')
     act = weir.items('audit', '--act', 'token revoke')[0]
     assert (act['actor'], act['subject'], act['reason']) == ('token:root', 'ada', 'left'), act
     listener.stop()

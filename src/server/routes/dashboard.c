@@ -10,6 +10,7 @@
  * 4. While nodes of two versions answer behind one address, a page may ask for the files of the other version. It gets
  *    those of this one, and nobody may keep them. */
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
 #include "server/dashboard_file.h"
@@ -24,6 +25,8 @@
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types "     \
     "'none'"
 
+#define PAGE "index.html"
+
 static const struct dashboard_file *dashboard_find_file(const char *name)
 {
     const struct dashboard_file *found = NULL;
@@ -35,26 +38,54 @@ static const struct dashboard_file *dashboard_find_file(const char *name)
     return found;
 }
 
-/* A field with "gzip;q=0", which refuses it, is not sent by any browser. */
+/* Whether one element of a list of weighted names, `length` bytes, is this name with a weight above 0 (RFC 9110, 12.4.2):
+ * "gzip", "GZIP ; q=0.5". A weight of 0 refuses the name. */
+static bool element_takes(const char *element, size_t length, const char *name)
+{
+    static const char blanks[] = " \t";
+    char text[64];
+    if (length >= sizeof text) {
+        return false;
+    }
+    memcpy(text, element, length);
+    text[length] = '\0';
+    char *start = text + strspn(text, blanks);
+    char *weight = strchr(start, ';');
+    size_t named = strcspn(start, " \t;");
+    if (named != strlen(name) || strncasecmp(start, name, named) != 0) {
+        return false;
+    }
+    if (weight == NULL) {
+        return true;
+    }
+    weight += 1 + strspn(weight + 1, blanks);
+    bool is_weight = (weight[0] == 'q' || weight[0] == 'Q') && weight[1] == '=';
+    return !is_weight || strpbrk(weight + 2, "123456789") != NULL;
+}
+
 static bool takes_gzip(const struct http_request *request)
 {
-    const char *encodings = request->fields[FIELD_ACCEPT_ENCODING];
-    return encodings != NULL && strstr(encodings, "gzip") != NULL && strstr(encodings, "gzip;q=0") == NULL;
+    const char *at = request->fields[FIELD_ACCEPT_ENCODING];
+    bool takes = false;
+    while (at != NULL && *at != '\0' && !takes) {
+        size_t length = strcspn(at, ",");
+        takes = element_takes(at, length, "gzip");
+        at += length + (at[length] == ',' ? 1 : 0);
+    }
+    return takes;
 }
 
 static void respond_file(const struct http_request *request, struct http_answer *answer, const struct dashboard_file *file,
                          const char *keeping)
 {
     bool is_packed = file->packed != NULL && takes_gzip(request);
-    const unsigned char *bytes = is_packed ? file->packed : file->plain;
     answer->status = 200;
     answer->type = file->type;
     answer->policy = POLICY_OF_DASHBOARD;
     answer->keeping = keeping;
     answer->encoding = is_packed ? "gzip" : NULL;
-    if (text_add(&answer->body, (const char *)bytes, is_packed ? file->packed_length : file->plain_length) != WEIR_OK) {
-        respond_problem(request, answer, 503, "out_of_memory", "there is no memory for the page", NULL, NULL);
-    }
+    answer->constant = is_packed ? file->packed : file->plain;
+    answer->constant_length = is_packed ? file->packed_length : file->plain_length;
 }
 
 static void refuse_path(const struct http_request *request, struct http_answer *answer)
@@ -67,13 +98,15 @@ void answer_dashboard_page(struct api *api, struct store *store, struct http_req
     (void)store;
     const char *accept = request->fields[FIELD_ACCEPT];
     const char *known = request->fields[FIELD_IF_NONE_MATCH];
-    const struct dashboard_file *page = dashboard_find_file("index.html");
+    const struct dashboard_file *page = dashboard_find_file(PAGE);
     INVARIANT(page != NULL);
     if (!api->has_dashboard || accept == NULL || strstr(accept, "text/html") == NULL) {
         refuse_path(request, answer);
         return;
     }
-    answer->etag = "\"" DASHBOARD_VERSION "\"";
+    /* Two encodings have two tags: a cache must not take the one for the other (RFC 9110, 8.8.3.3). */
+    bool is_packed = page->packed != NULL && takes_gzip(request);
+    answer->etag = is_packed ? "\"" DASHBOARD_VERSION "-gzip\"" : "\"" DASHBOARD_VERSION "\"";
     if (known != NULL && entity_tag_is_in(known, answer->etag)) {
         answer->status = 304;
         answer->policy = POLICY_OF_DASHBOARD; /* a browser replaces the one that it has kept */
@@ -83,12 +116,14 @@ void answer_dashboard_page(struct api *api, struct store *store, struct http_req
     }
 }
 
+/* The page is at / alone: its relative addresses are right only there. */
 void answer_dashboard_asset(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)store;
     const struct dashboard_file *file = dashboard_find_file(request_value(request, "file"));
+    bool is_page = file != NULL && strcmp(file->name, PAGE) == 0;
     bool is_this_version = strcmp(request_value(request, "version"), DASHBOARD_VERSION) == 0;
-    if (!api->has_dashboard || file == NULL) {
+    if (!api->has_dashboard || file == NULL || is_page) {
         refuse_path(request, answer);
     } else {
         respond_file(request, answer, file, is_this_version ? "public, max-age=31536000, immutable" : NULL);

@@ -29,15 +29,14 @@ void answer_show_session(struct api *api, struct store *store, struct http_reque
     respond_session(request, answer);
 }
 
-/* `secret` NULL: the cookie is removed. */
-static void respond_with_cookie(struct http_request *request, struct http_answer *answer, const char *secret)
+/* `secret` NULL: the cookie is removed. False: there is no memory, which is answered. */
+static bool set_cookie(struct http_request *request, struct http_answer *answer, const char *secret)
 {
     answer->cookie = session_cookie_of(request, secret);
     if (answer->cookie == NULL) {
         respond_problem(request, answer, 503, "out_of_memory", "there is no memory for the cookie", NULL, NULL);
-    } else {
-        respond_session(request, answer);
     }
+    return answer->cookie != NULL;
 }
 
 /* Where no token is needed and none was sent there is nothing to keep. */
@@ -45,12 +44,18 @@ void answer_begin_session(struct api *api, struct store *store, struct http_requ
 {
     (void)api;
     (void)store;
-    respond_with_cookie(request, answer, request->secret);
+    if (set_cookie(request, answer, request->secret)) {
+        respond_session(request, answer);
+    }
 }
 
+/* Open to everybody: a browser must be able to remove the cookie of a revoked token, too, and also while the tokens cannot
+ * be read. A page of another origin is refused before (exchange.c). */
 void answer_end_session(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
     (void)store;
-    respond_with_cookie(request, answer, NULL);
+    if (set_cookie(request, answer, NULL)) {
+        respond_json(answer, 200, json_pack("{s:b}", "ended", 1));
+    }
 }

@@ -381,11 +381,19 @@ void answer_note_act(struct api *api, struct store *store, struct http_request *
     json_decref(body);
 }
 
-/* A server that has read the token refuses it within a second. */
+/* A server that has read the token refuses it within a second. The command line takes an id, too; here the path names a
+ * token, as everywhere, and no name is a number. */
 void answer_revoke_token(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
     struct weir_error error = {.status = WEIR_OK};
     const char *name = request_value(request, "token");
-    respond_outcome(request, answer, store_token_revoke(store, name, &error), &error, json_pack("{s:s}", "name", name));
+    enum weir_status status = WEIR_NOT_FOUND;
+    if (strspn(name, "0123456789") == strlen(name)) {
+        error_set(&error, WEIR_NOT_FOUND, "there is no token \"%s\"", name);
+        error_hint(&error, "GET /v1/tokens has the names; a token is not named by its id here");
+    } else {
+        status = store_token_revoke(store, name, &error);
+    }
+    respond_outcome(request, answer, status, &error, json_pack("{s:s}", "name", name));
 }
