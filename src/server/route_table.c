@@ -264,7 +264,8 @@ static const struct http_route routes[] = {
     .method = "GET", .path = "/v1/workspaces", .operation = "listWorkspaces",
     .scope = SCOPE_READ, .workspace = WORKSPACE_OF_FILTER, .command = "workspace list",
     .summary = "List workspaces with their limits and use",
-    .arguments = {{"workspace", "the one of this name"}, ARGUMENTS_PAGE}, .answer_schema = "WorkspacePage",
+    .arguments = {{"workspace", "the one of this name"}, {"prefix", "those whose names begin so"}, ARGUMENTS_PAGE},
+    .answer_schema = "WorkspacePage",
     .handle = answer_list_workspaces,
 },
 {

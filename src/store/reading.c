@@ -10,6 +10,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -184,6 +185,15 @@ enum weir_status reading_list_executions(const struct execution_rows *rows, cons
 }
 
 /* --- other lists --- */
+
+/* The greatest character behind the prefix is greater than all that a name has there. Its code is U+10FFFF, which stands
+ * for no character, so a name does not have it. */
+void reading_prefix_bounds(const struct list_options *options, const char **ret_from, char ret_end[PREFIX_END_BYTES])
+{
+    INVARIANT(options->prefix == NULL || strlen(options->prefix) <= WORKSPACE_NAME_MAX);
+    *ret_from = options->prefix == NULL ? "" : options->prefix;
+    (void)snprintf(ret_end, PREFIX_END_BYTES, "%s\xf4\x8f\xbf\xbf", *ret_from);
+}
 
 enum weir_status reading_page_names(json_t *rows, const char *cursor, size_t limit, json_t **ret_page,
                                     struct weir_error *error)

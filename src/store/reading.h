@@ -66,6 +66,10 @@ WEIR_MUST_CHECK enum weir_status reading_list_executions(const struct execution_
  * more than `limit` if the list continues; the page takes them over. `cursor`: of this page, "" for the first. */
 WEIR_MUST_CHECK enum weir_status reading_page_names(json_t *rows, const char *cursor, size_t limit, json_t **ret_page,
                                                     struct weir_error *error);
+/* The bounds of the names that begin with options->prefix, in the order of their bytes: from *ret_from on, and below
+ * `ret_end`. store_list() has checked the length of the prefix. */
+enum { PREFIX_END_BYTES = WORKSPACE_NAME_MAX + 5 };
+void reading_prefix_bounds(const struct list_options *options, const char **ret_from, char ret_end[PREFIX_END_BYTES]);
 /* All steps of an execution as one page; takes the rows over. */
 WEIR_MUST_CHECK enum weir_status reading_page_steps(json_t *rows, json_t **ret_page, struct weir_error *error);
 /* The number of events before a page of events. Its cursor is that number in decimal: an event history grows at its end

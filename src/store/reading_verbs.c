@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "store/call.h"
 
 /* The verb has run in the server: a text that it has opened must not be opened again. */
@@ -50,6 +51,11 @@ enum weir_status store_list(struct store *store, const struct list_options *opti
     }
     if ((options->kind == LIST_EVENTS || options->kind == LIST_STEPS) && options->filter.id == NULL) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "events and steps are listed of one execution: give its id");
+    }
+    size_t prefix_length = options->prefix == NULL ? 0 : strlen(options->prefix);
+    if (prefix_length > WORKSPACE_NAME_MAX || !text_is_utf8(options->prefix, prefix_length)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the prefix of a name has at most %d bytes of UTF-8",
+                         WORKSPACE_NAME_MAX);
     }
     struct list_options checked = *options;
     checked.limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;

@@ -702,11 +702,11 @@ enum store_list_kind {
 };
 struct list_options {
     enum store_list_kind kind;
-    struct execution_filter filter; /* executions; `id` also for events and steps; of workflows, those that
-                                       `workspace` may run */
-    const char *name;               /* one plan, workspace, workflow, node or lock; NULL = all */
-    const char *actor;              /* of LIST_AUDIT: a part of the actor; NULL = all */
-    const char *act;                /* of LIST_AUDIT: "plan set", or "plan" for all that begin with the word; NULL = all */
+    struct execution_filter filter; /* executions; events and steps: `id`; workflows: those that `workspace` may run */
+    const char *name;               /* one plan, workspace, workflow, node or lock; these four: NULL = all */
+    const char *prefix;             /* of LIST_WORKSPACES: the names begin with it */
+    const char *actor;              /* of LIST_AUDIT: a part of the actor */
+    const char *act;                /* of LIST_AUDIT: "plan set", or "plan" for all that begin with the word */
     const char *cursor;             /* NULL = from the start */
     size_t limit;                   /* 0 = LIST_LIMIT_DEFAULT */
     bool count;                     /* executions: count the matches, at most LIST_COUNT_MOST */

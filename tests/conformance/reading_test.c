@@ -290,6 +290,77 @@ static void a_list_of_workspaces_pages_through_all_of_them(void **state)
     assert_int_equal(count, 28);
 }
 
+/* The names of the page, each followed by a space; `ret_next` gets its cursor. */
+static void read_prefix(struct scene *scene, const char *prefix, const char *cursor, char *ret_names, char *ret_next)
+{
+    struct list_options options = {.kind = LIST_WORKSPACES, .prefix = prefix, .limit = 2, .cursor = cursor};
+    json_t *page = list(scene, &options);
+    size_t i;
+    json_t *row;
+    ret_names[0] = '\0';
+    json_array_foreach(json_object_get(page, "items"), i, row)
+    {
+        (void)snprintf(ret_names + strlen(ret_names), 200 - strlen(ret_names), "%s ", json_text_at(row, "name"));
+    }
+    const json_t *next = json_object_get(page, "next_cursor");
+    text_copy(ret_next, 200, json_is_string(next) ? json_string_value(next) : "");
+    json_decref(page);
+}
+
+static void a_list_of_workspaces_has_those_of_a_prefix(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const names[] = {"acm", "acme",       "acme-1",     "acme_%",   "Acme-2", "acmf",
+                                        "a%c", "\xc3\xa4-1", "\xc3\xa4-2", "\xc3\xa5", "zacme",  "acme\xf4\x8f\xbf\xbe"};
+    static const struct {
+        const char *prefix;
+        const char *cursor;
+        const char *names;
+        const char *next;
+    } pages[] = {
+        {"acme", NULL, "acme acme-1 ", "acme-1"},
+        {"acme", "acme-1", "acme_% acme\xf4\x8f\xbf\xbe ", ""},
+        {"acme", "a", "acme acme-1 ", "acme-1"}, /* a cursor before the prefix */
+        {"acme", "b", "", ""},
+        {"acme_", NULL, "acme_% ", ""}, /* no pattern */
+        {"a%", NULL, "a%c ", ""},
+        {"Acme", NULL, "Acme-2 ", ""}, /* of the same case */
+        {"\xc3\xa4", NULL, "\xc3\xa4-1 \xc3\xa4-2 ", ""},
+        {"zacme-and-more", NULL, "", ""},
+        {"", "zacme", "\xc3\xa4-1 \xc3\xa4-2 ", "\xc3\xa4-2"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        scene_workspace(scene, names[i], "free");
+    }
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+        char found[200];
+        char next[200];
+        read_prefix(scene, pages[i].prefix, pages[i].cursor, found, next);
+        assert_string_equal(found, pages[i].names);
+        assert_string_equal(next, pages[i].next);
+    }
+}
+
+static void a_prefix_that_no_name_can_have_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    char long_prefix[WORKSPACE_NAME_MAX + 2];
+    memset(long_prefix, 'a', sizeof long_prefix - 1);
+    long_prefix[sizeof long_prefix - 1] = '\0';
+    const char *const prefixes[] = {long_prefix, "\xff", "a\xc3"};
+    for (size_t i = 0; i < 3; i++) {
+        struct list_options options = {.kind = LIST_WORKSPACES, .prefix = prefixes[i]};
+        json_t *page = NULL;
+        assert_int_equal(store_list(scene->store, &options, &page, &scene->error), WEIR_INVALID_ARGUMENT);
+        assert_null(page);
+    }
+    long_prefix[WORKSPACE_NAME_MAX] = '\0';
+    struct list_options options = {.kind = LIST_WORKSPACES, .prefix = long_prefix};
+    json_t *page = list(scene, &options);
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 0);
+    json_decref(page);
+}
+
 /* --- show --- */
 
 static void show_has_params_steps_and_events(void **state)
@@ -682,6 +753,8 @@ int main(void)
         SCENE_TEST(a_list_by_name_finds_one),
         SCENE_TEST(a_list_of_workflows_has_those_that_the_workspace_may_run),
         SCENE_TEST(a_list_of_workspaces_pages_through_all_of_them),
+        SCENE_TEST(a_list_of_workspaces_has_those_of_a_prefix),
+        SCENE_TEST(a_prefix_that_no_name_can_have_is_refused),
         SCENE_TEST(show_has_params_steps_and_events),
         SCENE_TEST(a_long_story_is_read_by_pages),
         SCENE_TEST(show_takes_the_beginning_of_an_id),

@@ -103,6 +103,9 @@ def workspaces_are_made_changed_paused_and_deleted(weir):
     rest = listener.get(f'/v1/workspaces?cursor={page["next_cursor"]}')
     assert 'new' in [row['name'] for row in rest['items']] and rest['next_cursor'] is None, rest
     listener.refuse('/v1/workspaces?limit=0')
+    assert [row['name'] for row in listener.get('/v1/workspaces?prefix=ne')['items']] == ['new']
+    assert listener.get('/v1/workspaces?prefix=New')['items'] == []
+    listener.refuse(f'/v1/workspaces?prefix={"a" * 129}')
     refused = listener.refuse(path, 'PUT', body={'plan': 'pro', 'max_concurent': 3})
     assert refused['errors'][0]['pointer'] == '/max_concurent' and 'max_concurrent' in refused['hint'], refused
     missing = {'status': 404, 'code': 'workspace_not_found'}

@@ -291,12 +291,15 @@ def names_of_any_form_arrive_whole(weir):
     for name in ('a/b', 'a b', '100%', 'a+b&c=d', 'ä?#', '..', 'a%2Fb'):
         weir.good('workspace', 'set', name, '--plan', 'free', '-q')
         assert weir.good('workspace', 'show', name, '--json').json()['name'] == name
+        assert name in [row['name'] for row in weir.items('workspace', 'list', '--prefix', name[:1])]
         params = '{"n": 1.50, "t": "\\u00e4\\n"}'
         id = weir.enqueue('-w', name, 'hello', '-p', params, '-k', name)
         assert [row['id'] for row in weir.items('list', '-w', name)] == [id]
         with weir.database() as database:
             stored = database.execute('SELECT params FROM execution_params WHERE id = ?', (id,)).fetchone()[0]
         assert stored == params.encode() or stored == params, stored
+    assert [row['name'] for row in weir.items('workspace', 'list', '--prefix', 'a%')] == ['a%2Fb']
+    assert 'no workspace has a name' in weir.good('workspace', 'list', '--prefix', 'a/b/').err
 
 
 def what_needs_the_store_is_refused(weir):

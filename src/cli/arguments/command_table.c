@@ -365,7 +365,8 @@ static const struct command commands[] = {
 {
     .name = "workspace list", .section = "Workflows and workspaces", .run = verb_workspace_list,
     .summary = "List workspaces with their slots",
-    .example = "weir workspace list\n",
+    .example = "weir workspace list\nweir workspace list --prefix acme-\n",
+    .flags = {{.name = "prefix", .type = VALUE_TEXT, .value = "TEXT", .help = "those whose names begin with this text"}},
 },
 {
     .name = "workspace show", .section = "Workflows and workspaces", .run = verb_workspace_show,

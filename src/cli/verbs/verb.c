@@ -88,7 +88,8 @@ enum weir_status verb_print_list(struct invocation *invocation, struct store *st
     json_t *page = NULL;
     int64_t now_us = 0;
     INVARIANT(store != NULL && view->print != NULL);
-    enum weir_status status = page_read(store, view->kind, NULL, &page, error);
+    const struct list_options options = {.kind = view->kind, .prefix = view->prefix, .limit = LIST_LIMIT_MOST};
+    enum weir_status status = page_read_all(store, &options, &page, error);
     if (status == WEIR_OK && view->adjust != NULL) {
         status = view->adjust(invocation, store, page, error);
     }

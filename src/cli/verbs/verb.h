@@ -45,7 +45,8 @@ struct list_view {
     /* Changes the page before it is printed; NULL = nothing to change. */
     enum weir_status (*adjust)(const struct invocation *invocation, struct store *store, json_t *page,
                                struct weir_error *error);
-    const char *empty; /* the message for a page without rows */
+    const char *empty;  /* the message for a page without rows */
+    const char *prefix; /* rows whose names begin with it; NULL = all */
 };
 /* Reads all rows and prints them as JSON or as the view's table. */
 WEIR_MUST_CHECK enum weir_status verb_print_list(struct invocation *invocation, struct store *store,

@@ -52,9 +52,13 @@ static void print_workspace_rows(struct output *output, const json_t *page, int6
 
 static enum weir_status list_workspaces(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
-    static const struct list_view view = {.kind = LIST_WORKSPACES,
-                                          .print = print_workspace_rows,
-                                          .empty = "no workspace yet; `weir workspace set NAME --plan free` makes one"};
+    const char *prefix = invocation_text(invocation, "prefix");
+    const struct list_view view = {.kind = LIST_WORKSPACES,
+                                   .print = print_workspace_rows,
+                                   .prefix = prefix,
+                                   .empty = prefix != NULL
+                                                ? "no workspace has a name with this prefix; `weir workspace list` has all"
+                                                : "no workspace yet; `weir workspace set NAME --plan free` makes one"};
     return verb_print_list(invocation, store, &view, error);
 }
 

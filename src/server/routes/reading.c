@@ -46,7 +46,9 @@ static void respond_named(struct http_request *request, struct store *store, str
 void answer_list_workspaces(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
-    struct list_options options = {.kind = LIST_WORKSPACES, .name = request_argument(request, "workspace")};
+    struct list_options options = {.kind = LIST_WORKSPACES,
+                                   .name = request_argument(request, "workspace"),
+                                   .prefix = request_argument(request, "prefix")};
     respond_list(request, store, answer, &options);
 }
 

@@ -164,6 +164,7 @@ static void target_list(struct remote_client *client, const struct list_options 
         remote_client_argument(client, "count", options->count ? "true" : NULL);
     } else if (options->kind == LIST_WORKSPACES) {
         remote_client_argument(client, "workspace", options->name);
+        remote_client_argument(client, "prefix", options->prefix);
     } else if (options->kind == LIST_AUDIT) {
         const struct execution_filter since = {.created_since_us = options->filter.created_since_us};
         remote_client_argument(client, "subject", options->name);

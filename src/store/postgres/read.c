@@ -223,6 +223,19 @@ static enum weir_status page_by_name(struct link *link, enum postgres_query quer
     return page_of_names(status, result, options, ret_page, error);
 }
 
+static enum weir_status page_workspaces(struct link *link, const struct list_options *options, json_t **ret_page,
+                                        struct weir_error *error)
+{
+    const char *from = NULL;
+    char end[PREFIX_END_BYTES];
+    PGresult *result = NULL;
+    reading_prefix_bounds(options, &from, end);
+    enum weir_status status =
+        link_read(link, error, &result, QUERY_LIST_WORKSPACES, "ttitt", options->name,
+                  options->cursor == NULL ? "" : options->cursor, (int64_t)options->limit + 1, from, end);
+    return page_of_names(status, result, options, ret_page, error);
+}
+
 static enum weir_status page_definitions(struct link *link, const struct list_options *options, json_t **ret_page,
                                          struct weir_error *error)
 {
@@ -286,7 +299,7 @@ enum weir_status postgres_list(struct store *store, const struct list_options *o
                    ? error_set(error, WEIR_INVALID_ARGUMENT, "a list of events or steps needs the id of one execution")
                    : snapshot_read(link, page_events_or_steps, options, ret_page, error);
     case LIST_WORKSPACES:
-        return page_by_name(link, QUERY_LIST_WORKSPACES, options, ret_page, error);
+        return page_workspaces(link, options, ret_page, error);
     case LIST_PLANS:
         return page_by_name(link, QUERY_LIST_PLANS, options, ret_page, error);
     case LIST_WORKFLOWS:

@@ -24,6 +24,7 @@ SELECT step, attempt, status, exit_code, error_code, error,
        (SELECT n.name FROM nodes n WHERE n.id = node_id) AS node, fence
 FROM workflow_node_attempts WHERE execution_id = ?1 ORDER BY step, attempt;
 
+-- ?4 and ?5: from this name on, and below that one. The index begins at the later one of the cursor and ?4.
 -- name: list_workspaces
 WITH c AS MATERIALIZED (
     SELECT workspace_id, sum(held) AS held, sum(runnable + waiting) AS pending, sum(completed) AS completed, sum(failed) AS failed,
@@ -36,7 +37,7 @@ SELECT w.name AS name, w.plan AS plan, coalesce(c.held, 0) AS slots_used, w.slot
        coalesce(c.failed, 0) AS failed, coalesce(c.cancelled, 0) AS cancelled,
        strftime('%Y-%m-%dT%H:%M:%S', w.created_at / 1000000, 'unixepoch') || printf('.%06dZ', w.created_at % 1000000) AS created_at
 FROM workspaces w LEFT JOIN c ON c.workspace_id = w.id
-WHERE (?1 IS NULL OR w.name = ?1) AND w.name > ?2 ORDER BY w.name LIMIT ?3;
+WHERE (?1 IS NULL OR w.name = ?1) AND w.name >= max(?2, ?4) AND w.name < ?5 AND +w.name > ?2 ORDER BY w.name LIMIT ?3;
 
 -- name: list_plans
 SELECT name, max_concurrent, weight, (SELECT count(*) FROM workspaces w WHERE w.plan = p.name) AS workspace_count
