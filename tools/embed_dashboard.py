@@ -2,7 +2,8 @@
 """Turns the built files of the dashboard into a C header with a table, each file plain and with gzip.
 
 The version of the whole is a hash of all files. It is a part of each address (assets/VERSION/app.js), so a browser may keep
-a file for ever: @VERSION@ in the page stands for it. The same files always give the same header.
+a file for ever: @VERSION@ in the page stands for it. The same files have the same version everywhere. The bytes with gzip
+depend on the zlib of the machine, so the header is the same only where that is.
 
 usage: embed_dashboard.py TO.h FILE...
 """

@@ -75,12 +75,32 @@ static json_t *body_of(const struct http_route *route)
     return json_pack("{s:o}", "content", content);
 }
 
-static json_t *answers_of(const struct http_route *route)
+/* Each type of the list, "text/css, text/html", with the schema of the route. */
+static json_t *content_of(const struct http_route *route)
 {
     const char *type = route->answer_type != NULL ? route->answer_type : "application/json";
-    json_t *schema = route->answer_schema == NULL ? json_object() : reference_to(route->answer_schema);
-    return json_pack("{s:{s:s, s:{s:{s:o}}}, s:{s:s, s:{s:{s:{s:s}}}}}", "2XX", "description", "done, or taken", "content",
-                     type, "schema", schema, "default", "description", "a problem (RFC 9457)", "content",
+    json_t *content = json_object();
+    int failed = content == NULL ? -1 : 0;
+    while (*type != '\0' && failed == 0) {
+        char name[64];
+        size_t length = strcspn(type, ",");
+        json_t *schema = route->answer_schema == NULL ? json_object() : reference_to(route->answer_schema);
+        (void)snprintf(name, sizeof name, "%.*s", (int)length, type);
+        failed = json_object_set_new(content, name, json_pack("{s:o}", "schema", schema));
+        type += length;
+        type += strspn(type, ", ");
+    }
+    if (failed != 0) {
+        json_decref(content);
+        return NULL;
+    }
+    return content;
+}
+
+static json_t *answers_of(const struct http_route *route)
+{
+    return json_pack("{s:{s:s, s:o}, s:{s:s, s:{s:{s:{s:s}}}}}", "2XX", "description", "done, or taken", "content",
+                     content_of(route), "default", "description", "a problem (RFC 9457)", "content",
                      "application/problem+json", "schema", "$ref", "#/components/schemas/Problem");
 }
 

@@ -65,7 +65,7 @@ struct http_route {
     struct route_argument arguments[ROUTE_ARGUMENTS_MAX]; /* of the query; ended by one without a name */
     const char *body_schema;                              /* name of a schema of /openapi.json; NULL = none */
     const char *answer_schema;                            /* of 200, 201 or 202 */
-    const char *answer_type;                              /* of those; NULL = application/json */
+    const char *answer_type;                              /* of those, several with ", "; NULL = application/json */
     route_handler *handle; /* NULL: answered at once with 200 and the text "ok", unless it has `handle_set` */
     route_set_handler *handle_set;
 };

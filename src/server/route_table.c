@@ -88,7 +88,8 @@ static const struct http_route routes[] = {
 },
 {
     .method = "GET", .path = "/assets/{version}/{file}", .operation = "readDashboardFile", .scope = SCOPE_OPEN,
-    .workspace = WORKSPACE_ANY, .summary = "Read a file of the dashboard", .answer_type = "*/*",
+    .workspace = WORKSPACE_ANY, .summary = "Read a file of the dashboard",
+    .answer_type = "text/css, text/javascript, text/plain, image/svg+xml, font/woff2",
     .handle = answer_dashboard_asset,
 },
 {
