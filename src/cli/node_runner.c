@@ -358,12 +358,28 @@ static enum weir_status start_tasks(struct node_runner *runner, const struct run
                              running->engine, running->node, error);
 }
 
-/* For a browser; it cannot open a file. */
+/* The first address that a browser can open: no file, and in the place of all addresses of the machine its name. That of a
+ * proxy is not known here. */
 static void report_dashboard(struct output *output, const char *addresses)
 {
-    if (strncmp(addresses, "unix:", strlen("unix:")) != 0) {
-        bool has_tls = strncmp(addresses, "https:", strlen("https:")) == 0;
-        output_report(output, "dashboard: %s%.*s/", has_tls ? "" : "http://", (int)strcspn(addresses, ","), addresses);
+    char host[256] = "localhost";
+    const char *at = addresses;
+    while (strncmp(at, "unix:", strlen("unix:")) == 0) {
+        at += strcspn(at, ",");
+        at += strspn(at, ", ");
+    }
+    bool has_tls = strncmp(at, "https://", strlen("https://")) == 0;
+    at += has_tls ? strlen("https://") : 0;
+    size_t length = strcspn(at, ",");
+    bool is_any = strncmp(at, "0.0.0.0:", strlen("0.0.0.0:")) == 0 || strncmp(at, "[::]:", strlen("[::]:")) == 0;
+    if (is_any) {
+        size_t address = strcspn(at, "]") < length ? strcspn(at, "]") + 1 : strcspn(at, ":");
+        at += address;
+        length -= address;
+        (void)gethostname(host, sizeof host - 1);
+    }
+    if (length > 0) {
+        output_report(output, "dashboard: http%s://%s%.*s/", has_tls ? "s" : "", is_any ? host : "", (int)length, at);
     }
 }
 
@@ -373,7 +389,7 @@ void node_runner_report_http(const struct node_runner *runner)
     if (runner->server != NULL) {
         const char *addresses = http_server_addresses(runner->server);
         output_report(output, "http at %s: /livez, /readyz, /metrics, /v1, /docs", addresses);
-        if (runner->api.has_dashboard) {
+        if (runner->api.has_dashboard && settings_number(runner->settings, SETTING_HTTP_BEHIND_PROXY) == 0) {
             report_dashboard(output, addresses);
         }
     } else if (runner->no_http[0] != '\0') {

@@ -519,6 +519,36 @@ def _ask_on(connection, path):
     return read_answer(connection)
 
 
+def _reported(weir, listen, *words):
+    """All that a node reports from its start to its end."""
+    errors = weir.path('reported')
+    with open(errors, 'w') as file:
+        node = weir.spawn('serve', '--listen', listen, *words, stdout=subprocess.DEVNULL, stderr=file)
+
+    def read():
+        with open(errors) as file:
+            return file.read()
+    wait_for('the line of the listener', lambda: 'http at' in read() or node.poll() is not None, pause=SHORT)
+    node.send_signal(signal.SIGTERM)
+    assert node.wait(SECONDS) == 0, read()
+    return read()
+
+
+def the_address_that_a_browser_can_open_is_reported(weir):
+    weir.make_store()
+    _configure_tls(weir, *_certificate(weir, 'any'))
+    file, name = f'unix:{weir.path("http.sock")}', re.escape(socket.gethostname())
+    for listen, expected in (('127.0.0.1:0', r'http://127\.0\.0\.1:\d+/'), (f'{file},[::1]:0', r'http://\[::1\]:\d+/'),
+                             ('https://127.0.0.1:0,127.0.0.1:0', r'https://127\.0\.0\.1:\d+/'),
+                             ('https://0.0.0.0:0', rf'https://{name}:\d+/'), ('https://[::]:0', rf'https://{name}:\d+/')):
+        said = _reported(weir, listen)
+        found = re.findall(r'dashboard: (.*)\n', said)
+        assert len(found) == 1 and re.fullmatch(expected, found[0]), (listen, said)
+    assert 'dashboard:' not in _reported(weir, file)
+    weir.write('weir.yaml', 'http.behind_proxy: true\n')
+    assert 'dashboard:' not in _reported(weir, '127.0.0.1:0')  # the address to open is that of the proxy
+
+
 def tls_is_served_and_its_certificate_exchanged_without_a_cut(weir):
     weir.make_store()
     first, first_key = _certificate(weir, 'first')
