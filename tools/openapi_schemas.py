@@ -48,7 +48,8 @@ OBJECTS = {
     'BulkRequest': 'action filter dry_run~ expect~ reason~',
     'BulkRehearsal': 'act matched matched_is_exact changed refused dry_run',
     'BulkJob': 'id act state workspace? matched matched_is_exact changed requested refused first_refusal?:BulkFailure'
-               ' error?:BulkFailure',
+               ' error?:BulkFailure node?',
+    'BulkPage': 'items[]:BulkJob',
     'BulkFailure': 'code detail',
     'ActRequest': 'action after~ limit~',
     'ActResult': 'matched changed requested refused last_id new_id more first_refusal?:Refusal',

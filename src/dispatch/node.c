@@ -261,6 +261,12 @@ int64_t node_id(const struct node *node)
     return atomic_load(&node->shared.id);
 }
 
+const char *node_name(const struct node *node)
+{
+    INVARIANT(node != NULL);
+    return node->name;
+}
+
 /* --- by hand --- */
 
 int64_t node_dispatch_step(struct node *node)

@@ -58,6 +58,8 @@ WEIR_MUST_CHECK enum weir_status node_open(struct store *store, struct engine *e
                                            const struct node_settings *settings, struct node **ret_node,
                                            struct weir_error *error);
 int64_t node_id(const struct node *node);
+/* Lives as long as the node, and never changes. */
+const char *node_name(const struct node *node);
 
 /* --- driven by the caller --- */
 

@@ -270,20 +270,26 @@ static json_t *failure_json(const struct weir_error *error)
                : json_pack("{s:s, s:s}", "code", weir_status_name(error->status), "detail", error->message);
 }
 
-enum weir_status bulk_jobs_read(struct bulk_jobs *jobs, const char *id, json_t **ret_job, struct weir_error *error)
+/* With the lock held. NULL: no memory. */
+static json_t *job_json(const struct bulk_job *job)
 {
     static const char *const states[] = {
         [JOB_RUNNING] = "running", [JOB_DONE] = "done", [JOB_STOPPED] = "stopped", [JOB_FAILED] = "failed"};
+    return json_pack("{s:s, s:s, s:s, s:s?, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "id", job->id, "act",
+                     bulk_act_name(job->order.act), "state", states[job->state], "workspace", job->order.filter.workspace,
+                     "matched", (json_int_t)job->order.matches.matched, "matched_is_exact", job->order.matches.is_exact,
+                     "changed", (json_int_t)job->changed, "requested", (json_int_t)job->requested, "refused",
+                     (json_int_t)job->refused, "first_refusal", failure_json(&job->refusal), "error",
+                     failure_json(&job->failure));
+}
+
+enum weir_status bulk_jobs_read(struct bulk_jobs *jobs, const char *id, json_t **ret_job, struct weir_error *error)
+{
     json_t *answer = NULL;
     (void)pthread_mutex_lock(&jobs->lock);
     const struct bulk_job *job = find_job(jobs, id);
     if (job != NULL) {
-        answer = json_pack("{s:s, s:s, s:s, s:s?, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "id", job->id, "act",
-                           bulk_act_name(job->order.act), "state", states[job->state], "workspace",
-                           job->order.filter.workspace, "matched", (json_int_t)job->order.matches.matched,
-                           "matched_is_exact", job->order.matches.is_exact, "changed", (json_int_t)job->changed,
-                           "requested", (json_int_t)job->requested, "refused", (json_int_t)job->refused, "first_refusal",
-                           failure_json(&job->refusal), "error", failure_json(&job->failure));
+        answer = job_json(job);
     }
     (void)pthread_mutex_unlock(&jobs->lock);
     if (job == NULL) {
@@ -293,6 +299,39 @@ enum weir_status bulk_jobs_read(struct bulk_jobs *jobs, const char *id, json_t *
         return error_out_of_memory(error);
     }
     *ret_job = answer;
+    return WEIR_OK;
+}
+
+static int compare_newest_first(const void *a, const void *b)
+{
+    const struct bulk_job *const *one = a;
+    const struct bulk_job *const *other = b;
+    return (*one)->number < (*other)->number ? 1 : -1;
+}
+
+enum weir_status bulk_jobs_list(struct bulk_jobs *jobs, json_t **ret_jobs, struct weir_error *error)
+{
+    INVARIANT(jobs != NULL && ret_jobs != NULL);
+    const struct bulk_job *known[BULK_JOBS_REMEMBERED];
+    size_t count = 0;
+    json_t *list = json_array();
+    int failed = list == NULL ? -1 : 0;
+    (void)pthread_mutex_lock(&jobs->lock);
+    for (size_t i = 0; i < BULK_JOBS_REMEMBERED; i++) {
+        if (jobs->jobs[i] != NULL) {
+            known[count++] = jobs->jobs[i];
+        }
+    }
+    qsort(known, count, sizeof known[0], compare_newest_first);
+    for (size_t i = 0; i < count && failed == 0; i++) {
+        failed = json_array_append_new(list, job_json(known[i]));
+    }
+    (void)pthread_mutex_unlock(&jobs->lock);
+    if (failed != 0) {
+        json_decref(list);
+        return error_out_of_memory(error);
+    }
+    *ret_jobs = list;
     return WEIR_OK;
 }
 

@@ -36,6 +36,8 @@ WEIR_MUST_CHECK enum weir_status bulk_jobs_begin(struct bulk_jobs *jobs, const s
  * no such act, or it is not remembered any more. */
 WEIR_MUST_CHECK enum weir_status bulk_jobs_read(struct bulk_jobs *jobs, const char *id, json_t **ret_job,
                                                 struct weir_error *error);
+/* All acts that are remembered, those that began last first: a list of what bulk_jobs_read() gives. */
+WEIR_MUST_CHECK enum weir_status bulk_jobs_list(struct bulk_jobs *jobs, json_t **ret_jobs, struct weir_error *error);
 /* Stops the act after the chunk that is under way. WEIR_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status bulk_jobs_stop(struct bulk_jobs *jobs, const char *id, struct weir_error *error);
 

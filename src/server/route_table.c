@@ -212,6 +212,12 @@ static const struct http_route routes[] = {
     .handle = answer_begin_bulk,
 },
 {
+    .method = "GET", .path = "/v1/bulk", .operation = "listBulk",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_BODY,
+    .summary = "List the bulk acts that this node has begun, newest first", .answer_schema = "BulkPage",
+    .handle = answer_list_bulk,
+},
+{
     .method = "GET", .path = "/v1/bulk/{id}", .operation = "showBulk",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_BODY,
     .summary = "Show how far a bulk act is", .answer_schema = "Bulk", .handle = answer_show_bulk,

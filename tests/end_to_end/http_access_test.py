@@ -324,6 +324,34 @@ def the_actor_of_an_act_is_the_token(weir):
     listener.stop()
 
 
+def a_token_sees_the_bulk_acts_of_its_workspaces_alone(weir):
+    weir.make_store()
+    weir.enqueue('-w', 'acme', 'hello')
+    weir.enqueue('-w', 'tiny', 'hello')
+    secrets = {name: _token(weir, name, 'operate', '-w', name) for name in ('acme', 'tiny')}
+    secrets['all'] = _token(weir, 'all', 'operate')
+    listener = Listener(weir).ready()
+
+    def ask(path, name, method='GET', **fields):
+        return listener.ask(path, method, authorization=f'Bearer {secrets[name]}', **fields)
+
+    def begin(name, filter):
+        answer = ask('/v1/bulk', name, 'POST', body={'action': 'retry', 'filter': filter})
+        assert answer.status == 202, answer
+        return answer.json()['id']
+
+    ids = {'acme': begin('acme', {'workspace': 'acme'}), 'tiny': begin('tiny', {'workspace': 'tiny'}),
+           'all': begin('all', {'status': 'CANCELLED'})}
+    for name, seen in (('acme', [ids['acme']]), ('tiny', [ids['tiny']]), ('all', [ids['all'], ids['tiny'], ids['acme']])):
+        assert [job['id'] for job in ask('/v1/bulk', name).json()['items']] == seen, name
+    for method in ('GET', 'DELETE'):
+        for id in (ids['tiny'], ids['all']):
+            foreign = ask(f'/v1/bulk/{id}', 'acme', method)
+            assert (foreign.status, foreign.json()['code']) == (404, 'not_found'), foreign
+            _same(foreign, ask(f'/v1/bulk/{MISSING}', 'acme', method), (id, MISSING))
+    listener.stop()
+
+
 def too_many_refused_attempts_of_an_address_are_refused_sooner(weir):
     weir.make_store()
     secret = _token(weir, 'ci', 'read')

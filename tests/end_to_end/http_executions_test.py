@@ -435,6 +435,29 @@ def a_bulk_act_changes_all_that_match(weir):
     listener.stop()
 
 
+def the_node_that_began_a_bulk_act_is_named_and_lists_it(weir):
+    listener = _start(weir)
+    other = Listener(weir, output='other').ready()
+    weir.good('pause', '-q')
+    weir.enqueue_many(2)
+    weir.enqueue_many(1, workspace='tiny')
+    assert listener.ask('/v1/bulk').json() == {'items': []}
+    orders = [{'action': act, 'filter': {'workspace': name}} for act in ('cancel', 'retry') for name in ('acme', 'tiny')]
+    jobs = [_bulk_end(listener, listener.ask('/v1/bulk', 'POST', body=order)) for order in orders]
+    assert [job['changed'] for job in jobs] == [2, 1, 2, 1], jobs
+    assert listener.ask('/v1/bulk').json() == {'items': jobs[::-1]}
+    assert other.ask('/v1/bulk').json() == {'items': []}
+    names = {job['node'] for job in jobs}
+    nodes = {row['name'] for row in weir.items('node', 'list')}
+    assert len(names) == 1 and len(nodes) == 2 and names < nodes, (names, nodes)
+    for method in ('GET', 'DELETE'):
+        refused = problem(other.ask(f'/v1/bulk/{jobs[0]["id"]}', method), 404, 'not_found')
+        assert f'the node {(nodes - names).pop()} has no bulk act' in refused['detail'], refused
+        assert '`node`' in refused['hint'], refused
+    other.stop()
+    listener.stop()
+
+
 def a_bulk_order_that_is_wrong_changes_nothing(weir):
     listener = _start(weir)
     weir.good('pause', '-q')

@@ -170,6 +170,21 @@ static enum weir_status complete_order(struct store *store, int64_t now_us, stru
 
 /* --- answers --- */
 
+/* The name of the first node of the process, by which a person finds it; NULL: it has none. */
+static const char *name_of_process(const struct api *api)
+{
+    return api->probes.node_count == 0 ? NULL : node_name(api->probes.nodes[0]);
+}
+
+/* An act belongs to its process, so its answers name the node. */
+static enum weir_status add_node(const struct api *api, json_t *job, struct weir_error *error)
+{
+    const char *node = name_of_process(api);
+    return json_object_set_new(job, "node", node == NULL ? json_null() : json_string(node)) == 0
+               ? WEIR_OK
+               : error_out_of_memory(error);
+}
+
 /* A dry run is answered at once; an act gets a thread, and the answer names the place of its progress. */
 static void respond_order(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer,
                           struct order_request *order)
@@ -194,7 +209,11 @@ static void respond_order(struct api *api, struct store *store, struct http_requ
     if (status == WEIR_OK) {
         status = bulk_jobs_read(api->bulk, id, &job, &error);
     }
+    if (status == WEIR_OK) {
+        status = add_node(api, job, &error);
+    }
     if (status != WEIR_OK) {
+        json_decref(job);
         respond_error(request, answer, &error, NULL);
         return;
     }
@@ -236,6 +255,22 @@ void answer_begin_bulk(struct api *api, struct store *store, struct http_request
     json_decref(body);
 }
 
+/* One refusal for an act of another node, one that is forgotten, and one that the one who asks may not see. */
+static enum weir_status refuse_bulk(const struct api *api, const char *id, struct weir_error *error)
+{
+    const char *node = name_of_process(api);
+    error_set(error, WEIR_NOT_FOUND, "the node %s has no bulk act %s", node == NULL ? "that answers" : node, id);
+    error_hint(error,
+               "ask the node that began it (`node` of its first answer); it remembers its last %d acts until it stops",
+               BULK_JOBS_REMEMBERED);
+    return WEIR_NOT_FOUND;
+}
+
+static bool may_see(const struct http_request *request, const json_t *job)
+{
+    return access_has_workspace(request->principal, json_string_value(json_object_get(job, "workspace")));
+}
+
 /* The act {id}, unless the one who asks may not see its workspace. */
 static enum weir_status find_bulk(struct api *api, const struct http_request *request, json_t **ret_job,
                                   struct weir_error *error)
@@ -243,15 +278,42 @@ static enum weir_status find_bulk(struct api *api, const struct http_request *re
     const char *id = request_value(request, "id");
     json_t *job = NULL;
     enum weir_status status = bulk_jobs_read(api->bulk, id, &job, error);
-    if (status == WEIR_OK &&
-        !access_has_workspace(request->principal, json_string_value(json_object_get(job, "workspace")))) {
+    if (status == WEIR_NOT_FOUND || (status == WEIR_OK && !may_see(request, job))) {
         json_decref(job);
-        return error_set(error, WEIR_NOT_FOUND, "this node has no bulk act %s", id);
+        return refuse_bulk(api, id, error);
+    }
+    if (status == WEIR_OK) {
+        status = add_node(api, job, error);
     }
     if (status == WEIR_OK) {
         *ret_job = job;
+    } else {
+        json_decref(job);
     }
     return status;
+}
+
+/* Those of this node alone: a client that asks another one gets the acts of that. */
+void answer_list_bulk(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)store;
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *jobs = NULL;
+    json_t *items = json_array();
+    size_t i;
+    json_t *job;
+    enum weir_status status = items == NULL ? error_out_of_memory(&error) : bulk_jobs_list(api->bulk, &jobs, &error);
+    json_array_foreach(jobs, i, job)
+    {
+        if (status == WEIR_OK && may_see(request, job)) {
+            status = add_node(api, job, &error);
+            if (status == WEIR_OK && json_array_append(items, job) != 0) {
+                status = error_out_of_memory(&error);
+            }
+        }
+    }
+    json_decref(jobs);
+    respond_outcome(request, answer, status, &error, json_pack("{s:o}", "items", items));
 }
 
 void answer_show_bulk(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
