@@ -20,12 +20,8 @@ async function countRequests(page, which = / \/v1\//) {
 
 /** A page whose clock stands still until the test moves it. */
 async function openClocked() {
-  const page = await openPage('about:blank');
-  await page.clock.install();
-  page.faults.length = 0;
-  await page.goto(`${scene.address}#/executions`);
+  const page = await openPage(`${scene.address}#/executions`, { prepare: (opened) => opened.clock.install() });
   await page.locator('tbody tr').first().waitFor();
-  page.faults.length = 0;
   return page;
 }
 
@@ -51,7 +47,7 @@ test('a paused page asks nothing, and reads again when it goes on', async () => 
   const answer = page.waitForRequest(/v1\/executions/);
   await page.getByRole('button', { name: 'Paused' }).click();
   await answer;
-  await page.context().close();
+  await closePage(page);
 });
 
 test('a read that takes long is repeated seldom', async () => {
@@ -76,7 +72,7 @@ test('a read that takes long is repeated seldom', async () => {
   const again = page.waitForRequest(list);
   await page.clock.runFor(400_000);
   await again;
-  await page.context().close();
+  await closePage(page);
 });
 
 test('a hidden tab asks nothing', async () => {
@@ -93,7 +89,7 @@ test('a hidden tab asks nothing', async () => {
   const answer = page.waitForRequest(/v1\/executions/);
   await hide(false);
   await answer;
-  await page.context().close();
+  await closePage(page);
 });
 
 test('the last state stays while the node does not answer, with its age', async () => {

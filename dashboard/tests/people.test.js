@@ -43,8 +43,8 @@ for (const theme of ['light', 'dark']) {
       await page.locator('dialog[open]').waitFor();
       assert.deepEqual(await violations(page), [], 'a dialog');
       await page.keyboard.press('Escape');
+      page.allowed.push(/40[04]/);
       await show(page, '#/execution/nothing', 'Execution').catch(() => undefined);
-      page.faults.length = 0; // its 404
       assert.deepEqual(await violations(page), [], 'a problem');
       await closePage(page);
     });

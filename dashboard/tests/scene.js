@@ -1,10 +1,11 @@
-// A real node on a SQLite file of its own, filled by the command line, and a real browser. Each page fails its test with a
-// message on the console, a violation of the policy, or a request that leaves the node.
+// A real node on a SQLite file of its own, filled by the command line, and a real browser. A message on the console, a violation
+// of the policy, or a request that leaves the node fails the test in which it happens.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { afterEach } from 'node:test';
 import { chromium } from 'playwright-core';
 
 const binary = process.env.WEIR_BINARY ?? path.resolve(import.meta.dirname ?? '.', '../../build/weir');
@@ -111,6 +112,11 @@ export class Scene {
   }
 }
 
+// The faults of all pages since the end of the test before, also of those that are closed. `page.allowed` has the messages that a
+// test expects.
+const faults = [];
+afterEach(() => assert.deepEqual(faults.splice(0), []));
+
 let browser;
 export async function openBrowser() {
   browser = await chromium.launch({
@@ -120,37 +126,40 @@ export async function openBrowser() {
 }
 export const closeBrowser = () => browser.close();
 
-/** `allowed`: messages of the console that the test expects. */
-export async function openPage(address, { width = 1440, theme = 'light', allowed = [], context: options = {} } = {}) {
+/** `allowed`: messages of the console that the test expects. `prepare` runs before the page is opened. */
+export async function openPage(
+  address,
+  { width = 1440, theme = 'light', allowed = [], prepare = async () => {}, context: options = {} } = {},
+) {
   const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: theme, ...options });
   context.setDefaultTimeout(DEADLINE_MS);
   const page = await context.newPage();
-  page.faults = [];
+  page.allowed = [...allowed];
   page.requests = [];
   const origin = new URL(address).origin;
   page.on('request', (request) => {
     page.requests.push(`${request.method()} ${request.url().replace(origin, '')}`);
-    if (!request.url().startsWith(origin)) page.faults.push(`a request leaves the node: ${request.url()}`);
+    if (!request.url().startsWith(origin) && request.url() !== 'about:blank') {
+      faults.push(`a request leaves the node: ${request.url()}`);
+    }
   });
-  page.on('pageerror', (error) => page.faults.push(String(error.stack)));
+  page.on('pageerror', (error) => faults.push(String(error.stack)));
   page.on('dialog', (dialog) => {
-    page.faults.push(`a dialog of the browser: ${dialog.message()}`);
+    faults.push(`a dialog of the browser: ${dialog.message()}`);
     void dialog.dismiss();
   });
   page.on('console', (message) => {
     const text = message.text();
-    if (['error', 'warning'].includes(message.type()) && !allowed.some((pattern) => pattern.test(text))) {
-      page.faults.push(`${message.type()}: ${text}`);
+    if (['error', 'warning'].includes(message.type()) && !page.allowed.some((pattern) => pattern.test(text))) {
+      faults.push(`${message.type()}: ${text}`);
     }
   });
+  await prepare(page);
   await page.goto(address);
   return page;
 }
 
-export async function closePage(page) {
-  await page.context().close();
-  assert.deepEqual(page.faults, []);
-}
+export const closePage = (page) => page.context().close();
 
 /** The views, with the heading of each. `ids`: those of Scene.fill(). */
 export const views = (ids) => [
